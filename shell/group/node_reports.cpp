@@ -101,7 +101,7 @@ void NodeReports::deliver(const overlay::End& end) {
 
 void NodeReports::deliver(const overlay::ExceptionEntry& exception) {
   JobException raised = exception_of(exception);
-  if (raised.severity == 0) node_.wait_for_busy(node_.options().fence);
+  if (raised.severity == 0) node_.expect_end(node_.options().fence);
   if (raised.severity == 0 && !deferred_.serving() && hooks.on_ended)
     deferred_.add([this, raised] { hooks.on_ended(raised); });
   deferred_.add_for_served([this, raised = std::move(raised)] {
@@ -114,7 +114,7 @@ void NodeReports::deliver(const overlay::Event& event) {
   if (!whole) return;
   if (whole->topic == kGiveUpSilent) {
     node_.wait_for_silent(std::min(Group::kSilentAtEnd, node_.options().silent_bound));
-    return node_.wait_for_busy(node_.options().silent_bound);
+    return node_.expect_end(node_.options().silent_bound);
   }
   bool is_early = hooks.on_announced && !deferred_.serving();
   if (is_early && hooks.on_announced(whole->topic, whole->bytes)) return deferred_.drop_kept();

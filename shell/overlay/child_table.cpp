@@ -20,9 +20,10 @@ bool ChildTable::any_ends() const {
   return std::any_of(down_links_.begin(), down_links_.end(), [](const DownLink& each) { return each.has_left; });
 }
 
-void ChildTable::set_children(const std::vector<Id>& ids, Time bound) {
+void ChildTable::set_children(Id self, const Tree& tree, bool is_first) {
+  Time bound = is_first ? Time(options_.first_hello_bound) : std::min<Time>(options_.hello_bound, absent_bound_);
   std::vector<Child> before = std::exchange(children_, {});
-  for (Id id : ids) {
+  for (Id id : tree.children(self)) {
     Child next;
     next.id = id;
     auto old = std::find_if(before.begin(), before.end(), [&](const Child& each) { return each.id == id; });
@@ -31,11 +32,16 @@ void ChildTable::set_children(const std::vector<Id>& ids, Time bound) {
       next.was_linked = old->was_linked;
       next.suspected = old->suspected;
       next.finished = old->finished;
+      next.named = old->named;
+      next.is_first = old->is_first;
       next.deadline = old->deadline;
+      if (!old->absent.empty()) next.absent = absent_below(*old, tree);
     } else {
       DownLink* link = down(id);
       next.linked = link != nullptr && link->welcomed && !link->parted;
       next.was_linked = next.linked;
+      next.named = out_.now;
+      next.is_first = is_first;
       next.deadline = out_.now + (next.linked ? Time(options_.silent_bound) : bound);
     }
     out_.wake(next.deadline);
@@ -59,6 +65,7 @@ void ChildTable::unlinked(Id peer) {
   DownLink* link = down(peer);
   if (link == nullptr) return;
   bool was_on_purpose = link->parted;
+  if (link->welcomed) went_[peer] = out_.now;
   down_links_.erase(down_links_.begin() + (link - down_links_.data()));
   Child* found = child(peer);
   if (found == nullptr || !found->linked) return;
@@ -87,6 +94,21 @@ bool ChildTable::busy(Id id) {
   found->deadline = std::max(found->deadline, bound);
   found->suspected = false;
   return true;
+}
+
+void ChildTable::wait_for_absent(Time bound) {
+  absent_bound_ = std::min(absent_bound_, bound);
+  for (Child& each : children_) {
+    if (each.was_linked || each.is_first) continue;
+    each.deadline = std::min(each.deadline, out_.now + absent_bound_);
+    out_.wake(each.deadline);
+  }
+}
+
+bool ChildTable::has_come(Id id, Time since) const {
+  auto found = went_.find(id);
+  if (found != went_.end() && found->second >= since) return true;
+  return std::any_of(down_links_.begin(), down_links_.end(), [&](const DownLink& each) { return each.peer == id; });
 }
 
 void ChildTable::shift_silence(milliseconds by) {
@@ -123,14 +145,40 @@ Seq ChildTable::acked(bool without_lost) const {
   return least;
 }
 
-Idset ChildTable::suspects() const {
+// A member that has come to this node lives, and so may those below it, which have come to it. If its own parent
+// misses it, it is lost all the same.
+void ChildTable::keep_below(Id id, const Tree& tree, Idset& suspects) const {
+  auto parent = tree.parent(id);
+  if (!parent || !suspects.contains(id)) return;
+  Idset kept;
+  if (suspects.contains(*parent)) kept.insert(id);
+  std::vector<Id> open{id};
+  while (!open.empty()) {
+    Id above = open.back();
+    open.pop_back();
+    for (Id below : tree.children(above)) {
+      if (!suspects.contains(below)) continue;
+      kept.insert(below);
+      open.push_back(below);
+    }
+  }
+  suspects = suspects - kept;
+}
+
+Idset ChildTable::suspects(const Tree& tree) const {
   Idset out;
   for (const Child& each : children_) {
     if (each.suspected && !each.finished) out.insert(each.id);
     if (!each.suspects.empty()) out = out | each.suspects;
+    if (!each.absent.empty()) out = out | each.absent;
+  }
+  if (out.empty()) return out;
+  for (const DownLink& each : down_links_) keep_below(each.peer, tree, out);
+  for (const auto& [id, at] : went_) {
+    if (at >= out_.now - options_.hello_bound) keep_below(id, tree, out);
   }
   for (const auto& [id, until] : busy_elsewhere_) {
-    if (until > out_.now && !out.empty()) out = out - Idset::range(id, id);
+    if (until > out_.now) out = out - Idset::range(id, id);
   }
   return out;
 }
@@ -139,11 +187,34 @@ void ChildTable::excuse(Time gap) {
   for (Child& each : children_) each.deadline += gap;
 }
 
-void ChildTable::tick() {
+// Without a feeder a member dials those above it, up to the leader. So who is alive has come by the time in which
+// the child should have, or is below one that has: unless it is fed by a parent of an earlier view, which only one
+// that has moved can have.
+Idset ChildTable::absent_below(const Child& child, const Tree& tree) const {
+  Idset out;
+  std::vector<Id> open{child.id};
+  while (!open.empty()) {
+    Id parent = open.back();
+    open.pop_back();
+    for (Id id : tree.children(parent)) {
+      if (!tree.has_stayed(id) || has_come(id, child.named)) continue;
+      out.insert(id);
+      open.push_back(id);
+    }
+  }
+  return out;
+}
+
+void ChildTable::tick(const Tree& tree) {
+  Time known_since = out_.now - options_.hello_bound;
   for (Child& each : children_) {
-    if (!each.finished && each.deadline <= out_.now) each.suspected = true;
+    if (!each.was_linked) known_since = std::min(known_since, each.named);
+    if (each.finished || each.suspected || each.deadline > out_.now) continue;
+    each.suspected = true;
+    if (!each.was_linked) each.absent = absent_below(each, tree);
   }
   std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });
+  std::erase_if(went_, [&](const auto& each) { return each.second < known_since; });
 }
 
 Time ChildTable::due() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "overlay/effect.hpp"
+#include "overlay/tree.hpp"
 
 namespace nacre::overlay {
 
@@ -34,7 +35,10 @@ struct Child {
   bool suspected = false;
   bool finished = false;
   Seq acked = 0;
-  Idset suspects;  // those that the child suspects in its subtree
+  Idset suspects;         // those that the child suspects in its subtree
+  Idset absent;           // once it is suspected and has never come: those below it that have not come either
+  Time named{};           // when a view made it a child
+  bool is_first = false;  // by the job's first view
   Time deadline{};
 };
 
@@ -42,8 +46,10 @@ class ChildTable {
  public:
   ChildTable(const OverlayOptions& options, Outbox& out) : options_(options), out_(out) {}
 
-  // Sets the children of a new view. One that was a child before keeps its bound.
-  void set_children(const std::vector<Id>& ids, Time bound);
+  // Sets the node's children by a new view. One that was a child before keeps its bound. By the job's first view
+  // they have longer to come.
+  void set_children(Id self, const Tree& tree, bool is_first = false);
+  void drop_children() { children_.clear(); }
   [[nodiscard]] std::vector<Child>& children() { return children_; }
   [[nodiscard]] const std::vector<Child>& children() const { return children_; }
   [[nodiscard]] Child* child(Id id);
@@ -59,6 +65,10 @@ class ChildTable {
   // count.
   bool busy(Id id);
   void bear_busy_until(Time at) { busy_until_ = std::min(busy_until_, at); }
+  // From now on a child that has not come since a later view than the first named it has this long, if not less.
+  void wait_for_absent(Time bound);
+  // Whether the member has a link to this node, or has had one since then: at most a hello bound ago.
+  [[nodiscard]] bool has_come(Id id, Time since) const;
   void shift_silence(milliseconds by);  // moves the bound of each linked child by this
   void welcome(DownLink& down);
   // Another member has lost its links to these ids, which need not be children.
@@ -68,20 +78,25 @@ class ChildTable {
   // not count.
   [[nodiscard]] Seq acked(bool without_lost) const;
   // Those that this node and the nodes below it suspect.
-  [[nodiscard]] Idset suspects() const;
+  [[nodiscard]] Idset suspects(const Tree& tree) const;
 
   // This node itself was stopped for so long: no child is blamed for it.
   void excuse(Time gap);
-  void tick();
+  void tick(const Tree& tree);
   [[nodiscard]] Time due() const;
 
  private:
+  [[nodiscard]] Idset absent_below(const Child& child, const Tree& tree) const;
+  void keep_below(Id id, const Tree& tree, Idset& suspects) const;
+
   const OverlayOptions& options_;
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer
   std::vector<Child> children_;
   Time busy_until_ = Outbox::kNever;
   std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
+  std::map<Id, Time> went_;            // when the last link of a member that has none now ended
+  Time absent_bound_ = Outbox::kNever;
 };
 
 }  // namespace nacre::overlay

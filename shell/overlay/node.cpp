@@ -35,7 +35,7 @@ void Node::begin() {
   if (stage_ == Stage::joining) {
     uplink_.route({0});
   } else {
-    child_table_.set_children(tree_.children(options_.self), options_.first_hello_bound);
+    child_table_.set_children(options_.self, tree_, true);
     uplink_.route(tree_.ancestors(options_.self));
   }
   for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
@@ -56,7 +56,7 @@ void Node::tick(Time now) {
     uplink_.starve(now >= starving_at());
     if (now >= sent_up_at_ + options_.beat_interval) send_up_beat();
   }
-  child_table_.tick();
+  child_table_.tick(tree_);
   uplink_.tick();
   settle();
   arm();
@@ -211,7 +211,10 @@ void Node::wait_for_silent(milliseconds bound) {
   child_table_.shift_silence(options_.silent_bound - before);
 }
 
-void Node::wait_for_busy(milliseconds bound) { child_table_.bear_busy_until(out_.now + bound); }
+void Node::expect_end(milliseconds busy_bound) {
+  child_table_.bear_busy_until(out_.now + busy_bound);
+  child_table_.wait_for_absent(options_.silent_bound);
+}
 
 void Node::suspect_absent() {
   for (Child& each : child_table_.children()) {

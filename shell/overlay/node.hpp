@@ -32,11 +32,11 @@ class Node {
   void unlinked(LinkName link);
   void step(LinkName from, const Message& message);
   void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
-  void wait_for_busy(milliseconds bound);    // counted from now, until children count as silent that run a handler
+  void expect_end(milliseconds busy_bound);  // the job is to end: busy and absent children get less time (rule 9)
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
   void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before the entry
-  // The entry that answers has the returned number. EMSGSIZE, or EPIPE after the end.
+  // Returns the number that the entry which answers has. EMSGSIZE, or EPIPE after the end.
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);

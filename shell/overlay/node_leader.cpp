@@ -45,7 +45,8 @@ bool Node::bury() {
   // No beat reaches a member but from the leader. If the leader could send none for so long, all others
   // have ended by rule 10.
   bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
-  for (Id id : tree_.members_of(is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects())) {
+  Idset suspects = is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects(tree_);
+  for (Id id : tree_.members_of(suspects)) {
     if (id != options_.self) change.dead.insert(id);
   }
   if (change.dead.empty()) return false;

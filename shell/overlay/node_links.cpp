@@ -116,7 +116,7 @@ void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
   leaving_ = snapshot.leaving;
   for (RequestId each : snapshot.answered) requests_.answered(each);
   stage_ = Stage::member;
-  child_table_.set_children(tree_.children(options_.self), options_.hello_bound);
+  child_table_.set_children(options_.self, tree_);
   for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
   out_.put(Joined{view_});
   uplink_.route(tree_.ancestors(options_.self));

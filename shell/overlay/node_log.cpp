@@ -45,7 +45,7 @@ void Node::apply(const Entry& entry, const View& change) {
   if (change.leave.contains(options_.self)) return begin_leaving(change);
   tree_.apply(entry.seq, change);
   view_ = entry.seq;
-  child_table_.set_children(tree_.children(options_.self), options_.hello_bound);
+  child_table_.set_children(options_.self, tree_);
   // Drops a collective when none of its members is left: no newcomer can be in a scope that has ended.
   std::erase_if(collectives_,
                 [&](const Collective& each) { return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope); });
@@ -68,7 +68,7 @@ void Node::begin_leaving(const View& change) {
   for (const Child& each : child_table_.children()) {
     if (change.leave.contains(each.id)) doomed_.insert(each.id);
   }
-  child_table_.set_children({}, Time(0));
+  child_table_.drop_children();
   collectives_.clear();
   promises_ = {};
   leave_deadline_ = out_.now + options_.leave_bound;

@@ -91,7 +91,7 @@ void Node::flush_up() {
   if (!with_standing) return;
   flush_parts(link);
   bool acks = acked() != sent_standing_.acked && sent_standing_.acked < wants_ack_;
-  if (acks || view_ != sent_standing_.view || child_table_.suspects() != sent_standing_.suspects)
+  if (acks || view_ != sent_standing_.view || child_table_.suspects(tree_) != sent_standing_.suspects)
     send_up(link, {}, true);
 }
 
@@ -120,7 +120,7 @@ void Node::send_up(LinkName to, Up up, bool with_standing) {
   if (with_standing) {
     up.view = view_;
     up.acked = acked();
-    up.suspects = child_table_.suspects();
+    up.suspects = child_table_.suspects(tree_);
     sent_standing_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
   }
   out_.send(to, std::move(up));

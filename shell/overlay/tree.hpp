@@ -35,6 +35,8 @@ class Tree {
   [[nodiscard]] Id at(Slot slot) const;  // slot < size()
   [[nodiscard]] std::optional<Slot> slot_of(Id id) const;
   [[nodiscard]] bool has(Id id) const { return slot_of(id).has_value(); }
+  // One of the first members, which has been in the slot of its id all the time.
+  [[nodiscard]] bool has_stayed(Id id) const { return id < first_ && find(id) == nullptr; }
   [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
   [[nodiscard]] Id last_joined(Seq view) const;          // the last of those that this view, not 0, has brought
   [[nodiscard]] std::string address(Id id) const;        // of a later member; "" for the first ones

@@ -270,6 +270,8 @@ void JobShell::deliver(const Entry& entry) {
     tell([this] { world_.on(id_, [](Node& node) { node.suspect_absent(); }); });
   } else if (const auto* statement = std::get_if<ExceptionEntry>(&entry.body)) {
     group::JobException raised = group::exception_of(*statement);
+    if (raised.severity == 0)
+      tell([this] { world_.on(id_, [](Node& node) { node.expect_end(node.options().fence); }); });
     if (raised.severity == 0 && phase_ == Phase::join) tell([this, raised] { on_exception(raised); });
     tell_job([this, raised] { on_exception(raised); });
   } else if (const auto* sent = std::get_if<Signal>(&entry.body)) {

@@ -51,10 +51,7 @@ class JobRun : private Watcher, private Witness {
         world_.at(plan_.changes->orders[i].at, [this, i] { order(i); });
     }
     Time step = 500 * kMs;
-    // The lost are found one after the other, as many at a time as a shell has children.
-    Time patience = 6 * Time(kJobFence) +
-                    static_cast<int>(plan_.members / plan_.arity) * Time(OverlayOptions().hello_bound) +
-                    (plan_.changes ? kMostChanges : Time{});
+    Time patience = 6 * Time(kJobFence) + (plan_.changes ? kMostChanges : Time{});
     do {
       world_.run_until(world_.now + step);
     } while (!is_over() && world_.now < healed_ + patience);

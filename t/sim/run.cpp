@@ -89,12 +89,9 @@ void Run::go() {
   }
 }
 
-// Where many are lost at once, and the leader is left with a few, it finds out of as many as it has children in
-// each hello bound.
+// Where many are lost at once that have moved since the beginning, each of them has a hello bound of its own.
 void Run::come_to_rest() {
-  const OverlayOptions bounds;
-  auto waits = static_cast<int>(plan_.members / plan_.arity * Time(bounds.hello_bound) / (2 * kSlack));
-  int most_rounds = 24 + waits;
+  constexpr int kMostRounds = 24;
   Time next = rest_ + Time(kFence) + kSlack;
   for (int round = 1;; ++round, next += 2 * kSlack) {
     world_.run_until(next);
@@ -102,7 +99,7 @@ void Run::come_to_rest() {
       check_.at_rest();
       return check_reports();
     } catch (const Broken&) {
-      if (round == most_rounds) throw;
+      if (round == kMostRounds) throw;
     }
   }
 }
