@@ -105,12 +105,6 @@ void ChildTable::wait_for_absent(Time bound) {
   }
 }
 
-bool ChildTable::has_come(Id id, Time since) const {
-  auto found = went_.find(id);
-  if (found != went_.end() && found->second >= since) return true;
-  return std::any_of(down_links_.begin(), down_links_.end(), [&](const DownLink& each) { return each.peer == id; });
-}
-
 void ChildTable::shift_silence(milliseconds by) {
   for (Child& each : children_) {
     if (!each.linked) continue;  // its bound is for coming, or for coming back
@@ -124,6 +118,7 @@ void ChildTable::welcome(DownLink& link) {
   if (Child* found = child(link.peer)) {
     found->linked = true;
     found->was_linked = true;
+    found->absent = {};
     received(link.peer);
     out_.wake(found->deadline);
   }
@@ -174,9 +169,7 @@ Idset ChildTable::suspects(const Tree& tree) const {
   }
   if (out.empty()) return out;
   for (const DownLink& each : down_links_) keep_below(each.peer, tree, out);
-  for (const auto& [id, at] : went_) {
-    if (at >= out_.now - options_.hello_bound) keep_below(id, tree, out);
-  }
+  for (const auto& [id, at] : went_) keep_below(id, tree, out);
   for (const auto& [id, until] : busy_elsewhere_) {
     if (until > out_.now) out = out - Idset::range(id, id);
   }
@@ -187,9 +180,9 @@ void ChildTable::excuse(Time gap) {
   for (Child& each : children_) each.deadline += gap;
 }
 
-// Without a feeder a member dials those above it, up to the leader. So who is alive has come by the time in which
-// the child should have, or is below one that has: unless it is fed by a parent of an earlier view, which only one
-// that has moved can have.
+// But for those that keep_below() takes out again. Without a feeder a member dials those above it, up to the leader. So
+// who is alive has come to one of these by the time in which the child should have, or is below one that has: unless
+// it is fed by a parent of an earlier view, which only one that has moved can have.
 Idset ChildTable::absent_below(const Child& child, const Tree& tree) const {
   Idset out;
   std::vector<Id> open{child.id};
@@ -197,7 +190,7 @@ Idset ChildTable::absent_below(const Child& child, const Tree& tree) const {
     Id parent = open.back();
     open.pop_back();
     for (Id id : tree.children(parent)) {
-      if (!tree.has_stayed(id) || has_come(id, child.named)) continue;
+      if (!tree.has_stayed(id)) continue;
       out.insert(id);
       open.push_back(id);
     }

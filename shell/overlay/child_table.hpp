@@ -67,8 +67,6 @@ class ChildTable {
   void bear_busy_until(Time at) { busy_until_ = std::min(busy_until_, at); }
   // From now on a child that has not come since a later view than the first named it has this long, if not less.
   void wait_for_absent(Time bound);
-  // Whether the member has a link to this node, or has had one since then: at most a hello bound ago.
-  [[nodiscard]] bool has_come(Id id, Time since) const;
   void shift_silence(milliseconds by);  // moves the bound of each linked child by this
   void welcome(DownLink& down);
   // Another member has lost its links to these ids, which need not be children.
@@ -95,7 +93,7 @@ class ChildTable {
   std::vector<Child> children_;
   Time busy_until_ = Outbox::kNever;
   std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
-  std::map<Id, Time> went_;            // when the last link of a member that has none now ended
+  std::map<Id, Time> went_;            // when a link of a member ended: for a hello bound, or since a child was named
   Time absent_bound_ = Outbox::kNever;
 };
 
