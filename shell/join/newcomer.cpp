@@ -64,10 +64,12 @@ class Newcomer {
     group::DriverHooks& hooks = member_->hooks();
     hooks.on_member = [this] { send_offer(); };
     hooks.on_announced = [this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); };
-    hooks.on_ended = [this](const group::JobException& raised) {
-      over_ = Error{ECANCELED, fmt::format("the job has ended meanwhile: {}", raised.message)};
-    };
+    hooks.on_ended = [this](const group::JobException& raised) { note_ended(raised.message); };
     return {};
+  }
+
+  void note_ended(const std::string& why) {
+    over_ = Error{ECANCELED, fmt::format("the job has ended meanwhile: {}", why)};
   }
 
   static std::string ended_by(int signum) { return exits::ended_by_signal(signum, 0).message; }
@@ -89,6 +91,8 @@ class Newcomer {
     if (!is_grown && !is_state) return false;
     auto json = parse_json(bytes);
     if (!json) return false;
+    auto ended = json->find("ended");
+    if (is_state && ended != json->end() && ended->is_string()) note_ended(ended->get<std::string>());
     if (is_state && !state_) state_ = *std::move(json);
     if (is_state) return false;
     auto growth = elastic::Growth::parse(JsonAt::root(*json));

@@ -245,22 +245,46 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   ends_while_it_waits
 }
 
-@test "a job that fails while a shell joins ends, and the shell with it" {
-  write_agent
-  tasks=2
-  start_run --hosts="node[0-1]" --agent="$PWD/agent" -N 2 -n 2 -o cpu-affinity=off -o exit-on-error -o kill-timeout=3s sh -c 'trap "" TERM
-    echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"
-    until [ -e fail ]; do sleep 0.05; done; [ $FLUX_TASK_RANK != 1 ] || exit 3; touch stays; exec sleep 600'
-  grow --hosts=late --wait=60s >grown 2>&1 3>&- &
+# Task 1 fails once there is the file `fail`. Task 0 is ended with it, which makes the file `ends`, and has to be killed.
+fails_late='trap "touch ends" TERM
+  echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"
+  until [ -e fail ]; do sleep 0.05; done; [ $FLUX_TASK_RANK != 1 ] || exit 3; while :; do sleep 0.05; done'
+
+# Shells join these hosts, of which one is `late`, once the job of start_run has failed, and before its last task is killed.
+joins_too_late() {
+  local code=0
+  grow --hosts="$1" --wait=60s >grown 2>&1 3>&- &
   asker=$!
   wait_until test -e asked
   touch fail
-  wait_until grep -q "rank 1" err
+  wait_until test -e ends
   touch gate
+  begin=$SECONDS
   ends_with 3
-  wait "$asker" || :
-  grep -q . grown
+  ((SECONDS - begin < 10)) || { cat err grown; return 1; }
+  wait "$asker" || code=$?
+  [ "$code" -eq 1 ] || { cat grown; return 1; }
   nothing_left "^nacre-shell: $id"
+}
+
+@test "a job that fails while a shell joins ends, and the shell with it" {
+  write_agent
+  tasks=2
+  start_run --hosts="node[0-1]" --agent="$PWD/agent" -N 2 -n 2 -o cpu-affinity=off -o exit-on-error -o kill-timeout=3s sh -c "$fails_late"
+  joins_too_late late
+}
+
+@test "a job that fails while shells join, of which one fails: the others do not wait for it" {
+  write_agent
+  cat >rc.lua <<'END'
+plugin.register { name = "picky", handlers = { { topic = "shell.init", fn = function()
+  if shell.info.rank == 3 then shell.die ("shell.init fails here") end
+end } } }
+END
+  tasks=2
+  start_run --hosts="node[0-1]" --agent="$PWD/agent" -N 2 -n 2 -o cpu-affinity=off -o initrc="$PWD/rc.lua" -o exit-on-error -o kill-timeout=3s \
+    sh -c "$fails_late"
+  joins_too_late late,node5
 }
 
 @test "a shrink, and a shell that is lost, while a grow waits: each ends once" {

@@ -73,7 +73,7 @@ bool JobElastic::early(const Event& event) {
   if (!is_grown && (event.name != elastic::kStateTopic || !is_mine_ || state_)) return false;
   Json what = parse_json(event.data).value();
   if (!is_grown) {
-    shell_.tell([this, what] { state_ = what; });
+    shell_.tell([this, what] { (what.contains("ended") ? ended_ : state_) = what; });
     return false;
   }
   auto growth = elastic::Growth::parse(JsonAt::root(what)).value();

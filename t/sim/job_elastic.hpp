@@ -56,6 +56,7 @@ class JobElastic {
   // ---- of one that joins
   [[nodiscard]] bool is_joining() const { return joining_me_; }
   [[nodiscard]] bool has_state() const { return state_.has_value(); }
+  [[nodiscard]] bool has_ended() const { return ended_.has_value(); }  // the job, before this shell could join
   void take_state();
   [[nodiscard]] bool fails_to_join(const exits::Cause& cause);  // true: it was about to join
   void ready();
@@ -144,7 +145,7 @@ class JobElastic {
   bool joining_me_ = false, has_failed_ = false;
   elastic::Growth growth_;  // so far
   bool is_mine_ = false;    // the grow that has brought it is announced
-  std::optional<Json> state_;
+  std::optional<Json> state_, ended_;
 };
 
 }  // namespace nacre::sim

@@ -181,6 +181,7 @@ Json JobLeader::state() const {
   out["shells"] = elastic_.roster_.json();
   out["shells"]["tasks_over"] = elastic_.tasks_over_;
   out["restart"] = elastic_.restarts_.json();
+  if (elastic_.ending()) out["ended"] = "";
   return out;
 }
 

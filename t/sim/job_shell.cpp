@@ -198,9 +198,9 @@ bool JobShell::fail(const Failure& how) {
 
 bool JobShell::join() {
   if (is_late()) {
-    bool goes_on = starter_gone_ || cut_off_ || end_.is_ending() || elastic_->has_state();
-    if (!goes_on) return false;
-    joined_ = elastic_->has_state();
+    bool is_in_vain = starter_gone_ || cut_off_ || end_.is_ending() || elastic_->has_ended();
+    if (!is_in_vain && !elastic_->has_state()) return false;
+    joined_ = !is_in_vain;
     joined_ ? enter_phase(Phase::create) : end_process(1);
     return true;
   }
