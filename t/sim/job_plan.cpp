@@ -223,6 +223,7 @@ std::string brief(const Strike& strike) {
 JobPlan shrink(const JobPlan& plan, std::string& broken) {
   JobPlan best = plan;
   auto fails = [&](const JobPlan& less) {
+    if (less.tasks.empty()) return false;  // no job
     JobOutcome outcome = run(less, false);
     if (outcome.broken.empty()) return false;
     best = less;
@@ -258,8 +259,8 @@ JobPlan shrink(const JobPlan& plan, std::string& broken) {
       std::erase_if(less.tasks, [&](const TaskPlan& each) { return each.shell >= members; });
       std::erase_if(less.failures, [&](const Failure& each) { return each.shell >= members; });
       std::erase_if(less.strikes, [&](const Strike& each) { return each.a >= members || each.b >= members; });
-      if (members < 2 || less.tasks.empty()) continue;
-      if (less.changes)
+      if (members < 2) continue;
+      if (less.changes && !less.tasks.empty())
         less.changes->spares = std::min(less.changes->spares, members - 1 - less.tasks.back().shell);
       if (!fails(less)) continue;
       smaller = true;
