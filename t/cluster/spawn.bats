@@ -52,6 +52,31 @@ one_that_fails_ends_all() {
 
 @test "under srun one that is killed ends the job" { one_that_fails_ends_all shells_by_srun; }
 
+# `nacre ps` on another host than the leader's shows them on theirs, until they have ended.
+another_host_sees_them() { # the way to start, where it starts
+  write_clients init touch:in.%r "0:spawn:[$(children 4 init touch:child.%r wait:go finalize)]" 0:has:rc=0 wait:go wait:end finalize
+  limit=150 "$1" >said 2>&1 &
+  job=$!
+  for rank in 0 1 2 3; do wait_until test -e "child.$rank"; done
+  wait_until listed "$2"
+  spawned() { nacre node2 ps -q | awk '$1 ~ /[.]/ { print $1, $2 }'; }
+  [ "$(spawned)" = "1.0 node0
+1.1 node1
+1.2 node2
+1.3 node3" ] || { nacre node2 ps; return 1; }
+  touch go
+  are_gone() { [ -z "$(spawned)" ]; }
+  wait_until are_gone
+  [ "$(nacre node2 ps -q | wc -l)" -eq 4 ]
+  touch end
+  ends_with 0
+  nothing_left
+}
+
+@test "over ssh another host sees them, and where they run" { another_host_sees_them over_ssh node3; }
+
+@test "under srun another host sees them, and where they run" { another_host_sees_them shells_by_srun node0; }
+
 @test "over ssh a host is lost: the others of the group of those that ran there go on" {
   write_clients init touch:in.%r "0:spawn:[$(children 4 init barrier touch:child.%r wait:go 0,1,3:barrier \
     "0,1,3:cmd=get kvsname=%k key=PMI_dead_processes" 0,1,3:has:value=2 0,1,3:finalize 0,1,3:touch:out.%r)]" 0:has:rc=0 0,1,3:wait:go 2:wait:never finalize
