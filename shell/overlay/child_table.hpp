@@ -93,7 +93,7 @@ class ChildTable {
   std::vector<Child> children_;
   Time busy_until_ = Outbox::kNever;
   std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
-  std::map<Id, Time> went_;            // when a link of a member ended: for a hello bound, or since a child was named
+  std::map<Id, Time> went_;            // when a link of a member ended: kept for a hello bound at least
   Time absent_bound_ = Outbox::kNever;
 };
 
