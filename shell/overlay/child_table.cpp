@@ -180,7 +180,7 @@ void ChildTable::excuse(Time gap) {
   for (Child& each : children_) each.deadline += gap;
 }
 
-// But for those that keep_below() takes out again. Without a feeder a member dials those above it, up to the leader.
+// But for those that keep_below() takes out. Without a feeder a member dials those above it, up to the leader.
 // So who is alive has come to one of these by the time in which the child should have, or is below one that has:
 // unless it is fed by a parent of an earlier view, which only one that has moved can have.
 Idset ChildTable::absent_below(const Child& child, const Tree& tree) const {

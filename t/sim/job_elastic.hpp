@@ -142,8 +142,8 @@ class JobElastic {
   bool finished_ = false, is_starting_ = true, tasks_over_ = false;
   bool leaves_ = false, has_left_ = false, all_put_ = false, is_ready_ = false;
   bool joining_me_ = false, has_failed_ = false;  // of one that joins, as what follows
-  elastic::Growth growth_;  // so far
-  bool is_mine_ = false;    // the grow that has brought it is announced
+  elastic::Growth growth_;                        // so far
+  bool is_mine_ = false;                          // the grow that has brought it is announced
   std::optional<Json> state_, ended_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule 9 of doc/protocol.md: who is lost with a child that never came, and how long that may take once the job ends.
+// Rule 9 of doc/protocol.md: who is lost with a child that never came, and how soon once the job is to end.
 #include <initializer_list>
 
 #include <catch2/catch.hpp>

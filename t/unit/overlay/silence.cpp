@@ -29,8 +29,8 @@ TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one tha
   CHECK_FALSE(bench.node.tree().has(1));
 }
 
-// Of 117 members only 1 has come, and is lost then. Once the others have been missed for a hello bound, some are left
-// that have moved.
+// Of 117 members only 1 has come, and is lost then. After a hello bound without the others some are
+// left that have moved.
 struct Alone : Bench {
   Alone() : Bench(0, 117) {
     below(1);
