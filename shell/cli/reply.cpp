@@ -49,6 +49,9 @@ Reply usage_error(const std::string& program, const std::string& message) {
 }
 
 std::string unknown_word(const CLI::App& app, const std::string& word) {
+  // What CLI11 leaves of -l=3, where -l is a flag.
+  if (word.starts_with("-="))
+    return fmt::format("{} stands behind a short option that takes no value", in_quotes(word.substr(1)));
   std::string meant = word.starts_with("--") ? meant_option(app, word) : did_you_mean(word, verbs_of(app));
   return fmt::format("{} is not known here{}", in_quotes(word), meant);
 }

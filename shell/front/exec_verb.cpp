@@ -86,6 +86,7 @@ class Exec final : public JobVerb {
       if (auto kind = exits::Policy::kind_of(policy_); !kind)
         throw CLI::ValidationError("--exit-policy: " + kind.error().message);
     }
+    check_targets();
     if (pty_) check_one_target();
     if (!limit_.empty()) {
       if (auto limit = value::Duration::parse(limit_); !limit)
@@ -95,6 +96,16 @@ class Exec final : public JobVerb {
       if (each.find('=') == std::string::npos || each.starts_with('='))
         throw CLI::ValidationError(fmt::format("--env: {}: expected NAME=VALUE", in_quotes(each)));
     }
+  }
+
+  void check_targets() const {
+    auto check = [](const auto& named) {
+      if (!named) throw CLI::ValidationError(named.error().message);
+    };
+    if (verb_->count("-r") > 0) check(idset_of("--ranks", ranks_, "rank"));
+    if (verb_->count("--shells") > 0) check(idset_of("--shells", shells_, "shell"));
+    if (verb_->count("-w") > 0) check(hosts_of("--hosts", hosts_));
+    if (verb_->count("-x") > 0) check(hosts_of("--exclude", exclude_));
   }
 
   // The leader looks at what is left: which shells are on a host.

@@ -39,7 +39,7 @@ class GrowVerb final : public JobVerb {
       return invalid("expected one of --hosts and --count");
     Json out = Json::object();
     if (verb_->count("--hosts") > 0) {
-      out["hosts"] = TRY(hosts_of(hosts_));
+      out["hosts"] = TRY(hosts_of("--hosts", hosts_));
     } else if (count_ == 0 || count_ > value::GrowOrder::kMostShells) {
       return invalid(fmt::format("--count: expected 1 to {}", value::GrowOrder::kMostShells));
     } else {

@@ -122,9 +122,9 @@ Result<value::Idset> JobVerb::idset_of(const char* option, const std::string& te
   return out;
 }
 
-Result<std::string> JobVerb::hosts_of(const std::string& text) {
-  auto hosts = TRY(in("--hosts", value::Hostlist::parse(text)));
-  if (hosts.empty()) return invalid("--hosts: names no host");
+Result<std::string> JobVerb::hosts_of(const char* option, const std::string& text) {
+  auto hosts = TRY(in(option, value::Hostlist::parse(text)));
+  if (hosts.empty()) return invalid(fmt::format("{}: names no host", option));
   return hosts.str();
 }
 

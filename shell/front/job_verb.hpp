@@ -40,8 +40,8 @@ class JobVerb : public cli::Verb {
   static Result<int> signal_of(const std::string& text);
   // The value of `option`, an idset of at least one `what`.
   static Result<value::Idset> idset_of(const char* option, const std::string& text, const char* what);
-  // The value of --hosts, a hostlist that names one at least, as text.
-  static Result<std::string> hosts_of(const std::string& text);
+  // The value of `option`, a hostlist that names one at least, as text.
+  static Result<std::string> hosts_of(const char* option, const std::string& text);
   // What a leader has answered that was asked to change its job's shells: the hosts that it names, else the shells,
   // which it has at `shells`; as JSON all of it.
   void print_changed(const record::Listed& job, const Json& answer, const char* shells) const;

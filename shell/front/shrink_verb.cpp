@@ -44,7 +44,7 @@ class ShrinkVerb final : public JobVerb {
       return invalid("expected one of --hosts, --shells and --count");
     Json out = Json::object();
     if (verb_->count("--hosts") > 0) {
-      out["hosts"] = TRY(hosts_of(hosts_));
+      out["hosts"] = TRY(hosts_of("--hosts", hosts_));
     } else if (verb_->count("--shells") > 0) {
       out["shells"] = TRY(idset_of("--shells", shells_, "shell")).str();
     } else {
