@@ -249,3 +249,16 @@ end_job() {
   grep -x "nacre exec: node2: lost" said
   end_job
 }
+
+@test "values that cannot be are refused before a job is looked for" {
+  refuses() { # what is wrong, options
+    run "$NACRE_BUILD_DIR/nacre" exec "${@:2}" true
+    [[ $status == 2 && ${lines[0]} == "nacre exec: $1: "* ]] || { echo "exit code $status: $output"; return 1; }
+  }
+  refuses "--shells: idset '-1'" --shells=-1
+  refuses "--ranks: idset 'x'" -r x
+  refuses "--hosts: hostlist: '['" -w '['
+  refuses "--exclude: hostlist: '['" -x '['
+  run "$NACRE_BUILD_DIR/nacre" exec -l=3 true
+  [[ $status == 2 && ${lines[0]} == "nacre exec: '=3' stands behind a short option that takes no value" ]]
+}
