@@ -4,6 +4,43 @@
 #include <algorithm>
 
 namespace nacre::overlay {
+namespace {
+
+// Those below `top` that count, if all between them and `top` count, too.
+template <typename Counts>
+Idset below(Id top, const Tree& tree, Counts counts) {
+  Idset out;
+  std::vector<Id> open{top};
+  while (!open.empty()) {
+    Id parent = open.back();
+    open.pop_back();
+    for (Id id : tree.children(parent)) {
+      if (!counts(id)) continue;
+      out.insert(id);
+      open.push_back(id);
+    }
+  }
+  return out;
+}
+
+// Who may be lost with a child that never came; suspects() spares those that may live. Without a feeder a member
+// dials those above it, up to the leader. In the time that the child has to come, one that lives has done that, or
+// a member that has feeds it. One that has moved does not need to: a parent of an earlier view may feed it.
+Idset absent_below(Id child, const Tree& tree) {
+  return below(child, tree, [&](Id each) { return tree.has_stayed(each); });
+}
+
+// A member that has come to this node lives, and so may those below it. It is still lost itself if its own parent
+// misses it.
+void keep_below(Id id, const Tree& tree, Idset& suspects) {
+  auto parent = tree.parent(id);
+  if (!parent || !suspects.contains(id)) return;
+  Idset kept = below(id, tree, [&](Id each) { return suspects.contains(each); });
+  if (suspects.contains(*parent)) kept.insert(id);
+  suspects = suspects - kept;
+}
+
+}  // namespace
 
 Child* ChildTable::child(Id id) {
   auto found = std::find_if(children_.begin(), children_.end(), [&](const Child& each) { return each.id == id; });
@@ -35,7 +72,7 @@ void ChildTable::set_children(Id self, const Tree& tree, bool is_first) {
       next.named = old->named;
       next.is_first = old->is_first;
       next.deadline = old->deadline;
-      if (!old->absent.empty()) next.absent = absent_below(*old, tree);
+      if (!old->absent.empty()) next.absent = absent_below(id, tree);
     } else {
       DownLink* link = down(id);
       next.linked = link != nullptr && link->welcomed && !link->parted;
@@ -140,26 +177,6 @@ Seq ChildTable::acked(bool without_lost) const {
   return least;
 }
 
-// A member that has come to this node lives, and so may those below it, which have come to it. If its own parent
-// misses it, it is lost all the same.
-void ChildTable::keep_below(Id id, const Tree& tree, Idset& suspects) const {
-  auto parent = tree.parent(id);
-  if (!parent || !suspects.contains(id)) return;
-  Idset kept;
-  if (suspects.contains(*parent)) kept.insert(id);
-  std::vector<Id> open{id};
-  while (!open.empty()) {
-    Id above = open.back();
-    open.pop_back();
-    for (Id below : tree.children(above)) {
-      if (!suspects.contains(below)) continue;
-      kept.insert(below);
-      open.push_back(below);
-    }
-  }
-  suspects = suspects - kept;
-}
-
 Idset ChildTable::suspects(const Tree& tree) const {
   Idset out;
   for (const Child& each : children_) {
@@ -180,31 +197,13 @@ void ChildTable::excuse(Time gap) {
   for (Child& each : children_) each.deadline += gap;
 }
 
-// But for those that keep_below() takes out. Without a feeder a member dials those above it, up to the leader.
-// So who is alive has come to one of these by the time in which the child should have, or is below one that has:
-// unless it is fed by a parent of an earlier view, which only one that has moved can have.
-Idset ChildTable::absent_below(const Child& child, const Tree& tree) const {
-  Idset out;
-  std::vector<Id> open{child.id};
-  while (!open.empty()) {
-    Id parent = open.back();
-    open.pop_back();
-    for (Id id : tree.children(parent)) {
-      if (!tree.has_stayed(id)) continue;
-      out.insert(id);
-      open.push_back(id);
-    }
-  }
-  return out;
-}
-
 void ChildTable::tick(const Tree& tree) {
   Time known_since = out_.now - options_.hello_bound;
   for (Child& each : children_) {
     if (!each.was_linked) known_since = std::min(known_since, each.named);
     if (each.finished || each.suspected || each.deadline > out_.now) continue;
     each.suspected = true;
-    if (!each.was_linked) each.absent = absent_below(each, tree);
+    if (!each.was_linked) each.absent = absent_below(each.id, tree);
   }
   std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });
   std::erase_if(went_, [&](const auto& each) { return each.second < known_since; });

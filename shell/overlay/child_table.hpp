@@ -36,7 +36,7 @@ struct Child {
   bool finished = false;
   Seq acked = 0;
   Idset suspects;         // those that the child suspects in its subtree
-  Idset absent;           // once it is suspected and has never come: those below it that have not come either
+  Idset absent;           // once it is suspected and has never come: those below it that may be lost with it
   Time named{};           // when a view made it a child
   bool is_first = false;  // by the job's first view
   Time deadline{};
@@ -65,7 +65,7 @@ class ChildTable {
   // count.
   bool busy(Id id);
   void bear_busy_until(Time at) { busy_until_ = std::min(busy_until_, at); }
-  // From now on a child that has not come since a later view than the first named it has this long, if not less.
+  // From now on a child that has not come has this long to come, if not less, unless the first view has named it.
   void wait_for_absent(Time bound);
   void shift_silence(milliseconds by);  // moves the bound of each linked child by this
   void welcome(DownLink& down);
@@ -84,9 +84,6 @@ class ChildTable {
   [[nodiscard]] Time due() const;
 
  private:
-  [[nodiscard]] Idset absent_below(const Child& child, const Tree& tree) const;
-  void keep_below(Id id, const Tree& tree, Idset& suspects) const;
-
   const OverlayOptions& options_;
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer

@@ -32,7 +32,7 @@ class Node {
   void unlinked(LinkName link);
   void step(LinkName from, const Message& message);
   void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
-  void expect_end(milliseconds busy_bound);  // the job is to end: busy and absent children get less time (rule 9)
+  void expect_end(milliseconds busy_bound);  // the job is to end: busy and absent children get less time
   // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
   void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before the entry
