@@ -328,7 +328,7 @@ Json ShellGrow::state() const {
   out["initrcs"] = initrcs_;
   out["shells"] = shells_.state();
   out["restart"] = restarts ? restarts->json() : Json();
-  if (process_.end.is_ending()) out["ended"] = process_.end.cause() ? process_.end.cause()->message : "";
+  if (const auto& cause = process_.end.cause()) out["ended"] = cause->message;
   return out;
 }
 
