@@ -250,7 +250,7 @@ end_job() {
   end_job
 }
 
-@test "values that cannot be are refused before a job is looked for" {
+@test "what is no idset or hostlist is refused before a job is looked for" {
   refuses() { # what is wrong, options
     run "$NACRE_BUILD_DIR/nacre" exec "${@:2}" true
     [[ $status == 2 && ${lines[0]} == "nacre exec: $1: "* ]] || { echo "exit code $status: $output"; return 1; }
