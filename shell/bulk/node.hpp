@@ -79,7 +79,7 @@ class BulkNode {
   Result<void> read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   Result<void> read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   void write(LinkName to, StreamId stream, std::string bytes);
-  // node_up.cpp
+  // upward_records.cpp
   void new_path();
   Result<void> take_record_up(Id peer, BulkChild& child, const BulkRecord& record);
   bool deliver(OriginTable::Route from, const BulkRecord& record);
@@ -94,7 +94,7 @@ class BulkNode {
   void send_up();
   bool send_next_up(std::string& out);
   void note_taken(Id origin, Numbered number);
-  // node_down.cpp
+  // broadcast_records.cpp
   Result<void> take_record_down(const BulkRecord& record);
   Result<void> start(const BulkRecord& record);
   void broadcast_record(BulkKind kind, Channel channel, std::string_view bytes);
