@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The broadcast: from the leader to all, and how the leader learns which shells have it.
+#include "bulk/broadcast_records.hpp"
+
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-
-#include "bulk/node.hpp"
 
 namespace nacre::bulk {
 namespace {
@@ -17,38 +17,37 @@ constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
 
 // ---- the leader's ------------------------------------------------------------------------
 
-Result<bool> BulkNode::broadcast(Channel channel, std::string_view bytes) {
-  if (!leads()) return Error{EPERM, "only the leader broadcasts"};
+Result<bool> BroadcastRecords::broadcast(Channel channel, std::string_view bytes) {
+  if (!options_.leads()) return Error{EPERM, "only the leader broadcasts"};
   CHECK_OK(check_record(options_.limits, store_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
   if (store_.bytes() + size > options_.limits.broadcast) {
-    wants_broadcast_ = size;
+    wants_ = size;
     return false;
   }
-  broadcast_record(BulkKind::data, channel, bytes);
+  add(BulkKind::data, channel, bytes);
   return true;
 }
 
-Result<void> BulkNode::end_broadcast(Channel channel) {
-  if (!leads()) return Error{EPERM, "only the leader broadcasts"};
+Result<void> BroadcastRecords::end(Channel channel) {
+  if (!options_.leads()) return Error{EPERM, "only the leader broadcasts"};
   if (store_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
   if (store_.ended().size() == kMaxBroadcastChannels) {
     return Error{ENOSPC, fmt::format("channel {}: {} channels have ended; no more are allowed", channel,
                                      kMaxBroadcastChannels)};
   }
-  broadcast_record(BulkKind::end, channel, {});
+  add(BulkKind::end, channel, {});
   return {};
 }
 
-void BulkNode::broadcast_record(BulkKind kind, Channel channel, std::string_view bytes) {
+void BroadcastRecords::add(BulkKind kind, Channel channel, std::string_view bytes) {
   Head head{kind, channel, store_.stable(), store_.have() + 1, static_cast<std::uint32_t>(bytes.size())};
   out_.put(Announce{head.number, channel, store_.add(head, bytes).bytes});
-  settle();
 }
 
 // ---- what comes from above ---------------------------------------------------------------
 
-Result<void> BulkNode::take_record_down(const BulkRecord& record) {
+Result<void> BroadcastRecords::take(const BulkRecord& record) {
   if (cut_off_) return {};
   const Head& head = record.head;
   if (head.kind == BulkKind::start) return start(record);
@@ -71,7 +70,7 @@ Result<void> BulkNode::take_record_down(const BulkRecord& record) {
 
 // Records up to the start's number are no longer available. A newcomer that begins after them does not need them.
 // Another shell that gets such a start is no longer of the view, as its members never get one.
-Result<void> BulkNode::start(const BulkRecord& record) {
+Result<void> BroadcastRecords::start(const BulkRecord& record) {
   std::vector<Channel> ended = TRY(ended_channels(record.bytes));
   Numbered kept = record.head.number;
   if (started_ && kept <= store_.have()) {
@@ -91,24 +90,12 @@ Result<void> BulkNode::start(const BulkRecord& record) {
   return {};
 }
 
-Result<void> BulkNode::take_note_down(const Note& note) {
-  if (const auto* taken = std::get_if<Taken>(&note)) {
-    if (taken->origin == options_.self) return own_taken(taken->number);
-    note_taken(taken->origin, taken->number);
-  } else if (std::holds_alternative<Path>(note)) {
-    new_path();
-  } else if (const auto* stable = std::get_if<Stable>(&note)) {
-    drop(stable->number);
-  }
-  return {};
-}
-
-void BulkNode::cut_off() {
+void BroadcastRecords::cut_off() {
   if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
 }
 
 // Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
-void BulkNode::drop(Numbered stable) {
+void BroadcastRecords::drop(Numbered stable) {
   stable_ = std::max(stable_, stable);
   if (started_ && stable_ > consumed_) cut_off();
   store_.drop(std::min(stable_, consumed_));
@@ -116,69 +103,21 @@ void BulkNode::drop(Numbered stable) {
 
 // ---- which shells have it -------------------------------------------------------------------------
 
-void BulkNode::consumed(Numbered number) {
+void BroadcastRecords::consumed(Numbered number) {
   consumed_ = std::max(consumed_, std::min(number, store_.have()));
-  settle();
 }
 
-// None: some child of the view has not reported in this view.
-std::optional<Numbered> BulkNode::consumed_by_all() {
-  if (!view_ || !started_) return std::nullopt;
-  Numbered all = std::min(consumed_, store_.have());
-  for (Id id : members_) {
-    const BulkChild* child = children_.linked(id);
-    if (child == nullptr || !child->heard || child->heard->view != *view_) return std::nullopt;
-    all = std::min(all, child->heard->number);
-  }
-  return all;
-}
-
-void BulkNode::settle_consumed() {
-  if (!leads()) return;
-  auto all = consumed_by_all();
-  if (!all) return;
-  drop(*all);
-  if (wants_broadcast_ == 0 || store_.bytes() + wants_broadcast_ > options_.limits.broadcast) return;
-  wants_broadcast_ = 0;
+void BroadcastRecords::all_have(Numbered number) {
+  drop(number);
+  if (wants_ == 0 || store_.bytes() + wants_ > options_.limits.broadcast) return;
+  wants_ = 0;
   out_.put(BroadcastRoom{});
-}
-
-Result<void> BulkNode::take_note_up(BulkChild& child, const Note& note) {
-  if (const auto* hello = std::get_if<BulkHello>(&note)) {
-    if (std::exchange(child.greeted, true)) return Error{EPROTO, "a second hello"};
-    child.unstarted = hello->newcomer;
-    child.fed = hello->have;
-    return {};
-  }
-  if (!child.greeted) return Error{EPROTO, "hello comes first"};
-  const auto& heard = std::get<Heard>(note);
-  if (child.heard && heard.view < child.heard->view) return Error{EPROTO, "a view older than the one before"};
-  if (leads() && heard.number > store_.have()) {
-    return Error{EPROTO, fmt::format("broadcast record {} was acknowledged; {} is the last one", heard.number,
-                                     store_.have())};
-  }
-  child.heard = heard;
-  return {};
-}
-
-void BulkNode::notify_up() {
-  if (!up_ || up_->traffic.writes_notes) return;
-  std::string out;
-  if (!std::exchange(up_->greeted, true)) append_note(out, BulkHello{!started_, store_.have()});
-  auto all = consumed_by_all();
-  if (all) {
-    Heard heard{*view_, *all};
-    if (up_->sent != heard) append_note(out, heard);
-    up_->sent = heard;
-  }
-  write({up_->peer, Side::up}, kNotes, std::move(out));
 }
 
 // ---- what goes down ----------------------------------------------------------------------
 
-void BulkNode::feed(Id peer, BulkChild& child) {
-  if (!child.greeted || !started_ || child.traffic.writes_records) return;
-  std::string out;
+void BroadcastRecords::feed(BulkChild& child, std::string& out) const {
+  if (!child.greeted || !started_) return;
   if (child.unstarted || child.fed < store_.stable()) {
     std::string ended;
     for (Channel channel : store_.ended()) append_channel(ended, channel);
@@ -192,24 +131,12 @@ void BulkNode::feed(Id peer, BulkChild& child) {
     append_record(out, each->head, each->bytes);
     child.stable_sent = std::max(child.stable_sent, each->head.tag);
   }
-  write({peer, Side::down}, kRecords, std::move(out));
 }
 
-// Only the newest note of each kind is kept, so that waiting notes take little room.
-void BulkNode::notify_down(Id peer, BulkChild& child) {
-  if (child.traffic.writes_notes) return;
-  std::string out;
-  if (std::exchange(child.path, false)) append_note(out, Path{});
-  if (child.greeted && started_ && store_.stable() > child.stable_sent) {
-    child.stable_sent = store_.stable();
-    append_note(out, Stable{child.stable_sent});
-  }
-  while (!child.taken.empty() && out.size() < options_.limits.write) {
-    auto next = child.taken.begin();
-    append_note(out, Taken{next->first, next->second});
-    child.taken.erase(next);
-  }
-  write({peer, Side::down}, kNotes, std::move(out));
+void BroadcastRecords::notify(BulkChild& child, std::string& out) const {
+  if (!child.greeted || !started_ || store_.stable() <= child.stable_sent) return;
+  child.stable_sent = store_.stable();
+  append_note(out, Stable{child.stable_sent});
 }
 
 }  // namespace nacre::bulk

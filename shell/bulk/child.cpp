@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/child.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace nacre::bulk {
@@ -62,6 +63,22 @@ void BulkChildren::forget_done() {
 std::size_t BulkChildren::held_bytes(Id peer) const {
   auto found = children_.find(peer);
   return found == children_.end() ? 0 : found->second.queued + found->second.traffic.records.unread();
+}
+
+void BulkChildren::set_view(ViewNumber number, const std::vector<Id>& members) {
+  view_ = number;
+  members_ = members;
+}
+
+std::optional<Numbered> BulkChildren::heard_by_all(Numbered own) {
+  if (!view_) return std::nullopt;
+  Numbered all = own;
+  for (Id id : members_) {
+    const BulkChild* child = linked(id);
+    if (child == nullptr || !child->heard || child->heard->view != *view_) return std::nullopt;
+    all = std::min(all, child->heard->number);
+  }
+  return all;
 }
 
 }  // namespace nacre::bulk

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bulk/effect.hpp"
 #include "bulk/wire.hpp"
@@ -60,7 +61,8 @@ struct BulkChild {
   std::size_t take_owed(std::size_t most);
 };
 
-// The children over whose links records come, and those whose links have ended but whose records still go up.
+// The children over whose links records come, and those whose links have ended but whose records still go up; and
+// which of them the view has.
 class BulkChildren {
  public:
   using Map = std::map<Id, BulkChild>;
@@ -74,6 +76,13 @@ class BulkChildren {
   void forget_done();                                   // those without a link whose records have gone up
   [[nodiscard]] std::size_t held_bytes(Id peer) const;  // of records that have not gone up
 
+  void set_view(ViewNumber number, const std::vector<Id>& members);
+  [[nodiscard]] std::optional<ViewNumber> view() const { return view_; }
+  [[nodiscard]] const std::vector<Id>& members() const { return members_; }  // the view's children
+  // Up to where all members, and this shell, which has `own`, have taken the broadcast. None: some member has not
+  // reported in this view.
+  std::optional<Numbered> heard_by_all(Numbered own);
+
   Map::iterator begin() { return children_.begin(); }
   Map::iterator end() { return children_.end(); }
   [[nodiscard]] Map::const_iterator begin() const { return children_.begin(); }
@@ -84,6 +93,8 @@ class BulkChildren {
  private:
   Limits limits_;
   Map children_;
+  std::optional<ViewNumber> view_;
+  std::vector<Id> members_;
   std::uint64_t serial_ = 0;  // of the last link
 };
 

@@ -2,6 +2,7 @@
 #include "bulk/node.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,16 +27,16 @@ Result<void> spend(std::size_t& credit, std::size_t bytes, const char* stream) {
 
 BulkNode::BulkNode(const BulkOptions& options)
     : options_(options),
-      unacked_(options.self),
-      origins_(options.limits.origins),
       children_(options.limits),
-      started_(!options.newcomer) {}
+      broadcast_(options_, out_),
+      unacked_(options.self),
+      origins_(options.limits.origins) {}
 
 std::vector<BulkEffect> BulkNode::take_effects() { return std::exchange(out_.effects, {}); }
 
 void BulkNode::settle() {
-  drop(stable_);  // also what came after it was known to be stable
-  settle_consumed();
+  broadcast_.drop_stable();
+  if (auto all = leads() ? consumed_by_all() : std::nullopt) broadcast_.all_have(*all);
   send_up();
   notify_up();
   for (auto& [peer, child] : children_) {
@@ -47,11 +48,33 @@ void BulkNode::settle() {
   children_.forget_done();
 }
 
+std::optional<Numbered> BulkNode::consumed_by_all() {
+  return broadcast_.started() ? children_.heard_by_all(broadcast_.consumed()) : std::nullopt;
+}
+
+// ---- the owner's broadcast ---------------------------------------------------------------
+
+Result<bool> BulkNode::broadcast(Channel channel, std::string_view bytes) {
+  bool is_sent = TRY(broadcast_.broadcast(channel, bytes));
+  if (is_sent) settle();
+  return is_sent;
+}
+
+Result<void> BulkNode::end_broadcast(Channel channel) {
+  CHECK_OK(broadcast_.end(channel));
+  settle();
+  return {};
+}
+
+void BulkNode::consumed(Numbered number) {
+  broadcast_.consumed(number);
+  settle();
+}
+
 // ---- links -------------------------------------------------------------------------------
 
 void BulkNode::view(ViewNumber number, const std::vector<Id>& children) {
-  view_ = number;
-  members_ = children;
+  children_.set_view(number, children);
   settle();
 }
 
@@ -147,12 +170,78 @@ Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child
   for (;;) {
     std::optional<BulkRecord> record = TRY(at.records.next());
     if (!record) break;
-    CHECK_OK(child != nullptr ? take_record_up(from.peer, *child, *record) : take_record_down(*record));
+    CHECK_OK(child != nullptr ? take_record_up(from.peer, *child, *record) : broadcast_.take(*record));
   }
   if (child != nullptr) return {};
   at.record_credit += bytes.size();
   out_.grant(from, kRecords, bytes.size());
   return {};
+}
+
+// ---- notes -------------------------------------------------------------------------------
+
+Result<void> BulkNode::take_note_up(BulkChild& child, const Note& note) {
+  if (const auto* hello = std::get_if<BulkHello>(&note)) {
+    if (std::exchange(child.greeted, true)) return Error{EPROTO, "a second hello"};
+    child.unstarted = hello->newcomer;
+    child.fed = hello->have;
+    return {};
+  }
+  if (!child.greeted) return Error{EPROTO, "hello comes first"};
+  const auto& heard = std::get<Heard>(note);
+  if (child.heard && heard.view < child.heard->view) return Error{EPROTO, "a view older than the one before"};
+  if (leads() && heard.number > broadcast_.have()) {
+    return Error{EPROTO, fmt::format("broadcast record {} was acknowledged; {} is the last one", heard.number,
+                                     broadcast_.have())};
+  }
+  child.heard = heard;
+  return {};
+}
+
+Result<void> BulkNode::take_note_down(const Note& note) {
+  if (const auto* taken = std::get_if<Taken>(&note)) {
+    if (taken->origin == options_.self) return own_taken(taken->number);
+    note_taken(taken->origin, taken->number);
+  } else if (std::holds_alternative<Path>(note)) {
+    new_path();
+  } else if (const auto* stable = std::get_if<Stable>(&note)) {
+    broadcast_.drop(stable->number);
+  }
+  return {};
+}
+
+void BulkNode::notify_up() {
+  if (!up_ || up_->traffic.writes_notes) return;
+  std::string out;
+  if (!std::exchange(up_->greeted, true)) append_note(out, BulkHello{!broadcast_.started(), broadcast_.have()});
+  auto all = consumed_by_all();
+  if (all) {
+    Heard heard{*children_.view(), *all};
+    if (up_->sent != heard) append_note(out, heard);
+    up_->sent = heard;
+  }
+  write({up_->peer, Side::up}, kNotes, std::move(out));
+}
+
+// Only the newest note of each kind is kept, so that waiting notes take little room.
+void BulkNode::notify_down(Id peer, BulkChild& child) {
+  if (child.traffic.writes_notes) return;
+  std::string out;
+  if (std::exchange(child.path, false)) append_note(out, Path{});
+  broadcast_.notify(child, out);
+  while (!child.taken.empty() && out.size() < options_.limits.write) {
+    auto next = child.taken.begin();
+    append_note(out, Taken{next->first, next->second});
+    child.taken.erase(next);
+  }
+  write({peer, Side::down}, kNotes, std::move(out));
+}
+
+void BulkNode::feed(Id peer, BulkChild& child) {
+  if (child.traffic.writes_records) return;
+  std::string out;
+  broadcast_.feed(child, out);
+  write({peer, Side::down}, kRecords, std::move(out));
 }
 
 }  // namespace nacre::bulk

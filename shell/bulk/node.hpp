@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "bulk/broadcast_records.hpp"
 #include "bulk/child.hpp"
 #include "bulk/effect.hpp"
 #include "bulk/origin_table.hpp"
-#include "bulk/store.hpp"
 #include "bulk/unacked_records.hpp"
 
 namespace nacre::bulk {
@@ -67,17 +67,22 @@ class BulkNode {
   // ---- state: bytes that are held, with heads ----
   // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
   [[nodiscard]] std::size_t own_bytes() const { return unacked_.bytes(); }
-  [[nodiscard]] std::size_t broadcast_bytes() const { return store_.bytes(); }
+  [[nodiscard]] std::size_t broadcast_bytes() const { return broadcast_.bytes(); }
   [[nodiscard]] std::size_t child_bytes(Id peer) const { return children_.held_bytes(peer); }
-  [[nodiscard]] bool leads() const { return options_.self == 0; }
+  [[nodiscard]] bool leads() const { return options_.leads(); }
 
  private:
-  // node.cpp
   void settle();
+  std::optional<Numbered> consumed_by_all();
   [[nodiscard]] Traffic* traffic(LinkName link);
   void lose(LinkName link);
   Result<void> read_notes(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   Result<void> read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
+  Result<void> take_note_up(BulkChild& child, const Note& note);
+  Result<void> take_note_down(const Note& note);
+  void notify_up();
+  void notify_down(Id peer, BulkChild& child);
+  void feed(Id peer, BulkChild& child);
   void write(LinkName to, StreamId stream, std::string bytes);
   // upward_records.cpp
   void new_path();
@@ -94,41 +99,20 @@ class BulkNode {
   void send_up();
   bool send_next_up(std::string& out);
   void note_taken(Id origin, Numbered number);
-  // broadcast_records.cpp
-  Result<void> take_record_down(const BulkRecord& record);
-  Result<void> start(const BulkRecord& record);
-  void broadcast_record(BulkKind kind, Channel channel, std::string_view bytes);
-  void cut_off();
-  void drop(Numbered stable);
-  std::optional<Numbered> consumed_by_all();
-  void settle_consumed();
-  void feed(Id peer, BulkChild& child);
-  Result<void> take_note_up(BulkChild& child, const Note& note);
-  Result<void> take_note_down(const Note& note);
-  void notify_up();
-  void notify_down(Id peer, BulkChild& child);
 
   BulkOptions options_;
   BulkOutbox out_;
+  BulkChildren children_;
+  BroadcastRecords broadcast_;
   UnackedRecords unacked_;
   OriginTable origins_;
-  BroadcastStore store_;
   std::optional<BulkUplink> up_;
-  BulkChildren children_;
-  std::optional<ViewNumber> view_;
-  std::vector<Id> members_;  // the view's children
-  std::optional<Id> last_;   // the origin whose record went up last; none: this shell's
-  std::size_t wants_ = 0;    // bytes that put() has refused
-  std::size_t wants_broadcast_ = 0;
+  std::optional<Id> last_;  // the origin whose record went up last; none: this shell's
+  std::size_t wants_ = 0;   // bytes that put() has refused
   // Of answers that are to be sent:
-  bool waits_ = false;     // they wait for others
-  bool go_ = false;        // they do not wait, or no more
-  bool dirty_ = false;     // a record from below was sent up since the way was new
-  bool started_;           // knows where the broadcast begins
-  bool cut_off_ = false;   // the broadcast goes on without this shell
-  Numbered first_ = 0;     // newcomer: up to here nothing is announced
-  Numbered consumed_ = 0;  // the owner has consumed up to here
-  Numbered stable_ = 0;    // all shells have taken up to here, as far as this one knows
+  bool waits_ = false;  // they wait for others
+  bool go_ = false;     // they do not wait, or no more
+  bool dirty_ = false;  // a record from below was sent up since the way was new
 };
 
 }  // namespace nacre::bulk

@@ -44,6 +44,8 @@ struct BulkOptions {
   // Channels up on which all shells answer at about the same time: such records wait at each hop for those of the
   // others below it, so that they go up together.
   std::set<Channel> answers;
+
+  [[nodiscard]] bool leads() const { return self == 0; }
 };
 
 }  // namespace nacre::bulk

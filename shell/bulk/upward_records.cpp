@@ -107,7 +107,7 @@ bool BulkNode::waits_for_answers() const {
     auto found = children_.find(member);
     return found != children_.end() && !found->second.gone && found->second.queue.empty();
   };
-  return unacked_.all_sent() || std::any_of(members_.begin(), members_.end(), lacks);
+  return unacked_.all_sent() || std::any_of(children_.members().begin(), children_.members().end(), lacks);
 }
 
 void BulkNode::waited() {
