@@ -29,8 +29,7 @@ BulkNode::BulkNode(const BulkOptions& options)
     : options_(options),
       children_(options.limits),
       broadcast_(options_, out_),
-      unacked_(options.self),
-      origins_(options.limits.origins) {}
+      upward_(options_, children_, out_) {}
 
 std::vector<BulkEffect> BulkNode::take_effects() { return std::exchange(out_.effects, {}); }
 
@@ -52,7 +51,29 @@ std::optional<Numbered> BulkNode::consumed_by_all() {
   return broadcast_.started() ? children_.heard_by_all(broadcast_.consumed()) : std::nullopt;
 }
 
-// ---- the owner's broadcast ---------------------------------------------------------------
+// ---- what the owner wants ----------------------------------------------------------------
+
+Result<bool> BulkNode::put(Channel channel, std::string_view bytes) {
+  bool is_put = TRY(upward_.put(channel, bytes));
+  if (is_put) settle();
+  return is_put;
+}
+
+Result<void> BulkNode::end(Channel channel) {
+  CHECK_OK(upward_.end(channel));
+  settle();
+  return {};
+}
+
+void BulkNode::taken(Id origin, Numbered number) {
+  if (!leads()) return;
+  upward_.taken(origin, number);
+  settle();
+}
+
+void BulkNode::waited() {
+  if (upward_.waited()) settle();
+}
 
 Result<bool> BulkNode::broadcast(Channel channel, std::string_view bytes) {
   bool is_sent = TRY(broadcast_.broadcast(channel, bytes));
@@ -84,7 +105,7 @@ void BulkNode::up(Id peer) {
   up_.emplace(peer, options_.limits, credit);
   out_.grant({peer, Side::up}, kNotes, kNotesCredit);
   out_.grant({peer, Side::up}, kRecords, credit);
-  new_path();
+  upward_.new_path();
   settle();
 }
 
@@ -170,7 +191,7 @@ Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child
   for (;;) {
     std::optional<BulkRecord> record = TRY(at.records.next());
     if (!record) break;
-    CHECK_OK(child != nullptr ? take_record_up(from.peer, *child, *record) : broadcast_.take(*record));
+    CHECK_OK(child != nullptr ? upward_.take(from.peer, *child, *record) : broadcast_.take(*record));
   }
   if (child != nullptr) return {};
   at.record_credit += bytes.size();
@@ -178,7 +199,7 @@ Result<void> BulkNode::read_records(LinkName from, Traffic& at, BulkChild* child
   return {};
 }
 
-// ---- notes -------------------------------------------------------------------------------
+// ---- what goes over links ----------------------------------------------------------------
 
 Result<void> BulkNode::take_note_up(BulkChild& child, const Note& note) {
   if (const auto* hello = std::get_if<BulkHello>(&note)) {
@@ -199,15 +220,20 @@ Result<void> BulkNode::take_note_up(BulkChild& child, const Note& note) {
 }
 
 Result<void> BulkNode::take_note_down(const Note& note) {
-  if (const auto* taken = std::get_if<Taken>(&note)) {
-    if (taken->origin == options_.self) return own_taken(taken->number);
-    note_taken(taken->origin, taken->number);
-  } else if (std::holds_alternative<Path>(note)) {
-    new_path();
+  if (const auto* taken = std::get_if<Taken>(&note)) return upward_.take_note(*taken);
+  if (std::holds_alternative<Path>(note)) {
+    upward_.new_path();
   } else if (const auto* stable = std::get_if<Stable>(&note)) {
     broadcast_.drop(stable->number);
   }
   return {};
+}
+
+void BulkNode::send_up() {
+  if (!up_ || up_->traffic.writes_records) return;
+  std::string out;
+  upward_.send(out);
+  write({up_->peer, Side::up}, kRecords, std::move(out));
 }
 
 void BulkNode::notify_up() {

@@ -22,8 +22,9 @@
 #include "bulk/broadcast_records.hpp"
 #include "bulk/child.hpp"
 #include "bulk/effect.hpp"
-#include "bulk/origin_table.hpp"
-#include "bulk/unacked_records.hpp"
+#include "bulk/options.hpp"
+#include "bulk/upward_records.hpp"
+#include "bulk/wire.hpp"
 
 namespace nacre::bulk {
 
@@ -66,7 +67,7 @@ class BulkNode {
 
   // ---- state: bytes that are held, with heads ----
   // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
-  [[nodiscard]] std::size_t own_bytes() const { return unacked_.bytes(); }
+  [[nodiscard]] std::size_t own_bytes() const { return upward_.bytes(); }
   [[nodiscard]] std::size_t broadcast_bytes() const { return broadcast_.bytes(); }
   [[nodiscard]] std::size_t child_bytes(Id peer) const { return children_.held_bytes(peer); }
   [[nodiscard]] bool leads() const { return options_.leads(); }
@@ -80,39 +81,18 @@ class BulkNode {
   Result<void> read_records(LinkName from, Traffic& at, BulkChild* child, std::string_view bytes);
   Result<void> take_note_up(BulkChild& child, const Note& note);
   Result<void> take_note_down(const Note& note);
+  void send_up();
   void notify_up();
   void notify_down(Id peer, BulkChild& child);
   void feed(Id peer, BulkChild& child);
   void write(LinkName to, StreamId stream, std::string bytes);
-  // upward_records.cpp
-  void new_path();
-  Result<void> take_record_up(Id peer, BulkChild& child, const BulkRecord& record);
-  bool deliver(OriginTable::Route from, const BulkRecord& record);
-  void put_record(Channel channel, std::string_view bytes);
-  Result<void> own_taken(Numbered number);
-  [[nodiscard]] bool is_answer(BulkKind kind, Channel channel) const {
-    return kind == BulkKind::data && options_.answers.contains(channel);
-  }
-  [[nodiscard]] bool has_records_to_send() const;
-  [[nodiscard]] bool waits_for_answers() const;
-  [[nodiscard]] std::size_t most_unnoted() const;
-  void send_up();
-  bool send_next_up(std::string& out);
-  void note_taken(Id origin, Numbered number);
 
   BulkOptions options_;
   BulkOutbox out_;
   BulkChildren children_;
   BroadcastRecords broadcast_;
-  UnackedRecords unacked_;
-  OriginTable origins_;
+  UpwardRecords upward_;
   std::optional<BulkUplink> up_;
-  std::optional<Id> last_;  // the origin whose record went up last; none: this shell's
-  std::size_t wants_ = 0;   // bytes that put() has refused
-  // Of answers that are to be sent:
-  bool waits_ = false;  // they wait for others
-  bool go_ = false;     // they do not wait, or no more
-  bool dirty_ = false;  // a record from below was sent up since the way was new
 };
 
 }  // namespace nacre::bulk

@@ -1,42 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Records on their way to the leader, and the acknowledgements on their way back.
+#include "bulk/upward_records.hpp"
+
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
-
-#include "bulk/node.hpp"
 
 namespace nacre::bulk {
 
 // ---- own records -------------------------------------------------------------------------
 
-Result<bool> BulkNode::put(Channel channel, std::string_view bytes) {
+Result<bool> UpwardRecords::put(Channel channel, std::string_view bytes) {
   CHECK_OK(check_record(options_.limits, unacked_.ended(), channel, bytes));
   std::size_t size = kHead + bytes.size();
   if (unacked_.bytes() + size > options_.limits.window) {
     wants_ = size;
     return false;
   }
-  put_record(channel, bytes);
+  add(channel, bytes);
   return true;
 }
 
-Result<void> BulkNode::end(Channel channel) {
+Result<void> UpwardRecords::end(Channel channel) {
   if (unacked_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
   unacked_.end(channel);
-  put_record(channel, {});
+  add(channel, {});
   return {};
 }
 
-void BulkNode::put_record(Channel channel, std::string_view bytes) {
+void UpwardRecords::add(Channel channel, std::string_view bytes) {
   BulkKind kind = bytes.empty() ? BulkKind::end : BulkKind::data;
-  Numbered number = unacked_.add(channel, bytes, !leads(), is_answer(kind, channel));
-  if (leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
-  settle();
+  Numbered number = unacked_.add(channel, bytes, !options_.leads(), is_answer(kind, channel));
+  if (options_.leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
 }
 
-Result<void> BulkNode::own_taken(Numbered number) {
+Result<void> UpwardRecords::own_taken(Numbered number) {
   if (number > unacked_.last()) {
     return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, unacked_.last())};
   }
@@ -53,7 +51,7 @@ Result<void> BulkNode::own_taken(Numbered number) {
 
 // What is under way may be lost. All origins whose records have passed here send them again, so the records that
 // wait here need not go.
-void BulkNode::new_path() {
+void UpwardRecords::new_path() {
   unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
   for (auto& [peer, child] : children_) {
@@ -64,20 +62,20 @@ void BulkNode::new_path() {
   }
 }
 
-Result<void> BulkNode::take_record_up(Id peer, BulkChild& child, const BulkRecord& record) {
+Result<void> UpwardRecords::take(Id peer, BulkChild& child, const BulkRecord& record) {
   OriginTable::Route from{peer, child.serial};
   bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
-  if (goes_on && leads()) goes_on = deliver(from, record);
+  if (goes_on && options_.leads()) goes_on = deliver(from, record);
   if (!goes_on) {
     child.owed += record.whole.size();
-  } else if (!leads()) {
+  } else if (!options_.leads()) {
     child.enqueue(record.whole, is_answer(record.head.kind, record.head.channel));
   }
   return {};
 }
 
 // True: the record is the owner's until it calls taken().
-bool BulkNode::deliver(OriginTable::Route from, const BulkRecord& record) {
+bool UpwardRecords::deliver(OriginTable::Route from, const BulkRecord& record) {
   Id origin = origin_of(record.head);
   switch (origins_.judge(origin, record.head.number)) {
     case OriginTable::Verdict::ahead: return false;
@@ -92,13 +90,13 @@ bool BulkNode::deliver(OriginTable::Route from, const BulkRecord& record) {
   return true;
 }
 
-bool BulkNode::has_records_to_send() const {
+bool UpwardRecords::has_some_to_send() const {
   return !unacked_.all_sent() || std::any_of(children_.begin(), children_.end(),
                                              [](const auto& each) { return !each.second.queue.empty(); });
 }
 
 // Only answers are to be sent, and this shell's or those of a child of the view are still to come.
-bool BulkNode::waits_for_answers() const {
+bool UpwardRecords::waits_for_answers() const {
   if (options_.answers.empty() || unacked_.is_urgent()) return false;
   for (const auto& [peer, child] : children_) {
     if (child.urgent > 0) return false;
@@ -110,15 +108,14 @@ bool BulkNode::waits_for_answers() const {
   return unacked_.all_sent() || std::any_of(children_.members().begin(), children_.members().end(), lacks);
 }
 
-void BulkNode::waited() {
-  if (!waits_) return;
+bool UpwardRecords::waited() {
+  if (!waits_) return false;
   go_ = true;
-  settle();
+  return true;
 }
 
-void BulkNode::send_up() {
-  if (!up_ || up_->traffic.writes_records) return;
-  if (!has_records_to_send()) {
+void UpwardRecords::send(std::string& out) {
+  if (!has_some_to_send()) {
     waits_ = go_ = false;
     return;
   }
@@ -128,14 +125,12 @@ void BulkNode::send_up() {
   }
   waits_ = false;
   go_ = true;
-  std::string out;
-  while (out.size() < options_.limits.write && send_next_up(out)) {
+  while (out.size() < options_.limits.write && send_next(out)) {
   }
-  write({up_->peer, Side::up}, kRecords, std::move(out));
 }
 
 // Sends one record of the origin whose turn it is: this shell's, then each child's.
-bool BulkNode::send_next_up(std::string& out) {
+bool UpwardRecords::send_next(std::string& out) {
   auto waits = [](const auto& each) { return !each.second.queue.empty(); };
   auto begin = last_ ? children_.after(*last_) : children_.begin();
   auto next = std::find_if(begin, children_.end(), waits);
@@ -159,14 +154,13 @@ bool BulkNode::send_next_up(std::string& out) {
 // ---- acknowledgements of records -----------------------------------------------------------------
 
 // Bytes of answers of which an origin need not be notified: it has room for one record beside them.
-std::size_t BulkNode::most_unnoted() const {
+std::size_t UpwardRecords::most_unnoted() const {
   constexpr std::size_t kMostUnnoted = std::size_t{16} << 10;
   return std::min(kMostUnnoted,
                   options_.limits.window - std::min(options_.limits.window, kHead + options_.limits.record));
 }
 
-void BulkNode::taken(Id origin, Numbered number) {
-  if (!leads()) return;
+void UpwardRecords::taken(Id origin, Numbered number) {
   if (origin == options_.self) {
     (void)own_taken(std::min(number, unacked_.last()));
   } else {
@@ -178,10 +172,15 @@ void BulkNode::taken(Id origin, Numbered number) {
     }
     if (any && origins_.note_is_due(origin, most_unnoted())) note_taken(origin, origins_.taken(origin));
   }
-  settle();
 }
 
-void BulkNode::note_taken(Id origin, Numbered number) {
+Result<void> UpwardRecords::take_note(const Taken& note) {
+  if (note.origin == options_.self) return own_taken(note.number);
+  note_taken(note.origin, note.number);
+  return {};
+}
+
+void UpwardRecords::note_taken(Id origin, Numbered number) {
   auto route = origins_.route(origin);
   BulkChild* child = route ? children_.linked(route->peer, route->link) : nullptr;
   if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
