@@ -3,32 +3,20 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 
 namespace nacre::pmi {
-namespace {
-
-Result<void> fits(std::string_view key, std::string_view value) {
-  if (key.size() >= kMaxKey) return invalid(fmt::format("a key has at most {} bytes", kMaxKey - 1));
-  if (value.size() >= kMaxValue) return invalid(fmt::format("a value has at most {} bytes", kMaxValue - 1));
-  return {};
-}
-
-}  // namespace
 
 Server::Server(ClientGroup group, Names& names)
     : group_(std::move(group)),
-      names_(names),
+      keys_(names, group_.quota, events_),
       clients_(group_.ranks.size()),
       connections_(group_.ranks.size()),
       expected_(static_cast<std::uint32_t>(group_.ranks.size())) {}
-
-Server::~Server() {
-  if (group_.quota != nullptr) group_.quota->used -= charged_;
-}
 
 void Server::receive(std::uint32_t client, std::string_view bytes) {
   Connection& connection = connections_[client];
@@ -160,26 +148,16 @@ Result<void> Server::enter_barrier(std::uint32_t client) {
 void Server::check_barrier() {
   if (fencing_ || waiting_ == 0 || waiting_ < expected_) return;
   fencing_ = true;
-  events_.emplace_back(Fence{std::exchange(fresh_, {})});
+  events_.emplace_back(Fence{keys_.take_fresh()});
 }
 
 void Server::fenced(Result<Entries> others) {
-  Result<void> taken = others ? take_over(*std::move(others)) : Result<void>(std::move(others).error());
+  Result<void> taken = others ? keys_.take_over(*std::move(others)) : Result<void>(std::move(others).error());
   fencing_ = false;
   waiting_ = 0;
   for (std::uint32_t client = 0; client < clients_.size(); ++client) {
     if (clients_[client].waits) end_barrier(client, taken);
   }
-}
-
-// All nodes then have the same keys and quota, so the barrier fails on all of them or on none.
-Result<void> Server::take_over(Entries others) {
-  std::uint64_t bytes = kvs_.bytes();
-  for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
-  if (group_.quota != nullptr && bytes > group_.quota->limit) return refuse(std::nullopt, bytes);
-  for (auto& [key, value] : others) kvs_.add(std::move(key), std::move(value));
-  charge();
-  return {};
 }
 
 void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
@@ -194,60 +172,6 @@ void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
   answer.add("rc", others ? 0 : -1);
   if (!others) answer.add("errmsg", others.error().message);
   answer.finish();
-}
-
-// ---- keys, names -------------------------------------------------------------------------
-
-Result<void> Server::put(std::uint32_t client, std::string_view key, std::string_view value) {
-  CHECK_OK(fits(key, value));
-  if (get(key) != nullptr) return invalid(fmt::format("the key {} is there already", key));
-  CHECK_OK(look_for_room(client, key, value));
-  fresh_.push_back(kvs_.add(std::string(key), std::string(value)));
-  charge();
-  return {};
-}
-
-Result<void> Server::look_for_room(std::uint32_t client, std::string_view key, std::string_view value) {
-  if (group_.quota == nullptr) return {};
-  std::uint64_t bytes = group_.quota->used + names_.bytes() + Kvs::cost_of(key, value);
-  if (bytes > group_.quota->limit) return refuse(client, bytes);
-  return {};
-}
-
-Error Server::refuse(std::optional<std::uint32_t> client, std::uint64_t bytes) {
-  std::uint64_t limit = group_.quota->limit;
-  if (!std::exchange(group_.quota->reported, true)) events_.emplace_back(Full{client, bytes, limit});
-  return Error{ENOSPC, fmt::format("the keys of the job would have {} bytes, and may have {}", bytes, limit)};
-}
-
-void Server::charge() {
-  if (group_.quota == nullptr) return;
-  std::uint64_t now = kvs_.bytes() + attributes_.bytes() + node_attributes_.bytes();
-  group_.quota->used += now - std::exchange(charged_, now);
-}
-
-const std::string* Server::get(std::string_view key) const {
-  const std::string* value = kvs_.find(key);
-  return value != nullptr ? value : attributes_.find(key);
-}
-
-void Server::set_attribute(std::string_view key, std::string_view value) {
-  attributes_.set(key, value);
-  charge();
-}
-
-Result<void> Server::publish(std::uint32_t client, std::string_view name, std::string_view port) {
-  if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
-  CHECK_OK(look_for_room(client, name, port));
-  return names_.publish(name, port);
-}
-
-Result<void> Server::put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value) {
-  CHECK_OK(fits(key, value));
-  CHECK_OK(look_for_room(client, key, value));
-  node_attributes_.set(key, value);
-  charge();
-  return {};
 }
 
 // ---- output ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "pmi/framer.hpp"
 #include "pmi/group.hpp"
+#include "pmi/group_keys.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"
@@ -28,7 +29,6 @@ class Server {
  public:
   // `names` is shared by all groups of a job, and outlives the server.
   Server(ClientGroup group, Names& names);
-  ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
@@ -42,7 +42,7 @@ class Server {
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
 
   // Sets a key that clients find in the group's space, and that is an attribute of the job.
-  void set_attribute(std::string_view key, std::string_view value);
+  void set_attribute(std::string_view key, std::string_view value) { keys_.set_attribute(key, value); }
 
   [[nodiscard]] const ClientGroup& group() const { return group_; }
   [[nodiscard]] const std::vector<ClientProgress>& clients() const { return clients_; }
@@ -93,31 +93,17 @@ class Server {
   void drop(std::uint32_t client, std::string why);
   Result<void> enter_barrier(std::uint32_t client);
   void check_barrier();
-  Result<void> take_over(Entries others);
   void end_barrier(std::uint32_t client, const Result<void>& others);
-
-  Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
-  [[nodiscard]] const std::string* get(std::string_view key) const;  // a key that was put, or an attribute
-  Result<void> put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value);
-  Result<void> publish(std::uint32_t client, std::string_view name, std::string_view port);
-  Result<void> look_for_room(std::uint32_t client, std::string_view key, std::string_view value);
-  Error refuse(std::optional<std::uint32_t> client, std::uint64_t bytes);
-  void charge();  // updates the quota by what is stored now
 
   std::string& reply(std::uint32_t client);  // its output, to append to
   BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
 
   ClientGroup group_;
-  Names& names_;
-  Kvs kvs_;
-  Kvs attributes_;
-  Kvs node_attributes_;
-  EntryRefs fresh_;            // of kvs_: put since the last fence
-  std::uint64_t charged_ = 0;  // to the quota
+  std::vector<Event> events_;
+  GroupKeys keys_;
   std::vector<ClientProgress> clients_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> pending_;
-  std::vector<Event> events_;
   std::uint32_t expected_ = 0;  // clients that barriers wait for
   std::uint32_t waiting_ = 0;   // in the barrier
   std::uint32_t joined_ = 0;    // clients that have ever called init

@@ -79,18 +79,18 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
   }
   if (command == "get") {
     std::string_view key = TRY(message.word("key"));
-    const std::string* value = get(key);
+    const std::string* value = keys_.get(key);
     if (value == nullptr)
       return write_error(reply(client), "get_result", fmt::format("there is no key {}", key), kNoKey),
              Result<void>();
     std::string_view line = TRY(one_line(*value));
     reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
   } else if (command == "put") {
-    CHECK_OK(put(client, TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(keys_.put(client, TRY(message.word("key")), TRY(message.text("value"))));
     reply(client) += "cmd=put_result rc=0\n";
   } else if (command == "mput") {
     for (const PmiMessage::Field& each : message.fields()) {
-      if (each.key != "kvsname") CHECK_OK(put(client, each.key, each.value));
+      if (each.key != "kvsname") CHECK_OK(keys_.put(client, each.key, each.value));
     }
     reply(client) += "cmd=mput_result rc=0\n";
   } else if (command == "barrier_in") {
@@ -106,13 +106,13 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
     reply(client) += fmt::format("cmd=universe_size rc=0 size={}\n",
                                  group_.universe_size ? static_cast<std::int64_t>(*group_.universe_size) : -1);
   } else if (command == "publish_name") {
-    CHECK_OK(publish(client, TRY(message.word("service")), TRY(message.word("port"))));
+    CHECK_OK(keys_.publish(client, TRY(message.word("service")), TRY(message.word("port"))));
     reply(client) += "cmd=publish_result rc=0 msg=success\n";
   } else if (command == "unpublish_name") {
-    CHECK_OK(names_.unpublish(TRY(message.word("service"))));
+    CHECK_OK(keys_.names().unpublish(TRY(message.word("service"))));
     reply(client) += "cmd=unpublish_result rc=0 msg=success\n";
   } else if (command == "lookup_name") {
-    std::string_view port = TRY(one_line(TRY(names_.look_up(TRY(message.word("service"))))));
+    std::string_view port = TRY(one_line(TRY(keys_.names().look_up(TRY(message.word("service"))))));
     reply(client) += fmt::format("cmd=lookup_result rc=0 port={} msg=success\n", port);
   } else {
     return answer_v1_process(client, message);

@@ -63,14 +63,13 @@ Result<void> Server::take_v2(std::uint32_t client, const PmiMessage& message) {
 
 bool Server::waits_for_attribute(std::uint32_t client, const PmiMessage& message) {
   auto key = message.find("key");
-  if (!key || key->empty() || message.find("wait") != "TRUE" || node_attributes_.find(*key) != nullptr)
-    return false;
+  if (!key || key->empty() || message.find("wait") != "TRUE" || keys_.node_attribute(*key) != nullptr) return false;
   connections_[client].wanted.push_back({std::string(*key), std::string(thread_of(message))});
   return true;
 }
 
 void Server::answer_waiting(std::string_view key) {
-  const std::string& value = *node_attributes_.find(key);
+  const std::string& value = *keys_.node_attribute(key);
   for (std::uint32_t client = 0; client < clients_.size(); ++client) {
     std::erase_if(connections_[client].wanted, [&](const Wanted& wanted) {
       if (wanted.key != key) return false;
@@ -106,27 +105,27 @@ Result<void> Server::answer_v2(std::uint32_t client, const PmiMessage& message, 
     if (space && !space->empty() && *space != group_.kvsname) {
       return invalid(fmt::format("there is no job {}", *space));
     }
-    found(get(TRY(message.word("key"))));
+    found(keys_.get(TRY(message.word("key"))));
   } else if (command == "kvs-put") {
-    CHECK_OK(put(client, TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(keys_.put(client, TRY(message.word("key")), TRY(message.text("value"))));
     answer.add("rc", 0);
   } else if (command == "info-getjobattr") {
-    found(attributes_.find(TRY(message.word("key"))));
+    found(keys_.attribute(TRY(message.word("key"))));
   } else if (command == "info-getnodeattr") {
-    found(node_attributes_.find(TRY(message.word("key"))));
+    found(keys_.node_attribute(TRY(message.word("key"))));
   } else if (command == "info-putnodeattr") {
-    CHECK_OK(put_node_attribute(client, TRY(message.word("key")), TRY(message.text("value"))));
+    CHECK_OK(keys_.put_node_attribute(client, TRY(message.word("key")), TRY(message.text("value"))));
     answer.add("rc", 0);
   } else if (command == "job-getid") {
     answer.add("rc", 0).add("jobid", group_.kvsname);
   } else if (command == "name-publish") {
-    CHECK_OK(publish(client, TRY(message.word("name")), TRY(message.word("port"))));
+    CHECK_OK(keys_.publish(client, TRY(message.word("name")), TRY(message.word("port"))));
     answer.add("rc", 0);
   } else if (command == "name-unpublish") {
-    CHECK_OK(names_.unpublish(TRY(message.word("name"))));
+    CHECK_OK(keys_.names().unpublish(TRY(message.word("name"))));
     answer.add("rc", 0);
   } else if (command == "name-lookup") {
-    std::string_view port = TRY(names_.look_up(TRY(message.word("name"))));
+    std::string_view port = TRY(keys_.names().look_up(TRY(message.word("name"))));
     answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read `port`, Slurm's `value`
   } else {
     return answer_v2_session(client, message, answer);
