@@ -57,18 +57,4 @@ struct MovingTasks {
   return decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : "now";
 }
 
-// A restart of all tasks of the job, or of this shell, that is under way.
-struct RestartTogether {
-  std::uint64_t restarts;  // of the job, with this one
-  double delay;
-  bool is_node = false;    // of this shell only: no others are waited for
-  std::uint32_t last = 0;  // else: no shell behind this one takes part
-  bool ordered = false;    // by nacre restart: the tasks start where they were
-  bool moves = false;      // the wait is over, and where they start is still to be decided
-  bool has_asked = false;
-  bool waits = false;  // for the other shells, then for the delay
-  bool is_due = false;
-  std::optional<event::Timer> timer = {};  // SIGKILL; then the delay
-};
-
 }  // namespace nacre::core

@@ -33,7 +33,7 @@ Result<bool> ShellRestart::takes_all_with_lost(const value::Idset& connected) co
 
 elastic::Replacement::All ShellRestart::all_with_lost() const {
   elastic::Replacement::All out{job_.restarts, answers_.ran()};
-  if (waits_together()) out.delay = together_->delay;
+  if (waits_together()) out.delay = together_->plan().delay;
   return out;
 }
 

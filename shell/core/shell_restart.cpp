@@ -116,7 +116,7 @@ void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks
 void ShellRestart::signalled(int signum, const group::Targets& which) {
   if (signals_itself_) return;
   const bool ends = RestartRules::is_to_end(signum);
-  const bool is_node = together_ && together_->is_node;
+  const bool is_node = together_ && together_->plan().is_node;
   if (together_ && !is_node && !which && ends && !host_.ending()) {
     auto status = value::WaitStatus::killed(signum);
     return host_.raise({"exec", 0, fmt::format("{}, while the job was to start again", status.str()), status});
@@ -131,7 +131,7 @@ void ShellRestart::signalled(int signum, const group::Targets& which) {
     if (task->state() == task::State::running) rules_.note_signal(rank, signum);
     auto kept = kept_.find(rank);
     bool is_kept = kept != kept_.end();
-    if (ends && is_kept && (kept->second.state == State::moving || (is_node && together_->moves))) {
+    if (ends && is_kept && (kept->second.state == State::moving || (is_node && together_->is_moving()))) {
       moving_.late[rank].insert(signum);
       continue;
     }
@@ -206,7 +206,7 @@ void ShellRestart::started(const task::Task& task) {
 // ---- the start, or none --------------------------------------------------------------------------
 
 bool ShellRestart::is_due() const {
-  if (together_) return together_->is_due;
+  if (together_) return together_->is_due();
   return std::any_of(kept_.begin(), kept_.end(), [](const auto& each) { return each.second.state == State::due; });
 }
 
@@ -214,7 +214,7 @@ Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds
   wait_for_holds();  // for what plugins do after the end of a task, such as its epilog
   if (host_.ending()) return {};
   // One that has begun meanwhile still waits for the ends of tasks.
-  if (together_) return together_->is_due ? start_together(wait_for_holds) : Result<void>();
+  if (together_) return together_->is_due() ? start_together(wait_for_holds) : Result<void>();
   value::Idset ranks;
   for (auto& [rank, each] : kept_) {
     if (each.state != State::due) continue;
@@ -236,7 +236,7 @@ Result<void> ShellRestart::start_tasks() {
   Result<void> started = tasks_.start();
   is_starting_ = false;
   std::erase_if(kept_, [](const auto& each) { return each.second.state == State::starting; });  // could not start
-  end_together();
+  if (together_) together_->end_tasks(grace_);
   return started;
 }
 

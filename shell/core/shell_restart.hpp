@@ -26,6 +26,7 @@
 #include "core/restart_orders.hpp"
 #include "core/restart_reports.hpp"
 #include "core/restart_rules.hpp"
+#include "core/restart_together.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
 #include "elastic/recovery.hpp"
@@ -109,15 +110,13 @@ class ShellRestart {
   void answered_order(const Message& message);
 
   // All tasks of the job, or of this shell, together (whole_restart.cpp).
-  [[nodiscard]] bool waits_together() const { return together_ && !together_->is_node && !together_->is_due; }
+  [[nodiscard]] bool waits_together() const {
+    return together_ && !together_->plan().is_node && !together_->is_due();
+  }
   [[nodiscard]] bool asks_for_node() const;
   void decide_together(const Message& message);
   void begin_together(const Decision& decision);
-  void leave_together();
-  void end_together();
   void keep_together(task::Task& task);
-  void wait_for_others();
-  void wait_for_delay();
   void drop_node();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
 
@@ -144,7 +143,7 @@ class ShellRestart {
   MovingTasks moving_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
   std::optional<event::Timer> turn_;
-  plugin::Registration announced_, others_ended_;
+  plugin::Registration announced_;
 };
 
 }  // namespace nacre::core

@@ -70,13 +70,13 @@ void ShellRestart::ask_for_spares() {
 }
 
 void ShellRestart::wait_together_is_over() {
-  together_->moves = together_->is_node && !together_->ordered && asks_for_spares();
-  together_->is_due = !together_->moves;
-  if (together_->moves) turn_->start(event::Seconds::zero());
+  if (!together_->plan().is_node || together_->plan().ordered || !asks_for_spares()) return together_->set_due();
+  together_->set_moving();
+  turn_->start(event::Seconds::zero());
 }
 
 void ShellRestart::ask_for_spare_together() {
-  if (!together_ || !together_->moves || std::exchange(together_->has_asked, true)) return;
+  if (!together_ || !together_->begin_asking()) return;
   elastic::SpareRequest asked{job_.shell_rank, true, {}};
   const value::Idset ranks = job_.taskmap.ranks_on(job_.shell_rank);
   for (Rank rank : ranks.ids()) asked.starts.emplace_back(rank, job_.attempt_of(rank));
@@ -118,10 +118,9 @@ void ShellRestart::placed(Rank rank, const elastic::SparePlaces& places) {
 }
 
 void ShellRestart::placed_together(const elastic::SparePlaces& places) {
-  if (!together_ || !together_->moves) return;
+  if (!together_ || !together_->is_moving()) return;
   const bool is_moved = !places.moves.empty();
   if (!is_moved && places.stay.empty()) return;  // something else has come before it
-  together_->moves = false;
   auto late = std::exchange(moving_.late, {});
   if (is_moved) {
     together_.reset();
@@ -133,7 +132,7 @@ void ShellRestart::placed_together(const elastic::SparePlaces& places) {
   } else if (!late.empty()) {
     drop_node();
   } else {
-    together_->is_due = true;
+    together_->set_due();
   }
 }
 

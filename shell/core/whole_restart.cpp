@@ -117,39 +117,22 @@ void ShellRestart::begin_together(const Decision& decision) {
                         fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
                                     job_.node().on()),
                         value::WaitStatus::exited(1)});
-  leave_together();
+  if (together_) together_->leave();
   const std::uint32_t before = decision.places.moves.empty() ? 0 : moving_.last;
   const std::uint32_t last = std::max(host_.last_with_tasks(), before);
-  together_.emplace(RestartTogether{job_.restarts, decision.delay, !decision.whole, last, decision.ordered});
-  for (const auto& task : tasks_.all()) {
-    // One that has gone to another shell before is no task of this one; one that goes now is, until it has ended.
-    bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
-    if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
-  }
-  if (!is_starting_) end_together();  // else once those that are being started run
-}
-
-// Another restart of all has come before the tasks have started: nobody waits for their ends any more.
-void ShellRestart::leave_together() {
-  others_ended_ = {};
-  if (!waits_together() || together_->waits || job_.shell_rank > together_->last) return;
-  static_cast<void>(host_.gather_up_to(together_->last, fmt::format("restart.{}", together_->restarts), "",
-                                       [](const Result<plugin::Gathered>& /*others*/) {}));
-}
-
-void ShellRestart::end_together() {
-  if (!together_ || host_.ending()) return;
   auto kill = [this](int signum) {
     signals_itself_ = true;
     host_.kill_tasks(signum);
     signals_itself_ = false;
   };
-  kill(SIGTERM);
-  auto timer = event::Timer::create(host_.loop(), [kill] { kill(SIGKILL); });
-  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
-  together_->timer = *std::move(timer);
-  if (tasks_.running() > 0) together_->timer->start_grace(grace_);
-  wait_for_others();
+  RestartTogether::Plan plan{job_.restarts, decision.delay, !decision.whole, last, decision.ordered};
+  together_.emplace(host_, tasks_, plan, kill, [this] { wait_together_is_over(); });
+  for (const auto& task : tasks_.all()) {
+    // One that has gone to another shell before is no task of this one; one that goes now is, until it has ended.
+    bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
+    if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
+  }
+  if (together_ && !is_starting_) together_->end_tasks(grace_);  // else once those that are being started run
 }
 
 // Its end counts only if nothing starts again, and then as one that this restart has brought about, unless it came
@@ -167,7 +150,7 @@ void ShellRestart::keep_together(task::Task& task) {
   kept->second.timer.reset();
   task.set_starts_again(true);
   if (is_new) {
-    auto takes_all = together_->is_node ? rules_.pmi_takes_all(rank) : Result<bool>(false);
+    auto takes_all = together_->plan().is_node ? rules_.pmi_takes_all(rank) : Result<bool>(false);
     task.kill_left();
     tasks_.call_exit(task);
     if (!takes_all || *takes_all)  // it has not been so when the tasks were to start again without the others
@@ -177,25 +160,7 @@ void ShellRestart::keep_together(task::Task& task) {
                                       takes_all ? "tasks have called PMI init" : takes_all.error().message),
                           value::WaitStatus::exited(1)});
   }
-  if (together_ && together_->timer) wait_for_others();
-}
-
-void ShellRestart::wait_for_others() {
-  if (tasks_.running() > 0 || std::exchange(together_->waits, true)) return;
-  together_->timer->stop();
-  if (together_->is_node || job_.shell_rank > together_->last) return wait_for_delay();
-  others_ended_ = host_.gather_up_to(together_->last, fmt::format("restart.{}", together_->restarts), "",
-                                     [this](const Result<plugin::Gathered>& gathered) {
-                                       // Else this shell is cut off, or the job ends.
-                                       if (gathered && together_) wait_for_delay();
-                                     });
-}
-
-void ShellRestart::wait_for_delay() {
-  auto timer = event::Timer::create(host_.loop(), [this] { wait_together_is_over(); });
-  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
-  together_->timer = *std::move(timer);
-  together_->timer->start(event::Seconds(together_->delay));
+  if (together_) together_->task_ended();
 }
 
 // A signal for tasks of this shell cancels it: those that have ended have their records, those that are being ended
@@ -203,7 +168,7 @@ void ShellRestart::wait_for_delay() {
 void ShellRestart::drop_node() {
   value::Idset ending;
   for (const auto& task : tasks_.all()) {
-    if (!together_ || !together_->timer || task->state() != task::State::running) continue;
+    if (!together_ || !together_->ends_tasks() || task->state() != task::State::running) continue;
     ending.insert(task->rank());
     rules_.note_signal(static_cast<Rank>(task->rank()), SIGTERM);
   }
@@ -218,7 +183,7 @@ void ShellRestart::drop_node() {
 
 Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_holds) {
   value::Idset ranks;
-  if (!together_->is_node) {
+  if (!together_->plan().is_node) {
     tasks_.remove_moved();
     std::erase_if(kept_, [this](const auto& each) { return job_.taskmap.node_of(each.first) != job_.shell_rank; });
   }
@@ -227,15 +192,15 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
     // Those that have come here meanwhile have not been started, or run.
     if (!kept_.contains(task.rank()) && task.state() != task::State::init) continue;
     ranks.insert(task.rank());
-    tasks_.renew(id, job_.attempt_of(task.rank()), together_->restarts);
+    tasks_.renew(id, job_.attempt_of(task.rank()), together_->plan().restarts);
   }
   for (auto& [rank, each] : kept_) each.state = State::starting;
   plugin::Call call("shell.restart");
-  call.in = {{"ranks", ranks.str()}, {"all", !together_->is_node}};
-  const std::uint64_t restarts = together_->restarts;
+  call.in = {{"ranks", ranks.str()}, {"all", !together_->plan().is_node}};
+  const std::uint64_t restarts = together_->plan().restarts;
   TRY(host_.stack().call(call));
   wait_for_holds();
-  bool stands = together_ && together_->restarts == restarts;  // all tasks of the job may start again by now
+  bool stands = together_ && together_->plan().restarts == restarts;  // all tasks of the job may start again by now
   if (host_.ending() || !stands) return {};
   together_.reset();
   answers_.note_start();
