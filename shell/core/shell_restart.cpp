@@ -10,7 +10,6 @@
 #include "base/json.hpp"
 #include "core/what_to_run.hpp"
 #include "elastic/starts.hpp"
-#include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "value/duration.hpp"
 
@@ -33,7 +32,7 @@ Result<void> ShellRestart::serve() {
                     [this](std::uint32_t shell) { return !end_.is_decided() && shells_.roster().stays(shell); });
   if (option_.where == job::RestartOption::Where::spare) recovery_->use_spares(shares_cores(host_.options()));
   turn_ = TRY(event::Timer::create(host_.loop(), [this] {
-    send();
+    requests_.send(kept_, [this](Rank rank) { refused(rank); });
     ask_for_spares();
   }));
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
@@ -81,35 +80,9 @@ bool ShellRestart::keep(task::Task& task) {
   exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
   kept_.emplace(rank, KeptEnd{&task, record, *takes_all, is_ordered});
   task.set_starts_again(true);
-  unsent_.push_back(rank);
+  requests_.add(rank);
   turn_->start(event::Seconds::zero());  // those that end at once are announced at once
   return true;
-}
-
-void ShellRestart::send() {
-  std::map<std::pair<bool, bool>, std::vector<Rank>> ranks;  // by whether they are whole, and ordered
-  for (Rank rank : std::exchange(unsent_, {})) {
-    auto kept = kept_.find(rank);
-    if (kept != kept_.end() && kept->second.state == State::asked)
-      ranks[{kept->second.whole, kept->second.ordered}].push_back(rank);
-  }
-  for (const auto& [how, which] : ranks) send(how.first, how.second, which);
-}
-
-void ShellRestart::send(bool whole, bool ordered, const std::vector<Rank>& ranks) {
-  Message message;
-  message.shell = job_.shell_rank;
-  message.whole = whole;
-  message.ordered = ordered;
-  for (Rank rank : ranks) {
-    const KeptEnd& kept = kept_.at(rank);
-    double ran = (event::clock_now() - started_[rank]).count();
-    message.ends.push_back({rank, kept.task->attempt(), kept.record, ran});
-  }
-  Result<void> sent = host_.announce(Message::kAsked, message.asked());
-  if (sent) return;
-  host_.log().log(Level::error, "", "restart: {}", sent.error().message);
-  for (Rank rank : ranks) refused(rank);
 }
 
 // The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.
@@ -195,7 +168,7 @@ void ShellRestart::granted(Rank rank, const Decision& decision) {
 
 void ShellRestart::started(const task::Task& task) {
   const auto rank = static_cast<Rank>(task.rank());
-  started_[rank] = event::clock_now();
+  requests_.started(rank);
   rules_.forget_signals(rank);
   kept_.erase(rank);
   auto late = moving_.coming.extract(rank);

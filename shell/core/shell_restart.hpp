@@ -25,6 +25,7 @@
 #include "core/restart_answers.hpp"
 #include "core/restart_orders.hpp"
 #include "core/restart_reports.hpp"
+#include "core/restart_requests.hpp"
 #include "core/restart_rules.hpp"
 #include "core/restart_together.hpp"
 #include "core/shell_group.hpp"
@@ -84,8 +85,6 @@ class ShellRestart {
   using Decision = elastic::RestartDecision;
 
   bool keep(task::Task& task);
-  void send();
-  void send(bool whole, bool ordered, const std::vector<Rank>& ranks);
   void signalled(int signum, const group::Targets& tasks);
   void announced(const Message& message);
   void granted(Rank rank, const Decision& decision);
@@ -131,13 +130,12 @@ class ShellRestart {
   RestartOrders orders_{host_, tasks_};
   RestartAnswers answers_{host_, shells_, tasks_, rules_, orders_, end_};
   RestartReports reports_{host_, shells_};
+  RestartRequests requests_{host_};
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
   std::optional<elastic::Recovery> recovery_;  // likewise
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
-  std::map<Rank, event::Seconds> started_;
   bool signals_itself_ = false, is_starting_ = false, finished_ = false;
   std::map<Rank, KeptEnd> kept_;
-  std::vector<Rank> unsent_;                     // ends that are to be announced
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;
   MovingTasks moving_;

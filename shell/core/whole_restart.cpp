@@ -63,14 +63,7 @@ void ShellRestart::serve_orders() {
     if (together_) return Error{EALREADY, "it waits for its next start"};
     return rules_.takes_all(task);
   };
-  auto order_all = [this] {
-    Message all;
-    all.shell = job_.shell_rank;
-    all.whole = all.ordered = true;
-    Result<void> sent = host_.announce(Message::kAsked, all.asked());
-    if (!sent) host_.log().log(Level::error, "", "restart: {}", sent.error().message);
-  };
-  orders_.serve({std::move(takes_all), std::move(order_all),
+  orders_.serve({std::move(takes_all), [this] { requests_.order_all(); },
                  [this](int signum, const value::Idset& ranks) {
                    // Only what users send from now on prevents the next start.
                    if (signum == SIGTERM) {
