@@ -40,7 +40,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
     on("pmi.restart", [this](plugin::Call& call) {
-      if (group_ || (spawns_ && spawns_->has_begun()))
+      if (group_ || (spawns_ && spawns_->table().has_begun()))
         call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
       return Result<void>();
     });
@@ -147,7 +147,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   // What a task whose process has ended needs to start again: that the others do, too, or not.
   std::string how_to_restart(std::uint32_t rank) {
-    if (spawns_->has_begun()) return "processes that tasks have spawned by PMI do not start again";
+    if (spawns_->table().has_begun()) return "processes that tasks have spawned by PMI do not start again";
     const auto& ranks = group_->server().group().ranks;
     auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The last message that it sent may be that it joined.

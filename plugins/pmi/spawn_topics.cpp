@@ -9,7 +9,7 @@ namespace nacre::plugins {
 
 void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
   plugin.on("pmi.spawned", [&plugin, &spawns](plugin::Call& call) {
-    if (spawns && spawns->is_connected()) call.out[plugin.name()] = true;
+    if (spawns && spawns->table().is_connected()) call.out[plugin.name()] = true;
     return Result<void>();
   });
   plugin.on("pmi.processes", [&spawns](plugin::Call& call) {
@@ -17,7 +17,7 @@ void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
     auto take = [&out](std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process) {
       out.push_back({{"spawn", spawn}, {"rank", process.rank}, {"task", task}, {"pid", process.pid}});
     };
-    if (spawns) spawns->each_process(take);
+    if (spawns) spawns->table().each_process(take);
     if (!out.empty()) call.out["processes"] = std::move(out);
     return Result<void>();
   });

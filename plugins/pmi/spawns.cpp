@@ -2,13 +2,12 @@
 #include "plugins/pmi/spawns.hpp"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
-#include "job/on_lost.hpp"
+#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/spawn_places.hpp"
 #include "plugins/pmi/spawned_group.hpp"
 
@@ -17,10 +16,6 @@ namespace {
 
 constexpr const char* kSpawnHold = "pmi-spawn";
 
-// Announcements about a group: the start of the tasks, the group's number in it, and a rank of it that is lost, or
-// a shell whose processes of it have all ended.
-constexpr std::string_view kSpawnLost = "pmi.spawn-lost";
-constexpr std::string_view kSpawnEnded = "pmi.spawn-ended";
 // Of the leader: all tasks have ended.
 constexpr std::string_view kSpawnTasksOver = "pmi.tasks-over";
 
@@ -40,12 +35,13 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
       names_(names),
       quota_(quota),
       rounds_(host, {[this] { return room(); }, [this](const SpawnRound& round) { return start_part(round); },
-                     [this](const SpawnRound& round, const Result<void>& outcome) { settled(round, outcome); }}) {}
+                     [this](const SpawnRound& round, const Result<void>& outcome) { settled(round, outcome); }}),
+      table_(host, plugin, options, [this](const PmiGroup& group) { forget(group); }) {}
 
 // Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
   tasks_ended_ = false;  // nobody is notified that they are over
-  for (Group& group : groups_) release(group);
+  for (SpawnTable::Entry& entry : table_) release(entry);
   if (gave_room_) release_hold();
   // It is replaced.
   if (host_.job().shell_rank == 0 && !host_.ending()) all_tasks_ended();
@@ -157,18 +153,15 @@ Result<SpawnRound> PmiSpawns::start_alone(SpawnOrder order) {
   auto places = TRY(place_spawn(order.spawn, {{own, host_.job().node().hostname, order.spawn.processes()}}, own));
   SpawnRound round{std::move(order), ++count_, own, std::move(places)};
   Result<void> started = start_part(round);
-  settle(*find(round), round, started);
+  settle(*table_.find(round), round, started);
   if (!started) return std::move(started).error();
   return round;
 }
 
 // ---- the processes of a spawn --------------------------------------------------------------------
 
-PmiSpawns::Group& PmiSpawns::make_group(const SpawnRound& round) {
-  auto place = groups_.emplace(groups_.end());
-  place->start = round.order.start;
-  place->number = round.number;
-  place->places = round.places;
+SpawnTable::Entry& PmiSpawns::make_entry(const SpawnRound& round) {
+  auto place = table_.add(round);
   if (round.has(host_.job().shell_rank)) {
     place->here = make_part(round, place);
   } else if (!round.order.by_pmix() && has_several(round.places)) {
@@ -179,14 +172,14 @@ PmiSpawns::Group& PmiSpawns::make_group(const SpawnRound& round) {
   return *place;
 }
 
-std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Groups::iterator place) {
+std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, SpawnTable::Place place) {
   if (round.order.by_pmix())
     return std::make_unique<PmixPart>(host_, plugin_, round, [this, place] { part_over(place); });
   SpawnedGroup::Callbacks on;
   on.on_spawn = [this](SpawnedGroup& group, const pmi::SpawnRequest& request) {
     start(group.own_group(), request, group.output_task(), group.name_of(request.client));
   };
-  on.on_lost = [this, place](std::uint32_t rank) { announce_of(kSpawnLost, *place, rank); };
+  on.on_lost = [this, place](std::uint32_t rank) { table_.announce_lost(*place, rank); };
   on.on_over = [this, place] { part_over(place); };
   return std::make_unique<SpawnedGroup>(
       host_, plugin_, options_, names_, round.order.spawn,
@@ -198,43 +191,20 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Group
 // The start of those that this shell has.
 Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   if (round.order.start != start_.number) return Error{ECANCELED, "all tasks of the job start again"};
-  drop_those_over();
-  Group& group = make_group(round);
-  if (!group.here && round.order.by_pmix()) TRY(notify_begin(host_, round));
-  if (!group.here) return {};
+  table_.drop_those_over();
+  SpawnTable::Entry& entry = make_entry(round);
+  if (!entry.here && round.order.by_pmix()) TRY(notify_begin(host_, round));
+  if (!entry.here) return {};
   take_signals();
-  hold(group);
+  hold(entry);
   if (host_.ending()) return Error{ECANCELED, "the job is being ended"};
-  return group.here->start(round.order.spawn);
-}
-
-std::uint32_t PmiSpawns::running() const {
-  std::uint32_t out = 0;
-  for (const Group& group : groups_) out += group.here ? group.here->running() : 0;
-  return out;
-}
-
-void PmiSpawns::each_process(const TakeProcess& take) const {
-  for (const Group& group : groups_) {
-    if (!group.here) continue;
-    for (const SpawnedProcess& each : group.here->that_run()) take(group.number, group.here->output_task(), each);
-  }
-}
-
-bool PmiSpawns::has_begun() const {
-  return has_settled_ ||
-         std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return !group.is_settled; });
-}
-
-bool PmiSpawns::is_connected() const {
-  return std::any_of(groups_.begin(), groups_.end(),
-                     [](const Group& group) { return group.here && group.here->is_connected(); });
+  return entry.here->start(round.order.spawn);
 }
 
 // Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
 // than what has been spawned.
 std::optional<std::uint32_t> PmiSpawns::room() {
-  const std::uint32_t processes = running();
+  const std::uint32_t processes = table_.running();
   if (host_.ending() || shell_leaves_ || (tasks_ended_ && processes == 0 && !is_idle_)) return std::nullopt;
   host_.hold(kSpawnHold);
   gave_room_ = true;
@@ -245,7 +215,7 @@ std::optional<std::uint32_t> PmiSpawns::room() {
 }
 
 void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
-  if (auto group = find(round); group != groups_.end()) settle(*group, round, outcome);
+  if (SpawnTable::Entry* entry = table_.find(round)) settle(*entry, round, outcome);
   if (std::exchange(gave_room_, false)) release_hold();
   if (round.order.shell != host_.job().shell_rank) return;
   auto asked = asked_.extract(round.order.request);
@@ -253,17 +223,10 @@ void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
   answer(asked.mapped(), outcome ? Result<SpawnRound>(round) : outcome.error());
 }
 
-void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>& outcome) {
-  group.is_settled = true;
+void PmiSpawns::settle(SpawnTable::Entry& entry, const SpawnRound& round, const Result<void>& outcome) {
+  entry.is_settled = true;
   if (round.order.by_pmix()) notify_settled(host_, round.order.start, round.number, std::nullopt, outcome);
-  if (outcome) {
-    has_settled_ = true;
-    for (std::uint32_t shell : std::set<std::uint32_t>(round.places.begin(), round.places.end())) {
-      if (gone_.contains(shell)) lose(group, shell, lost_.contains(shell));
-    }
-  } else if (group.here) {
-    group.here->cancel();
-  }
+  table_.settled(entry, outcome.has_value());
 }
 
 // ---- what other shells tell ------------------------------------------------------------------------
@@ -271,66 +234,13 @@ void PmiSpawns::settle(Group& group, const SpawnRound& round, const Result<void>
 void PmiSpawns::announced(std::string_view topic, std::string_view bytes) {
   if (topic == SpawnRounds::kTopic) return rounds_.announced(bytes);
   if (topic == kSpawnTasksOver) return stop_waiting();
-  if (topic != kSpawnLost && topic != kSpawnEnded) return;
-  auto parts = split(bytes, ' ');
-  if (parts.size() != 3) return;
-  auto start = parse_u64(parts[0]), number = parse_u64(parts[1]), what = parse_u64(parts[2]);
-  if (!start || !number || !what) return;
-  auto group = std::find_if(groups_.begin(), groups_.end(),
-                            [&](const Group& each) { return each.start == *start && each.number == *number; });
-  if (group == groups_.end()) return;
-  if (topic == kSpawnEnded) {
-    group->ended.insert(static_cast<std::uint32_t>(*what));
-  } else if (group->here && *what < group->places.size()) {
-    group->here->lost_elsewhere(static_cast<std::uint32_t>(*what));
-  }
-}
-
-void PmiSpawns::announce_of(std::string_view topic, const Group& group, std::uint32_t what) {
-  Result<void> sent = host_.announce(topic, fmt::format("{} {} {}", group.start, group.number, what));
-  if (!sent) log(host_, plugin_, Level::warn, "{}: {}", topic, sent.error().message);
+  table_.announced(topic, bytes);
 }
 
 void PmiSpawns::shell_leaves() {
   shell_leaves_ = true;
   stop_waiting();
-  for (Group& group : groups_) {
-    if (group.here) group.here->shell_leaves();
-  }
-}
-
-void PmiSpawns::shell_gone(std::uint32_t shell, bool is_lost) {
-  gone_.insert(shell);
-  if (is_lost) lost_.insert(shell);
-  for (Group& group : groups_) {
-    if (group.is_settled) lose(group, shell, is_lost);
-  }
-}
-
-// The processes of a shell that is lost while the job goes on are lost as tasks are, one by one. The leader ends
-// the job where that ends it.
-void PmiSpawns::lose(Group& group, std::uint32_t shell, bool is_lost) {
-  if (group.ended.contains(shell)) return;
-  const value::Idset ranks = ranks_placed_on(group.places, shell);
-  if (ranks.empty()) return;
-  group.ended.insert(shell);
-  if (group.here) {
-    for (std::uint32_t rank : ranks.ids()) group.here->lost_with_shell(rank);
-  }
-  if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
-  host_.raise(
-      {"exec", 0,
-       fmt::format("rank {} of spawn {}{} is lost with its shell; the job ends (-o fault-tolerance lets the "
-                   "others go on)",
-                   ranks.str(), group.number, host_.job().resources.nodes[shell].on()),
-       value::WaitStatus::exited(1)});
-}
-
-// Whether the job would go on without the shell if it had no spawned processes, but not without these.
-bool PmiSpawns::is_missed(std::uint32_t shell) const {
-  auto on_lost = job::OnLost::read(host_.options());
-  if (options_.fault_tolerant || !on_lost || on_lost->goes_on) return false;
-  return on_lost->replaces || host_.job().is_spare(shell);
+  table_.shell_leaves();
 }
 
 // ---- the end -----------------------------------------------------------------------------------------
@@ -341,48 +251,21 @@ void PmiSpawns::take_signals() {
 
 void PmiSpawns::signal(int signum) {
   if (host_.ending()) stop_waiting();
-  for (const Group& group : groups_) {
-    if (group.here) group.here->signal(signum);
-  }
+  table_.signal(signum);
 }
 
-void PmiSpawns::part_over(Groups::iterator group) {
-  const std::uint32_t own = host_.job().shell_rank;
-  release(*group);
-  if (several_ && is_missed(own)) announce_of(kSpawnEnded, *group, own);
-  group->ended.insert(own);
-  if (group->here->over()) drop(group);
+void PmiSpawns::part_over(SpawnTable::Place place) {
+  release(*place);
+  table_.ended_here(place, several_);
 }
 
-PmiSpawns::Groups::iterator PmiSpawns::drop(Groups::iterator group) {
-  if (group->here && group->here->group() != nullptr) forget(*group->here->group());
-  return groups_.erase(group);
-}
-
-// A group stays as long as others may wait for this shell in its barriers, or the loss of a shell may matter.
-void PmiSpawns::drop_those_over() {
-  auto is_over = [this](const Group& group) {
-    if (group.here) return group.here->over();
-    if (group.bystands) return group.bystands->over();
-    return std::all_of(group.places.begin(), group.places.end(),
-                       [&](std::uint32_t shell) { return group.ended.contains(shell) || !is_missed(shell); });
-  };
-  for (auto group = groups_.begin(); group != groups_.end();) group = is_over(*group) ? drop(group) : ++group;
-}
-
-PmiSpawns::Groups::iterator PmiSpawns::find(const SpawnRound& round) {
-  return std::find_if(groups_.begin(), groups_.end(), [&](const Group& each) {
-    return each.start == round.order.start && each.number == round.number;
-  });
-}
-
-void PmiSpawns::hold(Group& group) {
-  group.is_held = true;
+void PmiSpawns::hold(SpawnTable::Entry& entry) {
+  entry.is_held = true;
   host_.hold(kSpawnHold);
 }
 
-void PmiSpawns::release(Group& group) {
-  if (std::exchange(group.is_held, false)) release_hold();
+void PmiSpawns::release(SpawnTable::Entry& entry) {
+  if (std::exchange(entry.is_held, false)) release_hold();
 }
 
 void PmiSpawns::release_hold() {

@@ -9,8 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,11 +16,11 @@
 #include <string_view>
 
 #include "plugin/host.hpp"
-#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/pmix_part.hpp"
 #include "plugins/pmi/spawn_rounds.hpp"
+#include "plugins/pmi/spawn_table.hpp"
 #include "plugins/pmi/spawned_part.hpp"
 #include "plugins/pmi/start.hpp"
 
@@ -49,32 +47,16 @@ class PmiSpawns {
 
   void tasks_ended() { tasks_ended_ = true; }  // shell.finish has come: nothing new begins here, unless it had none
   // Processes of this shell that have been spawned may run, or be started yet.
-  [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || running() > 0; }
-  // `take` is called for each that runs on this shell; `spawn`: its number in this start of all tasks.
-  using TakeProcess = std::function<void(std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process)>;
-  void each_process(const TakeProcess& take) const;
+  [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || table_.running() > 0; }
+  [[nodiscard]] const SpawnTable& table() const { return table_; }
   [[nodiscard]] bool takes_part() const { return start_.takes_part; }
   [[nodiscard]] std::optional<std::uint32_t> universe_size() const { return start_.universe_size; }
   void all_tasks_ended();  // on the leader: those of all shells
   void shell_leaves();     // this shell is about to leave the job
   // Another shell has gone, and the job goes on. `is_lost`: it has not left by itself.
-  void shell_gone(std::uint32_t shell, bool is_lost);
-  [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
-  // Something has been spawned, on any shell, or is being spawned. What could not be does not count.
-  [[nodiscard]] bool has_begun() const;
+  void shell_gone(std::uint32_t shell, bool is_lost) { table_.shell_gone(shell, is_lost); }
 
  private:
-  struct Group {
-    std::uint64_t start = 1;  // of the tasks, and the group's number in it
-    std::uint64_t number = 0;
-    std::vector<std::uint32_t> places;      // by rank: its shell
-    std::unique_ptr<SpawnedPart> here;      // its processes on this shell
-    std::unique_ptr<PmiExchange> bystands;  // it has none: for the barriers of the others
-    value::Idset ended;                     // shells whose processes of it have all ended, as far as is known
-    bool is_held = false;
-    bool is_settled = false;  // it is known whether all have started
-  };
-  using Groups = std::list<Group>;
   struct Asked {
     PmiGroup* spawner = nullptr;  // null: it is one of PMIx
     std::uint64_t client = 0;     // by PMIx: the number of its request
@@ -86,32 +68,25 @@ class PmiSpawns {
   void perform(SpawnOrder order, const Asked& asked);
   Result<SpawnRound> start_alone(SpawnOrder order);
   [[nodiscard]] std::string kvsname_of(const SpawnRound& round) const;
-  Group& make_group(const SpawnRound& round);
-  [[nodiscard]] std::unique_ptr<SpawnedPart> make_part(const SpawnRound& round, Groups::iterator place);
+  SpawnTable::Entry& make_entry(const SpawnRound& round);
+  [[nodiscard]] std::unique_ptr<SpawnedPart> make_part(const SpawnRound& round, SpawnTable::Place place);
   void answer(const Asked& asked, const Result<SpawnRound>& round);
 
   std::optional<std::uint32_t> room();
   Result<void> start_part(const SpawnRound& round);
   void settled(const SpawnRound& round, const Result<void>& outcome);
-  void settle(Group& group, const SpawnRound& round, const Result<void>& outcome);
+  void settle(SpawnTable::Entry& entry, const SpawnRound& round, const Result<void>& outcome);
   void announced(std::string_view topic, std::string_view bytes);
-  [[nodiscard]] Groups::iterator find(const SpawnRound& round);
-  void announce_of(std::string_view topic, const Group& group, std::uint32_t what);
-  [[nodiscard]] bool is_missed(std::uint32_t shell) const;
-  void lose(Group& group, std::uint32_t shell, bool is_lost);
 
   void take_signals();
   void signal(int signum);
-  void part_over(Groups::iterator group);
-  void hold(Group& group);
-  void release(Group& group);
+  void part_over(SpawnTable::Place place);
+  void hold(SpawnTable::Entry& entry);
+  void release(SpawnTable::Entry& entry);
   void release_hold();
   [[nodiscard]] bool has_no_tasks(std::uint32_t shell) const;
   void wait_if_idle();
   void stop_waiting();
-  Groups::iterator drop(Groups::iterator group);
-  void drop_those_over();
-  [[nodiscard]] std::uint32_t running() const;
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
@@ -121,18 +96,16 @@ class PmiSpawns {
   PmiStart start_;
   bool several_ = false;
   SpawnRounds rounds_;
-  Groups groups_;
+  SpawnTable table_;
   std::map<std::uint64_t, Asked> asked_;  // by this shell's number of the request
   std::uint64_t requests_ = 0;
-  std::uint64_t count_ = 0;   // of groups, in a job of one shell
-  bool has_settled_ = false;  // all processes of a spawn have started
-  bool gave_room_ = false;    // and holds the job until it is known what for
+  std::uint64_t count_ = 0;  // of groups, in a job of one shell
+  bool gave_room_ = false;   // and holds the job until it is known what for
   bool tasks_ended_ = false;
   bool is_idle_ = false;     // it has no tasks, and takes processes as long as others have some
   bool idle_waits_ = false;  // and the job is held for that
   bool told_end_ = false;    // all_tasks_ended() has announced it
   bool shell_leaves_ = false;
-  value::Idset gone_, lost_;  // other shells; lost_: those that have not left by themselves
   plugin::Registration signals_;
   plugin::Registration announcements_;
 };

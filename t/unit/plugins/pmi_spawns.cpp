@@ -115,19 +115,21 @@ TEST_CASE("all that are asked for run, with their own ranks; the job is held unt
   CHECK(task.spawn({{2, script}, {1, script}}) == "cmd=spawn_result rc=0 errcodes=0,0,0");
   CHECK(task.holds() == 1);
   REQUIRE(task.comes("env.2"));
-  CHECK(task.spawns.has_begun());
+  CHECK(task.spawns.table().has_begun());
   std::set<std::uint32_t> ranks;
-  task.spawns.each_process([&](std::uint64_t spawn, std::uint32_t output, const plugins::SpawnedProcess& each) {
-    CHECK(spawn == 1);
-    CHECK(output == 7);
-    CHECK(::kill(each.pid, 0) == 0);
-    ranks.insert(each.rank);
-  });
+  task.spawns.table().each_process(
+      [&](std::uint64_t spawn, std::uint32_t output, const plugins::SpawnedProcess& each) {
+        CHECK(spawn == 1);
+        CHECK(output == 7);
+        CHECK(::kill(each.pid, 0) == 0);
+        ranks.insert(each.rank);
+      });
   CHECK(ranks == std::set<std::uint32_t>{0, 1, 2});
   std::ofstream(task.directory / "go").close();
   task.ends();
-  CHECK(task.spawns.has_begun());
-  task.spawns.each_process([](std::uint64_t, std::uint32_t, const plugins::SpawnedProcess&) { CHECK(false); });
+  CHECK(task.spawns.table().has_begun());
+  task.spawns.table().each_process(
+      [](std::uint64_t, std::uint32_t, const plugins::SpawnedProcess&) { CHECK(false); });
   CHECK(task.wrote("env.0") == "0 of 3, 0 of 3, 1\n");
   CHECK(task.wrote("env.2") == "2 of 3, 2 of 3, 1\n");
   CHECK(task.job.raised().empty());
@@ -139,7 +141,7 @@ TEST_CASE("if one cannot be started none is: those before it are ended, and who 
   CHECK(task.spawn({{2, kRunOn}, {1, "", {}, "/no/such/program"}}).starts_with("cmd=spawn_result rc=-1 "));
   CHECK(task.holds() == 1);  // until those have gone
   task.ends();
-  CHECK_FALSE(task.spawns.has_begun());  // all tasks can still start again
+  CHECK_FALSE(task.spawns.table().has_begun());  // all tasks can still start again
   CHECK(task.job.logged("error") == Texts{"rank 7: spawn of /bin/sh: /no/such/program: No such file or directory"});
   CHECK(task.job.logged("warn").empty());  // how they were ended is nobody's fault
   CHECK(task.job.raised().empty());
