@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,31 +13,29 @@
 
 #include "base/log.hpp"
 #include "base/result.hpp"
-#include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/policy.hpp"
 #include "job/job.hpp"
 #include "plugin/event_record.hpp"
+#include "plugin/holds.hpp"
 #include "plugin/launched.hpp"
+#include "plugin/other_shells.hpp"
 #include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
 #include "plugin/resizing.hpp"
-#include "plugin/shell_messages.hpp"
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
-#include "value/exec_order.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
 
-// For each text that shells have given, the ranks of these shells.
-using Gathered = std::map<std::string, value::Idset>;
-
-class Host : public Resizing {  // All calls are made on the loop's thread
+// All calls are made on the loop's thread. The parts are virtual bases, so that a class of its own may implement
+// each.
+class Host : public virtual Holds, public virtual OtherShells, public virtual Resizing {
  public:
   ~Host() override = default;
 
@@ -75,15 +72,6 @@ class Host : public Resizing {  // All calls are made on the loop's thread
   virtual Stack& stack() = 0;
   virtual std::string& plugin_searchpath() = 0;
 
-  // For work that outlives the last task: the shell does not finish before every named reference is released.
-  // hold() returns how many references of this name there are now.
-  virtual int hold(std::string_view name) = 0;
-  virtual Result<void> release(std::string_view name) = 0;
-  // For work that has to be over before the first task is started, and begins in shell.init or shell.post-init: the
-  // shell waits, running its loop, until every named reference is released.
-  virtual int hold_start(std::string_view name) = 0;
-  virtual Result<void> release_start(std::string_view name) = 0;
-
   // To the context of the event `shell.init` or `shell.start`, before it is posted.
   virtual void add_event_context(std::string_view event, const Json& members) = 0;
 
@@ -106,35 +94,6 @@ class Host : public Resizing {  // All calls are made on the loop's thread
   // Whether this signal was sent to all tasks from outside.
   virtual bool sent_to_tasks(int signum) const = 0;
 
-  // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have
-  // given, or with an error if this shell is cut off from the others. Each shell uses each name once; lost shells
-  // are left out. If the Registration is destroyed, `mine` is still given, but `done` is not called.
-  using WhenGathered = std::function<void(Result<Gathered>)>;
-  [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
-  // Of the shells up to `last` only, those among them that have joined while the job ran included. `last`: of
-  // last_with_tasks(), at one place in the order of the announcements for all of them.
-  [[nodiscard]] virtual Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
-                                                  WhenGathered done) = 0;
-  // No task is on a shell behind this one. (It is the last one of the job's start, or of a grow.)
-  [[nodiscard]] virtual std::uint32_t last_with_tasks() const = 0;
-
-  // Sends to all shells, this one too, in one order, from the loop or before this returns; one that has not run
-  // shell.init may miss it. Costs a message to every shell: for rare things. An error: more than 64 MiB.
-  virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
-  using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
-  [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
-
-  // Messages to and from each single other shell; a job's only shell has no other.
-  virtual ShellMessages& messages() = 0;
-  virtual void hold_links(const value::Idset& shells) = 0;  // as group::Group, for rehearsals
-
-  // Orders shells to start something; the order comes to `receive` of those that it names, in one order with
-  // announcements. `done` is called once, perhaps before this returns; an error: it is too long, or cut off.
-  using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
-  [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
-  [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
-
-  virtual bulk::Port* bulk() = 0;  // data between the shells; null: there is no other, and none can join
   virtual timeline::Recorder& timeline() = 0;  // what has happened when; off unless the job has the option
   virtual Log& log() = 0;
   virtual event::Loop& loop() = 0;
