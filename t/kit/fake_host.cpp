@@ -41,13 +41,11 @@ std::string jobspec_of(std::uint32_t tasks) {
 FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), resources_of(tasks)) {}
 
 FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank)
-    : loop_(must(event::Loop::create())),
+    : FakeShells(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
+                                       must(job::Resources::parse(resources)), std::nullopt))),
+      loop_(must(event::Loop::create())),
       children_(must(event::Children::create(*loop_, {}))),
-      job_(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),
-                                 must(job::Resources::parse(resources)), std::nullopt))),
-      options_(job_.spec.options),
-      shell_messages_(shell_rank, job_.shells(),
-                      [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
+      options_(job_.spec.options) {
   loop_->look_for_standstills(event::Seconds(1e9));  // so that next_timer() tells a grace whole
   log_.set_level(Level::trace);
   log_.add_sink("record", [this](const LogEntry& entry) {
@@ -64,45 +62,8 @@ Json FakeHost::info() const {
               {"jobspec", job_.spec.document}, {"R", job_.resources.document}};
 }
 
-plugin::Registration FakeHost::gather(std::string_view name, std::string mine, WhenGathered done) {
-  gathers[std::string(name)] = mine;
-  plugin::Gathered all = gathers_elsewhere;
-  all[std::move(mine)].insert(job_.shell_rank);
-  done(std::move(all));
-  return {};
-}
-
-plugin::Registration FakeHost::gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
-                                            WhenGathered done) {
-  gathered_up_to = last;
-  return gather(name, std::move(mine), std::move(done));
-}
-
-plugin::Registration FakeHost::shrink(const value::ShrinkOrder& order, WhenShrunk news) {
-  shrink_orders.push_back(order);
-  return shrunk_.add(std::move(news));
-}
-
 void FakeHost::signal_tasks(int signum, const std::optional<value::Idset>& ranks) {
   job_signals.emplace_back(signum, ranks ? ranks->str() : "all");
-}
-
-Result<void> FakeHost::announce(std::string_view topic, std::string_view bytes) {
-  announced(topic, bytes);
-  return {};
-}
-
-// This shell's share comes to it at once.
-plugin::Registration FakeHost::exec(value::ExecOrder order, WhenOrdered done) {
-  orders.push_back(order);
-  done(value::ExecAnswer{orders.size(), {}});
-  if (auto mine = order.shares.find(job_.shell_rank); mine != order.shares.end())
-    ordered({orders.size(), mine->second, order.command, order.kind});
-  return {};
-}
-
-void FakeHost::announced(std::string_view topic, std::string_view bytes) {
-  if (!shell_messages_.take(topic, bytes)) announced_.call(topic, bytes);
 }
 
 bool FakeHost::ending() const {
@@ -114,20 +75,6 @@ bool FakeHost::ending() const {
 void FakeHost::kill_tasks(int signum) {
   signals.push_back(signum);
   signalled_also_.call(signum);
-}
-
-Result<void> FakeHost::release(std::string_view name) {
-  auto it = holds.find(std::string(name));
-  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
-  if (--it->second == 0) holds.erase(it);
-  return {};
-}
-
-Result<void> FakeHost::release_start(std::string_view name) {
-  auto it = start_holds.find(std::string(name));
-  if (it == start_holds.end()) return Error{ENOENT, fmt::format("no reference '{}'", name)};
-  if (--it->second == 0) start_holds.erase(it);
-  return {};
 }
 
 void FakeHost::add_event_context(std::string_view event, const Json& members) {

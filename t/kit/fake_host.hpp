@@ -10,13 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "fake_holds.hpp"
+#include "fake_resizing.hpp"
+#include "fake_shells.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::kit {
 
 std::string jobspec_of(std::uint32_t tasks);  // one core each, of a program that is never started
 
-class FakeHost : public plugin::Host {
+class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, public FakeResizing {
  public:
   static constexpr event::Seconds kTimeout{60};
 
@@ -47,10 +50,6 @@ class FakeHost : public plugin::Host {
   }
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return searchpath_; }
-  int hold(std::string_view name) override { return ++holds[std::string(name)]; }
-  Result<void> release(std::string_view name) override;
-  int hold_start(std::string_view name) override { return ++start_holds[std::string(name)]; }
-  Result<void> release_start(std::string_view name) override;
   void add_event_context(std::string_view event, const Json& members) override;
   const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
@@ -60,26 +59,6 @@ class FakeHost : public plugin::Host {
   bool ending() const override;
   std::optional<exits::TaskEnd> ended_by() const override { return cause; }
   bool sent_to_tasks(int signum) const override { return std::count(signals.begin(), signals.end(), signum) > 0; }
-  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override;
-  plugin::Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
-                                    WhenGathered done) override;
-  std::uint32_t last_with_tasks() const override { return with_tasks.value_or(job_.shells() - 1); }
-  Result<void> announce(std::string_view topic, std::string_view bytes) override;
-  plugin::Registration on_announcement(Receive receive) override { return announced_.add(std::move(receive)); }
-  void hold_links(const value::Idset& shells) override { held_links.push_back(shells); }
-  std::vector<value::Idset> held_links;  // of each call
-  plugin::ShellMessages& messages() override { return shell_messages_; }
-  plugin::Registration exec(value::ExecOrder order, WhenOrdered done) override;
-  plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) override {
-    return ordered_to_.add(std::move(receive));
-  }
-  plugin::Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) override;
-  void grow(const value::GrowOrder&, const WhenGrown& news) override {
-    news(Error{ENOTSUP, "no grows here"}, true);
-  }
-  bool joined_late() const override { return is_newcomer; }
-  void offer_release(plugin::NodeRelease* given) override { node_release = given; }
-  bulk::Port* bulk() override { return port; }
   timeline::Recorder& timeline() override { return recorder; }
   Log& log() override { return log_; }
   event::Loop& loop() override { return *loop_; }
@@ -88,11 +67,8 @@ class FakeHost : public plugin::Host {
   // What a test does with it.
   void make_tasks();                         // as the shell does before shell.init, from the taskmap of job()
   Result<int> call(std::string_view topic);  // on the whole stack
-  Result<int> call_task(std::string_view topic, std::size_t local_id);      // with current_task() set
-  void announced(std::string_view topic, std::string_view bytes);           // to those that listen here
-  void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // likewise
-  void shrunk(const Result<Json>& news, bool is_last) { shrunk_.call(news, is_last); }
-  void ended(const Json& summary) { ended_.call(summary); }  // likewise
+  Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
+  void ended(const Json& summary) { ended_.call(summary); }             // to those that listen here
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
@@ -103,34 +79,23 @@ class FakeHost : public plugin::Host {
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
   std::optional<std::string> records;  // the record directory
-  bulk::Port* port = nullptr;
   plugin::Launched* tie = nullptr;
   timeline::Recorder recorder;
 
   // What the plugin did.
   std::vector<int> signals;
   std::vector<std::pair<int, std::string>> job_signals;  // of signal_tasks
-  std::map<std::string, int> holds;
-  std::map<std::string, int> start_holds;
   std::vector<plugin::RaisedException> exceptions;
   exits::Policy policy;
   std::optional<exits::TaskEnd> cause;
   std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
-  std::map<std::string, std::string> gathers;               // what it has given, by name
-  plugin::Gathered gathers_elsewhere;                       // what other shells give, whatever the name
-  std::optional<std::uint32_t> gathered_up_to, with_tasks;  // the last shell of a gather; of those with tasks
-  bool is_newcomer = false;
-  std::vector<value::ExecOrder> orders;  // of exec
-  std::vector<value::ShrinkOrder> shrink_orders;
-  plugin::NodeRelease* node_release = nullptr;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
 
  private:
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   Log log_;
-  job::Job job_;
   job::Options options_;
   job::Environment environment_;
   std::string searchpath_;
@@ -139,10 +104,6 @@ class FakeHost : public plugin::Host {
   plugin::CallbackList<int> signalled_also_;
   plugin::CallbackList<const Json&> ended_;
   plugin::TaskOutput* task_output_ = nullptr;
-  plugin::CallbackList<std::string_view, std::string_view> announced_;
-  plugin::ShellMessages shell_messages_;
-  plugin::CallbackList<const value::ExecShare&> ordered_to_;
-  plugin::CallbackList<const Result<Json>&, bool> shrunk_;
   task::Task* current_ = nullptr;
   plugin::Stack stack_;  // last: its plugins may hold references to all above
 };
