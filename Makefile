@@ -13,6 +13,7 @@ CHAOS_TRIALS_HOSTS ?= 1000
 ELASTIC_TIMES ?= 20
 MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
+BEFORE ?=
 
 DEV := build/dev
 RELEASE := build/release
@@ -44,7 +45,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT) BEFORE=$(BEFORE)"
 
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
@@ -102,7 +103,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
 	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
-bench: ## measure against what else starts tasks; a table and a plot go to BENCH_OUT
+bench: ## measure against what else starts tasks, and an older release build in the folder BEFORE if it is given; tables and plots go to BENCH_OUT
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
@@ -132,6 +133,9 @@ bench: ## measure against what else starts tasks; a table and a plot go to BENCH
 	t/bench/elastic --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --task $(RELEASE)/t/bench/elastic_task \
 	  --client $(RELEASE)/t/bench/pmi_client --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
+ifneq ($(BEFORE),)
+	t/bench/before --before $(BEFORE) --now $(RELEASE) --bench $(RELEASE)/t/bench --out $(BENCH_OUT)
+endif
 
 bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
 	@etc/deps.sh check cluster
