@@ -65,7 +65,8 @@ void* KeepAlive::serve(void* self) {
 
 void KeepAlive::run() {
   std::unique_lock lock(mutex_);
-  for (int quiet = kQuietLooks; !ending_;) {
+  // It begins with looks: the first call, which comes soon, does not have to wake it.
+  for (int quiet = 0; !ending_;) {
     if (quiet >= kQuietLooks) {
       waits_ = !CallPage::own().place().within_call();
       changed_.wait(lock, [this] { return !waits_ || ending_; });
