@@ -1,24 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vector>
-
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "cli/verbs.hpp"
 #include "front/verbs.hpp"
 
+namespace {
+
+using namespace nacre;  // NOLINT
+
+// In the order of the help.
+constexpr cli::NamedVerb kVerbs[] = {
+    {"run", "Run a command as the tasks of a job: nacre run [OPTIONS] COMMAND [ARG...]", front::make_run},
+    {"launch", "Run a job on several hosts, or with several shells on this one", front::make_launch},
+    {"jobs", "List jobs: those that run, or with -a also those that have ended", front::make_jobs},
+    {"ps", "Show the tasks of a job that runs, and what they have spawned", front::make_ps},
+    {"top", "Show what the nodes and tasks of a job use, again and again", front::make_top},
+    {"doctor", "Show what the tasks of a job do, and who hangs", front::make_doctor},
+    {"timeline", "Print how long each step of a job's launch took, or write a trace of it", front::make_timeline},
+    {"attach", "Show the output of a job that runs, and exit with its exit code", front::make_attach},
+    {"wait", "Wait for jobs to end, and exit with their exit code", front::make_wait},
+    {"exec", "Run a command beside a job, on its nodes: nacre exec [OPTION...] [JOB] [--] CMD...",
+     front::make_exec},
+    {"kill", "Send a signal to the tasks of a job", front::make_kill},
+    {"cancel", "End a job in order: SIGTERM to its tasks, SIGKILL after the grace", front::make_cancel},
+    {"restart", "Start tasks of a job again: all of them, or some", front::make_restart},
+    {"shrink", "Take hosts out of a job that runs: their tasks are ended, the others go on", front::make_shrink},
+    {"grow", "Add hosts to a job that runs: they are spares, which take over the tasks of lost ones",
+     front::make_grow},
+    {"report", "Print how a job has ended, or how far it is", front::make_report},
+    {"archive", "Make, list, extract and remove archives of files", cli::make_archive},
+    {"initrc", "Check an initrc: what it reads, and what is wrong with it", cli::make_initrc},
+    {"plugin", "Start a plugin, list those of a job, check one", cli::make_plugin},
+    {"control", "Reach a job of this host, for nacre on another one", front::make_control},
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  if (auto opened = nacre::open_closed_streams(); !opened) {
-    nacre::print_err("nacre: {}\n", opened.error().message);
+  if (auto opened = open_closed_streams(); !opened) {
+    print_err("nacre: {}\n", opened.error().message);
     return 1;
   }
-  nacre::reset_signals();
-  std::vector<nacre::cli::VerbPtr> verbs;
-  using namespace nacre;  // NOLINT
-  for (auto make :
-       {front::make_run,    front::make_launch,   front::make_jobs,    front::make_ps,     front::make_top,
-        front::make_doctor, front::make_timeline, front::make_attach,  front::make_wait,   front::make_exec,
-        front::make_kill,   front::make_cancel,   front::make_restart, front::make_shrink, front::make_grow,
-        front::make_report, cli::make_archive,    cli::make_initrc,    cli::make_plugin,   front::make_control})
-    verbs.push_back(make());
-  return nacre::cli::run_nacre(argc, argv, verbs);
+  reset_signals();
+  return cli::run_nacre(argc, argv, kVerbs);
 }

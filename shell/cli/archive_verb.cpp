@@ -57,16 +57,14 @@ class Copying {
 
 class Archive final : public Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ = nacre.add_subcommand("archive", "Make, list, extract and remove archives of files");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     verb_->require_subcommand(1);
     add_create();
     add_list();
     add_extract();
     add_remove();
   }
-
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error then, and the file is removed

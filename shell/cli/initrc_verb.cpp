@@ -81,8 +81,8 @@ Result<CheckedInitrc> check_initrc(const std::string& file, const std::vector<st
 
 class InitrcVerb final : public Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ = nacre.add_subcommand("initrc", "Check an initrc: what it reads, and what is wrong with it");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     verb_->require_subcommand(1);
     check_ = verb_->add_subcommand("check", "Run an initrc as a job would, and print what is wrong with it");
     check_->add_option("FILE", file_, "The initrc (default: the installed one)")->option_text(" ");
@@ -92,8 +92,6 @@ class InitrcVerb final : public Verb {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
   }
-
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     std::string file =

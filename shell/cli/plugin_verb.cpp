@@ -36,15 +36,13 @@ Result<void> write_file(const fs::path& path, const std::string& text) {
 
 class PluginVerb final : public Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ = nacre.add_subcommand("plugin", "Start a plugin, list those of a job, check one");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     verb_->require_subcommand(1);
     add_new();
     add_list();
     add_check();
   }
-
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     if (new_->parsed()) return make_new();

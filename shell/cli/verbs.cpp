@@ -2,6 +2,7 @@
 #include "cli/verbs.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -101,20 +102,32 @@ std::optional<Reply> value_missing(const CLI::App& app, const std::vector<std::s
   return std::nullopt;
 }
 
-int run_verb(CLI::App& app, const std::vector<VerbPtr>& verbs) {
-  for (const VerbPtr& verb : verbs) {
-    if (!verb->chosen()) continue;
-    Result<int> code = verb->run();
-    if (code) return *code;
-    print_err("{}: {}\n", program_of(app), code.error().message);
+// The verbs of the app, by its subcommands.
+using Verbs = std::map<const CLI::App*, VerbPtr>;
+
+Verbs add_verbs(CLI::App& app, std::span<const NamedVerb> verbs, const std::vector<std::string>& words) {
+  auto is_first = [&words](const NamedVerb& verb) { return !words.empty() && words[0] == verb.name; };
+  auto named = std::find_if(verbs.begin(), verbs.end(), is_first);
+  if (named != verbs.end()) verbs = {named, 1};
+  Verbs out;
+  for (const auto& [name, text, make] : verbs) {
+    CLI::App* verb = app.add_subcommand(name, text);
+    (out[verb] = make())->add_to(*verb);
   }
+  return out;
+}
+
+int run_verb(CLI::App& app, const Verbs& verbs) {
+  Result<int> code = verbs.at(app.get_subcommands().at(0))->run();
+  if (code) return *code;
+  print_err("{}: {}\n", program_of(app), code.error().message);
   return 1;
 }
 
-int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPtr>& verbs) {
-  for (const VerbPtr& verb : verbs) verb->add_to(app);
+int parse_and_run(CLI::App& app, int argc, char** argv, std::span<const NamedVerb> named) {
   std::vector<std::string> words(argv + 1, argv + std::max(argc, 1));
   replace_help(words);
+  const Verbs verbs = add_verbs(app, named, words);
   auto is_prefix_verb = [&words](const CLI::App* verb) {
     return !words.empty() && verb->get_prefix_command() && verb->get_name() == words[0];
   };
@@ -133,7 +146,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const std::vector<VerbPt
 
 }  // namespace
 
-int run_nacre(int argc, char** argv, const std::vector<VerbPtr>& verbs) {
+int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs) {
   CLI::App app("Tools for jobs of nacre-shell.", "nacre");
   app.set_version_flag("-V,--version", kVersion, "Print the version");
   app.require_subcommand(1);

@@ -27,39 +27,38 @@ constexpr const char* kOwn = "own";      // of --input
 
 class Attach final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    CLI::App* verb =
-        add_verb(nacre, "attach", "Show the output of a job that runs, and exit with its exit code", Jobs::one);
-    verb->add_option("--tail", tail_,
-                     "Of the output so far the last N lines, all that is kept, or none (default: all)")
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
+    verb.add_option("--tail", tail_,
+                    "Of the output so far the last N lines, all that is kept, or none (default: all)")
         ->option_text("N|all|none")
         ->check([](const std::string& text) {
           bool good = text == "all" || text == "none" || parse_u64(text);
           return good ? "" : fmt::format("{}: expected a number of lines, all or none", in_quotes(text));
         });
-    verb->add_option("--since", since_, "Of the output so far what is not older than this, such as 10m")
+    verb.add_option("--since", since_, "Of the output so far what is not older than this, such as 10m")
         ->option_text("TIME");
-    verb->add_option("--ranks", ranks_, "Only what these tasks write")->option_text("RANKS");
-    verb->add_flag("-l,--label-io", label_, "Put the task's rank before each line");
-    verb->add_option("--format", format_, "How the output is printed: text (the default) or json")
+    verb.add_option("--ranks", ranks_, "Only what these tasks write")->option_text("RANKS");
+    verb.add_flag("-l,--label-io", label_, "Put the task's rank before each line");
+    verb.add_option("--format", format_, "How the output is printed: text (the default) or json")
         ->option_text("FORM")
         ->check(CLI::IsMember({"text", "json"}));
-    auto* pty = verb->add_flag("--pty{first}", pty_,
-                               "Join the terminal of task RANK, or of the first one that has one; ~. leaves")
+    auto* pty = verb.add_flag("--pty{first}", pty_,
+                              "Join the terminal of task RANK, or of the first one that has one; ~. leaves")
                     ->option_text("[=RANK]")
                     ->check([](const std::string& text) {
                       bool good = text == kFirst || parse_u64(text).value_or(UINT64_MAX) <= UINT32_MAX;
                       return good ? "" : fmt::format("{}: expected a rank", in_quotes(text));
                     });
-    verb->add_flag("--input{own}", input_,
-                   "Own the job's standard input: what comes here goes there; take: from who has it")
+    verb.add_flag("--input{own}", input_,
+                  "Own the job's standard input: what comes here goes there; take: from who has it")
         ->option_text("[=take]")
         ->check([](const std::string& text) {
           return text == kOwn || text == "take" ? ""
                                                 : fmt::format("{}: expected take, or nothing", in_quotes(text));
         });
     for (const char* other : {"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"})
-      pty->excludes(verb->get_option(other));
+      pty->excludes(verb.get_option(other));
     add_reach();
   }
 

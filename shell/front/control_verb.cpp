@@ -44,14 +44,13 @@ void copy_both_ways(int socket) {
 
 class ControlVerb final : public cli::Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ = nacre.add_subcommand("control", "Reach a job of this host, for nacre on another one");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     verb_->add_option("--bridge", id_, "Copy bytes between standard input and output and this job's leader")
         ->option_text("ID")
         ->required();
     verb_->add_option("--jobs-dir", directory_, "Look for it in this directory, too")->option_text("DIR");
   }
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     std::signal(SIGPIPE, SIG_IGN);

@@ -25,8 +25,8 @@ constexpr double kForStacks = 60;   // likewise
 
 class DoctorVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "doctor", "Show what the tasks of a job do, and who hangs", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("--twice", twice_, "Time between the two looks at each process (default: 1s)")
         ->option_text("DURATION");
     verb_->add_flag("--ranks", by_rank_, "Print a line for each rank");

@@ -28,9 +28,8 @@ constexpr int kUsage = 2;  // exit code
 
 class Exec final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "exec", "Run a command beside a job, on its nodes: nacre exec [OPTION...] [JOB] [--] CMD...",
-             Jobs::none);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::none);
     verb_->prefix_command();
     verb_->add_option("-r,--ranks", ranks_, "Beside these tasks, in their environment: 0-3,7")
         ->option_text("RANKS");

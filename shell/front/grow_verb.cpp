@@ -20,9 +20,8 @@ constexpr event::Seconds kMostGrowTime{2.0 * value::GrowOrder::kMostWait};  // t
 
 class GrowVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "grow", "Add hosts to a job that runs: they are spares, which take over the tasks of lost ones",
-             Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[4-5]")->option_text("HOSTS");
     verb_->add_option("--count", count_, "So many more: on this host, of a job of --local, or on nodes from Slurm")
         ->option_text("N");

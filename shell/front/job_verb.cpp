@@ -24,25 +24,22 @@ constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks 
 
 }  // namespace
 
-CLI::App* JobVerb::add_verb(CLI::App& nacre, const char* name, const char* text, Jobs jobs) {
-  verb_ = nacre.add_subcommand(name, text);
+void JobVerb::add_usual(CLI::App& verb, Jobs jobs) {
+  verb_ = &verb;
   verb_->add_flag("--json", json_, "Print lines of JSON");
   verb_->add_flag("-q,--quiet", quiet_, "Print less");
-  if (jobs == Jobs::none) return verb_;
+  if (jobs == Jobs::none) return;
   auto* option = verb_->add_option(
       "JOB", names_,
       "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)");
   option->option_text(jobs == Jobs::several ? "..." : " ");
   option->expected(jobs == Jobs::several ? -1 : 1);
-  return verb_;
 }
 
 void JobVerb::add_reach() {
   verb_->add_option("--via", via_, "Reach the job's leader so: unix, srun, flux or ssh")->option_text("WAY");
   verb_->add_flag("-v,--verbose", verbose_, "Print how it is reached");
 }
-
-bool JobVerb::chosen() const { return verb_->parsed(); }
 
 Result<int> JobVerb::run() {
   std::signal(SIGPIPE, SIG_IGN);  // writing to a link that has ended returns an error instead

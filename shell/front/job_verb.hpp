@@ -16,13 +16,12 @@ namespace nacre::front {
 
 class JobVerb : public cli::Verb {
  public:
-  [[nodiscard]] bool chosen() const override;
   Result<int> run() override;
 
  protected:
   enum class Jobs { one, several, none };
 
-  CLI::App* add_verb(CLI::App& nacre, const char* name, const char* text, Jobs jobs);
+  void add_usual(CLI::App& verb, Jobs jobs);  // has to be the first
   void add_reach();
   virtual Result<int> run_verb() = 0;
 

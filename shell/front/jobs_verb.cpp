@@ -51,9 +51,8 @@ Json json_of(const record::Listed& job, double now) {
 
 class Jobs final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "jobs", "List jobs: those that run, or with -a also those that have ended",
-             JobVerb::Jobs::none);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, JobVerb::Jobs::none);
     verb_->add_flag("-a,--all", all_, "Also those that have ended");
   }
 

@@ -53,8 +53,8 @@ Result<job::Options> options_of(const job::Jobspec& spec, const std::vector<std:
 
 class Launch final : public cli::Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ = nacre.add_subcommand("launch", "Run a job on several hosts, or with several shells on this one");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     places_.add_to(*verb_, "By default those of the allocation that this is run in");
     verb_->add_option("-n,--nodes", nodes_, "Only the first N of them; for srun, how many")
         ->option_text("N")
@@ -70,8 +70,6 @@ class Launch final : public cli::Verb {
     });
     verb_->add_option("OPTION", shell_options_, "Behind --: options of nacre-shell")->option_text("...");
   }
-
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process

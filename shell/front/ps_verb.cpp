@@ -16,8 +16,8 @@ namespace {
 
 class Ps final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "ps", "Show the tasks of a job that runs, and what they have spawned", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_flag("--no-fold", no_fold_, "Print a row for each process, however many there are");
     verb_->add_flag("--plan", plan_, "Print where each task is, and why: cpus, memory, gpus, network cards");
     add_reach();

@@ -27,8 +27,8 @@ namespace {
 
 class Report final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "report", "Print how a job has ended, or how far it is", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_
         ->add_option("--policy", policy_,
                      "Also print the exit code that the job would have by this policy, see nacre-exits(7)")

@@ -15,8 +15,8 @@ constexpr event::Seconds kMostRestartTime{2.0 * 24 * 60 * 60};  // as long as th
 
 class RestartVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "restart", "Start tasks of a job again: all of them, or some", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("--ranks", ranks_, "Only these tasks: 0-3,7 (default: all, together)")->option_text("RANKS");
     add_reach();
   }

@@ -35,9 +35,8 @@ constexpr const char* kFrontEnd = "nacre run";  // has chosen an option by itsel
 
 class Run final : public cli::Verb {
  public:
-  void add_to(CLI::App& nacre) override {
-    verb_ =
-        nacre.add_subcommand("run", "Run a command as the tasks of a job: nacre run [OPTIONS] COMMAND [ARG...]");
+  void add_to(CLI::App& verb) override {
+    verb_ = &verb;
     verb_->prefix_command();
     options_.add_to(*verb_);
     places_.add_to(*verb_, "By default those of the allocation that this is run in, else this host");
@@ -54,8 +53,6 @@ class Run final : public cli::Verb {
       check_show();
     });
   }
-
-  [[nodiscard]] bool chosen() const override { return verb_->parsed(); }
 
   Result<int> run() override {
     // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process

@@ -20,9 +20,8 @@ constexpr event::Seconds kMostAnswerTime{2.0 * 24 * 60 * 60};  // the leader has
 
 class ShrinkVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "shrink", "Take hosts out of a job that runs: their tasks are ended, the others go on",
-             Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[2-3]")->option_text("HOSTS");
     verb_->add_option("--shells", shells_, "These shells: 2-3")->option_text("SHELLS");
     verb_->add_option("--count", count_, "So many: those without tasks first, then the last ones")

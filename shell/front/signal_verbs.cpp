@@ -17,8 +17,8 @@ namespace {
 
 class Kill final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "kill", "Send a signal to the tasks of a job", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("-s,--signal", signal_, "The signal, by name or number (default: TERM)")->option_text("SIG");
     verb_->add_option("--ranks", ranks_, "Only to these tasks: 0-3,7")->option_text("RANKS");
     add_reach();
@@ -51,8 +51,8 @@ class Kill final : public JobVerb {
 
 class Cancel final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "cancel", "End a job in order: SIGTERM to its tasks, SIGKILL after the grace", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     add_reach();
   }
 

@@ -21,9 +21,8 @@ constexpr double kForAnswers = 10;  // seconds that the leader may take beyond i
 
 class TimelineVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "timeline", "Print how long each step of a job's launch took, or write a trace of it",
-             Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     auto* json = verb_->get_option("--json");
     json->description("Print the trace, as Chrome trace events");
     verb_->add_option("-o,--output", file_, "Write the trace to FILE")->option_text("FILE")->excludes(json);

@@ -69,8 +69,8 @@ struct Over {
 
 class Top final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "top", "Show what the nodes and tasks of a job use, again and again", Jobs::one);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::one);
     verb_->add_option("-d,--delay", delay_text_, "Time from one look to the next (default: 2 s)")
         ->option_text("SECONDS")
         ->check([](const std::string& text) {

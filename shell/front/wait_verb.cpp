@@ -15,8 +15,8 @@ namespace {
 
 class Wait final : public JobVerb {
  public:
-  void add_to(CLI::App& nacre) override {
-    add_verb(nacre, "wait", "Wait for jobs to end, and exit with their exit code", Jobs::several);
+  void add_to(CLI::App& verb) override {
+    add_usual(verb, Jobs::several);
     add_reach();
   }
 
