@@ -17,9 +17,9 @@
 #include "inbox.hpp"
 #include "info.hpp"
 #include "peers.hpp"
-#include "restart_state.hpp"
+#include "served_job.hpp"
 #include "server.hpp"
-#include "spawn.hpp"
+#include "spawns.hpp"
 
 namespace nacre::pmix {
 
@@ -41,7 +41,7 @@ class Service {
   int task_ended(flux_shell_task_t* task);
   void tasks_are_over(), stop();
   void shell_lost(std::uint32_t shell);
-  // Tasks that start again (restart.cpp).
+  // Tasks that start again (service_restart.cpp).
   std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
   int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
   int start_again();
@@ -65,7 +65,7 @@ class Service {
   void spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps, pmix_spawn_cbfunc_t function,
              void* data);
 
-  // Topics about spawns, see spawn.cpp.
+  // Topics about spawns, see spawns.cpp.
   int spawn_begins(flux_plugin_arg_t* args);  // 0, or -1
   void spawn_started(flux_plugin_arg_t*args), spawn_exited(flux_plugin_arg_t*args);
   void spawn_settled(flux_plugin_arg_t*args), spawns_over();
@@ -91,30 +91,30 @@ class Service {
   std::string name_of(const pmix_proc_t& id, const PmixClient& client) const;
   pid_t pid_of(const PmixClient& client) const;
 
-  // How processes end (process_exit.cpp).
+  // How processes end (process_ends.cpp).
   void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
   void end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how);
   void notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes);
   void stand_in_later(const pmix_proc_t&id), connected_late(const pmix_proc_t&id), forget(const pmix_proc_t&id);
   void raise_abort(const pmix_proc_t& id, const PmixClient& client, const RestartState::Abort& abort);
-  // To start again (restart.cpp).
+  // To start again (service_restart.cpp).
   [[nodiscard]] bool misses_client(pmix_status_t local) const;
   void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
   void abort_later(const pmix_proc_t& id, RestartState::Abort abort);
   void end_former_start();
 
-  // control.cpp
+  // service_requests.cpp
   std::vector<PmixClient*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
   [[nodiscard]] std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
 
-  // queries.cpp
+  // query_answer.cpp
   struct Answer;
   bool query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer);
   [[nodiscard]] std::vector<ProcessRow> rows_of(const std::string& nspace) const;
   [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
   void add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows);
 
-  // spawn.cpp
+  // spawns.cpp
   void answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why);
   Namespace namespace_of(json_t* spawn);
   std::string add_namespace(Namespace space, json_t* environments);
