@@ -35,8 +35,6 @@ struct PmixClient {
   int wait_status = 0;
 };
 
-void signal_all(const std::vector<PmixClient*>& clients, int signum);  // those that run
-
 struct ClientQuery {
   std::vector<std::string> keys;
   InfoList qualifiers;

@@ -74,12 +74,13 @@ int on_task_exit(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) 
 int on_connected(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   if (service == nullptr) return 0;
-  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix", service->connected_tasks().c_str());
+  return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "pmix",
+                              service->clients().connected_tasks().c_str());
 }
 
 int on_spawned(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
-  if (service == nullptr || !service->has_connected_spawned()) return 0;
+  if (service == nullptr || !service->clients().has_connected_spawned()) return 0;
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:b}", "pmix", 1);
 }
 
@@ -103,7 +104,7 @@ int on_note(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
   Service* service = service_of(plugin);
   int rank = -1;
   if (service == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:i}", "rank", &rank) < 0) return 0;
-  const char* state = service->state_of_task(static_cast<std::uint32_t>(rank));
+  const char* state = service->clients().state_of_task(static_cast<std::uint32_t>(rank));
   if (*state == '\0') return 0;
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s s:s}}", "pmi", "by", "PMIx", "state", state);
 }

@@ -54,29 +54,14 @@ std::string note_of(const std::string& message) {
 
 }  // namespace
 
-std::string Service::name_of(const pmix_proc_t& id, const PmixClient& client) const {
-  std::string text = "rank " + std::to_string(id.rank);
-  if (id.nspace != home_) text += " of " + std::string(id.nspace);
-  if (pid_t pid = pid_of(client); pid > 0) text += " (process " + std::to_string(pid) + ")";
-  return text + " on " + hosts_.at(own_);
-}
-
-pid_t Service::pid_of(const PmixClient& client) const {
-  json_int_t pid = 0;
-  if (client.task != nullptr && flux_shell_task_info_unpack(client.task, "{s:I}", "pid", &pid) == 0) {
-    return static_cast<pid_t>(pid);
-  }
-  return client.pid;
-}
-
 int Service::task_ended(flux_shell_task_t* task) {
   int rank = 0, wait_status = 0, again = 0;
   if (flux_shell_task_info_unpack(task, "{s:i s:i s?b}", "rank", &rank, "wait_status", &wait_status, "starts_again",
                                   &again) < 0) {
     return shell_log_errno("cannot find how a task ended");
   }
-  pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
-  if (PmixClient* client = find(id))
+  pmix_proc_t id = proc_of(clients_.home(), static_cast<pmix_rank_t>(rank));
+  if (PmixClient* client = clients_.find(id))
     again != 0 ? starts_again(id, *client, wait_status) : ended(id, *client, wait_status);
   return 0;
 }
@@ -90,15 +75,15 @@ void Service::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) 
   // while it connects, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) spoilt_ = true;
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
-  if (ending_ || again_.next || namespaces_[id.nspace].cancelled) return;
-  if (auto abort = again_.aborts.find(id.rank); id.nspace == home_ && abort != again_.aborts.end())
+  if (ending_ || again_.next || clients_.find_namespace(id.nspace)->cancelled) return;
+  if (auto abort = again_.aborts.find(id.rank); id.nspace == clients_.home() && abort != again_.aborts.end())
     return raise_abort(id, client, abort->second);
   if (!fault_tolerant_) {
     if (is_failure(client) && client.state != PmixClient::State::aborted) end_job(id, client, how);
     return;
   }
   if (is_failure(client)) {
-    shell_log("%s %s; the others go on", name_of(id, client).c_str(), how.c_str());
+    shell_log("%s %s; the others go on", clients_.name_of(id, client).c_str(), how.c_str());
     notify_others(id, client.wait_status, true);
   }
   if (client.state == PmixClient::State::absent) stand_in_later(id);
@@ -107,23 +92,24 @@ void Service::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) 
 void Service::end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how) {
   ending_ = true;
   flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
-                               name_of(id, client).c_str(), how.c_str());
+                               clients_.name_of(id, client).c_str(), how.c_str());
 }
 
 void Service::aborted(const pmix_proc_t& id, int status, const std::string& message,
                       const std::vector<pmix_proc_t>& ids, OperationReply reply) {
-  PmixClient* client = find(id);
+  PmixClient* client = clients_.find(id);
   if (client == nullptr) return reply(PMIX_ERR_NOT_FOUND);
   client->state = PmixClient::State::aborted;
   if (again_.is_on && client->task != nullptr) {
     abort_later(id, {status, message});
     return reply(PMIX_SUCCESS);
   }
-  std::vector<PmixClient*> victims = targets_of(id, ids);
+  std::vector<PmixClient*> victims = clients_.targets_of(id, ids);
   std::vector<Rank> far_victims = elsewhere(id, ids);
   std::size_t others = elsewhere(id, {}).size();
-  for (const auto& [rank, each] : namespaces_[id.nspace].clients) others += &each != client && !each.ended ? 1 : 0;
-  std::string name = name_of(id, *client);
+  for (const auto& [rank, each] : clients_.find_namespace(id.nspace)->clients)
+    others += &each != client && !each.ended ? 1 : 0;
+  std::string name = clients_.name_of(id, *client);
   std::erase(victims, client);
   std::size_t named = victims.size() + far_victims.size();
   if (fault_tolerant_ && named < others) {
@@ -142,8 +128,8 @@ void Service::raise_abort(const pmix_proc_t& id, const PmixClient& client, const
   // Of a process that a task has spawned no task is the cause.
   int rank = client.task != nullptr ? static_cast<int>(id.rank) : -1;
   nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(abort.status), 0),
-                                "%s called PMIx_Abort with code %d%s", name_of(id, client).c_str(), abort.status,
-                                note_of(abort.message).c_str());
+                                "%s called PMIx_Abort with code %d%s", clients_.name_of(id, client).c_str(),
+                                abort.status, note_of(abort.message).c_str());
 }
 
 // Clients register for different codes: the standard's code for the case, the code for any end, and the one that
@@ -192,7 +178,7 @@ void Service::forget(const pmix_proc_t& id) {
     if (!take_from(forgetting_, id)) return;
     spoilt_ = true;
     ending_ = true;
-    flux_shell_raise_exit_status(status_of_failure(*find(id)),
+    flux_shell_raise_exit_status(status_of_failure(*clients_.find(id)),
                                  "rank %u died while it was connecting, and libpmix does not get over that; not "
                                  "even -o fault-tolerance lets "
                                  "the others go on",
@@ -224,13 +210,13 @@ void Service::forgotten(const pmix_proc_t& id) {
 // another began to stand in for it, that is one too many.
 void Service::connection_lost(const pmix_proc_t& id) {
   shell_debug("rank %u of %s has lost its connection", id.rank, id.nspace);
-  PmixClient* client = find(id);
+  PmixClient* client = clients_.find(id);
   if (client == nullptr) return;
   if (!fault_tolerant_) return static_cast<void>(client->lost = true);
   take_from(missing_, id);
   take_from(forgetting_, id);
   if (!std::exchange(client->lost, true)) return;
-  const auto& clients = namespaces_[id.nspace].clients;
+  const auto& clients = clients_.find_namespace(id.nspace)->clients;
   auto left = std::count_if(clients.begin(), clients.end(), [](const auto& each) { return !each.second.lost; });
   server_->count_again(id.nspace, static_cast<int>(left));
 }

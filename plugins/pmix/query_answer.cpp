@@ -16,22 +16,6 @@ constexpr const char* kKeys =
                               "," PMIX_QUERY_PROC_TABLE "," PMIX_QUERY_LOCAL_PROC_TABLE "," PMIX_QUERY_SPAWN_SUPPORT
                               "," PMIX_QUERY_DEBUG_SUPPORT "," PMIX_JOB_SIZE "," PMIX_TIME_REMAINING;
 
-pmix_proc_state_t state_of(const PmixClient& client) {
-  if (!client.ended) {
-    if (client.state == PmixClient::State::connected) return PMIX_PROC_STATE_CONNECTED;
-    return client.started ? PMIX_PROC_STATE_RUNNING : PMIX_PROC_STATE_PREPPED;
-  }
-  if (client.state == PmixClient::State::aborted) return PMIX_PROC_STATE_CALLED_ABORT;
-  if (WIFSIGNALED(client.wait_status)) return PMIX_PROC_STATE_ABORTED_BY_SIG;
-  if (client.state == PmixClient::State::connected) return PMIX_PROC_STATE_TERM_WO_SYNC;
-  return WEXITSTATUS(client.wait_status) == 0 ? PMIX_PROC_STATE_TERMINATED : PMIX_PROC_STATE_TERM_NON_ZERO;
-}
-
-int exit_code_of(const PmixClient& client) {
-  if (!client.ended) return 0;
-  return WIFSIGNALED(client.wait_status) ? 128 + WTERMSIG(client.wait_status) : WEXITSTATUS(client.wait_status);
-}
-
 bool add_time_remaining(flux_shell_t* shell, InfoList& results) {
   double expiration = 0;
   if (flux_shell_info_unpack(shell, "{s:{s:{s?F}}}", "R", "execution", "expiration", &expiration) < 0) return false;
@@ -72,18 +56,18 @@ void Service::query(const std::vector<Query>& queries, InfoReply reply) {
 // Answers for the namespace that a qualifier names, else for the job's tasks.
 bool Service::query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer) {
   InfoList& results = answer->results;
-  std::string nspace = home_;
-  if (const pmix_value_t* named = qualifiers.find(PMIX_NSPACE)) nspace = text_of(*named).value_or(home_);
-  auto space = namespaces_.find(nspace);
+  std::string nspace = clients_.home();
+  if (const pmix_value_t* named = qualifiers.find(PMIX_NSPACE)) nspace = text_of(*named).value_or(nspace);
+  const Namespace* space = clients_.find_namespace(nspace);
   if (key == PMIX_QUERY_SUPPORTED_KEYS) {
     results.string(PMIX_QUERY_SUPPORTED_KEYS, kKeys);
   } else if (key == PMIX_QUERY_NAMESPACES) {
     std::string names;
-    for (const auto& [name, each] : namespaces_) names += (names.empty() ? "" : ",") + name;
+    for (const auto& [name, each] : clients_.namespaces()) names += (names.empty() ? "" : ",") + name;
     results.string(PMIX_QUERY_NAMESPACES, names);
   } else if (key == PMIX_QUERY_NAMESPACE_INFO) {
     InfoList all;
-    for (const auto& [name, each] : namespaces_) {
+    for (const auto& [name, each] : clients_.namespaces()) {
       all.array(PMIX_JOB_INFO_ARRAY,
                 std::move(InfoList().string(PMIX_NSPACE, name).number(PMIX_JOB_SIZE, each.facts.size())));
     }
@@ -94,10 +78,10 @@ bool Service::query_key(const std::string& key, const InfoList& qualifiers, cons
     results.string(PMIX_QUERY_DEBUG_SUPPORT, "");
   } else if (key == PMIX_TIME_REMAINING) {
     return add_time_remaining(shell_, results);
-  } else if (space == namespaces_.end()) {
+  } else if (space == nullptr) {
     return false;
   } else if (key == PMIX_JOB_SIZE) {
-    results.number(PMIX_JOB_SIZE, space->second.facts.size());
+    results.number(PMIX_JOB_SIZE, space->facts.size());
   } else if (key == PMIX_QUERY_JOB_STATUS) {
     pmix_status_t running = PMIX_SUCCESS;
     results.add(PMIX_QUERY_JOB_STATUS, &running, PMIX_STATUS);
@@ -109,21 +93,12 @@ bool Service::query_key(const std::string& key, const InfoList& qualifiers, cons
     });
   } else if (key == PMIX_QUERY_LOCAL_PROC_TABLE) {
     ProcessTables::Rows rows;
-    for (ProcessRow& row : rows_of(nspace)) rows[row.rank] = std::move(row);
+    for (ProcessRow& row : clients_.rows_of(nspace)) rows[row.rank] = std::move(row);
     add_table(results, PMIX_QUERY_LOCAL_PROC_TABLE, nspace, rows);
   } else {
     return false;
   }
   return true;
-}
-
-std::vector<ProcessRow> Service::rows_of(const std::string& nspace) const {
-  std::vector<ProcessRow> rows;
-  auto space = namespaces_.find(nspace);
-  if (space == namespaces_.end()) return rows;
-  for (const auto& [rank, client] : space->second.clients)
-    rows.push_back({rank, pid_of(client), state_of(client), exit_code_of(client), client.command});
-  return rows;
 }
 
 // Of a process of another shell that has sent no row.
@@ -135,16 +110,17 @@ pmix_proc_state_t Service::state_from_afar(Rank number) const {
 
 // The local table has this shell's processes only.
 void Service::add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows) {
+  const JobShells& shells = clients_.shells();
   std::vector<pmix_proc_info_t> out;
   for (Rank number : peers_->processes().numbers_of(nspace)) {
     const ProcessMap::Place& place = *peers_->processes().find(number);
-    if (key == std::string_view(PMIX_QUERY_LOCAL_PROC_TABLE) && place.node != own_) continue;
+    if (key == std::string_view(PMIX_QUERY_LOCAL_PROC_TABLE) && place.node != shells.own) continue;
     auto known = rows.find(place.rank);
     if (known == rows.end())
       known = rows.emplace(place.rank, ProcessRow{place.rank, 0, state_from_afar(number), 0, {}}).first;
     pmix_proc_info_t& row = out.emplace_back();
     row.proc = proc_of(nspace, place.rank);
-    row.hostname = hosts_.at(place.node).data();
+    row.hostname = const_cast<char*>(shells.hosts.at(place.node).c_str());
     row.executable_name = known->second.command.data();
     row.pid = known->second.pid;
     row.exit_code = known->second.exit_code;

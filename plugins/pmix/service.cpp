@@ -2,45 +2,16 @@
 #include "service.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string_view>
 
 #include "callbacks.hpp"
 #include "group_calls.hpp"
-#include "layout.hpp"
+#include "job_layout.hpp"
 
 namespace nacre::pmix {
-namespace {
-
-std::string this_host() {
-  char name[256] = "localhost";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
-// The job's hosts by node, this one where R has no names. Two nodes may be on one host. The list has no host that
-// has joined since it was first read.
-std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
-  const hostlist* list = flux_shell_get_hostlist(shell);
-  std::vector<std::string> hosts;
-  for (int node = 0; node < nodes; ++node) {
-    const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
-    if (host == nullptr) flux_shell_rank_info_unpack(shell, node, "{s:s}", "name", &host);
-    hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
-  }
-  return hosts;
-}
-
-std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
-  std::vector<pmix_rank_t> ranks;
-  const idset* ids = taskmap_taskids(map, node);
-  for (unsigned id = idset_first(ids); id != IDSET_INVALID_ID; id = idset_next(ids, id)) ranks.push_back(id);
-  return ranks;
-}
-
-}  // namespace
-
 bool is_fault_tolerant(flux_shell_t* shell) {
   json_t* option = nullptr;
   if (flux_shell_getopt_unpack(shell, "fault-tolerance", "o", &option) <= 0) return false;
@@ -53,35 +24,6 @@ bool is_fault_tolerant(flux_shell_t* shell) {
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
     : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times), alarms_(shell) {}
 Service::~Service() { stop(); }
-
-int Service::read_layout(std::uint64_t start, JobFacts& facts) {
-  json_int_t id = 0;
-  int rank = 0, size = 0, ntasks = 0, slots = 0, version = 0;
-  if (flux_shell_info_unpack(shell_, "{s:I s:i s:i s:i}", "jobid", &id, "rank", &rank, "size", &size, "ntasks",
-                             &ntasks) < 0 ||
-      flux_shell_jobspec_info_unpack(shell_, "{s:i s:i}", "version", &version, "nslots", &slots) < 0) {
-    return shell_log_errno("cannot find how the job is laid out");
-  }
-  const taskmap* map = flux_shell_get_taskmap(shell_);
-  facts.job_id = std::to_string(id);
-  facts.nspace = "nacre-" + facts.job_id + (start > 1 ? "." + std::to_string(start) : "");
-  own_ = static_cast<std::uint32_t>(rank);
-  hosts_ = hosts_of(shell_, size);
-  shells_here_ = std::count(hosts_.begin(), hosts_.end(), hosts_.at(own_));
-  hosts_ = distinct(std::move(hosts_));
-  facts.this_node = JobFacts::kNowhere;
-  for (int node = 0; node < taskmap_nnodes(map); ++node) {
-    std::vector<pmix_rank_t> ranks = ranks_of(map, node);
-    if (ranks.empty()) continue;
-    if (node == rank) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
-    facts.nodes.push_back(
-        {hosts_.at(static_cast<std::size_t>(node)), std::move(ranks), static_cast<std::uint32_t>(node)});
-  }
-  facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
-  facts.slots = static_cast<std::uint32_t>(slots);
-  facts.universe = std::max(facts.slots, ask_spawning(shell_, "universe_size"));
-  return 0;
-}
 
 int Service::make_directory() {
   if (!directory_.empty()) return 0;
@@ -99,7 +41,7 @@ int Service::make_directory() {
 // Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would
 // meet.
 int Service::separate_segments() {
-  if (shells_here_ < 2) return 0;
+  if (clients_.shells().on_this_host < 2) return 0;
   for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {
     if (flux_shell_setenvf(shell_, 0, name, "%s", directory_.c_str()) < 0 && errno != EEXIST)
       return shell_log_errno("%s", name);
@@ -110,11 +52,12 @@ int Service::separate_segments() {
 int Service::start() {
   fault_tolerant_ = is_fault_tolerant(shell_);
   again_.is_on = may_start_again(shell_);
-  JobFacts facts;
-  if (read_layout(1, facts) < 0) return -1;
-  if (!serves(facts)) return 0;  // until some come here
+  std::optional<JobLayout> layout = read_layout(shell_, 1);
+  if (!layout) return -1;
+  clients_.set_shells(std::move(layout->shells));
+  if (!serves(layout->tasks)) return 0;  // until some come here
   if (make_directory() < 0 || separate_segments() < 0 || listen() < 0) return -1;
-  return serve_start(1, std::move(facts));
+  return serve_start(1, std::move(layout->tasks));
 }
 
 // Whether processes of this start may run on this shell.
@@ -131,35 +74,32 @@ int Service::listen() {
 int Service::serve_start(std::uint64_t start, JobFacts facts) {
   bool is_first = !inbox_;
   facts.directory = directory_;
-  home_ = facts.nspace;
-  processes_ = facts.size();
-  Namespace& home = namespaces_[home_];
-  for (pmix_rank_t each : facts.here().ranks) home.clients[each];
-  home.facts = std::move(facts);
+  const JobFacts& home = clients_.begin(std::move(facts)).facts;
+  const JobShells& shells = clients_.shells();
   Peers::Duties duties;
   duties.signal = [this](const std::vector<pmix_proc_t>& targets, int signum) {
-    signal_all(targets_of(targets.front(), targets), signum);
+    signal_all(clients_.targets_of(targets.front(), targets), signum);
   };
   duties.after = [this](double seconds, std::function<void()> function) {
     alarms_.after(seconds, std::move(function));
   };
   duties.misses_client = [this](pmix_status_t local) { return misses_client(local); };
-  duties.rows = [this](const std::string& nspace) { return rows_of(nspace); };
-  peers_ =
-      std::make_unique<Peers>(*link_, *server_, home.facts,
-                              Peers::Shells{own_, static_cast<std::uint32_t>(hosts_.size())}, std::move(duties));
+  duties.rows = [this](const std::string& nspace) { return clients_.rows_of(nspace); };
+  peers_ = std::make_unique<Peers>(*link_, *server_, home,
+                                   Peers::Shells{shells.own, static_cast<std::uint32_t>(shells.hosts.size())},
+                                   std::move(duties));
   std::string why;
   if (is_first) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
     if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
     serve(this);
-    why = server_->start(
-        {"nacre-" + home.facts.job_id + "-shell", own_, directory_, hosts_.at(own_), outlives_clients()});
+    why = server_->start({"nacre-" + home.job_id + "-shell", shells.own, directory_, shells.hosts.at(shells.own),
+                          outlives_clients()});
     if (why.empty()) watch_signals();
   } else {
-    begin_groups_of(home_);
+    begin_groups_of(clients_.home());
   }
-  if (why.empty()) why = server_->add_job(home.facts);
+  if (why.empty()) why = server_->add_job(home);
   if (why.empty()) {
     link_->begin(start, [this](const PeerMessage& message) { peers_->receive(message); });
     for (std::uint32_t shell : again_.lost) peers_->lost(shell);
@@ -178,7 +118,7 @@ void Service::tasks_are_over() {
   over_ = true;
   if (!inbox_) return stop();
   if (!server_->runs() || ask_spawning(shell_, "goes_on") == 0) return spawns_over();
-  for (const auto& [rank, client] : namespaces_[home_].clients) peers_->ended(proc_of(home_, rank), true);
+  for (const auto& [rank, client] : clients_.tasks()) peers_->ended(proc_of(clients_.home(), rank), true);
 }
 
 void Service::stop() {
@@ -192,7 +132,7 @@ void Service::stop() {
   if (spoilt_) {
     server_->abandon();
   } else if (server_->runs()) {
-    for (const auto& [name, space] : namespaces_) server_->remove_job(name);
+    for (const auto& [name, space] : clients_.namespaces()) server_->remove_job(name);
     server_->stop();
   }
   for (flux_watcher_t* watcher : signals_) flux_watcher_destroy(watcher);
@@ -203,20 +143,13 @@ void Service::stop() {
   spawns_.replies.clear();
 }
 
-PmixClient* Service::find(const pmix_proc_t& id) {
-  auto space = namespaces_.find(id.nspace);
-  if (space == namespaces_.end()) return nullptr;
-  auto client = space->second.clients.find(id.rank);
-  return client != space->second.clients.end() ? &client->second : nullptr;
-}
-
 int Service::prepare_task(flux_shell_task_t* task) {
   int rank = 0;
   if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0)
     return shell_log_errno("cannot find the rank of a task");
-  pmix_proc_t id = proc_of(home_, static_cast<pmix_rank_t>(rank));
+  pmix_proc_t id = proc_of(clients_.home(), static_cast<pmix_rank_t>(rank));
   flux_cmd_t* command = flux_shell_task_cmd(task);
-  if (PmixClient* client = find(id)) {
+  if (PmixClient* client = clients_.find(id)) {
     if (client->ended) *client = {};  // it starts again, alone
     client->task = task;
     const char* program = flux_cmd_arg(command, 0);
@@ -238,12 +171,13 @@ int Service::prepare_task(flux_shell_task_t* task) {
 int Service::task_started(flux_shell_task_t* task) {
   int rank = 0;
   if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0) return -1;
-  if (PmixClient* client = find(proc_of(home_, static_cast<pmix_rank_t>(rank)))) client->started = true;
+  if (PmixClient* client = clients_.find(proc_of(clients_.home(), static_cast<pmix_rank_t>(rank))))
+    client->started = true;
   return 0;
 }
 
 void Service::connected(const pmix_proc_t& id, OperationReply reply) {
-  PmixClient* client = find(id);
+  PmixClient* client = clients_.find(id);
   if (client != nullptr && client->ended) connected_late(id);
   if (client != nullptr && !client->ended) {
     client->state = PmixClient::State::connected;
@@ -253,7 +187,7 @@ void Service::connected(const pmix_proc_t& id, OperationReply reply) {
 }
 
 void Service::finalized(const pmix_proc_t& id, OperationReply reply) {
-  if (PmixClient* client = find(id); client != nullptr && client->state == PmixClient::State::connected) {
+  if (PmixClient* client = clients_.find(id); client != nullptr && client->state == PmixClient::State::connected) {
     client->state = PmixClient::State::finalized;
     mark("pmi.finalize", id);
   }
@@ -263,47 +197,12 @@ void Service::finalized(const pmix_proc_t& id, OperationReply reply) {
 // In the job's timeline, if it keeps one.
 void Service::mark(const char* what, const pmix_proc_t& id) {
   json_t* option = nullptr;
-  if (flux_shell_getopt_unpack(shell_, "timeline", "o", &option) <= 0 || home_ != id.nspace) return;
+  if (flux_shell_getopt_unpack(shell_, "timeline", "o", &option) <= 0 || clients_.home() != id.nspace) return;
   flux_plugin_arg_t* args = flux_plugin_arg_create();
   if (flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_IN, "{s:s s:i}", "name", what, "rank",
                            static_cast<int>(id.rank)) == 0)
     flux_shell_plugstack_call(shell_, "timeline.mark", args);
   flux_plugin_arg_destroy(args);
-}
-
-const char* Service::state_of_task(std::uint32_t rank) const {
-  auto home = namespaces_.find(home_);
-  if (home == namespaces_.end()) return "";
-  auto client = home->second.clients.find(rank);
-  if (client == home->second.clients.end()) return "";
-  switch (client->second.state) {
-    case PmixClient::State::connected: return "connected";
-    case PmixClient::State::finalized: return "finalized";
-    case PmixClient::State::aborted: return "aborted";
-    case PmixClient::State::absent: break;
-  }
-  return "";
-}
-
-bool Service::has_connected_spawned() const {
-  auto is_connected = [](const auto& each) {
-    return !each.second.ended && each.second.state == PmixClient::State::connected;
-  };
-  return std::any_of(spawns_.namespaces.begin(), spawns_.namespaces.end(), [&](const auto& spawn) {
-    const auto& clients = namespaces_.at(spawn.second).clients;
-    return std::any_of(clients.begin(), clients.end(), is_connected);
-  });
-}
-
-std::string Service::connected_tasks() const {
-  std::string out;
-  auto home = namespaces_.find(home_);
-  if (home == namespaces_.end()) return out;
-  for (const auto& [rank, client] : home->second.clients) {
-    if (client.ended || client.state != PmixClient::State::connected) continue;
-    out += (out.empty() ? "" : ",") + std::to_string(rank);
-  }
-  return out;
 }
 
 }  // namespace nacre::pmix

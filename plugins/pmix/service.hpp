@@ -13,6 +13,7 @@
 
 #include "alarms.hpp"
 #include "client.hpp"
+#include "clients.hpp"
 #include "flux.hpp"
 #include "inbox.hpp"
 #include "info.hpp"
@@ -70,12 +71,7 @@ class Service {
   void spawn_started(flux_plugin_arg_t*args), spawn_exited(flux_plugin_arg_t*args);
   void spawn_settled(flux_plugin_arg_t*args), spawns_over();
 
-  // The tasks of this node that are between PMIx_Init and PMIx_Finalize, as an idset.
-  [[nodiscard]] std::string connected_tasks() const;
-  [[nodiscard]] bool has_connected_spawned() const;  // a process of this node that was spawned is
-  // "connected", "finalized" or "aborted" of a task of this node; "" if it has not called PMIx_Init.
-  [[nodiscard]] const char* state_of_task(std::uint32_t rank) const;
-
+  [[nodiscard]] const Clients& clients() const { return clients_; }
   [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
@@ -83,13 +79,9 @@ class Service {
 
  private:
   void mark(const char* what, const pmix_proc_t& id);
-  int read_layout(std::uint64_t start, JobFacts& facts);
   int make_directory(), separate_segments(), listen();
   bool serves(const JobFacts& facts);
   int serve_start(std::uint64_t start, JobFacts facts);
-  PmixClient* find(const pmix_proc_t& id);
-  std::string name_of(const pmix_proc_t& id, const PmixClient& client) const;
-  pid_t pid_of(const PmixClient& client) const;
 
   // How processes end (process_ends.cpp).
   void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
@@ -104,13 +96,11 @@ class Service {
   void end_former_start();
 
   // service_requests.cpp
-  std::vector<PmixClient*> targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets);
   [[nodiscard]] std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
 
   // query_answer.cpp
   struct Answer;
   bool query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer);
-  [[nodiscard]] std::vector<ProcessRow> rows_of(const std::string& nspace) const;
   [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
   void add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows);
 
@@ -129,18 +119,13 @@ class Service {
   bool ending_ = false;                 // the job is being ended, or this shell leaves it
   bool over_ = false, spoilt_ = false;  // the tasks have ended; see ended()
   std::string directory_;               // absolute
-  std::string home_;                    // the namespace of the job's tasks, one for each start of all
-  std::map<std::string, Namespace> namespaces_;
+  Clients clients_;
   SpawnState spawns_;
   std::vector<pmix_proc_t> missing_, forgetting_;  // that ended without a connection; that libpmix is working on
   std::vector<flux_subprocess_t*> stand_ins_;
   std::vector<flux_watcher_t*> signals_;
   Alarms alarms_;
-  std::uint32_t processes_ = 0;     // in all namespaces so far
-  std::vector<std::string> hosts_;  // by shell, all different
-  std::uint32_t own_ = 0;           // this shell
-  std::ptrdiff_t shells_here_ = 1;  // of the job, on this host
-  std::uint64_t group_calls_ = 0;   // in all starts
+  std::uint64_t group_calls_ = 0;  // in all starts
   RestartState again_;
   std::unique_ptr<PeerLink> link_;
   std::unique_ptr<Peers> peers_;

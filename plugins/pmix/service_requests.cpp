@@ -33,23 +33,6 @@ bool is_about_how(const pmix_info_t& info) {
 
 }  // namespace
 
-// None named: all processes of its namespace.
-std::vector<PmixClient*> Service::targets_of(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) {
-  std::vector<PmixClient*> clients;
-  std::vector<pmix_proc_t> wanted = targets;
-  if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
-  for (const pmix_proc_t& target : wanted) {
-    auto space = namespaces_.find(target.nspace);
-    if (space == namespaces_.end()) continue;
-    for (auto& [rank, client] : space->second.clients) {
-      bool named = target.rank == PMIX_RANK_WILDCARD || target.rank == rank;
-      bool known = std::find(clients.begin(), clients.end(), &client) != clients.end();
-      if (named && !known && !client.ended) clients.push_back(&client);
-    }
-  }
-  return clients;
-}
-
 // The numbers of those that are named, have not ended as far as is known, and are on other nodes.
 std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const {
   std::vector<Rank> numbers;
@@ -59,7 +42,7 @@ std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pm
     for (Rank number : peers_->processes().numbers_of(target.nspace)) {
       const ProcessMap::Place& place = *peers_->processes().find(number);
       bool named = target.rank == PMIX_RANK_WILDCARD || target.rank == place.rank;
-      if (named && place.node != own_ && !peers_->has_ended(number)) numbers.push_back(number);
+      if (named && place.node != clients_.shells().own && !peers_->has_ended(number)) numbers.push_back(number);
     }
   }
   std::sort(numbers.begin(), numbers.end());
@@ -67,17 +50,9 @@ std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pm
   return numbers;
 }
 
-void signal_all(const std::vector<PmixClient*>& clients, int signum) {
-  for (PmixClient* client : clients) {
-    if (client->pid > 0) ::kill(client->pid, signum);
-    flux_subprocess_t* process = client->task != nullptr ? flux_shell_task_subprocess(client->task) : nullptr;
-    if (process != nullptr) flux_future_destroy(flux_subprocess_kill(process, signum));
-  }
-}
-
 void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
-  std::vector<PmixClient*> clients = targets_of(id, targets);
+  std::vector<PmixClient*> clients = clients_.targets_of(id, targets);
   std::vector<int> signals;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
@@ -119,9 +94,9 @@ void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply re
 void Service::group(GroupCall call, InfoReply reply) {
   shell_debug("group %s", call.name.c_str());
   for (const pmix_proc_t& member : call.members) {
-    auto space = namespaces_.find(member.nspace);
-    if (space == namespaces_.end()) continue;
-    for (const auto& [rank, client] : space->second.clients) {
+    const Namespace* space = clients_.find_namespace(member.nspace);
+    if (space == nullptr) continue;
+    for (const auto& [rank, client] : space->clients) {
       bool is_member = member.rank == PMIX_RANK_WILDCARD || member.rank == rank;
       if (is_member && (client.ended || client.lost)) call.part.is_whole = false;
     }

@@ -30,11 +30,11 @@ bool may_start_again(flux_shell_t* shell) {
 std::string Service::how_to_restart(std::uint32_t rank) {
   if (inbox_) inbox_->read();  // the last thing that it sent may be that it has connected
   if (!spawns_.namespaces.empty()) return "processes that tasks have spawned by PMIx do not start again";
-  auto home = namespaces_.find(home_);
-  bool is_here = home != namespaces_.end() && home->second.clients.count(rank) > 0;
-  bool in_use =
-      is_here && std::any_of(home->second.clients.begin(), home->second.clients.end(),
-                             [](const auto& each) { return each.second.state != PmixClient::State::absent; });
+  const std::map<pmix_rank_t, PmixClient>& tasks = clients_.tasks();
+  bool is_here = tasks.count(rank) > 0;
+  bool in_use = is_here && std::any_of(tasks.begin(), tasks.end(), [](const auto& each) {
+                  return each.second.state != PmixClient::State::absent;
+                });
   if (is_here && !in_use) return "alone";
   if (!fault_tolerant_) return "together";
   return is_here ? "tasks have called PMIx_Init, and go on without it (fault-tolerance)"
@@ -45,8 +45,8 @@ std::string Service::how_to_restart(std::uint32_t rank) {
 // the fence in which it has died.
 bool Service::misses_client(pmix_status_t local) const {
   if (!again_.is_on || local != PMIX_SUCCESS) return again_.is_on;
-  const auto& clients = namespaces_.at(home_).clients;
-  return std::any_of(clients.begin(), clients.end(), [](const auto& each) {
+  const auto& tasks = clients_.tasks();
+  return std::any_of(tasks.begin(), tasks.end(), [](const auto& each) {
     const PmixClient& client = each.second;
     bool is_left = client.ended && client.state == PmixClient::State::connected;
     return is_left || (client.lost && client.state != PmixClient::State::finalized);
@@ -69,19 +69,20 @@ void Service::abort_later(const pmix_proc_t& id, RestartState::Abort abort) {
   if (again_.next) return;
   again_.aborts.insert_or_assign(id.rank, std::move(abort));
   alarms_.after(kLeaveGrace, [this, id] {
-    PmixClient* client = find(id);
+    PmixClient* client = clients_.find(id);
     if (client != nullptr && !client->ended) signal_all({client}, SIGKILL);
   });
 }
 
 int Service::await_start(std::uint64_t start) {
-  RestartState::Next next{start, {}};
-  if (read_layout(start, next.facts) < 0) return -1;
-  if (serves(next.facts)) {
+  std::optional<JobLayout> layout = read_layout(shell_, start);
+  if (!layout) return -1;
+  clients_.set_shells(std::move(layout->shells));
+  if (serves(layout->tasks)) {
     if (make_directory() < 0 || separate_segments() < 0 || (!link_ && listen() < 0)) return -1;
     link_->await(start);
   }
-  again_.next = std::move(next);
+  again_.next = RestartState::Next{start, std::move(layout->tasks)};
   drop_spawned(SIGTERM);
   return 0;
 }
@@ -116,13 +117,13 @@ void Service::end_former_start() {
   for (const pmix_proc_t& each : again_.former) server_->forget(each);
   if (!again_.former.empty()) server_->remove_job(again_.former.front().nspace);
   again_.former.clear();
-  const std::map<pmix_rank_t, PmixClient>& clients = namespaces_[home_].clients;
-  if (clients.empty()) server_->remove_job(home_);
-  for (const auto& [rank, client] : clients) {
-    if (!again_.is_damaged) again_.former.push_back(proc_of(home_, rank));
+  const std::string& home = clients_.home();
+  if (clients_.tasks().empty()) server_->remove_job(home);
+  for (const auto& [rank, client] : clients_.tasks()) {
+    if (!again_.is_damaged) again_.former.push_back(proc_of(home, rank));
   }
   again_.is_damaged = false;
-  namespaces_.clear();
+  clients_.clear();
 }
 
 }  // namespace nacre::pmix

@@ -92,7 +92,7 @@ std::uint32_t ask_spawning(flux_shell_t* shell, const char* what) {
 
 void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
-  bool is_former = find(id) == nullptr;
+  bool is_former = clients_.find(id) == nullptr;
   if (ending_ || again_.next || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
   const std::string directory = directory_of(shell_);
   json_t* programs = json_array();
@@ -104,8 +104,8 @@ void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vecto
     }
     is_text = is_text && json_array_append_new(programs, program_of(app, job, directory)) == 0;
   }
-  auto space = namespaces_.find(id.nspace);
-  const std::uint32_t task = id.nspace == home_ || space == namespaces_.end() ? id.rank : space->second.task;
+  const Namespace* space = clients_.find_namespace(id.nspace);
+  const std::uint32_t task = id.nspace == clients_.home() || space == nullptr ? id.rank : space->task;
   const std::uint64_t number = ++spawns_.requests;
   spawns_.replies[number] = {id, function, data};
   Arguments args(flux_plugin_arg_create());
@@ -132,7 +132,7 @@ void Service::answer_spawn(std::uint64_t number, const std::string& nspace, int 
     return reply.function(PMIX_SUCCESS, name, reply.data);
   }
   std::string who = "rank " + std::to_string(reply.id.rank);
-  if (reply.id.nspace != home_) who += " of " + std::string(reply.id.nspace);
+  if (reply.id.nspace != clients_.home()) who += " of " + std::string(reply.id.nspace);
   shell_log_error("%s: PMIx_Spawn: %s", who.c_str(), why);
   reply.function(status_of(error), nullptr, reply.data);
 }
@@ -143,11 +143,11 @@ void Service::answer_spawn(std::uint64_t number, const std::string& nspace, int 
 Namespace Service::namespace_of(json_t* spawn) {
   Namespace out;
   JobFacts& facts = out.facts;
-  facts = namespaces_[home_].facts;
-  facts.nspace = home_ + "-spawn-" + std::to_string(number_in(spawn, "number"));
+  facts = clients_.find_namespace(clients_.home())->facts;
+  facts.nspace = clients_.home() + "-spawn-" + std::to_string(number_in(spawn, "number"));
   const char* parent = json_string_value(json_object_get(spawn, "nspace"));
   facts.parent = proc_of(parent != nullptr ? parent : "", static_cast<pmix_rank_t>(number_in(spawn, "rank")));
-  facts.global_offset = processes_;
+  facts.global_offset = clients_.processes();
   out.task = static_cast<std::uint32_t>(number_in(spawn, "task"));
   facts.nodes.clear();
   facts.app_sizes.clear();
@@ -157,10 +157,11 @@ Namespace Service::namespace_of(json_t* spawn) {
   json_array_foreach(json_object_get(spawn, "places"), index, each)
       ranks[static_cast<std::uint32_t>(json_integer_value(each))]
           .push_back(static_cast<pmix_rank_t>(index));
+  const JobShells& shells = clients_.shells();
   facts.this_node = JobFacts::kNowhere;
   for (auto& [shell, some] : ranks) {
-    if (shell == own_) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
-    facts.nodes.push_back({hosts_.at(shell), std::move(some), shell});
+    if (shell == shells.own) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
+    facts.nodes.push_back({shells.hosts.at(shell), std::move(some), shell});
   }
   pmix_rank_t first = 0;
   json_array_foreach(json_object_get(spawn, "programs"), index, each) {
@@ -178,7 +179,6 @@ Namespace Service::namespace_of(json_t* spawn) {
 std::string Service::add_namespace(Namespace space, json_t* environments) {
   const JobFacts& facts = space.facts;
   const std::string name = facts.nspace;
-  processes_ += facts.size();
   peers_->add(facts);
   std::string why = server_->add_job(facts);
   for (pmix_rank_t rank : facts.here().ranks) {
@@ -188,7 +188,7 @@ std::string Service::add_namespace(Namespace space, json_t* environments) {
     for (const auto& [key, value] : variables) json_object_set_new(object, key.c_str(), json_string(value.c_str()));
     json_array_append_new(environments, object);
   }
-  namespaces_[name] = std::move(space);
+  clients_.add(std::move(space));
   return why;
 }
 
@@ -208,7 +208,7 @@ int Service::spawn_begins(flux_plugin_arg_t* args) {
 // nullptr: it is no spawn that this service knows.
 Namespace* Service::spawned_namespace(json_t* spawn) {
   auto name = spawns_.namespaces.find(spawn_in(spawn));
-  return name != spawns_.namespaces.end() ? &namespaces_[name->second] : nullptr;
+  return name != spawns_.namespaces.end() ? clients_.find_namespace(name->second) : nullptr;
 }
 
 void Service::spawn_started(flux_plugin_arg_t* args) {
@@ -244,7 +244,8 @@ void Service::spawn_exited(flux_plugin_arg_t* args) {
   bool reported =
       client.state == PmixClient::State::connected || client.state == PmixClient::State::aborted;  // by ended()
   if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
-    shell_warn("%s, which was spawned, exited with code %d", name_of(id, client).c_str(), WEXITSTATUS(wait_status));
+    shell_warn("%s, which was spawned, exited with code %d", clients_.name_of(id, client).c_str(),
+               WEXITSTATUS(wait_status));
   }
   client.pid = 0;
   if (space->running > 0 && --space->running == 0) peers_->namespace_ended(id.nspace);
@@ -274,9 +275,8 @@ void Service::spawn_settled(flux_plugin_arg_t* args) {
 // What a task has spawned since it was decided that all start again: it belongs to the start that ends.
 void Service::drop_spawned(int signum) {
   for (const auto& [number, name] : spawns_.namespaces) {
-    Namespace& space = namespaces_[name];
-    space.cancelled = true;
-    signal_all(targets_of(proc_of(name, PMIX_RANK_WILDCARD), {}), signum);
+    clients_.find_namespace(name)->cancelled = true;
+    signal_all(clients_.targets_of(proc_of(name, PMIX_RANK_WILDCARD), {}), signum);
   }
 }
 

@@ -123,8 +123,8 @@ TEST_CASE("a task that starts again alone is a client like others, and its end n
   auto next = next_of(job, 0);
   CHECK(next->command().env.get("PMIX_NAMESPACE") == "nacre-1");
   job.connect(0);
-  CHECK(job.service->state_of_task(0) == std::string("connected"));
-  CHECK(job.service->connected_tasks() == "0");
+  CHECK(job.service->clients().state_of_task(0) == std::string("connected"));
+  CHECK(job.service->clients().connected_tasks() == "0");
 }
 
 TEST_CASE(
@@ -140,13 +140,13 @@ TEST_CASE(
   REQUIRE(job.server->jobs.size() == 2);
   CHECK(job.server->jobs[1].nodes[1].ranks == job.server->jobs[0].nodes[1].ranks);
   CHECK(job.server->jobs[1].directory == job.server->jobs[0].directory);
-  CHECK(job.service->connected_tasks().empty());
+  CHECK(job.service->clients().connected_tasks().empty());
   auto next = next_of(job, 1);
   CHECK(next->command().env.get("PMIX_NAMESPACE") == "nacre-1.2");
   // What comes late of the former start is of no consequence.
   job.connect(1);
   CHECK(job.answers.statuses.back() == PMIX_ERR_NOT_FOUND);
-  CHECK(job.service->connected_tasks().empty());
+  CHECK(job.service->clients().connected_tasks().empty());
   // Nobody has connected this time, and a signal has ended one: libpmix may not be asked to forget that.
   REQUIRE(job.service->await_start(3) == 0);
   next->set_starts_again(true);
@@ -341,7 +341,7 @@ TEST_CASE("a spare begins with the start that brings it tasks; the map leaves ou
   job.host.mutable_job().taskmap = value::Taskmap::of({0, 0, 1, 1});
   REQUIRE(job.service->start() == 0);
   CHECK(job.server->calls.empty());
-  CHECK(job.service->connected_tasks().empty());
+  CHECK(job.service->clients().connected_tasks().empty());
   job.service->shell_lost(1);
   job.host.mutable_job().taskmap = value::Taskmap::of({0, 0, 2, 2});
   REQUIRE(job.service->await_start(2) == 0);
