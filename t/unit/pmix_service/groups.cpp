@@ -20,11 +20,11 @@ struct Outcome {
   InfoList results;
 
   InfoReply reply() {
-    auto done = [](pmix_status_t status, pmix_info_t* infos, std::size_t count, void* self,
+    auto done = [](pmix_status_t result, pmix_info_t* infos, std::size_t count, void* self,
                    pmix_release_cbfunc_t release, void* kept) {
       auto& outcome = *static_cast<Outcome*>(self);
       ++outcome.answers;
-      outcome.status = status;
+      outcome.status = result;
       outcome.results = InfoList(infos, count);
       release(kept);
     };

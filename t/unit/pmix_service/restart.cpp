@@ -50,11 +50,11 @@ struct Fence {
   pmix_status_t status = 1;
   std::string bytes;
   ModexReply reply() {
-    auto done = [](pmix_status_t status, const char* data, std::size_t size, void* self,
+    auto done = [](pmix_status_t result, const char* data, std::size_t size, void* self,
                    pmix_release_cbfunc_t release, void* kept) {
       auto& fence = *static_cast<Fence*>(self);
       ++fence.answers;
-      fence.status = status;
+      fence.status = result;
       fence.bytes.assign(data != nullptr ? data : "", size);
       if (release != nullptr) release(kept);
     };

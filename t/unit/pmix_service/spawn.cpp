@@ -294,7 +294,8 @@ TEST_CASE("spawn: data of a process of another node is asked for there, and of t
 }
 
 TEST_CASE("spawn: with fault-tolerance those of a lost node count as killed, as its tasks do") {
-  OfTwoNodes job({{"fault-tolerance", true}});
+  const Json tolerant = {{"fault-tolerance", true}};
+  OfTwoNodes job(tolerant);
   job.settle(1);
   job.service->shell_lost(1);
   std::vector<pmix_rank_t> told;
