@@ -141,7 +141,7 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
 }
 
 pmix_status_t query(pmix_proc_t*, pmix_query_t* queries, std::size_t count, pmix_info_cbfunc_t done, void* data) {
-  std::vector<Service::Query> copies;
+  std::vector<ClientQuery> copies;
   for (std::size_t i = 0; i < count; ++i) {
     copies.push_back({strings(queries[i].keys), InfoList(queries[i].qualifiers, queries[i].nqual)});
   }

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "flux.hpp"
 #include "server.hpp"
@@ -33,11 +32,6 @@ struct PmixClient {
   bool ended = false;
   bool lost = false;  // its connection is lost, and the server outlives it
   int wait_status = 0;
-};
-
-struct ClientQuery {
-  std::vector<std::string> keys;
-  InfoList qualifiers;
 };
 
 struct Namespace {

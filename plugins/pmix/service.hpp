@@ -18,6 +18,7 @@
 #include "inbox.hpp"
 #include "info.hpp"
 #include "peers.hpp"
+#include "query_answer.hpp"
 #include "served_job.hpp"
 #include "server.hpp"
 #include "spawns.hpp"
@@ -56,8 +57,7 @@ class Service {
   void forgotten(const pmix_proc_t& id);
   void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
                OperationReply reply);
-  using Query = ClientQuery;
-  void query(const std::vector<Query>& queries, InfoReply reply);
+  void query(const std::vector<ClientQuery>& queries, InfoReply reply);
   void log(const pmix_proc_t& id, const InfoList& data, OperationReply reply);
   void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
@@ -97,12 +97,6 @@ class Service {
 
   // service_requests.cpp
   [[nodiscard]] std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
-
-  // query_answer.cpp
-  struct Answer;
-  bool query_key(const std::string& key, const InfoList& qualifiers, const std::shared_ptr<Answer>& answer);
-  [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
-  void add_table(InfoList& results, const char* key, const std::string& nspace, ProcessTables::Rows rows);
 
   // spawns.cpp
   void answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals, log lines and groups that clients request.
+// Queries, signals, log lines and groups that clients request.
 #include <algorithm>
 #include <csignal>
 
@@ -70,6 +70,10 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
     if (!others.empty()) peers_->signal(others, signum);
     signal_all(clients, signum);
   }
+}
+
+void Service::query(const std::vector<ClientQuery>& queries, InfoReply reply) {
+  std::make_shared<QueryAnswer>(shell_, clients_, *peers_, again_.lost, reply)->find(queries, times_.list);
 }
 
 void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply reply) {
