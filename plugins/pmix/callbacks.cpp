@@ -44,7 +44,7 @@ pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char* mess
   std::vector<pmix_proc_t> ids(procs, procs + nprocs);
   std::string text = message != nullptr ? message : "";
   return post([id = *proc, status, text, ids, reply = OperationReply{done, data}](Service& service) {
-    service.aborted(id, status, text, ids, reply);
+    service.ends().aborted(id, status, text, ids, reply);
   });
 }
 
@@ -220,7 +220,7 @@ pmix_server_module_t server_module() {
 
 void process_forgotten(pmix_status_t, void* process) {
   std::unique_ptr<pmix_proc_t> id(static_cast<pmix_proc_t*>(process));
-  post([copy = *id](Service& service) { service.forgotten(copy); });
+  post([copy = *id](Service& service) { service.stand_ins().forgotten(copy); });
 }
 
 void modex_found(pmix_status_t status, char* data, std::size_t size, void* question) {
@@ -240,7 +240,7 @@ void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
   if (goes_on)
     PMIx_server_deregister_client(
         source, [](pmix_status_t, void*) {}, nullptr);
-  if (is_of_interest) post([id = *source](Service& service) { service.connection_lost(id); });
+  if (is_of_interest) post([id = *source](Service& service) { service.ends().connection_lost(id); });
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 

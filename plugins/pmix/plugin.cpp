@@ -124,7 +124,7 @@ int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
                                                    "severity", &severity) < 0)
     return 0;
   if (is_undecided(flux_plugin_get_shell(plugin), severity)) return 0;
-  service->shell_lost(static_cast<std::uint32_t>(shell));
+  service->ends().shell_lost(static_cast<std::uint32_t>(shell));
   return 0;
 }
 

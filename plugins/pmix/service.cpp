@@ -12,17 +12,15 @@
 #include "job_layout.hpp"
 
 namespace nacre::pmix {
-bool is_fault_tolerant(flux_shell_t* shell) {
-  json_t* option = nullptr;
-  if (flux_shell_getopt_unpack(shell, "fault-tolerance", "o", &option) <= 0) return false;
-  bool zero = json_is_integer(option) && json_integer_value(option) == 0;
-  std::string_view text = json_is_string(option) ? json_string_value(option) : "";
-  bool off = text == "off" || text == "false" || text == "0";
-  return !json_is_false(option) && !json_is_null(option) && !zero && !off;
-}
-
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
-    : plugin_(plugin), shell_(shell), server_(std::move(server)), times_(times), alarms_(shell) {}
+    : shell_(shell),
+      server_(std::move(server)),
+      times_(times),
+      alarms_(shell),
+      stand_ins_(plugin, shell, *server_, alarms_, times, job_),
+      ends_(*server_, clients_, job_, alarms_, stand_ins_, [this] {
+        if (inbox_) inbox_->read();
+      }) {}
 Service::~Service() { stop(); }
 
 int Service::make_directory() {
@@ -50,8 +48,8 @@ int Service::separate_segments() {
 }
 
 int Service::start() {
-  fault_tolerant_ = is_fault_tolerant(shell_);
-  again_.is_on = may_start_again(shell_);
+  job_.tolerates_faults = is_fault_tolerant(shell_);
+  job_.may_restart = may_start_again(shell_);
   std::optional<JobLayout> layout = read_layout(shell_, 1);
   if (!layout) return -1;
   clients_.set_shells(std::move(layout->shells));
@@ -83,11 +81,12 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   duties.after = [this](double seconds, std::function<void()> function) {
     alarms_.after(seconds, std::move(function));
   };
-  duties.misses_client = [this](pmix_status_t local) { return misses_client(local); };
+  duties.misses_client = [this](pmix_status_t local) { return ends_.misses_client(local); };
   duties.rows = [this](const std::string& nspace) { return clients_.rows_of(nspace); };
   peers_ = std::make_unique<Peers>(*link_, *server_, home,
                                    Peers::Shells{shells.own, static_cast<std::uint32_t>(shells.hosts.size())},
                                    std::move(duties));
+  ends_.begin(*peers_);
   std::string why;
   if (is_first) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
@@ -102,7 +101,7 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   if (why.empty()) why = server_->add_job(home);
   if (why.empty()) {
     link_->begin(start, [this](const PeerMessage& message) { peers_->receive(message); });
-    for (std::uint32_t shell : again_.lost) peers_->lost(shell);
+    for (std::uint32_t shell : job_.lost) peers_->lost(shell);
     return 0;
   }
   shell_log_error(
@@ -125,11 +124,11 @@ void Service::stop() {
   alarms_.clear();
   if (link_) link_->close();
   serve(nullptr);
-  if (!spoilt_ && server_->runs() && !server_->answers(times_.answer / 2)) {
+  if (!job_.libpmix_may_hang && server_->runs() && !server_->answers(times_.answer / 2)) {
     shell_log_error("libpmix does not answer any more, and is left as it is");
-    spoilt_ = true;
+    job_.libpmix_may_hang = true;
   }
-  if (spoilt_) {
+  if (job_.libpmix_may_hang) {
     server_->abandon();
   } else if (server_->runs()) {
     for (const auto& [name, space] : clients_.namespaces()) server_->remove_job(name);
@@ -138,7 +137,6 @@ void Service::stop() {
   for (flux_watcher_t* watcher : signals_) flux_watcher_destroy(watcher);
   signals_.clear();
   inbox_.reset();
-  for (flux_subprocess_t* process : stand_ins_) flux_subprocess_destroy(process);
   stand_ins_.clear();
   spawns_.replies.clear();
 }
@@ -176,9 +174,21 @@ int Service::task_started(flux_shell_task_t* task) {
   return 0;
 }
 
+int Service::task_ended(flux_shell_task_t* task) {
+  int rank = 0, wait_status = 0, again = 0;
+  if (flux_shell_task_info_unpack(task, "{s:i s:i s?b}", "rank", &rank, "wait_status", &wait_status, "starts_again",
+                                  &again) < 0) {
+    return shell_log_errno("cannot find how a task ended");
+  }
+  pmix_proc_t id = proc_of(clients_.home(), static_cast<pmix_rank_t>(rank));
+  if (PmixClient* client = clients_.find(id))
+    again != 0 ? ends_.starts_again(id, *client, wait_status) : ends_.ended(id, *client, wait_status);
+  return 0;
+}
+
 void Service::connected(const pmix_proc_t& id, OperationReply reply) {
   PmixClient* client = clients_.find(id);
-  if (client != nullptr && client->ended) connected_late(id);
+  if (client != nullptr && client->ended) stand_ins_.connected(id);
   if (client != nullptr && !client->ended) {
     client->state = PmixClient::State::connected;
     mark("pmi.init", id);

@@ -18,14 +18,14 @@
 #include "inbox.hpp"
 #include "info.hpp"
 #include "peers.hpp"
+#include "process_ends.hpp"
 #include "query_answer.hpp"
 #include "served_job.hpp"
 #include "server.hpp"
 #include "spawns.hpp"
+#include "stand_ins.hpp"
 
 namespace nacre::pmix {
-
-bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
 
 class Service {
  public:
@@ -42,21 +42,16 @@ class Service {
   int task_started(flux_shell_task_t* task);
   int task_ended(flux_shell_task_t* task);
   void tasks_are_over(), stop();
-  void shell_lost(std::uint32_t shell);
   // Tasks that start again (service_restart.cpp).
   std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
   int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
   int start_again();
   // This shell is about to leave the job, which goes on: how its processes end has no consequence.
-  void shell_leaves() { ending_ = true; }
+  void shell_leaves() { job_.is_ending = true; }
 
   // Requests of clients.
   void connected(const pmix_proc_t& id, OperationReply reply);
   void finalized(const pmix_proc_t& id, OperationReply reply);
-  void connection_lost(const pmix_proc_t& id);
-  void forgotten(const pmix_proc_t& id);
-  void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
-               OperationReply reply);
   void query(const std::vector<ClientQuery>& queries, InfoReply reply);
   void log(const pmix_proc_t& id, const InfoList& data, OperationReply reply);
   void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
@@ -72,10 +67,12 @@ class Service {
   void spawn_settled(flux_plugin_arg_t*args), spawns_over();
 
   [[nodiscard]] const Clients& clients() const { return clients_; }
+  [[nodiscard]] ProcessEnds& ends() { return ends_; }
+  [[nodiscard]] StandIns& stand_ins() { return stand_ins_; }
   [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
-  [[nodiscard]] bool fault_tolerant() const { return fault_tolerant_; }
-  [[nodiscard]] bool outlives_clients() const { return fault_tolerant_ || again_.is_on; }  // the server does
+  [[nodiscard]] bool fault_tolerant() const { return job_.tolerates_faults; }
+  [[nodiscard]] bool outlives_clients() const { return fault_tolerant() || job_.may_restart; }  // the server does
 
  private:
   void mark(const char* what, const pmix_proc_t& id);
@@ -83,20 +80,7 @@ class Service {
   bool serves(const JobFacts& facts);
   int serve_start(std::uint64_t start, JobFacts facts);
 
-  // How processes end (process_ends.cpp).
-  void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
-  void end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how);
-  void notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes);
-  void stand_in_later(const pmix_proc_t&id), connected_late(const pmix_proc_t&id), forget(const pmix_proc_t&id);
-  void raise_abort(const pmix_proc_t& id, const PmixClient& client, const RestartState::Abort& abort);
-  // To start again (service_restart.cpp).
-  [[nodiscard]] bool misses_client(pmix_status_t local) const;
-  void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
-  void abort_later(const pmix_proc_t& id, RestartState::Abort abort);
   void end_former_start();
-
-  // service_requests.cpp
-  [[nodiscard]] std::vector<Rank> elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const;
 
   // spawns.cpp
   void answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why);
@@ -105,22 +89,20 @@ class Service {
   Namespace* spawned_namespace(json_t* spawn);
   void drop_spawned(int signum), forget_spawns(), watch_signals();
 
-  flux_plugin_t* plugin_;
   flux_shell_t* shell_;
   std::unique_ptr<ServerApi> server_;
   Times times_;
-  bool fault_tolerant_ = false;
-  bool ending_ = false;                 // the job is being ended, or this shell leaves it
-  bool over_ = false, spoilt_ = false;  // the tasks have ended; see ended()
-  std::string directory_;               // absolute
-  Clients clients_;
-  SpawnState spawns_;
-  std::vector<pmix_proc_t> missing_, forgetting_;  // that ended without a connection; that libpmix is working on
-  std::vector<flux_subprocess_t*> stand_ins_;
-  std::vector<flux_watcher_t*> signals_;
+  ServedJob job_;
   Alarms alarms_;
-  std::uint64_t group_calls_ = 0;  // in all starts
-  RestartState again_;
+  Clients clients_;
+  StandIns stand_ins_;
+  ProcessEnds ends_;
+  SpawnState spawns_;
+  std::vector<flux_watcher_t*> signals_;
+  std::string directory_;            // absolute
+  bool over_ = false;                // the tasks have ended
+  std::uint64_t group_calls_ = 0;    // in all starts
+  std::vector<pmix_proc_t> former_;  // the processes of the start before, which libpmix still has
   std::unique_ptr<PeerLink> link_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<ReactorInbox> inbox_;  // has to be destroyed before the server

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Queries, signals, log lines and groups that clients request.
-#include <algorithm>
 #include <csignal>
 
 #include "service.hpp"
+#include "targets.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -33,26 +33,8 @@ bool is_about_how(const pmix_info_t& info) {
 
 }  // namespace
 
-// The numbers of those that are named, have not ended as far as is known, and are on other nodes.
-std::vector<Rank> Service::elsewhere(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets) const {
-  std::vector<Rank> numbers;
-  std::vector<pmix_proc_t> wanted = targets;
-  if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
-  for (const pmix_proc_t& target : wanted) {
-    for (Rank number : peers_->processes().numbers_of(target.nspace)) {
-      const ProcessMap::Place& place = *peers_->processes().find(number);
-      bool named = target.rank == PMIX_RANK_WILDCARD || target.rank == place.rank;
-      if (named && place.node != clients_.shells().own && !peers_->has_ended(number)) numbers.push_back(number);
-    }
-  }
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  return numbers;
-}
-
 void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
-  std::vector<PmixClient*> clients = clients_.targets_of(id, targets);
   std::vector<int> signals;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
@@ -61,19 +43,19 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
     signals.push_back(signum);
   }
   if (signals.empty()) return answer(reply, PMIX_ERR_BAD_PARAM, {});
-  std::vector<Rank> others = elsewhere(id, targets);
-  if (clients.empty() && others.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
-  shell_debug("rank %u sends signal %d to %zu processes", id.rank, signals.front(), clients.size() + others.size());
+  const Targets all = find_targets(clients_, *peers_, id, targets);
+  if (all.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
+  shell_debug("rank %u sends signal %d to %zu processes", id.rank, signals.front(), all.size());
   // Answers before it sends the signals, as one may end the client that asked.
   answer(reply, PMIX_SUCCESS, {});
   for (int signum : signals) {
-    if (!others.empty()) peers_->signal(others, signum);
-    signal_all(clients, signum);
+    if (!all.elsewhere.empty()) peers_->signal(all.elsewhere, signum);
+    signal_all(all.here, signum);
   }
 }
 
 void Service::query(const std::vector<ClientQuery>& queries, InfoReply reply) {
-  std::make_shared<QueryAnswer>(shell_, clients_, *peers_, again_.lost, reply)->find(queries, times_.list);
+  std::make_shared<QueryAnswer>(shell_, clients_, *peers_, job_.lost, reply)->find(queries, times_.list);
 }
 
 void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply reply) {

@@ -93,7 +93,7 @@ std::uint32_t ask_spawning(flux_shell_t* shell, const char* what) {
 void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
                     pmix_spawn_cbfunc_t function, void* data) {
   bool is_former = clients_.find(id) == nullptr;
-  if (ending_ || again_.next || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
+  if (!job_.goes_on() || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
   const std::string directory = directory_of(shell_);
   json_t* programs = json_array();
   bool is_text = true;
@@ -236,11 +236,11 @@ void Service::spawn_exited(flux_plugin_arg_t* args) {
     return;
   Namespace* space = spawned_namespace(spawn);
   if (space == nullptr) return;
-  if (ending != 0) ending_ = true;
+  if (ending != 0) job_.is_ending = true;
   pmix_proc_t id = proc_of(space->facts.nspace, static_cast<pmix_rank_t>(rank));
   PmixClient& client = space->clients[id.rank];
-  bool known = space->cancelled || ending_;
-  ended(id, client, wait_status);
+  bool known = space->cancelled || job_.is_ending;
+  ends_.ended(id, client, wait_status);
   bool reported =
       client.state == PmixClient::State::connected || client.state == PmixClient::State::aborted;  // by ended()
   if (!known && !reported && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
@@ -294,10 +294,12 @@ void Service::spawns_over() {
 }
 
 void Service::watch_signals() {
-  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) { static_cast<Service*>(arg)->ending_ = true; };
+  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
+    static_cast<ServedJob*>(arg)->is_ending = true;
+  };
   for (int signum : {SIGTERM, SIGINT, SIGHUP}) {
     flux_watcher_t* watcher =
-        flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, this);
+        flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, &job_);
     if (watcher == nullptr) continue;
     flux_watcher_start(watcher);
     flux_watcher_unref(watcher);

@@ -217,7 +217,7 @@ TEST_CASE(
   job.exit(2, 0);
   job.connect(1);  // it was under way
   pmix_proc_t lost = proc_of("nacre-1", 2);
-  job.service->connection_lost(lost);
+  job.service->ends().connection_lost(lost);
   CHECK_FALSE(has(job.server->calls, "forget nacre-1.0"));
   REQUIRE(job.host.serve([&] { return has(job.server->calls, "forget nacre-1.0"); }));
   CHECK_FALSE(has(job.server->calls, "forget nacre-1.1"));
@@ -268,13 +268,13 @@ TEST_CASE("fault-tolerance: libpmix is told how many connections are left, once 
   job.start();
   for (pmix_rank_t rank : {0, 1, 2}) job.connect(rank);
   pmix_proc_t first = proc_of("nacre-1", 1), second = proc_of("nacre-1", 0), other = proc_of("nacre-1", 9);
-  job.service->connection_lost(first);
-  job.service->connection_lost(other);
+  job.service->ends().connection_lost(first);
+  job.service->ends().connection_lost(other);
   CHECK_FALSE(has(job.server->calls, "count_again nacre-1 2"));  // libpmix has counted that one itself
-  job.service->connection_lost(first);
+  job.service->ends().connection_lost(first);
   CHECK(job.server->calls.back() == "count_again nacre-1 2");
-  job.service->connection_lost(second);
-  job.service->connection_lost(second);
+  job.service->ends().connection_lost(second);
+  job.service->ends().connection_lost(second);
   CHECK(job.server->calls.back() == "count_again nacre-1 1");
 }
 
@@ -303,8 +303,8 @@ TEST_CASE(
   flux_t* handle = flux_shell_get_flux(job.plugin->shell.get());
   flux_future_destroy(flux_event_publish_raw(handle, "nacre-pmix", 0, bytes.data(), bytes.size()));
   job.host.serve([&] { return job.service->peers().has_ended(3); });
-  job.service->shell_lost(1);
-  job.service->shell_lost(17);  // none
+  job.service->ends().shell_lost(1);
+  job.service->ends().shell_lost(17);  // none
   std::vector<pmix_rank_t> told;
   for (const auto& notice : job.server->notices) {
     CHECK(notice.exit_code == 128 + SIGKILL);

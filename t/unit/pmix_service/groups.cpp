@@ -131,7 +131,7 @@ TEST_CASE(
   call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
   receive(job, Groups::message_of(kName, {.number = 1, .bytes = {}}));
   job.said.clear();
-  job.service->shell_lost(1);
+  job.service->ends().shell_lost(1);
   CHECK(outcome.answers == 0);
   CHECK(sent(job, PeerMessage::Kind::gone) == 1);
   receive(job, {.kind = PeerMessage::Kind::gone, .shell = 0, .to = 1, .texts = {}});
@@ -169,7 +169,7 @@ TEST_CASE("the table of all processes: what other shells answer, and of lost one
   job.start();
   job.connect(0);
   bool is_lost = GENERATE(true, false);
-  if (is_lost) job.service->shell_lost(2);
+  if (is_lost) job.service->ends().shell_lost(2);
   Outcome outcome;
   job.service->query({{{PMIX_QUERY_PROC_TABLE}, {}}}, outcome.reply());
   CHECK(outcome.answers == 0);

@@ -212,7 +212,7 @@ TEST_CASE("a fence without a client that has died does not come to its end where
   Fence fence;
   for (pmix_rank_t rank : {0, 1}) job.connect(rank);
   bool is_seen = GENERATE(true, false);
-  if (is_seen) job.service->connection_lost(proc_of("nacre-1", 1));
+  if (is_seen) job.service->ends().connection_lost(proc_of("nacre-1", 1));
   if (!is_seen && again) ends_to_start_again(job, 1, value::WaitStatus::killed(SIGKILL));
   job.service->peers().fence(all_of("nacre-1"), PMIX_SUCCESS, "a", 0, fence.reply());
   said_by_other(job, {.kind = PeerMessage::Kind::part, .shell = 1, .texts = {"f*", "b"}});
@@ -342,7 +342,7 @@ TEST_CASE("a spare begins with the start that brings it tasks; the map leaves ou
   REQUIRE(job.service->start() == 0);
   CHECK(job.server->calls.empty());
   CHECK(job.service->clients().connected_tasks().empty());
-  job.service->shell_lost(1);
+  job.service->ends().shell_lost(1);
   job.host.mutable_job().taskmap = value::Taskmap::of({0, 0, 2, 2});
   REQUIRE(job.service->await_start(2) == 0);
   REQUIRE(job.service->start_again() == 0);

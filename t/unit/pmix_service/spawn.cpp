@@ -297,7 +297,7 @@ TEST_CASE("spawn: with fault-tolerance those of a lost node count as killed, as 
   const Json tolerant = {{"fault-tolerance", true}};
   OfTwoNodes job(tolerant);
   job.settle(1);
-  job.service->shell_lost(1);
+  job.service->ends().shell_lost(1);
   std::vector<pmix_rank_t> told;
   for (const auto& notice : job.server->notices) {
     if (notice.code == PMIX_EVENT_PROC_TERMINATED) told.push_back(notice.rank);
