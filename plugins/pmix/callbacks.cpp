@@ -94,10 +94,10 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
 
 pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, const pmix_app_t* apps,
                     std::size_t napps, pmix_spawn_cbfunc_t done, void* data) {
-  std::vector<Service::App> copies;
+  std::vector<SpawnApp> copies;
   for (std::size_t i = 0; i < napps; ++i) {
-    Service::App app{strings(apps[i].argv), strings(apps[i].env), apps[i].cwd != nullptr ? apps[i].cwd : "",
-                     apps[i].maxprocs};
+    SpawnApp app{strings(apps[i].argv), strings(apps[i].env), apps[i].cwd != nullptr ? apps[i].cwd : "",
+                 apps[i].maxprocs};
     if (app.argv.empty() && apps[i].cmd != nullptr) app.argv = {apps[i].cmd};
     InfoList how(apps[i].info, apps[i].ninfo);
     if (const pmix_value_t* wdir = how.find(PMIX_WDIR); app.directory.empty() && wdir != nullptr) {
@@ -107,7 +107,7 @@ pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t* info, std::size_
     copies.push_back(std::move(app));
   }
   return post([id = *proc, job = InfoList(info, ninfo), copies, done, data](Service& service) {
-    service.spawn(id, job, copies, done, data);
+    service.spawns().spawn(id, job, copies, done, data);
   });
 }
 

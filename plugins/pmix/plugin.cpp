@@ -86,12 +86,12 @@ int on_spawned(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void
 
 int on_spawn_begins(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
-  return service != nullptr ? service->spawn_begins(args) : 0;
+  return service != nullptr ? service->spawns().begins(args) : 0;
 }
 
-template <void (Service::*handle)(flux_plugin_arg_t*)>
+template <void (Spawns::*handle)(flux_plugin_arg_t*)>
 int on_spawn_news(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
-  if (Service* service = service_of(plugin)) (service->*handle)(args);
+  if (Service* service = service_of(plugin)) (service->spawns().*handle)(args);
   return 0;
 }
 
@@ -192,9 +192,9 @@ constexpr flux_plugin_handler kHandlers[] = {
     {"job.shrinking", on_shrinking, nullptr},
     {"pmi.spawned", on_spawned, nullptr},
     {"pmi.spawn-begins", on_spawn_begins, nullptr},
-    {"pmi.spawn-started", on_spawn_news<&Service::spawn_started>, nullptr},
-    {"pmi.spawn-exited", on_spawn_news<&Service::spawn_exited>, nullptr},
-    {"pmi.spawn-settled", on_spawn_news<&Service::spawn_settled>, nullptr},
+    {"pmi.spawn-started", on_spawn_news<&Spawns::started>, nullptr},
+    {"pmi.spawn-exited", on_spawn_news<&Spawns::exited>, nullptr},
+    {"pmi.spawn-settled", on_spawn_news<&Spawns::settled>, nullptr},
     {"pmi.spawns-over", on_spawns_over, nullptr},
     {"shell.not-replaced", on_lost, nullptr},
     {"pmi.restart", on_restart, nullptr},

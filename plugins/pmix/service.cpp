@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <csignal>
 #include <optional>
 #include <string_view>
 
@@ -12,15 +13,18 @@
 #include "job_layout.hpp"
 
 namespace nacre::pmix {
+
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
     : shell_(shell),
       server_(std::move(server)),
       times_(times),
       alarms_(shell),
       stand_ins_(plugin, shell, *server_, alarms_, times, job_),
-      ends_(*server_, clients_, job_, alarms_, stand_ins_, [this] {
-        if (inbox_) inbox_->read();
-      }) {}
+      ends_(*server_, clients_, job_, alarms_, stand_ins_,
+            [this] {
+              if (inbox_) inbox_->read();
+            }),
+      spawns_(shell, *server_, clients_, job_, ends_) {}
 Service::~Service() { stop(); }
 
 int Service::make_directory() {
@@ -87,6 +91,7 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
                                    Peers::Shells{shells.own, static_cast<std::uint32_t>(shells.hosts.size())},
                                    std::move(duties));
   ends_.begin(*peers_);
+  spawns_.begin(*peers_);
   std::string why;
   if (is_first) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
@@ -120,6 +125,26 @@ void Service::tasks_are_over() {
   for (const auto& [rank, client] : clients_.tasks()) peers_->ended(proc_of(clients_.home(), rank), true);
 }
 
+void Service::spawns_over() {
+  if (!over_ || !server_->runs()) return;
+  peers_->over();
+  stop();
+}
+
+void Service::watch_signals() {
+  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
+    static_cast<ServedJob*>(arg)->is_ending = true;
+  };
+  for (int signum : {SIGTERM, SIGINT, SIGHUP}) {
+    flux_watcher_t* watcher =
+        flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, &job_);
+    if (watcher == nullptr) continue;
+    flux_watcher_start(watcher);
+    flux_watcher_unref(watcher);
+    signals_.push_back(watcher);
+  }
+}
+
 void Service::stop() {
   alarms_.clear();
   if (link_) link_->close();
@@ -138,7 +163,7 @@ void Service::stop() {
   signals_.clear();
   inbox_.reset();
   stand_ins_.clear();
-  spawns_.replies.clear();
+  spawns_.stop();
 }
 
 int Service::prepare_task(flux_shell_task_t* task) {

@@ -41,7 +41,9 @@ class Service {
   int prepare_task(flux_shell_task_t* task);
   int task_started(flux_shell_task_t* task);
   int task_ended(flux_shell_task_t* task);
-  void tasks_are_over(), stop();
+  void tasks_are_over();
+  void spawns_over();
+  void stop();
   // Tasks that start again (service_restart.cpp).
   std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
   int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
@@ -57,16 +59,9 @@ class Service {
   void control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                InfoReply reply);
   void group(GroupCall call, InfoReply reply);
-  using App = SpawnApp;
-  void spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps, pmix_spawn_cbfunc_t function,
-             void* data);
-
-  // Topics about spawns, see spawns.cpp.
-  int spawn_begins(flux_plugin_arg_t* args);  // 0, or -1
-  void spawn_started(flux_plugin_arg_t*args), spawn_exited(flux_plugin_arg_t*args);
-  void spawn_settled(flux_plugin_arg_t*args), spawns_over();
 
   [[nodiscard]] const Clients& clients() const { return clients_; }
+  [[nodiscard]] Spawns& spawns() { return spawns_; }
   [[nodiscard]] ProcessEnds& ends() { return ends_; }
   [[nodiscard]] StandIns& stand_ins() { return stand_ins_; }
   [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
@@ -81,13 +76,7 @@ class Service {
   int serve_start(std::uint64_t start, JobFacts facts);
 
   void end_former_start();
-
-  // spawns.cpp
-  void answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why);
-  Namespace namespace_of(json_t* spawn);
-  std::string add_namespace(Namespace space, json_t* environments);
-  Namespace* spawned_namespace(json_t* spawn);
-  void drop_spawned(int signum), forget_spawns(), watch_signals();
+  void watch_signals();
 
   flux_shell_t* shell_;
   std::unique_ptr<ServerApi> server_;
@@ -97,7 +86,7 @@ class Service {
   Clients clients_;
   StandIns stand_ins_;
   ProcessEnds ends_;
-  SpawnState spawns_;
+  Spawns spawns_;
   std::vector<flux_watcher_t*> signals_;
   std::string directory_;            // absolute
   bool over_ = false;                // the tasks have ended

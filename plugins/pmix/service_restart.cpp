@@ -18,7 +18,7 @@ namespace nacre::pmix {
 // A rank of another shell: that is lost, and the map of the namespace cannot change.
 std::string Service::how_to_restart(std::uint32_t rank) {
   if (inbox_) inbox_->read();  // the last thing that it sent may be that it has connected
-  if (!spawns_.namespaces.empty()) return "processes that tasks have spawned by PMIx do not start again";
+  if (!spawns_.empty()) return "processes that tasks have spawned by PMIx do not start again";
   const std::map<pmix_rank_t, PmixClient>& tasks = clients_.tasks();
   bool is_here = tasks.count(rank) > 0;
   bool in_use = is_here && std::any_of(tasks.begin(), tasks.end(), [](const auto& each) {
@@ -39,7 +39,7 @@ int Service::await_start(std::uint64_t start) {
     link_->await(start);
   }
   job_.next = ServedJob::Next{start, std::move(layout->tasks)};
-  drop_spawned(SIGTERM);
+  spawns_.cancel(SIGTERM);
   return 0;
 }
 
@@ -65,8 +65,8 @@ int Service::start_again() {
 void Service::end_former_start() {
   alarms_.clear();
   inbox_->read();
-  drop_spawned(SIGKILL);
-  forget_spawns();
+  spawns_.cancel(SIGKILL);
+  spawns_.end();
   const bool may_be_damaged = ends_.may_be_damaged();
   ends_.end();
   peers_->give_up();

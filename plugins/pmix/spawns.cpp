@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, as those that
-// are spawned by PMI-1 and PMI-2; here they are served, in a namespace of their own that all shells know. The two
-// speak by topics, see plugins/pmi/pmix_part.hpp.
+#include "spawns.hpp"
+
 #include <sys/wait.h>
 
 #include <cerrno>
-#include <csignal>
-#include <cstring>
-
-#include <jansson.h>
-
-#include "service.hpp"
+#include <memory>
 
 namespace nacre::pmix {
 namespace {
@@ -44,7 +37,7 @@ json_t* array_of(const std::vector<std::string>& texts) {
 }
 
 // A new reference; nullptr: a text is no UTF-8.
-json_t* program_of(const Service::App& app, const InfoList& job, const std::string& directory) {
+json_t* program_of(const SpawnApp& app, const InfoList& job, const std::string& directory) {
   std::string wdir = !app.directory.empty() ? app.directory : text_in(job, PMIX_WDIR);
   if (wdir.empty()) wdir = directory;
   const std::string host = !app.hosts.empty() ? app.hosts : text_in(job, PMIX_HOST);
@@ -73,11 +66,6 @@ pmix_status_t status_of(int error) {
 
 json_int_t number_in(json_t* object, const char* key) { return json_integer_value(json_object_get(object, key)); }
 
-SpawnNumber spawn_in(json_t* object) {
-  json_int_t start = json_object_get(object, "start") != nullptr ? number_in(object, "start") : 1;
-  return {static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(number_in(object, "number"))};
-}
-
 }  // namespace
 
 std::uint32_t ask_spawning(flux_shell_t* shell, const char* what) {
@@ -90,14 +78,14 @@ std::uint32_t ask_spawning(flux_shell_t* shell, const char* what) {
 
 // ---- requests ------------------------------------------------------------------------------
 
-void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<App>& apps,
-                    pmix_spawn_cbfunc_t function, void* data) {
+void Spawns::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<SpawnApp>& apps,
+                   pmix_spawn_cbfunc_t function, void* data) {
   bool is_former = clients_.find(id) == nullptr;
   if (!job_.goes_on() || is_former) return function(PMIX_ERR_JOB_CANCELED, nullptr, data);
   const std::string directory = directory_of(shell_);
   json_t* programs = json_array();
   bool is_text = true;
-  for (const App& app : apps) {
+  for (const SpawnApp& app : apps) {
     if (app.argv.empty() || app.count < 1) {
       json_decref(programs);
       return function(PMIX_ERR_JOB_NO_EXE_SPECIFIED, nullptr, data);
@@ -106,26 +94,26 @@ void Service::spawn(const pmix_proc_t& id, const InfoList& job, const std::vecto
   }
   const Namespace* space = clients_.find_namespace(id.nspace);
   const std::uint32_t task = id.nspace == clients_.home() || space == nullptr ? id.rank : space->task;
-  const std::uint64_t number = ++spawns_.requests;
-  spawns_.replies[number] = {id, function, data};
+  const std::uint64_t number = ++requests_;
+  replies_[number] = {id, function, data};
   Arguments args(flux_plugin_arg_create());
   int packed = flux_plugin_arg_pack(args.get(), FLUX_PLUGIN_ARG_IN, "{s:I s:s s:I s:I s:o}", "request",
                                     static_cast<json_int_t>(number), "nspace", id.nspace, "rank",
                                     static_cast<json_int_t>(id.rank), "task", static_cast<json_int_t>(task),
                                     "programs", programs);
-  if (!is_text || packed < 0) return answer_spawn(number, "", EINVAL, "an argument or a variable is no UTF-8");
+  if (!is_text || packed < 0) return answer(number, "", EINVAL, "an argument or a variable is no UTF-8");
   // It may be answered before this returns.
   int called = flux_shell_plugstack_call(shell_, "pmi.spawn", args.get());
   int taken = 0;
-  if (called < 0) return answer_spawn(number, "", EINVAL, "the request is refused");
+  if (called < 0) return answer(number, "", EINVAL, "the request is refused");
   flux_plugin_arg_unpack(args.get(), FLUX_PLUGIN_ARG_OUT, "{s?b}", "taken", &taken);
-  if (taken == 0) answer_spawn(number, "", ENOSYS, "the builtin plugin pmi, which starts processes, is not loaded");
+  if (taken == 0) answer(number, "", ENOSYS, "the builtin plugin pmi, which starts processes, is not loaded");
 }
 
-void Service::answer_spawn(std::uint64_t number, const std::string& nspace, int error, const char* why) {
-  auto asked = spawns_.replies.extract(number);
+void Spawns::answer(std::uint64_t request, const std::string& nspace, int error, const char* why) {
+  auto asked = replies_.extract(request);
   if (!asked) return;
-  const SpawnReply& reply = asked.mapped();
+  const Reply& reply = asked.mapped();
   if (error == 0) {
     pmix_nspace_t name{};
     nspace.copy(name, PMIX_MAX_NSLEN);
@@ -140,7 +128,7 @@ void Service::answer_spawn(std::uint64_t number, const std::string& nspace, int 
 // ---- the processes -------------------------------------------------------------------------
 
 // Is the same on all shells.
-Namespace Service::namespace_of(json_t* spawn) {
+Namespace Spawns::namespace_of(json_t* spawn) const {
   Namespace out;
   JobFacts& facts = out.facts;
   facts = clients_.find_namespace(clients_.home())->facts;
@@ -176,14 +164,14 @@ Namespace Service::namespace_of(json_t* spawn) {
   return out;
 }
 
-std::string Service::add_namespace(Namespace space, json_t* environments) {
+std::string Spawns::add(Namespace space, json_t* environments) {
   const JobFacts& facts = space.facts;
   const std::string name = facts.nspace;
   peers_->add(facts);
-  std::string why = server_->add_job(facts);
+  std::string why = server_.add_job(facts);
   for (pmix_rank_t rank : facts.here().ranks) {
     std::vector<std::pair<std::string, std::string>> variables;
-    if (why.empty()) why = server_->environment(proc_of(name, rank), variables);
+    if (why.empty()) why = server_.environment(proc_of(name, rank), variables);
     json_t* object = json_object();
     for (const auto& [key, value] : variables) json_object_set_new(object, key.c_str(), json_string(value.c_str()));
     json_array_append_new(environments, object);
@@ -192,29 +180,34 @@ std::string Service::add_namespace(Namespace space, json_t* environments) {
   return why;
 }
 
-int Service::spawn_begins(flux_plugin_arg_t* args) {
+int Spawns::begins(flux_plugin_arg_t* args) {
   json_t* spawn = nullptr;
-  if (!server_->runs() || !peers_ || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0) return 0;
+  if (!server_.runs() || peers_ == nullptr || flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0)
+    return 0;
   Namespace space = namespace_of(spawn);
-  spawns_.namespaces[spawn_in(spawn)] = space.facts.nspace;
+  namespaces_[number_of(spawn)] = space.facts.nspace;
   json_t* environments = json_array();
-  std::string why = add_namespace(std::move(space), environments);
+  std::string why = add(std::move(space), environments);
   if (why.empty())
     return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:o}}", "pmix", "environments", environments);
   json_decref(environments);
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s}}", "pmix", "error", why.c_str());
 }
 
-// nullptr: it is no spawn that this service knows.
-Namespace* Service::spawned_namespace(json_t* spawn) {
-  auto name = spawns_.namespaces.find(spawn_in(spawn));
-  return name != spawns_.namespaces.end() ? clients_.find_namespace(name->second) : nullptr;
+Spawns::Number Spawns::number_of(json_t* spawn) {
+  json_int_t start = json_object_get(spawn, "start") != nullptr ? number_in(spawn, "start") : 1;
+  return {static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(number_in(spawn, "number"))};
 }
 
-void Service::spawn_started(flux_plugin_arg_t* args) {
+Namespace* Spawns::find(json_t* spawn) {
+  auto name = namespaces_.find(number_of(spawn));
+  return name != namespaces_.end() ? clients_.find_namespace(name->second) : nullptr;
+}
+
+void Spawns::started(flux_plugin_arg_t* args) {
   json_t* spawn = nullptr;
   if (flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "o", &spawn) < 0) return;
-  Namespace* space = spawned_namespace(spawn);
+  Namespace* space = find(spawn);
   if (space == nullptr) return;
   std::size_t index = 0;
   json_t* each = nullptr;
@@ -226,7 +219,7 @@ void Service::spawn_started(flux_plugin_arg_t* args) {
   }
 }
 
-void Service::spawn_exited(flux_plugin_arg_t* args) {
+void Spawns::exited(flux_plugin_arg_t* args) {
   json_t* spawn = nullptr;
   json_int_t rank = 0;
   int wait_status = 0, ending = 0;
@@ -234,7 +227,7 @@ void Service::spawn_exited(flux_plugin_arg_t* args) {
       flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s:I s:i s:b}", "rank", &rank, "wait_status", &wait_status,
                              "ending", &ending) < 0)
     return;
-  Namespace* space = spawned_namespace(spawn);
+  Namespace* space = find(spawn);
   if (space == nullptr) return;
   if (ending != 0) job_.is_ending = true;
   pmix_proc_t id = proc_of(space->facts.nspace, static_cast<pmix_rank_t>(rank));
@@ -251,7 +244,7 @@ void Service::spawn_exited(flux_plugin_arg_t* args) {
   if (space->running > 0 && --space->running == 0) peers_->namespace_ended(id.nspace);
 }
 
-void Service::spawn_settled(flux_plugin_arg_t* args) {
+void Spawns::settled(flux_plugin_arg_t* args) {
   json_t* spawn = nullptr;
   json_int_t request = 0;
   int error = 0;
@@ -260,51 +253,31 @@ void Service::spawn_settled(flux_plugin_arg_t* args) {
       flux_plugin_arg_unpack(args, FLUX_PLUGIN_ARG_IN, "{s?I s?s s?i}", "request", &request, "error", &why,
                              "errnum", &error) < 0)
     return;
-  Namespace* space = spawned_namespace(spawn);
+  Namespace* space = find(spawn);
   if (request > 0) {
     const std::string nspace = space != nullptr ? space->facts.nspace : "";
-    return answer_spawn(static_cast<std::uint64_t>(request), nspace, error, why);
+    return answer(static_cast<std::uint64_t>(request), nspace, error, why);
   }
   if (space == nullptr) return;
   space->cancelled = space->cancelled || error != 0;
-  if (peers_) peers_->settled(space->facts.nspace, error == 0);
+  if (peers_ != nullptr) peers_->settled(space->facts.nspace, error == 0);
 }
 
 // ---- the end -------------------------------------------------------------------------------
 
-// What a task has spawned since it was decided that all start again: it belongs to the start that ends.
-void Service::drop_spawned(int signum) {
-  for (const auto& [number, name] : spawns_.namespaces) {
+void Spawns::cancel(int signum) {
+  for (const auto& [number, name] : namespaces_) {
     clients_.find_namespace(name)->cancelled = true;
     signal_all(clients_.targets_of(proc_of(name, PMIX_RANK_WILDCARD), {}), signum);
   }
 }
 
-// Who has asked for what is not answered has ended by then; libpmix waits for the answer.
-void Service::forget_spawns() {
-  for (const auto& [number, reply] : std::exchange(spawns_.replies, {}))
+// libpmix waits for all answers.
+void Spawns::end() {
+  for (const auto& [number, reply] : std::exchange(replies_, {}))
     reply.function(PMIX_ERR_JOB_CANCELED, nullptr, reply.data);
-  spawns_.namespaces.clear();
-}
-
-void Service::spawns_over() {
-  if (!over_ || !server_->runs()) return;
-  peers_->over();
-  stop();
-}
-
-void Service::watch_signals() {
-  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
-    static_cast<ServedJob*>(arg)->is_ending = true;
-  };
-  for (int signum : {SIGTERM, SIGINT, SIGHUP}) {
-    flux_watcher_t* watcher =
-        flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, &job_);
-    if (watcher == nullptr) continue;
-    flux_watcher_start(watcher);
-    flux_watcher_unref(watcher);
-    signals_.push_back(watcher);
-  }
+  namespaces_.clear();
+  peers_ = nullptr;
 }
 
 }  // namespace nacre::pmix

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PMIx_Spawn requests, and whom to answer.
+// PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, as those that
+// are spawned by PMI-1 and PMI-2; here they are served, in a namespace of their own that all shells know. The two
+// speak by topics, see plugins/pmi/pmix_part.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include <jansson.h>
+
+#include "clients.hpp"
 #include "flux.hpp"
+#include "info.hpp"
+#include "peers.hpp"
+#include "process_ends.hpp"
+#include "served_job.hpp"
+#include "server.hpp"
 
 namespace nacre::pmix {
 
@@ -20,19 +30,53 @@ struct SpawnApp {
   std::string hosts = {};  // where to run, separated by commas
 };
 
-using SpawnNumber = std::pair<std::uint64_t, std::uint64_t>;  // of which start of all tasks, and which one of it
+class Spawns {
+ public:
+  Spawns(flux_shell_t* shell, ServerApi& server, Clients& clients, ServedJob& job, ProcessEnds& ends)
+      : shell_(shell), server_(server), clients_(clients), job_(job), ends_(ends) {}
 
-struct SpawnReply {
-  pmix_proc_t id;
-  pmix_spawn_cbfunc_t function;
-  void* data;
-};
+  // A start of all tasks, from begin() to end(). By then whoever has asked for what is not answered has ended.
+  void begin(Peers& peers) { peers_ = &peers; }
+  void end();
+  void stop() { replies_.clear(); }  // libpmix is answered nothing more
 
-// Of the start of all tasks that has begun.
-struct SpawnState {
-  std::map<SpawnNumber, std::string> namespaces;
-  std::map<std::uint64_t, SpawnReply> replies;  // by this shell's number of the request
-  std::uint64_t requests = 0;                   // in all starts
+  [[nodiscard]] bool empty() const { return namespaces_.empty(); }  // nothing was spawned in this start
+  // What was spawned since it was decided that all tasks start again belongs to the start that ends.
+  void cancel(int signum);
+
+  // A request of a client.
+  void spawn(const pmix_proc_t& id, const InfoList& job, const std::vector<SpawnApp>& apps,
+             pmix_spawn_cbfunc_t function, void* data);
+
+  // Topics.
+  int begins(flux_plugin_arg_t* args);  // 0, or -1
+  void started(flux_plugin_arg_t* args);
+  void exited(flux_plugin_arg_t* args);
+  void settled(flux_plugin_arg_t* args);
+
+ private:
+  using Number = std::pair<std::uint64_t, std::uint64_t>;  // of which start of all tasks, and which one of it
+  struct Reply {
+    pmix_proc_t id;
+    pmix_spawn_cbfunc_t function;
+    void* data;
+  };
+
+  static Number number_of(json_t* spawn);
+  void answer(std::uint64_t request, const std::string& nspace, int error, const char* why);
+  [[nodiscard]] Namespace namespace_of(json_t* spawn) const;
+  std::string add(Namespace space, json_t* environments);  // why not
+  Namespace* find(json_t* spawn);                          // nullptr: it is not known
+
+  flux_shell_t* shell_;
+  ServerApi& server_;
+  Clients& clients_;
+  ServedJob& job_;
+  ProcessEnds& ends_;
+  Peers* peers_ = nullptr;                    // of the start that has begun
+  std::map<Number, std::string> namespaces_;  // of this start
+  std::map<std::uint64_t, Reply> replies_;    // by this shell's number of the request
+  std::uint64_t requests_ = 0;                // in all starts
 };
 
 // Asks the builtin plugin pmi, by the topic pmi.spawning. 0: it does not say, or false.

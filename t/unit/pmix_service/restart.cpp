@@ -95,13 +95,13 @@ TEST_CASE("once processes were spawned nothing starts again, also on a shell tha
   job.start();
   job.connect(0);
   Json programs = {{{"name", "a"}, {"processes", 1}}};
-  job.call(&Service::spawn_begins, {{"start", 1},
-                                    {"number", 1},
-                                    {"nspace", "nacre-1"},
-                                    {"rank", 0},
-                                    {"task", 0},
-                                    {"places", {shells - 1}},
-                                    {"programs", programs}});
+  job.call(&Spawns::begins, {{"start", 1},
+                             {"number", 1},
+                             {"nspace", "nacre-1"},
+                             {"rank", 0},
+                             {"task", 0},
+                             {"places", {shells - 1}},
+                             {"programs", programs}});
   CHECK(job.service->how_to_restart(0) == "processes that tasks have spawned by PMIx do not start again");
 }
 
@@ -234,8 +234,8 @@ TEST_CASE("what processes of a former start ask for late is refused") {
   auto found = [](pmix_status_t status, pmix_pdata_t*, std::size_t, void* data) { Answers::op(status, data); };
   job.service->peers().look_up(former, {"port"}, {}, found, &job.answers);
   CHECK(std::count(job.answers.statuses.begin(), job.answers.statuses.end(), PMIX_ERR_LOST_CONNECTION) == 3);
-  Service::App app{{"/bin/true"}, {}, "", 1};
-  job.service->spawn(former, {}, {app}, Answers::spawned, &job.answers);
+  SpawnApp app{{"/bin/true"}, {}, "", 1};
+  job.service->spawns().spawn(former, {}, {app}, Answers::spawned, &job.answers);
   CHECK(job.answers.statuses.back() == PMIX_ERR_JOB_CANCELED);
 }
 
@@ -244,8 +244,10 @@ TEST_CASE("what a task has spawned at the last moment ends with its start, and t
   job.start();
   job.listen();
   job.connect(0);
-  Service::App app{{"/bin/sleep", "1000"}, {}, "", 1};
-  auto spawn = [&] { job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers); };
+  SpawnApp app{{"/bin/sleep", "1000"}, {}, "", 1};
+  auto spawn = [&] {
+    job.service->spawns().spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  };
   spawn();
   CHECK(job.answers.statuses.back() == PMIX_SUCCESS);
   bool is_left = GENERATE(true, false);  // until the next start has begun
@@ -278,18 +280,18 @@ TEST_CASE(
   job.start();
   job.connect(0);
   std::size_t before = job.answers.statuses.size();
-  Service::App app{{"/bin/true"}, {}, "", 1};
-  job.service->spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
+  SpawnApp app{{"/bin/true"}, {}, "", 1};
+  job.service->spawns().spawn(proc_of("nacre-1", 0), {}, {app}, Answers::spawned, &job.answers);
   CHECK(job.answers.statuses.size() == before);
   auto begin = [&](int start) {
     Json programs = {{{"name", "a"}, {"processes", 2}}};
-    job.call(&Service::spawn_begins, {{"start", start},
-                                      {"number", 1},
-                                      {"nspace", job.server->jobs.back().nspace},
-                                      {"rank", 0},
-                                      {"task", 0},
-                                      {"places", {0, 1}},
-                                      {"programs", programs}});
+    job.call(&Spawns::begins, {{"start", start},
+                               {"number", 1},
+                               {"nspace", job.server->jobs.back().nspace},
+                               {"rank", 0},
+                               {"task", 0},
+                               {"places", {0, 1}},
+                               {"programs", programs}});
   };
   begin(1);
   CHECK(job.server->jobs.back().nspace == "nacre-1-spawn-1");
@@ -304,10 +306,10 @@ TEST_CASE(
   CHECK(job.server->jobs.back().nspace == "nacre-1.2-spawn-1");
   CHECK(job.server->jobs.back().global_offset == 2);
   Json exited{{"start", 1}, {"number", 1}, {"rank", 0}, {"wait_status", SIGKILL}, {"ending", false}};
-  job.call(&Service::spawn_exited, exited);
+  job.call(&Spawns::exited, exited);
   CHECK(job.raised().empty());
   exited["start"] = 2;
-  job.call(&Service::spawn_exited, exited);
+  job.call(&Spawns::exited, exited);
   CHECK(job.raised().size() == 1);
 }
 

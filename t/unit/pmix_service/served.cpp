@@ -137,14 +137,14 @@ void Served::start() {
 
 namespace {
 
-template <int (Service::*handler)(flux_plugin_arg_t*)>
-int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* service) {
-  return (static_cast<Service*>(service)->*handler)(args);
+template <int (Spawns::*handler)(flux_plugin_arg_t*)>
+int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* spawns) {
+  return (static_cast<Spawns*>(spawns)->*handler)(args);
 }
 
-template <void (Service::*handler)(flux_plugin_arg_t*)>
-int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* service) {
-  (static_cast<Service*>(service)->*handler)(args);
+template <void (Spawns::*handler)(flux_plugin_arg_t*)>
+int pass_on(flux_plugin_t* /*plugin*/, const char* /*topic*/, flux_plugin_arg_t* args, void* spawns) {
+  (static_cast<Spawns*>(spawns)->*handler)(args);
   return 0;
 }
 
@@ -159,17 +159,17 @@ void Served::listen() {
     static_cast<Service*>(arg)->spawns_over();
     return 0;
   };
-  flux_plugin_add_handler(plugin, "pmi.spawn-begins", pass_on<&Service::spawn_begins>, service.get());
-  flux_plugin_add_handler(plugin, "pmi.spawn-started", pass_on<&Service::spawn_started>, service.get());
-  flux_plugin_add_handler(plugin, "pmi.spawn-exited", pass_on<&Service::spawn_exited>, service.get());
-  flux_plugin_add_handler(plugin, "pmi.spawn-settled", pass_on<&Service::spawn_settled>, service.get());
+  flux_plugin_add_handler(plugin, "pmi.spawn-begins", pass_on<&Spawns::begins>, &service->spawns());
+  flux_plugin_add_handler(plugin, "pmi.spawn-started", pass_on<&Spawns::started>, &service->spawns());
+  flux_plugin_add_handler(plugin, "pmi.spawn-exited", pass_on<&Spawns::exited>, &service->spawns());
+  flux_plugin_add_handler(plugin, "pmi.spawn-settled", pass_on<&Spawns::settled>, &service->spawns());
   flux_plugin_add_handler(plugin, "pmi.spawns-over", over, service.get());
 }
 
-Json Served::call(int (Service::*handler)(flux_plugin_arg_t*), const Json& in) {
+Json Served::call(int (Spawns::*handler)(flux_plugin_arg_t*), const Json& in) {
   flux_plugin_arg_t* args = flux_plugin_arg_create();
   REQUIRE(flux_plugin_arg_set(args, FLUX_PLUGIN_ARG_IN, in.dump().c_str()) == 0);
-  CHECK((service.get()->*handler)(args) == 0);
+  CHECK((service->spawns().*handler)(args) == 0);
   char* out = nullptr;
   Json result;
   if (flux_plugin_arg_get(args, FLUX_PLUGIN_ARG_OUT, &out) == 0) result = Json::parse(out);
@@ -178,10 +178,10 @@ Json Served::call(int (Service::*handler)(flux_plugin_arg_t*), const Json& in) {
   return result;
 }
 
-void Served::call(void (Service::*handler)(flux_plugin_arg_t*), const Json& in) {
+void Served::call(void (Spawns::*handler)(flux_plugin_arg_t*), const Json& in) {
   flux_plugin_arg_t* args = flux_plugin_arg_create();
   REQUIRE(flux_plugin_arg_set(args, FLUX_PLUGIN_ARG_IN, in.dump().c_str()) == 0);
-  (service.get()->*handler)(args);
+  (service->spawns().*handler)(args);
   flux_plugin_arg_destroy(args);
 }
 

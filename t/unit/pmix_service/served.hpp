@@ -74,8 +74,8 @@ struct Served {
   void start_tasks();  // that have no processes but those that are given
   void listen();       // to the topics about spawns, after the builtin plugin pmi, which is loaded here
   // As if that called a topic.
-  Json call(int (Service::*handler)(flux_plugin_arg_t*), const Json& in);
-  void call(void (Service::*handler)(flux_plugin_arg_t*), const Json& in);
+  Json call(int (Spawns::*handler)(flux_plugin_arg_t*), const Json& in);
+  void call(void (Spawns::*handler)(flux_plugin_arg_t*), const Json& in);
   std::map<std::size_t, pid_t> pids;
 
   // As libpmix's thread has it; the service has not looked yet.

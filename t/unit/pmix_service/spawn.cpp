@@ -34,13 +34,13 @@ struct Spawning : Served {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
   }
 
-  static Service::App sh(const std::string& script, int count = 1) {
+  static SpawnApp sh(const std::string& script, int count = 1) {
     return {{"/bin/sh", "-c", script}, {}, "", count};
   }
-  pmix_status_t spawn(const std::vector<Service::App>& apps, const InfoList& about = {}) {
+  pmix_status_t spawn(const std::vector<SpawnApp>& apps, const InfoList& about = {}) {
     pmix_proc_t who = proc_of("nacre-1", 0);
     std::size_t before = answers.statuses.size();
-    service->spawn(who, about, apps, Answers::spawned, &answers);
+    service->spawns().spawn(who, about, apps, Answers::spawned, &answers);
     REQUIRE(answers.statuses.size() == before + 1);
     return answers.statuses.back();
   }
@@ -72,7 +72,7 @@ const std::string kGoOn = "exec 2> /dev/null; : > $OUT/runs.$PMIX_RANK; while :;
 TEST_CASE("spawn: a namespace of its own, whose processes the job waits for") {
   Spawning job;
   std::string script = "pwd > $OUT/in.$PMIX_RANK; echo $PMIX_NAMESPACE $MORE > $OUT/is.$PMIX_RANK";
-  Service::App second{{"/bin/sh", "-c", script}, {"MORE=more"}, "/tmp", 1};
+  SpawnApp second{{"/bin/sh", "-c", script}, {"MORE=more"}, "/tmp", 1};
   InfoList about;
   about.string(PMIX_WDIR, job.directory);
   CHECK(job.spawn({Spawning::sh(script, 2), second}, about) == PMIX_SUCCESS);
@@ -99,7 +99,7 @@ TEST_CASE("spawn: a namespace of its own, whose processes the job waits for") {
 
 TEST_CASE("spawn: if one cannot be started none is, who asked is told, and the job goes on") {
   Spawning job;
-  Service::App missing{{"/no/such/program"}, {}, "", 1};
+  SpawnApp missing{{"/no/such/program"}, {}, "", 1};
   CHECK(job.spawn({Spawning::sh(kGoOn, 2), missing}) == PMIX_ERR_JOB_EXE_NOT_FOUND);
   CHECK(job.logged("error") == Texts{"rank 0: PMIx_Spawn: /no/such/program: No such file or directory"});
   job.ends();
@@ -183,7 +183,7 @@ TEST_CASE("spawn: when the tasks have ended the server serves on until the spawn
 TEST_CASE("spawn: without the builtin plugin pmi it fails, and that is said") {
   Served job(1);
   job.start();
-  job.service->spawn(proc_of("nacre-1", 0), {}, {Spawning::sh("exit 0")}, Answers::spawned, &job.answers);
+  job.service->spawns().spawn(proc_of("nacre-1", 0), {}, {Spawning::sh("exit 0")}, Answers::spawned, &job.answers);
   CHECK(job.answers.statuses == std::vector<pmix_status_t>{PMIX_ERR_JOB_FAILED_TO_LAUNCH});
   CHECK(job.logged("error") ==
         Texts{"rank 0: PMIx_Spawn: the builtin plugin pmi, which starts processes, is not loaded"});
@@ -202,7 +202,7 @@ struct OfTwoNodes : Served {
   }
   Json begin(int number, const std::vector<int>& places) {
     return call(
-        &Service::spawn_begins,
+        &Spawns::begins,
         {{"number", number},
          {"nspace", "nacre-1"},
          {"rank", 1},
@@ -213,7 +213,7 @@ struct OfTwoNodes : Served {
   void settle(int number, const char* error = nullptr) {
     Json in{{"number", number}};
     if (error != nullptr) in.update({{"error", error}, {"errnum", EINVAL}});
-    call(&Service::spawn_settled, in);
+    call(&Spawns::settled, in);
   }
   // Another shell says it.
   void hear(PeerMessage message) {
