@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "query_answer.hpp"
 #include "service.hpp"
+#include "spawns.hpp"
 
 namespace nacre::pmix {
 namespace {

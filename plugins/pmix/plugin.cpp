@@ -7,7 +7,9 @@
 
 #include <jansson.h>
 
+#include "served_job.hpp"
 #include "service.hpp"
+#include "spawns.hpp"
 
 namespace nacre::pmix {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service.hpp"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <csignal>
+#include <functional>
 #include <optional>
-#include <string_view>
+#include <utility>
+
+#include <jansson.h>
 
 #include "callbacks.hpp"
 #include "group_calls.hpp"
@@ -24,32 +23,10 @@ Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Ser
             [this] {
               if (inbox_) inbox_->read();
             }),
-      spawns_(shell, *server_, clients_, job_, ends_) {}
+      spawns_(shell, *server_, clients_, job_, ends_),
+      end_signals_(shell, job_) {}
+
 Service::~Service() { stop(); }
-
-int Service::make_directory() {
-  if (!directory_.empty()) return 0;
-  const char* below = flux_shell_getenv(shell_, "FLUX_JOB_TMPDIR");
-  if (below == nullptr) {
-    shell_log_error("the job has no FLUX_JOB_TMPDIR for libpmix's files: leave the builtin plugin tmpdir in place");
-    return -1;
-  }
-  std::string directory = std::string(below) + "/pmix";
-  if (::mkdir(directory.c_str(), 0700) < 0) return shell_log_errno("%s", directory.c_str());
-  directory_ = std::move(directory);
-  return 0;
-}
-
-// Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would
-// meet.
-int Service::separate_segments() {
-  if (clients_.shells().on_this_host < 2) return 0;
-  for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {
-    if (flux_shell_setenvf(shell_, 0, name, "%s", directory_.c_str()) < 0 && errno != EEXIST)
-      return shell_log_errno("%s", name);
-  }
-  return 0;
-}
 
 int Service::start() {
   job_.tolerates_faults = is_fault_tolerant(shell_);
@@ -58,7 +35,7 @@ int Service::start() {
   if (!layout) return -1;
   clients_.set_shells(std::move(layout->shells));
   if (!serves(layout->tasks)) return 0;  // until some come here
-  if (make_directory() < 0 || separate_segments() < 0 || listen() < 0) return -1;
+  if (prepare() < 0) return -1;
   return serve_start(1, std::move(layout->tasks));
 }
 
@@ -67,17 +44,14 @@ bool Service::serves(const JobFacts& facts) {
   return inbox_ || !facts.here().ranks.empty() || ask_spawning(shell_, "takes_part") != 0;
 }
 
-int Service::listen() {
+int Service::prepare() {
+  if (directory_.prepare(shell_, clients_.shells().on_this_host) < 0) return -1;
+  if (link_) return 0;
   link_ = std::make_unique<PeerLink>(shell_);
   return link_->listen() < 0 ? shell_log_errno("cannot receive from the other shells") : 0;
 }
 
-// Of the job's tasks, all together. The server is the same for all their starts.
-int Service::serve_start(std::uint64_t start, JobFacts facts) {
-  bool is_first = !inbox_;
-  facts.directory = directory_;
-  const JobFacts& home = clients_.begin(std::move(facts)).facts;
-  const JobShells& shells = clients_.shells();
+std::unique_ptr<Peers> Service::make_peers(const JobFacts& home) {
   Peers::Duties duties;
   duties.signal = [this](const std::vector<pmix_proc_t>& targets, int signum) {
     signal_all(clients_.targets_of(targets.front(), targets), signum);
@@ -87,9 +61,19 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   };
   duties.misses_client = [this](pmix_status_t local) { return ends_.misses_client(local); };
   duties.rows = [this](const std::string& nspace) { return clients_.rows_of(nspace); };
-  peers_ = std::make_unique<Peers>(*link_, *server_, home,
-                                   Peers::Shells{shells.own, static_cast<std::uint32_t>(shells.hosts.size())},
-                                   std::move(duties));
+  const JobShells& shells = clients_.shells();
+  return std::make_unique<Peers>(*link_, *server_, home,
+                                 Peers::Shells{shells.own, static_cast<std::uint32_t>(shells.hosts.size())},
+                                 std::move(duties));
+}
+
+// Of the job's tasks, all together. The server is the same for all their starts.
+int Service::serve_start(std::uint64_t start, JobFacts facts) {
+  bool is_first = !inbox_;
+  facts.directory = directory_.path();
+  const JobFacts& home = clients_.begin(std::move(facts)).facts;
+  const JobShells& shells = clients_.shells();
+  peers_ = make_peers(home);
   ends_.begin(*peers_);
   spawns_.begin(*peers_);
   std::string why;
@@ -97,9 +81,9 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
     if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
     serve(this);
-    why = server_->start({"nacre-" + home.job_id + "-shell", shells.own, directory_, shells.hosts.at(shells.own),
-                          outlives_clients()});
-    if (why.empty()) watch_signals();
+    why = server_->start({"nacre-" + home.job_id + "-shell", shells.own, directory_.path(),
+                          shells.hosts.at(shells.own), outlives_clients()});
+    if (why.empty()) end_signals_.watch();
   } else {
     begin_groups_of(clients_.home());
   }
@@ -131,20 +115,6 @@ void Service::spawns_over() {
   stop();
 }
 
-void Service::watch_signals() {
-  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
-    static_cast<ServedJob*>(arg)->is_ending = true;
-  };
-  for (int signum : {SIGTERM, SIGINT, SIGHUP}) {
-    flux_watcher_t* watcher =
-        flux_signal_watcher_create(flux_get_reactor(flux_shell_get_flux(shell_)), signum, ring, &job_);
-    if (watcher == nullptr) continue;
-    flux_watcher_start(watcher);
-    flux_watcher_unref(watcher);
-    signals_.push_back(watcher);
-  }
-}
-
 void Service::stop() {
   alarms_.clear();
   if (link_) link_->close();
@@ -159,8 +129,7 @@ void Service::stop() {
     for (const auto& [name, space] : clients_.namespaces()) server_->remove_job(name);
     server_->stop();
   }
-  for (flux_watcher_t* watcher : signals_) flux_watcher_destroy(watcher);
-  signals_.clear();
+  end_signals_.ignore();
   inbox_.reset();
   stand_ins_.clear();
   spawns_.stop();

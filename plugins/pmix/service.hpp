@@ -4,24 +4,25 @@
 // there.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <jansson.h>
-
 #include "alarms.hpp"
-#include "client.hpp"
 #include "clients.hpp"
+#include "end_signals.hpp"
 #include "flux.hpp"
+#include "group_call.hpp"
 #include "inbox.hpp"
 #include "info.hpp"
+#include "peer_link.hpp"
 #include "peers.hpp"
 #include "process_ends.hpp"
 #include "query_answer.hpp"
 #include "served_job.hpp"
 #include "server.hpp"
+#include "server_directory.hpp"
 #include "spawns.hpp"
 #include "stand_ins.hpp"
 
@@ -71,12 +72,11 @@ class Service {
 
  private:
   void mark(const char* what, const pmix_proc_t& id);
-  int make_directory(), separate_segments(), listen();
   bool serves(const JobFacts& facts);
+  int prepare();  // for the first start that is served
+  std::unique_ptr<Peers> make_peers(const JobFacts& home);
   int serve_start(std::uint64_t start, JobFacts facts);
-
   void end_former_start();
-  void watch_signals();
 
   flux_shell_t* shell_;
   std::unique_ptr<ServerApi> server_;
@@ -87,8 +87,8 @@ class Service {
   StandIns stand_ins_;
   ProcessEnds ends_;
   Spawns spawns_;
-  std::vector<flux_watcher_t*> signals_;
-  std::string directory_;            // absolute
+  EndSignals end_signals_;
+  ServerDirectory directory_;
   bool over_ = false;                // the tasks have ended
   std::uint64_t group_calls_ = 0;    // in all starts
   std::vector<pmix_proc_t> former_;  // the processes of the start before, which libpmix still has

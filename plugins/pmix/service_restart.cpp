@@ -2,8 +2,8 @@
 //
 // Tasks that start again. All of them do, together, once one of a shell's has called PMIx_Init: in a new namespace,
 // whose map has the nodes that they are on by then. libpmix itself goes on: once a client has died under it, it
-// might not come to an end (see ProcessEnds::ended()). What is left of the former start, in libpmix and in messages of
-// other shells, is known by its namespace and its number.
+// might not come to an end (see ProcessEnds::ended()). What is left of the former start, in libpmix and in messages
+// of other shells, is known by its namespace and its number.
 #include <algorithm>
 #include <csignal>
 #include <map>
@@ -35,7 +35,7 @@ int Service::await_start(std::uint64_t start) {
   if (!layout) return -1;
   clients_.set_shells(std::move(layout->shells));
   if (serves(layout->tasks)) {
-    if (make_directory() < 0 || separate_segments() < 0 || (!link_ && listen() < 0)) return -1;
+    if (prepare() < 0) return -1;
     link_->await(start);
   }
   job_.next = ServedJob::Next{start, std::move(layout->tasks)};

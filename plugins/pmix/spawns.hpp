@@ -38,7 +38,7 @@ class Spawns {
   // A start of all tasks, from begin() to end(). By then whoever has asked for what is not answered has ended.
   void begin(Peers& peers) { peers_ = &peers; }
   void end();
-  void stop() { replies_.clear(); }  // libpmix is answered nothing more
+  void stop() { replies_.clear(); }  // libpmix gets no answer any more
 
   [[nodiscard]] bool empty() const { return namespaces_.empty(); }  // nothing was spawned in this start
   // What was spawned since it was decided that all tasks start again belongs to the start that ends.

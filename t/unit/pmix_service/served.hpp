@@ -16,6 +16,7 @@
 #include "callbacks.hpp"
 #include "fake_host.hpp"
 #include "service.hpp"
+#include "spawns.hpp"
 
 namespace nacre::pmix {
 
