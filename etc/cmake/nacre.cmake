@@ -102,7 +102,7 @@ endfunction()
 # `make check-long` does without, and so finds a missing #include. None of nacre's own is among them: ccache takes a
 # precompiled header from before a comment was changed, and GCC's `#pragma once` then includes the changed file again.
 set(nacre_big_headers <algorithm> <chrono> <functional> <map> <memory> <optional> <string> <string_view> <vector>
-  <fmt/format.h> <tl/expected.hpp> <nlohmann/json.hpp>)
+  <fmt/format.h> <tl/expected.hpp> <nlohmann/json.hpp> ${CMAKE_CURRENT_LIST_DIR}/usual_templates.hpp)
 function(nacre_precompile target owner)
   if(NOT NACRE_PRECOMPILE)
     return()
