@@ -92,8 +92,9 @@ void ElasticCheck::answered(std::size_t order) {
 void ElasticCheck::at_the_end(bool in_order) const {
   if (!plan_.changes) return;
   for (const auto& each : shells_) {
-    if (!in_order || !each->is_over() || each->has_crashed() || each->end().is_cut_off()) continue;
-    bool is_there = each->has_joined() && !each->has_given_up();
+    const JobProcess& process = each->process();
+    if (!in_order || !process.is_over() || process.has_crashed() || each->ending().state().is_cut_off()) continue;
+    bool is_there = each->group().has_joined() && !each->has_given_up();
     require(!is_there || each->elastic()->open().empty(),
             fmt::format("at the end of a shell there is open: {}", each->elastic()->open()));
   }

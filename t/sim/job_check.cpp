@@ -96,22 +96,23 @@ void JobCheck::recorded(Id rank, std::uint32_t attempt, const std::string& recor
 // All tasks have ended by then, but those of who is lost, or of who has been cut off and does not know. A shell
 // that leaves, or cannot join, waits for none.
 void JobCheck::entered(Id shell, Phase phase) const {
-  if (phase != Phase::end || shells_[shell]->end().is_cut_off()) return;
+  if (phase != Phase::end || shells_[shell]->ending().state().is_cut_off()) return;
   const JobElastic* elastic = shells_[shell]->elastic();
   if (elastic != nullptr && (elastic->leaves() || elastic->is_joining())) return;
   for (Id id = 0; id < shells_.size(); ++id) {
     bool counts = world_.lives(id) && !dead_.contains(id) && !elastic_.left().contains(id);
-    require(!counts || !shells_[id]->runs_tasks(),
+    require(!counts || !shells_[id]->tasks().any_runs(),
             fmt::format("{} is past the tasks, and some run on {}", shell, id));
   }
 }
 
 void JobCheck::stepped(Id shell) const {
   const JobShell& each = *shells_[shell];
-  require(!each.learnt() || each.learnt() == code_, fmt::format("{} has another code than the log", shell));
+  auto learnt = each.departure().learnt();
+  require(!learnt || learnt == code_, fmt::format("{} has another code than the log", shell));
   std::size_t count = 0;
-  for (const auto& [record, ranks] : each.all().classes()) count += ranks.size();
-  require(count == each.all().ranks().size(), fmt::format("at {} a task has two records", shell));
+  for (const auto& [record, ranks] : each.records().all().classes()) count += ranks.size();
+  require(count == each.records().all().ranks().size(), fmt::format("at {} a task has two records", shell));
 }
 
 // ---- at the end ----------------------------------------------------------------------------
@@ -135,7 +136,7 @@ void JobCheck::at_the_end() const {
   check_ends();
   check_codes();
   check_records();
-  elastic_.at_the_end(code_.has_value() && shells_[0]->is_over() && !shells_[0]->has_crashed());
+  elastic_.at_the_end(code_.has_value() && shells_[0]->process().is_over() && !shells_[0]->process().has_crashed());
 }
 
 void JobCheck::check_ends() const {
@@ -144,9 +145,10 @@ void JobCheck::check_ends() const {
   for (Id id = 0; id < shells_.size(); ++id) {
     const JobShell& shell = *shells_[id];
     if (!is_live(id)) continue;
-    require(shell.is_over(), fmt::format("{} does not end: it is in {}", id, name_of(shell.phase())));
-    require(!shell.runs_tasks(), fmt::format("tasks run on {}, whose shell has ended", id));
-    bool is_late = calm && shell.has_joined() && over_at_.at(id) > bound;
+    require(shell.process().is_over(),
+            fmt::format("{} does not end: it is in {}", id, name_of(shell.process().phase())));
+    require(!shell.tasks().any_runs(), fmt::format("tasks run on {}, whose shell has ended", id));
+    bool is_late = calm && shell.group().has_joined() && over_at_.at(id) > bound;
     require(!is_late, fmt::format("{} ends at {:.3f} s, and should by {:.3f}", id,
                                   static_cast<double>(over_at_.at(id).count()) / 1e6,
                                   static_cast<double>(bound.count()) / 1e6));
@@ -167,7 +169,7 @@ int JobCheck::by_policy() const {
   int first = 0;
   int main = 1;
   bool all = true;
-  for (const auto& [record, ranks] : shells_[0]->all().in_order()) {
+  for (const auto& [record, ranks] : shells_[0]->records().all().in_order()) {
     bool is_victim = record.str().at(0) == 'c';
     int code = counted(record.str());
     if (record.str().at(0) == 'x' && policy.ok().contains(static_cast<Id>(code))) code = 0;
@@ -198,26 +200,26 @@ void JobCheck::check_codes() const {
     require(named_.size() == (cause_ ? 1 : 0), fmt::format("{} causes are named", named_.size()));
     for (const Happened& each : happened_) {
       bool is_lost =
-          (dead_ | elastic_.left()).contains(each.cause.shell) || !shells_[each.cause.shell]->has_joined();
+          (dead_ | elastic_.left()).contains(each.cause.shell) || !shells_[each.cause.shell]->group().has_joined();
       bool ends = cause_ && *code_ != 0;
       require(!each.must || is_lost || ends, fmt::format("'{}' does not end the job", each.cause.message));
     }
   }
   for (Id id = 0; id < shells_.size(); ++id) {
     const JobShell& shell = *shells_[id];
-    if (!shell.exit_code()) continue;
-    int code = *shell.exit_code();
+    if (!shell.process().exit_code()) continue;
+    int code = *shell.process().exit_code();
     if (shell.elastic() != nullptr && shell.elastic()->has_left()) {
       require(code == 0, fmt::format("{} has left the job as planned, and exits with {}", id, code));
       continue;
     }
     require(id != 0 || code_, "the leader has ended without a code for the job");
-    if (shell.learnt() || id == 0) {
+    if (shell.departure().learnt() || id == 0) {
       require(code == *code_, fmt::format("{} exits with {}, and the job with {}", id, code, *code_));
       continue;
     }
     require(code != 0, fmt::format("{} exits with 0, and has not learnt how the job has ended", id));
-    bool excused = !plan_.is_calm() || !shell.has_joined();
+    bool excused = !plan_.is_calm() || !shell.group().has_joined();
     require(excused, fmt::format("{} has not learnt the job's code", id));
   }
 }
@@ -227,7 +229,7 @@ void JobCheck::check_records() const {
   const JobShell& leader = *shells_[0];
   if (!code_ || leader.has_given_up()) return;
   for (Id rank = 0; rank < plan_.tasks.size(); ++rank) {
-    auto record = leader.all().of(rank);
+    auto record = leader.records().all().of(rank);
     require(record.has_value(), fmt::format("task {} has no record", rank));
     std::string text = record->str();
     // Of the last start that counts.
@@ -243,7 +245,7 @@ void JobCheck::check_records() const {
     require(text == truth || lost || unheard,
             fmt::format("the record of task {} is {}, and should be {}", rank, text, truth));
   }
-  if (leader.is_over() && !leader.has_crashed()) shells_[0]->check_clients();
+  if (leader.process().is_over() && !leader.process().has_crashed()) shells_[0]->records().check_clients();
 }
 
 }  // namespace nacre::sim

@@ -36,11 +36,12 @@ job::Job job_of(const JobPlan& plan, Id id) {
 
 JobElastic::JobElastic(JobShell& shell, const elastic::Growth* before)
     : shell_(shell),
-      world_(shell.world_),
-      job_(job_of(shell.plan_, shell.id_)),
-      restarts_(shell.plan_.changes->limits),
-      recovery_(job_, restarts_, [this](Id id) { return !shell_.end_.is_decided() && roster_.stays(id); }),
-      leader_(shell.leads() ? std::make_unique<JobLeader>(*this) : nullptr),
+      world_(shell.process().world()),
+      job_(job_of(shell.process().plan(), shell.process().id())),
+      restarts_(shell.process().plan().changes->limits),
+      recovery_(job_, restarts_,
+                [this](Id id) { return !shell_.ending().state().is_decided() && roster_.stays(id); }),
+      leader_(shell.process().leads() ? std::make_unique<JobLeader>(*this) : nullptr),
       joining_me_(before != nullptr) {
   if (before != nullptr) growth_ = *before;
   if (changes().to_spare) recovery_.use_spares(false);
@@ -48,7 +49,7 @@ JobElastic::JobElastic(JobShell& shell, const elastic::Growth* before)
 JobElastic::~JobElastic() = default;
 
 void JobElastic::announce(std::string_view topic, const std::string& bytes) {
-  shell_.ask(Event{std::string(topic), bytes});
+  shell_.group().ask(Event{std::string(topic), bytes});
 }
 
 // ---- the log -----------------------------------------------------------------------------------
@@ -56,14 +57,15 @@ void JobElastic::announce(std::string_view topic, const std::string& bytes) {
 void JobElastic::deliver(const Entry& entry) {
   if (const auto* end = std::get_if<Campaign>(&entry.body); end != nullptr && !end->grow) {
     value::Shrunk shrunk{end->done, end->unconfirmed};
-    shell_.tell_job([this, all = shrunk.gone | shrunk.unconfirmed] { note_left(all - roster_.left()); });
+    shell_.process().post_of_job(
+        [this, all = shrunk.gone | shrunk.unconfirmed] { note_left(all - roster_.left()); });
   }
   bool is_answer = entry.request.origin == 0 && !std::holds_alternative<View>(entry.body);
   if (leader_ && is_answer && entry.request.number != 0)
-    shell_.tell_job([this, entry] { leader_->answered(entry); });
+    shell_.process().post_of_job([this, entry] { leader_->answered(entry); });
   if (const auto* event = std::get_if<Event>(&entry.body)) {
-    if (!shell_.serving_ && joining_me_ && early(*event)) return;
-    shell_.tell_job([this, each = *event] { announced(each.name, each.data); });
+    if (!shell_.process().serves() && joining_me_ && early(*event)) return;
+    shell_.process().post_of_job([this, each = *event] { announced(each.name, each.data); });
   }
 }
 
@@ -73,14 +75,14 @@ bool JobElastic::early(const Event& event) {
   if (!is_grown && (event.name != elastic::kStateTopic || !is_mine_ || state_)) return false;
   Json what = parse_json(event.data).value();
   if (!is_grown) {
-    shell_.tell([this, what] { (what.contains("ended") ? ended_ : state_) = what; });
+    shell_.process().post([this, what] { (what.contains("ended") ? ended_ : state_) = what; });
     return false;
   }
   auto growth = elastic::Growth::parse(JsonAt::root(what)).value();
-  if (!growth.has(shell_.id_)) return false;
+  if (!growth.has(shell_.process().id())) return false;
   is_mine_ = true;
   growth_.shells.insert(growth_.shells.end(), growth.shells.begin(), growth.shells.end());
-  shell_.kept_.clear();
+  shell_.process().drop_kept();
   return true;
 }
 
@@ -99,19 +101,19 @@ void JobElastic::note_left(const Idset& shells) {
   if (shells.empty()) return;
   roster_.note_left(shells);
   for (Id shell : shells.ids()) {
-    if (leader_) shell_.note_ended(leader_->unfinished_on(shell), exits::Record::victim({}));
+    if (leader_) leader_->note_ended(leader_->unfinished_on(shell), exits::Record::victim({}));
   }
 }
 
 // What all shells have to make of the log alike.
 void JobElastic::agree(Seq seq) {
-  if ((joining_me_ && !state_) || shell_.giving_up_) return;
+  if ((joining_me_ && !state_) || shell_.has_given_up()) return;
   std::string starts;
   for (const auto& [rank, attempt] : job_.starts) starts += fmt::format(" {}:{}", rank, attempt);
   std::string view = fmt::format("tasks {}, starts{}, {} restarts, {} used, shells {}, spares {}, and {}",
                                  job_.taskmap.str(), starts, job_.restarts, restarts_.used(), job_.shells(),
                                  job_.spare_shells().str(), dump_json(roster_.json()));
-  shell_.witness_.agreed(shell_.id_, seq, view);
+  shell_.process().witness().agreed(shell_.process().id(), seq, view);
 }
 
 // ---- tasks of lost shells ------------------------------------------------------------------------
@@ -126,7 +128,7 @@ void JobElastic::moved(const std::string& bytes) {
   take(stand);
   for (const job::Move& each : stand) {
     if (!leader_) continue;
-    for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
+    for (Rank rank : each.ranks.ids()) shell_.process().witness().moved(rank, each.to);
     leader_->restarted(each.ranks);
   }
   if (!leader_) return;
@@ -139,7 +141,7 @@ void JobElastic::moved_with_all(const elastic::Replacement& what) {
   if (is_granted) take(what.moves);
   for (const job::Move& each : what.moves) {
     if (!is_granted || !leader_) continue;
-    for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
+    for (Rank rank : each.ranks.ids()) shell_.process().witness().moved(rank, each.to);
   }
   if (is_granted && leader_) {
     leader_->restarted(decision->together);
@@ -154,7 +156,7 @@ void JobElastic::moved_with_all(const elastic::Replacement& what) {
 void JobElastic::take_over() {
   job::Move move = std::move(due_.front());
   due_.pop_front();
-  move.ranks = move.ranks & job_.taskmap.ranks_on(shell_.id_);  // they may have gone on to a spare
+  move.ranks = move.ranks & job_.taskmap.ranks_on(shell_.process().id());  // they may have gone on to a spare
   // All may have been told to start again meanwhile.
   for (Rank rank : move.ranks.ids()) {
     std::uint32_t attempt = job_.attempt_of(rank);
@@ -162,13 +164,11 @@ void JobElastic::take_over() {
     Task task;
     task.rank = rank;
     task.attempt = attempt;
-    task.plan = shell_.plan_.task(rank, attempt);
-    shell_.tasks_.push_back(task);
+    task.plan = shell_.process().plan().task(rank, attempt);
+    shell_.tasks().add(task);
   }
   constexpr std::uint64_t kMostHeld = 20'000;
-  shell_.busy_ = true;
-  shell_.later(Time(world_.random.in(0, kMostHeld)), [this] {
-    shell_.busy_ = false;
+  shell_.process().hold(kMostHeld, [this] {
     if (!ending() && !together_ && !leaves_) start_tasks();
   });
 }
@@ -177,9 +177,9 @@ void JobElastic::take_over() {
 
 void JobElastic::leaving(const Idset& shells, Time grace) {
   roster_.note_leaving(shells);
-  if (!shells.contains(shell_.id_)) return;
+  if (!shells.contains(shell_.process().id())) return;
   leaves_ = true;
-  shell_.end_tasks(grace);
+  shell_.tasks().end(grace);
   put_ready();
 }
 
@@ -190,13 +190,13 @@ void JobElastic::all_put() {
 
 void JobElastic::put_ready() {
   if (!leaves_ || !all_put_ || std::exchange(is_ready_, true)) return;
-  shell_.witness_.put_ready(shell_.id_);
+  shell_.process().witness().put_ready(shell_.process().id());
 }
 
 void JobElastic::leave() {
   has_left_ = true;
-  shell_.end_.left();
-  shell_.kill_tasks(SIGKILL);
+  shell_.ending().left();
+  shell_.tasks().kill(SIGKILL);
 }
 
 // ---- shells that join ------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ void JobElastic::grown(const elastic::Growth& growth) {
 }
 
 void JobElastic::joined(Seq view) {
-  shell_.own_scope_ = {view, view};
-  announce(elastic::kOfferTopic, dump_json({{"shell", shell_.id_}, {"offer", ""}}));
+  shell_.group().set_scope({view, view});
+  announce(elastic::kOfferTopic, dump_json({{"shell", shell_.process().id()}, {"offer", ""}}));
 }
 
 // What the job has come to by the entry that brings it.
@@ -237,17 +237,17 @@ void JobElastic::take_state() {
 
 bool JobElastic::fails_to_join(const exits::Cause& cause) {
   if (!joining_me_) return false;
-  if (shell_.end_.raised(cause) != exits::Action::end || std::exchange(has_failed_, true)) return true;
-  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.id_}, {"error", cause.message}}));
-  shell_.end_tasks();
-  shell_.serve();
+  if (!shell_.ending().raised(cause) || std::exchange(has_failed_, true)) return true;
+  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.process().id()}, {"error", cause.message}}));
+  shell_.tasks().end();
+  shell_.process().serve();
   return true;
 }
 
 void JobElastic::ready() {
   if (!joining_me_ || has_failed_) return;
   joining_me_ = false;
-  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.id_}}));
+  announce(elastic::kReadyTopic, dump_json({{"shell", shell_.process().id()}}));
 }
 
 std::string JobElastic::open() const {

@@ -72,8 +72,8 @@ class JobElastic {
   friend class JobLeader;
   using Kept = JobKeptEnd;
   using State = JobKeptEnd::State;
-  [[nodiscard]] const Changes& changes() const { return *shell_.plan_.changes; }
-  [[nodiscard]] bool ending() const { return shell_.end_.is_ending(); }
+  [[nodiscard]] const Changes& changes() const { return *shell_.process().plan().changes; }
+  [[nodiscard]] bool ending() const { return shell_.ending().is_ending(); }
   void announce(std::string_view topic, const std::string& bytes);
   void note_left(const Idset& shells);
   // job_restart.cpp
@@ -91,9 +91,8 @@ class JobElastic {
   void renew(Task& task, std::uint32_t attempt, Witness::Why why, const std::string& restart);
   void ordered(const std::string&);
   void refuse(const Idset& ranks, const std::string& why);
-  void kill_own(int signum, const Idset& ranks);
   // job_spare.cpp
-  [[nodiscard]] bool is_elsewhere(Rank rank) const { return job_.taskmap.node_of(rank) != shell_.id_; }
+  [[nodiscard]] bool is_elsewhere(Rank rank) const { return job_.taskmap.node_of(rank) != shell_.process().id(); }
   [[nodiscard]] bool asks_for_spares() const { return changes().to_spare && job_.shells() > 1; }
   void wait_is_over(Rank);
   void wait_together_is_over();

@@ -14,21 +14,12 @@ constexpr std::uint64_t kMostQuestion = 2'000'000;  // microseconds that the oth
 
 }  // namespace
 
-bool JobLeader::has_started() const {
-  auto start = shell_.barriers_.find("start");
-  return start != shell_.barriers_.end() && start->second;
-}
-
 void JobLeader::request(RequestBody body, const std::function<void(const Entry*)>& done) {
-  bool is_sent = false;
-  if (!shell_.cut_off_) {
-    shell_.world_.on(shell_.id_, [&](Node& node) {
-      auto number = node.request(std::move(body));
-      is_sent = number.has_value();
-      if (is_sent) requests_.emplace(*number, done);
-    });
+  if (auto number = shell_.group().request(std::move(body))) {
+    requests_.emplace(*number, done);
+  } else {
+    done(nullptr);
   }
-  if (!is_sent) done(nullptr);
 }
 
 void JobLeader::answered(const Entry& entry) {
@@ -42,7 +33,7 @@ void JobLeader::order(std::size_t number, const Order& order) {
   value::ShrinkOrder what;
   what.shells = order.ids;
   what.grace = static_cast<double>(order.grace.count()) / 1e6;
-  shrink(what, [this, number](bool is_error) { shell_.witness_.answered(number, is_error); });
+  shrink(what, [this, number](bool is_error) { shell_.process().witness().answered(number, is_error); });
 }
 
 // ---- the ends of tasks ----------------------------------------------------------------------------
@@ -53,13 +44,20 @@ void JobLeader::expect(const Idset& ranks) {
 
 void JobLeader::reported(const group::Ended& ended) {
   for (const auto& [attempt, ranks] : elastic::Starts(elastic_.job_.tasks()).ranks(ended.tasks))
-    shell_.note_ended(expected_.current(ranks, attempt), ended.record);
+    note_ended(expected_.current(ranks, attempt), ended.record);
 }
 
-std::size_t JobLeader::tasks_left() const { return shell_.plan_.tasks.size() - shell_.all_.ranks().size(); }
+void JobLeader::note_ended(const Idset& ranks, const exits::Record& record) {
+  Idset fresh = shell_.records().add(shell_.process().world().now, ranks, record);
+  if (!fresh.empty()) refused(fresh);
+}
+
+std::size_t JobLeader::tasks_left() const {
+  return shell_.process().plan().tasks.size() - shell_.records().all().ranks().size();
+}
 
 Idset JobLeader::unfinished_on(Id shell) const {
-  return elastic_.job_.taskmap.ranks_on(shell) - shell_.all_.ranks();
+  return elastic_.job_.taskmap.ranks_on(shell) - shell_.records().all().ranks();
 }
 
 // ---- a lost shell ---------------------------------------------------------------------------------
@@ -77,26 +75,26 @@ void JobLeader::decide_losses() {
 void JobLeader::decide_loss(Id shell) {
   if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending()) return give_up(shell);
   open_losses_.insert(shell);
-  Time asks(shell_.world_.random.one_in(2) ? 0 : shell_.world_.random.in(0, kMostQuestion));
-  shell_.later(asks, [this, shell] { replace(shell); });
+  Time asks(shell_.process().world().random.one_in(2) ? 0 : shell_.process().world().random.in(0, kMostQuestion));
+  shell_.process().later(asks, [this, shell] { replace(shell); });
 }
 
 void JobLeader::give_up(Id shell) {
   const job::Job& job = elastic_.job_;
   bool is_left = job.taskmap.tasks_on(shell) == 0 && job.tasks_have_left(shell);
   Idset tasks = unfinished_on(shell);
-  bool ends =
-      !shell_.plan_.tolerant && !job.is_spare(shell) && !is_left && !(tasks.empty() && elastic_.changes().replaces);
-  Idset fresh = tasks - shell_.all_.ranks();
-  if (!fresh.empty())
-    shell_.clients_.lost(shell_.world_.now, shell_.all_.add(fresh, exits::Record::lost()), exits::Record::lost());
-  ended(fresh);
+  bool ends = !shell_.process().plan().tolerant && !job.is_spare(shell) && !is_left &&
+              !(tasks.empty() && elastic_.changes().replaces);
+  Idset fresh = tasks - shell_.records().all().ranks();
+  if (!fresh.empty()) shell_.records().lose(shell_.process().world().now, fresh);
+  refused(fresh);
   loss_closes(shell);
-  exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, shell_.id_};
+  exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, shell_.process().id()};
   if (!ends)
-    return shell_.ask(group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
-  shell_.witness_.failed(shell_.id_, cause, true);
-  shell_.end_job(cause, "node-failure");
+    return shell_.group().ask(
+        group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
+  shell_.process().witness().failed(shell_.process().id(), cause, true);
+  shell_.ending().end_job(cause, "node-failure");
 }
 
 // What was asked of a start that does not count any more has had its answer.
@@ -159,7 +157,7 @@ void JobLeader::all_started() {
 }
 
 std::string JobLeader::why_not_whole() const {
-  if (!shell_.all_.ranks().empty()) return "a task has ended for good";
+  if (!shell_.records().all().ranks().empty()) return "a task has ended for good";
   for (Id shell = 1; shell < elastic_.job_.shells(); ++shell) {
     bool leaves = elastic_.roster_.leaves(shell);
     if (leaves && !unfinished_on(shell).empty()) return "a shell with tasks is about to leave";
@@ -176,7 +174,7 @@ void JobLeader::answer(const Message& message) {
 
 // A restart of all that is announced already does for the order, too.
 void JobLeader::answer_order() {
-  if (order_is_answered_ || shell_.end_.is_decided()) return;
+  if (order_is_answered_ || shell_.ending().state().is_decided()) return;
   if (order_waits_ = !open_losses_.empty(); order_waits_) return;
   std::string why = all_started_ ? why_not_whole() : "the job is still being started";
   if (why.empty() && elastic_.together_) why = "it waits for its next start";
@@ -192,11 +190,11 @@ void JobLeader::answer_order() {
 
 void JobLeader::order_restart(std::size_t number, const Idset& ranks) {
   const Idset all = elastic_.job_.all_ranks();
-  const Idset running = all - shell_.all_.ranks();
-  bool is_served = has_started() && !job_over_;  // as the socket of the plugin control
+  const Idset running = all - shell_.records().all().ranks();
+  bool is_served = shell_.group().has_started() && !job_over_;  // as the socket of the plugin control
   bool is_refused =
       !is_served || !elastic_.changes().restarts || elastic_.ending() || running.empty() || !(ranks - all).empty();
-  if (is_refused) return shell_.witness_.answered(number, true);
+  if (is_refused) return shell_.process().witness().answered(number, true);
   restarting_.push_back({number, ranks.empty() ? running : ranks & running});
   Json order = Json::object();
   if (!ranks.empty()) order["ranks"] = restarting_.back().waiting.str();
@@ -217,7 +215,7 @@ void JobLeader::answer_complete() {
     if (each.waiting.empty()) done.push_back(each);
     return each.waiting.empty();
   });
-  for (const Restart& each : done) shell_.witness_.answered(each.number, false);
+  for (const Restart& each : done) shell_.process().witness().answered(each.number, false);
 }
 
 std::string JobLeader::open() const {

@@ -32,7 +32,7 @@ class JobLeader {
   // ---- tasks
   void expect(const Idset& ranks);  // from now on the start of them counts that the job has
   void reported(const group::Ended& ended);
-  void ended(const Idset& ranks) { refused(ranks); }  // for good
+  void note_ended(const Idset& ranks, const exits::Record& record);  // for good
   [[nodiscard]] std::size_t tasks_left() const;
   [[nodiscard]] Idset unfinished_on(Id shell) const;
   void all_started();
@@ -76,7 +76,6 @@ class JobLeader {
     bool is_sent = false, is_announced = false, is_undone = false;
   };
 
-  [[nodiscard]] bool has_started() const;
   void request(RequestBody body, const std::function<void(const Entry*)>& done);
   // job_leader.cpp
   void refused(const Idset& ranks);

@@ -135,6 +135,17 @@ exits::Policy any_policy(std::uint64_t seed, std::size_t tasks) {
 const char* name_of(Phase phase) { return kPhases.at(static_cast<std::size_t>(phase)); }
 const char* name_of(Place place) { return kPlaces.at(static_cast<std::size_t>(place)); }
 
+std::uint64_t JobPlan::most_held() const {
+  constexpr std::uint64_t kLeisure = 900'000, kHaste = 2000;
+  return leisurely ? kLeisure : kHaste;
+}
+
+Idset JobPlan::all_ranks() const {
+  Idset out;
+  for (std::size_t rank = 0; rank < tasks.size(); ++rank) out.insert(static_cast<Id>(rank));
+  return out;
+}
+
 Idset JobPlan::ranks_of(Id shell) const {
   Idset out;
   for (std::size_t rank = 0; rank < tasks.size(); ++rank) {

@@ -110,6 +110,9 @@ struct JobPlan {
   std::vector<Strike> strikes;
   std::optional<Changes> changes;  // none: it stays as it is
 
+  // Microseconds that a handler takes at most.
+  [[nodiscard]] std::uint64_t most_held() const;
+  [[nodiscard]] Idset all_ranks() const;
   [[nodiscard]] Idset ranks_of(Id shell) const;
   // A task at its start, and where it starts again.
   [[nodiscard]] TaskPlan task(Id rank, std::uint32_t attempt) const;

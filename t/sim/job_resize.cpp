@@ -21,7 +21,7 @@ constexpr std::uint64_t kGrowWait = 3000;  // milliseconds
 // ---- shrinks ---------------------------------------------------------------------------------------
 
 void JobLeader::shrink(const value::ShrinkOrder& order, const Done& done) {
-  if (job_over_ || elastic_.ending() || !has_started()) return done(true);
+  if (job_over_ || elastic_.ending() || !shell_.group().has_started()) return done(true);
   auto shells = job::leavers(order, elastic_.job_, elastic_.roster_.gone(), shrinks_.left());
   if (!shells) return done(true);
   Idset fresh;
@@ -30,7 +30,7 @@ void JobLeader::shrink(const value::ShrinkOrder& order, const Done& done) {
   if (fresh.empty()) return;
   double grace = order.grace.value_or(static_cast<double>(kGrace.count()) / 1e6);
   elastic_.announce("shell.shrink", dump_json({{"shells", fresh.str()}, {"signal", 15}, {"grace", grace}}));
-  shell_.later(Time(static_cast<std::int64_t>(grace * 1e6)) + kMostAfterGrace, [this, number] {
+  shell_.process().later(Time(static_cast<std::int64_t>(grace * 1e6)) + kMostAfterGrace, [this, number] {
     shrinks_.overdue(number);
     settle_shrinks();
   });
@@ -69,13 +69,14 @@ void JobLeader::job_over() {
   for (auto& [number, done] : std::exchange(shrinking_, {})) {
     if (done) done(true);
   }
-  for (const Restart& each : std::exchange(restarting_, {})) shell_.witness_.answered(each.number, true);
+  for (const Restart& each : std::exchange(restarting_, {})) shell_.process().witness().answered(each.number, true);
 }
 
 // ---- grows: an order ---------------------------------------------------------------------------------
 
 void JobLeader::order_grow(std::size_t number, const Order& order) {
-  if (stopped_ || elastic_.ending() || !has_started()) return shell_.witness_.answered(number, true);
+  if (stopped_ || elastic_.ending() || !shell_.group().has_started())
+    return shell_.process().witness().answered(number, true);
   Growing grow;
   grow.number = number;
   grow.all = order.all;
@@ -99,13 +100,13 @@ void JobLeader::begin() {
     if (is_open(first)) came(entry);
   });
   for (Id rank : ranks.ids()) {
-    if (is_open(first)) shell_.witness_.grows(rank, elastic_.growth_);
+    if (is_open(first)) shell_.process().witness().grows(rank, elastic_.growth_);
   }
 }
 
 void JobLeader::start_failed(Id shell) {
   if (open_ && asked().contains(shell)) open_->failed.insert(shell);
-  shell_.world_.on(shell_.id_, [shell](Node& node) { node.suspect(shell); });
+  shell_.process().on_node([shell](Node& node) { node.suspect(shell); });
 }
 
 // ---- grows: those that come ----------------------------------------------------------------------------
@@ -114,7 +115,7 @@ void JobLeader::came(const Entry* entry) {
   const auto* end = entry == nullptr ? nullptr : std::get_if<Campaign>(&entry->body);
   open_->come = end != nullptr ? end->done : Idset();
   fail(asked() - *open_->come);
-  shell_.later(kMostOfferTime, [this, first = open_->first] {
+  shell_.process().later(kMostOfferTime, [this, first = open_->first] {
     if (!is_open(first) || open_->is_sent) return;
     fail(*open_->come - open_->offers);
     send_growth();
@@ -124,7 +125,7 @@ void JobLeader::came(const Entry* entry) {
 
 void JobLeader::fail(const Idset& shells) {
   open_->failed = open_->failed | shells;
-  for (Id shell : shells.ids()) shell_.witness_.dismisses(shell);
+  for (Id shell : shells.ids()) shell_.process().witness().dismisses(shell);
 }
 
 void JobLeader::look_for_offers() {
@@ -201,7 +202,7 @@ void JobLeader::settle_grow() {
 
 void JobLeader::end_grow(bool is_error) {
   Growing over = *std::exchange(open_, std::nullopt);
-  if (!over.is_answered) shell_.witness_.answered(over.number, is_error);
+  if (!over.is_answered) shell_.process().witness().answered(over.number, is_error);
   begin_next();
 }
 
@@ -219,13 +220,13 @@ void JobLeader::tasks_are_over() {
     some_wait = some_wait || job.taskmap.tasks_on(shell) == 0;
   if (some_wait) elastic_.announce("shell.tasks-over", "");
   if (std::exchange(stopped_, true)) return;
-  for (const Growing& each : std::exchange(queue_, {})) shell_.witness_.answered(each.number, true);
+  for (const Growing& each : std::exchange(queue_, {})) shell_.process().witness().answered(each.number, true);
   if (!open_) return;
-  if (!std::exchange(open_->is_answered, true)) shell_.witness_.answered(open_->number, true);
+  if (!std::exchange(open_->is_answered, true)) shell_.process().witness().answered(open_->number, true);
   if (!open_->come) {
     for (Id rank : asked().ids()) {
-      shell_.witness_.dismisses(rank);
-      shell_.world_.on(shell_.id_, [rank](Node& node) { node.suspect(rank); });
+      shell_.process().witness().dismisses(rank);
+      shell_.process().on_node([rank](Node& node) { node.suspect(rank); });
       if (!open_) return;
     }
   } else if (open_->is_announced) {

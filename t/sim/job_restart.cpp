@@ -31,12 +31,12 @@ void JobElastic::started(Task& task) {
   task.since = world_.now;
   task.signalled = false;
   kept_.erase(task.rank);
-  Witness::Start start{shell_.id_, task.rank, task.attempt};
+  Witness::Start start{shell_.process().id(), task.rank, task.attempt};
   if (auto why = why_.find({task.rank, task.attempt}); why != why_.end()) {
     start.why = why->second.first;
     start.restart = why->second.second;
   }
-  shell_.witness_.started(start);
+  shell_.process().witness().started(start);
   coming_.remove(task.rank);
   if (!late_coming_.contains(task.rank)) return;
   late_coming_.remove(task.rank);
@@ -52,9 +52,9 @@ void JobElastic::are_started() {
 // ---- an end of a task ------------------------------------------------------------------------
 
 bool JobElastic::wants(const Task& task, bool is_ordered) const {
-  exits::Record record = shell_.record_of(task);
+  exits::Record record = shell_.tasks().record_of(task);
   if (ending() || leaves_ || record.kind() != exits::Record::Kind::ended || task.signalled) return false;
-  if (!is_ordered && !shell_.plan_.policy.is_failure(record)) return false;
+  if (!is_ordered && !shell_.process().plan().policy.is_failure(record)) return false;
   return task.attempt < elastic::Starts(job_.tasks()).most();
 }
 
@@ -69,14 +69,14 @@ bool JobElastic::keeps(Task& task) {
     return true;
   }
   if (asks_for_node() && !ending()) {
-    kept_.emplace(rank, Kept{&task, shell_.record_of(task), false, is_ordered});
+    kept_.emplace(rank, Kept{&task, shell_.tasks().record_of(task), false, is_ordered});
     return true;
   }
   if (!wants(task, is_ordered)) return false;
-  if (changes().scope == Scope::node && !shell_.mine_.ranks().empty()) return false;
-  exits::Record record = is_ordered ? exits::Record::victim(task.status) : shell_.record_of(task);
+  if (changes().scope == Scope::node && !shell_.tasks().records().ranks().empty()) return false;
+  exits::Record record = is_ordered ? exits::Record::victim(task.status) : shell_.tasks().record_of(task);
   kept_.emplace(rank, Kept{&task, record, changes().scope == Scope::job, is_ordered});
-  if (unsent_.empty()) shell_.later(Time{}, [this] { send(); });
+  if (unsent_.empty()) shell_.process().later(Time{}, [this] { send(); });
   unsent_.push_back(rank);
   return true;
 }
@@ -91,7 +91,7 @@ void JobElastic::send() {
         {rank, each.task->attempt, each.record, seconds_of(world_.now - each.task->since)});
   }
   for (auto& [how, message] : messages) {
-    message.shell = shell_.id_;
+    message.shell = shell_.process().id();
     message.whole = how.first;
     message.ordered = how.second;
     announce(elastic::RestartMessage::kAsked, message.asked());
@@ -126,7 +126,7 @@ void JobElastic::announced(const std::string& topic, const std::string& bytes) {
 void JobElastic::asked(const Message& message) {
   if (message.ends.empty()) return leader_ ? leader_->answer_order() : void();
   if (!message.whole && changes().scope == job::RestartOption::Scope::node) return decided_together(message);
-  bool is_mine = message.shell == shell_.id_;
+  bool is_mine = message.shell == shell_.process().id();
   elastic::Recovery::Alone decided = recovery_.decide(message);
   for (const Decision& each : decided.decisions) {
     if (leader_ && each.is_granted()) leader_->expect(each.ranks);
@@ -146,7 +146,7 @@ void JobElastic::asked(const Message& message) {
 void JobElastic::answered(const Message& message) {
   if (!message.ends.empty()) return decided_together(message);
   if (leader_) leader_->order_came_back();
-  if (shell_.end_.is_decided()) return;
+  if (shell_.ending().state().is_decided()) return;
   auto decision = recovery_.decide_order(message);
   if (!decision) return leader_ ? leader_->answer_order() : void();
   if (leader_) leader_->restarted(decision->together);
@@ -156,7 +156,7 @@ void JobElastic::answered(const Message& message) {
 
 void JobElastic::decided_together(const Message& message) {
   Decision decision = recovery_.decide_together(message);
-  const bool is_mine = message.shell == shell_.id_;
+  const bool is_mine = message.shell == shell_.process().id();
   take(decision.places.moves);
   if (decision.is_granted()) {
     if (leader_) leader_->restarted(decision.together);
@@ -177,19 +177,19 @@ void JobElastic::refused(Rank rank) {
   if (kept == kept_.end() || kept->second.state != State::asked) return;
   Task* task = kept->second.task;
   kept_.erase(kept);
-  shell_.end_for_good(*task);
+  shell_.tasks().end_for_good(*task);
 }
 
 void JobElastic::granted(Rank rank, const Decision& decision) {
   auto kept = kept_.find(rank);
   if (kept == kept_.end()) {  // this shell has given it up meanwhile
-    if (auto before = before_answer_.extract(rank)) shell_.record_end(rank, before.mapped());
+    if (auto before = before_answer_.extract(rank)) shell_.tasks().record(rank, before.mapped());
     return;
   }
   Kept& of = kept->second;
   of.attempt = decision.attempt;
   of.state = State::waiting;
-  shell_.later(time_of(decision.delay), [this, rank, attempt = decision.attempt] {
+  shell_.process().later(time_of(decision.delay), [this, rank, attempt = decision.attempt] {
     auto waits = kept_.find(rank);
     if (waits != kept_.end() && waits->second.state == State::waiting && waits->second.attempt == attempt)
       wait_is_over(rank);
@@ -201,7 +201,7 @@ void JobElastic::granted(Rank rank, const Decision& decision) {
 
 // As Shell::run_tasks() and stand_by().
 bool JobElastic::may_finish() {
-  if (shell_.running_ > 0 && ending()) return false;
+  if (shell_.tasks().any_runs() && ending()) return false;
   bool is_due = together_ ? together_->is_due : std::any_of(kept_.begin(), kept_.end(), [](const auto& each) {
     return each.second.state == State::due;
   });
@@ -210,9 +210,9 @@ bool JobElastic::may_finish() {
     start_due();
     return false;
   }
-  if (shell_.running_ > 0 || (!ending() && (!kept_.empty() || together_ || takes_over))) return false;
-  bool is_idle = changes().restarts && job_.taskmap.tasks_on(shell_.id_) == 0;
-  bool stands_by = job_.is_spare(shell_.id_) || changes().takes_any || changes().to_spare || is_idle;
+  if (shell_.tasks().any_runs() || (!ending() && (!kept_.empty() || together_ || takes_over))) return false;
+  bool is_idle = changes().restarts && job_.taskmap.tasks_on(shell_.process().id()) == 0;
+  bool stands_by = job_.is_spare(shell_.process().id()) || changes().takes_any || changes().to_spare || is_idle;
   bool is_over = tasks_over_ || (leader_ && leader_->tasks_left() == 0) || leaves_ || ending();
   if (stands_by && !is_over) return false;
   finished_ = true;
@@ -220,9 +220,7 @@ bool JobElastic::may_finish() {
 }
 
 void JobElastic::start_due() {
-  shell_.busy_ = true;
-  shell_.later(Time(world_.random.in(0, kMostHeld)), [this] {
-    shell_.busy_ = false;
+  shell_.process().hold(kMostHeld, [this] {
     if (ending()) return;
     if (together_) return together_->is_due ? start_together() : void();
     bool is_due =
@@ -239,26 +237,21 @@ void JobElastic::start_alone() {
     auto why = each.ordered ? Witness::Why::ordered : Witness::Why::automatic;
     renew(*each.task, each.attempt, why, fmt::format("task {} try {}", rank, each.attempt));
   }
-  shell_.busy_ = true;
-  shell_.later(Time(world_.random.in(0, kMostHeld)), [this] {
-    shell_.busy_ = false;
+  shell_.process().hold(kMostHeld, [this] {
     if (!ending() && !together_ && !leaves_) start_tasks();
   });
 }
 
 void JobElastic::renew(Task& task, std::uint32_t attempt, Witness::Why why, const std::string& restart) {
   why_[{task.rank, attempt}] = {why, restart};
-  task.attempt = attempt;
-  task.plan = shell_.plan_.task(task.rank, attempt);
-  task.started = task.ended = task.reacts = false;
-  shell_.victims_.remove(task.rank);
+  shell_.tasks().renew(task, attempt);
 }
 
 void JobElastic::start_tasks() {
   is_starting_ = true;
-  for (Task& each : shell_.tasks_) {
-    if (!each.started && !ending()) shell_.take_up(each);
-    if (shell_.is_over()) return;
+  for (Task& each : shell_.tasks().list()) {
+    if (!each.started && !ending()) shell_.tasks().take_up(each);
+    if (shell_.process().is_over()) return;
   }
   are_started();
 }
@@ -267,9 +260,9 @@ void JobElastic::start_tasks() {
 void JobElastic::drop(Rank rank) {
   auto node = kept_.extract(rank);
   Kept& kept = node.mapped();
-  if (kept.state != State::asked) return shell_.record_end(rank, kept.record);
+  if (kept.state != State::asked) return shell_.tasks().record(rank, kept.record);
   before_answer_.emplace(rank, kept.record);
-  shell_.end_for_good(*kept.task);
+  shell_.tasks().end_for_good(*kept.task);
 }
 
 void JobElastic::drop_all() {
@@ -281,14 +274,14 @@ void JobElastic::drop_all() {
 void JobElastic::signalled() {
   bool is_node = together_ && together_->is_node;
   if (together_ && !is_node && !ending()) {
-    exits::Cause cause{"a signal, while the job was to start again", 1, shell_.id_};
-    shell_.witness_.failed(shell_.id_, cause, false);
-    shell_.end_job(cause, "exec");
+    exits::Cause cause{"a signal, while the job was to start again", 1, shell_.process().id()};
+    shell_.process().witness().failed(shell_.process().id(), cause, false);
+    shell_.ending().end_job(cause, "exec");
     return;
   }
   late_coming_.insert(coming_);
   bool ends_node = false;
-  for (Task& each : shell_.tasks_) {
+  for (Task& each : shell_.tasks().list()) {
     if (each.running) each.signalled = true;
     auto kept = kept_.find(each.rank);
     bool is_kept = kept != kept_.end();
@@ -308,14 +301,14 @@ void JobElastic::signalled() {
 // ---- by nacre restart ----------------------------------------------------------------------------
 
 void JobElastic::ordered(const std::string& bytes) {
-  if (shell_.end_.is_decided()) return;
+  if (shell_.ending().state().is_decided()) return;
   Json what = parse_json(bytes).value();
   bool is_whole = !what.contains("ranks") || changes().scope == job::RestartOption::Scope::job;
   if (is_whole) return leader_ ? leader_->answer_order() : void();
   Idset ranks = Idset::parse(what["ranks"].get<std::string>()).value();
   std::map<std::string, Idset> refused;
   Idset ended, here;
-  for (Task& task : shell_.tasks_) {
+  for (Task& task : shell_.tasks().list()) {
     here.insert(task.rank);
     if (!ranks.contains(task.rank) || ordered_.contains(task.rank)) continue;
     if (kept_.contains(task.rank) || together_) {
@@ -329,23 +322,17 @@ void JobElastic::ordered(const std::string& bytes) {
       task.signalled = false;
     }
   }
-  Idset coming = (ranks & job_.taskmap.ranks_on(shell_.id_)) - here;  // of a lost shell, to this one
+  Idset coming = (ranks & job_.taskmap.ranks_on(shell_.process().id())) - here;  // of a lost shell, to this one
   if (!coming.empty()) refused["it has not been started yet"].insert(coming);
   for (const auto& [why, which] : refused) refuse(which, why);
   if (ended.empty()) return;
   ordered_ = ordered_ | ended;
-  kill_own(SIGTERM, ended);
-  shell_.later(kGrace, [this, ended] { kill_own(SIGKILL, ended & ordered_); });
+  shell_.tasks().kill(SIGTERM, ended);
+  shell_.process().later(kGrace, [this, ended] { shell_.tasks().kill(SIGKILL, ended & ordered_); });
 }
 
 void JobElastic::refuse(const Idset& ranks, const std::string& why) {
   announce(kRefused, dump_json({{"ranks", ranks.str()}, {"why", why}}));
-}
-
-void JobElastic::kill_own(int signum, const Idset& ranks) {
-  for (Task& each : shell_.tasks_) {
-    if (each.running && ranks.contains(each.rank)) shell_.kill(each, signum);
-  }
 }
 
 }  // namespace nacre::sim

@@ -87,7 +87,7 @@ class JobRun : private Watcher, private Witness {
   // Who was to start it may have ended before.
   void boot(Id id) {
     if (plan_.launched && id != 0) {
-      const JobShell& starter = *shells_[parent_of(id)];
+      const JobProcess& starter = shells_[parent_of(id)]->process();
       bool is_there = !starter.is_over() && starter.phase() != Phase::unborn;
       if (starter.phase() == Phase::unborn && world_.hosts[parent_of(id)].life == Life::unborn &&
           !is_lost(parent_of(id))) {
@@ -109,7 +109,7 @@ class JobRun : private Watcher, private Witness {
     for (Id id = 0; id < shells_.size(); ++id) {
       Life life = world_.hosts[id].life;
       bool may_go_on = life == Life::up || life == Life::frozen || (life == Life::unborn && !is_lost(id));
-      if (may_go_on && !shells_[id]->is_over() && !frozen_for_good_.contains(id)) return false;
+      if (may_go_on && !shells_[id]->process().is_over() && !frozen_for_good_.contains(id)) return false;
     }
     return true;
   }
@@ -128,12 +128,13 @@ class JobRun : private Watcher, private Witness {
     switch (each.blow) {
       case Blow::signal:
       case Blow::launcher_signal:
-        return in_process(
-            each.a, [&each](JobShell& shell) { shell.signal(each.signum, each.blow == Blow::launcher_signal); });
-      case Blow::launcher_gone: return in_process(0, [](JobShell& shell) { shell.launcher_gone(); });
+        return in_process(each.a, [&each](JobShell& shell) {
+          shell.ending().signal(each.signum, each.blow == Blow::launcher_signal);
+        });
+      case Blow::launcher_gone: return in_process(0, [](JobShell& shell) { shell.ending().launcher_gone(); });
       default: break;
     }
-    if (!is_born || shells_[each.a]->is_over()) return;
+    if (!is_born || shells_[each.a]->process().is_over()) return;
     if (each.span < kEndless) healed_ = std::max(healed_, world_.now + each.span);
     each.blow < Blow::reset ? strike_host(each) : strike_links(each);
   }
@@ -141,7 +142,7 @@ class JobRun : private Watcher, private Witness {
   void in_process(Id id, const std::function<void(JobShell&)>& what) {
     if (world_.hosts[id].life == Life::unborn) return;
     world_.at_process(id, world_.now, [this, id, what] {
-      shells_[id]->tell_news();
+      shells_[id]->process().take_news();
       what(*shells_[id]);
     });
   }
@@ -149,7 +150,7 @@ class JobRun : private Watcher, private Witness {
   void strike_host(const Strike& each) {
     if (each.blow == Blow::kill) {
       if (world_.hosts[each.a].life == Life::dark) return;
-      return shells_[each.a]->crash();
+      return shells_[each.a]->process().crash();
     }
     check_.harmed(each.a);
     if (each.blow == Blow::darken) return world_.darken(each.a);
@@ -191,7 +192,7 @@ class JobRun : private Watcher, private Witness {
   }
   void stepped(Id id) override {
     check_.stepped(id);
-    shells_[id]->stepped();
+    shells_[id]->process().stepped();
   }
 
   void failed(Id shell, const exits::Cause& cause, bool must) override { check_.failed(shell, cause, must); }
@@ -212,19 +213,19 @@ class JobRun : private Watcher, private Witness {
     const Order& each = plan_.changes->orders[index];
     world_.say("* " + brief(each));
     in_process(0, [this, index, &each](JobShell& leader) {
-      if (leader.is_over()) return;
+      if (leader.process().is_over()) return;
       check_.elastic().ordered(index);
       leader.elastic()->leader()->order(index, each);
-      leader.step_on();
+      leader.process().go_on();
     });
   }
 
   void put_ready(Id shell) override {
     world_.at(world_.now + Time(world_.random.in(0, kMostCarried)), [this, shell] {
       in_process(0, [shell](JobShell& leader) {
-        if (leader.is_over()) return;
+        if (leader.process().is_over()) return;
         leader.elastic()->leader()->ready_to_leave(shell);
-        leader.step_on();
+        leader.process().go_on();
       });
     });
   }
@@ -242,18 +243,18 @@ class JobRun : private Watcher, private Witness {
 
   void come(Id id, const Newcomer& newcomer) {
     if (is_lost(id)) return;
-    if (newcomer.fate == Newcomer::Fate::fails_to_start || shells_[0]->is_over()) {
+    if (newcomer.fate == Newcomer::Fate::fails_to_start || shells_[0]->process().is_over()) {
       lose(id);
       return in_process(0, [id](JobShell& leader) {
-        if (leader.is_over()) return;
+        if (leader.process().is_over()) return;
         leader.elastic()->leader()->start_failed(id);
-        leader.step_on();
+        leader.process().go_on();
       });
     }
     world_.boot(id, options(id));
     shells_[id]->born();
     if (newcomer.fate != Newcomer::Fate::crashes) return;
-    world_.at_process(id, world_.now + newcomer.crashes, [this, id] { shells_[id]->crash(); });
+    world_.at_process(id, world_.now + newcomer.crashes, [this, id] { shells_[id]->process().crash(); });
   }
 
   void dismisses(Id id) override {
@@ -271,7 +272,7 @@ class JobRun : private Watcher, private Witness {
   }
 
   void ended(Id shell) override {
-    if (shells_[shell]->has_crashed()) check_.crashed(shell);
+    if (shells_[shell]->process().has_crashed()) check_.crashed(shell);
     check_.ended(shell);
     for (Id id = plan_.launched ? 1 : plan_.members; id < shells_.size(); ++id) {
       Time soon = world_.now + Time(world_.random.in(0, 5000));

@@ -12,12 +12,12 @@ void JobElastic::wait_is_over(Rank rank) {
   Kept& kept = kept_.at(rank);
   kept.state = asks_for_spares() && !kept.ordered ? State::moving : State::due;
   if (kept.state != State::moving) return;
-  if (unplaced_.empty()) shell_.later(Time{}, [this] { ask_for_spares(); });
+  if (unplaced_.empty()) shell_.process().later(Time{}, [this] { ask_for_spares(); });
   unplaced_.push_back(rank);
 }
 
 void JobElastic::ask_for_spares() {
-  elastic::SpareRequest asked{shell_.id_, false, {}};
+  elastic::SpareRequest asked{shell_.process().id(), false, {}};
   for (Rank rank : std::exchange(unplaced_, {})) {
     auto kept = kept_.find(rank);
     if (kept != kept_.end() && kept->second.state == State::moving)
@@ -30,8 +30,9 @@ void JobElastic::wait_together_is_over() {
   together_->moves = together_->is_node && !together_->ordered && asks_for_spares();
   together_->is_due = !together_->moves;
   if (!together_->moves) return;
-  elastic::SpareRequest asked{shell_.id_, true, {}};
-  for (Rank rank : job_.taskmap.ranks_on(shell_.id_).ids()) asked.starts.emplace_back(rank, job_.attempt_of(rank));
+  elastic::SpareRequest asked{shell_.process().id(), true, {}};
+  for (Rank rank : job_.taskmap.ranks_on(shell_.process().id()).ids())
+    asked.starts.emplace_back(rank, job_.attempt_of(rank));
   announce("shell.restart-to-spare", asked.text());
 }
 
@@ -42,16 +43,16 @@ void JobElastic::asked_for_spare(const std::string& bytes) {
   take(places.moves);
   for (const job::Move& each : places.moves) {
     if (!leader_) continue;
-    for (Rank rank : each.ranks.ids()) shell_.witness_.moved(rank, each.to);
+    for (Rank rank : each.ranks.ids()) shell_.process().witness().moved(rank, each.to);
   }
-  if (asked->shell != shell_.id_) return;
+  if (asked->shell != shell_.process().id()) return;
   if (asked->together) return placed_together(places);
   for (const auto& [rank, attempt] : asked->starts) placed(rank, places);
 }
 
 void JobElastic::take(const std::vector<job::Move>& moves) {
   for (const job::Move& each : moves) {
-    if (each.to != shell_.id_) continue;
+    if (each.to != shell_.process().id()) continue;
     due_.push_back(each);
     coming_.insert(each.ranks);
   }
@@ -88,10 +89,10 @@ void JobElastic::placed_together(const elastic::SparePlaces& places) {
 // It has been sent on to where the task is.
 void JobElastic::signalled_late(Rank rank) {
   if (coming_.contains(rank)) return late_coming_.insert(rank);
-  for (Task& each : shell_.tasks_) {
+  for (Task& each : shell_.tasks().list()) {
     if (each.rank != rank || !each.running || is_elsewhere(rank)) continue;
     each.signalled = true;
-    shell_.kill(each, SIGTERM);
+    shell_.tasks().kill(each, SIGTERM);
   }
 }
 

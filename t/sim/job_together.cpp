@@ -19,27 +19,29 @@ bool JobElastic::asks_for_node() const {
 }
 
 void JobElastic::begin_together(const Decision& decision) {
-  for (auto& [rank, record] : std::exchange(before_answer_, {})) shell_.record_end(rank, record);
+  for (auto& [rank, record] : std::exchange(before_answer_, {})) shell_.tasks().record(rank, record);
   bool is_given_up = false;  // by a signal
   for (Rank rank : decision.ranks.ids()) is_given_up = is_given_up || (!decision.whole && !kept_.contains(rank));
   if (is_given_up) {
-    for (Rank rank : shell_.mine_.ranks().ids()) shell_.record_end(rank, *shell_.mine_.of(rank));
+    for (Rank rank : shell_.tasks().records().ranks().ids())
+      shell_.tasks().record(rank, *shell_.tasks().records().of(rank));
     return;
   }
   if (ending() || leaves_) return;
   if (finished_) {
-    exits::Cause cause{fmt::format("shell {}: its tasks had ended when all were to start again", shell_.id_), 1,
-                       shell_.id_};
-    shell_.witness_.failed(shell_.id_, cause, true);
-    shell_.end_job(cause, "exec");
+    exits::Cause cause{
+        fmt::format("shell {}: its tasks had ended when all were to start again", shell_.process().id()), 1,
+        shell_.process().id()};
+    shell_.process().witness().failed(shell_.process().id(), cause, true);
+    shell_.ending().end_job(cause, "exec");
     return;
   }
   auto delay = Time(static_cast<std::int64_t>(decision.delay * 1e6));
   // Nobody waits for the ends of tasks by the restart before this one any more.
-  if (delay_together() && !together_->waits) shell_.enter(fmt::format("restart.{}", together_->restarts));
+  if (delay_together() && !together_->waits) shell_.group().enter(fmt::format("restart.{}", together_->restarts));
   together_.emplace(JobTogether{job_.restarts, delay, !decision.whole, decision.ordered ? 0 : decision.last});
   together_->ordered = decision.ordered;
-  for (Task& each : shell_.tasks_) {
+  for (Task& each : shell_.tasks().list()) {
     if (each.ended && !ending() && (!is_elsewhere(each.rank) || decision.moves(each.rank))) keep_together(each);
   }
   if (!is_starting_) end_together();  // else once those that are being started run
@@ -48,10 +50,10 @@ void JobElastic::begin_together(const Decision& decision) {
 void JobElastic::end_together() {
   if (!together_ || ending()) return;
   together_->ends = true;
-  shell_.kill_tasks(SIGTERM);
-  if (shell_.running_ > 0) {
-    shell_.later(kGrace, [this, restarts = together_->restarts] {
-      if (together_ && together_->restarts == restarts && !together_->waits) shell_.kill_tasks(SIGKILL);
+  shell_.tasks().kill(SIGTERM);
+  if (shell_.tasks().any_runs()) {
+    shell_.process().later(kGrace, [this, restarts = together_->restarts] {
+      if (together_ && together_->restarts == restarts && !together_->waits) shell_.tasks().kill(SIGKILL);
     });
   }
   wait_for_others();
@@ -62,8 +64,8 @@ void JobElastic::end_together() {
 void JobElastic::keep_together(Task& task) {
   auto kept = kept_.find(task.rank);
   if (kept == kept_.end()) {
-    auto known = shell_.mine_.of(task.rank);  // it had ended for good
-    shell_.mine_.forget(Idset::range(task.rank, task.rank));
+    auto known = shell_.tasks().records().of(task.rank);  // it had ended for good
+    shell_.tasks().forget(task.rank);
     exits::Record record = known ? *known : exits::Record::victim(task.status);
     kept = kept_.emplace(task.rank, Kept{&task, record, true, false, known ? State::waiting : State::asked}).first;
   }
@@ -73,9 +75,9 @@ void JobElastic::keep_together(Task& task) {
 }
 
 void JobElastic::wait_for_others() {
-  if (shell_.running_ > 0 || std::exchange(together_->waits, true)) return;
+  if (shell_.tasks().any_runs() || std::exchange(together_->waits, true)) return;
   if (together_->is_node) return wait_for_delay();
-  shell_.enter(fmt::format("restart.{}", together_->restarts));
+  shell_.group().enter(fmt::format("restart.{}", together_->restarts));
 }
 
 void JobElastic::passed(const std::string& barrier) {
@@ -83,7 +85,7 @@ void JobElastic::passed(const std::string& barrier) {
 }
 
 void JobElastic::wait_for_delay() {
-  shell_.later(together_->delay, [this, restarts = together_->restarts] {
+  shell_.process().later(together_->delay, [this, restarts = together_->restarts] {
     if (together_ && together_->restarts == restarts) wait_together_is_over();
   });
 }
@@ -96,21 +98,22 @@ std::optional<double> JobElastic::delay_together() const {
 // A signal for tasks of this shell cancels it.
 void JobElastic::drop_node() {
   Idset are_ending;
-  for (Task& each : shell_.tasks_) {
+  for (Task& each : shell_.tasks().list()) {
     if (!together_ || !together_->ends || !each.running) continue;
     are_ending.insert(each.rank);
     each.signalled = true;
   }
   together_.reset();
   while (!kept_.empty()) drop(kept_.begin()->first);
-  if (!are_ending.empty()) shell_.later(kGrace, [this, are_ending] { kill_own(SIGKILL, are_ending); });
+  if (!are_ending.empty())
+    shell_.process().later(kGrace, [this, are_ending] { shell_.tasks().kill(SIGKILL, are_ending); });
 }
 
 void JobElastic::start_together() {
   const std::uint64_t restarts = together_->restarts;
   auto why = together_->number == 0 ? Witness::Why::ordered : Witness::Why::automatic;
   std::erase_if(kept_, [this](const auto& each) { return is_elsewhere(each.first); });
-  for (Task& each : shell_.tasks_) {
+  for (Task& each : shell_.tasks().list()) {
     // Those that have come here meanwhile have not been started, or run.
     if (is_elsewhere(each.rank)) continue;
     if (!kept_.contains(each.rank) && each.started) continue;
@@ -118,9 +121,7 @@ void JobElastic::start_together() {
   }
   for (auto& [rank, each] : kept_) each.state = State::starting;
   constexpr std::uint64_t kMostHeld = 20'000;
-  shell_.busy_ = true;
-  shell_.later(Time(world_.random.in(0, kMostHeld)), [this, restarts] {
-    shell_.busy_ = false;
+  shell_.process().hold(kMostHeld, [this, restarts] {
     bool stands = together_ && together_->restarts == restarts;  // all tasks of the job may start again by now
     if (ending() || !stands) return;
     together_.reset();
