@@ -97,8 +97,8 @@ void JobCheck::recorded(Id rank, std::uint32_t attempt, const std::string& recor
 // that leaves, or cannot join, waits for none.
 void JobCheck::entered(Id shell, Phase phase) const {
   if (phase != Phase::end || shells_[shell]->ending().state().is_cut_off()) return;
-  const JobElastic* elastic = shells_[shell]->elastic();
-  if (elastic != nullptr && (elastic->leaves() || elastic->is_joining())) return;
+  JobElastic* elastic = shells_[shell]->elastic();
+  if (elastic != nullptr && (elastic->removal().has_begun() || elastic->newcomer().is_joining())) return;
   for (Id id = 0; id < shells_.size(); ++id) {
     bool counts = world_.lives(id) && !dead_.contains(id) && !elastic_.left().contains(id);
     require(!counts || !shells_[id]->tasks().any_runs(),
@@ -209,7 +209,7 @@ void JobCheck::check_codes() const {
     const JobShell& shell = *shells_[id];
     if (!shell.process().exit_code()) continue;
     int code = *shell.process().exit_code();
-    if (shell.elastic() != nullptr && shell.elastic()->has_left()) {
+    if (shell.elastic() != nullptr && shell.elastic()->removal().is_over()) {
       require(code == 0, fmt::format("{} has left the job as planned, and exits with {}", id, code));
       continue;
     }
@@ -233,13 +233,14 @@ void JobCheck::check_records() const {
     require(record.has_value(), fmt::format("task {} has no record", rank));
     std::string text = record->str();
     // Of the last start that counts.
-    std::uint32_t attempt = plan_.changes ? leader.elastic()->job().attempt_of(rank) : 1;
+    std::uint32_t attempt = plan_.changes ? leader.elastic()->replica().job().attempt_of(rank) : 1;
     auto made = records_.find({rank, attempt});
     std::string truth = made != records_.end() ? made->second : "c";
     bool is_gone = dead_.contains(plan_.tasks[rank].shell);
     for (Id shell : (dead_ | elastic_.left()).ids()) is_gone = is_gone || elastic_.has_had(shell, rank);
     if (plan_.changes)
-      is_gone = is_gone || (dead_ | elastic_.left()).contains(*leader.elastic()->job().taskmap.node_of(rank));
+      is_gone =
+          is_gone || (dead_ | elastic_.left()).contains(*leader.elastic()->replica().job().taskmap.node_of(rank));
     bool lost = text == "l" && is_gone;
     bool unheard = text == "c" && is_gone;
     require(text == truth || lost || unheard,

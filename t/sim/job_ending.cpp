@@ -11,7 +11,7 @@
 namespace nacre::sim {
 
 bool JobEnding::end_job(const exits::Cause& cause, const std::string& type) {
-  if (JobElastic* elastic = shell_.elastic(); elastic != nullptr && elastic->fails_to_join(cause)) return false;
+  if (JobElastic* elastic = shell_.elastic(); elastic != nullptr && elastic->newcomer().fails(cause)) return false;
   if (!raised(cause)) return false;
   bool of_shell = type.empty();
   shell_.group().ask(group::statement_of(group::JobException{of_shell ? "exec" : type, 0, cause.message, cause.code,
@@ -33,7 +33,7 @@ void JobEnding::raised_by_any(const group::JobException& exception) {
 }
 
 void JobEnding::cut_off(const std::string& why) {
-  if (JobElastic* elastic = shell_.elastic()) elastic->drop_all();
+  if (JobElastic* elastic = shell_.elastic()) elastic->restart().drop_all();
   if (end_.cut_off(why) == exits::Action::kill) shell_.tasks().kill(SIGKILL);
 }
 
@@ -70,8 +70,8 @@ void JobEnding::signal(int signum, bool from_launcher) {
   bool again = signum == SIGINT && now - interrupted_at_ <= exits::JobEnd::kInterruptWindow;
   if (signum == SIGINT) interrupted_at_ = now;
   bool must = again || (process.phase() <= Phase::start_barrier && !tasks.started);
-  const JobElastic* elastic = shell_.elastic();
-  bool goes = elastic != nullptr && (elastic->leaves() || elastic->is_joining());
+  JobElastic* elastic = shell_.elastic();
+  bool goes = elastic != nullptr && (elastic->removal().has_begun() || elastic->newcomer().is_joining());
   process.witness().failed(process.id(), cause, must && process.phase() < Phase::end && !goes);
   switch (end_.signalled(signum, now, work)) {
     case exits::Action::nothing: break;

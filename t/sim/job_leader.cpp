@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "job_shell.hpp"
+
 namespace nacre::sim {
 namespace {
 
@@ -39,11 +41,11 @@ void JobLeader::order(std::size_t number, const Order& order) {
 // ---- the ends of tasks ----------------------------------------------------------------------------
 
 void JobLeader::expect(const Idset& ranks) {
-  for (Id rank : ranks.ids()) expected_.expect(Idset::range(rank, rank), elastic_.job_.attempt_of(rank));
+  for (Id rank : ranks.ids()) expected_.expect(Idset::range(rank, rank), elastic_.replica().job().attempt_of(rank));
 }
 
 void JobLeader::reported(const group::Ended& ended) {
-  for (const auto& [attempt, ranks] : elastic::Starts(elastic_.job_.tasks()).ranks(ended.tasks))
+  for (const auto& [attempt, ranks] : elastic::Starts(elastic_.replica().job().tasks()).ranks(ended.tasks))
     note_ended(expected_.current(ranks, attempt), ended.record);
 }
 
@@ -52,18 +54,10 @@ void JobLeader::note_ended(const Idset& ranks, const exits::Record& record) {
   if (!fresh.empty()) refused(fresh);
 }
 
-std::size_t JobLeader::tasks_left() const {
-  return shell_.process().plan().tasks.size() - shell_.records().all().ranks().size();
-}
-
-Idset JobLeader::unfinished_on(Id shell) const {
-  return elastic_.job_.taskmap.ranks_on(shell) - shell_.records().all().ranks();
-}
-
 // ---- a lost shell ---------------------------------------------------------------------------------
 
 void JobLeader::lost(Id shell) {
-  if (elastic_.changes().replaces && !decides_losses_) return undecided_.insert(shell);
+  if (elastic_.replica().changes().replaces && !decides_losses_) return undecided_.insert(shell);
   decide_loss(shell);
 }
 
@@ -73,18 +67,20 @@ void JobLeader::decide_losses() {
 }
 
 void JobLeader::decide_loss(Id shell) {
-  if (unfinished_on(shell).empty() || !elastic_.changes().replaces || elastic_.ending()) return give_up(shell);
+  if (elastic_.unfinished_on(shell).empty() || !elastic_.replica().changes().replaces ||
+      shell_.ending().is_ending())
+    return give_up(shell);
   open_losses_.insert(shell);
   Time asks(shell_.process().world().random.one_in(2) ? 0 : shell_.process().world().random.in(0, kMostQuestion));
   shell_.process().later(asks, [this, shell] { replace(shell); });
 }
 
 void JobLeader::give_up(Id shell) {
-  const job::Job& job = elastic_.job_;
+  const job::Job& job = elastic_.replica().job();
   bool is_left = job.taskmap.tasks_on(shell) == 0 && job.tasks_have_left(shell);
-  Idset tasks = unfinished_on(shell);
+  Idset tasks = elastic_.unfinished_on(shell);
   bool ends = !shell_.process().plan().tolerant && !job.is_spare(shell) && !is_left &&
-              !(tasks.empty() && elastic_.changes().replaces);
+              !(tasks.empty() && elastic_.replica().changes().replaces);
   Idset fresh = tasks - shell_.records().all().ranks();
   if (!fresh.empty()) shell_.records().lose(shell_.process().world().now, fresh);
   refused(fresh);
@@ -103,31 +99,33 @@ void JobLeader::loss_closes(Id shell) {
   if (!open_losses_.empty()) return;
   for (const Message& each : std::exchange(unanswered_, {})) {
     const elastic::RestartEnd& end = each.ends.front();
-    if (elastic_.job_.attempt_of(end.rank) == end.attempt) answer(each);
+    if (elastic_.replica().job().attempt_of(end.rank) == end.attempt) answer(each);
   }
   if (std::exchange(order_waits_, false)) answer_order();
 }
 
 // Much may have happened since the shell was lost.
 void JobLeader::replace(Id from) {
-  const job::Job& job = elastic_.job_;
-  Idset ranks = unfinished_on(from);
-  if (ranks.empty() || elastic_.ending()) return give_up(from);
-  bool takes_all = elastic_.changes().restarts && elastic_.changes().scope == job::RestartOption::Scope::job;
+  const job::Job& job = elastic_.replica().job();
+  Idset ranks = elastic_.unfinished_on(from);
+  if (ranks.empty() || shell_.ending().is_ending()) return give_up(from);
+  bool takes_all =
+      elastic_.replica().changes().restarts && elastic_.replica().changes().scope == job::RestartOption::Scope::job;
   if (takes_all && !why_not_whole().empty()) return give_up(from);
   std::vector<elastic::Replacements::Spare> spares;
   for (Id shell : job.spare_shells().ids()) {
-    if (elastic_.roster_.stays(shell)) spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
+    if (elastic_.replica().roster().stays(shell))
+      spares.push_back({shell, {job.resources.nodes[shell].cores.size(), 0}});
   }
   std::vector<std::uint32_t> to;
   if (auto spare = replacements_.choose(spares, {ranks.size(), 0})) {
     to.assign(ranks.size(), *spare);
-  } else if (elastic_.changes().takes_any) {
+  } else if (elastic_.replica().changes().takes_any) {
     std::vector<elastic::Replacements::Other> others;
     for (Id i = 1; i <= job.shells(); ++i) {
       Id shell = i % job.shells();
-      if (!elastic_.roster_.stays(shell)) continue;
-      std::uint64_t tasks = unfinished_on(shell).size();
+      if (!elastic_.replica().roster().stays(shell)) continue;
+      std::uint64_t tasks = elastic_.unfinished_on(shell).size();
       std::uint64_t room = job.resources.nodes[shell].cores.size();
       others.push_back({shell, tasks, room - std::min(room, tasks)});
     }
@@ -141,8 +139,8 @@ void JobLeader::replace(Id from) {
     expected_.expect(which, where.second);
     what.moves.push_back({which, from, where.first, where.second});
   }
-  if (takes_all) what.all = {job.restarts, 0, elastic_.delay_together()};
-  elastic_.announce("shell.replace", what.text());
+  if (takes_all) what.all = {job.restarts, 0, elastic_.restart().whole().delay()};
+  shell_.group().announce("shell.replace", what.text());
 }
 
 void JobLeader::replaced(const std::vector<job::Move>& moves) {
@@ -158,9 +156,9 @@ void JobLeader::all_started() {
 
 std::string JobLeader::why_not_whole() const {
   if (!shell_.records().all().ranks().empty()) return "a task has ended for good";
-  for (Id shell = 1; shell < elastic_.job_.shells(); ++shell) {
-    bool leaves = elastic_.roster_.leaves(shell);
-    if (leaves && !unfinished_on(shell).empty()) return "a shell with tasks is about to leave";
+  for (Id shell = 1; shell < elastic_.replica().job().shells(); ++shell) {
+    bool leaves = elastic_.replica().roster().leaves(shell);
+    if (leaves && !elastic_.unfinished_on(shell).empty()) return "a shell with tasks is about to leave";
   }
   return "";
 }
@@ -169,7 +167,7 @@ void JobLeader::answer(const Message& message) {
   if (!all_started_ || !open_losses_.empty()) return unanswered_.push_back(message);
   Message out = message;
   out.why_not = why_not_whole();
-  elastic_.announce(elastic::RestartMessage::kAnswered, out.answered());
+  shell_.group().announce(elastic::RestartMessage::kAnswered, out.answered());
 }
 
 // A restart of all that is announced already does for the order, too.
@@ -177,28 +175,28 @@ void JobLeader::answer_order() {
   if (order_is_answered_ || shell_.ending().state().is_decided()) return;
   if (order_waits_ = !open_losses_.empty(); order_waits_) return;
   std::string why = all_started_ ? why_not_whole() : "the job is still being started";
-  if (why.empty() && elastic_.together_) why = "it waits for its next start";
-  if (!why.empty()) return elastic_.refuse(elastic_.job_.all_ranks(), why);
+  if (why.empty() && elastic_.restart().whole().is_under_way()) why = "it waits for its next start";
+  if (!why.empty()) return elastic_.restart().refuse(elastic_.replica().job().all_ranks(), why);
   Message all;
   all.whole = all.ordered = true;
-  all.restarts = elastic_.job_.restarts;
+  all.restarts = elastic_.replica().job().restarts;
   order_is_answered_ = true;
-  elastic_.announce(elastic::RestartMessage::kAnswered, all.answered());
+  shell_.group().announce(elastic::RestartMessage::kAnswered, all.answered());
 }
 
 // ---- nacre restart ----------------------------------------------------------------------------------
 
 void JobLeader::order_restart(std::size_t number, const Idset& ranks) {
-  const Idset all = elastic_.job_.all_ranks();
+  const Idset all = elastic_.replica().job().all_ranks();
   const Idset running = all - shell_.records().all().ranks();
   bool is_served = shell_.group().has_started() && !job_over_;  // as the socket of the plugin control
-  bool is_refused =
-      !is_served || !elastic_.changes().restarts || elastic_.ending() || running.empty() || !(ranks - all).empty();
+  bool is_refused = !is_served || !elastic_.replica().changes().restarts || shell_.ending().is_ending() ||
+                    running.empty() || !(ranks - all).empty();
   if (is_refused) return shell_.process().witness().answered(number, true);
   restarting_.push_back({number, ranks.empty() ? running : ranks & running});
   Json order = Json::object();
   if (!ranks.empty()) order["ranks"] = restarting_.back().waiting.str();
-  if (!restarting_.back().waiting.empty()) elastic_.announce("shell.restart-order", dump_json(order));
+  if (!restarting_.back().waiting.empty()) shell_.group().announce("shell.restart-order", dump_json(order));
   answer_complete();
 }
 

@@ -15,6 +15,7 @@
 #include "elastic/replacements.hpp"
 #include "elastic/shrinks.hpp"
 #include "elastic/starts.hpp"
+#include "group/statements.hpp"
 #include "job_elastic.hpp"
 
 namespace nacre::sim {
@@ -23,7 +24,7 @@ class JobLeader {
  public:
   using Message = elastic::RestartMessage;
 
-  explicit JobLeader(JobElastic& elastic) : elastic_(elastic), shell_(elastic.shell_) {}
+  JobLeader(JobShell& shell, JobElastic& elastic) : shell_(shell), elastic_(elastic) {}
 
   void order(std::size_t number, const Order& order);
   void answered(const Entry& entry);  // a request of the overlay
@@ -33,8 +34,6 @@ class JobLeader {
   void expect(const Idset& ranks);  // from now on the start of them counts that the job has
   void reported(const group::Ended& ended);
   void note_ended(const Idset& ranks, const exits::Record& record);  // for good
-  [[nodiscard]] std::size_t tasks_left() const;
-  [[nodiscard]] Idset unfinished_on(Id shell) const;
   void all_started();
   void answer(const Message& message);
   void answer_order();
@@ -99,8 +98,8 @@ class JobLeader {
   [[nodiscard]] bool is_open(Id first) const { return open_ && open_->first == first; }
   [[nodiscard]] Json state() const;
 
-  JobElastic& elastic_;
   JobShell& shell_;
+  JobElastic& elastic_;
   elastic::ExpectedStarts expected_;
   elastic::Replacements replacements_;
   elastic::Shrinks shrinks_;

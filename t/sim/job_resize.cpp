@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "elastic/job_state.hpp"
 #include "job/leavers.hpp"
 #include "job_leader.hpp"
+#include "job_shell.hpp"
 
 namespace nacre::sim {
 namespace {
@@ -21,15 +21,15 @@ constexpr std::uint64_t kGrowWait = 3000;  // milliseconds
 // ---- shrinks ---------------------------------------------------------------------------------------
 
 void JobLeader::shrink(const value::ShrinkOrder& order, const Done& done) {
-  if (job_over_ || elastic_.ending() || !shell_.group().has_started()) return done(true);
-  auto shells = job::leavers(order, elastic_.job_, elastic_.roster_.gone(), shrinks_.left());
+  if (job_over_ || shell_.ending().is_ending() || !shell_.group().has_started()) return done(true);
+  auto shells = job::leavers(order, elastic_.replica().job(), elastic_.replica().roster().gone(), shrinks_.left());
   if (!shells) return done(true);
   Idset fresh;
   auto number = shrinks_.open(*shells, fresh);
   shrinking_.emplace(number, done);
   if (fresh.empty()) return;
   double grace = order.grace.value_or(static_cast<double>(kGrace.count()) / 1e6);
-  elastic_.announce("shell.shrink", dump_json({{"shells", fresh.str()}, {"signal", 15}, {"grace", grace}}));
+  shell_.group().announce("shell.shrink", dump_json({{"shells", fresh.str()}, {"signal", 15}, {"grace", grace}}));
   shell_.process().later(Time(static_cast<std::int64_t>(grace * 1e6)) + kMostAfterGrace, [this, number] {
     shrinks_.overdue(number);
     settle_shrinks();
@@ -53,7 +53,7 @@ void JobLeader::settle_shrinks() {
       const auto* end = entry == nullptr ? nullptr : std::get_if<Campaign>(&entry->body);
       value::Shrunk shrunk{{}, all};  // else none of them is of the job any more
       if (end != nullptr) shrunk = {end->done, end->unconfirmed};
-      if (end == nullptr) elastic_.note_left(all - elastic_.roster_.left());
+      if (end == nullptr) elastic_.note_left(all - elastic_.replica().roster().left());
       shrinks_.ended(shrunk);
       settle_shrinks();
     });
@@ -75,7 +75,7 @@ void JobLeader::job_over() {
 // ---- grows: an order ---------------------------------------------------------------------------------
 
 void JobLeader::order_grow(std::size_t number, const Order& order) {
-  if (stopped_ || elastic_.ending() || !shell_.group().has_started())
+  if (stopped_ || shell_.ending().is_ending() || !shell_.group().has_started())
     return shell_.process().witness().answered(number, true);
   Growing grow;
   grow.number = number;
@@ -94,13 +94,13 @@ void JobLeader::begin_next() {
 }
 
 void JobLeader::begin() {
-  const Id first = open_->first = elastic_.job_.shells();
+  const Id first = open_->first = elastic_.replica().job().shells();
   const Idset ranks = asked();
   request(overlay::Grow{ranks, kGrowWait}, [this, first](const Entry* entry) {
     if (is_open(first)) came(entry);
   });
   for (Id rank : ranks.ids()) {
-    if (is_open(first)) shell_.process().witness().grows(rank, elastic_.growth_);
+    if (is_open(first)) shell_.process().witness().grows(rank, elastic_.replica().growth());
   }
 }
 
@@ -142,7 +142,7 @@ void JobLeader::send_growth() {
     Idset cores = has_come ? Idset::range(0, 3) : Idset();
     growth.shells.push_back({rank, fmt::format("n{}", rank), cores, {}, has_come});
   }
-  elastic_.announce(elastic::kGrownTopic, dump_json(growth.json()));
+  shell_.group().announce(elastic::kGrownTopic, dump_json(growth.json()));
 }
 
 void JobLeader::lost_newcomer(Id shell) {
@@ -170,19 +170,17 @@ void JobLeader::announced(const std::string& topic, const Json& what) {
 void JobLeader::grown(const Idset& come) {
   if (!open_) return;
   open_->is_announced = true;
-  elastic_.announce(elastic::kStateTopic, dump_json(state()));
+  shell_.group().announce(elastic::kStateTopic, dump_json(state()));
   // They are of the job, and nobody knows what they have.
-  if (Idset unknown = *open_->come - come - elastic_.roster_.gone(); !unknown.empty()) take_out(unknown, nullptr);
-  if (stopped_) take_out(come - elastic_.roster_.gone(), nullptr);
+  if (Idset unknown = *open_->come - come - elastic_.replica().roster().gone(); !unknown.empty())
+    take_out(unknown, nullptr);
+  if (stopped_) take_out(come - elastic_.replica().roster().gone(), nullptr);
   settle_grow();
 }
 
 Json JobLeader::state() const {
-  Json out = elastic::job_state(elastic_.job_);
-  out["shells"] = elastic_.roster_.json();
-  out["shells"]["tasks_over"] = elastic_.tasks_over_;
-  out["restart"] = elastic_.restarts_.json();
-  if (elastic_.ending()) out["ended"] = "";
+  Json out = elastic_.replica().state();
+  if (shell_.ending().is_ending()) out["ended"] = "";
   return out;
 }
 
@@ -214,11 +212,12 @@ void JobLeader::take_out(const Idset& shells, const Done& done) {
 }
 
 void JobLeader::tasks_are_over() {
-  const job::Job& job = elastic_.job_;
-  bool some_wait = job.spares > 0 || elastic_.changes().takes_any || elastic_.changes().to_spare;
-  for (Id shell = 0; shell < job.nodes() && elastic_.changes().restarts; ++shell)
+  const job::Job& job = elastic_.replica().job();
+  bool some_wait =
+      job.spares > 0 || elastic_.replica().changes().takes_any || elastic_.replica().changes().to_spare;
+  for (Id shell = 0; shell < job.nodes() && elastic_.replica().changes().restarts; ++shell)
     some_wait = some_wait || job.taskmap.tasks_on(shell) == 0;
-  if (some_wait) elastic_.announce("shell.tasks-over", "");
+  if (some_wait) shell_.group().announce("shell.tasks-over", "");
   if (std::exchange(stopped_, true)) return;
   for (const Growing& each : std::exchange(queue_, {})) shell_.process().witness().answered(each.number, true);
   if (!open_) return;

@@ -67,7 +67,7 @@ bool JobShell::step() {
     case Phase::tasks:
       if (ends) return go_to(Phase::exit);
       tasks_.start(0, [this] {
-        if (elastic_) elastic_->are_started();
+        if (elastic_) elastic_->restart().are_started();
         enter_phase(Phase::start);
       });
       return false;
@@ -81,7 +81,8 @@ bool JobShell::step_to_the_end() {
   const bool leads = process_.leads();
   switch (process_.phase()) {
     case Phase::finish:
-      return (elastic_ ? elastic_->may_finish() : !tasks_.any_runs()) && handle(Place::finish, Phase::all_tasks);
+      return (elastic_ ? elastic_->restart().may_finish() : !tasks_.any_runs()) &&
+             handle(Place::finish, Phase::all_tasks);
     case Phase::all_tasks:
       if (leads && !ending_.is_ending() && !records_.are_complete()) return false;
       if (leads && elastic_) elastic_->leader()->tasks_are_over();
@@ -90,7 +91,7 @@ bool JobShell::step_to_the_end() {
       executed_ = true;
       return leads ? handle(Place::complete, Phase::close) : go_to(Phase::close);
     case Phase::close:
-      if (elastic_) elastic_->all_put();
+      if (elastic_) elastic_->removal().all_put();
       return go_to(Phase::exit_barrier);
     case Phase::exit_barrier: return group_.is_past("exit") && go_to(executed_ ? Phase::exit : Phase::end);
     case Phase::exit: return handle(Place::exit, executed_ ? Phase::end : Phase::close);
@@ -110,7 +111,7 @@ bool JobShell::step_to_the_end() {
 // Of the job, or of those that have joined with this one.
 bool JobShell::all_started() {
   if (!elastic_ || !group_.has_started()) return true;
-  elastic_->ready();
+  elastic_->newcomer().ready();
   if (process_.leads()) elastic_->leader()->all_started();
   return true;
 }
@@ -138,9 +139,9 @@ bool JobShell::handle(Place place, Phase next) {
 bool JobShell::joins(Place place) {
   if (!process_.is_late()) return true;
   const Id id = process_.id();
-  if (place == Place::load) elastic_->take_state();
+  if (place == Place::load) elastic_->newcomer().take_state();
   bool fails = place == Place::init && make_newcomer(process_.plan().seed, id).fate == Newcomer::Fate::fails;
-  if (fails) static_cast<void>(elastic_->fails_to_join({fmt::format("shell {} cannot join", id), 1, id}));
+  if (fails) static_cast<void>(elastic_->newcomer().fails({fmt::format("shell {} cannot join", id), 1, id}));
   return !fails;
 }
 
@@ -165,7 +166,7 @@ bool JobShell::fail(const Failure& how) {
   bool returns_error = how.how == How::fails;
   if (how.how != How::fails) cause.code = how.code;
   if (returns_error && how.place == Place::task_exit) cause.code.reset();
-  if (elastic_ && (elastic_->leaves() || elastic_->fails_to_join(cause))) return !returns_error;
+  if (elastic_ && (elastic_->removal().has_begun() || elastic_->newcomer().fails(cause))) return !returns_error;
   process_.witness().failed(id, cause, true);
   if (how.place == Place::create) {
     give_up(cause, false);
@@ -179,8 +180,8 @@ bool JobShell::join() {
   const Id id = process_.id();
   const bool is_in_vain = starter_gone_ || group_.is_cut_off() || ending_.is_ending();
   if (process_.is_late()) {
-    const bool never = is_in_vain || elastic_->has_ended();
-    if (!never && !elastic_->has_state()) return false;
+    const bool never = is_in_vain || elastic_->newcomer().has_ended();
+    if (!never && !elastic_->newcomer().has_state()) return false;
     if (never) {
       end_process(1);
     } else {
@@ -242,7 +243,7 @@ void JobShell::effect(const Effect& effect) {
     deliver(*process_.world().hosts[process_.id()].node->entry(entry->seq));
   } else if (const auto* value = std::get_if<Released>(&effect)) {
     group_.released(*value, [this](const std::string& barrier) {
-      if (elastic_) elastic_->passed(barrier);
+      if (elastic_) elastic_->restart().whole().passed(barrier);
     });
   } else if (const auto* what = std::get_if<Reported>(&effect)) {
     reported(*what);
@@ -250,11 +251,11 @@ void JobShell::effect(const Effect& effect) {
     process_.trace(fmt::format("is cut off: {}", death->why));
     cut_off(death->why);
   } else if (const auto* joined = std::get_if<Joined>(&effect)) {
-    process_.post([this, view = joined->view] { elastic_->joined(view); });
+    process_.post([this, view = joined->view] { elastic_->newcomer().joined(view); });
   } else if (std::holds_alternative<Leave>(effect)) {
     process_.trace("leaves the job");
     group_.leave();
-    process_.post_of_job([this] { elastic_->leave(); });
+    process_.post_of_job([this] { elastic_->removal().taken_out(); });
     group_.end_collectives();
     process_.post([this] { departure_.go_if_due(); });
   } else if (std::holds_alternative<Finished>(effect)) {

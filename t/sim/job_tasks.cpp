@@ -61,10 +61,10 @@ void JobTasks::take_up(JobTask& task) {
   }
   task.running = true;
   ++running_;
-  Idset number =
-      elastic != nullptr ? elastic->number_of(task.rank, task.attempt) : Idset::range(task.rank, task.rank);
+  Idset number = elastic != nullptr ? elastic->replica().number_of(task.rank, task.attempt)
+                                    : Idset::range(task.rank, task.rank);
   if (!shell_.group().is_cut_off()) process.on_node([&](Node& node) { node.started(number); });
-  if (elastic != nullptr) elastic->started(task);
+  if (elastic != nullptr) elastic->restart().started(task);
   process.later(task.plan.runs, [this, &task, attempt = task.attempt] {
     if (task.attempt == attempt) ended(task, task.plan.raw);
   });
@@ -81,7 +81,7 @@ void JobTasks::renew(JobTask& task, std::uint32_t attempt) {
 // ---- they get signals ----------------------------------------------------------------------
 
 bool JobTasks::end(Time grace) {
-  if (JobElastic* elastic = shell_.elastic()) elastic->drop_all();
+  if (JobElastic* elastic = shell_.elastic()) elastic->restart().drop_all();
   for (const JobTask& each : tasks_) {
     if (each.running) victims_.insert(each.rank);
   }
@@ -94,7 +94,7 @@ bool JobTasks::end(Time grace) {
 
 void JobTasks::signal(int signum) {
   kill(signum);
-  if (JobElastic* elastic = shell_.elastic()) elastic->signalled();
+  if (JobElastic* elastic = shell_.elastic()) elastic->restart().signalled();
 }
 
 void JobTasks::kill_again() {
@@ -137,7 +137,7 @@ void JobTasks::ended(JobTask& task, int raw) {
   JobElastic* elastic = shell_.elastic();
   process.trace(fmt::format("has seen task {} end: {}", task.rank, task.status.str()));
   if (elastic != nullptr) process.witness().stopped(process.id(), task.rank);
-  if (elastic == nullptr || !elastic->keeps(task)) end_for_good(task);
+  if (elastic == nullptr || !elastic->restart().keeps(task)) end_for_good(task);
 }
 
 void JobTasks::end_for_good(JobTask& task) {
@@ -151,13 +151,13 @@ exits::Record JobTasks::record_of(const JobTask& task) const {
 
 // It counts as that of the start that the job waits for.
 void JobTasks::record(Id rank, const exits::Record& record) {
-  const JobElastic* elastic = shell_.elastic();
+  JobElastic* elastic = shell_.elastic();
   Idset number = Idset::range(rank, rank);
-  std::uint32_t attempt = elastic != nullptr ? elastic->job().attempt_of(rank) : 1;
+  std::uint32_t attempt = elastic != nullptr ? elastic->replica().job().attempt_of(rank) : 1;
   records_.add(number, record);
   shell_.process().witness().recorded(rank, attempt, record.str());
   if (shell_.group().is_cut_off() && !shell_.group().has_left()) return;
-  if (elastic != nullptr) number = elastic->number_of(rank, attempt);
+  if (elastic != nullptr) number = elastic->replica().number_of(rank, attempt);
   shell_.process().on_node([&](Node& node) {
     node.exited(number, group::statement_of(group::Ended{number, record}));
   });
