@@ -45,14 +45,14 @@ void JobElastic::deliver(const Entry& entry) {
 }
 
 void JobElastic::lost(Id shell) {
-  if (leader_) leader_->lost_newcomer(shell);
+  if (leader_) leader_->grows().lost(shell);
   if (replica_.roster().is_to_leave(shell)) {
     note_left(Idset::range(shell, shell));
-    if (leader_) leader_->lost_leaving(shell);
+    if (leader_) leader_->shrinks().lost(shell);
     return;
   }
   replica_.roster().note_lost(Idset::range(shell, shell));
-  if (shell < replica_.job().shells() && leader_) leader_->lost(shell);
+  if (shell < replica_.job().shells() && leader_) leader_->losses().lost(shell);
 }
 
 void JobElastic::note_left(const Idset& shells) {
@@ -84,7 +84,7 @@ void JobElastic::announced(const std::string& topic, const std::string& bytes) {
                      Time(static_cast<std::int64_t>((*what)["grace"].get<double>() * 1e6)));
     if (topic == elastic::kGrownTopic) {
       Idset come = replica_.grow(elastic::Growth::parse(JsonAt::root(*what)).value());
-      if (leader_) leader_->grown(come);
+      if (leader_) leader_->grows().grown(come);
     }
     if (topic == elastic::kReadyTopic && !what->contains("error"))
       replica_.roster().note_ready((*what)["shell"].get<Id>());
@@ -99,7 +99,7 @@ void JobElastic::announced(const std::string& topic, const std::string& bytes) {
 // ---- tasks that start again ----------------------------------------------------------------------
 
 void JobElastic::asked(const Message& message) {
-  if (message.ends.empty()) return leader_ ? leader_->answer_order() : void();
+  if (message.ends.empty()) return leader_ ? leader_->answers().answer_order() : void();
   if (!message.whole && replica_.changes().scope == job::RestartOption::Scope::node)
     return decided_together(message);
   bool is_mine = message.shell == shell_.process().id();
@@ -110,9 +110,9 @@ void JobElastic::asked(const Message& message) {
   for (Id rank : decided.fallen.ids()) {
     if (is_mine) restart_.kept().refuse(rank);
   }
-  if (message.whole && decided.fallen.empty() && leader_) leader_->answer(message);
+  if (message.whole && decided.fallen.empty() && leader_) leader_->answers().answer(message);
   for (const auto& each : decided.decisions) {
-    if (leader_ && each.is_granted()) leader_->restarted(each.ranks);
+    if (leader_ && each.is_granted()) leader_->restarts().done_with(each.ranks);
     for (Id rank : each.ranks.ids()) {
       if (is_mine) each.is_granted() ? restart_.granted(rank, each) : restart_.kept().refuse(rank);
     }
@@ -121,11 +121,11 @@ void JobElastic::asked(const Message& message) {
 
 void JobElastic::answered(const Message& message) {
   if (!message.ends.empty()) return decided_together(message);
-  if (leader_) leader_->order_came_back();
+  if (leader_) leader_->answers().order_came_back();
   if (shell_.ending().state().is_decided()) return;
   auto decision = replica_.recovery().decide_order(message);
-  if (!decision) return leader_ ? leader_->answer_order() : void();
-  if (leader_) leader_->restarted(decision->together);
+  if (!decision) return leader_ ? leader_->answers().answer_order() : void();
+  if (leader_) leader_->restarts().done_with(decision->together);
   if (leader_) leader_->expect(decision->together);
   restart_.begin_together(*decision);
 }
@@ -135,7 +135,7 @@ void JobElastic::decided_together(const Message& message) {
   const bool is_mine = message.shell == shell_.process().id();
   restart_.arrivals().take(decision.places.moves);
   if (decision.is_granted()) {
-    if (leader_) leader_->restarted(decision.together);
+    if (leader_) leader_->restarts().done_with(decision.together);
     if (leader_) leader_->expect(decision.together);
     if (message.whole || is_mine) restart_.begin_together(decision);
   } else if (is_mine) {
@@ -159,7 +159,7 @@ void JobElastic::ordered(const std::string& bytes) {
   if (shell_.ending().state().is_decided()) return;
   Json what = parse_json(bytes).value();
   bool is_whole = !what.contains("ranks") || replica_.changes().scope == job::RestartOption::Scope::job;
-  if (is_whole) return leader_ ? leader_->answer_order() : void();
+  if (is_whole) return leader_ ? leader_->answers().answer_order() : void();
   restart_.order(Idset::parse(what["ranks"].get<std::string>()).value());
 }
 
@@ -173,16 +173,17 @@ void JobElastic::note_moved(const job::Move& move) {
 void JobElastic::moved(const std::string& bytes) {
   auto what = elastic::Replacement::parse(bytes, replica_.job().shells(), replica_.job().tasks());
   require(what.has_value(), what ? "" : "where tasks go cannot be read: " + what.error().message);
-  if (leader_) leader_->replaced(what->moves);
+  if (leader_) leader_->losses().replaced(what->moves);
   if (what->all) return moved_with_all(*what);
   auto stand = replica_.move(what->moves);
   restart_.arrivals().take(stand);
   if (!leader_) return;
   for (const job::Move& each : stand) {
     note_moved(each);
-    leader_->restarted(each.ranks);
+    leader_->restarts().done_with(each.ranks);
   }
-  stand.size() < what->moves.size() ? leader_->replace(what->from()) : leader_->loss_closes(what->from());
+  JobLosses& losses = leader_->losses();
+  stand.size() < what->moves.size() ? losses.replace(what->from()) : losses.close(what->from());
 }
 
 void JobElastic::moved_with_all(const elastic::Replacement& what) {
@@ -193,13 +194,13 @@ void JobElastic::moved_with_all(const elastic::Replacement& what) {
     if (is_granted) note_moved(each);
   }
   if (is_granted && leader_) {
-    leader_->restarted(decision->together);
+    leader_->restarts().done_with(decision->together);
     leader_->expect(decision->together);
   }
   if (is_granted) restart_.begin_together(*decision);
   if (!leader_) return;
-  if (!decision) return leader_->decide_loss(what.from());
-  is_granted ? leader_->loss_closes(what.from()) : leader_->give_up(what.from());
+  if (!decision) return leader_->losses().decide(what.from());
+  is_granted ? leader_->losses().close(what.from()) : leader_->losses().give_up(what.from());
 }
 
 // ---- shells --------------------------------------------------------------------------------------

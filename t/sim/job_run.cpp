@@ -224,7 +224,7 @@ class JobRun : private Watcher, private Witness {
     world_.at(world_.now + Time(world_.random.in(0, kMostCarried)), [this, shell] {
       in_process(0, [shell](JobShell& leader) {
         if (leader.process().is_over()) return;
-        leader.elastic()->leader()->ready_to_leave(shell);
+        leader.elastic()->leader()->shrinks().ready(shell);
         leader.process().go_on();
       });
     });
@@ -247,7 +247,7 @@ class JobRun : private Watcher, private Witness {
       lose(id);
       return in_process(0, [id](JobShell& leader) {
         if (leader.process().is_over()) return;
-        leader.elastic()->leader()->start_failed(id);
+        leader.elastic()->leader()->grows().start_failed(id);
         leader.process().go_on();
       });
     }

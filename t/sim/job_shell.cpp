@@ -45,7 +45,7 @@ void JobShell::child_ended(Id child) {
 void JobShell::enter_phase(Phase phase) {
   process_.enter(phase);
   if ((phase == Phase::finish || phase == Phase::close) && elastic_ && process_.leads())
-    elastic_->leader()->decide_losses();
+    elastic_->leader()->losses().decide_all();
 }
 
 bool JobShell::go_to(Phase phase) {
@@ -112,7 +112,7 @@ bool JobShell::step_to_the_end() {
 bool JobShell::all_started() {
   if (!elastic_ || !group_.has_started()) return true;
   elastic_->newcomer().ready();
-  if (process_.leads()) elastic_->leader()->all_started();
+  if (process_.leads()) elastic_->leader()->answers().all_started();
   return true;
 }
 
