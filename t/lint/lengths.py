@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lengths of functions, headers and files."""
+"""The lengths of functions, headers and files, and how many functions a class has."""
 
 import scan
 from tree import CXX_SUFFIXES, HEADER_SUFFIXES, Offence
@@ -9,6 +9,8 @@ FUNCTION_SHORT = 35  # lines; SHORT_PERCENT of all functions outside of t/ are s
 SHORT_PERCENT = 90
 FILE_MAX = 400
 HEADER_MAX = 150
+METHODS_MAX = 44
+BROAD = {("shell/overlay/node.hpp", "Node")}  # one automaton: its rules share all of its state
 OTHER_SOURCES = (".lua", ".py", ".sh", ".bash", ".bats", ".cmake", "CMakeLists.txt", "Makefile")
 
 
@@ -16,6 +18,13 @@ def _check_functions(path, found):
     for each in found:
         if each.lines > FUNCTION_MAX:
             what = f"{each.name}: a function of {each.lines} lines; at most {FUNCTION_MAX}"
+            yield Offence(path, each.first, what)
+
+
+def _check_classes(path, found):
+    for each in found:
+        if each.methods > METHODS_MAX and (path, each.name) not in BROAD:
+            what = f"{each.name}: a class of {each.methods} functions; at most {METHODS_MAX}"
             yield Offence(path, each.first, what)
 
 
@@ -31,6 +40,7 @@ def check(tree):
     for path in tree.sources("shell/", "plugins/", "t/"):
         found = scan.functions(tree.text(path))
         offences.extend(_check_functions(path, found))
+        offences.extend(_check_classes(path, scan.classes(tree.text(path))))
         if not path.startswith("t/"):
             ours.extend((each, path) for each in found)
     for path in tree.files:
