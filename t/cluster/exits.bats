@@ -88,7 +88,7 @@ names_the_cause() {
   for rank in 0 3 7; do
     others=$(case $rank in 0) echo 1-7 ;; 3) echo 0-2,4-7 ;; 7) echo 0-6 ;; esac)
     write_job 2 sh -c "cd $PWD; touch started.\$FLUX_TASK_RANK; if [ \$FLUX_TASK_RANK = $rank ]; then
-      until [ \$(ls started.* | wc -l) = 8 ]; do sleep 0.05; done; echo it is broken >&2; kill -SEGV \$\$; fi; exec sleep 76543"
+      until [ \$(ls started.* | wc -l) = 8 ]; do sleep 0.2; done; echo it is broken >&2; kill -SEGV \$\$; fi; exec sleep 76543"
     for option in exit-timeout=1s exit-on-error; do
       rm -f started.*
       code=0

@@ -59,7 +59,7 @@ END
 @test "tolerate-loss: the others run on, whatever becomes of a host" {
   for fault in kill "kill --power" cut; do
     mkdir "$work/${fault// /}" && cd "$work/${fault// /}"
-    write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 2 || exec sleep 76543; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
+    write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 2 || exec sleep 76543; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
     begin node3 -o tolerate-loss
     files_come started.{0,1,2,3}
     read -r verb option <<<"$fault"

@@ -11,7 +11,7 @@ cluster=(4)
 setup_file() { start_cluster && build_hold; }
 
 @test "the leader's host is cut off for a second, and nothing is lost" {
-  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
+  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
   begin node3
   files_come started.{0,1,2,3}
   "$vcluster" cut node0
@@ -49,7 +49,7 @@ run_delayed() {
 
 # The shell on $1 is about to begin, or $1 is where it waits to.
 hold_shell() {
-  wrap_shell "$1" 'touch '"$PWD"'/begins.$(uname -n); until test -e '"$PWD"'/go; do sleep 0.05; done; exec "$shell" "$@"'
+  wrap_shell "$1" 'touch '"$PWD"'/begins.$(uname -n); until test -e '"$PWD"'/go; do sleep 0.2; done; exec "$shell" "$@"'
 }
 
 @test "a host is cut off before its shell has joined" {
@@ -101,7 +101,7 @@ hold_shell() {
 
 # node1 is cut off when its tasks have started, and those of others may not have.
 cut_at_start() {
-  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
+  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
   begin_held node3 shell.start 3 "$@"
   files_come started.1
   faulted=$(uptime_ms)

@@ -15,7 +15,7 @@ setup_file() { start_cluster && build_hold; }
 kill_at() {
   mkdir "$work/$1-$2" && cd "$work/$1-$2" || return
   # The end of a task that ends sooner may or may not be known by then.
-  local first="until test -e go; do sleep 0.05; done; "
+  local first="until test -e go; do sleep 0.2; done; "
   [ "$1" != shell.finish ] || first=
   write_job 1 sh -c "$first"'echo $FLUX_TASK_RANK is done'
   begin_held node3 "$1" 3 "${@:3}"
@@ -71,7 +71,7 @@ barriers=(shell.init shell.start shell.finish) # the topics before the init, the
 
 # The shell on node1 is killed while its task has been forked, and has not executed its program.
 kill_between_fork_and_exec() {
-  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
+  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
   begin_held node3 task.exec 1 "$@"
   files_come task.exec.1
   kill_shell node1
@@ -110,7 +110,7 @@ kill_between_fork_and_exec() {
 }
 
 @test "tolerate-loss: the tasks of a shell that is lost give the others no exit-timeout" {
-  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done'
+  write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
   begin node3 -o tolerate-loss -o exit-timeout=1s -o exit-timeout.after=exit
   files_come started.{0,1,2,3}
   kill_shell node1

@@ -10,7 +10,7 @@ cluster=(4 --slurm)
 # OPTION...: nacre run on node0, with two tasks on node0 and node1, until there is the file go. It is $job. Each says its rank, its try and its host.
 start_run() {
   limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-1]" -N 2 --timeout=100 "$@" \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK $(uname -n)' "$work" >said 2>&1 &
+    sh -c 'touch $0/started.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_two
   wait_until listed node0

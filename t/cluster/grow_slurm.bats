@@ -14,7 +14,7 @@ start_in_allocation() {
   allocation=$(allocate -w "node[0-1]" -t 30)
   limit=150 on node0 env SLURM_JOB_ID="$allocation" SLURM_JOBID="$allocation" SLURM_NNODES=2 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST="node[0-1]" SLURM_NODELIST="node[0-1]" \
     "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N "$n" -n "$n" --timeout=100 "$@" \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work" >said 2>&1 &
+    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK' "$work" >said 2>&1 &
   job=$!
   wait_until test -e started.0 -a -e "started.$((n - 1))"
   wait_until listed node0

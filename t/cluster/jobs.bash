@@ -38,7 +38,7 @@ shells_by_srun() { slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 "$NACRE_SHELL"
 
 # A job over all hosts whose tasks end with 0 once there is the file go. All tasks have started.
 write_waiters() {
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK' "$work"
 }
 have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
 

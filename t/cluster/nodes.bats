@@ -130,7 +130,7 @@ by_slurm_for_a_minute() {
 
 # bats test_tags=long
 @test "a host that is cut off for a second loses nothing" {
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo $FLUX_TASK_RANK is done' "$work"
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done' "$work"
   launch node0 >said 2>&1 &
   job=$!
   wait_until test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3

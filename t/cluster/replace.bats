@@ -12,7 +12,7 @@ cluster=(4 --slurm)
 start_run() {
   leader=node0
   limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N "${shape:-3+1}" --on-lost=replace --report="$work/report" "$@" \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
+    sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three
   wait_until listed "$leader"

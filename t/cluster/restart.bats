@@ -31,7 +31,7 @@ restarted() {
 
 # A job over all hosts that can be restarted: its tasks note their tries, and end once there is the file go.
 write_restartable() {
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK $0/try.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until test -e $0/go; do sleep 0.05; done
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK $0/try.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done
     echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work"
   job_options+=(-o restart=on-request)
 }

@@ -47,7 +47,7 @@ LUA
 
 joins_and_leaves() { # how many times
   local time
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work"
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK' "$work"
   limit=200 launch node1 >said 2>&1 &
   job=$!
   wait_until have_started

@@ -15,7 +15,7 @@ start_in_allocation() {
   allocation=$(on node0 squeue -h -o %i)
   limit=150 on node0 env SLURM_JOB_ID="$allocation" SLURM_JOBID="$allocation" SLURM_NNODES=3 SLURM_JOB_NUM_NODES=3 SLURM_JOB_NODELIST="node[0-2]" SLURM_NODELIST="node[0-2]" \
     "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 3 -n 3 --timeout=100 "$@" \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK' "$work" >said 2>&1 &
+    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three
   wait_until listed node0

@@ -59,7 +59,7 @@ held_at() {
 # A shell that is started by ssh has not joined when the signal $1 comes.
 not_joined_at() {
   mkdir "$work/late-$1" && cd "$work/late-$1" || return
-  wrap_shell node2 'touch '"$PWD"'/late; until [ -e '"$PWD"'/go ]; do sleep 0.05; done; exec $shell "$@"'
+  wrap_shell node2 'touch '"$PWD"'/late; until [ -e '"$PWD"'/go ]; do sleep 0.2; done; exec $shell "$@"'
   begin_by ssh
   files_come late
   signal_launcher "$1"

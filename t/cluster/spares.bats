@@ -10,7 +10,7 @@ cluster=(4 --slurm)
 # HOST OPTION...: nacre run there, with three tasks on as many hosts and one spare, until there is the file go. It is $job.
 start_run() {
   limit=150 on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 3+1 "${@:2}" \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK $FLUX_JOB_NNODES $(uname -n)' "$work" >said 2>&1 &
+    sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $FLUX_JOB_NNODES $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three
   wait_until listed "$leader"
@@ -76,7 +76,7 @@ spare_is_killed() {
 
 @test "by an srun of one's own: -o spares=1, and the spare is killed" {
   leader=node0
-  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.05; done; echo done $FLUX_TASK_RANK $FLUX_JOB_NNODES $(uname -n)' "$work"
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $FLUX_JOB_NNODES $(uname -n)' "$work"
   jq '.resources[0].count = 3' jobspec.json >three.json
   mv three.json jobspec.json
   limit=150 slurm node0 -N4 --ntasks-per-node=1 --mpi=pmi2 --kill-on-bad-exit=0 --wait=0 "$NACRE_SHELL" "${job_options[@]}" -o spares=1 >said 2>&1 &

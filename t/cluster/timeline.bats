@@ -33,8 +33,8 @@ slow='case $(hostname) in node2) sleep 0.8;; esac'
 }
 
 @test "nacre timeline from another host, and a host that is lost is named" {
-  write_job 1 sh -c "case \$FLUX_TASK_RANK in 2) touch \$0/started; until test -e \$0/asked; do sleep 0.05; done; kill -KILL \$PPID; sleep 100;;
-    *) until test -e \$0/go; do sleep 0.05; done;; esac" "$work"
+  write_job 1 sh -c "case \$FLUX_TASK_RANK in 2) touch \$0/started; until test -e \$0/asked; do sleep 0.2; done; kill -KILL \$PPID; sleep 100;;
+    *) until test -e \$0/go; do sleep 0.2; done;; esac" "$work"
   limit=150 launch node3 --timeline="$work/t.json" -o tolerate-loss >said 2>&1 &
   job=$!
   wait_until test -e started

@@ -23,7 +23,7 @@ r='case $FLUX_TASK_RANK in'
 }
 
 @test "the summary comes out at the launcher, and a host that is lost is named" {
-  write_job 1 sh -c "touch \$0/started.\$FLUX_TASK_RANK; $r 2) kill -KILL \$PPID; sleep 100;; *) until test -e \$0/go; do sleep 0.05; done;; esac" "$work"
+  write_job 1 sh -c "touch \$0/started.\$FLUX_TASK_RANK; $r 2) kill -KILL \$PPID; sleep 100;; *) until test -e \$0/go; do sleep 0.2; done;; esac" "$work"
   limit=150 launch node3 --usage -o tolerate-loss >said 2>&1 &
   job=$!
   wait_until grep -q lost said
@@ -60,7 +60,7 @@ are_asked() {
 }
 
 uses_gpus='cd $0; n=$(hostname); echo "$$, GPU-8a1c5a6e-2b1f-7c0d-9a51-6f1f0a1b2c3d, $((FLUX_TASK_RANK + 1))" >new.$n; mv new.$n gpu.$n
-  until [ -e go ]; do sleep 0.05; done'
+  until [ -e go ]; do sleep 0.2; done'
 
 gpus_are_seen() {
   wait_until are_asked

@@ -30,7 +30,7 @@ viewer_ends_with() { # number code
 has() { grep -qxF -- "$2" "$1"; }
 
 # Each task writes a line, waits for the file go, writes another one, and exits with $code.
-two_lines='echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.05; done
+two_lines='echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.2; done
 echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 
 @test "a viewer gets what was before and what comes, and the job's exit code" {
@@ -85,7 +85,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [ "$(head -1 all.out)" -eq $((300002 - $(wc -l <all.out))) ] # the first line is whole
   "$front" kill
   ends_with 143
-  start_job 1 1 'echo early; until test -e go; do sleep 0.05; done; echo late' -o attach.scrollback=none
+  start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; echo late' -o attach.scrollback=none
   wait_until has out early
   viewers=()
   watch none --json
@@ -113,7 +113,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 }
 
 @test "a viewer that takes nothing does not hold up the job, and misses whole lines" {
-  start_job 1 1 'echo early; until test -e go; do sleep 0.05; done; seq 3000000; echo over; until test -e end; do sleep 0.05; done'
+  start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; seq 3000000; echo over; until test -e end; do sleep 0.2; done'
   wait_until has out early
   watch slow
   watch quick
@@ -173,7 +173,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 }
 
 @test "after the end, what the list has of it; an unknown job; wrong options" {
-  start_job 1 1 'echo early; until test -e go; do sleep 0.05; done; exit 7'
+  start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; exit 7'
   touch go
   ends_with 7
   run --separate-stderr "$front" attach "$id"
@@ -203,7 +203,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 @test "a job that ends while viewers come: each gets its code" {
   for round in 1 2 3 4 5; do
     rm -f go
-    start_job 1 1 'echo early; until test -e go; do sleep 0.01; done; echo late; exit 5'
+    start_job 1 1 'echo early; until test -e go; do sleep 0.1; done; echo late; exit 5'
     viewers=()
     for each in {1..8}; do
       [ "$each" != 4 ] || touch go
@@ -216,7 +216,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 }
 
 @test "a viewer does not wait for an epilog, if the tasks decide the code" {
-  start_job 1 1 'echo early; until test -e go; do sleep 0.05; done; exit 4' -o epilog='sh -c "until test -e $PWD/end; do sleep 0.05; done"'
+  start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; exit 4' -o epilog='sh -c "until test -e $PWD/end; do sleep 0.2; done"'
   wait_until has out early
   watch one
   wait_until has one.out early
@@ -239,7 +239,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 }
 
 @test "viewers that keep to no protocol cost only their own link" {
-  start_job 1 1 'echo early; until test -e go; do sleep 0.05; done; seq 200000; echo over; until test -e end; do sleep 0.05; done'
+  start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; seq 200000; echo over; until test -e end; do sleep 0.2; done'
   wait_until has out early
   watch good
   wait_until has good.out early

@@ -112,7 +112,7 @@ reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$
   head -c 100000000 /dev/urandom >large
   for way in "${ways[@]}"; do
     rm -f go
-    left_open "$way" -n 2 sh -c 'until test -e go; do sleep 0.05; done; exec sha256sum'
+    left_open "$way" -n 2 sh -c 'until test -e go; do sleep 0.2; done; exec sha256sum'
     "$front" attach --input "$id" <large >sums 2>sums.err &
     owners+=("$!")
     wait_until listed
@@ -132,7 +132,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
 # bats test_tags=long
 @test "what waits for a task that does not read is bounded" {
   head -c 20000000 /dev/zero >large
-  left_open here sh -c 'until test -e go; do sleep 0.05; done; exec wc -c'
+  left_open here sh -c 'until test -e go; do sleep 0.2; done; exec wc -c'
   "$front" attach --input "$id" <large >count 2>count.err &
   owners+=("$!")
   wait_until is_at 1048576 # what the leader holds at the least

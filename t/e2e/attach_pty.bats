@@ -96,8 +96,8 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
 }
 
 @test "the last 64 KiB are kept; a viewer that takes nothing does not hold up the job, and misses some" {
-  start_job 2 1 'until [ -e go ]; do sleep 0.05; done; seq 300000; echo all; touch all.$FLUX_TASK_RANK; until [ -e more ]; do sleep 0.05; done; seq 300000; touch done.$FLUX_TASK_RANK
-    until [ -e end ]; do sleep 0.05; done' -o pty.ranks=1 -o pty.capture=false
+  start_job 2 1 'until [ -e go ]; do sleep 0.2; done; seq 300000; echo all; touch all.$FLUX_TASK_RANK; until [ -e more ]; do sleep 0.2; done; seq 300000; touch done.$FLUX_TASK_RANK
+    until [ -e end ]; do sleep 0.2; done' -o pty.ranks=1 -o pty.capture=false
   touch go
   wait_until test -e all.1
   attach_there --pty
@@ -117,7 +117,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
 }
 
 @test "a viewer that is stopped does not hold up the job's end" {
-  start_job 2 1 'echo up; until [ -e go ]; do sleep 0.05; done; seq 100000' -o pty
+  start_job 2 1 'echo up; until [ -e go ]; do sleep 0.2; done; seq 100000' -o pty
   attach_there --pty=1
   sees '^up'
   kill -STOP "$(<shell.pid)"

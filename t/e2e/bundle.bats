@@ -55,7 +55,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
 }
 
 @test "of a job that runs, on two hosts: how far it is, what the doctor has found last, the output so far; the job goes on" {
-  start_job 2 1 'echo "hello from $FLUX_TASK_RANK"; until [ -e go ]; do sleep 0.05; done' -o timeline
+  start_job 2 1 'echo "hello from $FLUX_TASK_RANK"; until [ -e go ]; do sleep 0.2; done' -o timeline
   wait_until grep -q 'hello from 1' out
   wait_until grep -q 'hello from 0' out
   "$front" doctor --twice=100ms "$id" >doctor.out

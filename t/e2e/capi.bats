@@ -109,7 +109,7 @@ static int start(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, v
 }
 int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.init", start, NULL); }
 END
-  prepare 1 sh -c 'until [ -s pid ]; do sleep 0.01; done'
+  prepare 1 sh -c 'until [ -s pid ]; do sleep 0.1; done'
   with_rc <<<"plugin.load { file = '$work/starter.so' }"
   [ "$status" -eq 0 ]
   [ -s pid ]

@@ -140,7 +140,7 @@ got USR1 2" ]
 is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/proc/$1/stat") == S ]]; }
 
 @test "wait gives the code of a job that ends by itself, or has ended" {
-  start_job 2 1 'while [ ! -e go ]; do sleep 0.05; done; exit $FLUX_TASK_RANK'
+  start_job 2 1 'while [ ! -e go ]; do sleep 0.2; done; exit $FLUX_TASK_RANK'
   "$front" wait --json >waited &
   waiting=$!
   wait_until is_connected "$waiting"
@@ -156,7 +156,7 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
 }
 
 @test "report tells how a job does, and how it has ended" {
-  start_job 2 2 '[ "$FLUX_TASK_RANK" != 3 ] || { while [ ! -e go ]; do sleep 0.05; done; echo out of luck >&2; exit 7; }'
+  start_job 2 2 '[ "$FLUX_TASK_RANK" != 3 ] || { while [ ! -e go ]; do sleep 0.2; done; echo out of luck >&2; exit 7; }'
   wait_until bash -c "'$front' report --json | jq -e '.running == \"3\"'"
   [ "$("$front" report --json | jq -c .exits)" = '[{"count":3,"ranks":"0-2","record":"x0"}]' ]
   "$front" report | grep -F "ranks 3"

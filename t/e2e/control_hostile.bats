@@ -107,7 +107,7 @@ load control.bash
 }
 
 @test "clients that send garbage, and 64 that stay, do not disturb the job" {
-  start_job 1 1 'while [ ! -e go ]; do sleep 0.05; done; echo done'
+  start_job 1 1 'while [ ! -e go ]; do sleep 0.2; done; echo done'
   socket=$("$front" jobs --json | jq -r .address)
   python3 - "${socket#unix:}" <<'END' &
 import os, socket, sys, time

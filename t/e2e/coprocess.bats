@@ -5,7 +5,7 @@
 load lib.bash
 
 # Tasks that end once the file $1 has a line.
-prepare_waiting() { prepare 2 sh -c 'until [ -s "$0" ]; do sleep 0.01; done' "$1"; }
+prepare_waiting() { prepare 2 sh -c 'until [ -s "$0" ]; do sleep 0.1; done' "$1"; }
 
 # The process that wrote its id into the file $1, and all below it, are gone.
 gone() { [ ! -e "/proc/$(head -n 1 "$1")" ]; }
@@ -102,7 +102,7 @@ gone() { [ ! -e "/proc/$(head -n 1 "$1")" ]; }
 }
 
 @test "the job's signals are not passed on to its coprocesses" {
-  prepare 1 sh -c 'trap "exit 7" USR1; until [ -s mon.log ]; do sleep 0.01; done; kill -USR1 $PPID; while :; do sleep 0.01; done'
+  prepare 1 sh -c 'trap "exit 7" USR1; until [ -s mon.log ]; do sleep 0.1; done; kill -USR1 $PPID; while :; do sleep 0.01; done'
   run nacre -o coprocess.mon='{"command": "trap \"echo USR1\" USR1; trap exit TERM; echo ready; while :; do :; done",
     "output": "mon.log"}'
   [ "$status" -eq 7 ]
@@ -110,7 +110,7 @@ gone() { [ ! -e "/proc/$(head -n 1 "$1")" ]; }
 }
 
 @test "a job that is ended early ends its coprocesses" {
-  prepare 2 sh -c 'until [ -s mon.log ]; do sleep 0.01; done; [ $FLUX_TASK_RANK = 1 ] && exit 5; exec sleep 300'
+  prepare 2 sh -c 'until [ -s mon.log ]; do sleep 0.1; done; [ $FLUX_TASK_RANK = 1 ] && exit 5; exec sleep 300'
   run nacre -o exit-on-error -o coprocess.mon='{"command": "echo $$; exec sleep 300", "output": "mon.log"}'
   [ "$status" -eq 5 ]
   gone mon.log

@@ -16,7 +16,7 @@ detached() { # way, then options and a command
 @test "the id comes once the job runs, which goes on alone, and its output and code can be had after its end" {
   for way in here local agent; do
     rm -f go seen # the last one's could be taken for this one's
-    detached "$way" -n 2 sh -c 'echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.05; done; echo "late $FLUX_TASK_RANK"; exit 5'
+    detached "$way" -n 2 sh -c 'echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.2; done; echo "late $FLUX_TASK_RANK"; exit 5'
     [ ! -s err ] || { cat err; return 1; }
     [ "$("$front" jobs -q)" = "$id" ]
     pid=$("$front" jobs --json | jq .pid)
@@ -68,7 +68,7 @@ detached() { # way, then options and a command
 @test "a name is that of the job that runs, else of the one that has ended last" {
   detached here --name=again sh -c 'echo first; exit 3'
   run -3 "$front" wait again
-  detached here --name=again sh -c 'until [ -e go ]; do sleep 0.05; done; echo second; exit 4'
+  detached here --name=again sh -c 'until [ -e go ]; do sleep 0.2; done; echo second; exit 4'
   second=$id
   detached here --name=again sleep 76554
   run -1 "$front" wait again
@@ -150,7 +150,7 @@ detached() { # way, then options and a command
   mkdir -p home
   mount -t tmpfs -o size=256k,mode=700 none home
   export NACRE_JOBS_DIR=$work/home/jobs
-  detached here -n 2 sh -c 'seq 100000; echo "over $FLUX_TASK_RANK" >"over.$FLUX_TASK_RANK"; until test -e go; do sleep 0.05; done; exit 4'
+  detached here -n 2 sh -c 'seq 100000; echo "over $FLUX_TASK_RANK" >"over.$FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; exit 4'
   wait_until test -s over.0 -a -s over.1
   kept=$(stat -c %s "$NACRE_JOBS_DIR/$id.out")
   [ "$kept" -lt 262144 ]

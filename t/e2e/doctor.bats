@@ -205,7 +205,7 @@ takes_stacks() {
 
 # bats test_tags=long
 @test "tasks that end between the two looks, and the job itself" {
-  start_job 2 2 'case $FLUX_TASK_RANK in 1 | 3) until [ -e go ]; do sleep 0.02; done; exit $((FLUX_TASK_RANK - 1)) ;; esac; exec sleep 600'
+  start_job 2 2 'case $FLUX_TASK_RANK in 1 | 3) until [ -e go ]; do sleep 0.1; done; exit $((FLUX_TASK_RANK - 1)) ;; esac; exec sleep 600'
   "$front" doctor --twice=3 "$id" >said 2>&1 &
   doctor=$!
   sleep 0.5 # it passes, too, if the doctor comes later

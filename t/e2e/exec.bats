@@ -210,7 +210,7 @@ end_job() {
 
 # bats test_tags=long
 @test "50 MB for a slow reader: the job's own output goes on, all comes, and the leader holds little" {
-  start_job 3 1 'while [ ! -e go ]; do sleep 0.05; done; seq 200000; exec sleep 76581'
+  start_job 3 1 'while [ ! -e go ]; do sleep 0.2; done; seq 200000; exec sleep 76581'
   mkfifo slow
   env --default-signal=INT "$front" exec -N -w node2 head -c 50000000 /dev/zero >slow 2>said &
   clients=$!

@@ -51,7 +51,7 @@ each_once() {
     write_nodes $shells $((4 / shells))
     for round in 1 2 3 4 5 6 7 8; do
       rm -f started.* go
-      write_jobspec 4 sh -c 'touch started.$FLUX_TASK_RANK; if [ $FLUX_TASK_RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; exit 3; fi; exec sleep 30'
+      write_jobspec 4 sh -c 'touch started.$FLUX_TASK_RANK; if [ $FLUX_TASK_RANK = 2 ]; then until [ -e go ]; do sleep 0.1; done; exit 3; fi; exec sleep 30'
       start --local=$shells --arity=2 -o exit-policy=first -o exit-on-error --report=r.json --notify=notices 2>err &
       wait_until all_started
       touch go

@@ -14,7 +14,7 @@ host=$1
 shift
 if grep -qx "$host" "$WORK/dead" 2>/dev/null; then echo "agent: $host: no route to host" >&2; exit 255; fi
 if grep -qx "$host" "$WORK/slow" 2>/dev/null; then exec sleep 600; fi
-if [ "$host" = late ]; then touch "$WORK/asked"; until [ -e "$WORK/gate" ]; do sleep 0.02; done; fi
+if [ "$host" = late ]; then touch "$WORK/asked"; until [ -e "$WORK/gate" ]; do sleep 0.1; done; fi
 exec sh -c "$*"
 END
   chmod +x agent

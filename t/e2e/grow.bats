@@ -9,7 +9,7 @@ load grow.bash
 
 # Each task writes its shell's pid to shell.RANK.TRY, and runs until there is the file `go`.
 until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"
-  until [ -e go ]; do sleep 0.05; done; echo "done $FLUX_TASK_RANK on $NACRE_SHELL_ID"'
+  until [ -e go ]; do sleep 0.2; done; echo "done $FLUX_TASK_RANK on $NACRE_SHELL_ID"'
 
 # A job by nacre run, whose options and command are the arguments; all its tasks, of which there are $tasks, run.
 start_run() {
@@ -191,7 +191,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   for where in "-n 1" "-n 2 --local=2"; do
     rm -f elsewhere/go
     # shellcheck disable=SC2086
-    "$front" run --shell=bin/nacre-shell --cwd="$PWD/elsewhere" $where sh -c 'until [ -e go ]; do sleep 0.05; done' >out 2>err &
+    "$front" run --shell=bin/nacre-shell --cwd="$PWD/elsewhere" $where sh -c 'until [ -e go ]; do sleep 0.2; done' >out 2>err &
     launcher=$!
     wait_until listed
     grow --count=1 -q
@@ -218,7 +218,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   # A shell that nothing has started but its user.
   rm -f go out err
   write_nodes 1 1
-  write_jobspec 1 sh -c 'until [ -e go ]; do sleep 0.05; done'
+  write_jobspec 1 sh -c 'until [ -e go ]; do sleep 0.2; done'
   "$NACRE_SHELL" --standalone -j jobspec.json -R R.json -o control -o cpu-affinity=off >out 2>err &
   launcher=$!
   wait_until listed
@@ -248,7 +248,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
 # Task 1 fails once there is the file `fail`. Task 0 is ended with it, which makes the file `ends`, and has to be killed.
 fails_late='trap "touch ends" TERM
   echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"
-  until [ -e fail ]; do sleep 0.05; done; [ $FLUX_TASK_RANK != 1 ] || exit 3; while :; do sleep 0.05; done'
+  until [ -e fail ]; do sleep 0.2; done; [ $FLUX_TASK_RANK != 1 ] || exit 3; while :; do sleep 0.2; done'
 
 # Shells join these hosts, of which one is `late`, once the job of start_run has failed, and before its last task is killed.
 joins_too_late() {
@@ -312,7 +312,7 @@ END
   cat >rc.lua <<'END'
 plugin.register { name = "slow", handlers = { { topic = "shell.init", fn = function()
   if shell.info.rank == 2 then
-    os.execute ("echo $PPID >joining; until [ -e joined ]; do sleep 0.05; done")
+    os.execute ("echo $PPID >joining; until [ -e joined ]; do sleep 0.2; done")
   end
 end } } }
 END

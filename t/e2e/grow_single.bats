@@ -8,7 +8,7 @@ load control.bash
 load grow.bash
 
 # Each task runs until there is the file `go`.
-until_go='touch "here.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; until [ -e go ]; do sleep 0.05; done; echo "done $FLUX_TASK_RANK"'
+until_go='touch "here.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; until [ -e go ]; do sleep 0.2; done; echo "done $FLUX_TASK_RANK"'
 
 # A job by nacre run, whose options and command are the arguments; all its $tasks tasks run.
 start_run() {
@@ -94,7 +94,7 @@ no_socket_left() { [ "$(sockets_of_shells)" -eq 0 ]; }
 
 @test "exit code and output are complete, however the job grows and shrinks meanwhile" {
   tasks=2
-  start_run -n 2 -l sh -c "touch here.\$FLUX_TASK_RANK.1; seq 1 200000; until [ -e go ]; do sleep 0.05; done; seq 200001 300000; exit \$((3 + FLUX_TASK_RANK))"
+  start_run -n 2 -l sh -c "touch here.\$FLUX_TASK_RANK.1; seq 1 200000; until [ -e go ]; do sleep 0.2; done; seq 200001 300000; exit \$((3 + FLUX_TASK_RANK))"
   for count in 1 2 1; do
     grow --count="$count" -q
     "$front" shrink --count=1 -q
@@ -117,7 +117,7 @@ try=$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}
 touch "here.$try"
 awaited=go
 [ $try != 1.1 ] || awaited=fail
-until [ -e $awaited ]; do sleep 0.05; done
+until [ -e $awaited ]; do sleep 0.2; done
 [ $awaited = go ] || exit 3
 END
   tasks=2
@@ -198,8 +198,8 @@ END
   mkdir -m 700 own own/jobs own/tmp
   cat >own/job.sh <<'END'
 nacre=$1
-"$nacre" run --shell="$2" -n 1 -o cpu-affinity=off sh -c 'touch here; until [ -e go ]; do sleep 0.05; done' 2>err &
-until [ -e here ] && [ -n "$("$nacre" jobs -q)" ]; do sleep 0.05; done
+"$nacre" run --shell="$2" -n 1 -o cpu-affinity=off sh -c 'touch here; until [ -e go ]; do sleep 0.2; done' 2>err &
+until [ -e here ] && [ -n "$("$nacre" jobs -q)" ]; do sleep 0.2; done
 "$nacre" grow --count=2 -q || exit 1
 touch go
 wait $!

@@ -175,7 +175,7 @@ coprocess.define { name = "hello", command = { "echo", "hello" }, output = "hell
 END
   run nacre --initrc=rc.lua
   says ""
-  prepare 1 sh -c 'until [ -s mine.log ]; do sleep 0.01; done' # a job ends its coprocesses with its last task
+  prepare 1 sh -c 'until [ -s mine.log ]; do sleep 0.1; done' # a job ends its coprocesses with its last task
   run nacre --initrc=rc.lua -o hello.output=mine.log
   [ "$status" -eq 0 ]
   [ "$(<mine.log)" = hello ]

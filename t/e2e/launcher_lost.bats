@@ -11,7 +11,7 @@ go() { # way
   places_of "$1"
   places+=(-o on-launcher-lost="${lost:-go-on}" -n 2)
 }
-slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.05; done; echo "late $FLUX_TASK_RANK"; echo bad >&2; exit 5'
+slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; echo "late $FLUX_TASK_RANK"; echo bad >&2; exit 5'
 
 @test "the launcher is killed: the job goes on, and the rest of its output is in its file" {
   for way in here local agent; do
@@ -67,7 +67,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.05; done; echo 
     rm -f go
     go "$way"
     mkfifo pipe
-    "$front" run "${places[@]}" sh -c 'echo early; until test -e go; do sleep 0.05; done; seq 20000; exit 6' >pipe 2>err </dev/null &
+    "$front" run "${places[@]}" sh -c 'echo early; until test -e go; do sleep 0.2; done; seq 20000; exit 6' >pipe 2>err </dev/null &
     second=$!
     head -n 1 <pipe
     wait_until listed

@@ -14,7 +14,7 @@ screen() { tmux -S "$work/tmux.$way" "$@"; }
 start_job_at_terminal() { # way, options
   places_of "$1"
   nacre=("$front" run "${places[@]}" -n 2 "${@:2}")
-  printf '#!/bin/bash\ntrap "echo noted" INT\necho "early $FLUX_TASK_RANK"\nuntil test -e go; do sleep 0.05; done\necho "late $FLUX_TASK_RANK"\nexit 5\n' >task
+  printf '#!/bin/bash\ntrap "echo noted" INT\necho "early $FLUX_TASK_RANK"\nuntil test -e go; do sleep 0.2; done\necho "late $FLUX_TASK_RANK"\nexit 5\n' >task
   chmod +x task
   write_job ./task
   sed -i "1a export NACRE_JOBS_DIR=$NACRE_JOBS_DIR" job

@@ -66,7 +66,7 @@ load lib
   mkdir place
   prepare 1 sleep 60
   "${nacre[@]}" --initrc="$NACRE_SOURCE_DIR/etc/lua.d/scratch.lua" -o scratch.dir="$PWD/place" 3>&- &
-  until compgen -G 'place/*' >/dev/null; do sleep 0.05; done
+  until compgen -G 'place/*' >/dev/null; do sleep 0.2; done
   kill -9 $!
   wait $! || true
   [ -n "$(ls -A place)" ]

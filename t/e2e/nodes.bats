@@ -160,7 +160,7 @@ END
 # bats test_tags=long
 @test "lost-after: a shell that stands still for less than that is waited for" {
   write_nodes 2 1
-  write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
+  write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done'
   launch --local=2 -R R.json -o cpu-affinity=off -o lost-after=30s >out 2>&1 &
   wait_until test -s shell.1
   kill -STOP "$(cat shell.1)"
@@ -175,7 +175,7 @@ done" ]
 # bats test_tags=long
 @test "a job whose shells all stand still, for longer than T_fence, goes on" {
   write_nodes 3 1
-  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done'
+  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done'
   launch --local=3 -R R.json -o cpu-affinity=off -o lost-after=2s >out 2>&1 &
   for rank in 0 1 2; do wait_until test -s shell.$rank; done
   sleep 2 # so that beats have come

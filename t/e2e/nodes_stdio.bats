@@ -166,7 +166,7 @@ nacre-shell[2]: initrc: here is 2" ]
 # bats test_tags=long
 @test "what a lost shell has sent comes out, and the others go on" {
   write_nodes 3 1
-  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo "first $FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.02; done; seq 10000; echo "last $FLUX_TASK_RANK"'
+  write_jobspec 3 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo "first $FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.1; done; seq 10000; echo "last $FLUX_TASK_RANK"'
   job --local=3 -o tolerate-loss -o exit-timeout=none >out 2>log &
   lines_come out 3
   kill -9 "$(cat shell.2)"
@@ -190,7 +190,7 @@ nacre-shell[2]: initrc: here is 2" ]
 
 @test "who does not read keeps nobody from reading" {
   write_nodes 3 2
-  write_jobspec 6 sh -c '[ $FLUX_TASK_RANK -ne 4 ] || md5sum; while [ ! -e read ]; do sleep 0.02; done'
+  write_jobspec 6 sh -c '[ $FLUX_TASK_RANK -ne 4 ] || md5sum; while [ ! -e read ]; do sleep 0.1; done'
   head -c 20000000 /dev/urandom >in
   job --local=3 <in >out &
   lines_come out 1

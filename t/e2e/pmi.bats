@@ -313,14 +313,14 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   clients 2 init 0:barrier 1:wait:go 1:barrier finalize
   "${nacre[@]}" -o pmi.hang-report=0.2s 2>err &
   pid=$!
-  until grep -q "roll call of 2 tasks (a barrier has lasted 200ms):" err; do sleep 0.05; done
+  until grep -q "roll call of 2 tasks (a barrier has lasted 200ms):" err; do sleep 0.2; done
   touch go
   wait "$pid"
   grep -q "  0: in PMI barrier 1" err
 }
 
 @test "SIGUSR2 does not hurt a job without PMI" {
-  prepare 2 sh -c 'echo x >started; until [ -e go ]; do sleep 0.01; done'
+  prepare 2 sh -c 'echo x >started; until [ -e go ]; do sleep 0.1; done'
   "${nacre[@]}" -o pmi=off 2>err &
   pid=$!
   wait_until test -e started
@@ -354,7 +354,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
   # What is asked and the end of the other are there together when the shell goes on.
   kill -STOP $!
   touch go
-  until pgrep -P $! -r Z >/dev/null; do sleep 0.05; done
+  until pgrep -P $! -r Z >/dev/null; do sleep 0.2; done
   kill -CONT $!
   wait $! || status=$?
   [ "$status" -eq 137 ]

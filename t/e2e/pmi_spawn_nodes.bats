@@ -141,7 +141,7 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
 }
 
 @test "the job waits for those that outlive its tasks, on other nodes too, and they get signals" {
-  clients 2 2 2 init "0:spawn:[$(program 2 sh -c 'exec 2>/dev/null; trap "echo got >got.$PMI_RANK; exit 0" USR1; : >runs.$PMI_RANK; while :; do sleep 0.05; done')]" \
+  clients 2 2 2 init "0:spawn:[$(program 2 sh -c 'exec 2>/dev/null; trap "echo got >got.$PMI_RANK; exit 0" USR1; : >runs.$PMI_RANK; while :; do sleep 0.2; done')]" \
     0:has:rc=0 wait:runs.0 wait:runs.1 finalize touch:over.%r
   "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=2 -R R.json -o cpu-affinity=off >out 2>&1 &
   launcher=$!

@@ -122,7 +122,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
 @test "the job waits for those that outlive its tasks, on other nodes too, and they get signals" {
   # shellcheck disable=SC2016 # for the spawned ones
   tasks 2 2 2 0 "" 2 run sh -c \
-    'exec 2>/dev/null; trap "echo got >got.$PMIX_RANK; exit 0" USR1; : >runs.$PMIX_RANK; while :; do sleep 0.05; done'
+    'exec 2>/dev/null; trap "echo got >got.$PMIX_RANK; exit 0" USR1; : >runs.$PMIX_RANK; while :; do sleep 0.2; done'
   launch_nodes 2
   wait_until test -e runs.0 -a -e runs.1
   tasks_have_ended() { [ -z "$(pgrep -f "^$BATS_FILE_TMPDIR/spawns")" ]; }

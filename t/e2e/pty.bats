@@ -202,7 +202,7 @@ load pty.bash
 }
 
 @test "a job that is ended for an error gives the terminal back" {
-  environment='{"PATH": "/usr/bin:/bin"}' prepare 2 sh -c '[ $FLUX_TASK_RANK = 1 ] && { until [ -e go ]; do sleep 0.05; done; exit 9; }; sleep 1000'
+  environment='{"PATH": "/usr/bin:/bin"}' prepare 2 sh -c '[ $FLUX_TASK_RANK = 1 ] && { until [ -e go ]; do sleep 0.2; done; exit 9; }; sleep 1000'
   write_job -o pty.interactive -o exit-on-error
   open_terminal
   types ./job

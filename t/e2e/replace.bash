@@ -18,7 +18,7 @@ start_run() {
 # Says where it is and for which time it runs, and runs until there is the file `go`.
 until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
   echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
-  until [ -e go ]; do sleep 0.05; done; echo "done in try $NACRE_TASK_TRY"'
+  until [ -e go ]; do sleep 0.2; done; echo "done in try $NACRE_TASK_TRY"'
 
 await_try() { # TRY RANK...: each of them runs in this try
   local rank
@@ -50,7 +50,7 @@ while [ "$step" -lt 40 ]; do
   step=$((step + 1))
   echo "step $step of $WORLD_SIZE"
   echo "$step" >"checkpoint.$RANK.new" && mv "checkpoint.$RANK.new" "checkpoint.$RANK"
-  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ]; then until [ -e "go.$step" ]; do sleep 0.02; done; fi
+  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ]; then until [ -e "go.$step" ]; do sleep 0.1; done; fi
 done
 END
   chmod +x train

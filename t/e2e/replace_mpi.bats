@@ -120,7 +120,7 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
 @test "a task that calls PMI only after it was started again elsewhere is killed, and all start again" {
   rm -f shell.* go late out err
   write_nodes 4 1
-  write_jobspec 3 sh -c "$note"'until [ -e late ]; do sleep 0.02; done; exec "$@"' sh "$client" init barrier barrier finalize
+  write_jobspec 3 sh -c "$note"'until [ -e late ]; do sleep 0.1; done; exec "$@"' sh "$client" init barrier barrier finalize
   launch -R R.json -o cpu-affinity=off --local=4 --spares=1 --on-lost=replace --restart=$now >out 2>err &
   launcher=$!
   await_try 1 0 1 2

@@ -108,7 +108,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   grep -q "starts in 200ms (restart 1 of 3)" err
   grep -q "starts in 400ms (restart 2 of 3)" err
   for end in cancel "kill -s TERM" "kill --ranks=1"; do
-    who=1 upto=9 start_run --local=2 -n 2 --report=report --restart=on-failure,backoff=1h:2h sh -c "$fails; until [ -e go ]; do sleep 0.05; done"
+    who=1 upto=9 start_run --local=2 -n 2 --report=report --restart=on-failure,backoff=1h:2h sh -c "$fails; until [ -e go ]; do sleep 0.2; done"
     wait_until grep -q "starts in 1h" err
     [ "$("$front" ps --json | jq -c 'select(.rank != null) | [.rank, .try]' | paste -sd,)" = "[0,1]" ]
     # shellcheck disable=SC2086 # words
@@ -124,7 +124,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
 # bats test_tags=long
 @test "a task that a user has ended does not start again; one that its own signal has, does" {
   for how in "kill -s KILL --ranks=1" "kill -s TERM --ranks=1" "kill -s USR1 --ranks=1"; do
-    start_run --local=2 -n 2 -o exit-on-error=off --restart=$now sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; trap "exit 9" TERM; until [ -e go ]; do sleep 0.02; done'
+    start_run --local=2 -n 2 -o exit-on-error=off --restart=$now sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; trap "exit 9" TERM; until [ -e go ]; do sleep 0.1; done'
     wait_until test -s tries.1
     sleep 0.2
     # shellcheck disable=SC2086 # words
@@ -135,7 +135,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
     [ "$(wc -l <tries.1)" -eq 1 ] || { echo "$how"; cat err; return 1; }
     rm go
   done
-  start_run --local=2 -n 2 --restart=$now sh -c 'echo $$ >"pid.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e go ]; do sleep 0.02; done'
+  start_run --local=2 -n 2 --restart=$now sh -c 'echo $$ >"pid.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e go ]; do sleep 0.1; done'
   wait_until test -s pid.1.1
   kill -KILL "$(<pid.1.1)"
   wait_until test -s pid.1.2
@@ -173,7 +173,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
 
 @test "a shell that is lost with a restart pending: its rank goes to a spare, or counts as lost" {
   for spares in 1 0; do
-    who=1 upto=1 start_run -N 2+$spares --local=$((2 + spares)) --on-lost=replace --report=report --restart=on-failure,backoff=2s sh -c "echo \$PPID >shell.\$FLUX_TASK_RANK.\$NACRE_TASK_TRY; $fails; until [ -e go ]; do sleep 0.05; done"
+    who=1 upto=1 start_run -N 2+$spares --local=$((2 + spares)) --on-lost=replace --report=report --restart=on-failure,backoff=2s sh -c "echo \$PPID >shell.\$FLUX_TASK_RANK.\$NACRE_TASK_TRY; $fails; until [ -e go ]; do sleep 0.2; done"
     wait_until grep -q "starts in 2s" err
     kill -KILL "$(<shell.1.1)"
     if [ "$spares" = 1 ]; then
@@ -191,7 +191,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
 
 # bats test_tags=long
 @test "a rank that a spare has taken over starts again there; in the end of the others, and when the leader waits" {
-  start_run -N 2+1 --local=3 --on-lost=replace --restart=$now sh -c 'echo $PPID >"shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; [ $FLUX_TASK_RANK = 1 ] || exit 0; until [ -e go.$NACRE_TASK_TRY ]; do sleep 0.02; done; [ $NACRE_TASK_TRY = 3 ] || exit 4'
+  start_run -N 2+1 --local=3 --on-lost=replace --restart=$now sh -c 'echo $PPID >"shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; [ $FLUX_TASK_RANK = 1 ] || exit 0; until [ -e go.$NACRE_TASK_TRY ]; do sleep 0.1; done; [ $NACRE_TASK_TRY = 3 ] || exit 4'
   wait_until test -s shell.1.1
   kill -KILL "$(<shell.1.1)"
   wait_until test -s shell.1.2
@@ -289,12 +289,12 @@ tried() {
 
 # bats test_tags=long
 @test "scope=node: the wait doubles for each node; a signal for one of its tasks, and the end of the job, cancel it" {
-  who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.05; done"
+  who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.2; done"
   [ "$code" -eq 0 ] || { cat err; return 1; }
   [ "$(tried 0 1 2 3)" = 0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3,3:1,3:2,3:3 ] || { tried 0 1 2 3; cat err; return 1; }
   [ "$(grep -c "start again in 100ms" err)" -eq 2 ] && [ "$(grep -c "start again in 200ms" err)" -eq 2 ] || { cat err; return 1; }
   for end in cancel "kill --ranks=2" "kill --ranks=3"; do
-    who=3 upto=9 all=4 start_run --local=2 -N 2 -n 4 --oversubscribe --report=report -o exit-on-error=off --restart=on-failure,backoff=1h:2h,scope=node sh -c "$fails; until [ -e go ]; do sleep 0.05; done"
+    who=3 upto=9 all=4 start_run --local=2 -N 2 -n 4 --oversubscribe --report=report -o exit-on-error=off --restart=on-failure,backoff=1h:2h,scope=node sh -c "$fails; until [ -e go ]; do sleep 0.2; done"
     wait_until grep -q "start again in 1h" err
     wait_until sh -c "[ \"\$('$front' ps -q | wc -l)\" -eq 2 ]"
     # shellcheck disable=SC2086 # words
@@ -335,7 +335,7 @@ pmi_job() {
   [ "$(cat tries.* | wc -l)" -eq 8 ]
   grep -q "restart: rank 2 on .* all tasks of the job start again now (restart 1 of 1)" err
   pmi_job --local=2 -N 2 -n 4 --oversubscribe --restart=$now,max=1,scope=node sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
-    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 12 ] || { until [ -s tries.3 ]; do sleep 0.02; done; exit 3; }
+    [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 12 ] || { until [ -s tries.3 ]; do sleep 0.1; done; exit 3; }
     [ $NACRE_TASK_TRY$FLUX_TASK_RANK != 13 ] || sleep 100
     exec "$0" init barrier barrier finalize' "$client"
   [ "$code" -eq 0 ] || { cat err out; return 1; }

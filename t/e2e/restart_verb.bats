@@ -17,7 +17,7 @@ start_run() {
   id=$("$front" jobs -q)
 }
 stays='try=${NACRE_TASK_TRY:-1}; echo $$ >pid.$FLUX_TASK_RANK.$try; : >try.$FLUX_TASK_RANK.$try
-  until [ -e go ]; do sleep 0.02; done; echo "rank $FLUX_TASK_RANK try $NACRE_TASK_TRY restarts $NACRE_JOB_RESTARTS"'
+  until [ -e go ]; do sleep 0.1; done; echo "rank $FLUX_TASK_RANK try $NACRE_TASK_TRY restarts $NACRE_JOB_RESTARTS"'
 are_in() { # try, ranks...
   local try=$1 rank
   shift
@@ -143,7 +143,7 @@ prints() { # text
     options=("--restart=on-failure,scope=job,backoff=3s")
     [ "$step" = waits ] || options=("--restart=on-failure,scope=job,backoff=100ms" -o kill-timeout=3s)
     start_run --local=3 --arity=2 -n 3 "${options[@]}" -- '[ '"$step"' = waits ] || [ "$NACRE_TASK_TRY" != 1 ] || trap "" TERM
-      [ "$FLUX_TASK_RANK.$NACRE_TASK_TRY" != 1.1 ] || { : >try.1.1; until [ -e fail ]; do sleep 0.02; done; exit 3; }
+      [ "$FLUX_TASK_RANK.$NACRE_TASK_TRY" != 1.1 ] || { : >try.1.1; until [ -e fail ]; do sleep 0.1; done; exit 3; }
       '"$stays"
     wait_until are_in 1 0 1 2
     touch fail

@@ -86,7 +86,7 @@ names() { jq -r '.name // "output"' out | uniq; }
 }
 
 @test "json: who attaches is an event" {
-  start_job 2 1 'until test -e go; do sleep 0.05; done' --format=json
+  start_job 2 1 'until test -e go; do sleep 0.2; done' --format=json
   "$front" attach "$id" >viewer.out 2>&1 &
   waiting=$!
   wait_until grep -q '"name":"attach"' out
@@ -149,7 +149,7 @@ names() { jq -r '.name // "output"' out | uniq; }
 }
 
 @test "quiet: Ctrl-C is passed on without a word" {
-  "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -q -n 2 sh -c 'trap "exit 5" INT; touch up.$NACRE_TASK_RANK; while :; do sleep 0.05; done' >out 2>err &
+  "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -q -n 2 sh -c 'trap "exit 5" INT; touch up.$NACRE_TASK_RANK; while :; do sleep 0.2; done' >out 2>err &
   launcher=$!
   wait_until test -e up.0 -a -e up.1
   kill -INT "$launcher"

@@ -7,7 +7,7 @@ load nodes.bash
 load control.bash
 
 # Each task writes a line when it gets SIGTERM, and ends with 3; when there is the file `go` it ends with 0.
-obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done $FLUX_TASK_RANK'
+obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'
 
 @test "a leaf, an inner shell, several: their tasks end and are no failures, the others go on" {
   local row set hosts gone # shells, their hosts, and how many tasks these have
@@ -63,7 +63,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 
 @test "tasks that ignore the signal are killed after the grace; all that was written comes" {
   start_job 3 1 'trap "" TERM; [ $FLUX_TASK_RANK = 0 ] || { seq -f "line $FLUX_TASK_RANK %.0f" 100000; echo up >>ready; exec sleep 600; }
-    echo up >>ready; while [ ! -e go ]; do sleep 0.05; done'
+    echo up >>ready; while [ ! -e go ]; do sleep 0.2; done'
   lines_come ready 3
   began=$(date +%s%N)
   [ "$("$front" shrink --shells=1-2 --grace=0.5s)" = "node[1-2]" ]
@@ -74,7 +74,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 }
 
 @test "a shell that is killed while it leaves is named; the job goes on" {
-  start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done'
+  start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done'
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
   "$front" shrink --shells=2-3 --grace=100s --json >answer 2>said &
   clients=$!
@@ -93,8 +93,8 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 }
 
 @test "two shrinks at once, and one while the job ends" {
-  start_job 5 1 'trap "touch leaves.\$FLUX_TASK_RANK; until [ -e leave ]; do sleep 0.05; done; exit 1" TERM
-    touch "up.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done' -o kill-timeout=100s
+  start_job 5 1 'trap "touch leaves.\$FLUX_TASK_RANK; until [ -e leave ]; do sleep 0.2; done; exit 1" TERM
+    touch "up.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' -o kill-timeout=100s
   for rank in 1 2 3 4; do wait_until test -e "up.$rank"; done
   "$front" shrink --shells=1-2 --json >one &
   clients=$!
@@ -122,7 +122,7 @@ for _, topic in ipairs { "job.shrinking", "shell.left", "shell.resource-update",
   end } } }
 end
 LUA
-  start_job 4 1 'while [ ! -e go ]; do sleep 0.05; done' -- --initrc="$PWD/rc.lua"
+  start_job 4 1 'while [ ! -e go ]; do sleep 0.2; done' -- --initrc="$PWD/rc.lua"
   "$front" shrink --shells=2-3
   touch go
   ends_with 0
@@ -137,7 +137,7 @@ shell.finish" ]; done
 }
 
 @test "an epilog without end, and a command beside the tasks, do not keep a shell in the job" {
-  start_job 4 1 'while [ ! -e go ]; do sleep 0.05; done' -o 'epilog.command=test -e go || exec sleep 76577'
+  start_job 4 1 'while [ ! -e go ]; do sleep 0.2; done' -o 'epilog.command=test -e go || exec sleep 76577'
   "$front" exec -w node3 sh -c 'trap "" TERM; echo up; sleep 76576; sleep 76576' >up 2>others &
   clients=$!
   lines_come up 1
@@ -151,7 +151,7 @@ shell.finish" ]; done
 }
 
 @test "elastic.manager: a command gets the hosts once; what it fails with is said; off; what it cannot be" {
-  start_job 4 1 'while [ ! -e go ]; do sleep 0.05; done' -o 'elastic.manager=echo "$@ $NACRE_RELEASED_HOSTS" >>called; [ $1 != node1 ] || { echo no way >&2; exit 3; }'
+  start_job 4 1 'while [ ! -e go ]; do sleep 0.2; done' -o 'elastic.manager=echo "$@ $NACRE_RELEASED_HOSTS" >>called; [ $1 != node1 ] || { echo no way >&2; exit 3; }'
   [ "$("$front" shrink --shells=2-3 --json | jq -c '.manager[0] | [.hosts, .released]')" = '["node[2-3]",true]' ]
   [ "$(<called)" = "node2 node3 node[2-3]" ]
   run --separate-stderr "$front" shrink --shells=1
@@ -161,7 +161,7 @@ shell.finish" ]; done
   touch go
   ends_with 0
   rm go
-  start_job 2 1 'while [ ! -e go ]; do sleep 0.05; done' -o elastic.manager=off
+  start_job 2 1 'while [ ! -e go ]; do sleep 0.2; done' -o elastic.manager=off
   [ "$("$front" shrink --shells=1 --json | jq -c .manager)" = null ]
   touch go
   ends_with 0

@@ -6,7 +6,7 @@ load lib.bash
 load nodes.bash
 load control.bash
 
-idle='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done $FLUX_TASK_RANK'
+idle='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'
 
 # A plugin of shell $1 that asks, when its first task has ended, for what the lines of the file ask are, each the members of a table, and
 # appends what it is answered to the file answer; the first time it asks too early.
@@ -36,7 +36,7 @@ LUA
 }
 
 # Of shell $1 one task ends at once when there is the file ask; the others idle.
-asking() { echo "while [ ! -e ask ] && [ ! -e go ]; do sleep 0.05; done; [ \$FLUX_TASK_RANK != $(($1 * 2)) ] || exit 0; $idle"; }
+asking() { echo "while [ ! -e ask ] && [ ! -e go ]; do sleep 0.2; done; [ \$FLUX_TASK_RANK != $(($1 * 2)) ] || exit 0; $idle"; }
 
 @test "a Lua plugin of the leader, of an inner shell and of a leaf asks, and gets the answer that the verb gets" {
   local asker

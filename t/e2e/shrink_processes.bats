@@ -6,7 +6,7 @@ load lib.bash
 load nodes.bash
 load control.bash
 
-idle='echo $PPID >new.$FLUX_TASK_RANK; mv new.$FLUX_TASK_RANK shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done'
+idle='echo $PPID >new.$FLUX_TASK_RANK; mv new.$FLUX_TASK_RANK shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done'
 
 # What shells but the leader's do last, when they have left the others: the Lua code $1.
 write_last_act() {
@@ -95,7 +95,7 @@ plugin.register { name = "asks", handlers = { { topic = "task.exit", fn = functi
 end } } }
 LUA
   rm -f ask answer
-  idle="[ \$FLUX_TASK_RANK != 0 ] || while [ ! -e ask ]; do sleep 0.05; done; [ \$FLUX_TASK_RANK != 0 ] || exit 0; $idle"
+  idle="[ \$FLUX_TASK_RANK != 0 ] || while [ ! -e ask ]; do sleep 0.2; done; [ \$FLUX_TASK_RANK != 0 ] || exit 0; $idle"
   start_job 4 1 "$idle" --arity=32 -- --initrc="$PWD/rc.lua"
   for rank in 1 2 3; do wait_until test -s "shell.$rank"; done
   touch ask

@@ -100,7 +100,7 @@ no_shell() { ! shell_of "$1" >/dev/null; }
   for ((round = 0; round < 8; ++round)); do
     pids=()
     rm -f go
-    start_job 5 1 "until [ -e go ]; do sleep 0.02; done; exit \$((FLUX_TASK_RANK == 0 ? 3 : 0))"
+    start_job 5 1 "until [ -e go ]; do sleep 0.1; done; exit \$((FLUX_TASK_RANK == 0 ? 3 : 0))"
     for each in 1 2 3 4; do "$front" shrink --shells="$each" >/dev/null 2>&1 & pids+=("$!"); done
     sleep "0.$round"
     touch go

@@ -83,15 +83,15 @@ END
 @test "a signal meanwhile comes to the tasks below, whose shell the leader serves" {
   # Rank 1 ends once all shells have passed the barrier: a signal before that is kept for the tasks until then.
   setup_jobs sh -c 'if [ "$FLUX_TASK_RANK" = 1 ]; then
-      for rank in 0 1 2 3; do while [ ! -e started.$rank ]; do sleep 0.05; done; done
+      for rank in 0 1 2 3; do while [ ! -e started.$rank ]; do sleep 0.2; done; done
       exit 0
     fi
     trap "touch got.$FLUX_TASK_RANK" USR1; exec 2>/dev/null; touch ready.$FLUX_TASK_RANK
-    while [ ! -e go ]; do sleep 0.05; done'
+    while [ ! -e go ]; do sleep 0.2; done'
   start_job late 9 -o lost-after=2s <<<'plugin.register { name = "slow", handlers = {
     { topic = "shell.start", fn = function () os.execute ("touch started." .. shell.info.rank) end },
     { topic = "task.exit", fn = function ()
-      if shell.info.rank == 1 then os.execute ("touch begun; while [ ! -e go ]; do sleep 0.05; done") end end } } }'
+      if shell.info.rank == 1 then os.execute ("touch begun; while [ ! -e go ]; do sleep 0.2; done") end end } } }'
   for file in begun ready.0 ready.2 ready.3; do wait_until test -e $file; done
   kill -USR1 "${jobs[late]}"
   for rank in 0 2 3; do wait_until test -e got.$rank; done
@@ -117,7 +117,7 @@ END
     # Shell 2 fails once the other has begun its shell.start: one that has started no tasks has no shell.finish.
     fails='local name = "'$rank'.begun"
       function begin (seconds)
-        local wait = "until [ -e "..seconds.."."..name.." ]; do sleep 0.01; done"
+        local wait = "until [ -e "..seconds.."."..name.." ]; do sleep 0.1; done"
         local begin = "touch "..seconds.."."..name.."; exec sleep "..seconds
         return { topic = "shell.start", fn = function ()
           if shell.info.rank == '$rank' then os.execute (begin) end

@@ -9,7 +9,7 @@ load control.bash
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 
 # Each task runs until there is the file `go`.
-until_go='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.05; done; echo done $FLUX_TASK_RANK'
+until_go='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'
 
 # As start_job, by nacre run, whose options and command are all arguments.
 start_run() {
@@ -164,7 +164,7 @@ LUA
 }
 
 @test "a spare that is lost is named, and the job goes on; one with tasks that is lost ends it" {
-  start_job 4 1 'echo here; while [ ! -e go ]; do sleep 0.05; done' --spares=2 -o oversubscribe
+  start_job 4 1 'echo here; while [ ! -e go ]; do sleep 0.2; done' --spares=2 -o oversubscribe
   lines_come out 4
   kill -KILL "$(pid_of_shell 3)"
   wait_until grep -qF "shell 3 on node3, a spare, is lost: it has ended, or cannot be reached" err
@@ -175,7 +175,7 @@ LUA
   touch go
   ends_with 0
   rm go
-  start_job 4 1 'echo $PPID >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.05; done' --spares=1 -o oversubscribe
+  start_job 4 1 'echo $PPID >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' --spares=1 -o oversubscribe
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
   kill -KILL "$(<shell.3)"
   fails
@@ -250,7 +250,7 @@ ends_by() {
   shift 2
   rm -f fail out err hooks
   run_ -N 2+2 --local=4 -K -o kill-timeout=2s -o 'epilog=echo epilog >>hooks' "$@" \
-    sh -c 'echo here; until [ -e fail ]; do sleep 0.05; done; exit 3' >out 2>err &
+    sh -c 'echo here; until [ -e fail ]; do sleep 0.2; done; exit 3' >out 2>err &
   launcher=$!
   wait_until listed
   id=$("$front" jobs -q)
@@ -273,7 +273,7 @@ ends_by() {
 # bats test_tags=long
 @test "as lines of JSON, and in a record, a lost spare is one without ranks" {
   write_nodes 3 1
-  write_jobspec 2 sh -c 'while [ ! -e go ]; do sleep 0.05; done'
+  write_jobspec 2 sh -c 'while [ ! -e go ]; do sleep 0.2; done'
   launch -R R.json -o cpu-affinity=off --local=3 --spares=1 --format=json --report=report --notify=notices -- --eventlog="$PWD/events" >out 2>err &
   launcher=$!
   wait_until listed

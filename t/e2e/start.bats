@@ -121,7 +121,7 @@ time.sleep(1000)'
 }
 
 @test "SIGHUP that was ignored stays so, SIGINT is taken" {
-  prepare 1 sh -c 'touch ready; until test -e go; do sleep 0.05; done'
+  prepare 1 sh -c 'touch ready; until test -e go; do sleep 0.2; done'
   with_signals "HUP INT QUIT" "${nacre[@]}" >out 2>&1 3>&- &
   pid=$!
   wait_until test -e ready
@@ -170,7 +170,7 @@ stops_once_started() {
 }
 
 @test "SIGTSTP that comes while a job starts stops its tasks once they run" {
-  local hold='mkdir held; until test -e go; do sleep 0.02; done'
+  local hold='mkdir held; until test -e go; do sleep 0.1; done'
   # The leader is the first.
   printf '#!/bin/sh\nmkdir first 2>/dev/null || { %s; }\nexec "%s" "$@"\n' "${hold/mkdir/mkdir -p}" "$NACRE_SHELL" >late
   chmod +x late

@@ -229,7 +229,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 
 # bats test_tags=long
 @test "a process outside of the job that holds the output is not waited for longer than drain-timeout" {
-  prepare 1 sh -c 'echo done; echo $$ >pid.new; mv pid.new pid; until [ -e held ]; do sleep 0.02; done'
+  prepare 1 sh -c 'echo done; echo $$ >pid.new; mv pid.new pid; until [ -e held ]; do sleep 0.1; done'
   nacre -o output.drain-timeout=0.3s >out 2>err &
   shell=$!
   await '[ -e pid ]'
@@ -255,7 +255,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
 }
 
 @test "tasks that close stdin early, or end, take nothing from the others" {
-  prepare 4 sh -c 'case $FLUX_TASK_RANK in 0) exec <&-; until [ -e read.2 ]; do sleep 0.02; done; exit 0;; 1) exit 0;; esac
+  prepare 4 sh -c 'case $FLUX_TASK_RANK in 0) exec <&-; until [ -e read.2 ]; do sleep 0.1; done; exit 0;; 1) exit 0;; esac
     md5sum; touch "read.$FLUX_TASK_RANK"'
   run nacre -o output.ranks=2,3 < <(seq 1000000)
   [ "$status" -eq 0 ]

@@ -106,7 +106,7 @@ END
 
 @test "one signal waits for a handler that is only slow" {
   prepare_marked 1 sh -c 'exec sleep 1000'
-  write_rc shell.start 0 "os.execute ('while [ ! -e go ]; do sleep 0.05; done')"
+  write_rc shell.start 0 "os.execute ('while [ ! -e go ]; do sleep 0.2; done')"
   start_shell
   wait_until test -e stuck
   kill "$shell"
@@ -253,7 +253,7 @@ END
 @test "a hook of a shell that is killed runs on, with what it starts" {
   write_nodes 1 1
   write_jobspec 1 sh -c 'echo $PPID >shell.0'
-  start_launch --local=1 -o epilog="echo >begun; setsid sh -c 'sleep 1; echo >>finished' & while [ ! -e go ]; do sleep 0.02; done; echo >>finished"
+  start_launch --local=1 -o epilog="echo >begun; setsid sh -c 'sleep 1; echo >>finished' & while [ ! -e go ]; do sleep 0.1; done; echo >>finished"
   wait_until test -e begun
   kill -9 "$(cat shell.0)"
   wait "$launcher" || true

@@ -146,13 +146,13 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 @test "so are the other signals that managers send" {
   # The shell of a task runs a trap only between two commands, so the sleeps are short.
   prepare 1 sh -c 'for s in HUP QUIT ALRM USR1 CONT WINCH URG XCPU; do trap "touch got.$s" $s; done
-    trap "exit 0" TERM; touch ready; while :; do sleep 0.05; done'
+    trap "exit 0" TERM; touch ready; while :; do sleep 0.2; done'
   "${nacre[@]}" &
   wait_until test -e ready
   local signal
   for signal in HUP QUIT ALRM USR1 CONT WINCH URG XCPU; do
     kill -$signal $!
-    timeout 20 sh -c "until [ -e got.$signal ]; do sleep 0.05; done" || { echo "no SIG$signal"; kill -TERM $!; return 1; }
+    timeout 20 sh -c "until [ -e got.$signal ]; do sleep 0.2; done" || { echo "no SIG$signal"; kill -TERM $!; return 1; }
   done
   kill -TERM $!
   wait $!
@@ -196,7 +196,7 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 }
 
 @test "one that ignores SIGTERM is killed after kill-timeout" {
-  prepare 1 bash -c 'setsid bash -c "trap \"\" TERM; echo \$\$ >pid; while :; do sleep 1; done" & until [ -s pid ]; do sleep 0.02; done'
+  prepare 1 bash -c 'setsid bash -c "trap \"\" TERM; echo \$\$ >pid; while :; do sleep 1; done" & until [ -s pid ]; do sleep 0.1; done'
   run nacre -o kill-timeout=0.2s
   [ "$status" -eq 0 ]
   run ! kill -0 "$(cat pid)"
@@ -239,7 +239,7 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 @test "signal warns the tasks before R expires" {
   write_R 1
   jq ".execution.expiration = $(date +%s) + 103" R.json >R2.json && mv R2.json R.json
-  write_jobspec 1 sh -c 'trap "echo warned; exit 0" USR2; while :; do sleep 0.05; done'
+  write_jobspec 1 sh -c 'trap "echo warned; exit 0" USR2; while :; do sleep 0.2; done'
   run nacre -o signal.signum=12 -o signal.timeleft=99.5s
   [ "$status" -eq 0 ]
   [ "${lines[-1]}" = warned ]
@@ -289,7 +289,7 @@ $((lower + 7))" ]
 @test "a task in a session of its own gets the signals of the job, and none outlives it" {
   prepare 2 sh -c 'trap "echo got; exit 3" TERM; echo $$; sleep 1000 & wait'
   "${nacre[@]}" -o session=task >out &
-  until [ "$(wc -l <out)" -eq 2 ]; do sleep 0.05; done
+  until [ "$(wc -l <out)" -eq 2 ]; do sleep 0.2; done
   kill -TERM $!
   wait $! || true
   [ "$(grep -c got out)" -eq 2 ]
@@ -301,7 +301,7 @@ $((lower + 7))" ]
 @test "stop-tasks-in-exec leaves tasks standing before their first instruction" {
   prepare 1 sh -c 'echo ran'
   "${nacre[@]}" -o stop-tasks-in-exec >out &
-  until task=$(pgrep -P $!) && grep -q 'State:.*[tT] (' "/proc/$task/status"; do sleep 0.05; done
+  until task=$(pgrep -P $!) && grep -q 'State:.*[tT] (' "/proc/$task/status"; do sleep 0.2; done
   [ ! -s out ]
   kill -CONT "$task"
   wait $!

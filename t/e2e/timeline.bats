@@ -195,7 +195,7 @@ END
 }
 
 @test "nacre timeline: while the job runs the summary and the trace, and after its end what was kept" {
-  start_job 3 1 'until [ -e go ]; do sleep 0.02; done' --timeline=t.json
+  start_job 3 1 'until [ -e go ]; do sleep 0.1; done' --timeline=t.json
   "$front" timeline "$id" >text
   grep -qE '^launch [0-9.]+ (ms|s): ' text
   run ! grep -q 'last end' text
@@ -216,14 +216,14 @@ END
 }
 
 @test "nacre timeline of a job that has ended and kept only its summary, or nothing, names the option" {
-  start_job 2 1 'until [ -e go ]; do sleep 0.02; done' --timeline
+  start_job 2 1 'until [ -e go ]; do sleep 0.1; done' --timeline
   touch go
   ends_with 0
   rm go
   "$front" timeline "$id" | grep -q '^launch '
   run "$front" timeline "$id" --json
   fails_with 1 "only its summary was kept: with --timeline=FILE"
-  start_job 2 1 'until [ -e go ]; do sleep 0.02; done'
+  start_job 2 1 'until [ -e go ]; do sleep 0.1; done'
   run "$front" timeline "$id"
   fails_with 1 "the job keeps no timeline: start it with --timeline, or -o timeline"
   touch go
@@ -237,8 +237,8 @@ END
 @test "a shell that is lost is named as missing, in the summary and in the trace" {
   for option in --timeline --timeline=t.json; do
     write_nodes 3 1
-    write_jobspec 3 sh -c "$r 1) until [ -e others ]; do sleep 0.02; done; kill -KILL \$PPID; sleep 100;; *) touch o.\$FLUX_TASK_RANK;
-      [ -e o.0 ] && [ -e o.2 ] && touch others; until [ -e gone ]; do sleep 0.02; done;; esac"
+    write_jobspec 3 sh -c "$r 1) until [ -e others ]; do sleep 0.1; done; kill -KILL \$PPID; sleep 100;; *) touch o.\$FLUX_TASK_RANK;
+      [ -e o.0 ] && [ -e o.2 ] && touch others; until [ -e gone ]; do sleep 0.1; done;; esac"
     launch -R R.json -o cpu-affinity=off --local=3 -o tolerate-loss "$option" >out 2>err &
     launcher=$!
     wait_until grep -q lost err
@@ -253,7 +253,7 @@ END
 
 # bats test_tags=long
 @test "a shell that does not answer is named, and the rest is there" {
-  start_job 3 1 'echo $PPID >ppid.$FLUX_TASK_RANK; until [ -e go ]; do sleep 0.02; done' --timeline
+  start_job 3 1 'echo $PPID >ppid.$FLUX_TASK_RANK; until [ -e go ]; do sleep 0.1; done' --timeline
   wait_until test -s ppid.2
   kill -STOP "$(<ppid.2)"
   "$front" timeline "$id" >text

@@ -141,7 +141,7 @@ stop_job() {
 }
 
 @test "the end of the job ends it, with the job's code in the last line" {
-  start_job 2 1 'while [ ! -e go ]; do sleep 0.05; done; exit 7'
+  start_job 2 1 'while [ ! -e go ]; do sleep 0.2; done; exit 7'
   start_top
   touch go
   sees "^job $id has ended with exit code 7$"

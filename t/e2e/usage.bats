@@ -111,8 +111,8 @@ END
 
 @test "a shell that is lost: what it has not sent is not known" {
   write_nodes 3 1
-  write_jobspec 3 sh -c "$r 1) until [ -e others ]; do sleep 0.02; done; kill -KILL \$PPID; sleep 100;; *) touch o.\$FLUX_TASK_RANK;
-    [ -e o.0 ] && [ -e o.2 ] && touch others; until [ -e gone ]; do sleep 0.02; done;; esac"
+  write_jobspec 3 sh -c "$r 1) until [ -e others ]; do sleep 0.1; done; kill -KILL \$PPID; sleep 100;; *) touch o.\$FLUX_TASK_RANK;
+    [ -e o.0 ] && [ -e o.2 ] && touch others; until [ -e gone ]; do sleep 0.1; done;; esac"
   launch -R R.json -o cpu-affinity=off --local=3 -o tolerate-loss -o usage=u.jsonl >out 2>err &
   launcher=$!
   wait_until grep -q lost err
@@ -150,7 +150,7 @@ END
 }
 
 @test "nacre report --usage: while the job runs, with a row for each task that has ended; and after its end" {
-  start_job 2 2 "$r 1|3) echo x;; *) until [ -e go ]; do sleep 0.02; done;; esac" -o usage=u.jsonl
+  start_job 2 2 "$r 1|3) echo x;; *) until [ -e go ]; do sleep 0.1; done;; esac" -o usage=u.jsonl
   wait_until eval '[ "$("$front" report --usage --all --json "$id" | jq -s "map(select(.type == \"task\").rank)" -c)" = "[1,3]" ]'
   "$front" report --usage "$id" >text
   grep -q '^usage: 2 of 4 tasks ended' text
@@ -169,7 +169,7 @@ END
 }
 
 @test "nacre report --usage of a job that measures nothing names the option" {
-  start_job 1 1 'until [ -e go ]; do sleep 0.02; done'
+  start_job 1 1 'until [ -e go ]; do sleep 0.1; done'
   for _ in running ended; do
     run "$front" report --usage "$id"
     [ "$status" -eq 1 ]

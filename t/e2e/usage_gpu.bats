@@ -46,8 +46,8 @@ is() { # FILTER [FILE]: it is true of all of its lines together
 
 # A task of rank 0 that tells its number, one of rank 1 with a process below it that tells its own, and others that use nothing. They end
 # once the tools have been asked often enough.
-tasks='case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0;; 1) sh -c "echo \$\$ 300 >pid.1; until [ -e go ]; do sleep 0.05; done" & ;; esac
-  until [ -e go ]; do sleep 0.05; done; wait'
+tasks='case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0;; 1) sh -c "echo \$\$ 300 >pid.1; until [ -e go ]; do sleep 0.2; done" & ;; esac
+  until [ -e go ]; do sleep 0.2; done; wait'
 
 # Since the call before, $1 calls each of $2 shells.
 are_called() { [ "$(tail -n +$((before + 1)) calls | awk -v least="$1" '{ ++n[$2] } END { for (each in n) found += n[each] >= least; print found + 0 }')" -ge "$2" ]; }
@@ -127,7 +127,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
 @test "--usage-gpu alone prints nothing, and nacre report has what was measured, while the job runs too" {
   write_stand_ins
   use_stand_ins nvidia-smi
-  start_job 1 2 'case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0; until [ -e ended ]; do sleep 0.05; done; exit 0;; esac; until [ -e go ]; do sleep 0.05; done' \
+  start_job 1 2 'case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0; until [ -e ended ]; do sleep 0.2; done; exit 0;; esac; until [ -e go ]; do sleep 0.2; done' \
     --usage-gpu -o exit-timeout=none
   list_and_wait 5 1 pid.0
   touch ended
@@ -195,7 +195,7 @@ END
   write_stand_ins
   printf '#!/bin/sh\necho $$ >>%q\nsleep 986\n' "$work/hangs" >stand-in.nvidia-smi
   use_stand_ins nvidia-smi
-  job 1 1 "until [ -s $work/hangs ]; do sleep 0.05; done" --usage=u.jsonl --usage-gpu
+  job 1 1 "until [ -s $work/hangs ]; do sleep 0.2; done" --usage=u.jsonl --usage-gpu
   [ "$code" -eq 0 ]
   [ ! -s err ] || { cat err; return 1; }
   is '.[0].code == 0 and (.[0] | has("gpu_memory") | not)'
