@@ -175,10 +175,20 @@ END
 }
 
 @test "equal lines of many tasks are folded" {
-  prepare 16 sh -c 'echo all; [ "$FLUX_TASK_RANK" != 3 ] || echo three; echo "$((FLUX_TASK_RANK / 8))"; echo all'
-  run nacre -o output.fold
-  [ "$status" -eq 0 ]
-  [ "$(sort -u <<<"$output" | grep -c three)" -eq 1 ]
+  prepare 16 sh -c ': >"started.$FLUX_TASK_RANK"; until [ -e go ]; do sleep 0.1; done
+    echo all; [ "$FLUX_TASK_RANK" != 3 ] || echo three; echo "$((FLUX_TASK_RANK / 8))"; echo all; : >"wrote.$FLUX_TASK_RANK"'
+  all_have() { [ "$(compgen -G "$1.*" | wc -l)" -eq 16 ]; }
+  "${nacre[@]}" -o output.fold >out &
+  local shell=$!
+  wait_until all_have started
+  # A line waits for the other tasks for 0.1 s: they write while the shell is stopped, however slow the machine is.
+  kill -STOP "$shell"
+  touch go
+  wait_until all_have wrote
+  kill -CONT "$shell"
+  wait "$shell"
+  mapfile -t lines <out
+  [ "$(sort -u out | grep -c three)" -eq 1 ]
   [ "${lines[0]}" = "[0-15]: all" ]
   [[ " ${lines[*]} " == *" 3: three "* ]]
   # However the tasks were scheduled, each one's lines are all there.
