@@ -138,7 +138,7 @@ start_run() {
   [ "$status" -eq 1 ]
   [[ $stderr == "nacre grow: "*"shell 8 on -x: '-x' is no name of a host" ]] || { echo "$stderr"; return 1; }
   echo node8 >slow
-  run --separate-stderr grow --hosts="node[8-9]" --wait=1s
+  run --separate-stderr grow --hosts="node[8-9]" --wait=5s
   [ "$status" -eq 1 ]
   [[ $stderr == *"shell 9 on node8 has not joined: it has not joined the job in time" ]] || { echo "$stderr"; return 1; }
   [ "$(spares)" = "2,4,10" ]
