@@ -29,7 +29,7 @@ SpawnPool::~SpawnPool() {
 std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands, std::span<Times> times) {
   // No handler of a signal is set while all wait for the batch.
   Batch batch{commands, std::vector<Outcome>(commands.size()), times, changed_signals()};
-  if (commands.size() > 1) make_threads();
+  if (commands.size() > kAlone) make_threads();
   {
     std::lock_guard lock(mutex_);
     batch_ = &batch;

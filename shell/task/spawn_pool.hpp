@@ -25,10 +25,12 @@ class SpawnPool {
   // How many threads are worth it: one for each cpu that this process may use, up to kMaxThreads, as each start
   // still takes locks of the whole process.
   static constexpr unsigned kMaxThreads = 8;
+  // So few commands the caller starts faster alone than a thread is made and ended.
+  static constexpr std::size_t kAlone = 4;
   [[nodiscard]] static unsigned useful_threads();
 
   // Makes `threads` starts at a time; one of the threads is the caller. The others are made with the first batch of
-  // two or more commands, as many as the system allows.
+  // more than kAlone commands, as many as the system allows.
   explicit SpawnPool(unsigned threads);
   // Ends the threads. To the kernel a child's parent is a thread, so a child that asked for a signal at its
   // parent's death (PR_SET_PDEATHSIG) gets it then: the pool has to outlive the children.
