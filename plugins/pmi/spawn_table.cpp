@@ -28,10 +28,9 @@ SpawnTable::Place SpawnTable::add(const SpawnRound& round) {
   return place;
 }
 
-SpawnTable::Entry* SpawnTable::find(const SpawnRound& round) {
-  auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& each) {
-    return each.start == round.order.start && each.number == round.number;
-  });
+SpawnTable::Entry* SpawnTable::find(std::uint64_t start, std::uint64_t number) {
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& each) { return each.start == start && each.number == number; });
   return found == entries_.end() ? nullptr : &*found;
 }
 
@@ -84,9 +83,8 @@ void SpawnTable::announced(std::string_view topic, std::string_view bytes) {
   if (parts.size() != 3) return;
   auto start = parse_u64(parts[0]), number = parse_u64(parts[1]), what = parse_u64(parts[2]);
   if (!start || !number || !what) return;
-  auto entry = std::find_if(entries_.begin(), entries_.end(),
-                            [&](const Entry& each) { return each.start == *start && each.number == *number; });
-  if (entry == entries_.end()) return;
+  Entry* entry = find(*start, *number);
+  if (entry == nullptr) return;
   if (topic == kSpawnEnded) {
     entry->ended.insert(static_cast<std::uint32_t>(*what));
   } else if (entry->here && *what < entry->places.size()) {

@@ -43,7 +43,7 @@ class SpawnTable {
       : host_(host), plugin_(plugin), options_(options), before_drop_(std::move(before_drop)) {}
 
   Place add(const SpawnRound& round);
-  Entry* find(const SpawnRound& round);  // nullptr: it is not there
+  Entry* find(std::uint64_t start, std::uint64_t number);  // nullptr: it is not there
   void drop_those_over();
   Place begin() { return entries_.begin(); }
   Place end() { return entries_.end(); }

@@ -153,7 +153,7 @@ Result<SpawnRound> PmiSpawns::start_alone(SpawnOrder order) {
   auto places = TRY(place_spawn(order.spawn, {{own, host_.job().node().hostname, order.spawn.processes()}}, own));
   SpawnRound round{std::move(order), ++count_, own, std::move(places)};
   Result<void> started = start_part(round);
-  settle(*table_.find(round), round, started);
+  settle(*table_.find(round.order.start, round.number), round, started);
   if (!started) return std::move(started).error();
   return round;
 }
@@ -215,7 +215,7 @@ std::optional<std::uint32_t> PmiSpawns::room() {
 }
 
 void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {
-  if (SpawnTable::Entry* entry = table_.find(round)) settle(*entry, round, outcome);
+  if (SpawnTable::Entry* entry = table_.find(round.order.start, round.number)) settle(*entry, round, outcome);
   if (std::exchange(gave_room_, false)) release_hold();
   if (round.order.shell != host_.job().shell_rank) return;
   auto asked = asked_.extract(round.order.request);
