@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#include "exit_code.hpp"
+
 namespace nacre::pmix {
 namespace {
 
@@ -31,10 +33,7 @@ pmix_proc_state_t state_of(const PmixClient& client) {
   return WEXITSTATUS(client.wait_status) == 0 ? PMIX_PROC_STATE_TERMINATED : PMIX_PROC_STATE_TERM_NON_ZERO;
 }
 
-int exit_code_of(const PmixClient& client) {
-  if (!client.ended) return 0;
-  return WIFSIGNALED(client.wait_status) ? 128 + WTERMSIG(client.wait_status) : WEXITSTATUS(client.wait_status);
-}
+int exit_code_of(const PmixClient& client) { return client.ended ? pmix::exit_code_of(client.wait_status) : 0; }
 
 bool is_connected(const PmixClient& client) {
   return !client.ended && client.state == PmixClient::State::connected;

@@ -42,7 +42,7 @@ int status_of_failure(const PmixClient& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
-// What a client has said as it aborted, behind the line that tells it.
+// What a client has given as it aborted, for the end of the line about that.
 std::string note_of(const std::string& message) {
   return message.empty() || message == "N/A" ? "" : ": " + message;
 }
@@ -64,14 +64,18 @@ void ProcessEnds::end() {
   may_be_damaged_ = false;
 }
 
-void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) {
+void ProcessEnds::note_end(PmixClient& client, int wait_status) {
   read_requests_();
   client.ended = true;
   client.wait_status = wait_status;
-  peers_->ended(id, job_.tolerates_faults);
   // The server's finalization may then wait for ever: libpmix 4.2.2 frees what it has of a rank whose process dies
   // while it connects, and goes on using it; and a lock in shared memory stays locked if its owner dies.
   if (is_failure(client)) job_.libpmix_may_hang = true;
+}
+
+void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_status) {
+  note_end(client, wait_status);
+  peers_->ended(id, job_.tolerates_faults);
   std::string how = how_it_ended(wait_status) + " " + when_it_ended(client.state);
   if (!job_.goes_on() || clients_.find_namespace(id.nspace)->cancelled) return;
   if (auto abort = aborts_.find(id.rank); id.nspace == clients_.home() && abort != aborts_.end())
@@ -88,11 +92,8 @@ void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_stat
 }
 
 void ProcessEnds::starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status) {
-  read_requests_();
-  client.ended = true;
-  client.wait_status = wait_status;
+  note_end(client, wait_status);
   aborts_.erase(id.rank);
-  if (WIFSIGNALED(wait_status) || client.state == PmixClient::State::connected) job_.libpmix_may_hang = true;
   if (WIFSIGNALED(wait_status) && client.state == PmixClient::State::absent) may_be_damaged_ = true;
 }
 
@@ -154,8 +155,7 @@ void ProcessEnds::notify_others(const pmix_proc_t& id, int wait_status, bool on_
   for (pmix_status_t code : codes) {
     InfoList about;
     about.proc(PMIX_EVENT_AFFECTED_PROC, id);
-    about.integer(PMIX_EXIT_CODE,
-                  WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+    about.integer(PMIX_EXIT_CODE, exit_code_of(wait_status));
     about.flag(PMIX_EVENT_NON_DEFAULT, true);
     if (on_all_nodes) peers_->notify(code, id, PMIX_RANGE_SESSION, about);
     server_.notify(code, id, PMIX_RANGE_SESSION, std::move(about));

@@ -49,6 +49,7 @@ class ProcessEnds {
     std::string message;
   };
 
+  void note_end(PmixClient& client, int wait_status);
   void end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how);
   void raise_abort(const pmix_proc_t& id, const PmixClient& client, const Abort& abort);
   void abort_later(const pmix_proc_t& id, Abort abort);
