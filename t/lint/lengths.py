@@ -38,9 +38,9 @@ def _check_file(tree, path):
 def check(tree):
     offences, ours = [], []
     for path in tree.sources("shell/", "plugins/", "t/"):
-        found = scan.functions(tree.text(path))
+        found, classes = scan.scan(tree.text(path))
         offences.extend(_check_functions(path, found))
-        offences.extend(_check_classes(path, scan.classes(tree.text(path))))
+        offences.extend(_check_classes(path, classes))
         if not path.startswith("t/"):
             ours.extend((each, path) for each in found)
     for path in tree.files:

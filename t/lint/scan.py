@@ -182,14 +182,9 @@ class _Scanner:
                 methods[-1] += _declared(self.head(at)[0])
             if not inside and (char != "{" or stack[-1][0] == "scope"):
                 self.head_start = match.end()
-        return self
+        return self.found, self.classes
 
 
-def functions(text):
-    """The functions of a file, in order of their ends."""
-    return _Scanner(text).scan().found
-
-
-def classes(text):
-    """The classes of a file, in order of their ends; not those in a function."""
-    return _Scanner(text).scan().classes
+def scan(text):
+    """The functions of a file, and its classes but for those in a function, each in order of their ends."""
+    return _Scanner(text).scan()
