@@ -4,19 +4,19 @@
 #include <fmt/format.h>
 
 namespace nacre::kit {
+namespace {
 
-Result<void> FakeHolds::release(std::string_view name) {
-  auto it = holds.find(std::string(name));
-  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
-  if (--it->second == 0) holds.erase(it);
+Result<void> release_one(std::map<std::string, int>& held, std::string_view name, std::string_view what) {
+  auto it = held.find(std::string(name));
+  if (it == held.end()) return Error{ENOENT, fmt::format("no {} '{}'", what, name)};
+  if (--it->second == 0) held.erase(it);
   return {};
 }
 
-Result<void> FakeHolds::release_start(std::string_view name) {
-  auto it = start_holds.find(std::string(name));
-  if (it == start_holds.end()) return Error{ENOENT, fmt::format("no reference '{}'", name)};
-  if (--it->second == 0) start_holds.erase(it);
-  return {};
-}
+}  // namespace
+
+Result<void> FakeHolds::release(std::string_view name) { return release_one(holds, name, "completion reference"); }
+
+Result<void> FakeHolds::release_start(std::string_view name) { return release_one(start_holds, name, "reference"); }
 
 }  // namespace nacre::kit
