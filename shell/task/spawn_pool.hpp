@@ -25,7 +25,7 @@ class SpawnPool {
   // How many threads are worth it: one for each cpu that this process may use, up to kMaxThreads, as each start
   // still takes locks of the whole process.
   static constexpr unsigned kMaxThreads = 8;
-  // So few commands the caller starts faster alone than a thread is made and ended.
+  // Up to so many commands the caller starts alone: that takes less time than to make a thread and to end it.
   static constexpr std::size_t kAlone = 4;
   [[nodiscard]] static unsigned useful_threads();
 
