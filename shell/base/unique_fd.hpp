@@ -41,7 +41,7 @@ struct Pipe {
   UniqueFd write;
 };
 
-// pipe2(2) with these flags. EMFILE and ENFILE name the limit and the remedy.
+// pipe2(2) with these flags.
 Result<Pipe> make_pipe(int flags);
 
 // Closes all descriptors from this one on, by system calls only.

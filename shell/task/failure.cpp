@@ -112,9 +112,7 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::affinity: return cannot("bind to cpus");
     case Step::memory: return memory_error(*setup.memory, failure.code);
     case Step::directory: return cannot("change to directory " + setup.cwd.value_or(""));
-    case Step::descriptors:
-      return cannot(fmt::format("set up descriptor {}{}", failure.detail,
-                                failure.code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
+    case Step::descriptors: return cannot(fmt::format("set up descriptor {}", failure.detail));
     case Step::terminal: return cannot("take its standard input as its controlling terminal");
     case Step::limit: return cannot("set " + limit_macro(failure.detail));
     case Step::hook: return Error{failure.code, "a task.exec plugin failed"};

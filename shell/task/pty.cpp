@@ -27,8 +27,6 @@ Error open_error(int code) {
     hint =
         fmt::format(" (all {} are in use: raise the sysctl kernel.pty.max)", maximum ? trim(*maximum) : "of them");
   }
-  if (code == EMFILE) hint = " (raise the limit with ulimit -n)";
-  if (code == ENFILE) hint = " (raise fs.file-max)";
   if (code == ENOENT || code == ENXIO) hint = " (is devpts mounted on /dev/pts?)";
   return system_error(code, "cannot open a pseudo-terminal" + hint);
 }

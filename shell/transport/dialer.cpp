@@ -76,10 +76,7 @@ void Dialer::next_candidate() {
 
 Result<void> Dialer::connect(const SocketAddress& address) {
   socket_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket_) {
-    int code = errno;
-    return system_error(code, target_ + (code == EMFILE ? " (raise the limit with ulimit -n)" : ""));
-  }
+  if (!socket_) return system_error(errno, target_);
   if (::connect(socket_.get(), address.raw(), address.size()) < 0 && errno != EINPROGRESS) {
     return system_error(errno, target_);
   }

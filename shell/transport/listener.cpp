@@ -88,7 +88,7 @@ void Listener::drop_oldest(const char* why) {
 void Listener::rest(int code) {
   poll_->stop();
   timer_->start(kRest);
-  refuse(system_error(code, "cannot accept a connection (raise the limit with ulimit -n)"));
+  refuse(system_error(code, "cannot accept a connection"));
 }
 
 void Listener::refuse(const Error& why) const {

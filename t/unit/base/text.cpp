@@ -30,6 +30,8 @@ TEST_CASE("quoted text is safe to print") {
 TEST_CASE("errors gain context from the outside") {
   CHECK(in("outer", in("inner", invalid("bad"))).message == "outer: inner: bad");
   CHECK(system_error(ENOENT, "x").message == "x: No such file or directory");
+  CHECK(system_error(EMFILE, "x").message == "x (raise the limit with ulimit -n): Too many open files");
+  CHECK(system_error(ENFILE, "x").message == "x (raise fs.file-max): Too many open files in system");
 }
 
 TEST_CASE("read_file names its file") {
