@@ -50,6 +50,7 @@ by_pmi2() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "Open MPI on 16 ranks: a name that is published, and a port to connect to" {
   write_job 4 "$programs/publish.openmpi" connect
   run by_ssh
@@ -73,6 +74,7 @@ by_pmi2() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "PMIx: groups over four hosts, with what a task spawns there, over ssh and under srun" {
   for way in by_ssh by_pmi2; do
     write_job 2 "$programs/groups" orders

@@ -134,6 +134,7 @@ leaves_srun() { # how many times
   nothing_left
 }
 
+# bats test_tags=long
 @test "a job that nacre has started by srun goes on however long a shell has been gone" {
   write_waiters
   limit=150 on node3 "$NACRE_BUILD_DIR/nacre" launch --srun -n 4 --shell="$NACRE_SHELL" "${job_options[@]}" >said 2>&1 &

@@ -72,6 +72,7 @@ commands_from_node3() { # job
   wait_until left_nothing 'sleep 7654[34]'
 }
 
+# bats test_tags=long
 @test "a job that srun has started: a command on a terminal, through a step of Slurm" {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
   start_by_srun

@@ -112,6 +112,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [ ! -s json.err ]
 }
 
+# bats test_tags=long
 @test "a viewer that takes nothing does not hold up the job, and misses whole lines" {
   start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; seq 3000000; echo over; until test -e end; do sleep 0.2; done'
   wait_until has out early
@@ -200,6 +201,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [[ $output == *"attach.scrollback: expected none, or at most 268435456 bytes"* ]]
 }
 
+# bats test_tags=long
 @test "a job that ends while viewers come: each gets its code" {
   for round in 1 2 3 4 5; do
     rm -f go

@@ -95,6 +95,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   ends_with 143
 }
 
+# bats test_tags=long
 @test "the last 64 KiB are kept; a viewer that takes nothing does not hold up the job, and misses some" {
   start_job 2 1 'until [ -e go ]; do sleep 0.2; done; seq 300000; echo all; touch all.$FLUX_TASK_RANK; until [ -e more ]; do sleep 0.2; done; seq 300000; touch done.$FLUX_TASK_RANK
     until [ -e end ]; do sleep 0.2; done' -o pty.ranks=1 -o pty.capture=false
@@ -145,6 +146,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   ends_with 143
 }
 
+# bats test_tags=long
 @test "the terminal that the job itself was started on, and one more" {
   environment='{"PATH": "/usr/bin:/bin", "PS1": "inner> ", "LANG": "C.UTF-8"}' prepare 1 bash --norc --noprofile -i
   on first

@@ -70,7 +70,7 @@ takes_stacks() {
   [[ $output != *note:* ]]
 }
 
-@test "stacks show where: by eu-stack, and by gdb" {
+@test "stacks show where" {
   start_job 4 2 "exec $programs/barrier 3"
   wait_until are_there 8
   wait_until concludes "missing 3"
@@ -82,7 +82,11 @@ takes_stacks() {
   [ "$status" -eq 2 ]
   [[ ${lines[0]} == "nacre doctor: --stacks: 'strace': expected auto, eu-stack, gdb, py-spy" ]]
   stop_job
-  # gdb takes most of a second a task, and each has 10 s.
+}
+
+# bats test_tags=long
+@test "stacks show where, by gdb" {
+  # It takes most of a second a task, and each has 10 s.
   start_job 3 1 "exec $programs/barrier 1"
   wait_until are_there 3
   wait_until concludes "missing 1"

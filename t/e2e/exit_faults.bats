@@ -46,6 +46,7 @@ each_once() {
   [[ $output == *"| it is full"* ]] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "a task fails at the moment of Ctrl-C: one record a rank, and the code is that of the records" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))

@@ -40,6 +40,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 4 "$r 3) sleep 0.1; kill -SEGV \$\$;; esac; exec sleep 30" 139 1 1 1 139 -- -o exit-timeout=0.2s
 }
 
+# bats test_tags=long
 @test "two tasks fail, one after the other" {
   row 8 "$r 5) exit 3;; 1) sleep 0.4; exit 9;; esac" 9 0 1 1 3 -- -o exit-timeout=none
   row 8 "$r 0) exit 3;; 7) sleep 0.4; exit 9;; esac" 9 3 1 3 3 -- -o exit-timeout=none
@@ -146,12 +147,14 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   row 4 "$r 1) kill -TERM \$\$;; esac" 143 0 1 1 143 -- -o exit-timeout=none
 }
 
+# bats test_tags=long
 @test "exit codes that count as success" {
   row 4 "$r 2) exit 77;; esac" 0 0 0 0 0 -- -o exit-ok=77
   row 4 "$r 2) exit 77;; 3) exit 65;; esac" 0 0 0 0 0 -- -o exit-ok=64-78 -o exit-on-error
   row 4 "$r 0) exit 77;; 3) sleep 0.1; exit 5;; esac" 5 0 1 1 5 -- -o exit-ok=77
 }
 
+# bats test_tags=long
 @test "the main rank: exit-main" {
   row 4 "$r 2) exit 7;; esac" 7 7 1 7 7 -- -o exit-main=2
   row 4 "$r 2) exit 7;; esac" 7 0 1 1 7 -- -o exit-main=1

@@ -115,6 +115,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 # Ranks 1 and 2 cannot be started.
 missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
 
+# bats test_tags=long
 @test "a task that cannot be started ends the job, but with exit-on-error=off set it is a record only" {
   both 4 "sleep 0.3; touch ran.\$FLUX_TASK_RANK" -o "$missing"
   both_were 127 "error: exec: task [12].*: /no/such/program: No such file or directory"
@@ -134,6 +135,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   both_were 126 "task 0-3 on node0: not started: not executable|task 0 on node0, 1 on node1, 2 on node2, 3 on node3: not started: not executable"
 }
 
+# bats test_tags=long
 @test "a task that cannot be started is a record only under fault tolerance, unless exit-on-error is set" {
   script="exec $BATS_TEST_DIRNAME/pmi_client 0,3:init 0,3:barrier 0,3:touch:ran.%r 0,3:finalize"
   for option in fault-tolerance fault-tolerance.signal=SIGUSR1; do

@@ -36,6 +36,7 @@ start_run() {
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a job over hosts, in a deep tree: grows and shrinks by turns, with new numbers each time" {
   write_agent
   tasks=4

@@ -134,6 +134,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "over hosts, with a leader of this process, of an agent, and one that has left its launcher" {
   local host here
   write_agent

@@ -71,6 +71,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "with the prefix /usr the configuration goes to /etc" {
   cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/usr" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
   DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/usr" --component configuration >/dev/null
@@ -82,6 +83,7 @@ END
   [ "$(staged_pkg_config --variable=rcpath)" = /etc/nacre/shell ]
 }
 
+# bats test_tags=long
 @test "where the libraries are outside of the prefix, pkg-config has the prefix as configured" {
   cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/apart" -G Ninja -DCMAKE_INSTALL_PREFIX=/opt/n -DCMAKE_INSTALL_LIBDIR=/var/lib/n \
     -DNACRE_TESTS=OFF >/dev/null

@@ -49,6 +49,7 @@ start_job_at_terminal() { # way, options
 
 state_is_stopped() { [ "$(ps -o state= -p "$1")" = T ]; }
 
+# bats test_tags=long
 @test "Ctrl-Z alone stops, as ever" {
   for way in here local; do
     rm -f go

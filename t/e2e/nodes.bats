@@ -279,6 +279,7 @@ END
   [ "$(sort <<<"$output")" = $'0: 3\n1: 4' ]
 }
 
+# bats test_tags=long
 @test "an MPICH program over four shells" {
   mpicc.mpich -O1 -o allreduce "$NACRE_SOURCE_DIR/t/e2e/mpi/allreduce.c"
   mpicc.mpich -O1 -o alltoall "$NACRE_SOURCE_DIR/t/e2e/mpi/alltoall.c"

@@ -230,6 +230,7 @@ two_lines() { [ "$(grep -c line out)" -eq 2 ]; }
   run wait $!
 }
 
+# bats test_tags=long
 @test "where stdout and stderr are one pipe, lines of both are whole, however slow its reader" {
   prepare 4 sh -c 'i=0; while [ $i -lt 20000 ]; do echo "out $i end"; echo "err $i end" >&2; i=$((i + 1)); done'
   "${nacre[@]}" 2>&1 | python3 -c '

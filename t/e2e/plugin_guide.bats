@@ -30,6 +30,7 @@ run_guide() {
 .$PLUGINPATH/welcome.so" ]
 }
 
+# bats test_tags=long
 @test "the guide's commands work where nacre has been moved to, with nothing set but PATH" {
   cp -r "$STAGE" moved
   export PATH=$work/moved${NACRE_BIN#"$STAGE"}:$PATH

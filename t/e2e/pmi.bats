@@ -216,6 +216,7 @@ lose() {
   clients 3 "${list[@]}" finalize
 }
 
+# bats test_tags=long
 @test "a lost task ends the job, wherever it was" {
   for place in "${places[@]}"; do
     lose "$place"

@@ -98,6 +98,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 "expected one process or more"
 }
 
+# bats test_tags=long
 @test "six hundred: error codes that would be too long for a client's line are left out" {
   clients 1 init "spawn:[$(program 600 true)]" has:rc=0 lacks:errcodes finalize
   run nacre

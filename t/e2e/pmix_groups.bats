@@ -66,6 +66,7 @@ ids_are_right() { # lines groups
   [ "$(cut -d' ' -f4 <<<"$output" | sort -u | wc -l)" -eq "$2" ] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "groups at once, in different orders on different nodes: each has one id, which no other has" {
   run_tasks 4 2 orders
   ids_are_right 40 15

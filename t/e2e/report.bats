@@ -38,6 +38,7 @@ others() { # RANK: all of eight but that one
   case $1 in 0) echo 1-7 ;; 1) echo 0,2-7 ;; 3) echo 0-2,4-7 ;; 7) echo 0-6 ;; esac
 }
 
+# bats test_tags=long
 @test "one of eight tasks dies of SIGSEGV while the others stand still: it is the cause, by exit-timeout and exit-on-error" {
   for shells in 1 4; do
     write_nodes $shells $((8 / shells))

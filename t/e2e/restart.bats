@@ -254,6 +254,7 @@ tried() {
   for rank; do sed "s/^/$rank:/" "tries.$rank"; done | paste -sd,
 }
 
+# bats test_tags=long
 @test "scope=node: all tasks of the shell start again together, with one restart, and those of others go on" {
   for rank in 0 3 5; do
     who=$rank all=6 run_ --local=3 -N 3 -n 6 --oversubscribe --report=report --restart=$now,scope=node,max=1 sh -c "echo \$PPID >>shell.\$FLUX_TASK_RANK; $fails

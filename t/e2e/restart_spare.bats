@@ -62,6 +62,7 @@ host=$(uname -n)
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "the leader's rank, several of a shell at once, and those that follow go to the spare that the first has gone to" {
   local place
   for place in "" --output=common.out; do
@@ -114,6 +115,7 @@ host=$(uname -n)
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "MPICH: a rank is killed, and all start again, those of its shell on the spare; then a shell is lost" {
   on_lost=replace start_spare -N 3+2 -n 6 --local=5 --restart=$now sh -c 'echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; exec "$0"' "$BATS_FILE_TMPDIR/steady"
   for rank in 0 1 2 3 4 5; do wait_until test -e in.$rank.1; done
@@ -130,6 +132,7 @@ host=$(uname -n)
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a signal that comes while a rank waits, or on the spare, ends it for good; one budget; on-lost=replace takes the next spare" {
   start_spare -N 2+1 -n 2 --local=3 --restart=on-failure,backoff=1h,where=spare sh -c "$until_fail"
   runs 0 1 1 1

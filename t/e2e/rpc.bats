@@ -184,6 +184,7 @@ nacre-shell[2]: caller: 1000 answers
 nacre-shell[3]: caller: 1000 answers" ]
 }
 
+# bats test_tags=long
 @test "a message has at most 16 MiB, a request as a response" {
   call_in shell.start 'if (rank != 3) return 0;
     flux_future_t* f = flux_shell_rpc_pack(shell, "large", 2, 0, "{s:i}", "times", 1);

@@ -51,6 +51,7 @@ contradicts() { # program word option
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "an option that needs a value is wrong usage without, for run, launch and the shell" {
   write_nodes 1 1
   write_jobspec 1 true

@@ -50,6 +50,7 @@ leave() { # SHELLS AS-A-LIST
   none_there "${pids[@]}"
 }
 
+# bats test_tags=long
 @test "20 times: a leaf that shell 0 has started" {
   local rank
   start_known 21 --arity=32

@@ -36,6 +36,7 @@ start_run() {
   done
 }
 
+# bats test_tags=long
 @test "a jobspec's nodes: those for tasks if R has them beside the spares, else with the spares" {
   local row nodes counts
   write_nodes 5 4

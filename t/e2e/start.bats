@@ -191,6 +191,7 @@ stops_once_started() {
   [ "${lines[1]}" = "nacre-shell[0]: fatal: shell 1 on other1 did not join the job" ]
 }
 
+# bats test_tags=long
 @test "one shell of several that runs out of descriptors, at whatever number, ends the job soon, with a line, and leaves nothing" {
   write_jobspec 3 true
   mkdir left

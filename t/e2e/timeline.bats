@@ -38,6 +38,7 @@ r='case $FLUX_TASK_RANK in'
   [ ! -s err ] || ! grep -q launch err || false
 }
 
+# bats test_tags=long
 @test "the check of traces refuses what the format does not allow, and slices that overlap by any rounding" {
   job 2 1 'echo x' --timeline=t.json
   is_trace

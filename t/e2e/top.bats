@@ -73,6 +73,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "s sorts, d asks for the time, and other keys tell which there are" {
   start_job 2 1 '[ $FLUX_TASK_RANK = 0 ] && exec sleep 600; while :; do :; done'
   start_top -d 0.5
