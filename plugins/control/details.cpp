@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "job/environment.hpp"
 #include "plugin/plan.hpp"
 #include "plugin/tags.hpp"
