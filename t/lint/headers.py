@@ -17,6 +17,11 @@ DEFINES = ['-DFLUX_SHELL_PLUGIN_NAME="lint"']
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
+def _is_public(path):
+    """One of the C API: not one of shell/flux/, which only the shell itself includes."""
+    return path.endswith(".h") and f"/{PUBLIC}" in path
+
+
 def _library_flags():
     done = subprocess.run(["pkg-config", "--cflags", *LIBRARIES], check=True, capture_output=True, text=True)
     return [flag.replace("-I", "-isystem", 1) for flag in done.stdout.split()]
@@ -60,7 +65,7 @@ def _compile(tree, path, command, language):
 
 def check(tree, every=False):
     headers = tree.sources("shell/", "plugins/", "include/", "t/", suffixes=HEADER_SUFFIXES)
-    headers = [path for path in headers if every or f"/{PUBLIC}" in path]
+    headers = [path for path in headers if every or _is_public(path)]
     folders = _include_folders(tree)
     flags = [*WARNINGS, *DEFINES, *(f"-I{folder}" for folder in folders), *_library_flags()]
     languages = {"c++": ["g++", "-std=c++20", *flags], "c": ["gcc", "-std=c11", *flags]}
@@ -70,10 +75,11 @@ def check(tree, every=False):
         texts = [tree.text(each) for each in sorted(_closure(tree, path, folders, set()))]
         return "\0".join([compilers, *texts])
 
-    def compile_alone(path):
+    def compile_alone(paths):
+        (path,) = paths
         offences = _compile(tree, path, languages["c++"], "c++")
-        if path.endswith(".h") and f"/{PUBLIC}" in path:  # the C API is read by both
+        if _is_public(path):  # read by both
             offences += _compile(tree, path, languages["c"], "c")
         return offences
 
-    return tree.each_cached("header", headers, key, compile_alone)
+    return tree.cached("header", headers, key, compile_alone)

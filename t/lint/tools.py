@@ -24,14 +24,17 @@ def check_format(tree):
         return []
     style = version + tree.text(".clang-format")
 
-    def one(path):
-        code, said = tree.run([program, "--dry-run", "-Werror", path])
-        place = re.search(r":(\d+):\d+: error:", said)
-        what = "not as clang-format would have it; make format"
-        return [Offence(path, int(place.group(1)) if place else 0, what)] if code else []
+    def check_some(paths):
+        code, said = tree.run([program, "--dry-run", "-Werror", *paths])
+        lines = {}  # the first one of each file
+        for path, line in re.findall(r"^(.+?):(\d+):\d+: error:", said, re.MULTILINE):
+            lines.setdefault(path, int(line))
+        if code and not lines:
+            return [Offence(".clang-format", 0, f"clang-format: {said.strip()}")]
+        return [Offence(path, line, "not as clang-format would have it; make format") for path, line in lines.items()]
 
     paths = tree.sources("shell/", "plugins/", "include/", "t/", suffixes=CXX_SUFFIXES)
-    return tree.each_cached("format", paths, lambda path: style + tree.text(path), one)
+    return tree.cached("format", paths, lambda path: style + tree.text(path), check_some, at_once=40)
 
 
 def _is_shell(tree, path):
@@ -46,7 +49,8 @@ BATS_EXCEPT = "--exclude=SC2016,SC2030,SC2031,SC2034,SC2154,SC2317"
 def check_shell(tree):
     command = ["shellcheck", "--format=gcc", "--external-sources", "--source-path=SCRIPTDIR"]
 
-    def one(path):
+    def one(paths):
+        (path,) = paths
         except_for = [BATS_EXCEPT] if path.endswith((".bats", ".bash")) else []
         _, said = tree.run([*command, *except_for, path])
         found = re.findall(r"^([^:]+):(\d+):\d+: (.*)$", said, re.MULTILINE)
@@ -55,7 +59,7 @@ def check_shell(tree):
     paths = [path for path in tree.files if _is_shell(tree, path)]
     sourced = "".join(tree.text(path) for path in paths if path.endswith((".sh", ".bash")))
     version = " ".join(tree.run(["shellcheck", "--version"])[1].split())
-    return tree.each_cached("shell", paths, lambda path: version + BATS_EXCEPT + sourced + tree.text(path), one)
+    return tree.cached("shell", paths, lambda path: version + BATS_EXCEPT + sourced + tree.text(path), one)
 
 
 def check_lua(tree):

@@ -74,22 +74,26 @@ class Tree:
         done = subprocess.run(command, cwd=self.root, input=text, capture_output=True, text=True, errors="replace")
         return done.returncode, done.stdout + done.stderr
 
-    def each_cached(self, kind, paths, key, check):
-        """check(path) for each path, in parallel; not again for one that passed with the same key(path)."""
+    def cached(self, kind, paths, key, check, at_once=1):
+        """What check(paths) finds, called for so many paths at once, in parallel; not for those that passed with the same key(path)."""
         self.cache.mkdir(parents=True, exist_ok=True)
 
-        def one(path):
+        def stamp(path):
             name = hashlib.sha256("\0".join([kind, path, key(path)]).encode()).hexdigest()
-            stamp = self.cache / f"{kind}-{name}"
-            if stamp.exists():
-                return []
-            offences = check(path)
+            return self.cache / f"{kind}-{name}"
+
+        def check_some(some):
+            offences = check(list(some))
             if not offences:
-                stamp.touch()
+                for mark in some.values():
+                    mark.touch()
             return offences
 
+        stamps = [(path, stamp(path)) for path in paths]
+        unknown = [(path, mark) for path, mark in stamps if not mark.exists()]
+        parts = [dict(unknown[first : first + at_once]) for first in range(0, len(unknown), at_once)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [offence for found in pool.map(one, paths) for offence in found]
+            return [offence for found in pool.map(check_some, parts) for offence in found]
 
 
 def version_of(program):
