@@ -53,6 +53,32 @@ const CLI::App& last_verb(const CLI::App& app) {
 }
 
 // What CLI11 says, in words that tell what to do.
+// "0.001000" as "0.001", "16" as it is.
+std::string_view without_zeros(std::string_view number) {
+  if (number.find('.') == std::string_view::npos) return number;
+  number = number.substr(0, number.find_last_not_of('0') + 1);
+  if (number.ends_with('.')) number.remove_suffix(1);
+  return number;
+}
+
+// Of "--ntasks: Value 0 not in range 1 to 16777216" what is expected, and what is there instead.
+std::optional<std::string> range_text(std::string_view text) {
+  constexpr std::string_view kValue = ": Value ";
+  constexpr std::string_view kRange = " not in range ";
+  constexpr std::string_view kTo = " to ";
+  std::size_t value = text.find(kValue);
+  std::size_t range = text.rfind(kRange);
+  std::size_t to = text.rfind(kTo);
+  if (value == text.npos || range == text.npos || to == text.npos || value > range || range > to)
+    return std::nullopt;
+  std::string_view option = text.substr(0, value);
+  std::string_view given = text.substr(value + kValue.size(), range - value - kValue.size());
+  std::string_view least = text.substr(range + kRange.size(), to - range - kRange.size());
+  std::string_view most = text.substr(to + kTo.size());
+  return fmt::format("{}: expected a number from {} to {}, got {}", option, without_zeros(least),
+                     without_zeros(most), in_quotes(given));
+}
+
 std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string text = error.what();
   if (text == "A subcommand is required") {
@@ -72,6 +98,7 @@ std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
     return fmt::format("{}: expected a number, got {}", text.substr(kNoNumber.size(), equals - kNoNumber.size()),
                        in_quotes(text.substr(equals + 3)));
   }
+  if (auto range = range_text(text)) return *std::move(range);
   // "Requires at most 1 options be given from [--hosts,--hostfile]"
   std::size_t list = text.find('[');
   if (text.starts_with("Requires at most 1 options") && text.ends_with(']') && list < text.size())

@@ -77,7 +77,9 @@ class Top final : public JobVerb {
           auto delay = parse_delay(text);
           return delay ? std::string() : delay.error().message;
         });
-    verb_->add_option("-n,--count", count_, "Look COUNT times")->option_text("COUNT")->check(CLI::PositiveNumber);
+    verb_->add_option("-n,--count", count_, "Look COUNT times")
+        ->option_text("COUNT")
+        ->check(CLI::Range(1U, UINT32_MAX));
     verb_->add_flag("--once", once_, "Print one table, as without a terminal");
     verb_->add_flag("--tasks", tasks_, "A row for each task of all nodes");
     verb_->add_flag("--gpu", gpus_, "Ask for GPUs too, by nvidia-smi and rocm-smi of the nodes");

@@ -68,3 +68,15 @@ contradicts() { # program word option
   run run_job -o exit-on-error -o oversubscribe -o verbose=0 true
   [ "$status" -eq 0 ]
 }
+
+@test "a number that is out of range, or none, is answered with what is expected" {
+  local row words
+  for row in "run -n 0 true|--ntasks: expected a number from 1 to 16777216, got '0'" "run -n x true|--ntasks: expected a number from 1 to 16777216, got 'x'" \
+    "run --local=-1 true|--local: expected a number from 1 to 4096, got '-1'" "launch --arity=1 -j x|--arity: expected a number from 2 to 1024, got '1'" \
+    "run --timeout=0 true|--timeout: expected a number from 0.001 to 86400, got '0'" "top -n 0|--count: expected a number from 1 to 4294967295, got '0'"; do
+    read -ra words <<<"${row%%|*}"
+    run "$NACRE_BUILD_DIR/nacre" "${words[@]}"
+    [ "$status" -eq 2 ]
+    [ "${lines[0]}" = "nacre ${words[0]}: ${row#*|}" ] || { echo "$output"; return 1; }
+  done
+}
