@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "archive/extract.hpp"
+#include "fewer.hpp"
 #include "tar.hpp"
 
 using namespace nacre;
@@ -320,7 +321,8 @@ TEST_CASE("each flipped bit of an archive is noticed with zstd, where its frames
   const std::string good = creation.folder.text("store/main.tar.zst");
   REQUIRE(good.size() > 3000);
   std::size_t unnoticed = 0;
-  for (std::size_t at = 0; at < good.size(); ++at) {
+  const std::size_t step = good.size() / kit::fewer(good.size());  // each byte, or each tenth
+  for (std::size_t at = 0; at < good.size(); at += step) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 1);
     Contents contents = contents_of(Reader::of_memory(library(), bad, "x.tar"));
