@@ -49,17 +49,23 @@ BATS_EXCEPT = "--exclude=SC2016,SC2030,SC2031,SC2034,SC2154,SC2317"
 def check_shell(tree):
     command = ["shellcheck", "--format=gcc", "--external-sources", "--source-path=SCRIPTDIR"]
 
-    def one(paths):
-        (path,) = paths
-        except_for = [BATS_EXCEPT] if path.endswith((".bats", ".bash")) else []
-        _, said = tree.run([*command, *except_for, path])
+    def check_some(paths, *except_for):
+        _, said = tree.run([*command, *except_for, *paths])
         found = re.findall(r"^([^:]+):(\d+):\d+: (.*)$", said, re.MULTILINE)
         return [Offence(where, int(line), f"shellcheck: {what}") for where, line, what in found]
+
+    def check_bats(paths):
+        return check_some(paths, BATS_EXCEPT)
+
+    def key(path):
+        return version + BATS_EXCEPT + sourced + tree.text(path)
 
     paths = [path for path in tree.files if _is_shell(tree, path)]
     sourced = "".join(tree.text(path) for path in paths if path.endswith((".sh", ".bash")))
     version = " ".join(tree.run(["shellcheck", "--version"])[1].split())
-    return tree.cached("shell", paths, lambda path: version + BATS_EXCEPT + sourced + tree.text(path), one)
+    bats = [path for path in paths if path.endswith((".bats", ".bash"))]
+    others = [path for path in paths if path not in bats]
+    return tree.cached("shell", bats, key, check_bats, at_once=8) + tree.cached("shell", others, key, check_some, at_once=8)
 
 
 def check_lua(tree):
