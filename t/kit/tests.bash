@@ -30,11 +30,12 @@ wait_until() {
 }
 
 # For teardown: ends what a test that has failed has left running in its folder $work, which would keep the pipe that bats reads.
+# Where setup has failed there may be no such folder, and nothing is ended.
 end_what_is_left() {
-  [[ -z ${BATS_TEST_COMPLETED-} ]] || return 0
+  [[ -z ${BATS_TEST_COMPLETED-} && -n ${work-} ]] || return 0
   cd /
   local pid
-  for pid in $({ grep -lsz "^NACRE_JOBS_DIR=$work/" /proc/[0-9]*/environ; find /proc/[0-9]* -maxdepth 1 -name cwd -lname "$work*" 2>/dev/null; } |
+  for pid in $({ grep -lsz "^NACRE_JOBS_DIR=$work/" /proc/[0-9]*/environ; find /proc/[0-9]* -maxdepth 1 -name cwd \( -lname "$work" -o -lname "$work/*" \) 2>/dev/null; } |
     cut -d/ -f3 | sort -u); do
     [[ $pid == "$$" || $pid == "$BASHPID" ]] || kill -KILL "$pid" 2>/dev/null || :
   done
