@@ -52,7 +52,6 @@ const CLI::App& last_verb(const CLI::App& app) {
   return *verb;
 }
 
-// What CLI11 says, in words that tell what to do.
 // "0.001000" as "0.001", "16" as it is.
 std::string_view without_zeros(std::string_view number) {
   if (number.find('.') == std::string_view::npos) return number;
@@ -79,6 +78,7 @@ std::optional<std::string> range_text(std::string_view text) {
                      without_zeros(most), in_quotes(given));
 }
 
+// What CLI11 says, in words that tell what to do.
 std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string text = error.what();
   if (text == "A subcommand is required") {
