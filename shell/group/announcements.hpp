@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one shell sends to all shells of its job, itself included: a topic and bytes. All receive the same in the
-// same order, as it goes through the job's log, in pieces (doc/protocol.md, "What the shells send").
+// same order, as it goes through the job's log, in pieces (doc/protocol.md, "What the shells say").
 #pragma once
 
 #include <cstddef>
