@@ -54,6 +54,7 @@ cluster=(4 --slurm)
   nothing_left
 }
 
+# bats test_tags=long
 @test "a host that goes leaves a job that others do not judge" {
   start_sleepers node1
   wait_until listed node1

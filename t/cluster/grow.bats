@@ -34,6 +34,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: '; }
   nothing_left
 }
 
+# bats test_tags=long
 @test "a host that joins takes over the tasks of one that dies" {
   start_run --on-lost=replace -o lost-after=2s
   nacre node0 grow --hosts=node3
@@ -45,6 +46,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: '; }
   "$vcluster" boot node1
 }
 
+# bats test_tags=long
 @test "a host that cannot be reached is named, and one that is cut off while it joins; the job goes on" {
   start_run
   "$vcluster" kill node3 --power
@@ -59,6 +61,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: '; }
   nothing_left
 }
 
+# bats test_tags=long
 @test "a job that srun has started cannot grow, and says so" {
   write_waiters
   start_by_srun

@@ -108,6 +108,7 @@ by_slurm_for_a_minute() {
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "programs of MPICH on 16 ranks, under srun and over ssh" {
   for name in allreduce alltoall; do
     environment='{"LD_PRELOAD": "'$programs/ucx_leave.so'"}' write_job 4 "$programs/$name.mpich"

@@ -58,6 +58,7 @@ by_pmi2() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "Open MPI on 16 ranks: MPI_Abort ends all hosts, with its code and the rank's name" {
   write_job 4 "$programs/abort.openmpi" 9 5
   for way in by_ssh by_pmi2; do
@@ -67,6 +68,7 @@ by_pmi2() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "Open MPI on 16 ranks: one that dies ends all hosts, and is named" {
   write_job 4 "$programs/die.openmpi" 13 in-barrier
   run by_ssh

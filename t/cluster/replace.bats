@@ -73,6 +73,7 @@ replaced() {
 }
 
 # srun's exit code counts the shell that was killed, and srun may end the step before the report has come.
+# bats test_tags=long
 @test "by srun: a shell is killed, and its rank goes to the spare" {
   code=137
   start_run --srun

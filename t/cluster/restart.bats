@@ -17,6 +17,7 @@ restarted() {
   [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["x0","0-3"]]' ] || { jq . report; return 1; }
 }
 
+# bats test_tags=long
 @test "over ssh: a task that fails starts again on its host" {
   restarted --hosts="node[0-3]" --restart=on-failure,backoff=100ms
   grep -q "restart: rank 2 on node2 exited with code 3: try 2 of it starts in 100ms (restart 1 of 3)" said || { cat said; return 1; }
@@ -57,6 +58,7 @@ restart_from_node3() {
   restart_from_node3
 }
 
+# bats test_tags=long
 @test "nacre restart of a job that srun has started" {
   write_restartable
   start_by_srun

@@ -15,6 +15,7 @@ run_job() { on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeou
   nothing_left
 }
 
+# bats test_tags=long
 @test "over ssh: a variable of the caller, and none that an outer launcher has left" {
   # shellcheck disable=SC2016 # for the shells on the hosts
   run on node0 env OUTER=x OMPI_COMM_WORLD_RANK=9 SLURM_PROCID=9 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeout=100 \
@@ -29,11 +30,13 @@ run_job() { on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeou
   [ "$status" -eq 9 ]
 }
 
+# bats test_tags=long
 @test "the host that this is one needs no ssh" {
   run run_job node0 --hosts=node0 --agent=/no/such/agent uname -n
   said_lines node0
 }
 
+# bats test_tags=long
 @test "launch: a jobspec without directory and environment gets the caller's on all hosts" {
   jq -n '{version: 1, resources: [{type: "slot", count: 4, label: "t", with: [{type: "core", count: 1}]}],
     tasks: [{command: ["sh", "-c", "echo $(uname -n) $PWD ${MINE-none}"], slot: "t", count: {per_slot: 1}}],
@@ -50,6 +53,7 @@ run_job() { on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeou
   nothing_left
 }
 
+# bats test_tags=long
 @test "what hosts lack is refused with their names" {
   run run_job node0 --hosts=node[1-2] -n 2 -c 4000 true
   [ "$status" -eq 1 ] || { echo "exit code $status: $output"; return 1; }

@@ -63,11 +63,13 @@ joins_and_leaves() { # how many times
   nothing_left
 }
 
+# bats test_tags=long
 @test "over ssh: a host joins and leaves, and nothing is left on it at the answer" { joins_and_leaves 3; }
 
 # bats test_tags=long
 @test "over ssh, 20 times: a host joins and leaves, and nothing is left on it at the answer" { joins_and_leaves 20; }
 
+# bats test_tags=long
 @test "a deep tree of shells whose end takes long: a whole branch leaves, and nothing is left at the answer" {
   write_waiters
   write_long_end
@@ -83,6 +85,7 @@ joins_and_leaves() { # how many times
   nothing_left
 }
 
+# bats test_tags=long
 @test "a deep tree: an inner shell leaves, those below it go on" {
   write_waiters
   limit=150 launch node1 --arity=2 >said 2>&1 &
@@ -114,11 +117,13 @@ leaves_srun() { # how many times
   nothing_left
 }
 
+# bats test_tags=long
 @test "a job that srun has started: nothing is left on the hosts at the answer" { leaves_srun 1; }
 
 # bats test_tags=long
 @test "a job that srun has started, 7 times 3 hosts: nothing is left on them at the answer" { leaves_srun 7; }
 
+# bats test_tags=long
 @test "a job that srun has started, of shells whose end takes long: nothing is left at the answer" {
   write_waiters
   write_long_end

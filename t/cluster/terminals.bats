@@ -82,6 +82,7 @@ commands_from_node3() { # job
   wait_until left_nothing 'sleep 7654[34]'
 }
 
+# bats test_tags=long
 @test "the terminals of tasks, from another host; the bridge ends, and the task goes on" {
   write_job 1 sh -c 'trap "stty size" WINCH; echo "up $FLUX_TASK_RANK"; while :; do read -r line || continue; [ "$line" = finish ] && exit 5; echo "got $line"; done'
   limit=150 launch node1 -o pty -o exit-timeout=none >said 2>&1 &

@@ -41,6 +41,7 @@ explain() { run --separate-stderr "${nacre[@]}" --explain "$@"; [ "$status" -eq 
   [[ $stderr == *"cpus of no task: 6-7"* ]]
 }
 
+# bats test_tags=long
 @test "gpus, cards and memory are those near the cpus, with the reasons" {
   machine 4 15 3 --packages 2 --numas 2 --cores 4 --gpus 1 --far-memory
   explain -o cpu-affinity=dry-run,per-task -o gpu-affinity=closest -o nic-affinity=closest -o mem-affinity=bind
@@ -52,6 +53,7 @@ plan nics mlx5_2:1 (0000:0c:00.0) at numa 2, where its cpus are, behind a PCI sw
   [ "$(of_task 2 'env *.NACRE_NICS')" = "env +NACRE_NICS='mlx5_2:1'" ]
 }
 
+# bats test_tags=long
 @test "the installed initrc gives the libraries of a task its cards; what the user has set stays" {
   machine 2 7 "" --packages 2 --cores 4 --gpus 1
   jq '.attributes.system.environment.NCCL_IB_HCA = "mine"' jobspec.json >j && mv j jobspec.json
@@ -92,6 +94,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   fails_with 1 "gpu-affinity: expected on, off, per-task, closest or map:LIST"
 }
 
+# bats test_tags=long
 @test "a topology file that is wrong is one line" {
   machine 1 3 "" --cores 4
   echo '<topology version="2.0"><object type="Machine"' >machine.xml
@@ -108,6 +111,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   fails_with 1 "FLUX_HWLOC_XMLFILE: cannot read the topology $work/machine.xml: No such file or directory"
 }
 
+# bats test_tags=long
 @test "a topology file that crashes hwloc, and one without what is asked for, are one line" {
   machine 1 3 "" --cores 4 --gpus 1
   cp machine.xml good.xml
@@ -125,6 +129,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   fails_with 1 "hwloc.topology: hwloc sees no cores"
 }
 
+# bats test_tags=long
 @test "mem-affinity is the task's policy, as the kernel has it" {
   [ -r /proc/self/numa_maps ] || skip "a kernel without NUMA"
   prepare 1 sh -c 'grep -oE " (bind|prefer|interleave|default)[^ ]*" /proc/self/numa_maps | sort -u'

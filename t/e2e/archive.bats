@@ -120,6 +120,7 @@ is_usage_error() {
   done
 }
 
+# bats test_tags=long
 @test "an archive that is there needs --overwrite or --append" {
   make_tree
   archive create -C from file
@@ -210,6 +211,7 @@ leaves_nothing_incomplete() {
   [ "$(find to -type f -printf '%P\n')" = first ]
 }
 
+# bats test_tags=long
 @test "extract: a file larger than ulimit -f allows is an error, and does not stay" {
   make_tree
   mkdir files to
@@ -290,6 +292,7 @@ leaves_nothing_incomplete() {
 
 # ---- archives that mean ill ----------------------------------------------------
 
+# bats test_tags=long
 @test "an entry that leads outside, or is no file, directory or link, is refused and named" {
   make_tree
   mkdir to
@@ -332,6 +335,7 @@ END
   [ -z "$(ls -A outside)" ]
 }
 
+# bats test_tags=long
 @test "damaged, cut and strange archives are told in one line" {
   make_tree
   head -c 1000000 /dev/urandom >from/noise

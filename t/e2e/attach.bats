@@ -57,6 +57,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   done
 }
 
+# bats test_tags=long
 @test "the last lines, a time, and what came before" {
   start_job 1 1 'seq 100; printf part; exec sleep 600'
   wait_until grep -q part out
@@ -74,6 +75,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [ ! -s last.err ]
 }
 
+# bats test_tags=long
 @test "only the last megabyte is kept, or what attach.scrollback says" {
   start_job 1 1 'seq 300000; echo over; exec sleep 600' -o attach.scrollback=64k
   wait_until has out over
@@ -98,6 +100,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 ["end",null,0,null]' ]
 }
 
+# bats test_tags=long
 @test "all as lines of JSON" {
   start_job 2 1 "$two_lines"
   lines_come out 2
@@ -156,6 +159,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   ends_with 143
 }
 
+# bats test_tags=long
 @test "Ctrl-C leaves, and the job goes on" {
   start_job 1 1 'echo early; exec sleep 600'
   wait_until has out early
@@ -217,6 +221,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   done
 }
 
+# bats test_tags=long
 @test "a viewer does not wait for an epilog, if the tasks decide the code" {
   start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; exit 4' -o epilog='sh -c "until test -e $PWD/end; do sleep 0.2; done"'
   wait_until has out early
@@ -229,6 +234,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   ends_with 4
 }
 
+# bats test_tags=long
 @test "a leader that is killed: its viewers end" {
   start_job 1 1 'echo early; exec sleep 600'
   wait_until has out early
@@ -240,6 +246,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   grep -q "some of its output may be missing here" one.err
 }
 
+# bats test_tags=long
 @test "viewers that keep to no protocol cost only their own link" {
   start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; seq 200000; echo over; until test -e end; do sleep 0.2; done'
   wait_until has out early

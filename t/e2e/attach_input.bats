@@ -143,6 +143,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   [ "$(<count)" = 20000000 ]
 }
 
+# bats test_tags=long
 @test "a job that has no input for others, and input that has ended: refused with the reason" {
   places_of here
   id=$("$front" run "${places[@]}" -d sleep 76571)
@@ -266,6 +267,7 @@ own_at_terminal() {
   sees '^got hello'
 }
 
+# bats test_tags=long
 @test "on a terminal: Ctrl-C is passed on, Ctrl-Z then leaves, Ctrl-Z alone stops, Ctrl-D is the end" {
   own_at_terminal
   keys C-c C-z

@@ -13,6 +13,7 @@ attach_there() { verb_there attach "$@"; }
 answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r line || { sleep 0.1; continue; }; [ "$line" = finish ] && exit 5
   echo "got $line"; stty size; done'
 
+# bats test_tags=long
 @test "what was written before, keys, sizes, and the end: on the leader, an inner shell and a leaf" {
   start_job 4 1 "$answers" --arity=2 -o pty -o exit-timeout=none
   for rank in 0 1 3; do
@@ -63,6 +64,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   ends_with 143
 }
 
+# bats test_tags=long
 @test "several viewers type and see alike; the size is the smallest of theirs" {
   start_job 2 1 "$answers" -o pty.ranks=1
   wait_until grep -q '^up 1' out
@@ -117,6 +119,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   ends_with 0
 }
 
+# bats test_tags=long
 @test "a viewer that is stopped does not hold up the job's end" {
   start_job 2 1 'echo up; until [ -e go ]; do sleep 0.2; done; seq 100000' -o pty
   attach_there --pty=1
@@ -128,6 +131,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   exits_with 0
 }
 
+# bats test_tags=long
 @test "a viewer that is killed leaves its terminal as it was, and the task alone" {
   start_job 2 1 "$answers" -o pty.ranks=1
   attach_there --pty
@@ -184,6 +188,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   exits_with 3
 }
 
+# bats test_tags=long
 @test "what is wrong is refused" {
   start_job 1 2 'exec sleep 600' -o pty.ranks=1
   run --separate-stderr "$front" attach --pty </dev/null
@@ -212,6 +217,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   ends_with 143
 }
 
+# bats test_tags=long
 @test "a client that sends sizes that are none, and streams that are not there, gets errors, and the job goes on" {
   start_job 2 1 "$answers" -o pty.ranks=1
   wait_until grep -q '^up 1' out

@@ -114,6 +114,7 @@ usage_error() {
   fails_with 1 "R.json: no rank 5: it has rank 0"
 }
 
+# bats test_tags=long
 @test "idsets and hostlists: malformed, or too large to expand" {
   spoiled_R '.execution.R_lite[0].children.core = "3-1"'
   run nacre

@@ -54,6 +54,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   is '.missing | any(.what == "doctor") and any(.what == "timeline")' MANIFEST.json
 }
 
+# bats test_tags=long
 @test "of a job that runs, on two hosts: how far it is, what the doctor has found last, the output so far; the job goes on" {
   start_job 2 1 'echo "hello from $FLUX_TASK_RANK"; until [ -e go ]; do sleep 0.2; done' -o timeline
   wait_until grep -q 'hello from 1' out
@@ -99,6 +100,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   grep -qx fine b/output/last.txt
 }
 
+# bats test_tags=long
 @test "tails of the files of output: the last 64 KiB of each, whose place and size the manifest has; those that cannot be read are named" {
   run_job -n2 --oversubscribe --output='out.{{task.rank}}' --error=err.all \
     sh -c 'if [ $FLUX_TASK_RANK = 0 ]; then seq 1 20000; else echo small; fi; echo "e $FLUX_TASK_RANK" >&2; until ls "$NACRE_JOBS_DIR"/*.details >/dev/null 2>&1; do sleep 0.02; done'
@@ -116,6 +118,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   is '.missing | any(.what == "output/02-stdout-out.1" and (.why | contains("is no file")))' MANIFEST.json
 }
 
+# bats test_tags=long
 @test "of a job whose leader was killed: what was known as it ran" {
   start_job 1 1 'echo here; exec sleep 60'
   wait_until test -e "$NACRE_JOBS_DIR/$id.details"
@@ -137,6 +140,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   [ -s b/report.txt ]
 }
 
+# bats test_tags=long
 @test "a file that is there is not replaced without --force; a folder that is missing or not writable, a full disk: one line, and nothing is left" {
   run_job false || :
   echo mine >b.tar.zst

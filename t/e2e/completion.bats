@@ -68,6 +68,7 @@ nacre_completed() {
   [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
 }
 
+# bats test_tags=long
 @test "names of archives, compressions and files are completed" {
   mkdir ar folder
   touch ar/one.tar ar/other.tar.zst file
@@ -79,6 +80,7 @@ nacre_completed() {
   [ "$(nacre_completed archive create -C fo)" = folder ]
 }
 
+# bats test_tags=long
 @test "jobs that are listed are completed where a job is expected" {
   export NACRE_JOBS_DIR=$PWD/jobs
   [ "$(nacre_completed report la)" = last ]
@@ -95,6 +97,7 @@ nacre_completed() {
   [ "$(nacre_completed kill -s US)" = "USR1 USR2" ]
 }
 
+# bats test_tags=long
 @test "nacre plugin: the verb's words, languages and files" {
   touch one.so
   [ "$(nacre_completed plugin "")" = "new list check" ]

@@ -38,6 +38,7 @@ load control.bash
   [ ! -e "${socket#unix:}" ]
 }
 
+# bats test_tags=long
 @test "process titles tell job and rank" {
   start_job 2 1 'exec sleep 600'
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/2 *"
@@ -66,6 +67,7 @@ load control.bash
   ends_with 143
 }
 
+# bats test_tags=long
 @test "ps counts the cpu time of what a task has started, also once that has ended" {
   start_job 1 1 'sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done"; touch ready; exec sleep 600'
   wait_until test -e ready
@@ -74,6 +76,7 @@ load control.bash
   ends_with 143
 }
 
+# bats test_tags=long
 @test "ps counts what a task has started, and folds many tasks" {
   start_job 2 33 'sleep 600 & exec sleep 601'
   wait_until eval '[ "$("$front" ps -q | wc -l)" -eq 2 ]' # all of a node are alike once each has become what it runs
@@ -87,6 +90,7 @@ load control.bash
   ends_with 137
 }
 
+# bats test_tags=long
 @test "a shell that stands still does not hold up ps, and is named" {
   start_job 2 1 'exec sleep 600' -o lost-after=60s
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/2 *"
@@ -139,6 +143,7 @@ got USR1 2" ]
 
 is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/proc/$1/stat") == S ]]; }
 
+# bats test_tags=long
 @test "wait gives the code of a job that ends by itself, or has ended" {
   start_job 2 1 'while [ ! -e go ]; do sleep 0.2; done; exit $FLUX_TASK_RANK'
   "$front" wait --json >waited &
@@ -206,6 +211,7 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
   [ "$("$front" jobs -a -q | wc -l)" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "a leader that is killed is told at once, and its socket goes" {
   start_job 2 1 'exec sleep 600'
   socket=$("$front" jobs --json | jq -r .address)
@@ -239,6 +245,7 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
   ends_with 143
 }
 
+# bats test_tags=long
 @test "without JOB the only one that runs is meant, and names have to be clear" {
   run "$front" kill
   fails_with 1 "nacre kill: no job runs"

@@ -77,6 +77,7 @@ start_job() {
   no_core_file_has_secret 0
 }
 
+# bats test_tags=long
 @test "a task of several shells leaves a core file as ulimit -c says, without the secret" {
   start_job
   task=$(pgrep -P "$(<shell.1)" -x sh)
@@ -87,6 +88,7 @@ start_job() {
   no_core_file_has_secret 1
 }
 
+# bats test_tags=long
 @test "oom.adjust of a user that is not root, where the shells have a secret" {
   needs_root "to run as another user"
   write_nodes 2 16

@@ -56,6 +56,7 @@ detached() { # way, then options and a command
   grep -q 'leave out control=off' err
 }
 
+# bats test_tags=long
 @test "a job that is over at once has run" {
   for way in here local agent; do
     detached "$way" -n 2 sh -c 'echo quick; exit 3'
@@ -65,6 +66,7 @@ detached() { # way, then options and a command
   done
 }
 
+# bats test_tags=long
 @test "a name is that of the job that runs, else of the one that has ended last" {
   detached here --name=again sh -c 'echo first; exit 3'
   run -3 "$front" wait again
@@ -92,6 +94,7 @@ detached() { # way, then options and a command
   [[ $output == "nacre wait: 'agai': no such job"* ]] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "the launcher is killed before the job runs: the job ends" {
   printf 'plugin.register { handlers = { { topic = "shell.init", fn = function () io.open ("started", "w"):close (); os.execute ("sleep 1") end } } }\n' >slow.lua
   for way in here local agent; do
@@ -116,6 +119,7 @@ detached() { # way, then options and a command
   run -137 "$front" wait "$(<id)"
 }
 
+# bats test_tags=long
 @test "the leader is killed, or stopped for a while" {
   for way in here local agent; do
     detached "$way" -n 2 sh -c 'echo early; exec sleep 76553'
@@ -134,6 +138,7 @@ detached() { # way, then options and a command
   done
 }
 
+# bats test_tags=long
 @test "standard input is empty, and what the launcher has is left alone" {
   for way in here local agent; do
     echo mine >mine
@@ -145,6 +150,7 @@ detached() { # way, then options and a command
   done
 }
 
+# bats test_tags=long
 @test "a full disk: what does not fit is missing, with a line, and the job goes on" {
   needs_root "to mount a small file system"
   mkdir -p home

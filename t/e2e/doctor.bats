@@ -41,6 +41,7 @@ path_of() {
   echo "$work/path"
 }
 
+# bats test_tags=long
 @test "one rank of an MPI program reads a pipe that nobody writes, and the others wait for it" {
   start_job 4 2 "exec $programs/barrier 3"
   wait_until are_there 8
@@ -70,6 +71,7 @@ takes_stacks() {
   [[ $output != *note:* ]]
 }
 
+# bats test_tags=long
 @test "stacks show where" {
   start_job 4 2 "exec $programs/barrier 3"
   wait_until are_there 8
@@ -144,6 +146,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a Python program: by py-spy where it is, else by its interpreter" {
   printf 'import time\nopen("there.0", "w").close()\ntime.sleep(600)\n' >train.py
   mkdir spy
@@ -279,6 +282,7 @@ takes_stacks() {
   ends_with 143
 }
 
+# bats test_tags=long
 @test "a shell that stands still is named, and the others answer" {
   start_job 3 1 'touch there.$FLUX_TASK_RANK; exec sleep 600' -o lost-after=60s
   wait_until are_there 3
@@ -296,6 +300,7 @@ takes_stacks() {
   stop_job
 }
 
+# bats test_tags=long
 @test "a barrier of PMI names who has not entered it" {
   start_job 2 2 "[ \$FLUX_TASK_RANK != 2 ] || { touch there.2; exec sleep 600; }; exec $programs/barrier"
   wait_until are_there 1
@@ -316,6 +321,7 @@ takes_stacks() {
   fails_with 1 'doctor.track'
 }
 
+# bats test_tags=long
 @test "what cannot be asked" {
   start_job 1 1 'exec sleep 600'
   run "$front" doctor --twice=0

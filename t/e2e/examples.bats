@@ -26,6 +26,7 @@ run_examples() { "$NACRE_SHELL" --standalone --initrc=initrc.lua -j job.json -R 
   [[ $output == *"2 of 4 tasks failed"* ]]
 }
 
+# bats test_tags=long
 @test "a task map of a plugin's own" {
   build_examples
   run run_examples -o taskmap=reverse
@@ -34,6 +35,7 @@ run_examples() { "$NACRE_SHELL" --standalone --initrc=initrc.lua -j job.json -R 
   [[ $output == *"taskmap.reverse"* ]]
 }
 
+# bats test_tags=long
 @test "a plugin's option of the wrong type is named" {
   build_examples
   run run_examples -o task-env.name=5

@@ -52,6 +52,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "beside tasks: their environment, directory and cpus" {
   write_nodes 2 2
   write_jobspec 4 sh -c 'exec sleep 76581'
@@ -70,6 +71,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "equal outputs are folded at the end, and equal lines while they come" {
   start_job 4 1 'exec sleep 76581'
   rule=---------------
@@ -142,6 +144,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "a job that ends takes what runs beside it with it, and its exit code is its own" {
   start_job 3 1 'exec sleep 76581'
   env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76582' >up 2>said &
@@ -198,6 +201,7 @@ end_job() {
   nothing_left "sleep 7658[2]"
 }
 
+# bats test_tags=long
 @test "input goes to all" {
   start_job 3 1 'exec sleep 76581'
   head -c 3000000 /dev/urandom >data
@@ -229,6 +233,7 @@ end_job() {
   end_job
 }
 
+# bats test_tags=long
 @test "a shell is lost meanwhile: it is named, and nothing runs elsewhere" {
   start_job 3 1 'exec sleep 76581' -o tolerate-loss
   env --default-signal=INT "$front" exec sh -c 'echo up; [ $NACRE_X ] || exec sleep 76582' >up 2>said &

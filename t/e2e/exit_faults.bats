@@ -15,6 +15,7 @@ each_once() {
     ([.classes[].ranks | ids[]] | sort) == [0, 1, 2, 3] and (.cause | type) == "object"' r.json >/dev/null || { cat r.json; return 1; }
 }
 
+# bats test_tags=long
 @test "the leader's disk is full: warnings, the job goes on, and its exit code is right" {
   needs_root "to mount a file system"
   write_nodes 2 2
@@ -71,6 +72,7 @@ each_once() {
   done
 }
 
+# bats test_tags=long
 @test "a task fails while a shell is lost: one record a rank, one cause" {
   write_nodes 4 1
   for rank in 0 1 3; do

@@ -26,6 +26,7 @@ start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec
 
 all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
 
+# bats test_tags=long
 @test "all succeed" {
   row 4 'true' 0 0 0 0 0
 }
@@ -60,6 +61,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "shells are lost, and the job goes on" {
   write_nodes 4 1
   for ranks in 2 "2|3"; do # an inner shell has none of these
@@ -184,6 +186,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   [ "$(grep -c BACKENDAI <<<"$output")" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "launch's own options, and those that contradict each other" {
   write_nodes 4 1
   write_jobspec 4 sh -c "$r 2) exit 7;; esac"
@@ -213,6 +216,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   done
 }
 
+# bats test_tags=long
 @test "what is wrong on the command line of nacre run and nacre launch is a usage error, in one line" {
   write_nodes 1 1
   write_jobspec 1 touch ran
@@ -328,6 +332,7 @@ END
   [[ $output == *"time-limit"*"soon"* ]]
 }
 
+# bats test_tags=long
 @test "what a task has written comes out before its failure is named" {
   write_jobspec 4 sh -c "$r 2) yes x | head -c 300000 >&2; echo last >&2; exit 3;; esac"
   for shells in 1 4; do

@@ -33,6 +33,7 @@ prepare_hosts() {
   [ ! -e ran ]
 }
 
+# bats test_tags=long
 @test "what differs is marked with the hosts: cores, files, options of an initrc, plugins" {
   prepare_hosts
   jq '.execution.R_lite = [{rank: "0-1", children: {core: "0-1"}}, {rank: "2-3", children: {core: "2-3"}}]' R.json >other.json
@@ -77,6 +78,7 @@ prepare_hosts() {
   done
 }
 
+# bats test_tags=long
 @test "a shell that fails has no plan; the error is the leader's" {
   prepare_hosts
   for host in node0 node1 node2; do echo >$host/rc.lua; done
@@ -87,6 +89,7 @@ prepare_hosts() {
   [[ $stderr == *"no task here"* ]]
 }
 
+# bats test_tags=long
 @test "the directories of the user's files, and what an initrc reads, are the caller's on all hosts" {
   prepare_hosts
   for host in node0 node1 node2 node3; do

@@ -22,6 +22,7 @@ start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec
 never_said() { [ "$(grep -c "$1" err)" -eq 0 ] || { echo "said '$1': $(cat err)"; return 1; }; }
 nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 
+# bats test_tags=long
 @test "the first failure ends the job, on whichever shell it is" {
   for rank in 0 1 2 3; do
     both 4 "[ \$FLUX_TASK_RANK != $rank ] || exit 3; exec sleep 30" --fail-fast
@@ -85,6 +86,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   [ "$(wc -l <err)" -eq 2 ]
 }
 
+# bats test_tags=long
 @test "success by exit-ok is not what ends a job" {
   both 4 "$r 2) exit 77;; esac; sleep 0.3" --fail-fast --exit-ok=77
   both_were 0
@@ -165,6 +167,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+# bats test_tags=long
 @test "launch: after a failure the others have the time of exit-timeout, after a success all they need" {
   both 4 "$r 1) exit 0;; esac; sleep 0.8" -o exit-timeout=0.2s
   both_were 0
@@ -254,6 +257,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   done
 }
 
+# bats test_tags=long
 @test "what is wrong is named, with what was expected" {
   write_nodes 2 1
   write_jobspec 2 touch ran

@@ -79,6 +79,7 @@ END
 
 # As plugins for PMIx do: a thread of each shell enters an exchange over an interthread handle; the parts are joined up a tree
 # of the shells, and the whole comes down as responses.
+# bats test_tags=long
 @test "an exchange that threads enter, up and down a tree of shells, of four and of one" {
   build exchange <<'END'
 #include <pthread.h>

@@ -60,6 +60,7 @@ start_run() {
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a shell that has joined takes over the tasks of a lost one, and another one those of it" {
   tasks=4
   start_run --local=2 -n 4 -l --on-lost=replace sh -c "$until_go"
@@ -79,6 +80,7 @@ start_run() {
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "as events of the eventlog: shells that join, leave and are lost, tasks that move and start again" {
   tasks=3
   start_run --local=3 -n 3 --on-lost=replace --restart=on-request --eventlog="$PWD/events" sh -c "$until_go"
@@ -102,6 +104,7 @@ start_run() {
   [ "$(jq -r .name events | sed -n '1p;2p;$p' | paste -sd,)" = "shell.init,shell.start,shell.exit" ] || { cat events; return 1; }
 }
 
+# bats test_tags=long
 @test "the leader is killed: a shell of this host that has joined ends with its tasks, and nothing is left" {
   local marked="# tasks of $work"
   tasks=2
@@ -150,6 +153,7 @@ start_run() {
   nothing_left '^sleep 600$'
 }
 
+# bats test_tags=long
 @test "a shell whose initrc, shell.init or prolog fails stays out, and the job goes on" {
   write_agent
   cat >rc.lua <<'END'
@@ -185,6 +189,7 @@ END
 
 no_spare_but() { [ "$(spares)" = "$1" ]; }
 
+# bats test_tags=long
 @test "a relative --shell is of the directory of nacre run, wherever the tasks are" {
   tasks=2
   mkdir elsewhere bin
@@ -201,6 +206,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   done
 }
 
+# bats test_tags=long
 @test "what cannot grow is refused in words" {
   local row
   tasks=2
@@ -238,6 +244,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   ends_with 0
 }
 
+# bats test_tags=long
 @test "the job ends while hosts are waited for: at once, and nothing is left of them" {
   write_agent
   echo node4 >slow
@@ -275,6 +282,7 @@ joins_too_late() {
   joins_too_late late
 }
 
+# bats test_tags=long
 @test "a job that fails while shells join, of which one fails: the others do not wait for it" {
   write_agent
   cat >rc.lua <<'END'
@@ -288,6 +296,7 @@ END
   joins_too_late late,node5
 }
 
+# bats test_tags=long
 @test "a shrink, and a shell that is lost, while a grow waits: each ends once" {
   write_agent
   echo node5 >slow
@@ -309,6 +318,7 @@ END
   nothing_left '^sleep 600$'
 }
 
+# bats test_tags=long
 @test "a shell that is killed while it joins, or once it has, does not end the job" {
   cat >rc.lua <<'END'
 plugin.register { name = "slow", handlers = { { topic = "shell.init", fn = function()
@@ -334,6 +344,7 @@ END
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "several operators grow and shrink the same job at once" {
   tasks=2
   start_run --local=2 -n 2 sh -c "$until_go"

@@ -56,6 +56,7 @@ threads_of_leader() { find "/proc/$leader/task" -mindepth 1 -maxdepth 1 | wc -l;
   [ "$(sockets_of_shells)" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "commands that began before the job grew go on, beside those of the new shells" {
   tasks=1
   start_run -n 1 sh -c "$until_go"
@@ -77,6 +78,7 @@ threads_of_leader() { find "/proc/$leader/task" -mindepth 1 -maxdepth 1 | wc -l;
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "a new shell that is lost does not end the job, and another joins; the leader that is killed leaves nothing" {
   tasks=1
   start_run -n 1 --on-lost=replace sh -c "$until_go"
@@ -92,6 +94,7 @@ threads_of_leader() { find "/proc/$leader/task" -mindepth 1 -maxdepth 1 | wc -l;
 
 no_socket_left() { [ "$(sockets_of_shells)" -eq 0 ]; }
 
+# bats test_tags=long
 @test "exit code and output are complete, however the job grows and shrinks meanwhile" {
   tasks=2
   start_run -n 2 -l sh -c "touch here.\$FLUX_TASK_RANK.1; seq 1 200000; until [ -e go ]; do sleep 0.2; done; seq 200001 300000; exit \$((3 + FLUX_TASK_RANK))"
@@ -110,6 +113,7 @@ no_socket_left() { [ "$(sockets_of_shells)" -eq 0 ]; }
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "tasks of a job that has grown start again, alone and together" {
   local scope
   cat >task.sh <<'END'
@@ -163,6 +167,7 @@ END
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
 @test "the job ends while a host is waited for: at once, and nothing is left of it" {
   write_agent
   echo node4 >slow
@@ -171,6 +176,7 @@ END
   ends_while_it_waits
 }
 
+# bats test_tags=long
 @test "input, timeline and usage of a job that has grown" {
   tasks=2
   rm -f go here.*

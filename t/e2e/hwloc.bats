@@ -91,6 +91,7 @@ variables='for n in XMLFILE THISSYSTEM COMPONENTS; do eval "echo $n=\${HWLOC_$n-
   [ "$output" -gt 0 ]
 }
 
+# bats test_tags=long
 @test "hwloc.restrict leaves the job's cores only" {
   build_cores
   mapfile -t discovered < <(./cores)
@@ -191,6 +192,7 @@ END
   ./foreign
 }
 
+# bats test_tags=long
 @test "FLUX_HWLOC_XMLFILE in the job's environment is the topology: for the tasks' file, and for a dry run" {
   build_cores
   foreign_topology

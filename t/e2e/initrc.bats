@@ -36,6 +36,7 @@ END
   says "nacre-shell[0]: test: "{"b -","a -","b -","a -","b -"}
 }
 
+# bats test_tags=long
 @test "a plugin gets its conf, at any depth" {
   prepare 1 true
   make_plugin p/a

@@ -15,6 +15,7 @@ prepare_hosts() {
   write_jobspec 4 sh -c 'echo ran $SEEN'
 }
 
+# bats test_tags=long
 @test "a job whose hosts have the same initrc runs" {
   prepare_hosts
   on_hosts -o initrc=rc.lua
@@ -41,6 +42,7 @@ prepare_hosts() {
   [[ $stderr == *"initrc: shell 2 on node2 has other files in lua.d than shell 0"* ]]
 }
 
+# bats test_tags=long
 @test "with initrc-check=off each host may have its own" {
   prepare_hosts
   echo '-- older' >>node1/rc.lua

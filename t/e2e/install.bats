@@ -48,6 +48,7 @@ staged_pkg_config() {
   [ -z "$output" ]
 }
 
+# bats test_tags=long
 @test "pkg-config tells where plugins go, and that folder is there" {
   install_all
   run staged_pkg_config --variable=pluginpath

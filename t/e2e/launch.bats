@@ -212,6 +212,7 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
   kill -KILL "$pid"
 }
 
+# bats test_tags=long
 @test "a shell 0 that is killed is named, and gives 128 + N" {
   for name in KILL TERM SEGV; do
     begin

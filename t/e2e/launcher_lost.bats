@@ -48,6 +48,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; echo "
   done
 }
 
+# bats test_tags=long
 @test "the launcher is killed before the tasks run: the job ends" {
   printf 'plugin.register { handlers = { { topic = "shell.init", fn = function () io.open ("started", "w"):close (); os.execute ("sleep 1") end } } }\n' >slow.lua
   for way in here local agent; do
@@ -62,6 +63,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; echo "
   done
 }
 
+# bats test_tags=long
 @test "a reader that has gone: what it has not read goes to the file, and no task gets SIGPIPE" {
   for way in here local; do
     rm -f go
@@ -81,6 +83,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; echo "
   done
 }
 
+# bats test_tags=long
 @test "a terminal that is closed: the launcher ends with 129, and the job goes on; its input has ended" {
   for way in here local; do
     rm -f go
@@ -107,6 +110,7 @@ open("code", "w").write(str(code))' "$front" run "${places[@]}" sh -c "$slow"'; 
   done
 }
 
+# bats test_tags=long
 @test "nacre run that has become the shell, with the option of an initrc: SIGHUP has it go on without its terminal" {
   printf 'shell.options["on-launcher-lost"] = "go-on"\n' >own.lua
   # Whoever runs the tests may have ignored it, as nohup does.

@@ -24,6 +24,7 @@ says() {
   [ "$output" = "$1" ] || { echo "said: $output"; return 1; }
 }
 
+# bats test_tags=long
 @test "the ranks of a job find each other" {
   mpi 4 hello
   [ "$status" -eq 0 ]
@@ -53,6 +54,7 @@ says() {
   [[ $output == *"error: exec: rank 2 on node0 called PMI_Abort with code 7"* ]]
 }
 
+# bats test_tags=long
 @test "the report names the rank that has called MPI_Abort, on one shell and on four" {
   for shells in 1 4; do
     write_nodes $shells $((4 / shells))
@@ -65,6 +67,7 @@ says() {
   done
 }
 
+# bats test_tags=long
 @test "a rank that dies ends the job, wherever it was" {
   for place in before-init in-barrier before-finalize in-finalize; do
     mpi 3 die 1 "$place"
@@ -89,6 +92,7 @@ says() {
   [ -s "$work/np.out" ]
 }
 
+# bats test_tags=long
 @test "ranks that find no PMI are told what they lack" {
   prepare 2 sh -c 'unset PMI_FD PMI_RANK PMI_SIZE; exec "$0"' "$programs/lonely"
   cat >lonely.c <<'END'

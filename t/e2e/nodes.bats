@@ -56,6 +56,7 @@ load nodes.bash
     '{"exitcode":7,"localid":1,"rank":3,"signaled":0,"state":"Exited","wait_status":1792}' ]
 }
 
+# bats test_tags=long
 @test "a file that all tasks write to has the lines of all, and nothing else" {
   write_nodes 3 2
   write_jobspec 6 sh -c 'for i in $(seq 200); do echo "$FLUX_TASK_RANK $i"; done; echo "e$FLUX_TASK_RANK" >&2'
@@ -139,6 +140,7 @@ END
   [ "$(jq -c 'select(.name == "shell.exit").context.exitcode' events)" = 1 ]
 }
 
+# bats test_tags=long
 @test "of a shell that is killed nothing goes on, neither its tasks nor what these have started" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; sleep "98764$FLUX_TASK_RANK" & echo $! >>started; sleep "98764$FLUX_TASK_RANK"; :'
@@ -321,6 +323,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "on a terminal it shows who has not joined after a second, and takes that away" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo here'

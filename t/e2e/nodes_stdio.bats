@@ -65,6 +65,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   [[ $output == *"bytes over output.limit were cut"* ]]
 }
 
+# bats test_tags=long
 @test "a reader that is gone ends the tasks of all shells" {
   write_nodes 4 1
   write_jobspec 4 yes 987651
@@ -75,6 +76,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   [ -z "$output" ]
 }
 
+# bats test_tags=long
 @test "a reader that has gone before the leader has started ends the tasks of all shells" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'touch "wrote.$FLUX_TASK_RANK"; exec yes 987652'
@@ -113,6 +115,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   [ -e done.0 ] && [ -e done.1 ] && [ -e done.2 ]
 }
 
+# bats test_tags=long
 @test "the record says of all tasks what they wrote, and where each stream ends" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo "from $FLUX_TASK_RANK"'
@@ -150,6 +153,7 @@ nacre-shell[2]: initrc: here is 2" ]
 [2,"here is 2"]' ]
 }
 
+# bats test_tags=long
 @test "shells of one host share its file, which is emptied once" {
   write_nodes 4 1
   jq '.execution.nodelist = ["a,a,b,a"]' R.json >R2.json && mv R2.json R.json
@@ -188,6 +192,7 @@ nacre-shell[2]: initrc: here is 2" ]
   [ "$(tail -c +1 in | job --local=4 --arity=2 | sort)" = "$expected" ]
 }
 
+# bats test_tags=long
 @test "who does not read keeps nobody from reading" {
   write_nodes 3 2
   write_jobspec 6 sh -c '[ $FLUX_TASK_RANK -ne 4 ] || md5sum; while [ ! -e read ]; do sleep 0.1; done'
@@ -199,6 +204,7 @@ nacre-shell[2]: initrc: here is 2" ]
   wait $!
 }
 
+# bats test_tags=long
 @test "input.ranks says who reads, and input.limit how much" {
   write_nodes 3 2
   write_jobspec 6 sh -c 'echo "$FLUX_TASK_RANK $(wc -c)"'
@@ -253,6 +259,7 @@ ends_by_task_1() {
   fi
 }
 
+# bats test_tags=long
 @test "what a task of another shell has written comes out where the job ends before the leader has started its own" {
   # An event log that takes nothing until they have written holds up the leader between the init barrier and shell.post-init.
   mkfifo events

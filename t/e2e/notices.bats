@@ -51,6 +51,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(wc -l <notices)" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "a failure on the leader, on an inner shell and on a leaf" {
   for rank in 0 1 3; do
     rm -f notices
@@ -88,6 +89,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(jq -sr 'last.d' notices)" = c/s15 ]
 }
 
+# bats test_tags=long
 @test "tasks that were not tried any more are in the notices what they are in the report" {
   for shells in 1 4; do
     write_nodes $shells $((40 / shells))
@@ -99,6 +101,7 @@ r='case $FLUX_TASK_RANK in'
   done
 }
 
+# bats test_tags=long
 @test "the notices go to a descriptor, which tasks do not get" {
   one 'test ! -e /proc/self/fd/7; exit $?' -o exit-notify=7 7>notices
   whole notices 1
@@ -127,6 +130,7 @@ r='case $FLUX_TASK_RANK in'
   [[ $output == *"descriptor 8 is not open for writing"* ]]
 }
 
+# bats test_tags=long
 @test "a file that cannot be written is one warning, and the job goes on" {
   for file in /dev/full none/notices; do
     run one "$r 1) exit 3;; esac" -o exit-notify=$file -o exit-report=off
@@ -138,6 +142,7 @@ r='case $FLUX_TASK_RANK in'
   done
 }
 
+# bats test_tags=long
 @test "a reader that has gone is one warning" {
   mkfifo fifo
   write_nodes 4 1
@@ -154,6 +159,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(grep -c "Broken pipe" err)" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "below the threshold only the end is written, in either order of the options" {
   one "$r [01]) exit 3;; esac; sleep 0.4" -o exit-notify.threshold=75% -o exit-notify=notices -o exit-report=off || true
   [ "$(wc -l <notices)" -eq 1 ]
@@ -176,6 +182,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(field notices '[.end, .code, .n, .d[:2], .x]')" = '[1,130,4,"c/",{}]' ]
 }
 
+# bats test_tags=long
 @test "a shell is lost: its tasks are l" {
   run four "$r 2) kill -KILL \$PPID;; esac; sleep 0.5" -o tolerate-loss -o lost-after=2s --notify=notices
   [ "$status" -eq 1 ]
@@ -183,6 +190,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(field notices '[.end, .code]')" = '[1,1]' ]
 }
 
+# bats test_tags=long
 @test "a FIFO whose reader stops: the job ends, and what it reads on has all" {
   mkfifo fifo
   write_nodes 1 200
@@ -196,6 +204,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(field notices '[.n, .end, .failed]')" = '[200,1,199]' ]
 }
 
+# bats test_tags=long
 @test "a leader on another host: notices come back within its standard error, to a file of this host" {
   write_agent
   write_nodes 2 2

@@ -12,6 +12,7 @@ load lib.bash
   run ! grep -vE '^[0-9]+:[0-9]+ a{44}$' <<<"$output"
 }
 
+# bats test_tags=long
 @test "each task's lines keep their order" {
   prepare 4 sh -c 'for i in $(seq 1000); do echo "$FLUX_TASK_RANK $i"; done'
   run nacre

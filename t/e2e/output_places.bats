@@ -80,6 +80,7 @@ END
   [ "$(jq -r .name record/guest.exec.eventlog | tr '\n' ' ')" = "shell.init shell.start shell.task-exit shell.exit " ]
 }
 
+# bats test_tags=long
 @test "the shell's own messages are in the file of standard error, and in the record" {
   cat >rc.lua <<'END'
 shell.log ("from the initrc") shell.log_error ("a\27[2Jb")
@@ -115,6 +116,7 @@ END
   wait $!
 }
 
+# bats test_tags=long
 @test "the record tells which streams went to files" {
   prepare 2 true
   nacre --record-dir=record -o output.stdout.path=file -o 'output.stderr.path=e.{{task.rank}}'
@@ -244,6 +246,7 @@ open("all", "wb").write(total)'
   run ! grep -vE '^(out|err) [0-9]+ end$' all
 }
 
+# bats test_tags=long
 @test "options that make no sense are named" {
   prepare 1 true
   for each in "output.x=1|output.x: unknown key" "output.stdout.x=1|output.stdout.x: unknown key" \

@@ -16,6 +16,7 @@ page() { # LEAST PAGE: runs it, which has so many commands at least
 
 @test "nacre-affinity(7)" { page 5 doc/man/nacre-affinity.7.scd; }
 
+# bats test_tags=long
 @test "nacre-elastic(7)" { page 18 doc/man/nacre-elastic.7.scd; }
 
 @test "nacre-grow(1)" { page 4 doc/man/nacre-grow.1.scd; }

@@ -74,6 +74,7 @@ END
   [ "$status" -eq 2 ]
 }
 
+# bats test_tags=long
 @test "new: a wrong option value fails the job, and is named" {
   for language in c c++ lua; do
     rm -rf x
@@ -127,6 +128,7 @@ END
   [[ ${lines[-1]} =~ ^loaded\ +"$work/loaded.so"\ +task.\*$ ]]
 }
 
+# bats test_tags=long
 @test "list: JSON, options, and a plugin that takes a builtin's place" {
   prepare_two
   run --separate-stderr plugin list --initrc rc.lua --json -o more
@@ -258,6 +260,7 @@ shell_die; exit(3) is not for plugins"
 watchers and timers, or completion references"
 }
 
+# bats test_tags=long
 @test "check: a handler that fails is named with its topic, and with what it logged" {
   for topic in shell.init shell.post-init task.init task.fork shell.start task.exit shell.finish shell.exit; do
     build_handler fails $topic <<<'shell_log_error("because"); return -1;'
@@ -301,6 +304,7 @@ completion references"
   [[ $output == "holds.so: the job does not end: nothing happens after shell."*", 1 s long: release each completion reference"* ]]
 }
 
+# bats test_tags=long
 @test "check: a plugin that listens to nothing, and one that takes a builtin's place" {
   build none <<<'int flux_plugin_init(flux_plugin_t* p) { return 0; }'
   check_says none.so 1 "plugin 'none' listens to no topic: subscribe in flux_plugin_init with flux_plugin_register or \

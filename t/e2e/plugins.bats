@@ -72,6 +72,7 @@ END
   is_refused foreign.so "is for another machine (ELF machine 20, "
 }
 
+# bats test_tags=long
 @test "an object that is cut off" {
   local size
   size=$(stat -c %s "$BATS_FILE_TMPDIR/refuses.so")
@@ -83,6 +84,7 @@ END
   is_refused half.so "is cut off: it has $((size / 2)) bytes, of at least "
 }
 
+# bats test_tags=long
 @test "a program, text, a directory, a file that may not be read" {
   cp "$(type -P true)" program.so
   is_refused program.so "cannot dynamically load position-independent executable"
@@ -95,6 +97,7 @@ END
   if [ "$(id -u)" -ne 0 ]; then is_refused closed.so "Permission denied"; fi
 }
 
+# bats test_tags=long
 @test "no flux_plugin_init, one that fails, one that throws" {
   echo 'int x;' | cc -shared -fPIC -xc - -o none.so
   is_refused none.so "no symbol flux_plugin_init: is this a shell plugin?"
@@ -155,6 +158,7 @@ fails_before_tasks() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "a handler that fails before there are tasks: none is started" {
   for language in c lua; do
     fails_before_tasks taskmap.odd -o taskmap=odd
@@ -186,6 +190,7 @@ fails_before_tasks() {
   done
 }
 
+# bats test_tags=long
 @test "a handler of task.exit that fails ends the other tasks" {
   for language in c lua; do
     prepare_marked 3 sh -c '[ $FLUX_TASK_RANK = 1 ] || exec sleep 1000'
@@ -195,6 +200,7 @@ fails_before_tasks() {
   done
 }
 
+# bats test_tags=long
 @test "a handler that fails after the tasks: the job has failed" {
   for language in c lua; do
     for topic in shell.finish shell.tasks-complete shell.exit; do
@@ -222,6 +228,7 @@ fails_before_tasks() {
   done
 }
 
+# bats test_tags=long
 @test "a topic that nobody calls may fail" {
   for language in c lua; do
     prepare_marked 1 true
@@ -230,6 +237,7 @@ fails_before_tasks() {
   done
 }
 
+# bats test_tags=long
 @test "Lua errors of every kind are one line" {
   for body in "error { code = 5 }" "local x = nil + 1" "error ()" "error (nil)" "no_such_function ()" \
     "error 'two\\\\nlines'" "string.rep ('x', -1, {})" "setmetatable ({}, { __index = error }).x ()"; do
@@ -249,6 +257,7 @@ END
   nothing_left
 }
 
+# bats test_tags=long
 @test "a plugin that crashes takes the tasks with it" {
   build crashes <<'END'
 static int crash(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {

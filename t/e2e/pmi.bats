@@ -292,6 +292,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
 
 # ---- doctors -------------------------------------------------------------------------------
 
+# bats test_tags=long
 @test "SIGUSR2 asks for a roll call: who is in a barrier, who elsewhere, equal ones in a line" {
   clients 4 init touch:ready.%r 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
   "${nacre[@]}" 2>err &

@@ -30,6 +30,7 @@ setup_file() {
 }
 
 # The library has no code to give; the protocol may carry one.
+# bats test_tags=long
 @test "PMI-2: an abort's code counts as PMI-1's does" {
   local case body
   for case in "0 1" "256 255" "300 44" "-1 255"; do

@@ -19,6 +19,7 @@ libraries=$NACRE_BUILD_DIR/plugins/pmi/library
   [ "$output" = "library ok, 4 ranks, 4 here" ]
 }
 
+# bats test_tags=long
 @test "on several shells" {
   write_nodes 3 2
   write_jobspec 6 "$BATS_FILE_TMPDIR/pmi_library"

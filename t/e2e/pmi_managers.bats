@@ -14,6 +14,7 @@ all_found() {
   [ "$(sort -V <<<"$output")"$'\n' = "$expected" ] || { echo "said: $output"; return 1; }
 }
 
+# bats test_tags=long
 @test "under nacre-shell itself" {
   for bytes in 0 1 100 5000; do
     prepare 8 "$probe" "$bytes"

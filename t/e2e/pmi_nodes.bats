@@ -30,6 +30,7 @@ nacre-shell[1]: warn: pmi: rank 3 on node1 is lost; the others go on
 nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
 }
 
+# bats test_tags=long
 @test "fault-tolerance: who asked for a signal gets it, on each node once, when its list has the lost one" {
   clients 3 1 init barrier 1:kill signal "$get_dead" has:value=1 barrier finalize
   run_nodes 3 -o fault-tolerance.signal=SIGUSR1 -o exit-report=off
@@ -37,6 +38,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   [ "$output" = "nacre-shell[1]: warn: pmi: rank 1 on node1 is lost; the others go on" ]
 }
 
+# bats test_tags=long
 @test "fault-tolerance: the ranks of a lost node are lost" {
   clients 3 2 init barrier touch:ready.%r 0,1,4,5:wait:go 0,1,4,5:barrier 0,1,4,5:"$get_dead" 0,1,4,5:has:value=2,3 \
     0,1,4,5:barrier 0,1,4,5:finalize 2,3:wait:never
@@ -49,6 +51,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   grep -q "shell 1 on node1 is lost" out
 }
 
+# bats test_tags=long
 @test "an abort on any shell ends the job on all, with a code that is never 0" {
   local case rank
   for case in "0 1" "256 255" "300 44" "-1 255"; do
@@ -61,6 +64,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   done
 }
 
+# bats test_tags=long
 @test "one that never comes, on a node of its own, is missed in a barrier of the others" {
   local shells
   for shells in 2 4; do
@@ -74,6 +78,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   done
 }
 
+# bats test_tags=long
 @test "fault-tolerance: one that never comes, on a node of its own, is in the list before the first barrier of the others opens" {
   local shells
   for shells in 2 4; do
@@ -108,6 +113,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   [ -z "$output" ]
 }
 
+# bats test_tags=long
 @test "groups that are spawned on several nodes have names of their own" {
   local group
   group=$(jq -cn '[1, $ARGS.positional]' --args -- "$client" init cmd=get_my_kvsname say finalize)
@@ -118,6 +124,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
   [ "${lines[0]}" != "${lines[1]}" ]
 }
 
+# bats test_tags=long
 @test "SIGUSR2 of the launcher, or of any shell, asks for a roll call of all tasks, which shell 0 says" {
   clients 2 2 init touch:ready.%r 0,1,3:send:cmd=barrier_in\\n 2:wait:go 2:send:cmd=barrier_in\\n read finalize
   "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=2 -R R.json -o cpu-affinity=off >>out 2>&1 &
@@ -149,6 +156,7 @@ asked_for() { # process, text
   grep -q "$2" out
 }
 
+# bats test_tags=long
 @test "a barrier that lasts is reported once for all nodes that wait in it" {
   clients 3 1 init 0,1:barrier 2:wait:go 2:barrier finalize
   launch --local=3 -R R.json -o cpu-affinity=off -o pmi.hang-report=0.5s >out 2>&1 &
@@ -159,6 +167,7 @@ asked_for() { # process, text
   [ "$(grep -c "roll call" out)" -le 2 ] || { cat out; return 1; }
 }
 
+# bats test_tags=long
 @test "of a shell that is killed no process goes on that it or PMI has started, nor what these have started" {
   local leave='sleep 987661 & echo $! >>started; exec sleep 987662'
   clients 1 1 init "spawn:$(jq -cn --arg it "$leave" '[[2, ["sh", "-c", $it]]]')" has:rc=0 wait:never
@@ -198,6 +207,7 @@ END
     { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "an exchange of more than the log takes brings all keys to all nodes" {
   cat >put.py <<'END'
 import os, socket

@@ -66,6 +66,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 '3 of 4: a  word = "of" blanks'
 }
 
+# bats test_tags=long
 @test "info: wdir, path, host; what is unknown is passed over" {
   mkdir bin other
   printf '#!/bin/sh\necho "tool in $PWD"\n' >bin/tool
@@ -85,6 +86,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 "rank 0 on node0: spawn of /no/such/program: /no/such/program: No such file or directory"
 }
 
+# bats test_tags=long
 @test "all processes or none: those that have started are ended when another cannot" {
   clients 1 init "spawn:[$(program 3 sleep 1000),$(program 1 /no/such/program)]" has:rc=-1 \
     "spawn:[$(program 1 echo later)]" has:rc=0 finalize
@@ -92,6 +94,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 "No such file or directory" later
 }
 
+# bats test_tags=long
 @test "no process, and more than there may be, are refused" {
   clients 1 init "spawn:[$(program 0 true)]" has:rc=-1 "spawn:[$(program 5000 true)]" has:rc=-1 finalize
   run nacre
@@ -112,6 +115,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   passes
 }
 
+# bats test_tags=long
 @test "names are shared by all groups of the job" {
   clients 1 init 'cmd=publish_name service=ocean port=p1' has:rc=0 \
     "spawn:[$(children 1 init 'cmd=lookup_name service=ocean' has:port=p1 'touch:seen' finalize)]" has:rc=0 wait:seen finalize
@@ -119,6 +123,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   passes
 }
 
+# bats test_tags=long
 @test "the job waits for those that outlive its tasks" {
   mkfifo go
   clients 1 init "spawn:[$(program 1 sh -c 'touch runs; read line <go; echo "late: $line"')]" has:rc=0 wait:runs finalize
@@ -134,6 +139,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
 
 # ---- output ------------------------------------------------------------------
 
+# bats test_tags=long
 @test "what they write is output of the task that asked for them" {
   clients 2 init "1:spawn:[$(program 2 sh -c 'echo out; echo err >&2')]" 1:has:rc=0 finalize
   run nacre -o label-io
@@ -145,6 +151,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   nothing_left
 }
 
+# bats test_tags=long
 @test "an eventlog tells the end of a task's stream once nobody writes as the task does" {
   mkfifo go
   clients 1 init "spawn:[$(program 1 sh -c 'touch runs; read line <go; echo late')]" has:rc=0 wait:runs finalize
@@ -165,24 +172,28 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 137 "rank 1 of spawn 1 on node0 killed by SIGKILL" "without PMI finalize; the job ends"
 }
 
+# bats test_tags=long
 @test "one that leaves without a farewell ends the job" {
   clients 1 init "spawn:[$(children 2 init 0:exit:0 barrier finalize)]" has:rc=0 read
   run nacre
   ends_with 1 "rank 0 of spawn 1 on node0 exited with code 0 without PMI finalize; the job ends"
 }
 
+# bats test_tags=long
 @test "one that exits with a code of its own after finalize is named, and the job's code stays" {
   clients 1 init "spawn:[$(children 1 init finalize exit:5)]" has:rc=0 finalize
   run nacre
   ends_with 0 "rank 0 of spawn 1 on node0 exited with code 5"
 }
 
+# bats test_tags=long
 @test "abort by one of them ends the job" {
   clients 2 init "0:spawn:[$(children 2 init '1:send:cmd=abort exitcode=7 message=enough\n' end)]" 0:has:rc=0 end
   run nacre
   ends_with 7 "rank 1 of spawn 1 on node0 called PMI_Abort with code 7: enough"
 }
 
+# bats test_tags=long
 @test "an abort by one of them does not make the job succeed" {
   local case
   for case in "0 1" "256 255" "-1 255"; do
@@ -192,6 +203,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   done
 }
 
+# bats test_tags=long
 @test "fault-tolerance: the others of one that is killed go on, in their group" {
   clients 2 init "0:spawn:[$(children 3 init 1:kill 0,2:barrier '0,2:cmd=get kvsname=%k key=PMI_dead_processes' \
     0,2:has:value=1 0,2:finalize)]" 0:has:rc=0 barrier 'cmd=get kvsname=%k key=PMI_dead_processes' has:value= lacks:value=1 finalize
@@ -199,6 +211,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 0 "rank 1 of spawn 1 on node0 is lost; the others go on"
 }
 
+# bats test_tags=long
 @test "they end with the job, whatever they do about SIGTERM" {
   clients 1 init "spawn:[$(program 2 sh -c 'trap "" TERM; touch runs.$PMI_RANK; while :; do sleep 1; done')]" has:rc=0 \
     wait:runs.0 wait:runs.1 'send:cmd=abort exitcode=3\n' end
@@ -206,6 +219,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   ends_with 3 "rank 0 on node0 called PMI_Abort with code 3"
 }
 
+# bats test_tags=long
 @test "they end with the job also when its tasks have gone before" {
   clients 1 init "spawn:[$(children 1 init wait:go kill),$(program 1 sh -c 'trap "" TERM; touch runs; while :; do sleep 1; done')]" \
     has:rc=0 wait:runs finalize
@@ -219,6 +233,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   nothing_left
 }
 
+# bats test_tags=long
 @test "a signal for the tasks is one for them" {
   clients 1 init "spawn:[$(program 1 sh -c 'trap "echo usr1 >said; exit 0" USR1; touch runs; while :; do sleep 0.1; done')]" \
     has:rc=0 signal finalize
@@ -230,6 +245,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   nothing_left
 }
 
+# bats test_tags=long
 @test "a plugin pmi that is replaced lets the job end, and gets no signal that comes after" {
   # Rank 0 is done with PMI before rank 1 ends, with which pmi is replaced.
   clients 2 init 0:finalize 0:touch:finalized 1:wait:finalized \

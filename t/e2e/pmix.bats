@@ -59,6 +59,7 @@ each_rank() {
   says 0 "$(each_rank ": 100 fences")"
 }
 
+# bats test_tags=long
 @test "publish, look up, wait, ranges, persistence, unpublish" {
   run_pmix calls names
   says 0 "again: DUPLICATE KEY" "mine: secret from 0" "mine, by another: NOT-FOUND" "never: TIMEOUT" \
@@ -71,16 +72,19 @@ each_rank() {
   says 0 "$(each_rank ": event from 0")"
 }
 
+# bats test_tags=long
 @test "queries" {
   run_pmix calls query
   says 0 "4 processes; I am there, state 6, on node0" "namespaces: mine" "queues: NOT-SUPPORTED"
 }
 
+# bats test_tags=long
 @test "a client's line in the shell's log" {
   run_pmix calls log
   says 0 "nacre-shell[0]: pmix: rank 1: all is well"
 }
 
+# bats test_tags=long
 @test "a signal by job control" {
   run_pmix calls control
   says 0 "rank 1 got signal 10"
@@ -102,6 +106,7 @@ each_rank() {
   ended_saying 7 "rank 1 (process " " on node0 called PMIx_Abort with code 7: cannot go on"
 }
 
+# bats test_tags=long
 @test "abort: a failure never becomes 0" {
   local case
   for case in "0 1" "256 255" "300 44" "-1 255"; do
@@ -110,6 +115,7 @@ each_rank() {
   done
 }
 
+# bats test_tags=long
 @test "by default one that is killed ends the job" {
   local how
   for how in "kill-before-init before PMIx_Init" "kill-in-fence after PMIx_Init, without PMIx_Finalize" \
@@ -129,6 +135,7 @@ each_rank() {
   done
 }
 
+# bats test_tags=long
 @test "by default one that leaves without a farewell ends the job" {
   run_pmix ends exit-after-init 1 3
   ended_saying 3 "rank 1 (process " ") on node0 exited with code 3 after PMIx_Init, without PMIx_Finalize; -o fault"
@@ -147,6 +154,7 @@ others_went_on() {
   nothing_left
 }
 
+# bats test_tags=long
 @test "fault-tolerance: the others of one that is killed are told, and go on" {
   local how
   for how in kill-before-init kill-in-fence kill-before-fence kill-after-finalize; do
@@ -191,11 +199,13 @@ others_went_on() {
   says 0 "$(each_rank ": 0 wrong")"
 }
 
+# bats test_tags=long
 @test "Open MPI: MPI_Abort" {
   run_pmix mpi abort
   ended_saying 3 "rank 1 (process " ") on node0 called PMIx_Abort with code 3"
 }
 
+# bats test_tags=long
 @test "Open MPI: MPI_Comm_spawn" {
   run_pmix mpi spawn
   says 0 "child 0 of 2 got 42" "child 1 of 2 got 42" "parent 0" "parent 1" "parent 2" "parent 3"
@@ -243,6 +253,7 @@ run_at_site() {
   run_with_pmix "${nacre[@]}" --initrc=site.lua "$@"
 }
 
+# bats test_tags=long
 @test "pmi=pmix loads the plugin from the searchpath, by itself" {
   prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
   for option in pmi=pmix pmi.use=simple,pmix; do
@@ -251,6 +262,7 @@ run_at_site() {
   done
 }
 
+# bats test_tags=long
 @test "a program of Open MPI gets the plugin without being asked for, unless the option pmi says what is wanted" {
   prepare 2 "$BATS_FILE_TMPDIR/mpi" hello
   run_at_site

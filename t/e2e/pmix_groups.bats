@@ -82,26 +82,31 @@ ids_are_right() { # lines groups
   ids_are_right 4 2
 }
 
+# bats test_tags=long
 @test "a time-out ends it for all, also for who comes later; then it is constructed" {
   run_tasks 3 3 timeout
   says 0 "$(ranks 3 "first: TIMEOUT")" "$(ranks 3 "then: SUCCESS")"
 }
 
+# bats test_tags=long
 @test "a time-out that several of a node give, and that runs out later, harms nobody" {
   run_tasks 4 2 in-time
   says 0 "$(ranks 4 "in time")"
 }
 
+# bats test_tags=long
 @test "a time-out of a node whose members have not all come begins when they have" {
   run_tasks 4 2 late
   says 0 "$(ranks 4 "construct: TIMEOUT")"
 }
 
+# bats test_tags=long
 @test "a member that has ended properly is an error for all" {
   run_tasks 4 4 before-ended
   says 0 "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")"
 }
 
+# bats test_tags=long
 @test "fault-tolerance: a member that was killed before the others came is an error for all, or is left out if they want that" {
   more=(-o fault-tolerance)
   run_tasks 4 2 before-killed
@@ -110,6 +115,7 @@ ids_are_right() { # lines groups
   said "$(ranks 3 "construct: SUCCESS")" "$(ranks 3 "destruct: PARTIAL SUCCESS")"
 }
 
+# bats test_tags=long
 @test "fault-tolerance: the same while the others wait" {
   more=(-o fault-tolerance)
   run_tasks 4 4 amid
@@ -118,12 +124,14 @@ ids_are_right() { # lines groups
   said "$(ranks 1 "construct: SUCCESS")" "$(ranks 1 "destruct: PARTIAL SUCCESS")"
 }
 
+# bats test_tags=long
 @test "without fault-tolerance a member that is killed ends the job" {
   run_tasks 4 4 amid
   [ "$status" -eq 137 ] || { echo "$status: $output"; return 1; }
   nothing_left
 }
 
+# bats test_tags=long
 @test "a member that ends: the others are notified if they want that, and destruct the group without it" {
   run_tasks 4 4 after
   says 0 "$(ranks 3 "destruct: PARTIAL SUCCESS")" "$(ranks 3 "rank 3 has gone")"
@@ -131,6 +139,7 @@ ids_are_right() { # lines groups
   says 0 "$(ranks 3 "rank 3 has gone")"
 }
 
+# bats test_tags=long
 @test "fault-tolerance: a shell that is killed while others wait is an error for all" {
   more=(-o fault-tolerance -o tolerate-loss)
   launch_tasks 4 4 lost
@@ -141,6 +150,7 @@ ids_are_right() { # lines groups
   [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
 }
 
+# bats test_tags=long
 @test "a shell that leaves the job while others wait for its member is an error for all" {
   launch_tasks 4 4 lost
   wait_until test -e waits.0 -a -e waits.1 -a -e waits.2 -a -e waits.3
@@ -151,6 +161,7 @@ ids_are_right() { # lines groups
   [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
 }
 
+# bats test_tags=long
 @test "tasks and what they have spawned, on all nodes" {
   run_tasks 4 2 spawned
   says 0 "task 0: SUCCESS, id yes, 200" "task 1: SUCCESS, id yes, 200" "task 2: SUCCESS, id yes, 200" \
@@ -165,6 +176,7 @@ ids_are_right() { # lines groups
 
 # ---- the processes of all shells ----------------------------------------------------------------
 
+# bats test_tags=long
 @test "the process table of the job and of one shell, with one that has ended" {
   program=table
   run_tasks 4 2 tasks
@@ -177,6 +189,7 @@ shell: 0@node0 connected
 shell: 1@node0 connected" ] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "the table of what a task has spawned, on all nodes" {
   program=table
   launch_tasks 2 2 spawned
@@ -189,6 +202,7 @@ child: 2 running" ] || { cat out err; return 1; }
   grep -q @node0 out && grep -q @node1 out
 }
 
+# bats test_tags=long
 @test "fault-tolerance: of a shell that is killed the table has what is known" {
   program=table
   more=(-o fault-tolerance -o tolerate-loss)

@@ -7,6 +7,7 @@ load lib.bash
 front=$NACRE_BUILD_DIR/nacre
 run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 
+# bats test_tags=long
 @test "tasks on made-up nodes: taskmap, hosts of R, gpus as they would be; not bound" {
   run_job --pretend=4x2c2g -N4 -n8 -g1 -o gpu-affinity=per-task -o cpu-affinity=per-task -l \
     sh -c 'echo "$FLUX_TASK_LOCAL_ID $CUDA_VISIBLE_DEVICES $(grep Cpus_allowed_list /proc/self/status)"' >out 2>err
@@ -51,6 +52,7 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
   [ "$(xargs <out)" = "0 12 2" ]
 }
 
+# bats test_tags=long
 @test "many nodes, each a shell of its own: ranks in their order, one exit code" {
   run_job --pretend=16x4c2g -N16 --ntasks-per-node=1 sh -c 'exit $FLUX_TASK_RANK' 2>err || code=$?
   [ "$code" -eq 15 ]

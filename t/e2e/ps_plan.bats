@@ -42,6 +42,7 @@ row() { tr -s ' ' <<<"${lines[$1]}" | sed 's/^ //'; }
   ends_with 143
 }
 
+# bats test_tags=long
 @test "memory, gpus and cards of a machine that is planned for, and that nothing of it is set" {
   python3 "$NACRE_SOURCE_DIR/t/kit/topology_xml.py" --packages 2 --numas 2 --cores 4 --gpus 1 --far-memory >machine.xml
   environment=$(jq -n --arg file "$work/machine.xml" '{PATH: "/usr/bin:/bin", FLUX_HWLOC_XMLFILE: $file}') write_jobspec 4 sleep 600
@@ -60,6 +61,7 @@ row() { tr -s ' ' <<<"${lines[$1]}" | sed 's/^ //'; }
   ends_with 143
 }
 
+# bats test_tags=long
 @test "without any option: the cpus that all tasks share, and the job's gpus" {
   write_nodes 1 1
   jq '.execution.R_lite[0].children.gpu = "0-1"' R.json >gpus.json

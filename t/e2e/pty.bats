@@ -60,6 +60,7 @@ load pty.bash
   sees '^code=1007'
 }
 
+# bats test_tags=long
 @test "python's prompt edits lines, has a history, and takes interrupts" {
   start python3 -q
   sees '^>>>'
@@ -75,6 +76,7 @@ load pty.bash
 }
 
 # The screens of one program with the same keys: on the terminal itself, and as a task.
+# bats test_tags=long
 @test "vi edits a file, and its screens are those of vi without a job" {
   vi_session() { # COMMAND NAME
     keys "$1; echo $2=\$((1 + 1))" Enter
@@ -108,6 +110,7 @@ load pty.bash
   done
 }
 
+# bats test_tags=long
 @test "top runs until q" {
   start top -d 0.2
   sees 'load average'
@@ -117,6 +120,7 @@ load pty.bash
   as_before
 }
 
+# bats test_tags=long
 @test "all that a task writes comes out before the end" {
   start seq 5000
   sees '^outer>$'
@@ -124,6 +128,7 @@ load pty.bash
   as_before
 }
 
+# bats test_tags=long
 @test "a change of the window's size reaches the task" {
   start sh -c 'stty size; trap "stty size" WINCH; echo up; while :; do sleep 0.1; done'
   sees '^up'
@@ -134,6 +139,7 @@ load pty.bash
   sees 'outer>$'
 }
 
+# bats test_tags=long
 @test "erase is the key that it is on the terminal outside" {
   open_terminal
   keys 'stty erase ^G' Enter
@@ -146,6 +152,7 @@ load pty.bash
   sees '^screen'
 }
 
+# bats test_tags=long
 @test "log lines begin at the left" {
   environment='{"PATH": "/usr/bin:/bin"}' prepare 1 sh -c 'echo first; exit 3'
   write_job -o pty.interactive -v
@@ -173,6 +180,7 @@ load pty.bash
   await as_before
 }
 
+# bats test_tags=long
 @test "SIGKILL to the shell: the terminal is as before, the task is hung up, and nothing is left" {
   start sh -c 'trap "echo hup >hup; exit" HUP; echo $$ >task.pid; while :; do sleep 0.1; done'
   await raw
@@ -186,6 +194,7 @@ load pty.bash
   await gone "$guard"
 }
 
+# bats test_tags=long
 @test "settings that somebody else has made after a SIGKILL stay" {
   start sleep 1000
   await raw
@@ -201,6 +210,7 @@ load pty.bash
   as_before
 }
 
+# bats test_tags=long
 @test "a job that is ended for an error gives the terminal back" {
   environment='{"PATH": "/usr/bin:/bin"}' prepare 2 sh -c '[ $FLUX_TASK_RANK = 1 ] && { until [ -e go ]; do sleep 0.2; done; exit 9; }; sleep 1000'
   write_job -o pty.interactive -o exit-on-error
@@ -232,6 +242,7 @@ load pty.bash
   await gone "$guard"
 }
 
+# bats test_tags=long
 @test "a stopped shell gives the terminal back, and takes it again" {
   start sh -c 'while read -r line; do echo "got $line"; done'
   await raw
@@ -253,6 +264,7 @@ load pty.bash
   await as_before
 }
 
+# bats test_tags=long
 @test "what is on the screen goes to a file as well with pty.capture" {
   environment='{"PATH": "/usr/bin:/bin"}' prepare 1 sh -c 'read -r line; echo "got $line"'
   write_job -o pty.interactive -o pty.capture -o output.stdout.type=file -o output.stdout.path=typescript
@@ -265,6 +277,7 @@ load pty.bash
   [ "$(tr -d '\r' <typescript)" = $'hello\ngot hello' ]
 }
 
+# bats test_tags=long
 @test "a process that is left behind on the terminal does not hold it" {
   start bash --norc --noprofile -i
   sees '^inner>'
@@ -276,6 +289,7 @@ load pty.bash
   gone "$(cat left.pid)"
 }
 
+# bats test_tags=long
 @test "much that is pasted arrives whole at a task that is slow to read" {
   start sh -c 'stty raw -echo; until [ -e go ]; do sleep 0.1; done; head -c 300000 >pasted; stty sane; echo all of it'
   seq -w 0 59999 | tr -d '\n' >text

@@ -86,6 +86,7 @@ LUA
   done
 }
 
+# bats test_tags=long
 @test "without a spare that can do it the line says so, and the job does as else= has it" {
   local row otherwise
   for otherwise in "" ",else=end" ",else=go-on"; do
@@ -110,6 +111,7 @@ small_spare() {
     nodelist: ["node[0-2]"], starttime: 0, expiration: 0}}' >R.json
 }
 
+# bats test_tags=long
 @test "a spare with fewer cores than the tasks need does not take them over, unless they may share" {
   small_spare
   write_jobspec 4 sh -c "$until_go"
@@ -131,6 +133,7 @@ small_spare() {
   ends_with 0
 }
 
+# bats test_tags=long
 @test "tasks that have ended are not started again, and keep their record" {
   start_run -N 2+1 -n 4 --local=3 --report=report -o exit-on-error=off sh -c '[ $FLUX_TASK_RANK != 2 ] || exit 3; '"$until_go"
   await_try 1 0 1 3
@@ -143,6 +146,7 @@ small_spare() {
   [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["x0","0-1,3"],["x3","2"]]' ] || { jq . report; return 1; }
 }
 
+# bats test_tags=long
 @test "output goes on where it went: a common file, and files of the tasks, behind what is there" {
   start_run -N 2+1 --local=3 --output=common.out sh -c "$until_go"
   await_try 1 0 1
@@ -206,6 +210,7 @@ fails_without_rank_1() {
   grep -F "rank 1 on node2 calls PMI, and has been started again on another shell" err || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "as lines of JSON: lost, and moved" {
   write_nodes 3 1
   write_jobspec 2 sh -c "$until_go"
@@ -220,6 +225,7 @@ fails_without_rank_1() {
   [ "$(jq -c 'select(.name == "exception").context | [.type, .severity]' events)" = '["node-failure",2]' ] || { cat events; return 1; }
 }
 
+# bats test_tags=long
 @test "a spare that a shrink has taken is none; a shell that leaves is not replaced" {
   start_run -N 3+1 --local=4 sh -c "$until_go"
   await_try 1 0 1 2
@@ -299,6 +305,7 @@ END
   done
 }
 
+# bats test_tags=long
 @test "a shell that is lost while the job is being started, without a spare, and with another shell in error: the job ends and says why" {
   write_nodes 4 1
   write_jobspec 4 sleep 600
@@ -371,6 +378,7 @@ END
   [ "$(jq -c '[.timeline[] | select(.event == "lost" or .event == "moved") | .event]' report)" = '["lost","moved","lost","moved"]' ] || { jq .timeline report; return 1; }
 }
 
+# bats test_tags=long
 @test "a task that fails after it has moved is reported once, with its try, its host and its last lines, and as a notice" {
   start_run -N 2+1 --local=3 --report=report --notify=notices sh -c "$until_go"'; [ $FLUX_TASK_RANK != 1 ] || { echo "my last line" >&2; exit 9; }'
   await_try 1 0 1

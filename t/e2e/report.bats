@@ -93,6 +93,7 @@ others() { # RANK: all of eight but that one
   jq -e '.exit.code == 0 and .cause == {} and .classes == [{record: "x0", ranks: "0-1"}]' r.json
 }
 
+# bats test_tags=long
 @test "exit-report=line and off: no report; what is neither is refused" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'exit 3'
@@ -127,6 +128,7 @@ others() { # RANK: all of eight but that one
   done
 }
 
+# bats test_tags=long
 @test "a lost shell's tasks are named, with its host" {
   write_nodes 4 1
   write_jobspec 4 sh -c 'touch started.$FLUX_TASK_RANK; [ $FLUX_TASK_RANK = 2 ] && until [ $(ls started.* | wc -l) = 4 ]; do sleep 0.02; done && kill -KILL $PPID; exec sleep 30'
@@ -137,6 +139,7 @@ others() { # RANK: all of eight but that one
   jq -e '.cause | .record == "l" and .rank == 2 and .host == "node2"' r.json
 }
 
+# bats test_tags=long
 @test "of a command that cannot be started, and a reader that has gone, one line is all there is to say" {
   write_nodes 2 1
   write_jobspec 2 no-such-command
@@ -217,6 +220,7 @@ others() { # RANK: all of eight but that one
 # The classes of r.json as RECORD:RANKS:LAST LINE, one a line.
 classes() { jq -r '.classes[] | .record + ":" + .ranks + ":" + (.last // "")' r.json; }
 
+# bats test_tags=long
 @test "tasks that fail alike are one class, by how they ended and their last line" {
   for shells in 1 4; do
     write_nodes $shells $((8 / shells))
@@ -275,6 +279,7 @@ END
   jq -e 'has("left") | not' r.json
 }
 
+# bats test_tags=long
 @test "how far the cause was with PMI" {
   pmi() { write_jobspec 4 "$BATS_TEST_DIRNAME/pmi_client" "$@"; }
   for shells in 1 4; do

@@ -145,6 +145,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   ends_with 0
 }
 
+# bats test_tags=long
 @test "output goes on where it went, stdin is not replayed, and what a try has left behind is killed" {
   for place in "" --output=common --output='own.{{task.rank}}'; do
     who=1 run_ --local=2 -n 2 ${place:+"$place"} --restart=$now sh -c "$fails; printf half"
@@ -171,6 +172,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ "$(grep 1 hooks)" = $'prolog 1\nepilog 1\nprolog 1\nepilog 1' ] || { cat hooks; return 1; }
 }
 
+# bats test_tags=long
 @test "a shell that is lost with a restart pending: its rank goes to a spare, or counts as lost" {
   for spares in 1 0; do
     who=1 upto=1 start_run -N 2+$spares --local=$((2 + spares)) --on-lost=replace --report=report --restart=on-failure,backoff=2s sh -c "echo \$PPID >shell.\$FLUX_TASK_RANK.\$NACRE_TASK_TRY; $fails; until [ -e go ]; do sleep 0.2; done"
@@ -202,6 +204,7 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   ends_with 0
 }
 
+# bats test_tags=long
 @test "scope=job: all tasks start again together on their shells, with one restart" {
   for rank in 0 2 6; do
     who=$rank all=7 run_ --local=7 --arity=2 -n 7 --report=report --restart=$now,scope=job,max=1 sh -c "echo \$PPID >>shell.\$FLUX_TASK_RANK; $fails; [ \$NACRE_TASK_TRY -gt 1 ] || sleep 100"
@@ -316,6 +319,7 @@ pmi_job() {
   "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err || code=$?
 }
 
+# bats test_tags=long
 @test "a rank that has called PMI init takes all with it, and PMI begins anew; one that has not starts alone" {
   client=$BATS_TEST_DIRNAME/pmi_client
   pmi_job --local=4 --arity=2 -n 4 --restart=$now,max=1 sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
@@ -343,6 +347,7 @@ pmi_job() {
   [ "$(cat tries.* | wc -l)" -eq 6 ]
 }
 
+# bats test_tags=long
 @test "PMI_Abort is the failure of its task where all may start again, and ends the job if they do not" {
   pmi_job --local=3 -n 3 --restart=$now,max=1 "$BATS_TEST_DIRNAME/pmi_client" init touch:in.%r.%t barrier '1:send:cmd=abort exitcode=7\n' 1:exit:7 barrier finalize
   [ "$code" -eq 7 ] || { cat err; return 1; }
@@ -352,6 +357,7 @@ pmi_job() {
   grep -q "rank 1 on .* called PMI_Abort with code 7" err || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "as lines of JSON; and a plugin gets the topics" {
   cat >rc.lua <<'LUA'
 plugin.register { name = "see", handlers = {

@@ -86,6 +86,7 @@ prints() { # text
   ends_with 0
 }
 
+# bats test_tags=long
 @test "what cannot be: without the option, ended tasks, unknown ranks, wrong usage, a job that has ended" {
   start_run -n 2 --oversubscribe -- "$stays"
   wait_until are_in 1 0 1

@@ -77,18 +77,27 @@ int flux_plugin_init(flux_plugin_t* p) { return serve(p) + flux_plugin_add_handl
 END
 }
 
-@test "each shell calls each, itself too, in every topic that is called outside of the loop" {
-  local topic
-  for topic in shell.init shell.post-init task.init shell.start shell.finish shell.exit; do
-    call_in "$topic" 'if (all() < 0) return -1; shell_log("all");'
-    [ "$status" -eq 0 ] || { echo "$topic: $output"; return 1; }
-    [ "$(sort <<<"$output")" = "nacre-shell[0]: caller: all
+# Each of four shells calls each from the topic $1.
+each_calls_each_in() {
+  call_in "$1" 'if (all() < 0) return -1; shell_log("all");'
+  [ "$status" -eq 0 ] || { echo "$1: $output"; return 1; }
+  [ "$(sort <<<"$output")" = "nacre-shell[0]: caller: all
 nacre-shell[1]: caller: all
 nacre-shell[2]: caller: all
-nacre-shell[3]: caller: all" ] || { echo "$topic: $output"; return 1; }
-  done
+nacre-shell[3]: caller: all" ] || { echo "$1: $output"; return 1; }
 }
 
+@test "each shell calls each, itself too" {
+  each_calls_each_in shell.start
+}
+
+# bats test_tags=long
+@test "each shell calls each, in every other topic that is called outside of the loop" {
+  local topic
+  for topic in shell.init shell.post-init task.init shell.finish shell.exit; do each_calls_each_in "$topic"; done
+}
+
+# bats test_tags=long
 @test "of a shell whose plugin is not there, or has no such service: ENOSYS; of no shell: EINVAL" {
   call_in shell.start 'if (rank != 1) return 0;
     shell_log("2: %s", fails(2, "unknown")); shell_log("0: %s", fails(0, "unknown")); shell_log("1: %s", fails(1, "unknown"));
@@ -120,12 +129,14 @@ nacre-shell[3]: caller: then: Connection timed out
 nacre-shell[3]: caller: and goes on" ]
 }
 
+# bats test_tags=long
 @test "what waits for ever ends with the job" {
   call_in shell.start 'if (rank == 3) shell_log("%s", fails(1, "raise"));' -o rpc-timeout=none # 3 waits already once the job fails
   [ "$status" -ne 0 ]
   [[ $output = *"nacre-shell[3]: caller: Operation canceled"* ]]
 }
 
+# bats test_tags=long
 @test "a shell that is lost ends the calls that wait for it, and others go on" {
   call_in shell.finish 'if (rank != 3) return 0;
     shell_log("at once: %s", fails(2, "die"));
@@ -136,6 +147,7 @@ nacre-shell[3]: caller: and goes on" ]
   grep -Fx "nacre-shell[3]: caller: others answer" <<<"$output"
 }
 
+# bats test_tags=long
 @test "an inner shell that is lost in between loses no message of others" {
   mkdir bin
   ln -s "$NACRE_SOURCE_DIR/t/e2e/srun.py" bin/srun
@@ -203,6 +215,7 @@ nacre-shell[3]: caller: 1000 answers" ]
   grep -x 'nacre-shell\[3\]: caller: request: Message too long' <<<"$output"
 }
 
+# bats test_tags=long
 @test "in a callback nothing can be waited for, which is an error at once" {
   call_among_four <<'END'
 static int go(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {

@@ -47,6 +47,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   [ "$(events end)" = '{"by":"success","code":0}' ]
 }
 
+# bats test_tags=long
 @test "json: bytes that are no UTF-8, a line without an end, much output to a slow reader" {
   run_job --format=json printf 'a\377b\nrest' >out
   [ "$(jq -c 'select(.rank == 0) | [.encoding, .data, .eol]' out)" = $'["base64","Yf9i",null]\n[null,"rest",false]' ]
@@ -56,6 +57,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   [ "$(tail -n 1 out | jq -r .name)" = end ]
 }
 
+# bats test_tags=long
 @test "json: what ends the job is an exception, with a signal, a limit of time, a command that is not there" {
   code=0
   run_job --format=json -t 0.3s -n 2 sleep 60 >out 2>err || code=$?
@@ -77,6 +79,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   events exception | jq -e '.note | contains("exit-timeout")'
 }
 
+# bats test_tags=long
 @test "json: a shell that is lost" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'if test $FLUX_TASK_RANK = 1; then kill -KILL $PPID; fi; sleep 2'
@@ -85,6 +88,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   [ "$(events end | jq .code)" = 1 ]
 }
 
+# bats test_tags=long
 @test "json: who attaches is an event" {
   start_job 2 1 'until test -e go; do sleep 0.2; done' --format=json
   "$front" attach "$id" >viewer.out 2>&1 &
@@ -106,6 +110,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   [ "$(output_of stderr)" = "0 err" ]
 }
 
+# bats test_tags=long
 @test "json: what it cannot be had with is wrong usage, and says so" {
   for options in "-l" "--pty" "--explain" "-o output.events=off"; do
     # shellcheck disable=SC2086 # several words
@@ -125,6 +130,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   done
 }
 
+# bats test_tags=long
 @test "quiet: no report and no information; warnings, errors and the line that names the task stay" {
   for shells in 1 2; do
     run run_job -q --local=$shells -n 2 -o exit-timout=5s sh -c 'test $NACRE_TASK_RANK = 0 || exit 3'

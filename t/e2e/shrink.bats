@@ -9,6 +9,7 @@ load control.bash
 # Each task writes a line when it gets SIGTERM, and ends with 3; when there is the file `go` it ends with 0.
 obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'
 
+# bats test_tags=long
 @test "a leaf, an inner shell, several: their tasks end and are no failures, the others go on" {
   local row set hosts gone # shells, their hosts, and how many tasks these have
   for row in "4 node4 2" "1 node1 2" "1,3-4 node[1,3-4] 6" "2-6 node[2-6] 10"; do
@@ -73,6 +74,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   ends_with 0
 }
 
+# bats test_tags=long
 @test "a shell that is killed while it leaves is named; the job goes on" {
   start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done'
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
@@ -92,6 +94,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   ends_with 0
 }
 
+# bats test_tags=long
 @test "two shrinks at once, and one while the job ends" {
   start_job 5 1 'trap "touch leaves.\$FLUX_TASK_RANK; until [ -e leave ]; do sleep 0.2; done; exit 1" TERM
     touch "up.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' -o kill-timeout=100s
@@ -136,6 +139,7 @@ LUA
 shell.finish" ]; done
 }
 
+# bats test_tags=long
 @test "an epilog without end, and a command beside the tasks, do not keep a shell in the job" {
   start_job 4 1 'while [ ! -e go ]; do sleep 0.2; done' -o 'epilog.command=test -e go || exec sleep 76577'
   "$front" exec -w node3 sh -c 'trap "" TERM; echo up; sleep 76576; sleep 76576' >up 2>others &
@@ -150,6 +154,7 @@ shell.finish" ]; done
   ends_with 0
 }
 
+# bats test_tags=long
 @test "elastic.manager: a command gets the hosts once; what it fails with is said; off; what it cannot be" {
   start_job 4 1 'while [ ! -e go ]; do sleep 0.2; done' -o 'elastic.manager=echo "$@ $NACRE_RELEASED_HOSTS" >>called; [ $1 != node1 ] || { echo no way >&2; exit 3; }'
   [ "$("$front" shrink --shells=2-3 --json | jq -c '.manager[0] | [.hosts, .released]')" = '["node[2-3]",true]' ]

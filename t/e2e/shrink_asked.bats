@@ -38,6 +38,7 @@ LUA
 # Of shell $1 one task ends at once when there is the file ask; the others idle.
 asking() { echo "while [ ! -e ask ] && [ ! -e go ]; do sleep 0.2; done; [ \$FLUX_TASK_RANK != $(($1 * 2)) ] || exit 0; $idle"; }
 
+# bats test_tags=long
 @test "a Lua plugin of the leader, of an inner shell and of a leaf asks, and gets the answer that the verb gets" {
   local asker
   for asker in 0 1 4; do
@@ -68,6 +69,7 @@ shells = \"7\": shell 7: the job has shells 0 to 4" ] || { cat answer err; retur
   done
 }
 
+# bats test_tags=long
 @test "a shell that asks for its own end gets no answer but that it has left; the job goes on" {
   write_asker 2
   start_job 4 2 "$(asking 2)" --arity=2 -- --initrc="$PWD/rc.lua"
@@ -96,6 +98,7 @@ shells = \"7\": shell 7: the job has shells 0 to 4" ] || { cat answer err; retur
   done
 }
 
+# bats test_tags=long
 @test "a C plugin asks from a shell that does not lead" {
   cat >asker.c <<'END'
 #define FLUX_SHELL_PLUGIN_NAME "asker"

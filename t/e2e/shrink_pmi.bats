@@ -52,14 +52,17 @@ shell_2_of_3_leaves() {
   for rank in 0 1 2 3; do [ -e out.$rank ]; done
 }
 
+# bats test_tags=long
 @test "PMI-1: barriers of those that stay go on without those that have been taken out by force, which are in the list of the dead" {
   shell_2_of_3_leaves --force
 }
 
+# bats test_tags=long
 @test "PMI-1: with fault-tolerance nothing is refused" {
   shell_2_of_3_leaves "" -o fault-tolerance
 }
 
+# bats test_tags=long
 @test "PMI-2: refused while connected; forced, the others go on" {
   start_job 3 1 "exec '$BATS_FILE_TMPDIR/pmi2_stay'"
   wait_until is_in 3
@@ -70,6 +73,7 @@ shell_2_of_3_leaves() {
   [ -e out.0 ] && [ -e out.1 ] && [ ! -e out.2 ]
 }
 
+# bats test_tags=long
 @test "PMIx: refused while connected; forced, the others go on" {
   cat >rc.lua <<'END'
 plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }

@@ -59,6 +59,7 @@ leave() { # SHELLS AS-A-LIST
   ends_with 0
 }
 
+# bats test_tags=long
 @test "also where the end of a shell takes long, below another shell, for several at once, and for a whole branch" {
   write_last_act 'os.execute ("sleep 0.3")'
   start_known 15 --arity=2 -- --initrc="$PWD/rc.lua"
@@ -69,6 +70,7 @@ leave() { # SHELLS AS-A-LIST
   ends_with 0
 }
 
+# bats test_tags=long
 @test "a shell whose children stay keeps its process for them, and the answer does not wait for it" {
   start_known 7 --arity=2
   mapfile -t pids < <(pgrep -P "$(<shell.1)" -x sh)

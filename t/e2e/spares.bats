@@ -89,6 +89,7 @@ start_run() {
   [[ $output == *"spares: 1, but R has 1 node: at least one has to be left for tasks"* ]] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "a taskmap gives spares no tasks" {
   write_nodes 4 2
   write_jobspec 6 sh -c 'echo $NACRE_SHELL_ID'
@@ -122,6 +123,7 @@ LUA
   [ ! -s err ] || { cat err; return 1; }
 }
 
+# bats test_tags=long
 @test "nacre ps, nacre jobs and --explain name the spares" {
   start_job 5 1 "$until_go" --spares=2 -o oversubscribe
   lines_come out 5
@@ -142,6 +144,7 @@ LUA
   [[ $output != *spare* ]]
 }
 
+# bats test_tags=long
 @test "commands run beside a spare, and on it if all nodes are meant" {
   start_job 3 1 "$until_go" --spares=1 -o oversubscribe
   lines_come out 3
@@ -151,6 +154,7 @@ LUA
   ends_with 0
 }
 
+# bats test_tags=long
 @test "spares get no input and hold neither input nor output nor the end" {
   write_nodes 3 2
   write_jobspec 4 sh -c 'wc -c'
@@ -164,6 +168,7 @@ LUA
   for ((round = 0; round < 10; ++round)); do launch -R R.json -o cpu-affinity=off --local=3 --spares=2; done
 }
 
+# bats test_tags=long
 @test "a spare that is lost is named, and the job goes on; one with tasks that is lost ends it" {
   start_job 4 1 'echo here; while [ ! -e go ]; do sleep 0.2; done' --spares=2 -o oversubscribe
   lines_come out 4

@@ -38,6 +38,7 @@ start_clients() {
   wait_until is_in
 }
 
+# bats test_tags=long
 @test "PMI-1: a spare is lost and another leaves between barriers" {
   start_clients
   kill -KILL "$(pid_of_shell 2)"
@@ -48,6 +49,7 @@ start_clients() {
   for rank in 0 1 2 3; do [ -e "out.$rank" ]; done
 }
 
+# bats test_tags=long
 @test "PMI-1: a spare is lost while the others are in a barrier" {
   write_nodes 3 1
   write_jobspec 2 sh -c "exec '$client' init barrier touch:in.%r 1:wait:go barrier finalize"
@@ -61,6 +63,7 @@ start_clients() {
   ends_with 0
 }
 
+# bats test_tags=long
 @test "PMIx: nodes, their number and the universe are those with tasks" {
   write_nodes 3 2
   environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 "$BATS_FILE_TMPDIR/across" places
@@ -71,6 +74,7 @@ start_clients() {
   [ "$(grep -c "nodes node0,node1, 2 of them, universe 4" <<<"$output")" -eq 4 ] || { echo "$output"; return 1; }
 }
 
+# bats test_tags=long
 @test "PMIx: a spare that is lost, and one that leaves, take nobody with them" {
   echo 'plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }' >rc.lua
   write_nodes 4 2
@@ -87,6 +91,7 @@ start_clients() {
   [ -e out.0 ] && [ -e out.1 ]
 }
 
+# bats test_tags=long
 @test "MPICH: a collective of MPI beside spares" {
   write_nodes 4 2
   write_jobspec 4 "$BATS_FILE_TMPDIR/allreduce"

@@ -32,6 +32,7 @@ prepare_staging() {
   [ "$output" = $'1,2\n1,2' ]
 }
 
+# bats test_tags=long
 @test "stage-in.names and stage-in.pattern pick what is staged" {
   prepare_staging sh -c '[ "$FLUX_TASK_RANK" = 1 ] || find "$FLUX_JOB_TMPDIR" -type f -printf "%P\n" | sort'
   archive create -n one -C from file
@@ -42,6 +43,7 @@ prepare_staging() {
   [ "$output" = data/x.csv ]
 }
 
+# bats test_tags=long
 @test "stage-in.destination: elsewhere, and there it stays" {
   prepare_staging true
   archive create -C from .
@@ -54,6 +56,7 @@ prepare_staging() {
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "stage-in.max-size: more content in all ends the job, and nothing stays of the archive that goes beyond" {
   prepare_staging touch "$work/started"
   mkdir big
@@ -91,6 +94,7 @@ prepare_staging() {
   [ -z "$(ls "$TMPDIR")" ]
 }
 
+# bats test_tags=long
 @test "a bad archive keeps the job from starting, and leaves nothing" {
   prepare_staging touch "$work/started"
   craft main <<<'add("../evil", FILE, "x")'
@@ -121,6 +125,7 @@ prepare_staging() {
   [ ! -e there ]
 }
 
+# bats test_tags=long
 @test "a signal ends a job while files are staged, and nothing is left" {
   prepare_staging touch "$work/started"
   # More than is written before the signal comes; compressed it is small.

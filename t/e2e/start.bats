@@ -39,6 +39,7 @@ as_expected() {
   done
 }
 
+# bats test_tags=long
 @test "a job of two shells runs without standard streams; output that nobody takes is an error" {
   write_jobspec 2 sh -c 'echo out; echo err >&2'
   for how in "${no_closing[@]}"; do
@@ -66,6 +67,7 @@ cannot_print() {
   done
 }
 
+# bats test_tags=long
 @test "what a program prints itself and nobody takes is an error" {
   prepare 1 true
   export NACRE_ARCHIVE_DIR=$PWD/archives
@@ -120,6 +122,7 @@ time.sleep(1000)'
   done
 }
 
+# bats test_tags=long
 @test "SIGHUP that was ignored stays so, SIGINT is taken" {
   prepare 1 sh -c 'touch ready; until test -e go; do sleep 0.2; done'
   with_signals "HUP INT QUIT" "${nacre[@]}" >out 2>&1 3>&- &
@@ -169,6 +172,7 @@ stops_once_started() {
   rmdir held
 }
 
+# bats test_tags=long
 @test "SIGTSTP that comes while a job starts stops its tasks once they run" {
   local hold='mkdir held; until test -e go; do sleep 0.1; done'
   # The leader is the first.

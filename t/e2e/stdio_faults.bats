@@ -148,6 +148,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$output" = y ]
 }
 
+# bats test_tags=long
 @test "a file that has the output too still gets all of it when the reader of stdout is gone" {
   prepare 2 seq 100000
   run timeout 60 bash -c '"$@" | head -n 1; exit "${PIPESTATUS[0]}"' - "${nacre[@]}" \
@@ -175,6 +176,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   said "stdout: $dropped lines, $((8 * dropped)) bytes were dropped, as the reader was too slow"
 }
 
+# bats test_tags=long
 @test "with overflow=spill they do not wait, and all comes" {
   prepare 2 sh -c 'seq 1000000 1999999; touch "written.$FLUX_TASK_RANK"'
   nacre -o output.overflow=spill 2>err | read_late out '[ -e written.0 -a -e written.1 ]'
@@ -190,6 +192,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   cmp out <(seq 1000000 1999999)
 }
 
+# bats test_tags=long
 @test "when there is no room to spill to they wait, with a warning, and all comes" {
   mount_small size=1m
   prepare 1 seq 1000000 1999999

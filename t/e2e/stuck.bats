@@ -116,6 +116,7 @@ END
   [ ! -s out ] || { cat out; return 1; }
 }
 
+# bats test_tags=long
 @test "exit in a handler is a failure, and named; in task.exec the task is not executed" {
   prepare_marked 2 sh -c 'exec sleep 1000'
   for topic in shell.init task.init task.fork shell.start; do
@@ -160,6 +161,7 @@ END
   killed_processes_go
 }
 
+# bats test_tags=long
 @test "of four shells one that loops ends with the job: a second SIGTERM to the launcher" {
   write_nodes 4 1
   environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 sh -c 'exec sleep 1000'

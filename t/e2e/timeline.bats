@@ -141,6 +141,7 @@ END
   [ ! -s err ]
 }
 
+# bats test_tags=long
 @test "a node whose prolog is slow is named as the last at the start barrier, with the prolog" {
   write_nodes 4 1
   write_jobspec 4 true
@@ -167,6 +168,7 @@ END
   grep -qE 'init barrier [0-9]+ \(last: node1, its initrc took [0-9]+\)' said
 }
 
+# bats test_tags=long
 @test "PMI's init and finalize are in the trace, and usage as counters" {
   clients 2 init barrier finalize
   run nacre -o timeline=t.json
@@ -195,6 +197,7 @@ END
   is 'named("X"; "PMI") | length == 2 and all(has("args") | not)'
 }
 
+# bats test_tags=long
 @test "nacre timeline: while the job runs the summary and the trace, and after its end what was kept" {
   start_job 3 1 'until [ -e go ]; do sleep 0.1; done' --timeline=t.json
   "$front" timeline "$id" >text
@@ -216,6 +219,7 @@ END
   cmp again.json t.json
 }
 
+# bats test_tags=long
 @test "nacre timeline of a job that has ended and kept only its summary, or nothing, names the option" {
   start_job 2 1 'until [ -e go ]; do sleep 0.1; done' --timeline
   touch go
@@ -235,6 +239,7 @@ END
   [ "$status" -eq 2 ]
 }
 
+# bats test_tags=long
 @test "a shell that is lost is named as missing, in the summary and in the trace" {
   for option in --timeline --timeline=t.json; do
     write_nodes 3 1

@@ -141,6 +141,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "the end of the job ends it, with the job's code in the last line" {
   start_job 2 1 'while [ ! -e go ]; do sleep 0.2; done; exit 7'
   start_top
@@ -218,6 +219,7 @@ stop_job() {
   stop_job
 }
 
+# bats test_tags=long
 @test "without a terminal: one table, or as many as are asked for" {
   start_job 2 2 'exec sleep 600'
   wait_until all_sleep

@@ -30,6 +30,7 @@ r='case $FLUX_TASK_RANK in'
   is '.[4].cpu >= .[0].user and .[6].measures.maxrss.max.rank == 1 and .[6].measures.maxrss.max.host == "node0"'
 }
 
+# bats test_tags=long
 @test "the memory of a small task is at most the shell's, which is said" {
   job 1 1 true -o usage=u.jsonl
   is '.[0].maxrss_is_bound == true and .[0].maxrss > 0'
@@ -59,6 +60,7 @@ r='case $FLUX_TASK_RANK in'
   [ ! -s err ]
 }
 
+# bats test_tags=long
 @test "who is far from the others is named" {
   write_nodes 2 4
   job 2 4 "[ \$FLUX_TASK_RANK != 6 ] || exec python3 -c 'b = bytearray(400 << 20)'" --usage
@@ -67,6 +69,7 @@ r='case $FLUX_TASK_RANK in'
   run ! grep -E 'far from the others: task [0-57] ' <(grep -vE ': time [0-9.]+s \(median [<=]*[0-9.]+s\)$' err)
 }
 
+# bats test_tags=long
 @test "one shell without a launcher, and nacre run on this host" {
   prepare 2 true
   run --separate-stderr nacre -o usage
@@ -79,6 +82,7 @@ r='case $FLUX_TASK_RANK in'
   [ "$(cut -f9 j | sort -u)" = "$(printf "Command\nsh -c 'exit 0'")" ]
 }
 
+# bats test_tags=long
 @test "--joblog has the columns of GNU parallel, with several programs too" {
   job 2 2 "$r 1) echo 12345; exit 3;; 2) kill -TERM \$\$;; 3) echo 1; echo 2 >&2;; esac" --joblog=j
   [ "$code" -eq 143 ]
@@ -110,6 +114,7 @@ END
   [ "$(wc -l <j)" -eq 1 ]
 }
 
+# bats test_tags=long
 @test "a shell that is lost: what it has not sent is not known" {
   write_nodes 3 1
   write_jobspec 3 sh -c "$r 1) until [ -e others ]; do sleep 0.1; done; kill -KILL \$PPID; sleep 100;; *) touch o.\$FLUX_TASK_RANK;
@@ -150,6 +155,7 @@ END
   [ "$status" -eq 2 ]
 }
 
+# bats test_tags=long
 @test "nacre report --usage: while the job runs, with a row for each task that has ended; and after its end" {
   start_job 2 2 "$r 1|3) echo x;; *) until [ -e go ]; do sleep 0.1; done;; esac" -o usage=u.jsonl
   wait_until eval '[ "$("$front" report --usage --all --json "$id" | jq -s "map(select(.type == \"task\").rank)" -c)" = "[1,3]" ]'
@@ -169,6 +175,7 @@ END
   [[ $output == *"job $id has ended: --all is for one that runs"* ]]
 }
 
+# bats test_tags=long
 @test "nacre report --usage of a job that measures nothing names the option" {
   start_job 1 1 'until [ -e go ]; do sleep 0.1; done'
   for _ in running ended; do
@@ -202,6 +209,7 @@ for rect in root.iter(svg + "rect"):
 END
 }
 
+# bats test_tags=long
 @test "a picture at the end of the job, of a job that has ended, and of one that runs" {
   job 2 2 'echo out' --usage-plot=u.svg
   [ "$code" -eq 0 ]

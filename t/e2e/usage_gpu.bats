@@ -80,6 +80,7 @@ job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   wait "$seen" # by its number: bats has a process here, too
 }
 
+# bats test_tags=long
 @test "memory of a task and of a process below one, the use of their device, and the devices of the node" {
   write_stand_ins
   use_stand_ins nvidia-smi
