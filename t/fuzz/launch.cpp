@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first byte says what the rest is: a launch record, which if it is taken writes itself down to a line that
-// reads back to the same, and so do its children's; or a launcher's stream.
+// reads back to the same, and so do its children's; or a launcher's stream. In a record PROTOCOL stands for this
+// version's number of the protocol: with another one nothing behind it is read.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "base/file.hpp"
 #include "boot/node_offer.hpp"
+#include "group/first_words.hpp"
 #include "launch/record.hpp"
 #include "launch/stream.hpp"
 #include "require.hpp"
@@ -26,7 +28,11 @@ void require_same(const LaunchRecord& record) {
   require(again && again->line() == line, "a line that reads back to the same: " + line);
 }
 
-void read_record(std::string_view text) {
+constexpr std::string_view kPlaceholder = "PROTOCOL";
+
+void read_record(std::string text) {
+  if (auto at = text.find(kPlaceholder); at != std::string::npos)
+    text.replace(at, kPlaceholder.size(), std::to_string(group::kProtocol));
   auto record = LaunchRecord::parse(text);
   if (!record) return require(record.error().message.starts_with("the launch record: "), record.error().message);
   require_same(*record);

@@ -85,6 +85,17 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.environment == record.environment);
 }
 
+TEST_CASE("the records from which the fuzzing starts are read to their end") {
+  for (const char* name : {"leader", "record", "srun"}) {
+    INFO(name);
+    std::string text =
+        read_file(fmt::format("{}/t/fuzz/corpus/launch/{}", NACRE_SOURCE_DIR, name)).value().substr(1);
+    const std::string placeholder = "PROTOCOL";  // as in t/fuzz/launch.cpp
+    text.replace(text.find(placeholder), placeholder.size(), std::to_string(group::kProtocol));
+    CHECK(error_of(LaunchRecord::parse(text)) == "no error");
+  }
+}
+
 TEST_CASE("what a child is told: its rank, where those above it are, and nothing that is the leader's") {
   LaunchRecord record = sample();
   CHECK(record.children() == Ranks{1, 2});
