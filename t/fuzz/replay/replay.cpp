@@ -2,7 +2,7 @@
 //
 // Runs a fuzz target without libFuzzer:
 //
-//   fuzz_NAME CORPUS [--mutations N] [--seed S]
+//   fuzz_replay NAME CORPUS [--mutations N] [--seed S]
 //
 // each file of the folder CORPUS, then N mutations of them, the same ones for the same S. Before each run the input
 // is written to fuzz_NAME.input in the working folder; it stays there if the run ends the program.
@@ -24,9 +24,23 @@
 #include <system_error>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size);
+// Of each target, as the build names it.
+#define TARGET(name) extern "C" int fuzz_##name(const unsigned char* data, std::size_t size);
+#include "targets.inc"
+#undef TARGET
 
 namespace {
+
+struct Target {
+  std::string_view name;
+  int (*run)(const unsigned char* data, std::size_t size);
+};
+
+#define TARGET(name) Target{#name, fuzz_##name},
+const Target kTargets[] = {
+#include "targets.inc"
+};
+#undef TARGET
 
 constexpr std::size_t kMaxInput = std::size_t{1} << 16;  // bytes of a mutation
 constexpr std::uint64_t kMaxEdits = 4;                   // in a row, on one input
@@ -120,8 +134,10 @@ class Mutator {
 // The input at hand, on disk, so that even one that kills the program is known afterwards.
 class LastInput {
  public:
-  explicit LastInput(std::string path)
-      : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  explicit LastInput(const Target& target)
+      : target_(target),
+        path_("fuzz_" + std::string(target.name) + ".input"),
+        fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
     if (fd_ < 0) fail("cannot write " + path_);
   }
   ~LastInput() {
@@ -137,10 +153,11 @@ class LastInput {
       fail("cannot write " + path_);
     // A copy of its very size, so that a read beyond it is seen.
     std::vector<unsigned char> bytes(input.begin(), input.end());
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+    target_.run(bytes.data(), bytes.size());
   }
 
  private:
+  const Target& target_;
   std::string path_;
   int fd_;
 };
@@ -170,7 +187,17 @@ std::uint64_t number(std::string_view text) {
   return value;
 }
 
+const Target& target_of(std::string_view name) {
+  for (const Target& target : kTargets) {
+    if (target.name == name) return target;
+  }
+  fail("no target " + std::string(name) + "; each is a file of t/fuzz");
+}
+
+constexpr const char* kUsage = "usage: NAME CORPUS [--mutations N] [--seed S]";
+
 struct Options {
+  std::string_view target;
   std::filesystem::path corpus;
   std::uint64_t mutations = 0;
   std::uint64_t seed = 1;
@@ -182,13 +209,15 @@ Options read_options(int argc, char** argv) {
     std::string_view arg = argv[i];
     if ((arg == "--mutations" || arg == "--seed") && i + 1 < argc) {
       (arg == "--seed" ? options.seed : options.mutations) = number(argv[++i]);
+    } else if (options.target.empty() && !arg.starts_with('-')) {
+      options.target = arg;
     } else if (options.corpus.empty() && !arg.starts_with('-')) {
       options.corpus = arg;
     } else {
-      fail("usage: CORPUS [--mutations N] [--seed S]");
+      fail(kUsage);
     }
   }
-  if (options.corpus.empty()) fail("usage: CORPUS [--mutations N] [--seed S]");
+  if (options.corpus.empty()) fail(kUsage);
   return options;
 }
 
@@ -196,9 +225,9 @@ Options read_options(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   Options options = read_options(argc, argv);
+  const Target& target = target_of(options.target);
   auto corpus = read_corpus(options.corpus);
-  std::filesystem::path program = argv[0];
-  LastInput last(program.filename().string() + ".input");
+  LastInput last(target);
   for (const std::string& input : corpus) last.run(input);
   Mutator mutator(corpus, options.seed);
   for (std::uint64_t i = 0; i < options.mutations; ++i) last.run(mutator.next());
