@@ -156,7 +156,7 @@ TEST_CASE("events that a client does not take are dropped and counted", "[contro
   CHECK(side.sent()[0]["context"]["dropped"] == 50 - taken);
 }
 
-TEST_CASE("a client that takes no answers is let go", "[control]") {
+TEST_CASE("a client that takes no answers is let go", "[control][long]") {
   Side side;
   REQUIRE(side.session.receive(kHello));
   side.ask(1);

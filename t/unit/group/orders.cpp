@@ -75,7 +75,7 @@ TEST_CASE("an order that is too long, or comes after the end, is an error") {
   CHECK(errors[1].code == EPIPE);
 }
 
-TEST_CASE("signals and orders for very many ranks go in several sets") {
+TEST_CASE("signals and orders for very many ranks go in several sets", "[long]") {
   std::vector<value::Idset::Id> odd;
   for (value::Idset::Id rank = 1; rank < 200'000; rank += 2) odd.push_back(rank);
   value::Idset many = value::Idset::of(odd);

@@ -58,7 +58,7 @@ TEST_CASE("what the shells give is gathered, equal parts once, and the largest n
   }
 }
 
-TEST_CASE("what the shells give may be more than a link holds") {
+TEST_CASE("what the shells give may be more than a link holds", "[long]") {
   World world(4);
   world.start_all();
   // All together are above the 64 MiB of a link.

@@ -154,7 +154,7 @@ TEST_CASE("ids on a node are bounded") {
         "execution.R_lite[0].children.gpu: id 4294967294; the largest may be 65536");
 }
 
-TEST_CASE("the number of nodes is bounded") {
+TEST_CASE("the number of nodes is bounded", "[long]") {
   auto most =
       Resources::from_json(with_entries(Json::array({entry("0-1048574", "0"), entry("4294967294", "0")}))).value();
   CHECK(most.nodes.size() == Resources::kMaxNodes);
@@ -230,7 +230,7 @@ TEST_CASE("properties that are none") {
   }
 }
 
-TEST_CASE("the properties of all nodes are bounded") {
+TEST_CASE("the properties of all nodes are bounded", "[long]") {
   Json changed = with_entries(Json::array({entry("0-1048575", "0")}));
   for (const char* name : {"a", "b", "c", "d"}) changed["execution"]["properties"][name] = "0-1048575";
   changed["execution"]["properties"]["e"] = "0";

@@ -160,7 +160,7 @@ TEST_CASE("size is bounded") {
   CHECK(yaml_error(text + "x") == "YAML of 8388609 bytes; at most 8388608");
 }
 
-TEST_CASE("the number of values is bounded") {
+TEST_CASE("the number of values is bounded", "[long]") {
   std::string text = "[";
   for (int i = 0; i < (1 << 19) - 1; ++i) text += "~,";
   CHECK(yaml_to_json(text + "]").has_value());

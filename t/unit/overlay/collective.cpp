@@ -26,7 +26,8 @@ Own b(const char* bytes) { return Bytes(bytes); }
 
 }  // namespace
 
-TEST_CASE("the ends of very many tasks go up in several messages, each with sets that the other end takes") {
+TEST_CASE("the ends of very many tasks go up in several messages, each with sets that the other end takes",
+          "[long]") {
   constexpr Id kTasks = 200'000;
   std::vector<Id> ids(kTasks);
   for (Id i = 0; i < kTasks; ++i) ids[i] = 2 * i;

@@ -303,7 +303,7 @@ TEST_CASE("rule 12: an EXEC whose ranks go to others is refused if it becomes to
   CHECK(std::get<Refused>(bench.node.entry(2)->body).why.find("at most") != std::string::npos);
 }
 
-TEST_CASE("rule 9: very many members that are lost at once are removed by several views") {
+TEST_CASE("rule 9: very many members that are lost at once are removed by several views", "[long]") {
   Idset lost;
   for (Id id = 4'000'000'001; id < 4'000'025'000; id += 2) lost.insert(id);
   REQUIRE(lost.str().size() > kSplitIds);

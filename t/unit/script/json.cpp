@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Echo, "nesting is bounded both ways") {
   CHECK(called.error().message == "plugin 'echo': echo: in arguments: nested deeper than 256 levels");
 }
 
-TEST_CASE_METHOD(Echo, "the number of values is bounded") {
+TEST_CASE_METHOD(Echo, "the number of values is bounded", "[long]") {
   // t is 1; each level holds the one below twice: few tables, but 2^30 values.
   CHECK(make("(function () local t = 1 for i = 1, 30 do t = {t, t} end return t end) ()")
             .find("more than 1048576 values") != std::string::npos);
