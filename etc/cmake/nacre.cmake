@@ -10,13 +10,15 @@ target_compile_options(nacre_options INTERFACE
   -fvisibility=hidden -fno-semantic-interposition)
 target_include_directories(nacre_options INTERFACE ${PROJECT_SOURCE_DIR}/shell)
 if(NACRE_SANITIZE)
-  # Left out of a build that is to be fast: what ASan sees too, or a processor of today does not mind; and a target's own
-  # code where that is not what is tested (its property NACRE_PLAIN). The build of `make check-long` has all of it.
+  # Left out of a build that is to be fast: what ASan sees too, or a processor of today does not mind; and UBSan and the
+  # numbers of lines of code that is not what is tested (the property NACRE_PLAIN of a target; Catch2 names a check's line
+  # itself). The build of `make check-long` has all of it.
   set(fast $<BOOL:${NACRE_UNITY}>)
   set(plain $<AND:${fast},$<BOOL:$<TARGET_PROPERTY:NACRE_PLAIN>>>)
   target_compile_options(nacre_options INTERFACE -fsanitize=address -fno-omit-frame-pointer
     $<$<NOT:${plain}>:-fsanitize=undefined$<SEMICOLON>-fno-sanitize-recover=undefined>
-    $<$<AND:${fast},$<NOT:${plain}>>:-fno-sanitize=null,alignment,object-size,vptr>)
+    $<$<AND:${fast},$<NOT:${plain}>>:-fno-sanitize=null,alignment,object-size,vptr>
+    $<${plain}:-g0>)
   target_link_options(nacre_options INTERFACE -fsanitize=address,undefined)
 endif()
 if(NACRE_PRECOMPILE)
