@@ -75,18 +75,17 @@ slurm() {
   on "$host" srun --quiet --time=2 "$@"
 }
 
-# Programs of t/e2e/mpi for MPICH and Open MPI, as all hosts see them: $programs/NAME.mpich, $programs/NAME.openmpi; for
-# setup_file. Over several hosts MPICH's need LD_PRELOAD=$programs/ucx_leave.so.
+# build_mpi_programs LIBRARY NAME...: programs of t/e2e/mpi for mpich or openmpi, as all hosts see them: $programs/NAME.LIBRARY.
+# Over several hosts MPICH's need LD_PRELOAD=$programs/ucx_leave.so.
 build_mpi_programs() {
   export programs=$VCLUSTER_STATE/$VCLUSTER_NAME/programs
-  local name mpi
+  local library=$1 name
+  shift
   mkdir -p "$programs"
   for name; do
-    for mpi in mpich openmpi; do
-      "mpicc.$mpi" -Wall -Wextra -O1 -o "$programs/$name.$mpi" "$NACRE_SOURCE_DIR/t/e2e/mpi/$name.c" || return
-    done
+    "mpicc.$library" -Wall -Wextra -O1 -o "$programs/$name.$library" "$NACRE_SOURCE_DIR/t/e2e/mpi/$name.c" || return
   done
-  cc -shared -fPIC -o "$programs/ucx_leave.so" "$NACRE_SOURCE_DIR/t/cluster/ucx_leave.c"
+  [ "$library" != mpich ] || cc -shared -fPIC -o "$programs/ucx_leave.so" "$NACRE_SOURCE_DIR/t/cluster/ucx_leave.c"
 }
 
 # The processes of HOST whose command line matches PATTERN, a line each: id, command line.

@@ -10,7 +10,7 @@ cluster=(4 --slurm)
 probe=$NACRE_BUILD_DIR/t/e2e/pmi_probe
 
 setup_file() {
-  start_cluster && build_mpi_programs alltoall
+  start_cluster && build_mpi_programs mpich alltoall && build_mpi_programs openmpi alltoall
 }
 
 # The run was fine, and $1 ranks have seen all cards.

@@ -8,10 +8,6 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-setup_file() {
-  start_cluster && build_mpi_programs allreduce alltoall
-}
-
 # The four ways to start a shell on each host.
 by_pmi2() { shells_by_srun; }
 by_srun() { on node0 "$NACRE_BUILD_DIR/nacre" launch --srun --nodes=4 --shell="$NACRE_SHELL" "${job_options[@]}" "$@"; }
@@ -110,6 +106,7 @@ by_slurm_for_a_minute() {
 
 # bats test_tags=long
 @test "programs of MPICH on 16 ranks, under srun and over ssh" {
+  build_mpi_programs mpich allreduce alltoall
   for name in allreduce alltoall; do
     environment='{"LD_PRELOAD": "'$programs/ucx_leave.so'"}' write_job 4 "$programs/$name.mpich"
     for way in by_pmi2 by_ssh; do

@@ -9,9 +9,7 @@ load jobs.bash
 cluster=(4 --slurm)
 
 setup_file() {
-  start_cluster && build_mpi_programs allreduce alltoall abort die publish || return
-  # shellcheck disable=SC2046 # several options
-  cc -o "$programs/groups" "$NACRE_SOURCE_DIR"/t/e2e/pmix/{groups,client}.c $(pkg-config --cflags --libs pmix) -lpthread || return
+  start_cluster || return
   # As a site has it: the plugin is found, and read by who needs it.
   site=$VCLUSTER_STATE/$VCLUSTER_NAME/site
   mkdir -p "$site/pmi"
@@ -40,6 +38,7 @@ by_pmi2() {
 }
 
 @test "Open MPI on 16 ranks: collectives, over ssh and under srun" {
+  build_mpi_programs openmpi allreduce alltoall
   for name in allreduce alltoall; do
     write_job 4 "$programs/$name.openmpi"
     for way in by_ssh by_pmi2; do
@@ -52,6 +51,7 @@ by_pmi2() {
 
 # bats test_tags=long
 @test "Open MPI on 16 ranks: a name that is published, and a port to connect to" {
+  build_mpi_programs openmpi publish
   write_job 4 "$programs/publish.openmpi" connect
   run by_ssh
   said_lines "publish ok, 16 ranks"
@@ -60,6 +60,7 @@ by_pmi2() {
 
 # bats test_tags=long
 @test "Open MPI on 16 ranks: MPI_Abort ends all hosts, with its code and the rank's name" {
+  build_mpi_programs openmpi abort
   write_job 4 "$programs/abort.openmpi" 9 5
   for way in by_ssh by_pmi2; do
     run "$way"
@@ -70,6 +71,7 @@ by_pmi2() {
 
 # bats test_tags=long
 @test "Open MPI on 16 ranks: one that dies ends all hosts, and is named" {
+  build_mpi_programs openmpi die
   write_job 4 "$programs/die.openmpi" 13 in-barrier
   run by_ssh
   run_said 137 "rank 13 (process " ") on node3 was killed by signal 9 (Killed) after PMIx_Init"
@@ -78,13 +80,15 @@ by_pmi2() {
 
 # bats test_tags=long
 @test "PMIx: groups over four hosts, with what a task spawns there, over ssh and under srun" {
+  # shellcheck disable=SC2046 # several options
+  cc -o groups "$NACRE_SOURCE_DIR"/t/e2e/pmix/{groups,client}.c $(pkg-config --cflags --libs pmix) -lpthread
   for way in by_ssh by_pmi2; do
-    write_job 2 "$programs/groups" orders
+    write_job 2 "$work/groups" orders
     run "$way"
     [ "$status" -eq 0 ] || { echo "$way: $status: $output"; return 1; }
     [ "$(grep -c '^rank ' <<<"$output")" -eq 80 ] || { echo "$way: $output"; return 1; }
     [ "$(cut -d' ' -f4 <<<"$output" | sort -u | wc -l)" -eq 15 ] || { echo "$way: $output"; return 1; }
-    write_job 1 "$programs/groups" spawned
+    write_job 1 "$work/groups" spawned
     run "$way"
     said_lines "$(for rank in 0 1 2 3; do echo "task $rank: SUCCESS, id yes, 200"; done)" \
       "$(for rank in 0 1 2; do echo "child $rank: SUCCESS, id yes, 100"; done)"

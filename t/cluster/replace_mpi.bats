@@ -9,7 +9,7 @@ load jobs.bash
 cluster=(4)
 
 setup_file() {
-  start_cluster && build_mpi_programs steady
+  start_cluster && build_mpi_programs mpich steady && build_mpi_programs openmpi steady
 }
 
 # nacre run on node0, with two ranks on each of node0 and node1, and two spares, until there is the file go. It is $job. With

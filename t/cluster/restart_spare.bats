@@ -10,7 +10,7 @@ cluster=(5 --slurm)
 now=on-failure,backoff=0,where=spare
 
 setup_file() {
-  start_cluster && build_mpi_programs steady
+  start_cluster && build_mpi_programs mpich steady && build_mpi_programs openmpi steady
 }
 
 # Writes many lines, makes the file in.RANK.TRY, and fails once there is the file fail.RANK.TRY, or ends once there is the file go.
