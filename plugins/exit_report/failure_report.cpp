@@ -21,7 +21,7 @@ constexpr double kSoon = 0.05;  // seconds between failures of which either may 
 constexpr event::Seconds kLookAgain{0.02};
 constexpr event::Seconds kMostDrain{
     0.5};  // for the output of a task to end, which a process that it left may hold open
-constexpr event::Seconds kMostAnswerTime{2.0};  // for answers
+constexpr event::Seconds kReportAnswerTime{2.0};  // for answers
 constexpr std::size_t kMostEvents = 64;
 constexpr std::size_t kMostFailures = 256;  // whose times are kept
 constexpr std::size_t kMostLeft = 64;       // processes
@@ -152,7 +152,7 @@ Result<void> FailureReport::finish() {
     waits_for_digests_ = false;
     let_go();
   }));
-  finish_timer_->start_grace(kMostAnswerTime);
+  finish_timer_->start_grace(kReportAnswerTime);
   host_.hold(kReportHold);
   holds_ = true;
   return {};

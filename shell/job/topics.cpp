@@ -16,7 +16,7 @@
 namespace nacre::job {
 namespace {
 
-using Kind = TopicJudgement::Kind;
+using Judged = TopicJudgement::Kind;
 
 constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task.init",
                                 "task.exec",         "task.fork",          "shell.start",
@@ -65,11 +65,11 @@ bool any_begins(const List& list, const std::string& topic) {
 }  // namespace
 
 TopicJudgement judge_topic(const std::string& topic) {
-  if (any_matches(kCalled, topic) || any_begins(kFamilies, topic)) return {Kind::called};
-  if (any_matches(kNotCalled, topic)) return {Kind::never_called};
+  if (any_matches(kCalled, topic) || any_begins(kFamilies, topic)) return {Judged::called};
+  if (any_matches(kNotCalled, topic)) return {Judged::never_called};
   std::optional<std::string> near = nearest(topic, topics_like(topic));
-  if (near || any_begins(kRealms, topic)) return {Kind::misspelt, near.value_or("")};
-  return {is_glob(topic) ? Kind::matches_none : Kind::unknown};
+  if (near || any_begins(kRealms, topic)) return {Judged::misspelt, near.value_or("")};
+  return {is_glob(topic) ? Judged::matches_none : Judged::unknown};
 }
 
 std::string TopicJudgement::advice() const {

@@ -30,12 +30,11 @@ using doctor::Fact;
 using doctor::TaskGroup;
 using doctor::Verdict;
 
-constexpr Time kInterval = kSecond;               // between the two looks of a shell at its tasks
-constexpr Time kMostAnswerTime = 2 * kSecond;     // beyond it; as the plugin doctor has it
-constexpr Time kRest = kSecond / 10;              // in which all that belongs to a look is over
-constexpr Time kAtRest = 10 * kSecond;            // for which the job is watched without a look
-constexpr std::uint32_t kLeastShells = 20;        // so that the shell 1 has others below it
-constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s
+constexpr Time kInterval = kSecond;            // between the two looks of a shell at its tasks
+constexpr Time kMostAnswerTime = 2 * kSecond;  // beyond it; as the plugin doctor has it
+constexpr Time kRest = kSecond / 10;           // in which all that belongs to a look is over
+constexpr Time kAtRest = 10 * kSecond;         // for which the job is watched without a look
+constexpr std::uint32_t kLeastShells = 20;     // so that the shell 1 has others below it
 constexpr const char* kTopic = "doctor.ask";
 
 double in_ms(Time time) { return static_cast<double>(time.count()) / 1e3; }
@@ -111,7 +110,7 @@ class Doctor : private Watcher {
       : job_(shells, tasks_per_shell), shells_(shells), world_(1, *this), announcements_(shells) {
     require(shells >= kLeastShells, fmt::format("{} shells at least", kLeastShells));
     world_.reserve(shells - 1);
-    world_.bytes_per_ms = kBytesPerMs;
+    world_.bytes_per_ms = kFastNetwork;
     bulk_ = std::make_unique<BulkWorld>(world_);
     for (Id id = 0; id < shells; ++id) {
       records_.push_back(std::make_unique<bulk::RecordQueue>(bulk::up::kDoctor));

@@ -15,7 +15,6 @@ constexpr std::size_t kExchanged = std::size_t{64} << 10;
 // for so many, and values are cut into pieces so much smaller: there are as many messages.
 constexpr std::uint64_t kScale = 4096;
 constexpr std::size_t kPieceOfIt = kPiece / kScale;
-constexpr std::uint64_t kBytesPerMs = 1'250'000;  // 10 Gbit/s
 // Ten times as many give more than a value can be.
 constexpr std::uint32_t kMostExchange = 10'000;
 // Of 10,000 members 256 leave at once.
@@ -25,7 +24,7 @@ class Report : private Watcher {
  public:
   explicit Report(std::uint32_t members) : members_(members), world_(1, *this) {
     world_.count_bytes = true;
-    world_.bytes_per_ms = kBytesPerMs;
+    world_.bytes_per_ms = kFastNetwork;
     world_.reserve(members - 1);
   }
 

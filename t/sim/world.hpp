@@ -17,6 +17,8 @@
 
 namespace nacre::sim {
 
+constexpr std::uint64_t kFastNetwork = 1'250'000;  // World::bytes_per_ms of 10 Gbit/s
+
 // What a simulation is about: told of each effect that is not about links, and after each call of a node. It must
 // not call a node from there: it schedules that.
 class Watcher {
