@@ -26,7 +26,7 @@ if(NACRE_PRECOMPILE)
 endif()
 if(NACRE_UNITY)
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)  # twice CMake's: a quarter less of the processor's time
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 40)  # with 16 an eighth more of the processor's time, with 8 a half
   # What a source keeps to itself looks as if it came from a header.
   target_compile_options(nacre_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>)
