@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The table of shell options that the program prints, and what is made of it.
+# The table of shell options that the program prints, and what is made of it; and the verbs of nacre.
 load lib.bash
 
 table() { "$NACRE_SHELL" --list-options=json; }
@@ -58,6 +58,17 @@ END
   run grep -vxFf names.known names.read
   echo "not in the table: $output"
   [ "$status" -eq 1 ]
+}
+
+@test "nacre(1) has the verbs of nacre --help, by name, and each has a page that nacre(1) refers to" {
+  "$NACRE_BUILD_DIR/nacre" --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]*\) .*/\1/p' | sort >verbs
+  [ "$(wc -l <verbs)" -ge 20 ]
+  sed -n '/^# VERBS/,/^# OPTIONS/ s/^\*\([a-z]*\)\*$/\1/p' "$NACRE_SOURCE_DIR/doc/man/nacre.1.scd" >in-page
+  diff verbs in-page
+  while read -r verb; do
+    [ -e "$NACRE_SOURCE_DIR/doc/man/nacre-$verb.1.scd" ] || { echo "no page of $verb"; return 1; }
+    grep -q "\*nacre-$verb\*(1)" "$NACRE_SOURCE_DIR/doc/man/nacre.1.scd" || { echo "no reference to the page of $verb"; return 1; }
+  done <verbs
 }
 
 @test "an unknown format is refused, with those that there are" {
