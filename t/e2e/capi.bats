@@ -221,3 +221,12 @@ nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell 
   [ "$status" -eq 0 ]
   [[ $output =~ ^[0-9]+' functions'$ ]]
 }
+
+@test "nacre-shell-plugins(7) has each topic that shells call" {
+  sed -n '/kCalled = {/,/};/p' "$NACRE_SOURCE_DIR/shell/job/topics.cpp" | grep -oE '"[a-z.-]+"' | tr -d '"' >called
+  [ "$(wc -l <called)" -gt 40 ]
+  local topic
+  while read -r topic; do
+    grep -qF "*$topic*" "$NACRE_SOURCE_DIR/doc/man/nacre-shell-plugins.7.scd" || { echo "the page has no $topic"; return 1; }
+  done <called
+}
