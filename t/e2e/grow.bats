@@ -121,6 +121,7 @@ start_run() {
   wait_until sh -c '[ -z "$(ls "$TMPDIR")" ]'
 }
 
+# bats test_tags=long
 @test "who does not come is named, and the others join; with --all they leave again" {
   write_agent
   echo node5 >dead

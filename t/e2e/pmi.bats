@@ -67,6 +67,7 @@ load pmi.bash
 }
 
 # What was asked for, and what the job exits with.
+# bats test_tags=long
 @test "PMI_Abort: 0 counts as 1, other codes that a process cannot have as their low 8 bits, and never as 0" {
   local case
   for case in "0 1" "1 1" "255 255" "256 255" "300 44" "-1 255" "-256 255" "2147483647 255"; do

@@ -158,6 +158,7 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ "$(sort out | md5sum)" = "$({ seq 100000; seq 100000; } | sort | md5sum)" ]
 }
 
+# bats test_tags=long
 @test "with overflow=block tasks wait for a slow reader, and nothing is lost" {
   prepare 2 sh -c 'echo $$ >"pid.$FLUX_TASK_RANK"; exec seq 1000000'
   nacre 2>err | read_late out 'is_stuck pid.0 && is_stuck pid.1'

@@ -247,6 +247,7 @@ stop_job() {
   fails_with 1 "nacre top: job $id has ended; \`nacre report $id\` prints how"
 }
 
+# bats test_tags=long
 @test "--json: a line for each look, and one for the end" {
   start_job 2 1 'while [ ! -e go ]; do :; done; exit 3'
   [ "$("$front" top --json --once | jq -c '[.id, .ntasks, .running, .failed, [.nodes[].host], .tasks]')" = \

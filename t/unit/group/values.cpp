@@ -11,7 +11,7 @@
 namespace nacre::group {
 namespace {
 
-constexpr std::size_t kEach = kit::fewer<std::size_t>(8, 4) << 20;
+constexpr std::size_t kEach = kit::fewer<std::size_t>(8, 8) << 20;
 
 std::string part(Rank rank) { return std::string(kEach, static_cast<char>('a' + rank)); }
 

@@ -64,7 +64,7 @@ constexpr std::size_t kMostQueued = (256U << 10) + (64U << 10) + (32U << 10);
 TEST_CASE("very much bulk, and control frames that are never behind what was written after them") {
   Sequence sequence;
   World world(GENERATE(Over::tcp, Over::local));
-  const std::size_t total = kit::fewer(std::size_t{1} << (world.over == Over::tcp ? 30 : 28), std::size_t{4});
+  const std::size_t total = kit::fewer(std::size_t{1} << (world.over == Over::tcp ? 30 : 28), std::size_t{8});
   world.a.keeps = world.b.keeps = false;
   world.connect();
   Writer writer{*world.a.link, sequence, 1, total};
