@@ -18,4 +18,7 @@ constexpr Count fewer(Count all, Count divisor = 10) {
 #endif
 }
 
+// From one to the next where all in a row are tried: each, or each `nth` of them.
+constexpr std::size_t step(std::size_t nth) { return nth / fewer(nth, nth); }
+
 }  // namespace nacre::kit
