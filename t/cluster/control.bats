@@ -9,7 +9,7 @@ load jobs.bash
 cluster=(4 --slurm)
 
 @test "a job is seen, signalled and waited for from another host, over ssh" {
-  start_sleepers node1
+  start_sleepers node1 -o exit-timeout=2s
   wait_until listed node1
   leader=node0 # the first of the job's hosts; the launcher's is another
   [ "$(nacre "$leader" jobs --json | jq -c '[.status, .shells, .place.host]')" = '["R",4,"node0"]' ]

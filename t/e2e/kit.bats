@@ -25,3 +25,20 @@ load lib.bash
     [ $? -eq 137 ] || exit 3
     kill -0 $other || exit 4' "$NACRE_SOURCE_DIR/t/kit/tests.bash" "$work"
 }
+
+@test "a jobspec has the command as it is given, and the options, the environment and the directory" {
+  local arguments=(sh -c $'echo "a\\b" & $x \'q\'\n\ttab' '' 'ünï')
+  write_jobspec 3 "${arguments[@]}"
+  [ "$(jq -c '[.tasks[0].command, .resources[0].count, .attributes.system.environment.PATH, .attributes.system.shell.options]' jobspec.json)" = \
+    "$(jq -nc '[$ARGS.positional, 3, "/usr/bin:/bin", {}]' --args -- "${arguments[@]}")" ]
+  options='{"a": {"b": 1}}' environment='{"K": "v"}' cwd='/a "b' write_jobspec 1 true
+  [ "$(jq -c '.attributes.system | [.shell.options, .environment, .cwd]' jobspec.json)" = '[{"a":{"b":1}},{"K":"v"},"/a \"b"]' ]
+  run -1 write_jobspec 1 $'a\001'
+}
+
+@test "what is waited for is seen, and named if it does not come" {
+  (sleep 0.1 && touch come) &
+  wait_until test -e come
+  run -1 wait_until 1 test -e gone
+  [ "$output" = "not true within 1 s: test -e gone" ]
+}

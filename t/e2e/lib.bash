@@ -36,23 +36,39 @@ write_R() {
   local cores=${1:-4}
   local last=$((cores - 1)) ids=0
   ((cores == 1)) || ids=0-$last
-  cat >R.json <<EOF
-{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "$ids"}}],
- "nodelist": ["node0"], "starttime": 0, "expiration": 0 ${2:+, $2}}}
-EOF
+  printf '{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "%s"}}],
+ "nodelist": ["node0"], "starttime": 0, "expiration": 0 %s}}\n' "$ids" "${2:+, $2}" >R.json
 }
 
-# A jobspec of $1 tasks on as many one-core slots; the rest is the command.
+# quote_json TEXT...: strings of JSON with commas between them, in $quoted. No process, as most tests need it.
+quote_json() {
+  local text
+  quoted=
+  for text; do
+    text=${text//\\/\\\\}
+    text=${text//\"/\\\"}
+    text=${text//$'\n'/\\n}
+    text=${text//$'\t'/\\t}
+    [[ $text != *[[:cntrl:]]* ]] || { echo "quote_json knows of line ends and tabs only, not of the control character in: $text"; return 1; }
+    quoted+="${quoted:+, }\"$text\""
+  done
+}
+
+usual_environment='{"PATH": "/usr/bin:/bin"}'
+
+# A jobspec of $1 tasks on as many one-core slots; the rest is the command. $options and $environment are JSON, $cwd is a path.
 write_jobspec() {
-  local tasks=$1
+  local tasks=$1 quoted command directory
   shift
-  jq -n --argjson n "$tasks" --argjson options "${options:-"{}"}" --argjson environment "${environment:-null}" \
-    --arg cwd "${cwd:-}" '{
-    version: 1,
-    resources: [{type: "slot", count: $n, label: "task", with: [{type: "core", count: 1}]}],
-    tasks: [{command: $ARGS.positional, slot: "task", count: {per_slot: 1}}],
-    attributes: {system: ({duration: 0, environment: ($environment // {PATH: "/usr/bin:/bin"}), shell: {options: $options}}
-      + if $cwd == "" then {} else {cwd: $cwd} end)}}' --args -- "$@" >jobspec.json
+  quote_json "$@" || return
+  command=$quoted
+  quote_json "${cwd:-}" || return
+  directory=${cwd:+, \"cwd\": $quoted}
+  printf '{"version": 1,
+ "resources": [{"type": "slot", "count": %s, "label": "task", "with": [{"type": "core", "count": 1}]}],
+ "tasks": [{"command": [%s], "slot": "task", "count": {"per_slot": 1}}],
+ "attributes": {"system": {"duration": 0, "environment": %s, "shell": {"options": %s}%s}}}\n' \
+    "$tasks" "$command" "${environment:-$usual_environment}" "${options:-"{}"}" "$directory" >jobspec.json
 }
 
 # R and jobspec.json of a job of $1 tasks of the command that follows, on a node with as many cores.

@@ -3,10 +3,24 @@
 #
 # What the tests on one host (t/e2e) and on several (t/cluster) have in common: loaded by their lib.bash.
 
-uptime_ms() { # does not jump with the wall clock
-  local seconds
-  read -r seconds _ </proc/uptime
-  echo "${seconds/./}0"
+# read_uptime VARIABLE: in ms; does not jump with the wall clock.
+read_uptime() {
+  local uptime_seconds
+  read -r uptime_seconds _ </proc/uptime
+  printf -v "$1" %s "${uptime_seconds/./}0"
+}
+
+uptime_ms() {
+  local uptime
+  read_uptime uptime
+  echo "$uptime"
+}
+
+# pause SECONDS: without a process, as each that is started takes the processor from what is waited for.
+pause() {
+  local never=${BATS_FILE_TMPDIR:?}/never-written
+  [[ -p $never ]] || mkfifo "$never" 2>/dev/null || [[ -p $never ]]
+  read -rt "$1" <>"$never" || :
 }
 
 # wait_until [SECONDS] CMD...: until that is true, at most for so long (120 s). A machine that stands still has more time, once.
@@ -17,14 +31,14 @@ wait_until() {
     seconds=$1
     shift
   fi
-  last=$(uptime_ms)
+  read_uptime last
   deadline=$((last + seconds * 1000))
   until "$@"; do
-    now=$(uptime_ms)
+    read_uptime now
     ((stood_still || now - last < 5000)) || { stood_still=1 && deadline=$((deadline + now - last)); }
     last=$now
     ((now < deadline)) || { echo "not true within $seconds s: $*"; return 1; }
-    sleep "${pauses[0]}"
+    pause "${pauses[0]}"
     ((${#pauses[@]} == 1)) || pauses=("${pauses[@]:1}")
   done
 }
