@@ -92,8 +92,11 @@ void TaskFacts::exited(const task::Task& task) {
 }
 
 bool TaskFacts::is_complete(const task::Task& task) const {
+  if (task.state() != task::State::exited) return false;
+  bool was_executed = task.pid() != 0;
+  if (!was_executed) return true;
   auto tail = host_.task_output() != nullptr ? host_.task_output()->tail(task.rank()) : std::nullopt;
-  return task.state() == task::State::exited && (!tail || tail->is_complete);
+  return !tail || tail->is_complete;
 }
 
 Json TaskFacts::of(const task::Task& task) const {

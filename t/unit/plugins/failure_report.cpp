@@ -294,6 +294,24 @@ TEST_CASE("a shell tells which of its tasks have failed alike, once their output
   host.offer_output(nullptr);
 }
 
+TEST_CASE("of a task that could not be executed no output is waited for") {
+  kit::FakeHost host(1);
+  Written output;
+  host.offer_output(&output);
+  host.stack().push(plugins::make_exit_report(host));
+  host.make_tasks();
+  REQUIRE(host.call("shell.init"));
+  int answers = 0;
+  auto heard = host.on_announcement([&](std::string_view topic, std::string_view /*bytes*/) {
+    if (topic == "exit-report.facts") ++answers;
+  });
+  output.tails = {{0, ""}};
+  host.tasks()[0]->exited(WaitStatus::exited(127), {});
+  host.announced("exit-report.ask", "0");
+  CHECK(answers == 1);
+  host.offer_output(nullptr);
+}
+
 TEST_CASE("a plugin adds what it knows of a task, but replaces nothing") {
   kit::FakeHost host(2);
   host.stack().push(plugins::make_exit_report(host));
