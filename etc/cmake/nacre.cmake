@@ -26,7 +26,7 @@ if(NACRE_PRECOMPILE)
 endif()
 if(NACRE_UNITY)
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 40)  # with 16 an eighth more of the processor's time, with 8 a half
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 45)  # with 16 an eighth more of the processor's time, with 8 a half
   # What a source keeps to itself looks as if it came from a header.
   target_compile_options(nacre_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>)
@@ -115,14 +115,43 @@ function(nacre_precompile target owner)
   endif()
 endfunction()
 
-# nacre_folder(NAME [USES folder...] [LIBRARIES target...]): the library of shell/NAME, from all its sources.
+# All of a target in as few goes as there have to be, of about the same size.
+function(nacre_even_batches target)
+  if(NOT NACRE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR goes "(${count} + ${CMAKE_UNITY_BUILD_BATCH_SIZE} - 1) / ${CMAKE_UNITY_BUILD_BATCH_SIZE}")
+  math(EXPR size "(${count} + ${goes} - 1) / ${goes}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${size})
+endfunction()
+
+# nacre_folder(NAME [LAYER layer] [USES folder...] [LIBRARIES target...] [INCLUDES folder...]): the library of shell/NAME, from all
+# its sources. A build that is to be fast compiles the folders of a layer together, into one library: what they have of the
+# same templates is compiled once, which takes a sixth less of the processor's time. What is installed is linked by folder.
 function(nacre_folder name)
-  cmake_parse_arguments(arg "" "" "USES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "LAYER" "USES;LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
-  add_library(nacre_${name} STATIC ${sources})
+  set(library nacre_${name})
+  if(arg_LAYER AND NACRE_UNITY AND NOT NACRE_LTO)
+    set(library nacre_layer_${arg_LAYER})
+    add_library(nacre_${name} INTERFACE)
+    target_link_libraries(nacre_${name} INTERFACE ${library})
+    set_property(GLOBAL APPEND PROPERTY ${library} ${name})
+    get_property(same_layer GLOBAL PROPERTY ${library})
+    list(REMOVE_ITEM arg_USES ${same_layer})
+  endif()
+  if(TARGET ${library})
+    target_sources(${library} PRIVATE ${sources})
+  else()
+    add_library(${library} STATIC ${sources})
+    nacre_precompile(${library} nacre_base)
+  endif()
+  nacre_even_batches(${library})
   list(TRANSFORM arg_USES PREPEND nacre_)
-  target_link_libraries(nacre_${name} PUBLIC nacre_options ${arg_USES} ${arg_LIBRARIES})
-  nacre_precompile(nacre_${name} nacre_base)
+  target_link_libraries(${library} PUBLIC nacre_options ${arg_USES} ${arg_LIBRARIES})
+  target_include_directories(${library} SYSTEM PUBLIC ${arg_INCLUDES})
 endfunction()
 
 function(nacre_summary)

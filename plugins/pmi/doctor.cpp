@@ -18,7 +18,7 @@ constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as 
 constexpr std::string_view kSignal = "SIGUSR2";
 
 // Early for tasks that end soon, later for tasks that start slowly.
-constexpr event::Seconds kLooks[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
+constexpr event::Seconds kLookTimes[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
 
 bool any_starts_with(const std::vector<std::string>& names, std::string_view start) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return each.starts_with(start); });
@@ -69,7 +69,7 @@ Result<void> PmiDoctor::tasks_started() {
   if (server_ == nullptr || host_.tasks().empty()) return {};
   library_timer_ = TRY(event::Timer::create(host_.loop(), [this] { look_for_libraries(); }));
   library_timer_->unref();
-  library_timer_->start(kLooks[0]);
+  library_timer_->start(kLookTimes[0]);
   if (options_.hang_report.is_infinite()) return {};
   barrier_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
     ask_for_roll_call(fmt::format("barrier.{}.{}", barrier_number_, ++barrier_reports_),
@@ -111,7 +111,7 @@ void PmiDoctor::look_for_libraries() {
     missing = missing || !libraries_.contains(task->rank());
     if (!options_.explain) break;
   }
-  if (++looks_ < static_cast<int>(std::size(kLooks)) && missing) library_timer_->start(kLooks[looks_]);
+  if (++looks_ < static_cast<int>(std::size(kLookTimes)) && missing) library_timer_->start(kLookTimes[looks_]);
 }
 
 std::string PmiDoctor::doing(const task::Task& task) const {

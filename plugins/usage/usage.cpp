@@ -30,8 +30,8 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr event::Seconds kMostWait{3};       // for other shells, once all tasks have ended
-constexpr std::uint64_t kRowsAtOnce = 1024;  // of an answer
+constexpr event::Seconds kForOtherShells{3};  // once all tasks have ended
+constexpr std::uint64_t kRowsAtOnce = 1024;   // of an answer
 constexpr const char* kUsagePrefix = "nacre: ";
 
 class UsagePlugin final : public plugin::Plugin {
@@ -230,7 +230,7 @@ class UsagePlugin final : public plugin::Plugin {
   Result<void> wait() {
     if (waits_for_.empty()) return {};
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { let_go(); }));
-    timer_->start_grace(kMostWait);
+    timer_->start_grace(kForOtherShells);
     holds_ = true;
     host_.hold(name());
     return {};
