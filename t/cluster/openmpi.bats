@@ -37,16 +37,24 @@ by_pmi2() {
   shells_by_srun --initrc="$site/init.lua"
 }
 
-@test "Open MPI on 16 ranks: collectives, over ssh and under srun" {
-  build_mpi_programs openmpi allreduce alltoall
-  for name in allreduce alltoall; do
-    write_job 4 "$programs/$name.openmpi"
-    for way in by_ssh by_pmi2; do
-      run "$way"
-      said_lines "$name ok, 16 ranks"
-    done
+# The program $1, which says at its end that it is ok.
+runs_everywhere() {
+  build_mpi_programs openmpi "$1"
+  write_job 4 "$programs/$1.openmpi"
+  for way in by_ssh by_pmi2; do
+    run "$way"
+    said_lines "$1 ok, 16 ranks"
   done
   nothing_left
+}
+
+@test "Open MPI on 16 ranks: a collective operation, over ssh and under srun" {
+  runs_everywhere allreduce
+}
+
+# bats test_tags=long
+@test "Open MPI on 16 ranks: each talks to each, over ssh and under srun" {
+  runs_everywhere alltoall
 }
 
 # bats test_tags=long
