@@ -7,7 +7,7 @@ load jobs.bash
 load faults.bash
 
 cluster=(4 --slurm)
-other=$NACRE_BUILD_DIR/t/cluster/nacre-shell-other # speaks another protocol
+other=$NACRE_BUILD_DIR/t/cluster/nacre-shell-other # speaks another protocol, 99
 
 setup_file() {
   [ -x "$other" ] || { echo "no $other: build the target nacre-shell-other"; return 1; }
@@ -18,8 +18,10 @@ setup_file() {
 names_versions() {
   # shellcheck disable=SC2053
   [[ $status == ${codes:-1} ]] || { echo "exit code $status: $output"; return 1; }
-  for text in "$@" "protocol [39].*[39]" "the same version"; do
-    grep -q "$text" <<<"$output" || { echo "no '$text': $output"; return 1; }
+  local protocol
+  protocol=$(sed -n 's/.* kProtocol = \([0-9]*\);.*/\1/p' "$NACRE_SOURCE_DIR/shell/group/first_words.hpp")
+  for text in "$@" "protocol ($protocol\\b.*99|99\\b.*\\b$protocol\\b)" "the same version"; do
+    grep -qE "$text" <<<"$output" || { echo "no '$text': $output"; return 1; }
   done
   [ ! -e ran ]
 }
