@@ -219,7 +219,7 @@ END
   "$front" report last --usage --plot=later.svg >out
   is_picture later.svg 4
   grep -q '^time ' out
-  run ! grep -q $'\u2588' out
+  run ! grep -q $'\xe2\x96\x88' out
   run "$front" report last --plot=x.svg
   [ "$status" -eq 2 ]
   run "$front" report last --usage --plot=/no/such/dir/x.svg
@@ -238,7 +238,7 @@ END
   on_terminal() { script -qec "env -u LC_ALL -u LC_CTYPE LANG=$1 TERM=$2 '$front' report last --usage" /dev/null </dev/null; }
   on_terminal C.UTF-8 xterm >with
   grep -q 'MAX  *RANK  RANKS 0-2' with || { cat with; return 1; }
-  grep -q $'^time .*  .*\u2588' with || { cat with; return 1; }
+  grep -q $'^time .*  .*\xe2\x96\x88' with || { cat with; return 1; }
   for each in "C xterm" "C.UTF-8 dumb"; do
     # shellcheck disable=SC2086 # two words
     on_terminal $each >without
