@@ -4,6 +4,7 @@
 Its processes are known by a variable of their environment, or by the job's folder in their arguments; its files by TMPDIR.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -31,6 +32,13 @@ class Deadline:
         return self.left < 0
 
 
+def count(text):
+    """The type of an argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
+    return int(text)
+
+
 def wait_for(condition, seconds):
     """The first true result of the condition; what it is in the end if the time is over before."""
     deadline = Deadline(seconds)
@@ -53,7 +61,10 @@ def default_signals():
 
 def time_factor(build):
     """How much more time the programs of a build folder may take."""
-    with open(os.path.join(build, "nacre-shell"), "rb") as file:
+    program_under_test = os.path.join(build, "nacre-shell")
+    if not os.path.exists(program_under_test):
+        raise SystemExit(f"{program_under_test}: no such program: build it, or name another build folder")
+    with open(program_under_test, "rb") as file:
         return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
 
 
