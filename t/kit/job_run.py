@@ -39,6 +39,14 @@ def count(text):
     return int(text)
 
 
+def build_folder(text):
+    """The type of an argument that is a build folder."""
+    program_under_test = os.path.join(os.path.abspath(text), "nacre-shell")
+    if not os.path.exists(program_under_test):
+        raise argparse.ArgumentTypeError(f"{program_under_test}: no such program: build it, or name another build folder")
+    return os.path.dirname(program_under_test)
+
+
 def wait_for(condition, seconds):
     """The first true result of the condition; what it is in the end if the time is over before."""
     deadline = Deadline(seconds)
@@ -61,10 +69,7 @@ def default_signals():
 
 def time_factor(build):
     """How much more time the programs of a build folder may take."""
-    program_under_test = os.path.join(build, "nacre-shell")
-    if not os.path.exists(program_under_test):
-        raise SystemExit(f"{program_under_test}: no such program: build it, or name another build folder")
-    with open(program_under_test, "rb") as file:
+    with open(os.path.join(build, "nacre-shell"), "rb") as file:
         return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
 
 
