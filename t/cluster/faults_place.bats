@@ -20,6 +20,7 @@ names_versions() {
   [[ $status == ${codes:-1} ]] || { echo "exit code $status: $output"; return 1; }
   local protocol
   protocol=$(sed -n 's/.* kProtocol = \([0-9]*\);.*/\1/p' "$NACRE_SOURCE_DIR/shell/group/first_words.hpp")
+  [ -n "$protocol" ]
   for text in "$@" "protocol ($protocol\\b.*99|99\\b.*\\b$protocol\\b)" "the same version"; do
     grep -qE "$text" <<<"$output" || { echo "no '$text': $output"; return 1; }
   done

@@ -11,6 +11,7 @@ is() { # FILTER [FILE]: it is true of all of its lines together
 }
 
 r='case $FLUX_TASK_RANK in'
+full_block=$'\xe2\x96\x88' # U+2588: where no locale is set, bash knows no \u2588
 
 @test "rows of tasks of two shells as lines of JSON: one burns cpu time, one touches memory, one is killed, one writes" {
   job 2 2 "$r 0) i=0; while [ \$i -lt 200000 ]; do i=\$((i + 1)); done;;
@@ -219,7 +220,7 @@ END
   "$front" report last --usage --plot=later.svg >out
   is_picture later.svg 4
   grep -q '^time ' out
-  run ! grep -q $'\xe2\x96\x88' out
+  run ! grep -q "$full_block" out
   run "$front" report last --plot=x.svg
   [ "$status" -eq 2 ]
   run "$front" report last --usage --plot=/no/such/dir/x.svg
@@ -238,7 +239,7 @@ END
   on_terminal() { script -qec "env -u LC_ALL -u LC_CTYPE LANG=$1 TERM=$2 '$front' report last --usage" /dev/null </dev/null; }
   on_terminal C.UTF-8 xterm >with
   grep -q 'MAX  *RANK  RANKS 0-2' with || { cat with; return 1; }
-  grep -q $'^time .*  .*\xe2\x96\x88' with || { cat with; return 1; }
+  grep -q "^time .*  .*$full_block" with || { cat with; return 1; }
   for each in "C xterm" "C.UTF-8 dumb"; do
     # shellcheck disable=SC2086 # two words
     on_terminal $each >without
