@@ -23,7 +23,7 @@ class TaskFacts {
   void started(const task::Task& task);
   Result<void> watch_memory();  // once the tasks run
   void exited(const task::Task& task);
-  // Whether its streams have ended: what it has written is known.
+  // Whether what it has written is known: its streams have ended, or it could not be executed.
   [[nodiscard]] bool is_complete(const task::Task& task) const;
   // With what plugins add to it (report.note).
   [[nodiscard]] Json of(const task::Task& task) const;
