@@ -7,11 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "value/wait_status.hpp"
+
 namespace nacre::exits {
 namespace {
 
 constexpr int kLeastFailure = 1;
-constexpr int kSignalBase = 128;
 
 }  // namespace
 
@@ -142,7 +143,7 @@ std::optional<int> JobEnd::cancelled(const Outcomes& outcomes, const Policy& pol
 
 Cause ended_by_signal(int signum, std::uint32_t shell) {
   std::string how = signum == SIGINT ? "interrupted" : fmt::format("ended by {}", value::signal_name(signum));
-  return {std::move(how), kSignalBase + signum, shell};
+  return {std::move(how), value::kSignalBase + signum, shell};
 }
 
 }  // namespace nacre::exits

@@ -38,8 +38,8 @@ constexpr event::Seconds kAskAgain{0.02};
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
-constexpr int kSignalBase = 128;
-constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
+constexpr event::Seconds kToEndToo{0.5};  // the same, once a signal has ended one, as the job does not go on then
+constexpr int kAgentFailed = 255;         // what ssh exits with when it fails itself
 
 // The one process that `nacre launch`, or `nacre run`, starts and waits for.
 class LaunchRun {
@@ -59,14 +59,14 @@ class LaunchRun {
     reports_->finish([this] { return process_->complete(); });
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
-    if (auto signum = signals_.ended_by()) return kSignalBase + *signum;
-    if (auto signum = taken_by_srun()) return kSignalBase + *signum;
+    if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
+    if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
     if (runs) print_out("{}\n", plan_.record.job.f58_plain());
     if (runs) return flush_out() ? 0 : 1;
-    if (unjoined_) return 1;
+    if (unjoined_) return srun_errors_.signal() ? value::kSignalBase + *srun_errors_.signal() : 1;
     int code = std::max(code_of(process_->status()), dropped_ ? 1 : 0);
-    return hung_up_ && code == 0 ? kSignalBase + SIGHUP : code;
+    return hung_up_ && code == 0 ? value::kSignalBase + SIGHUP : code;
   }
 
  private:
@@ -201,7 +201,8 @@ class LaunchRun {
   // srun goes on if a shell has ended, as one that leaves the job does; but if one could not even be run, the
   // others would wait for it. What the shells write before all have joined has nothing from tasks in it.
   void on_srun_error(std::string_view bytes) {
-    if (!joined_ && srun_errors_.take(bytes)) to_join_->start_grace(kToJoin);
+    if (joined_ || !srun_errors_.take(bytes)) return;
+    to_join_->start_grace(srun_errors_.signal() ? kToEndToo : kToJoin);
   }
 
   void end_unjoined() {
@@ -260,7 +261,7 @@ class LaunchRun {
       if (late) static_cast<void>(process_->kill(SIGTERM));
       if (process_->exited() && process_->status().job_code() != 0) return code_of(process_->status());
     }
-    return hung_up_ ? kSignalBase + SIGHUP : 0;
+    return hung_up_ ? value::kSignalBase + SIGHUP : 0;
   }
 
   // ---- the leader's state, and its end -------------------------------------------
@@ -278,7 +279,7 @@ class LaunchRun {
 
   // When a terminal is closed srun gets the signal too, and kills the shells: returns that signal.
   [[nodiscard]] std::optional<int> taken_by_srun() const {
-    bool killed = plan_.srun && process_->status().job_code() == kSignalBase + SIGKILL;
+    bool killed = plan_.srun && process_->status().job_code() == value::kSignalBase + SIGKILL;
     return killed ? signals_.terminated_since((event::clock_now() - kToEnd).count()) : std::nullopt;
   }
 

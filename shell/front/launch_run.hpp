@@ -38,8 +38,9 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
 // that cannot be reached then. To be called before the two above.
 void let_leave(const job::Options& options, LaunchPlan& plan);
 
-// Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it; 1 if the agent failed, which is
-// reported on standard error. An error: it could not be started.
+// Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it, or one of srun's shells before
+// all had joined; 1 if the agent failed, or a shell could not join, which is reported on standard error. An error:
+// it could not be started.
 Result<int> launch(LaunchPlan plan);
 
 // The command line that starts shell 0 or srun.

@@ -33,7 +33,6 @@ constexpr std::array<Named, 34> kSignals = {{
 }};
 
 constexpr int kExitShift = 8;  // the kernel's position of the exit code
-constexpr int kKilledBase = 128;
 
 // `distance` is "", or SIGN and a number: the distance from `base` in the direction of SIGN. 0 if this is no
 // real-time signal.
@@ -62,7 +61,7 @@ int WaitStatus::signal() const { return is_signal() ? WTERMSIG(raw_) : 0; }
 
 bool WaitStatus::dumped_core() const { return is_signal() && WCOREDUMP(raw_); }
 
-int WaitStatus::job_code() const { return is_signal() ? kKilledBase + signal() : exit_code(); }
+int WaitStatus::job_code() const { return is_signal() ? kSignalBase + signal() : exit_code(); }
 
 std::string WaitStatus::str() const {
   if (is_exit()) return fmt::format("exited with code {}", exit_code());

@@ -8,6 +8,8 @@
 
 namespace nacre::value {
 
+constexpr int kSignalBase = 128;  // added to a signal's number for the exit code of what it has ended
+
 class WaitStatus {
  public:
   WaitStatus() = default;                                        // exited with 0

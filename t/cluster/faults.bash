@@ -78,7 +78,8 @@ nothing_left_after_fence() {
 
 # On HOST nacre-shell is this script instead, which finds the program in $shell; until `recover`.
 wrap_shell() {
-  printf '#!/bin/bash\nshell=/run/nacre-shell\n%s\n' "$2" >"wrapper.$1"
+  # A signal ends this sh at once, as it does a program that has just started; bash ignores SIGQUIT.
+  printf '#!/bin/sh\nshell=/run/nacre-shell\n%s\n' "$2" >"wrapper.$1"
   chmod +x "wrapper.$1"
   replace_shell "$1" "$PWD/wrapper.$1"
 }

@@ -70,6 +70,22 @@ not_joined_at() {
   recover
 }
 
+# One shell, on the host $2, gets the signal $1 while that on the host $3, which may be the same, has not joined; srun has started
+# them.
+one_gets() {
+  mkdir "$work/$1-$2-$3" && cd "$work/$1-$2-$3" || return
+  wrap_shell "$3" "touch $PWD/late; until [ -e $PWD/go ]; do sleep 0.2; done; exec \$shell \"\$@\""
+  begin_by srun
+  files_come late
+  wait_until waits "$2"
+  kill_shell "$2" "$1"
+  sleep 0.2
+  touch go
+  ends_by "$1"
+  not_started '*'
+  recover
+}
+
 # The way $1, each signal at $2 random moments of the first 1.2 s.
 at_random() {
   local signal moment

@@ -25,3 +25,10 @@ setup_file() { start_cluster && build_hold; }
   held_at srun TERM shell.post-init 2
   held_at srun INT task.init 2
 }
+
+@test "srun: a signal to one shell while another, or that one, has not joined" {
+  one_gets INT node0 node2
+  one_gets TERM node2 node0
+  one_gets HUP node3 node1
+  one_gets QUIT node1 node1
+}

@@ -27,5 +27,13 @@ held_at_each_topic() {
 @test "ssh: a signal while a shell is in shell.init, shell.post-init or task.init" { held_at_each_topic ssh; }
 @test "srun: a signal while a shell is in shell.init, shell.post-init or task.init" { held_at_each_topic srun; }
 
+@test "srun: a signal to one shell while another, or that one, has not joined" {
+  for signal in "${signals[@]}"; do
+    for host in node0 node1 node3; do
+      for late in node0 node2 node3; do one_gets "$signal" "$host" "$late"; done
+    done
+  done
+}
+
 @test "ssh: a signal at any moment of a start" { at_random ssh 3; }
 @test "srun: a signal at any moment of a start" { at_random srun 3; }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/srun_errors.hpp"
 
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 using nacre::front::labels_lines;
@@ -22,6 +26,26 @@ TEST_CASE("srun's lines about tasks that have ended are known") {
     CAPTURE(line);
     CHECK_FALSE(SrunErrors().take(line));
   }
+}
+
+TEST_CASE("srun reports the signal that has ended a shell by name, or by the shell's exit code") {
+  for (auto [how, signum] : {std::pair{"Interrupt", SIGINT},
+                             {"Terminated", SIGTERM},
+                             {"Hangup", SIGHUP},
+                             {"Quit (core dumped)", SIGQUIT},
+                             {"Exited with exit code 143", SIGTERM},
+                             {"Killed", 0},
+                             {"Exited with exit code 1", 0},
+                             {"Exited with exit code 137", 0},
+                             {"Exited with exit code 1300", 0}}) {
+    CAPTURE(how);
+    SrunErrors errors;
+    CHECK(errors.take(fmt::format("srun: error: node2: task 2: {}\n", how)));
+    CHECK(errors.signal().value_or(0) == signum);
+  }
+  SrunErrors errors;
+  CHECK(errors.take("srun: error: node2: task 2: Interrupt\nsrun: error: node[0-1]: tasks 0-1: Terminated\n"));
+  CHECK(errors.signal() == SIGINT);
 }
 
 TEST_CASE("srun's lines come in any pieces, among others") {
