@@ -151,8 +151,9 @@ std::optional<UniqueFd> LinkTable::release(overlay::LinkName link) {
 
 bool LinkTable::idle(const std::function<bool(Rank)>& gone) const {
   return std::all_of(link_table_.begin(), link_table_.end(), [&](const Wire& wire) {
-    bool is_kept = kept_ && wire.name == kept_;
-    return is_kept || (wire.closing && wire.name && gone(wire.name->peer));
+    if (!wire.name) return false;
+    if (wire.name == kept_) return true;
+    return wire.closing && (wire.name->side == overlay::Side::down || gone(wire.name->peer));
   });
 }
 

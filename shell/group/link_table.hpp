@@ -69,7 +69,8 @@ class LinkTable final : public BulkStreams {
   // Takes the socket out of a link, which stays open for the peer. None: what was sent is not out yet. Empty: there
   // is no such link.
   std::optional<UniqueFd> release(overlay::LinkName link);
-  // Whether no link is open or closing, except to shells that have `gone`, and that which was not hung up.
+  // Whether no link is open or closing, except to shells that have `gone`, those that are hung up to shells below,
+  // which have acknowledged all that they need, and that which stop() has kept.
   [[nodiscard]] bool idle(const std::function<bool(Rank)>& gone) const;
 
  private:

@@ -53,11 +53,14 @@ void OverlayDriver::perform(overlay::Die& die) {
   deferred_.add([this] { end_if_gone(); });
 }
 
-void OverlayDriver::perform(overlay::Finished& /*finished*/) {
+void OverlayDriver::perform(overlay::Finished& finished) {
   finished_ = true;
   open_calls_.fail_requests({EPIPE, "the job has ended"});
   sender_->flush_all();
   link_table_->stop(last_link());
+  for (Rank rank : finished.lost.ids()) {
+    if (hooks().on_lost_at_end) deferred_.add([this, rank] { hooks().on_lost_at_end(rank); });
+  }
   deferred_.add([this] { end_if_gone(); });
 }
 

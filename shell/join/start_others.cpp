@@ -34,6 +34,9 @@ void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, gr
   member.hooks().on_gone = [&launcher = process.launcher](group::Rank rank, std::function<void()> done) {
     launcher ? launcher->left(rank, std::move(done)) : done();
   };
+  member.hooks().on_lost_at_end = [&launcher = process.launcher](group::Rank rank) {
+    if (launcher) launcher->lost(rank);
+  };
 }
 
 }  // namespace nacre::join

@@ -177,10 +177,17 @@ Seq ChildTable::acked(bool without_lost) const {
   return least;
 }
 
-Idset ChildTable::suspects(const Tree& tree) const {
+Idset ChildTable::lost() const {
   Idset out;
   for (const Child& each : children_) {
     if (each.suspected && !each.finished) out.insert(each.id);
+  }
+  return out;
+}
+
+Idset ChildTable::suspects(const Tree& tree) const {
+  Idset out = lost();
+  for (const Child& each : children_) {
     if (!each.suspects.empty()) out = out | each.suspects;
     if (!each.absent.empty()) out = out | each.absent;
   }

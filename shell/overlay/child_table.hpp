@@ -75,6 +75,7 @@ class ChildTable {
   // The least entry that all children have acknowledged; kNoEnd without children. With `without_lost`, lost ones do
   // not count.
   [[nodiscard]] Seq acked(bool without_lost) const;
+  [[nodiscard]] Idset lost() const;  // the children that are suspected and have not finished
   // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects(const Tree& tree) const;
 

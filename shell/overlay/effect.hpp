@@ -70,8 +70,10 @@ struct Leave {};  // end the tasks (TERM, a grace, KILL), then call tasks_ended(
 struct Die {      // end the tasks at once, then the shell
   std::string why;
 };
-struct Finished {};  // the node has nothing more to do: the shell may end once all that was sent is out
-struct Arm {         // call tick() at this time; replaces the Arm before
+struct Finished {   // the node has nothing more to do: the shell may end once all that was sent is out
+  Idset lost = {};  // children that the end was not waited for: they have been silent too long, or are gone
+};
+struct Arm {  // call tick() at this time; replaces the Arm before
   Time at{};
 };
 struct Note {  // one line for the shell's log

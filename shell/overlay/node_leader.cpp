@@ -30,7 +30,7 @@ void Node::lead() {
   out_.wake(campaigns_.due(out_.now));
   if (end_ == 0 || complete_ < end_) return;
   stage_ = Stage::over;
-  out_.put(Finished{});
+  out_.put(Finished{child_table_.lost()});
 }
 
 void Node::note_complete() {

@@ -128,7 +128,7 @@ void Node::settle_ending() {
   if (!up || stage_ != Stage::member || acked() < end_) return;
   out_.send({*up, Side::up}, Bye{Farewell::finished, ""});
   stage_ = Stage::over;
-  out_.put(Finished{});
+  out_.put(Finished{child_table_.lost()});
 }
 
 }  // namespace nacre::overlay

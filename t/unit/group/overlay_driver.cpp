@@ -220,6 +220,33 @@ TEST_CASE("a shell whose link breaks is not lost because its parent stood still 
   world.leave();
 }
 
+TEST_CASE("the end of a job does not wait for a shell below that stands still, but for its bound") {
+  overlay::OverlayOptions bounds;
+  bounds.wait_for_silent(overlay::milliseconds(1500));
+  auto its_loop = event::Loop::create().value();
+  World world(3, Over::local, bounds);
+  for (Rank rank : {0, 1}) world.start(rank);
+  FakeShell& still = world.shells[2];
+  still.member = OverlayDriver::create(*its_loop, std::move(world.memberships[2]), still.lines, bounds).value();
+  std::size_t passed = 0;
+  world.each([&](FakeShell& shell) { shell.member->enter("init", [&](const Result<void>&) { ++passed; }); });
+  auto begin = std::chrono::steady_clock::now();
+  while (passed < 3) {
+    world.loop->poll();
+    its_loop->poll();
+    REQUIRE(std::chrono::steady_clock::now() - begin < kPatience);
+  }
+  begin = std::chrono::steady_clock::now();
+  std::vector<Rank> lost;
+  world.shells[0].member->hooks().on_lost_at_end = [&](Rank rank) { lost.push_back(rank); };
+  for (Rank rank : {0, 1})
+    world.shells[rank].member->leave(0, [&, rank](std::optional<int>) { world.shells[rank].gone = true; });
+  world.run_until([&] { return world.shells[0].gone && world.shells[1].gone; });
+  CHECK(std::chrono::steady_clock::now() - begin <
+        std::chrono::seconds(6));  // it would have 10 s to close its link
+  CHECK(lost == std::vector<Rank>{2});
+}
+
 TEST_CASE("a shell that cannot be started is lost as soon as its parent is told") {
   World world(4);
   for (Rank rank : {0, 1, 3}) world.start(rank);

@@ -43,7 +43,7 @@ class Joining {
   // One of three, and `others`, which join at once: with what `introduce` says, unless that is empty.
   using Introduce = std::function<std::string(group::World&, group::Rank)>;
   Joining(group::Rank shell_rank, const std::vector<group::Rank>& others, const Introduce& introduce)
-      : rank(shell_rank), world(3) {
+      : rank(shell_rank), world(3), others_(others.size()) {
     boot.way = boot::Way::pmi;
     boot.id = value::JobId(group::kTestJob);
     boot.membership = std::move(world.memberships[rank]);
@@ -70,6 +70,13 @@ class Joining {
     REQUIRE(!assembled);
     error = assembled.error();
     return give_up(error);
+  }
+  // That they leave with; the leader does not wait for that.
+  Codes codes_of_others() {
+    bool late = false;
+    later(group::kPatience, [&late] { late = true; });
+    process.loop->run_until([&] { return late || codes_.size() == others_; });
+    return codes_;
   }
   void later(event::Seconds delay, std::function<void()> what) {
     timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
@@ -100,7 +107,6 @@ class Joining {
   LeaderGiven leader;
   std::function<void()> when_linked;  // called once this shell and the first of the others have a link
   Error error;
-  Codes codes;  // that the others have left with
   Log log;
   Lines logged;
 
@@ -116,7 +122,7 @@ class Joining {
       member.enter_with_all(kExitBarrier, [](const Result<void>&) {});
       member.enter_with_all(kEndBarrier, [](const Result<void>&) {});
       member.leave(raised.exit_code.value_or(1), [this, other](std::optional<int> code) {
-        codes[other] = code;
+        codes_[other] = code;
         static_cast<void>(world.folder.file("left", ""));
       });
     };
@@ -132,6 +138,8 @@ class Joining {
     if (when_linked) later(event::Seconds::zero(), std::exchange(when_linked, nullptr));
   }
 
+  std::size_t others_;
+  Codes codes_;
   std::vector<event::Timer> timers;
 };
 
@@ -176,7 +184,7 @@ TEST_CASE("what is wrong with the job is logged by the leader, and ends it for a
     it.leader.jobspec.reset();
     CHECK(it.fail() == 1);
     CHECK(it.logged == Lines{"fatal 0: the leader was given no jobspec: give shell 0 --jobspec=FILE"});
-    CHECK(it.codes == Codes{{1, 1}, {2, 1}});
+    CHECK(it.codes_of_others() == Codes{{1, 1}, {2, 1}});
   }
   SECTION("R is of other nodes") {
     Joining it(0, {1, 2}, as_follower);
@@ -184,7 +192,7 @@ TEST_CASE("what is wrong with the job is logged by the leader, and ends it for a
     CHECK(it.fail() == 1);
     CHECK(it.logged ==
           Lines{"fatal 0: R.json: R has 2 nodes, and the job has 3 shells: start one shell on each node of R"});
-    CHECK(it.codes == Codes{{1, 1}, {2, 1}});
+    CHECK(it.codes_of_others() == Codes{{1, 1}, {2, 1}});
   }
   SECTION("the jobspec is none") {
     Joining it(0, {1, 2}, as_follower);
@@ -226,7 +234,7 @@ TEST_CASE("a signal while the shells join ends the job for those that have joine
       CHECK(it.process.end.cause()->shell == rank);
       CHECK(!it.process.joined);
       if (rank == 0) {
-        CHECK(it.codes == Codes{{1, 128 + signum}});
+        CHECK(it.codes_of_others() == Codes{{1, 128 + signum}});
         CHECK(it.logged.size() == 1);
       } else {
         CHECK(it.logged.empty());
@@ -258,7 +266,7 @@ TEST_CASE("the launcher's end while the shells join") {
     UniqueFd launcher = it.launched();
     it.when_linked = [&] { launcher.reset(); };
     CHECK(it.fail() == 1);
-    CHECK(it.codes == Codes{{1, 1}});
+    CHECK(it.codes_of_others() == Codes{{1, 1}});
     CHECK(it.logged.size() == 1);
   }
   SECTION("ends another shell, which is not of the job then") {
@@ -314,7 +322,7 @@ TEST_CASE("a shell that cannot be started is named, and the job ends without it"
   CHECK_THAT(it.logged[0],
              Catch::StartsWith("error 0: shell 2 on node2 was not started: ") && Catch::Contains("no route"));
   CHECK(it.logged[1] == "fatal 0: shell 2 on node2 did not join the job");
-  CHECK(it.codes == Codes{{1, 1}});
+  CHECK(it.codes_of_others() == Codes{{1, 1}});
   CHECK(it.process.launcher->running() == 0);
 }
 
@@ -325,7 +333,7 @@ TEST_CASE("an agent that a signal has ended ends the job with it") {
       it.world.folder.path("linked"), it.world.folder.path("left")));
   CHECK(it.fail() == 130);
   CHECK(it.process.end.cause()->message == "interrupted");
-  CHECK(it.codes == Codes{{1, 130}});
+  CHECK(it.codes_of_others() == Codes{{1, 130}});
 }
 
 TEST_CASE("while the shells join, the leader shows on a terminal which of them are missing") {
