@@ -99,7 +99,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	  NACRE_SOURCE_DIR=$(CURDIR) ELASTIC_TIMES=$(ELASTIC_TIMES) t/cluster/run bats t/cluster/elastic_cases.bats
 	$(step) "Launch many times" t/long/launches --build $(RELEASE)
 	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
-	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_exits "[million]"
+	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_facts "[million]"
 	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
 	$(step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000

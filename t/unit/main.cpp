@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A test that hangs is named: Catch2 tells which one was running when the program aborts. Processes that a test has
-// left are ended with it, so that the next one, in whatever order they run, finds none.
+// left are ended with it, so that the next one, in whatever order they run, finds none. Each test has the name of
+// its folder as a tag: unit_facts "[job]".
 #define CATCH_CONFIG_RUNNER
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -44,10 +47,21 @@ struct NothingIsLeft : Catch::TestEventListenerBase {
 };
 CATCH_REGISTER_LISTENER(NothingIsLeft)  // NOLINT
 
+// As Catch2 itself adds tags (--filenames-as-tags): before any test is selected.
+void tag_by_folder() {
+  for (const Catch::TestCase& each : Catch::getRegistryHub().getTestCaseRegistry().getAllTests()) {
+    auto& test = const_cast<Catch::TestCase&>(each);  // NOLINT
+    std::vector<std::string> tags = test.tags;
+    tags.push_back(std::filesystem::path(test.lineInfo.file).parent_path().filename());
+    Catch::setTags(test, std::move(tags));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGALRM, [](int) { std::abort(); });
   ::alarm(kTimeout);
+  tag_by_folder();
   return Catch::Session().run(argc, argv);
 }

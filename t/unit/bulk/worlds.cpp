@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One seed again: unit_bulk "bulk in worlds that change" -c "hundred 3" -c "seed 317"
+// One seed again: unit_transfer "bulk in worlds that change" -c "hundred 3" -c "seed 317"
 #include <catch2/catch.hpp>
 
 #include "world.hpp"
