@@ -69,7 +69,7 @@ class Signal final : public plugin::Plugin {
   Result<bool> switched_on(const JsonAt& option) {
     Result<bool> on = host_.options().flag("signal");
     bool number = option.json().is_number() && option.json() != 0 && option.json() != 1;
-    if (!on || number) return option.expected(R"(true or false, or {"signum": N, "timeleft": DURATION})");
+    if (!on || number) return option.expected(R"(on or off, or {"signum": N, "timeleft": DURATION})");
     return on;
   }
 

@@ -70,11 +70,7 @@ class Control final : public plugin::Plugin {
 
   Result<void> read() {
     bool is_on = !host_.standalone();
-    if (auto option = host_.options().at(name())) {
-      auto given = host_.options().flag(name());
-      if (!given) return option->expected("on or off");
-      is_on = *given;
-    }
+    if (host_.options().at(name())) is_on = TRY(host_.options().flag(name()));
     outlives_launcher_ = TRY(job::outlives_launcher(host_.options()));
     auto* launched = host_.launched();
     if (!is_on && (outlives_launcher_ || (launched != nullptr && launched->starts_detached())))

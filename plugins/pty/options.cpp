@@ -32,7 +32,7 @@ Result<PtyOptions> PtyOptions::read(const job::Options& options, std::uint64_t t
   auto all = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
   if (!option->json().is_object()) {
     Result<bool> on = options.flag("pty");
-    if (!on) return option->expected(R"(true or false, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})");
+    if (!on) return option->expected(R"(on or off, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})");
     if (*on) out.ranks = all;
     out.captures = *on;
     return out;

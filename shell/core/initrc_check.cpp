@@ -46,9 +46,7 @@ std::string what_differs(const Mark& mark, const Mark& of_leader) {
 Result<std::string> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
   if (auto option = options.at(kOption); option && option->json() != "on") {
     if (option->json() == kOff) return std::string(kOff);
-    auto wanted = options.flag(kOption);
-    if (!wanted) return option->expected("on or off");
-    if (!*wanted) return std::string(kOff);
+    if (!TRY(options.flag(kOption))) return std::string(kOff);
   }
   Fingerprint initrc;
   Fingerprint drop_ins;

@@ -100,7 +100,7 @@ Result<FailureLimit> failure_limit_option(const JsonAt& option, std::uint64_t jo
   }
   bool is_switch = option.json().is_boolean() || text == "on" || text == "off" || text == "true" || text == "false";
   if (!is_switch)
-    return option.expected("true or false, a number of tasks, a share of the job's such as \"25%\", or \"first\"");
+    return option.expected("on or off, a number of tasks, a share of the job's such as \"25%\", or \"first\"");
   bool is_on = TRY(switch_of(option));
   return FailureLimit{is_on ? 1U : 0U, false};
 }

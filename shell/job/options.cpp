@@ -52,7 +52,7 @@ Result<bool> switch_of(const JsonAt& option) {
     if (inner && inner->is_boolean()) return inner->get<bool>();
     if (inner && inner->is_number()) return inner->get<double>() != 0;
   }
-  return option.expected("true or false, or a number");
+  return option.expected("on or off");
 }
 
 void Options::ask(std::string_view name) const {

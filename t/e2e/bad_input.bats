@@ -148,7 +148,7 @@ usage_error() {
   run nacre -o exit-on-error=maybe
   fails_with 1 "exit-on-error"
   run nacre -o label-io=[]
-  fails_with 1 "label-io: expected true or false"
+  fails_with 1 "label-io: expected on or off"
   run nacre -o verbose=much
   fails_with 1 "verbose"
   run nacre -o kill-timeout=[]

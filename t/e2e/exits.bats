@@ -234,7 +234,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   wrong --exit-main=-1 "exit-main" "-1"
   wrong --exit-ok=0 "exit-ok: expected exit codes, 1 to 255"
   wrong --exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
-  wrong --fail-fast=many "fail-fast: expected true or false, a number of tasks, a share of the job's"
+  wrong --fail-fast=many "fail-fast: expected on or off, a number of tasks, a share of the job's"
   wrong --fail-fast=101% "fail-fast: expected" '"101%"'
   wrong --notify=77 "notify: descriptor 77 is not open"
   for limit in soon -1 nan 1e400; do

@@ -267,7 +267,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
     [ "${#lines[@]}" -eq 1 ]
     [ ! -e ran ]
   }
-  wrong -oexit-on-error=many 'exit-on-error: expected true or false, a number of tasks, a share of the job'"'"'s such as "25%", or "first", got "many"'
+  wrong -oexit-on-error=many 'exit-on-error: expected on or off, a number of tasks, a share of the job'"'"'s such as "25%", or "first", got "many"'
   wrong -oexit-on-error.ranks=1-2 'exit-on-error.ranks: the job has no task 2; it has 0-1'
   wrong -oexit-on-error=0% 'got "0%"'
   wrong -oexit-on-error.codes=0 'exit-on-error.codes: expected exit codes, 1 to 255'

@@ -150,9 +150,9 @@ END
 @test "the options of hwloc: wrong values, and one without the other" {
   prepare 1 true
   run nacre -o hwloc.xmlfile=foo
-  fails_with 1 'hwloc.xmlfile: expected true or false, or a number, got "foo"'
+  fails_with 1 'hwloc.xmlfile: expected on or off, got "foo"'
   run nacre -o hwloc.xmlfile -o hwloc.restrict=[]
-  fails_with 1 "hwloc.restrict: expected true or false, or a number, got an array"
+  fails_with 1 "hwloc.restrict: expected on or off, got an array"
   run nacre -o hwloc.restrict
   fails_with 1 "hwloc.restrict: there is no topology file to restrict; add -o hwloc.xmlfile"
   run nacre -o hwloc.xmlfile=0 -o hwloc.restrict

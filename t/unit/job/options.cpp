@@ -77,10 +77,10 @@ TEST_CASE("switches") {
   for (const char* on : {"t", "one", "half", "s1", "st", "son"}) CHECK(options.flag(on).value());
   for (const char* off : {"f", "zero", "s0", "sf", "soff", "none", "t.none"})
     CHECK_FALSE(options.flag(off).value());
-  CHECK(options.flag("word").error().message == "word: expected true or false, or a number, got \"maybe\"");
-  CHECK(options.flag("list").error().message == "list: expected true or false, or a number, got an array");
-  CHECK(options.flag("empty").error().message == "empty: expected true or false, or a number, got \"\"");
-  CHECK(options.flag("null").error().message == "null: expected true or false, or a number, got null");
+  CHECK(options.flag("word").error().message == "word: expected on or off, got \"maybe\"");
+  CHECK(options.flag("list").error().message == "list: expected on or off, got an array");
+  CHECK(options.flag("empty").error().message == "empty: expected on or off, got \"\"");
+  CHECK(options.flag("null").error().message == "null: expected on or off, got null");
 }
 
 TEST_CASE("arguments: a switch, JSON, or else text") {

@@ -241,7 +241,7 @@ TEST_CASE("a value alone, and members, are both there in any order") {
 
 TEST_CASE("what exit-on-error does not take is named, with what was expected") {
   constexpr std::string_view kExpected =
-      ": expected true or false, a number of tasks, a share of the job's such as \"25%\", or \"first\", got ";
+      ": expected on or off, a number of tasks, a share of the job's such as \"25%\", or \"first\", got ";
   for (const char* value :
        {"\"last\"", "null", "-1", "1.5", "\"0%\"", "\"101%\"", "\"%\"", "\"5 %\"", "\"-5%\"", "\"0x10%\""}) {
     CHECK(option_error(Json::parse(value)) == std::string(kExpected) + value);

@@ -178,15 +178,15 @@ TEST_CASE("what is wrong with the option is said") {
     const char* error;
   };
   const Case cases[] = {
-      {"pty=yes", R"(pty: expected true or false, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})"},
+      {"pty=yes", R"(pty: expected on or off, or {"ranks": IDSET, "capture": BOOL, "interactive": BOOL})"},
       {"pty.rank=1", "pty.rank: unknown key; known: ranks, capture, interactive"},
       {"pty.ranks=-1", R"(pty.ranks: expected an idset of task ranks, a rank, or "all", got -1)"},
       {"pty.ranks=two", R"(pty.ranks: expected an idset of task ranks, a rank, or "all", got "two")"},
       {"pty.ranks=true", R"(pty.ranks: expected an idset of task ranks, a rank, or "all", got true)"},
       {"pty.ranks=[]", R"(pty.ranks: expected an idset of task ranks, a rank, or "all", got an array)"},
       {"pty.ranks=0-2", "pty.ranks: the job has no task 2"},
-      {"pty.capture=maybe", "pty.capture: expected true or false, or a number"},
-      {"pty.interactive=maybe", "pty.interactive: expected true or false, or a number"}};
+      {"pty.capture=maybe", "pty.capture: expected on or off"},
+      {"pty.interactive=maybe", "pty.interactive: expected on or off"}};
   for (const Case& each : cases) {
     Plugin plugin;
     REQUIRE(plugin.host.options().set_from_argument(each.option));

@@ -193,6 +193,6 @@ TEST_CASE("signal has no other members, and a bare signal is a switch, not a num
   CHECK(signal_error(Json{{"signal", 12}}) == ".signal: unknown key; known: signum, timeleft");
   for (const char* value : {"12", "2", "\"USR2\""}) {
     CHECK(signal_error(Json::parse(value)) ==
-          ": expected true or false, or {\"signum\": N, \"timeleft\": DURATION}, got " + std::string(value));
+          ": expected on or off, or {\"signum\": N, \"timeleft\": DURATION}, got " + std::string(value));
   }
 }

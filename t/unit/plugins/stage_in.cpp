@@ -254,7 +254,7 @@ TEST_CASE("an archive that is not there is told in shell.init, with those that a
 }
 
 TEST_CASE("the options of stage-in that make no sense are errors") {
-  CHECK(option_error("yes") == kInit + "stage-in: expected true or false, or a number, got \"yes\"");
+  CHECK(option_error("yes") == kInit + "stage-in: expected on or off, got \"yes\"");
   CHECK(option_error({{"name", "main"}}) ==
         kInit + "stage-in.name: unknown key; known: names, tags, pattern, destination, overwrite, max-size, dir");
   CHECK(option_error({{"names", 1.5}}) == kInit + "stage-in.names: expected a string, got 1.5");
@@ -266,8 +266,7 @@ TEST_CASE("the options of stage-in that make no sense are errors") {
         kInit + "stage-in.destination: expected local:PATH, global:PATH or PATH, got \"node:/x\"");
   CHECK(option_error({{"destination", "local:"}}) ==
         kInit + "stage-in.destination: expected a path, got \"local:\"");
-  CHECK(option_error({{"overwrite", "x"}}) ==
-        kInit + "stage-in.overwrite: expected true or false, or a number, got \"x\"");
+  CHECK(option_error({{"overwrite", "x"}}) == kInit + "stage-in.overwrite: expected on or off, got \"x\"");
 }
 
 TEST_CASE("no place to extract to is an error before anything is begun") {

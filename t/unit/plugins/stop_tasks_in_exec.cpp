@@ -43,6 +43,6 @@ TEST_CASE("stop-tasks-in-exec has to be a switch") {
   Result<int> called = stop.host.call_task("task.init", 0);
   REQUIRE_FALSE(called);
   CHECK(called.error().message ==
-        "plugin 'stop-tasks-in-exec': task.init: stop-tasks-in-exec: expected true or false, or a number, got "
+        "plugin 'stop-tasks-in-exec': task.init: stop-tasks-in-exec: expected on or off, got "
         "\"perhaps\"");
 }

@@ -264,7 +264,7 @@ TEST_CASE_METHOD(Monitored, "options that cannot be meant are errors") {
   host.options().set("sysmon.badopt", 1);
   CHECK(call("shell.init") == start + "sysmon.badopt: unknown key; known: period");
   host.options().set("sysmon", "maybe");
-  CHECK(call("shell.init") == start + "sysmon: expected true or false, or a number, got \"maybe\"");
+  CHECK(call("shell.init") == start + "sysmon: expected on or off, got \"maybe\"");
   host.options().set("sysmon.period", "nonfsd");
   CHECK(call("shell.init").starts_with(start + "sysmon.period: duration 'nonfsd'"));
   host.options().set("sysmon.period", 0);
