@@ -133,6 +133,8 @@ class Oracle:
             return  # a task that was killed is its own failure; and who signals a job knows
         if any(hit.blow.target == "launcher" for hit in self.lethal):
             return  # nobody is left to print one
+        if self.plan.limit is not None and self.plan.limit.letter == "f" and self.plan.limit.value == 0:
+            return  # standard error is a file
         if not loud and "Killed" in self.out.stderr.splitlines():
             return  # that is from the agent's sh, whose exit code is all that the launcher gets
         if any(SRUN_NAMES.match(line) for line in self.out.stderr.splitlines()):
