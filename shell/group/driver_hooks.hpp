@@ -21,7 +21,7 @@ struct DriverHooks {
   // A shell that a shrink has taken out has left, and its link has ended. It counts as gone once `done` is called,
   // at once or later.
   std::function<void(Rank, std::function<void()> done)> on_gone;
-  // The job has ended without a word from that shell, which this one feeds: it is not waited for.
+  // The job has ended, and that shell, which this one feeds, is lost: it is not waited for.
   std::function<void(Rank)> on_lost_at_end;
 };
 

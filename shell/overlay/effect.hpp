@@ -71,7 +71,7 @@ struct Die {      // end the tasks at once, then the shell
   std::string why;
 };
 struct Finished {   // the node has nothing more to do: the shell may end once all that was sent is out
-  Idset lost = {};  // children that the end was not waited for: they have been silent too long, or are gone
+  Idset lost = {};  // children that have been silent for too long, or are gone: they are not waited for
 };
 struct Arm {  // call tick() at this time; replaces the Arm before
   Time at{};

@@ -56,10 +56,15 @@ held_at() {
   not_started "$4"
 }
 
+# The shell on the host $1 makes the file `late`, and begins to start once there is the file `go`; until `recover`.
+delay_shell() {
+  wrap_shell "$1" "touch $PWD/late; until [ -e $PWD/go ]; do sleep 0.2; done; exec \$shell \"\$@\""
+}
+
 # A shell that is started by ssh has not joined when the signal $1 comes.
 not_joined_at() {
   mkdir "$work/late-$1" && cd "$work/late-$1" || return
-  wrap_shell node2 'touch '"$PWD"'/late; until [ -e '"$PWD"'/go ]; do sleep 0.2; done; exec $shell "$@"'
+  delay_shell node2
   begin_by ssh
   files_come late
   signal_launcher "$1"
@@ -74,7 +79,7 @@ not_joined_at() {
 # them.
 one_gets() {
   mkdir "$work/$1-$2-$3" && cd "$work/$1-$2-$3" || return
-  wrap_shell "$3" "touch $PWD/late; until [ -e $PWD/go ]; do sleep 0.2; done; exec \$shell \"\$@\""
+  delay_shell "$3"
   begin_by srun
   files_come late
   wait_until waits "$2"

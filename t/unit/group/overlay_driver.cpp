@@ -220,7 +220,7 @@ TEST_CASE("a shell whose link breaks is not lost because its parent stood still 
   world.leave();
 }
 
-TEST_CASE("the end of a job does not wait for a shell below that stands still, but for its bound") {
+TEST_CASE("a job ends without a shell below that stands still, once that has been silent for its bound") {
   overlay::OverlayOptions bounds;
   bounds.wait_for_silent(overlay::milliseconds(1500));
   auto its_loop = event::Loop::create().value();
