@@ -14,6 +14,7 @@
 #include "exits/report_text.hpp"
 #include "plugins/exit_report/core_file.hpp"
 #include "plugins/exit_report/core_module.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -25,7 +26,8 @@ constexpr std::size_t kMostErrorBytes = std::size_t{16} << 10;  // bytes of such
 constexpr std::size_t kMostWords = 64;                          // of the command
 constexpr std::size_t kMostWord = 1024;                         // bytes
 constexpr std::size_t kMostNote = std::size_t{16} << 10;        // bytes of a member that a plugin adds
-constexpr int kKilled = 128 + SIGKILL;  // also of a program whose child was killed so, as sh(1) reports it
+// Also of a program whose child was killed so, as sh(1) reports it
+constexpr int kKilled = value::kSignalBase + SIGKILL;
 // When the count of kills is first read: so that short jobs do not pay for it. A task that has run for less may
 // have been killed before.
 constexpr event::Seconds kBaseline{0.1};

@@ -15,6 +15,7 @@
 #include "base/current_call.hpp"
 #include "base/last_line.hpp"
 #include "plugin/crash.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::plugin {
 namespace {
@@ -55,7 +56,7 @@ void on_signal(int signum, siginfo_t* info, void* context) {
     line << "plugin '" << page.plugin() << "' does not return from " << page.topic() << ": ended by a second "
          << "SIG" << ::sigabbrev_np(signum);
     line.write();
-    end_at_once(128 + signum);
+    end_at_once(value::kSignalBase + signum);
   }
   const struct sigaction& next = before[index];
   if ((next.sa_flags & SA_SIGINFO) != 0) {
