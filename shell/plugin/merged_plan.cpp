@@ -145,7 +145,8 @@ class MergedPlan {
             fmt::format("{:<20} {:<8}", each["name"].get<std::string>(), each["origin"].get<std::string>()));
         std::vector<std::string>& all = topics[out.back()];
         for (const Json& topic : each["topics"]) {
-          if (std::find(all.begin(), all.end(), topic) == all.end()) all.push_back(topic.get<std::string>());
+          const auto& name = topic.get_ref<const std::string&>();
+          if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
         }
       }
       return out;
