@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 namespace nacre::kit {
 

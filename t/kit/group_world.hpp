@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/log.hpp"
 #include "event/loop.hpp"

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Owns the headers that are precompiled for the unit tests, see t/unit/CMakeLists.txt.
-#include <catch2/catch.hpp>
+#include "catch.hpp"

@@ -11,12 +11,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 namespace {
 
@@ -32,8 +33,14 @@ void for_each_child(Visit visit) {
   }
 }
 
-struct NothingIsLeft : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+#ifdef CATCH_VERSION_HPP_INCLUDED  // version 3
+using Catch::EventListenerBase;
+#else
+using EventListenerBase = Catch::TestEventListenerBase;
+#endif
+
+struct NothingIsLeft : EventListenerBase {
+  using EventListenerBase::EventListenerBase;
   void testCaseEnded(const Catch::TestCaseStats& /*stats*/) override {
     // What they have started may become this process's (PR_SET_CHILD_SUBREAPER).
     for (bool found = true; found;) {
@@ -48,14 +55,27 @@ struct NothingIsLeft : Catch::TestEventListenerBase {
 CATCH_REGISTER_LISTENER(NothingIsLeft)  // NOLINT
 
 // As Catch2 itself adds tags (--filenames-as-tags): before any test is selected.
+std::string folder_of(const Catch::SourceLineInfo& place) {
+  return std::filesystem::path(place.file).parent_path().filename();
+}
+
+#ifdef CATCH_VERSION_HPP_INCLUDED  // version 3, which refers to text that stays
+void tag_by_folder() {
+  static std::set<std::string> folders;
+  for (Catch::TestCaseInfo* each : Catch::getRegistryHub().getTestCaseRegistry().getAllInfos()) {
+    each->tags.emplace_back(Catch::StringRef(*folders.insert(folder_of(each->lineInfo)).first));
+  }
+}
+#else
 void tag_by_folder() {
   for (const Catch::TestCase& each : Catch::getRegistryHub().getTestCaseRegistry().getAllTests()) {
     auto& test = const_cast<Catch::TestCase&>(each);  // NOLINT
     std::vector<std::string> tags = test.tags;
-    tags.push_back(std::filesystem::path(test.lineInfo.file).parent_path().filename());
+    tags.push_back(folder_of(test.lineInfo));
     Catch::setTags(test, std::move(tags));
   }
 }
+#endif
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "archive/reader.hpp"
 #include "base/file.hpp"

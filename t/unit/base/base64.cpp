@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;  // NOLINT
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <functional>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "folder.hpp"
 

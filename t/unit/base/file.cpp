@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::InstalledTree;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::JsonAt;
 using nacre::parse_json;

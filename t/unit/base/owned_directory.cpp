@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;
 namespace fs = std::filesystem;

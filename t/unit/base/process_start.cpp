@@ -9,7 +9,7 @@
 #include <csignal>
 #include <functional>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "folder.hpp"
 #include "variable.hpp"

@@ -4,7 +4,7 @@
 #include <deque>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;  // NOLINT
 

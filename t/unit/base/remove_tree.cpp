@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::remove_tree;
 namespace fs = std::filesystem;

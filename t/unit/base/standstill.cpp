@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::process_state;
 using nacre::Standstill;

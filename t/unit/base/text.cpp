@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/log.hpp"

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "boot/pmix_keys.hpp"
@@ -18,7 +18,7 @@ using namespace nacre;          // NOLINT
 using namespace nacre::kit;     // NOLINT
 using namespace nacre::boot;    // NOLINT
 using namespace nacre::launch;  // NOLINT
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using Environment = std::map<std::string, std::string>;
 
@@ -93,7 +93,7 @@ TEST_CASE("alone, where nothing tells of others, and why") {
         "set; not slurm: SLURM_PROCID is not set");
   // A batch script is no task of a step.
   out = boot::boot(request_of(Way::automatic, {{"SLURM_JOB_ID", "41"}, {"SLURM_PROCID", "0"}})).value();
-  CHECK_THAT(out.how, Contains("not slurm: SLURM_STEP_ID is not set"));
+  CHECK_THAT(out.how, ContainsSubstring("not slurm: SLURM_STEP_ID is not set"));
   BootRequest request = request_of(Way::standalone, step_of_three("1"));
   request.id = value::JobId(9);
   out = boot::boot(request).value();
@@ -103,21 +103,22 @@ TEST_CASE("alone, where nothing tells of others, and why") {
 
 TEST_CASE("a way that is asked for and not there is refused with what is seen") {
   CHECK_THAT(error_of(boot::boot(request_of(Way::pmi, {{"SLURM_PROCID", "3"}, {"PMIX_RANK", "1"}}))),
-             StartsWith("--boot=pmi: PMI_FD is not set") && Contains("(seen: PMIX_RANK='1', SLURM_PROCID='3')") &&
-                 Contains("srun --mpi=pmi2"));
-  CHECK_THAT(error_of(boot::boot(request_of(Way::pmi, {}))), Contains("(seen: none of PMI_FD, PMI_RANK"));
+             StartsWith("--boot=pmi: PMI_FD is not set") &&
+                 ContainsSubstring("(seen: PMIX_RANK='1', SLURM_PROCID='3')") &&
+                 ContainsSubstring("srun --mpi=pmi2"));
+  CHECK_THAT(error_of(boot::boot(request_of(Way::pmi, {}))), ContainsSubstring("(seen: none of PMI_FD, PMI_RANK"));
   CHECK_THAT(error_of(boot::boot(request_of(Way::slurm, {{"SLURM_JOB_ID", "3"}}))),
              StartsWith("--boot=slurm: SLURM_STEP_ID is not set (seen: SLURM_JOB_ID='3')"));
-  CHECK_THAT(
-      error_of(boot::boot(request_of(Way::pmix, {{"PMIX_NAMESPACE", "x"}}))),
-      StartsWith("--boot=pmix: PMIX_RANK is not set (seen: PMIX_NAMESPACE='x')") && Contains("srun --mpi=pmix"));
+  CHECK_THAT(error_of(boot::boot(request_of(Way::pmix, {{"PMIX_NAMESPACE", "x"}}))),
+             StartsWith("--boot=pmix: PMIX_RANK is not set (seen: PMIX_NAMESPACE='x')") &&
+                 ContainsSubstring("srun --mpi=pmix"));
   Result<std::unique_ptr<Keys>> none = open_pmix_keys("libno-such-pmix.so.9");
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ENOENT);
-  CHECK_THAT(none.error().message, Contains("Debian's package libpmix"));
+  CHECK_THAT(none.error().message, ContainsSubstring("Debian's package libpmix"));
   BootRequest request = request_of(Way::standalone, {});
   request.arity = 1;
-  CHECK_THAT(error_of(boot::boot(request)), Contains("expected 2 to 1024, got 1"));
+  CHECK_THAT(error_of(boot::boot(request)), ContainsSubstring("expected 2 to 1024, got 1"));
 }
 
 // ---- slurm -----------------------------------------------------------------
@@ -128,8 +129,8 @@ TEST_CASE("a step of Slurm with a secret file: ports by agreement") {
   request.secret_file = secret_file(folder);
   Boot out = boot::boot(request).value();
   CHECK(out.way == Way::slurm);
-  CHECK_THAT(out.how,
-             StartsWith("slurm: SLURM_PROCID and SLURM_STEP_ID are set: shell 2 of 3") && Contains("not pmi"));
+  CHECK_THAT(out.how, StartsWith("slurm: SLURM_PROCID and SLURM_STEP_ID are set: shell 2 of 3") &&
+                          ContainsSubstring("not pmi"));
   REQUIRE(out.membership);
   const group::Membership& me = *out.membership;
   CHECK(me.job == value::JobId(41ULL << 32 | 2));
@@ -139,7 +140,7 @@ TEST_CASE("a step of Slurm with a secret file: ports by agreement") {
   auto ports = transport::agreed_ports(me.secret, 2).value();
   REQUIRE(me.sockets.size() == 1);
   CHECK(std::count(ports.begin(), ports.end(), me.sockets[0].port()) == 1);
-  CHECK_THAT(me.address, Contains(":" + std::to_string(me.sockets[0].port())));
+  CHECK_THAT(me.address, ContainsSubstring(":" + std::to_string(me.sockets[0].port())));
   std::string leader;
   auto leaders = transport::agreed_ports(me.secret, 0).value();
   for (auto port : leaders) leader += fmt::format("{}n7:{}", leader.empty() ? "" : " ", port);
@@ -150,8 +151,8 @@ TEST_CASE("a step of Slurm with a secret file: ports by agreement") {
 
 TEST_CASE("a step of Slurm without a secret is told what to do") {
   CHECK_THAT(error_of(boot::boot(request_of(Way::automatic, step_of_three("1")))),
-             StartsWith("--boot=slurm: this is task 1 of 3") && Contains("nacre launch --srun") &&
-                 Contains("--secret-file"));
+             StartsWith("--boot=slurm: this is task 1 of 3") && ContainsSubstring("nacre launch --srun") &&
+                 ContainsSubstring("--secret-file"));
 }
 
 TEST_CASE("a step of Slurm that has not one task a node in their order is refused") {
@@ -161,11 +162,11 @@ TEST_CASE("a step of Slurm that has not one task a node in their order is refuse
     return error_of(boot::boot(request_of(Way::automatic, step)));
   };
   CHECK_THAT(refused("SLURM_STEP_NUM_TASKS", "6"),
-             Contains("6 tasks on 3 nodes") && Contains("--ntasks-per-node=1"));
-  CHECK_THAT(refused("SLURM_NODEID", "2"), Contains("--distribution=block"));
-  CHECK_THAT(refused("SLURM_PROCID", "3"), Contains("SLURM_PROCID: 3 is not below the 3 tasks"));
-  CHECK_THAT(refused("SLURM_PROCID", "x"), Contains("SLURM_PROCID: expected a number up to"));
-  CHECK_THAT(refused("SLURM_STEP_NODELIST", "n[7-"), Contains("SLURM_STEP_NODELIST: hostlist"));
+             ContainsSubstring("6 tasks on 3 nodes") && ContainsSubstring("--ntasks-per-node=1"));
+  CHECK_THAT(refused("SLURM_NODEID", "2"), ContainsSubstring("--distribution=block"));
+  CHECK_THAT(refused("SLURM_PROCID", "3"), ContainsSubstring("SLURM_PROCID: 3 is not below the 3 tasks"));
+  CHECK_THAT(refused("SLURM_PROCID", "x"), ContainsSubstring("SLURM_PROCID: expected a number up to"));
+  CHECK_THAT(refused("SLURM_STEP_NODELIST", "n[7-"), ContainsSubstring("SLURM_STEP_NODELIST: hostlist"));
 }
 
 TEST_CASE("a step of Slurm with one task is alone") {
@@ -174,7 +175,7 @@ TEST_CASE("a step of Slurm with one task is alone") {
   step["SLURM_STEP_NODELIST"] = "n7";
   Boot out = boot::boot(request_of(Way::automatic, step)).value();
   CHECK_FALSE(out.membership);
-  CHECK_THAT(out.how, Contains("the step has one task"));
+  CHECK_THAT(out.how, ContainsSubstring("the step has one task"));
 }
 
 TEST_CASE("nacre launch --srun: each shell reads the same secret and record from srun's standard input") {
@@ -196,7 +197,8 @@ TEST_CASE("nacre launch --srun: each shell reads the same secret and record from
   CHECK(own_variable("NACRE_JOBS_DIR") == "/shared");
   UniqueFd other = input_with(lines_of(record_of(4, {})));
   request.input = other.get();
-  CHECK_THAT(error_of(boot::boot(request)), Contains("the launch record is for 4 shells, the step has 3 tasks"));
+  CHECK_THAT(error_of(boot::boot(request)),
+             ContainsSubstring("the launch record is for 4 shells, the step has 3 tasks"));
 }
 
 // ---- hosts -----------------------------------------------------------------
@@ -245,9 +247,9 @@ TEST_CASE("a launched shell refuses a record without what it needs") {
     return error_of(boot::boot(request));
   };
   CHECK_THAT(refused(lines_of(record_of(3, 2))),
-             Contains("addresses: shell 0 is above this one, and is not there"));
-  CHECK_THAT(refused(lines_of(record_of(3, {}))), Contains("rank: expected this shell's"));
-  CHECK_THAT(refused(std::string(kSecretText) + "\n"), Contains("the launch record is missing"));
+             ContainsSubstring("addresses: shell 0 is above this one, and is not there"));
+  CHECK_THAT(refused(lines_of(record_of(3, {}))), ContainsSubstring("rank: expected this shell's"));
+  CHECK_THAT(refused(std::string(kSecretText) + "\n"), ContainsSubstring("the launch record is missing"));
   CHECK_THAT(refused("x\n"), StartsWith("--boot=hosts: standard input: a secret has 64"));
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "boot/boot.hpp"

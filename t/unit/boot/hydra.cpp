@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ TEST_CASE("a proxy that has ended is reported with its host once nothing has cha
   CHECK_FALSE(proxies.ended({local("0"), remote("2", "node2")}, 12.5));
   auto said = proxies.ended({local("0"), remote("2", "node2")}, 13);
   REQUIRE(said);
-  CHECK_THAT(*said, Catch::Matchers::Contains("proxy 1 on node1"));
+  CHECK_THAT(*said, Catch::Matchers::ContainsSubstring("proxy 1 on node1"));
 }
 
 TEST_CASE("proxies that are still being started are not reported") {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "base/unique_fd.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Answers, which all shells send at about the same time: they go up together, and are acknowledged together.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 

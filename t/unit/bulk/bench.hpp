@@ -6,7 +6,7 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bulk/node.hpp"
 

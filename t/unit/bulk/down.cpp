@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The broadcast, one node at a time.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 
@@ -129,7 +129,7 @@ TEST_CASE("a broadcast that breaks its own rules ends the link") {
     auto done = bench.node.received(kUp, kRecords, down_record(0, number, "0123456789"));
     if (!done) error = done.error().message;
   }
-  CHECK_THAT(error, Catch::Contains("more than 66 bytes that not all have"));
+  CHECK_THAT(error, Catch::Matchers::ContainsSubstring("more than 66 bytes that not all have"));
 }
 
 TEST_CASE("hello is said once, and first") {
@@ -217,7 +217,8 @@ TEST_CASE("a broadcast has a bounded number of channels") {
   CHECK(bench.node.end_broadcast(60'000).error().code == ENOSPC);
   bench.node.child_up(7);
   bench.set_up();
-  CHECK_THAT(bench.hears(below(7), kNotes, note(BulkHello{true, 0})), Catch::StartsWith("v7 start 0 1024 +1024"));
+  CHECK_THAT(bench.hears(below(7), kNotes, note(BulkHello{true, 0})),
+             Catch::Matchers::StartsWith("v7 start 0 1024 +1024"));
 }
 
 }  // namespace nacre::bulk

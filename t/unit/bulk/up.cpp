@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records on their way to the leader, one node at a time.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 
@@ -249,7 +249,8 @@ TEST_CASE("records of too many origins end the link") {
   Bench bench(3, limits);
   bench.node.child_up(4);
   CHECK(bench.hears(below(4), kRecords, up_record(5, 0, 1, "a") + up_record(6, 0, 1, "a")).empty());
-  CHECK_THAT(bench.hears(below(4), kRecords, up_record(7, 0, 1, "")), Catch::Contains("more than 2 origins"));
+  CHECK_THAT(bench.hears(below(4), kRecords, up_record(7, 0, 1, "")),
+             Catch::Matchers::ContainsSubstring("more than 2 origins"));
 }
 
 }  // namespace nacre::bulk

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/wire.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 
@@ -129,7 +129,7 @@ TEST_CASE("limits that no record could pass are refused by name") {
     change(limits);
     auto done = check(limits);
     REQUIRE_FALSE(done);
-    CHECK_THAT(done.error().message, Catch::StartsWith(std::string("limits: ") + name + ": "));
+    CHECK_THAT(done.error().message, Catch::Matchers::StartsWith(std::string("limits: ") + name + ": "));
   };
   refused([](Limits& l) { l.record = 0; }, "record");
   refused([](Limits& l) { l.record = kMaxRecord + 1; }, "record");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One seed again: unit_transfer "bulk in worlds that change" -c "hundred 3" -c "seed 317"
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "world.hpp"
 

@@ -3,7 +3,7 @@
 // The C API, from the side of plugins written in C: dso/probe_*.c check what they get; here is what the host sees.
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "probed.hpp"

@@ -4,7 +4,7 @@
 // they begin in one topic goes on in the host's loop, and they look at it in the next.
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "capi/loader.hpp"
 #include "fake_job.hpp"

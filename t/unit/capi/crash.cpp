@@ -4,10 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "base/unique_fd.hpp"

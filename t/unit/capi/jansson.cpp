@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/jansson.hpp"
 
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sets of ids, task maps and lists of hosts, from the side of plugins written in C: see dso/probe_*.c.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "probed.hpp"
 

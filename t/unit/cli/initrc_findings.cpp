@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/initrc_findings.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "job/option_table.hpp"
 

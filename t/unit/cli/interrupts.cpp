@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/interrupts.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::cli::Interrupts;
 

@@ -5,7 +5,7 @@
 #include <regex>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"

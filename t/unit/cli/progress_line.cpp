@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/progress_line.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::cli::human_size;
 using nacre::cli::ProgressLine;

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::control;  // NOLINT

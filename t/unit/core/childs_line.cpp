@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "join/guard_process.hpp"
 

@@ -101,7 +101,7 @@ TEST_CASE("the second failure does not change what ended the job") {
     it.at["shell.exit"] = [](ShellUnderTest&) -> Result<void> { return invalid("the last"); };
     CHECK(it.run() == 3);
     REQUIRE(it.cause());
-    CHECK_THAT(it.cause()->message, Catch::StartsWith("the first"));
+    CHECK_THAT(it.cause()->message, Catch::Matchers::StartsWith("the first"));
     CHECK(it.logged.size() == 1);
     CHECK(!it.error);
     if (it.group != nullptr) CHECK(it.group->raised().size() == 1);

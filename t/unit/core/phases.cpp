@@ -116,8 +116,8 @@ TEST_CASE("a failure in any phase of one shell of three is sent to the others, o
       CHECK(it.run() == way.code);
       REQUIRE(it.group->raised().size() == 1);
       std::string raised = it.group->raised()[0];
-      CHECK_THAT(raised, Catch::Contains(fmt::format(fmt::runtime(way.message), topic, rank)));
-      CHECK_THAT(raised, Catch::Contains(fmt::format("on node{}", rank)));
+      CHECK_THAT(raised, Catch::Matchers::ContainsSubstring(fmt::format(fmt::runtime(way.message), topic, rank)));
+      CHECK_THAT(raised, Catch::Matchers::ContainsSubstring(fmt::format("on node{}", rank)));
       REQUIRE(it.cause());
       CHECK(it.cause()->shell == rank);
       CHECK(it.called("shell.exit") == 1);

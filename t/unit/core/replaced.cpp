@@ -3,7 +3,7 @@
 // on-lost=replace: what the leader orders, and what becomes of it on each shell.
 #include <algorithm>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "shell_under_test.hpp"
 

@@ -3,7 +3,7 @@
 // The option restart: what a shell keeps back, asks for, and does once the log has decided.
 #include <algorithm>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "folder.hpp"
 #include "shell_under_test.hpp"

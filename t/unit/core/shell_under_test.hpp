@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "core/shell.hpp"
 #include "expects_signal.hpp"

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "fake_host.hpp"
@@ -146,7 +146,8 @@ TEST_CASE("Slurm refuses, in its own words; and no such commands are there") {
   std::filesystem::remove(it.folder.path("salloc"));
   nodes = it.ask();
   REQUIRE_FALSE(nodes);
-  CHECK_THAT(nodes.error().message, Catch::Contains("has no salloc on its PATH: install Slurm's commands there"));
+  CHECK_THAT(nodes.error().message,
+             Catch::Matchers::ContainsSubstring("has no salloc on its PATH: install Slurm's commands there"));
 }
 
 TEST_CASE("what Slurm does not give in time is withdrawn, and what waits when the job ends") {

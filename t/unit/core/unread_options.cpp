@@ -3,7 +3,7 @@
 
 #include <regex>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 

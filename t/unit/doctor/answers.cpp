@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;
 using doctor::AnswerPart;

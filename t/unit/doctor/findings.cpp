@@ -2,7 +2,7 @@
 #include "doctor/findings.hpp"
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "doctor/words.hpp"

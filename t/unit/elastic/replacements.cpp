@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;  // NOLINT
 using elastic::Replacements;

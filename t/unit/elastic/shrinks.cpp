@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;  // NOLINT
 using elastic::Shrinks;
@@ -73,7 +73,7 @@ TEST_CASE("a shell that is lost while it leaves is not confirmed, and not waited
 }
 
 TEST_CASE("in whatever order things happen, each order ends once, and each shell leaves once") {
-  std::mt19937 random(Catch::rngSeed());
+  std::mt19937 random(Catch::getSeed());
   auto in = [&](std::uint32_t least, std::uint32_t most) {
     return std::uniform_int_distribution<std::uint32_t>(least, most)(random);
   };

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "event/process_tree.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "event/loop.hpp"
 

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "event/loop.hpp"
 

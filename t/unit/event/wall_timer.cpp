@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/wall_timer.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "event/clock.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/notifier.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::exits;  // NOLINT
 using nacre::value::Idset;

@@ -4,7 +4,7 @@
 // never, shells are lost; clients stop reading, lose their link within a message, and come back with any sequence
 // number. At each moment what has been sent is what the rules of exits/notifier.hpp say; in the end each client
 // that reads on has the map of the job.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <random>
 

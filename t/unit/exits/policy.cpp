@@ -2,7 +2,7 @@
 #include "exits/policy.hpp"
 #include "fewer.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <algorithm>
 #include <random>

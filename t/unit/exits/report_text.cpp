@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/report_text.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/escape_keys.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::front::EscapeKeys;
 

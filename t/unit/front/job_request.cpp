@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/job_request.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "job/jobspec.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/multi_prog.hpp"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include "catch.hpp"
 
 using namespace nacre;
 using namespace nacre::front;

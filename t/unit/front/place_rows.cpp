@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/place_rows.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::front;  // NOLINT

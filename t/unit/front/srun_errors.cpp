@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::front::labels_lines;
 using nacre::front::SrunErrors;

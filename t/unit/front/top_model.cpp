@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/top_model.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::front;  // NOLINT
@@ -40,29 +40,29 @@ TEST_CASE("nodes are those of the job, also where none of their tasks runs") {
   CHECK(model.nodes()[0].host == "n0");
   CHECK(model.nodes()[0].tasks == 0);
   CHECK(model.nodes()[1].tasks == 2);
-  CHECK(model.nodes()[1].cpu == Approx(1.5));
+  CHECK(model.nodes()[1].cpu == Catch::Approx(1.5));
   CHECK(model.nodes()[1].rss == 2000);
-  CHECK(model.cpu() == Approx(1.5));
+  CHECK(model.cpu() == Catch::Approx(1.5));
   CHECK(model.time() == 10);
 }
 
 TEST_CASE("CPU use is that since the sample before") {
   TopModel model;
   model.take(sample({task(0, 0, 10, 10)}), 1010);
-  CHECK(model.cpu() == Approx(1));
+  CHECK(model.cpu() == Catch::Approx(1));
   model.take(sample({task(0, 0, 12, 10.5)}), 1012);
-  CHECK(model.cpu() == Approx(0.25));
+  CHECK(model.cpu() == Catch::Approx(0.25));
   SECTION("children that are gone take their time with them") {
     model.take(sample({task(0, 0, 14, 3)}), 1014);
     CHECK(model.cpu() == 0);
   }
   SECTION("another process of the same rank begins anew") {
     model.take(sample({task(0, 0, 14, 7, 500)}), 1014);
-    CHECK(model.cpu() == Approx(0.5));
+    CHECK(model.cpu() == Catch::Approx(0.5));
   }
   SECTION("two samples at once") {
     model.take(sample({task(0, 0, 12, 12)}), 1012);
-    CHECK(model.cpu() == Approx(1));
+    CHECK(model.cpu() == Catch::Approx(1));
   }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a line of JSON has the nodes, and the tasks if they are wanted") {
   CHECK(line["nodes"].size() == 2);
   CHECK(line["nodes"][0]["late"].is_null());
   CHECK(line["nodes"][1]["late"] == 0.0);
-  CHECK(line["cpu"] == Approx(0.5));
+  CHECK(line["cpu"] == Catch::Approx(0.5));
   CHECK(!line.contains("tasks"));
   CHECK(model.json(true)["tasks"][0]["pid"] == 100);
 }

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::io;  // NOLINT
 

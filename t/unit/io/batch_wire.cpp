@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 namespace nacre::io {
 namespace {

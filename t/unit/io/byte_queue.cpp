@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/base64.hpp"
 #include "base/json.hpp"

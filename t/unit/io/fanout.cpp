@@ -14,7 +14,7 @@
 #include <fstream>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;      // NOLINT
 using namespace nacre::io;  // NOLINT

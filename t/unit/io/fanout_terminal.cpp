@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "event/clock.hpp"
 #include "io/fanout.hpp"

@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fd_sink_fixture.hpp"
 

@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "io/fd_sink.hpp"
 

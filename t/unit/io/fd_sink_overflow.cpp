@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fd_sink_fixture.hpp"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "value/idset.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "io/assembler.hpp"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;      // NOLINT
 using namespace nacre::io;  // NOLINT

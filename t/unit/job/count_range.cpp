@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/count_range.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::Json;
 using nacre::JsonAt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/environment.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::job::Environment;
 

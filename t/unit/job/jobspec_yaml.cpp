@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A jobspec as people write it by hand.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "job/jobspec.hpp"

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;  // NOLINT
 using value::Idset;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "job/option_table.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/rehearsal.hpp"
 
-#include <catch2/catch.hpp>
 #include <csignal>
+#include "catch.hpp"
 
 using nacre::job::Rehearsal;
 using nacre::job::RehearsalEvent;

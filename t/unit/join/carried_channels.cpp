@@ -7,7 +7,7 @@
 #include <array>
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"

@@ -199,7 +199,7 @@ TEST_CASE("what is wrong with the job is logged by the leader, and ends it for a
     it.leader.jobspec->text = "{";
     CHECK(it.fail() == 1);
     REQUIRE(it.logged.size() == 1);
-    CHECK_THAT(it.logged[0], Catch::StartsWith("fatal 0: job.json: "));
+    CHECK_THAT(it.logged[0], Catch::Matchers::StartsWith("fatal 0: job.json: "));
   }
   SECTION("and not by another shell") {
     Joining it(1, {0, 2}, [](group::World& world, group::Rank rank) {
@@ -208,7 +208,7 @@ TEST_CASE("what is wrong with the job is logged by the leader, and ends it for a
     auto assembled = it.run();
     REQUIRE(!assembled);
     CHECK(assembled.error().is_logged);
-    CHECK_THAT(assembled.error().message, Catch::StartsWith("job.json: "));
+    CHECK_THAT(assembled.error().message, Catch::Matchers::StartsWith("job.json: "));
   }
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("an introduction that cannot be read is refused, with the shell named"
   });
   CHECK(it.fail() == 1);
   REQUIRE(it.logged.size() == 1);
-  CHECK_THAT(it.logged[0], Catch::StartsWith("fatal 0: shell 2: address: "));
+  CHECK_THAT(it.logged[0], Catch::Matchers::StartsWith("fatal 0: shell 2: address: "));
 }
 
 TEST_CASE("a signal while the shells join ends the job for those that have joined, and waits for no other") {
@@ -319,8 +319,8 @@ TEST_CASE("a shell that cannot be started is named, and the job ends without it"
   CHECK(it.process.joined);
   CHECK(it.give_up(assembled.error()) == 1);
   REQUIRE(it.logged.size() == 2);
-  CHECK_THAT(it.logged[0],
-             Catch::StartsWith("error 0: shell 2 on node2 was not started: ") && Catch::Contains("no route"));
+  CHECK_THAT(it.logged[0], Catch::Matchers::StartsWith("error 0: shell 2 on node2 was not started: ") &&
+                               Catch::Matchers::ContainsSubstring("no route"));
   CHECK(it.logged[1] == "fatal 0: shell 2 on node2 did not join the job");
   CHECK(it.codes_of_others() == Codes{{1, 1}});
   CHECK(it.process.launcher->running() == 0);
@@ -351,8 +351,8 @@ TEST_CASE("while the shells join, the leader shows on a terminal which of them a
   ssize_t count = ::read(pipe.read.get(), shown.data(), shown.size());
   shown.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   const std::string cleared = "\r\033[K";
-  CHECK_THAT(shown, Catch::StartsWith(cleared + "nacre launch: ") &&
-                        Catch::EndsWith(" s: waiting for shell 2 on node2" + cleared));
+  CHECK_THAT(shown, Catch::Matchers::StartsWith(cleared + "nacre launch: ") &&
+                        Catch::Matchers::EndsWith(" s: waiting for shell 2 on node2" + cleared));
 }
 
 TEST_CASE("the only shell of a job needs nobody to join") {

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::join::KeptSignals;
 using Numbers = std::vector<int>;

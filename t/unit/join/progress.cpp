@@ -45,13 +45,13 @@ TEST_CASE("the line says each second how long the shells have been joining, and 
     missing.resize(missing.size() == 5 ? 1 : 0);
     return now;
   });
-  CHECK_THAT(shown, Catch::StartsWith(
+  CHECK_THAT(shown, Catch::Matchers::StartsWith(
                         "\r\033[Knacre launch: 1 s: waiting for shell 1 on a, shell 2 on b, shell 3 on c and 2 "
                         "more\r\033[Knacre launch: 2 s: waiting for shell 1 on a"));
-  CHECK_THAT(shown, Catch::EndsWith("shell 1 on a\r\033[K"));
+  CHECK_THAT(shown, Catch::Matchers::EndsWith("shell 1 on a\r\033[K"));
 }
 
 TEST_CASE("where it is not known who is missing, the line says so") {
   std::string shown = shown_for(1, [] { return std::vector<std::string>(); });
-  CHECK_THAT(shown, Catch::StartsWith("\r\033[Knacre launch: 1 s: waiting for others"));
+  CHECK_THAT(shown, Catch::Matchers::StartsWith("\r\033[Knacre launch: 1 s: waiting for others"));
 }

@@ -3,7 +3,7 @@
 // Rule 9 of doc/protocol.md: who is lost with a child that never came, and how soon once the job is to end.
 #include <initializer_list>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 

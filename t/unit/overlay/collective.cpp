@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/collective.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "overlay/log.hpp"
 #include "overlay/reports.hpp"

@@ -4,7 +4,7 @@
 // members: 1 has the parent 0 and the children 3 and 4.
 #include "overlay/node.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 #include "overlay/wire.hpp"

@@ -3,7 +3,7 @@
 // Values that are too large for the log.
 #include "overlay/promises.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 

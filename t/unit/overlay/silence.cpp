@@ -3,7 +3,7 @@
 // Rules 9 and 10 of doc/protocol.md: who is silent for too long, and what a standstill changes about that.
 #include "overlay/node.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "bench.hpp"
 

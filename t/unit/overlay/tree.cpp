@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "samples.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/wire.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "samples.hpp"

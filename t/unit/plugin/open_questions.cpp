@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "job_of_nodes.hpp"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::plugin;  // NOLINT
 

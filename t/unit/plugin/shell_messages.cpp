@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_job.hpp"
 

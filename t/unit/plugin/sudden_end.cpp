@@ -12,7 +12,7 @@
 #include <functional>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/current_call.hpp"
 #include "base/last_line.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/affinity/affinity_option.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;
 using plugins::AffinityOption;

@@ -3,7 +3,7 @@
 // What the plugins mem-affinity, gpu-affinity and nic-affinity do with a plan, whoever has made it.
 #include "plugins/affinity/affinity_plan.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"

@@ -11,7 +11,7 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "fake_host.hpp"

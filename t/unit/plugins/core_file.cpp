@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "fake_node.hpp"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_machine.hpp"
 #include "plugins/affinity/hwloc_topology.hpp"

@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "fake_host.hpp"

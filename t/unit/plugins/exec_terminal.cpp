@@ -3,7 +3,7 @@
 // Commands beside the tasks on a terminal of their own, on a FakeHost, with a front end that is the test.
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "exec_world.hpp"
 

@@ -3,7 +3,7 @@
 // What goes between the shells for commands beside the tasks, and where these run.
 #include "plugins/control/exec_wire.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/control/exec_targets.hpp"

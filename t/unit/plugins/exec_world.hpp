@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/control/exec_runner.hpp"

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "exec_world.hpp"
 

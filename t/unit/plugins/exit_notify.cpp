@@ -7,7 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "allocated_bytes.hpp"
 #include "base/file.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <thread>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

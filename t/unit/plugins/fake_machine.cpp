@@ -9,7 +9,7 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 namespace nacre::kit {
 namespace {

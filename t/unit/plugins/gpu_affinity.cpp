@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"

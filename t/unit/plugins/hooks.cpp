@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "fake_host.hpp"

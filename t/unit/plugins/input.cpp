@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <thread>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "fake_host.hpp"

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "fake_machine.hpp"

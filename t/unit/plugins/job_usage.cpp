@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_node.hpp"
 
@@ -178,7 +178,7 @@ TEST_CASE_METHOD(NodeFiles, "without cgroups the processes are added up") {
   CHECK(sources(*this) == "processes processes");
   JobUsage::Sample taken = sample(*this, {102, 101, 103});
   CHECK(taken.memory == 11 * kPage);
-  CHECK(taken.cpu == Approx((34 + 123) / ticks));
+  CHECK(taken.cpu == Catch::Approx((34 + 123) / ticks));
   CHECK(taken.peak == std::nullopt);
 }
 

@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "exec_world.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/exit_report/oom_kills.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_node.hpp"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
@@ -241,8 +241,8 @@ TEST_CASE("a process of this shell writes as a task of another shell does") {
   job::Options labelled;
   labelled.set("label-io", true);
   CHECK(written_elsewhere(labelled, 1) == "1: one\n1: two\n");
-  CHECK_THAT(written_elsewhere({}, 2), Catch::Contains("there is no task 2"));
-  CHECK_THAT(written_elsewhere({}, -1), Catch::Contains("there is no task -1"));
+  CHECK_THAT(written_elsewhere({}, 2), Catch::Matchers::ContainsSubstring("there is no task 2"));
+  CHECK_THAT(written_elsewhere({}, -1), Catch::Matchers::ContainsSubstring("there is no task -1"));
 }
 
 TEST_CASE("what such a process writes is appended to the task's own file") {

@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/big_endian.hpp"
 #include "folder.hpp"

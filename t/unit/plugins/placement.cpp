@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "topologies.hpp"
 

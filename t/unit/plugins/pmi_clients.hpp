@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "fake_pmi.hpp"

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "pmi_practice.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/pmi/spawn_order.hpp"

@@ -163,7 +163,7 @@ TEST_CASE("if the first cannot be started nothing is held") {
     CHECK(task.spawn({each.program}).starts_with("cmd=spawn_result rc=-1 "));
     CHECK(task.holds() == 0);
     REQUIRE(task.job.logged("error").size() == 1);
-    CHECK_THAT(task.job.logged("error")[0], Catch::Contains(each.why));
+    CHECK_THAT(task.job.logged("error")[0], Catch::Matchers::ContainsSubstring(each.why));
     task.ends();
     // A later one does not suffer from it.
     CHECK(task.spawn({{1, "exit 0"}}).starts_with("cmd=spawn_result rc=0 "));
@@ -209,8 +209,8 @@ TEST_CASE("each group has a space of its own name, which tells the shell that be
     CHECK(task.spawn({{1, kJoinPmi + ask + kLeavePmi}}).starts_with("cmd=spawn_result rc=0 "));
     task.ends();
   }
-  CHECK_THAT(task.wrote("first"), Catch::Contains(" kvsname=nacre_1_0_1"));
-  CHECK_THAT(task.wrote("second"), Catch::Contains(" kvsname=nacre_1_0_2"));
+  CHECK_THAT(task.wrote("first"), Catch::Matchers::ContainsSubstring(" kvsname=nacre_1_0_1"));
+  CHECK_THAT(task.wrote("second"), Catch::Matchers::ContainsSubstring(" kvsname=nacre_1_0_2"));
 }
 
 TEST_CASE("one group's end is not another's") {

@@ -2,7 +2,7 @@
 //
 // What PMI tells of a job when its tasks start, and when all of them start again.
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/pmi/start.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/unique_fd.hpp"
@@ -190,7 +190,8 @@ TEST_CASE("what is wrong with the option is said") {
   for (const Case& each : cases) {
     Plugin plugin;
     REQUIRE(plugin.host.options().set_from_argument(each.option));
-    CHECK_THAT(plugin.init_error(), Catch::StartsWith(std::string("plugin 'pty': shell.init: ") + each.error));
+    CHECK_THAT(plugin.init_error(),
+               Catch::Matchers::StartsWith(std::string("plugin 'pty': shell.init: ") + each.error));
   }
 }
 

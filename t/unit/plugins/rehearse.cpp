@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"

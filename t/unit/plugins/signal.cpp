@@ -2,7 +2,7 @@
 #include <chrono>
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
@@ -63,7 +63,7 @@ std::string signal_error(const Json& option) {
   return error.substr(kStart.size());
 }
 
-Approx about(double seconds) { return Approx(seconds).margin(20); }
+Catch::Approx about(double seconds) { return Catch::Approx(seconds).margin(20); }
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "archive/create.hpp"
 #include "fake_host.hpp"

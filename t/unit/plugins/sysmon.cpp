@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "fake_node.hpp"
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Monitored, "the load is the cpu time since the first task, by t
   use(4096, 5000, 900'000'000'000 + 7'000'000);
   finish();
   double passed = host.loop().now() - begun;
-  CHECK(number(host.logged.back()) == Approx(7 / passed).margin(0.006));
+  CHECK(number(host.logged.back()) == Catch::Approx(7 / passed).margin(0.006));
 }
 
 TEST_CASE_METHOD(Monitored, "the first task begins it, and no later one begins it anew") {

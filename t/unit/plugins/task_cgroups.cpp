@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "fake_node.hpp"
@@ -122,8 +122,8 @@ TEST_CASE("what a task's cgroup tells, and that nothing of it is left") {
   node.put(task + "/cpu.stat", "usage_usec 3500000\nuser_usec 3000000\nsystem_usec 500000\n");
   auto plain = (*made)->take(3, 2);
   REQUIRE(plain);
-  CHECK(plain->user == Approx(3));
-  CHECK(plain->system == Approx(0.5));
+  CHECK(plain->user == Catch::Approx(3));
+  CHECK(plain->system == Catch::Approx(0.5));
   CHECK_FALSE(plain->memory_peak);
   CHECK_FALSE(plain->oom_kills);
   node.put(task + "/memory.peak", "4096\n");

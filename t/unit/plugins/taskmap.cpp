@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"

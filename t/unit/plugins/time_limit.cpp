@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "event/clock.hpp"
 #include "fake_host.hpp"
@@ -64,7 +64,7 @@ TEST_CASE("the time that the manager has given is the job's where neither the op
         "the jobspec's duration of 10ms is over, and these tasks still run: 0-3");
   Limited limited;
   REQUIRE(limited.start());
-  CHECK(limited.host.next_timer()->count() == Approx(3600).margin(20));
+  CHECK(limited.host.next_timer()->count() == Catch::Approx(3600).margin(20));
 }
 
 TEST_CASE("a time limit that a manager gives and that is no time is passed over, with a line") {

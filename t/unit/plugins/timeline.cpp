@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plugin timeline in one shell: what it asks, answers and waits for. What follows of it is t/unit/timeline's.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

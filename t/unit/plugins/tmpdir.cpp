@@ -9,7 +9,7 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/owned_directory.hpp"
 #include "fake_host.hpp"

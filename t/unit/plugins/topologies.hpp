@@ -7,7 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fake_machine.hpp"
 #include "folder.hpp"

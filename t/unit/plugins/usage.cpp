@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/control/viewers.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <cstdint>
 #include <map>
@@ -172,7 +172,7 @@ TEST_CASE("a request that means nothing is refused with what was expected", "[co
            {{{"since", "x"}}, "since: expected a number"}}) {
     World world;
     world.attach(1, arguments);
-    CHECK_THAT(world.take(1), Catch::StartsWith("error: " + message));
+    CHECK_THAT(world.take(1), Catch::Matchers::StartsWith("error: " + message));
     CHECK_FALSE(world.viewers.any());
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/key_exchange.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT

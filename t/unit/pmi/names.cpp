@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <deque>
+#include "catch.hpp"
 
 #include "pmi/kvs.hpp"
 

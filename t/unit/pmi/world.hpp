@@ -5,7 +5,7 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "pmi/key_exchange.hpp"
 #include "pmi/server.hpp"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT
 

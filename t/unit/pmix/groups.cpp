@@ -4,7 +4,7 @@
 #include <memory>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT
 

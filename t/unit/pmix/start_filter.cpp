@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "start_filter.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT
 

@@ -3,7 +3,7 @@
 // What members of groups are answered, and what clients get of the processes of all shells.
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "groups.hpp"
 #include "served.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "served.hpp"
 

@@ -9,8 +9,8 @@
 #include <regex>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include "catch.hpp"
 
 #include "plugins/builtins.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "served.hpp"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "served.hpp"

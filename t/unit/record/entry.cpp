@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/entry.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "samples.hpp"
 

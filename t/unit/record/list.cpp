@@ -10,7 +10,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include <fmt/format.h>
 

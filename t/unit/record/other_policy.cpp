@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::record;  // NOLINT
 using nacre::Json;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Lua files that are installed do what they say.
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "lua_fixture.hpp"
 

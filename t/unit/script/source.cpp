@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "lua_fixture.hpp"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "folder.hpp"
 

@@ -124,7 +124,7 @@ TEST_CASE("the keys of a terminal act on the task") {
   on.start();
   on.read_to("up\r\n");
   on.type("\x03");
-  CHECK_THAT(on.rest(), Catch::EndsWith("got\r\n"));
+  CHECK_THAT(on.rest(), Catch::Matchers::EndsWith("got\r\n"));
   CHECK(WEXITSTATUS(wait_for(on.task.pid())) == 3);
 }
 

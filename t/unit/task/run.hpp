@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "task/spawn.hpp"

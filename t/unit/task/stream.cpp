@@ -7,7 +7,7 @@
 #include <csignal>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::task;  // NOLINT

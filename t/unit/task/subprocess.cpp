@@ -6,7 +6,7 @@
 #include <csignal>
 #include <map>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::task;  // NOLINT

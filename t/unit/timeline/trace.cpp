@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "sample_job.hpp"
 #include "timeline/sample.hpp"
@@ -62,7 +62,7 @@ TEST_CASE("times are by the leader's clock, from the first event on") {
   }
   CHECK(trace.about["clocks"][0]["uncertainty_us"].get<double>() >= 400);
   CHECK(trace.about["clocks"][1]["same"] == true);
-  CHECK(trace.about["start"].get<double>() == Approx(1'700'000'000 - 0.41));
+  CHECK(trace.about["start"].get<double>() == Catch::Approx(1'700'000'000 - 0.41));
 }
 
 TEST_CASE("arrows go from the last at a barrier to the others, in pairs, forward in time") {

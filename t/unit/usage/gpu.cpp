@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
@@ -125,7 +125,7 @@ TEST_CASE("a task has the memory of all of its processes, and the mean use of th
   });
   REQUIRE(tasks.size() == 3);
   CHECK(tasks[1].memory == 123 * kMiB);
-  CHECK(*tasks[1].device_use == Approx(0.435));
+  CHECK(*tasks[1].device_use == Catch::Approx(0.435));
   CHECK_FALSE(tasks[2].memory);  // not known of one
   CHECK(tasks[3] == TaskGpu{7 * kMiB, std::nullopt});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "usage/table.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
@@ -34,8 +34,8 @@ TEST_CASE("a summary has the least, the median and the most, with who they are o
   CHECK(wall["min"] == Json{{"value", 0.5}, {"rank", 3}, {"host", "n0"}});
   CHECK(wall["max"]["rank"] == 7);
   CHECK(wall["max"]["host"] == "n1");
-  CHECK(wall["median"].get<double>() == Approx(1.03));
-  CHECK(wall["sum"].get<double>() == Approx(7.75));
+  CHECK(wall["median"].get<double>() == Catch::Approx(1.03));
+  CHECK(wall["sum"].get<double>() == Catch::Approx(7.75));
 }
 
 TEST_CASE("of equal values the lowest rank is named, in whatever order they come") {
@@ -47,7 +47,7 @@ TEST_CASE("of equal values the lowest rank is named, in whatever order they come
 TEST_CASE("peaks of memory are not added") {
   Json measures = summary_of({row_of(0), row_of(1)})["measures"];
   CHECK_FALSE(measures["maxrss"].contains("sum"));
-  CHECK(measures["cpu"]["sum"].get<double>() == Approx(1.5));
+  CHECK(measures["cpu"]["sum"].get<double>() == Catch::Approx(1.5));
 }
 
 TEST_CASE("bounds of memory: of the least, the median and the most") {

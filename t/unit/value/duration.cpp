@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::value::Duration;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/hostlist.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "hostlist_of.hpp"
 
@@ -153,7 +153,7 @@ TEST_CASE("a hostlist has at most kMaxHosts names") {
                            "[0-99999999999]", "n[0-999999999999999999]", "n[1-1000000],m[1-48577]"}) {
     nacre::Error error = hostlist_error(text);
     CHECK(error.code == E2BIG);
-    CHECK_THAT(error.message, Catch::EndsWith(": more than 1048576 names"));
+    CHECK_THAT(error.message, Catch::Matchers::EndsWith(": more than 1048576 names"));
   }
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("a number in brackets has at most kMaxDigits digits") {
   CHECK(list_of("n[000000000000000001]").nth(0) == "n000000000000000001");
   nacre::Error error = hostlist_error("n[1000000000000000000]");
   CHECK(error.code == ERANGE);
-  CHECK_THAT(error.message, Catch::EndsWith("a number has at most 18 digits, got '1000000000000000000'"));
+  CHECK_THAT(error.message, Catch::Matchers::EndsWith("a number has at most 18 digits, got '1000000000000000000'"));
   // A longer number in a name is just text.
   CHECK(list_of("n99999999999999999999999").nth(0) == "n99999999999999999999999");
   CHECK(list_of("n[1-3]").find("n99999999999999999999999") == std::nullopt);
@@ -176,7 +176,7 @@ TEST_CASE("a name has at most kMaxName bytes") {
   CHECK(list_of(longest).nth(0) == longest);
   nacre::Error error = hostlist_error(longest + "b");
   CHECK(error.code == ENAMETOOLONG);
-  CHECK_THAT(error.message, Catch::EndsWith("a name has at most 255 bytes, got 256"));
+  CHECK_THAT(error.message, Catch::Matchers::EndsWith("a name has at most 255 bytes, got 256"));
   std::string prefix(250, 'p');
   CHECK(list_of(prefix + "[1-999]xy").size() == 999);
   CHECK(hostlist_error(prefix + "[1-1000]xy").code == ENAMETOOLONG);

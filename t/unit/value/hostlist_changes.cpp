@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "fewer.hpp"
 #include "hostlist_of.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "value/hostlist.hpp"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::value::Idset;
 using Ids = std::vector<Idset::Id>;
@@ -129,7 +129,7 @@ TEST_CASE("a malformed idset is refused with what is wrong") {
   for (const Row& row : rows) {
     INFO(row.text);
     nacre::Error error = idset_error(row.text);
-    CHECK_THAT(error.message, Catch::StartsWith("idset '") && Catch::EndsWith(row.why));
+    CHECK_THAT(error.message, Catch::Matchers::StartsWith("idset '") && Catch::Matchers::EndsWith(row.why));
     CHECK(error.code == EINVAL);
   }
   CHECK(idset_error("1-2x").message == "idset '1-2x': expected an id, got '2x'");
@@ -154,7 +154,7 @@ TEST_CASE("ids end at kMaxId") {
   for (const char* text : {"4294967295", "4294967296", "18446744073709551616", "99999999999999999999999999"}) {
     nacre::Error error = idset_error(text);
     CHECK(error.code == ERANGE);
-    CHECK_THAT(error.message, Catch::EndsWith(beyond + ("'" + std::string(text) + "'")));
+    CHECK_THAT(error.message, Catch::Matchers::EndsWith(beyond + ("'" + std::string(text) + "'")));
   }
   CHECK(idset_error("[0-99999999999]").message ==
         "idset '[0-99999999999]': expected an id up to 4294967294, got '99999999999'");
@@ -163,7 +163,7 @@ TEST_CASE("ids end at kMaxId") {
 TEST_CASE("an idset's text ends at kMaxText") {
   std::string text(Idset::kMaxText, '1');
   text.replace(0, 2, "x,");
-  CHECK_THAT(idset_error(text).message, Catch::EndsWith("expected an id, got 'x'"));
+  CHECK_THAT(idset_error(text).message, Catch::Matchers::EndsWith("expected an id, got 'x'"));
   nacre::Error error = idset_error(text + "1");
   CHECK(error.code == E2BIG);
   CHECK(error.message == "idset: expected at most 16777216 bytes, got 16777217");
@@ -173,8 +173,8 @@ TEST_CASE("an error shows the head of a long idset") {
   std::string text;
   for (int id = 0; id < 1000; ++id) text += std::to_string(2 * id) + ",";
   nacre::Error error = idset_error(text + "x");
-  CHECK_THAT(error.message,
-             Catch::StartsWith("idset '0,2,4,6") && Catch::EndsWith("...': expected an id, got 'x'"));
+  CHECK_THAT(error.message, Catch::Matchers::StartsWith("idset '0,2,4,6") &&
+                                Catch::Matchers::EndsWith("...': expected an id, got 'x'"));
   CHECK(error.message.size() < 140);
 }
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "value/jobid_alphabets.hpp"
 

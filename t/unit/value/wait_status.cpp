@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using nacre::value::signal_name;
 using nacre::value::signal_number;
