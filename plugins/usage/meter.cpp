@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include <fmt/format.h>
@@ -84,14 +85,15 @@ std::uint64_t TaskMeter::own_peak() {
 }
 
 void TaskMeter::started(const task::Task& task) {
-  running_[task.pid()] = {event::wall_clock(), event::clock_now(), own_peak(), {}};
+  running_[task.pid()] = {event::wall_clock(), event::clock_now(), own_peak(), task.io(), {}};
 }
 
 void TaskMeter::look(pid_t pid) {
   auto found = running_.find(pid);
-  if (found == running_.end()) return;
-  auto text = read_file(fmt::format("/proc/{}/io", pid), kMostIoText);
-  if (text) found->second.io = usage::TaskIo::parse(*text);
+  if (found == running_.end() || found->second.io_file < 0) return;
+  std::array<char, kMostIoText> text{};
+  ssize_t size = ::pread(found->second.io_file, text.data(), text.size(), 0);
+  if (size > 0) found->second.io = usage::TaskIo::parse({text.data(), static_cast<std::size_t>(size)});
 }
 
 usage::TaskRow TaskMeter::exited(const task::Task& task) {
@@ -103,7 +105,7 @@ usage::TaskRow TaskMeter::exited(const task::Task& task) {
   if (task.pid() == 0) return out;
   auto found = running_.extract(task.pid());
   // None: the job was ended before task.fork was called.
-  Start start = found ? found.mapped() : Start{event::wall_clock(), event::clock_now(), own_peak(), {}};
+  Start start = found ? found.mapped() : Start{event::wall_clock(), event::clock_now(), own_peak(), -1, {}};
   out.started = start.time;
   out.wall = std::max(0.0, (event::clock_now() - start.moment).count());
   out.take(task.usage(), start.own_peak);

@@ -38,6 +38,7 @@ class TaskMeter {
     double time = 0;             // since the Epoch
     event::Seconds moment{};     // monotonic
     std::uint64_t own_peak = 0;  // bytes: the most memory of this process then
+    int io_file = -1;            // /proc/PID/io, which is open until the task has been reaped
     std::optional<usage::TaskIo> io;
   };
 

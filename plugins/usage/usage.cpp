@@ -122,6 +122,10 @@ class UsagePlugin final : public plugin::Plugin {
     std::function<void(const usage::UsageBatch&)> own;
     if (is_leader()) own = [this](const usage::UsageBatch& batch) { table_.add(batch); };
     uplink_.emplace(host_, std::move(own), !has_rows_);
+    on("task.init", [this](plugin::Call&) {
+      host_.current_task()->command().setup.opens_io = true;
+      return Result<void>();
+    });
     on("task.fork", [this](plugin::Call&) {
       meter_->started(*host_.current_task());
       return gpus_ ? gpus_->started(*host_.current_task()) : Result<void>();

@@ -18,7 +18,8 @@
 namespace nacre::core {
 namespace {
 
-constexpr rlim_t kDescriptorsPerTask = 6;  // pipes of stdout and stderr, PMI; both ends, while a task is started
+constexpr rlim_t kDescriptorsPerTask =
+    7;  // pipes of stdout and stderr, PMI; both ends, while a task is started; its usage
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
@@ -172,7 +173,7 @@ Result<void> ShellTasks::start(Batch batch) {
   std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
   Result<void> first_failure;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    Result<void> taken = take_up(*batch[i], spawned[i]);
+    Result<void> taken = take_up(*batch[i], std::move(spawned[i]));
     if (first_failure) first_failure = std::move(taken);
   }
   // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
@@ -262,13 +263,13 @@ task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
   return tl::unexpected(task::SpawnError{true, task::kExitNotExecutable, std::move(why)});
 }
 
-Result<void> ShellTasks::take_up(task::Task& task, const task::SpawnPool::Outcome& spawned) {
+Result<void> ShellTasks::take_up(task::Task& task, task::SpawnPool::Outcome spawned) {
   if (!spawned && spawned.error().in_child && !of_this_node(spawned.error().error)) {
     fail_to_start(task, spawned.error());
     return {};
   }
   if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
-  task.started(spawned->pid);
+  task.started(spawned->pid, std::move(spawned->io));
   ++running_;
   host_.children().guard(spawned->pid);
   group_->tasks_started(number_of(task.rank(), task.attempt()));

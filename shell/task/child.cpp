@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,17 +69,38 @@ Failure lead(const ChildSetup& setup) {
 // A process that leaves no core file (transport/secret.hpp) does not own its files in /proc: root does. This child
 // is such a process until it execs; others that share its memory may do the same at the same time, so it may need
 // several tries.
-int open_own(const char* path) {
+int open_own(const char* path, int mode) {
   constexpr int kTurns = 1000;
-  int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  int fd = ::open(path, mode | O_CLOEXEC);
   for (int i = 0; i < kTurns && fd < 0 && errno == EACCES; ++i) {
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    fd = ::open(path, O_WRONLY | O_CLOEXEC);
+    fd = ::open(path, mode | O_CLOEXEC);
     int code = errno;
     ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     errno = code;
   }
   return fd;
+}
+
+// To be measured is no reason not to start: what fails here, the parent does not get.
+void send_io(int socket) {
+  int fd = open_own("/proc/self/io", O_RDONLY);
+  if (fd < 0) return;
+  char one = 0;
+  iovec bytes{&one, sizeof one};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::copy_n(reinterpret_cast<const unsigned char*>(&fd), sizeof fd, CMSG_DATA(header));
+  ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::close(fd);
 }
 
 bool set_scheduler(int policy) {
@@ -233,6 +255,7 @@ Failure set_up(Plan& plan) {
     if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // the parent has ended before
   }
   if (setup.traced_by_siblings) ::prctl(PR_SET_PTRACER, plan.parent, 0, 0, 0);  // EINVAL: there is no Yama
+  if (plan.io_socket >= 0) send_io(plan.io_socket);
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
   if (int code = setup.oom_score_adj ? set_oom_score(*setup.oom_score_adj) : 0; code != 0)
     return {Step::oom, code, 0};
@@ -251,7 +274,7 @@ Failure set_up(Plan& plan) {
 }
 
 int set_oom_score(const std::string& text) {
-  int fd = open_own("/proc/self/oom_score_adj");
+  int fd = open_own("/proc/self/oom_score_adj", O_WRONLY);
   if (fd < 0) return errno;
   int code = ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
   ::close(fd);

@@ -39,6 +39,7 @@ struct Plan {
   const ChildSetup& setup;
   pid_t parent;
   std::vector<ChildSetup::Fd> fds;                    // the child changes their sources
+  int io_socket = -1;                                 // if set: the child's /proc/self/io goes there (SCM_RIGHTS)
   int max_target = 2;                                 // the highest target, at least that of stderr
   std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last
   unsigned descriptor_limit = 0;                      // for kernels without close_range(2)

@@ -53,6 +53,7 @@ struct ChildSetup {
   // PR_SET_PTRACER: what the starting process starts may trace it, where Yama lets only ancestors do that. Nothing
   // where there is no Yama.
   bool traced_by_siblings = false;
+  bool opens_io = false;  // the parent gets its /proc/PID/io, open: once it has ended, only root may open that
 
   [[nodiscard]] int unused_target() const;  // a number above stderr's that is no target in `fds`
 };

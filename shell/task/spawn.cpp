@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -24,6 +26,42 @@ namespace {
 struct Started {
   pid_t pid = 0;
   Failure failure;
+  UniqueFd io = {};
+};
+
+// The two ends of the socket over which a child sends its /proc/self/io.
+class IoSocket {
+ public:
+  // None where there are no more descriptors, or none is wanted: the task then starts without.
+  IoSocket(const Command& command, Plan& plan) {
+    int ends[2] = {-1, -1};
+    if (!command.setup.opens_io || ::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) < 0) return;
+    parents_ = UniqueFd(ends[0]);
+    childs_ = UniqueFd(ends[1]);
+    plan.io_socket = childs_.get();
+  }
+
+  // Once the child has executed.
+  [[nodiscard]] UniqueFd take() const {
+    if (!parents_) return {};
+    char one = 0;
+    iovec bytes{&one, sizeof one};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (::recvmsg(parents_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return {};
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return UniqueFd(fd);
+  }
+
+ private:
+  UniqueFd parents_, childs_;
 };
 
 // A Failure in memory that a child of vfork shares. It is volatile, as the compiler cannot see that the child's
@@ -65,11 +103,12 @@ Failure run_shared(Plan& plan, Image& image) {
 Result<Started> start_shared(const Command& command, const std::vector<int>& changed) {
   Plan plan(command, changed);
   Image image(command);
+  IoSocket io(command, plan);
   SharedFailure failure;
   SignalsBlocked blocked;
   pid_t pid = vfork_child(plan, image, failure);
   if (pid < 0) return fork_error(errno);
-  return Started{pid, failure.get()};
+  return Started{pid, failure.get(), io.take()};
 }
 
 // ---- fork --------------------------------------------------------------------
@@ -126,6 +165,7 @@ Result<Started> start_forked(const Command& command, const std::vector<int>& cha
     plan.keep_crash_handlers();
     waiting.emplace(no_plugin, starting);
   }
+  IoSocket io(command, plan);
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   // Its number is above the child's own descriptors, which would replace it.
   UniqueFd report(::fcntl(pipe.write.get(), F_DUPFD_CLOEXEC, plan.max_target + 1));
@@ -146,7 +186,8 @@ Result<Started> start_forked(const Command& command, const std::vector<int>& cha
   if (pid < 0) return fork_error(errno);
   report.reset();
   if (command.setup.trace_me) leave_stopped_in_exec(pid);
-  return Started{pid, read_failure(pipe.read.get())};
+  Failure failure = read_failure(pipe.read.get());
+  return Started{pid, failure, io.take()};
 }
 
 void reap(pid_t pid) {
@@ -173,7 +214,7 @@ tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vecto
         started->failure.step == Step::exec ? exec_failure_code(started->failure.code) : kExitNotExecutable;
     return tl::unexpected(SpawnError{true, exit_code, describe(command, started->failure)});
   }
-  return Spawned{started->pid};
+  return Spawned{started->pid, std::move(started->io)};
 }
 
 tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "task/command.hpp"
 
 namespace nacre::task {
@@ -29,6 +30,9 @@ inline constexpr int kExitNotExecutable = 126;  // it cannot be executed, or ano
 
 struct Spawned {
   pid_t pid = 0;
+  // With opens_io: its /proc/PID/io, which can be read while it runs and as long as it has not been reaped. None: there is
+  // no /proc, or no descriptor was left.
+  UniqueFd io = {};
 };
 
 // Where the start failed: before there was a child (fork: no pids or memory left), or in the child.

@@ -20,10 +20,11 @@ std::string_view state_name(State state) {
   return "Unknown";
 }
 
-void Task::started(pid_t pid) {
+void Task::started(pid_t pid, UniqueFd io) {
   assert(state_ == State::init && pid > 0);
   state_ = State::running;
   pid_ = pid;
+  io_ = std::move(io);
   if (channels_) channels_->started();
   if (pty_) pty_->close_slave();
 }
@@ -69,6 +70,7 @@ void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   if (state_ == State::init && channels_) channels_->started();  // the ends will never be used
   if (pty_) pty_->close_slave();
   state_ = State::exited;
+  io_.reset();
   status_ = status;
   usage_ = usage;
 }

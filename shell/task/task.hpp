@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/json_fwd.hpp"
+#include "base/unique_fd.hpp"
 #include "task/channels.hpp"
 #include "task/command.hpp"
 #include "task/pty.hpp"
@@ -40,14 +41,16 @@ class Task {
   // The job starts this rank for so many-th time, here or elsewhere.
   [[nodiscard]] std::uint32_t attempt() const { return attempt_; }
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] pid_t pid() const { return pid_; }                           // 0 before it runs; kept after its end
+  [[nodiscard]] pid_t pid() const { return pid_; }    // 0 before it runs; kept after its end
+  [[nodiscard]] int io() const { return io_.get(); }  // /proc/PID/io, open, if the command asks for it; -1: none
   [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
   [[nodiscard]] const rusage& usage() const { return usage_; }               // once exited
 
   [[nodiscard]] Command& command() { return command_; }  // may be changed before it runs
   [[nodiscard]] const Command& command() const { return command_; }
 
-  void started(pid_t pid);                                            // init -> running
+  // init -> running. `io`: see Spawned.
+  void started(pid_t pid, UniqueFd io = {});
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
 
   // It has ended, and the job starts its rank once more: this end is no record. Policies pass over it.
@@ -84,6 +87,7 @@ class Task {
   State state_ = State::init;
   bool starts_again_ = false;
   pid_t pid_ = 0;
+  UniqueFd io_;
   value::WaitStatus status_;
   rusage usage_{};
   Command command_;

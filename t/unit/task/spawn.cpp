@@ -46,6 +46,29 @@ TEST_CASE("who ends with its parent ends with the thread that has started it") {
   CHECK(WTERMSIG(status) == SIGKILL);
 }
 
+// As an ordinary user: root may open it at any time.
+TEST_CASE("what a task has read and written can be read when it has ended, if its command asks for that") {
+  bool hooked = GENERATE(false, true);
+  Command what = sh("echo 12345 >/dev/null; exit 3");
+  Spawner::ChildHook hook;
+  if (hooked) hook = [] { return true; };
+  auto plain = Spawner().spawn(what, hook);
+  REQUIRE(plain);
+  CHECK_FALSE(plain->io);
+  wait_for(plain->pid);
+  what.setup.opens_io = true;
+  what.setup.fds.push_back({3, ::open("/dev/null", O_RDONLY | O_CLOEXEC)});  // where the socket might be
+  auto spawned = Spawner().spawn(what, hook);
+  REQUIRE(spawned);
+  REQUIRE(spawned->io);
+  CHECK((::fcntl(spawned->io.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  siginfo_t end{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(spawned->pid), &end, WEXITED | WNOWAIT) == 0);
+  std::string text = read_all(spawned->io.get());
+  CHECK(text.find("wchar: 6\n") != std::string::npos);
+  CHECK(wait_for(spawned->pid) == 3 << 8);
+}
+
 // ---- Many at once --------------------------------------------------------------
 
 TEST_CASE("four threads start 300 commands, some of which fail, and none touches another") {
