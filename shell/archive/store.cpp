@@ -44,17 +44,20 @@ std::string listed(const std::vector<std::string>& names) {
 Result<ArchiveStore> ArchiveStore::of_environment(const Variable& variable) {
   constexpr std::string_view kBelowData = "/nacre/archives";
   constexpr std::string_view kBelowHome = "/.local/share/nacre/archives";
+  constexpr std::string_view kHome = "HOME";
   struct Source {
     const char* name;
     std::string_view below;
   };
   for (const auto& [name, below] :
-       {Source{"NACRE_ARCHIVE_DIR", ""}, Source{"XDG_DATA_HOME", kBelowData}, Source{"HOME", kBelowHome}}) {
+       {Source{"NACRE_ARCHIVE_DIR", ""}, Source{"XDG_DATA_HOME", kBelowData}, Source{kHome.data(), kBelowHome}}) {
     std::optional<std::string> value = variable(name);
     if (!value || value->empty()) continue;
     if (!value->starts_with('/')) {
       return invalid(fmt::format("{}: expected an absolute path, got {}", name, in_quotes(*value)));
     }
+    if (std::error_code error; name == kHome && !fs::is_directory(*value, error))
+      return Error{ENOENT, fmt::format("HOME: {} is no directory: set NACRE_ARCHIVE_DIR", in_quotes(*value))};
     return ArchiveStore(*value + std::string(below));
   }
   return Error{ENOENT,

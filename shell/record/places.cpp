@@ -73,6 +73,13 @@ std::string absolute_variable(const Variables& variables, const char* name) {
   return value.starts_with('/') ? value : "";
 }
 
+// Of a home, or what the system makes for a session: the directory itself is not ours to make.
+std::string existing_variable(const Variables& variables, const char* name) {
+  std::string value = absolute_variable(variables, name);
+  struct stat status {};
+  return ::stat(value.c_str(), &status) == 0 && S_ISDIR(status.st_mode) ? value : "";
+}
+
 std::string temporary_name(const std::string& name, std::int64_t pid) { return fmt::format(".{}.{}", name, pid); }
 
 bool is_temporary_name(std::string_view name) {
@@ -101,8 +108,8 @@ std::vector<std::string> places(const Variables& variables) {
   if (!state.empty())
     add(state, "/nacre/jobs");
   else
-    add(absolute_variable(variables, "HOME"), "/.local/state/nacre/jobs");
-  add(absolute_variable(variables, "XDG_RUNTIME_DIR"), "/nacre/jobs");
+    add(existing_variable(variables, "HOME"), "/.local/state/nacre/jobs");
+  add(existing_variable(variables, "XDG_RUNTIME_DIR"), "/nacre/jobs");
   out.push_back(fmt::format("/tmp/nacre-{}/jobs", ::geteuid()));
   return out;
 }

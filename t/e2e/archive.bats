@@ -141,6 +141,9 @@ is_usage_error() {
   unset NACRE_ARCHIVE_DIR
   XDG_DATA_HOME=$work/two archive create -C from file
   [ -f two/nacre/archives/main.tar.zst ]
+  run ! env -u XDG_DATA_HOME HOME="$work/three" "$NACRE_BUILD_DIR/nacre" archive create -C from file
+  [ ! -e three ] # a home is not made
+  mkdir three
   env -u XDG_DATA_HOME HOME="$work/three" "$NACRE_BUILD_DIR/nacre" archive create -C from file
   [ -f three/.local/share/nacre/archives/main.tar.zst ]
   run env -u XDG_DATA_HOME -u HOME "$NACRE_BUILD_DIR/nacre" archive list
@@ -231,6 +234,7 @@ leaves_nothing_incomplete() {
   [ "$(ls -A ar)" = main.tar.zst ]
 }
 
+# bats test_tags=root
 @test "extract: a file that the file system has no room for is an error, and does not stay" {
   needs_root "to mount"
   make_tree
@@ -262,6 +266,7 @@ leaves_nothing_incomplete() {
   [ -z "$(ls -A ar)" ]
 }
 
+# bats test_tags=root
 @test "a file that may not be read is named, and there is no archive" {
   needs_root "to run as another user"
   make_tree

@@ -36,11 +36,13 @@ std::string find_error(const ArchiveStore& store, const std::string& name) {
 }  // namespace
 
 TEST_CASE("where archives are follows from the environment") {
-  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "/a"}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/h"}}) == "/a");
-  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", ""}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/h"}}) == "/x/nacre/archives");
-  CHECK(directory_of({{"HOME", "/h"}}) == "/h/.local/share/nacre/archives");
-  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "a"}, {"HOME", "/h"}}) ==
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "/a"}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/tmp"}}) == "/a");
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", ""}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/tmp"}}) ==
+        "/x/nacre/archives");
+  CHECK(directory_of({{"HOME", "/tmp"}}) == "/tmp/.local/share/nacre/archives");
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "a"}, {"HOME", "/tmp"}}) ==
         "NACRE_ARCHIVE_DIR: expected an absolute path, got 'a'");
+  CHECK(directory_of({{"HOME", "/no/home"}}) == "HOME: '/no/home' is no directory: set NACRE_ARCHIVE_DIR");
   CHECK(directory_of({}) ==
         "the directory of archives is not known: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set");
 }

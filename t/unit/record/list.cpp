@@ -64,14 +64,19 @@ mode_t mode_of(const std::string& path) {
 }  // namespace
 
 TEST_CASE("places: the one that is asked for, or all that are set", "[record]") {
-  std::map<std::string, std::string> set{{"HOME", "/home/u"}, {"XDG_RUNTIME_DIR", "/run/u/"}};
+  TemporaryFolder folder;
+  std::string home = folder.path("home"), run = folder.path("run");
+  std::map<std::string, std::string> set{{"HOME", home}, {"XDG_RUNTIME_DIR", run + "/"}};
   auto variables = [&](const char* name) {
     auto it = set.find(name);
     return it == set.end() ? std::nullopt : std::optional<std::string>(it->second);
   };
   std::string last = "/tmp/nacre-" + std::to_string(::geteuid()) + "/jobs";
+  CHECK(places(variables) == std::vector<std::string>{last});  // neither is there
+  std::filesystem::create_directory(home);
+  std::filesystem::create_directory(run);
   CHECK(places(variables) ==
-        std::vector<std::string>{"/home/u/.local/state/nacre/jobs", "/run/u/nacre/jobs", last});
+        std::vector<std::string>{home + "/.local/state/nacre/jobs", run + "/nacre/jobs", last});
   set["XDG_STATE_HOME"] = "/state";
   set.erase("XDG_RUNTIME_DIR");
   CHECK(places(variables) == std::vector<std::string>{"/state/nacre/jobs", last});
