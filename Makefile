@@ -22,6 +22,9 @@ CLANG := build/clang
 DEB := build/deb
 
 step := @etc/step.sh
+# A step that finds no more programs and modules than the packages of etc/packages bring.
+only := $(CURDIR)/build/only
+only_step := @PATH='$(only)/bin' PKG_CONFIG_LIBDIR='$(only)/pkgconfig' etc/step.sh
 # For compilers the C library keeps freed memory, and takes huge pages: about a sixth less of the processor's time.
 build := env GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:glibc.malloc.trim_threshold=1073741824 cmake --build
 # A few more than there are processors, as tests often wait. Six on two processors take a fifth longer in all than four.
@@ -30,20 +33,22 @@ ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 2)
 unit_ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 1) --label-regex '^(unit|fuzz)$$'
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
 # What is tested end to end only: that of `make run`, for `make check`, with some of the tests; the optimised one with all.
+test_path := -DNACRE_TEST_PATH='$(only)/bin'
 first_options = $(release_options) -DNACRE_E2E=some
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
 clang_format = $(shell command -v clang-format-14 || command -v clang-format)
 
 # A compiler cache, if there is one.
-ifneq ($(shell command -v ccache),)
-  export CMAKE_C_COMPILER_LAUNCHER ?= ccache
-  export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+ccache := $(shell command -v ccache)
+ifneq ($(ccache),)
+  export CMAKE_C_COMPILER_LAUNCHER ?= $(ccache)
+  export CMAKE_CXX_COMPILER_LAUNCHER ?= $(ccache)
   export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run check check-long bench bench-hosts build release install deb format lint clean
+.PHONY: help deps run check check-long check-bare bench bench-hosts build release install deb format lint clean
 
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
@@ -62,49 +67,60 @@ run: ## build, without optimisation as that is quick, and run a first job
 
 check: ## build and run the unit tests and a short fuzzing with sanitizers, some of the end-to-end tests on the build of `make run`, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
-	$(step) "Configure, with sanitizers" cmake --preset dev
-	$(step) "Build the unit tests and what is fuzzed, with sanitizers" $(build) $(DEV) --target unit_tests fuzz_tests
-	$(step) "Unit tests and a short fuzzing, with sanitizers" $(unit_ctest) --test-dir $(DEV)
-	$(step) "Configure, for end-to-end tests" cmake --preset first $(first_options)
-	$(step) "Build, for end-to-end tests" $(build) $(FIRST)
-	$(step) "Test, end to end" $(ctest) --test-dir $(FIRST)
-	$(step) "Lint's own test" t/lint/selftest
-	$(step) "Lint" t/lint/run
+	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster
+	$(only_step) "Configure, with sanitizers" cmake --preset dev $(test_path)
+	$(only_step) "Build the unit tests and what is fuzzed, with sanitizers" $(build) $(DEV) --target unit_tests fuzz_tests
+	$(only_step) "Unit tests and a short fuzzing, with sanitizers" $(unit_ctest) --test-dir $(DEV)
+	$(only_step) "Configure, for end-to-end tests" cmake --preset first $(first_options) $(test_path)
+	$(only_step) "Build, for end-to-end tests" $(build) $(FIRST)
+	$(only_step) "Test, end to end" $(ctest) --test-dir $(FIRST)
+	$(only_step) "Lint's own test" t/lint/selftest
+	$(only_step) "Lint" t/lint/run
 	@t/kit/left_out $(DEV) $(FIRST)
 
 check-long: check ## check, then all tests, optimised and with sanitizers, Clang's warnings, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
-	$(step) "Dependencies of the long tests" etc/deps.sh check long
-	$(step) "Build the rest, with sanitizers" $(build) $(DEV)
-	$(step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^(unit|fuzz)$$'
-	$(step) "Configure, with Clang" cmake --preset clang
-	$(step) "Build, with Clang" $(build) $(CLANG)
-	$(step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
-	$(step) "Configure, with link-time optimisation" cmake --preset release $(release_options)
-	$(step) "Build, with link-time optimisation" $(build) $(RELEASE)
-	$(step) "Test, with link-time optimisation" $(ctest) --test-dir $(RELEASE) -C Long --exclude-regex '^cluster[.](build_other|elastic_cases|faults_)'
-	$(step) "Lint, every header alone" t/lint/run --every-header headers
-	$(step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
-	$(step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
-	$(step) "A client of notices stops reading" t/e2e/stalled_reader --shell $(RELEASE)/nacre-shell
-	$(step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
-	$(step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
-	$(step) "Random faults in random jobs, over ssh" t/long/chaos --build $(RELEASE) --on ssh --trials $(CHAOS_TRIALS_HOSTS)
-	$(step) "Random faults in random jobs, under srun" t/long/chaos --build $(RELEASE) --on srun --trials $(CHAOS_TRIALS_HOSTS)
-	$(step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
-	$(step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
-	$(step) "Test with it, with HPCC, and traces in a browser" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
+	$(step) "Dependencies of the long tests" etc/deps.sh check cluster deb bare long
+	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster deb bare long
+	$(only_step) "Build the rest, with sanitizers" $(build) $(DEV)
+	$(only_step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^(unit|fuzz)$$'
+	$(only_step) "Configure, with Clang" cmake --preset clang $(test_path)
+	$(only_step) "Build, with Clang" $(build) $(CLANG)
+	$(only_step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
+	$(only_step) "Configure, with link-time optimisation" cmake --preset release $(release_options) $(test_path)
+	$(only_step) "Build, with link-time optimisation" $(build) $(RELEASE)
+	$(only_step) "Test, with link-time optimisation" $(ctest) --test-dir $(RELEASE) -C Long --exclude-regex '^cluster[.](build_other|elastic_cases|faults_)'
+	$(only_step) "Lint, every header alone" t/lint/run --every-header headers
+	$(only_step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
+	$(only_step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
+	$(only_step) "A client of notices stops reading" t/e2e/stalled_reader --shell $(RELEASE)/nacre-shell
+	$(only_step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
+	$(only_step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
+	$(only_step) "Random faults in random jobs, over ssh" t/long/chaos --build $(RELEASE) --on ssh --trials $(CHAOS_TRIALS_HOSTS)
+	$(only_step) "Random faults in random jobs, under srun" t/long/chaos --build $(RELEASE) --on srun --trials $(CHAOS_TRIALS_HOSTS)
+	$(only_step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
+	$(only_step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
+	$(only_step) "Test with it, with HPCC, and traces in a browser" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) MPICH_CH3=$(abspath $(MPICH_CH3)/install) bats t/long
-	$(step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
-	$(step) "Shrinks and grows in deep trees, $(ELASTIC_TIMES) times each" env NACRE_SHELL=$(abspath $(RELEASE)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(RELEASE)) \
+	$(only_step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
+	$(only_step) "Shrinks and grows in deep trees, $(ELASTIC_TIMES) times each" env NACRE_SHELL=$(abspath $(RELEASE)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(RELEASE)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) ELASTIC_TIMES=$(ELASTIC_TIMES) t/cluster/run bats t/cluster/elastic_cases.bats
-	$(step) "Launch many times" t/long/launches --build $(RELEASE)
-	$(step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
-	$(step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_facts "[million]"
-	$(step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
-	$(step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
-	$(step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
-	$(step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
-	$(step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
+	$(only_step) "Launch many times" t/long/launches --build $(RELEASE)
+	$(only_step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
+	$(only_step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_facts "[million]"
+	$(only_step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
+	$(only_step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
+	$(only_step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
+	$(only_step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
+	$(step) "Bare Debian" $(MAKE) check-bare
+	$(only_step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
+
+check-bare: ## as root: make run, make check, make deb, make install and the package in a bare Debian 12 and 13, as root and as a user
+	@for suite in bookworm trixie; do for user in '' --user; do \
+	  out=$$(mktemp -d) && chmod 777 $$out && \
+	  etc/step.sh "Bare $$suite $$user" t/bare/run $$user $$suite t/bare/try run check && \
+	  etc/step.sh "Package for $$suite $$user" t/bare/run $$user --share $$out $$suite t/bare/try deb install && \
+	  etc/step.sh "Package on $$suite $$user" t/bare/run $$user --share $$out $$suite t/bare/try package && rm -r $$out || exit; \
+	done; done
 
 bench: ## measure against what else starts tasks, and an older release build in the folder BEFORE if it is given; tables and plots go to BENCH_OUT
 	@etc/deps.sh check bench

@@ -6,7 +6,8 @@
 //   $XDG_RUNTIME_DIR/nacre/jobs
 //   /tmp/nacre-UID/jobs
 //
-// If $NACRE_JOBS_DIR is set it is the only one. What is missing of a path is made, but no home and no $XDG_RUNTIME_DIR.
+// If $NACRE_JOBS_DIR is set it is the only one. What is missing of a path is made, but no home and no
+// $XDG_RUNTIME_DIR.
 // Each belongs to this user, and nobody else may enter it (0700). A directory that another user has made there is
 // not used.
 #pragma once
@@ -26,8 +27,8 @@ namespace nacre::record {
 
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// Absolute paths, in the order above, without those whose variable is not set or is not an absolute path, and without
-// those in a home, or an $XDG_RUNTIME_DIR, that is not there.
+// Absolute paths, in the order above, without those whose variable is not set or is not an absolute path, and
+// without those in a home, or an $XDG_RUNTIME_DIR, that is not there.
 [[nodiscard]] std::vector<std::string> places(const Variables& variables);
 
 // The place of this process.

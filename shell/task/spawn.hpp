@@ -30,8 +30,8 @@ inline constexpr int kExitNotExecutable = 126;  // it cannot be executed, or ano
 
 struct Spawned {
   pid_t pid = 0;
-  // With opens_io: its /proc/PID/io, which can be read while it runs and as long as it has not been reaped. None: there is
-  // no /proc, or no descriptor was left.
+  // With opens_io: its /proc/PID/io, which can be read while it runs and as long as it has not been reaped. None:
+  // there is no /proc, or no descriptor was left.
   UniqueFd io = {};
 };
 

@@ -241,6 +241,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   run -0 "$front" wait "$id"
 }
 
+# bats test_tags=root
 @test "another user cannot have it" {
   needs_root "to become another user"
   front=$(copy_for_all "$NACRE_BUILD_DIR/nacre")

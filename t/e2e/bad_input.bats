@@ -240,7 +240,7 @@ usage_error() {
   fails_with 1 "tmpdir: cannot make a directory in $work/file " "Not a directory"
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "no room for the tmpdir" {
   needs_root "to mount a full file system"
   prepare 1 true
@@ -274,7 +274,7 @@ usage_error() {
   fails_with 1 "jobspec.json: tasks[0].command[1]: 2000000 bytes; at most 131071"
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "running out of processes half way ends what was started, and is named" {
   needs_root "to run as another user"
   prepare 200 sleep 1000

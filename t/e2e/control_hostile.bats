@@ -21,6 +21,7 @@ load control.bash
   ends_with 143
 }
 
+# bats test_tags=root
 @test "a home that cannot be written: the list is elsewhere, and searched there" {
   needs_root "to mount a file system"
   unset NACRE_JOBS_DIR
@@ -39,6 +40,7 @@ load control.bash
   [ "$output" = 0 ]
 }
 
+# bats test_tags=root
 @test "a home that is full, or fills while the job runs: what it has no room for is elsewhere" {
   needs_root "to mount a file system"
   unset NACRE_JOBS_DIR XDG_STATE_HOME
@@ -60,6 +62,7 @@ load control.bash
   done
 }
 
+# bats test_tags=root
 @test "no place at all: the job runs, and says so once" {
   needs_root "to mount a file system"
   export HOME=/proc/nowhere XDG_RUNTIME_DIR=/proc/nowhere
@@ -86,6 +89,7 @@ load control.bash
   [ -z "$(ls -A home)" ]
 }
 
+# bats test_tags=root
 @test "another user can neither list, nor read, nor signal" {
   needs_root "to become another user"
   front=$(copy_for_all "$NACRE_BUILD_DIR/nacre")

@@ -182,7 +182,9 @@ END
   fails_with 1 "sysmon.badopt: unknown key"
 }
 
+# bats test_tags=root
 @test "sysmon counts by the cgroup that the shell has for itself" {
+  needs_root "to make a cgroup"
   root=/sys/fs/cgroup/memory # version 1; in version 2 a cgroup with processes may not have others below
   [ -e $root/cgroup.procs ] || root=/sys/fs/cgroup
   own=$root/nacre-test-$$

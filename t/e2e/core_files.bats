@@ -88,7 +88,7 @@ start_job() {
   no_core_file_has_secret 1
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "oom.adjust of a user that is not root, where the shells have a secret" {
   needs_root "to run as another user"
   write_nodes 2 16

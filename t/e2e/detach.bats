@@ -150,7 +150,7 @@ detached() { # way, then options and a command
   done
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "a full disk: what does not fit is missing, with a line, and the job goes on" {
   needs_root "to mount a small file system"
   mkdir -p home

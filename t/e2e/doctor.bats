@@ -231,7 +231,7 @@ takes_stacks() {
   [ "$(<said)" = "nacre doctor: job $id has ended; \`nacre report $id\` prints how" ]
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "tasks that may not be traced, a setuid program and one that forbids it, are shown without stacks, and a note" {
   needs_root "to be another user, and to make a program setuid"
   shell=$(copy_for_all "$NACRE_SHELL")
@@ -258,7 +258,7 @@ takes_stacks() {
   ends_with 143
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "a task that is frozen by its cgroup" {
   needs_root "to make a cgroup"
   mkdir cg

@@ -15,7 +15,7 @@ each_once() {
     ([.classes[].ranks | ids[]] | sort) == [0, 1, 2, 3] and (.cause | type) == "object"' r.json >/dev/null || { cat r.json; return 1; }
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "the leader's disk is full: warnings, the job goes on, and its exit code is right" {
   needs_root "to mount a file system"
   write_nodes 2 2
@@ -35,6 +35,7 @@ each_once() {
   [ "$(grep -v '^notices$' left)" = fill ] # no half of a report
 }
 
+# bats test_tags=root
 @test "where the job keeps its own files there is no room either: it ends with its own code" {
   needs_root "to mount a file system"
   write_nodes 1 2

@@ -197,6 +197,7 @@ END
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=root
 @test "the shells that have joined a job of a user who is not root leave it in order" {
   local shell verbs
   [ "$(id -u)" -eq 0 ] || skip "only root can start a job as another user"

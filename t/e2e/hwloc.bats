@@ -169,6 +169,7 @@ END
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=root
 @test "no room for the topology" {
   needs_root "to mount a full file system"
   prepare 1 true

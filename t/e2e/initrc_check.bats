@@ -60,7 +60,8 @@ prepare_hosts() {
 
 # Programs, library and configuration below $1, as a package of another prefix would have them.
 install_below() {
-  env -u DESTDIR cmake --install "$NACRE_BUILD_DIR" --prefix "$1" >/dev/null
+  installable "$work/build"
+  env -u DESTDIR cmake --install "$work/build" --prefix "$1" >/dev/null
 }
 
 @test "below a prefix of its own the program finds its initrc and its library" {

@@ -3,13 +3,16 @@
 #
 # What is installed, and where.
 
+load ../kit/tests.bash
+
 setup() {
+  installable "$BATS_TEST_TMPDIR/build"
   stage=$BATS_TEST_TMPDIR/stage
   prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
 }
 
 install_all() {
-  DESTDIR=$stage cmake --install "$NACRE_BUILD_DIR" >/dev/null
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/build" >/dev/null
 }
 
 # pkg-config of what is installed below the stage.
@@ -94,6 +97,6 @@ END
 }
 
 @test "cmake --install --prefix moves the configuration too" {
-  cmake --install "$NACRE_BUILD_DIR" --prefix "$stage/moved" --component configuration >/dev/null
+  cmake --install "$BATS_TEST_TMPDIR/build" --prefix "$stage/moved" --component configuration >/dev/null
   [ -s "$stage/moved/etc/nacre/shell/initrc.lua" ]
 }

@@ -4,6 +4,7 @@
 # What the tests themselves rely on.
 load lib.bash
 
+# bats test_tags=root
 @test "a test that has failed ends what it has left in its folder, and nothing else; one without a folder ends nothing" {
   needs_root "for a PID namespace"
   mkdir "$work/a" "$work/ab"

@@ -205,19 +205,15 @@ done" ]
   done
 }
 
-# No shell of this test's jobs is left, nor what guards one: others run beside it.
-no_own_shell() {
-  local pid
-  for pid in $(pgrep -f nacre-shell); do
-    ! grep -qxzF "TMPDIR=$TMPDIR" "/proc/$pid/environ" 2>/dev/null || return 1
-  done
-}
+# No shell that was started by that name is left, nor what guards one.
+no_own_shell() { ! pgrep -f "^$work/nacre-shell" >/dev/null; }
 
 @test "without its launcher the job ends, everywhere" {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo $FLUX_TASK_RANK >>started; exec sleep 987650'
   touch started
-  "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off 2>log &
+  ln -s "$NACRE_SHELL" nacre-shell
+  "$NACRE_BUILD_DIR/nacre" launch --shell="$work/nacre-shell" -j jobspec.json --local=3 -R R.json -o cpu-affinity=off 2>log &
   lines_come started 3
   run ! no_own_shell
   kill -9 $!

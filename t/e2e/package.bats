@@ -8,7 +8,9 @@ load nodes.bash
 setup_file() {
   command -v dpkg-shlibdeps >/dev/null || skip "dpkg-dev is not installed"
   cd "$BATS_FILE_TMPDIR" || return
-  cpack --config "$NACRE_BUILD_DIR/CPackConfig.cmake" -G DEB -B "$PWD/made" >cpack.log 2>&1 || { cat cpack.log; return 1; }
+  installable "$PWD/build"
+  sed "s|\(CPACK_INSTALL_CMAKE_PROJECTS \"\)$NACRE_BUILD_DIR;|\1$PWD/build;|" "$NACRE_BUILD_DIR/CPackConfig.cmake" >CPackConfig.cmake
+  cpack --config CPackConfig.cmake -G DEB -B "$PWD/made" >cpack.log 2>&1 || { cat cpack.log; return 1; }
   dpkg -x made/*.deb root
 }
 

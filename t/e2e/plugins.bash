@@ -60,7 +60,8 @@ succeeds_saying() {
 # Installs the build below STAGE, and finds it there: for setup_file.
 stage_nacre() {
   export STAGE=$BATS_FILE_TMPDIR/stage
-  DESTDIR=$STAGE cmake --install "$NACRE_BUILD_DIR" >/dev/null
+  installable "$BATS_FILE_TMPDIR/build"
+  DESTDIR=$STAGE cmake --install "$BATS_FILE_TMPDIR/build" >/dev/null
   local prefix pc
   prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$NACRE_BUILD_DIR/CMakeCache.txt")
   pc=$(find "$STAGE" -name nacre-shell.pc)

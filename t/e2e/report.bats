@@ -170,7 +170,7 @@ others() { # RANK: all of eight but that one
   has err '| line 300' '| \x1b[2Jend'
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "a task that the kernel kills because memory runs out is named so" {
   needs_root "to make a cgroup"
   if grep -q '^[0-9]*:memory:' /proc/self/cgroup; then

@@ -28,6 +28,7 @@ run_there() {
   run --separate-stderr sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$cgroup" "${nacre[@]}" "$@"
 }
 
+# bats test_tags=root
 @test "each task has a cgroup of its own, and none is left" {
   setup_cgroup
   prepare 3 cat /proc/self/cgroup
@@ -39,6 +40,7 @@ run_there() {
   [ -z "$(find "$cgroup" -mindepth 1 -type d)" ]
 }
 
+# bats test_tags=root
 @test "cpu time of processes that a task leaves behind is the task's, and they do not keep the cgroup" {
   setup_cgroup
   mkfifo over
@@ -54,6 +56,7 @@ run_there() {
   [ -z "$(find "$cgroup" -mindepth 1 -type d)" ]
 }
 
+# bats test_tags=root
 @test "a cgroup that is not the user's is named, with the remedy" {
   [ "$(id -u)" -eq 0 ] || skip "needs root and a cgroup of version 2"
   setup_cgroup

@@ -64,8 +64,9 @@ r='case $FLUX_TASK_RANK in'
   is '.otherData.clocks | all((.measured_offset_us | fabs) <= .measured_uncertainty_us)'
 }
 
-# bats test_tags=long
+# bats test_tags=long,root
 @test "a host whose clock is an hour ahead: the difference is found, and no time in the trace is wrong by it" {
+  needs_root "to make a time namespace"
   unshare --time --monotonic 3600 --fork true || skip "no time namespace can be made here"
   write_nodes 3 1
   write_jobspec 3 sh -c 'sleep 0.2; echo x'

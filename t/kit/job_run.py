@@ -114,11 +114,18 @@ def program(pid):
 
 
 class JobRun:
-    """To be used by `with`: at its end every process of the job is killed, and the folder goes unless `keep` is set."""
+    """To be used by `with`: at its end every process of the job is killed, and the folder goes unless `keep` is set.
+
+    An ordinary user may not read the environment of a shell (transport/secret.hpp), only its command line. So its program is a
+    link in the job's folder, by which it is known.
+    """
 
     def __init__(self, build, prefix="nacre-job-", parent=None):
-        self.build = build
         self.folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
+        self.build = os.path.join(self.folder, "bin")
+        os.mkdir(self.build)
+        for program_name in ("nacre", "nacre-shell"):
+            os.symlink(os.path.join(os.path.abspath(build), program_name), os.path.join(self.build, program_name))
         self.tmp = os.path.join(self.folder, "tmp")
         os.mkdir(self.tmp)
         self.environment = {**os.environ, MARK: self.folder, "TMPDIR": self.tmp,
@@ -165,8 +172,9 @@ class JobRun:
 
     def launch_command(self, *arguments):
         """nacre launch of that job."""
-        return [os.path.join(self.build, "nacre"), "launch", "-j", "jobspec.json", "-R", "R.json", "-o", "cpu-affinity=off",
-                *arguments]
+        options = [each for each in arguments if each.startswith("--shell=")] or [f"--shell={self.build}/nacre-shell"]
+        return [os.path.join(self.build, "nacre"), "launch", "-j", "jobspec.json", "-R", "R.json", "-o", "cpu-affinity=off", *options,
+                *(each for each in arguments if each not in options)]
 
     def start(self, command, **options):
         """Its standard output and error are the files stdout and stderr of the folder."""
@@ -191,18 +199,20 @@ class JobRun:
 
     def processes(self):
         """{id: command line} of all that are of the job, but for those that have ended and were not yet reaped."""
-        mark, folder = f"{MARK}={self.folder}".encode(), self.folder.encode()
+        folder = self.folder.encode()
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
                     words = file.read()
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if folder in words or mark in file.read().split(b"\0"):
-                        found[int(pid)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
             except OSError:
-                pass
+                continue
+            if folder in words or self._is_marked(pid):
+                found[int(pid)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
         return found
+
+    def _is_marked(self, pid):
+        return variable(pid, MARK) == self.folder
 
     def left(self, seconds):
         """What still runs when that time is over."""

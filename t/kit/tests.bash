@@ -43,6 +43,13 @@ wait_until() {
   done
 }
 
+# installable FOLDER: makes FOLDER one that `cmake --install` takes as it takes the build folder, into which it would write a list of what
+# it has installed: that belongs to who has built it.
+installable() {
+  mkdir -p "$1"
+  sed "s|\"$NACRE_BUILD_DIR/\(\\\${CMAKE_INSTALL_MANIFEST}\)\"|\"$1/\\1\"|" "$NACRE_BUILD_DIR/cmake_install.cmake" >"$1/cmake_install.cmake"
+}
+
 # For teardown: ends what a test that has failed has left running in its folder $work, which would keep the pipe that bats reads.
 # Where setup has failed there may be no such folder, and nothing is ended.
 end_what_is_left() {

@@ -134,7 +134,7 @@ TEST_CASE("what a task's cgroup tells, and that nothing of it is left") {
   CHECK(full->oom_kills == 2U);
 }
 
-TEST_CASE("where a cgroup is to give a controller its processes go below, and come back") {
+TEST_CASE("where a cgroup is to give a controller its processes go below, and come back", "[root]") {
   RealCgroup real("hugetlb");
   if (!real.is_there) {
     std::puts("needs root and a cgroup of version 2 with the controller hugetlb: where a cgroup is to give it");
@@ -167,7 +167,7 @@ TEST_CASE("where a cgroup is to give a controller its processes go below, and co
   CHECK(real.text("nacre-f1-0/cgroup.procs") == "?");
 }
 
-TEST_CASE("processes of others in the shell's cgroup are left there, and named") {
+TEST_CASE("processes of others in the shell's cgroup are left there, and named", "[root]") {
   RealCgroup real("hugetlb");
   if (!real.is_there) {
     std::puts("needs root and a cgroup of version 2 with the controller hugetlb: processes of others");
