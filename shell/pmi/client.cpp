@@ -73,6 +73,14 @@ std::string_view words_of(std::string_view line) {
   return at == std::string_view::npos ? "without a reason" : trim(line.substr(at + kKey.size()));
 }
 
+// `value` is the rest of the line, but Hydra of MPICH 4.1 and 4.2 writes `found` behind it; that of 4.3 writes it
+// before.
+std::string_view value_in(std::string_view rest) {
+  constexpr std::string_view kBehind = " found=TRUE";
+  if (rest.ends_with(kBehind)) rest.remove_suffix(kBehind.size());
+  return rest;
+}
+
 Result<std::vector<int>> codes_of(std::string_view list) {
   std::vector<int> codes;
   for (std::string_view each : split(list, ',')) {
@@ -213,7 +221,8 @@ Result<ClientSession::Reply> ClientSession::read(std::string_view line) {
   if (!parsed) return broken(parsed.error().message);
   const PmiMessage& message = *parsed;
   if (message.command() != answer_) return broken(fmt::format("expected {}, got {}", answer_, in_quotes(line)));
-  bool refused = message.find("rc").value_or("0") != "0";
+  // Slurm says by `info` only that a name is not there.
+  bool refused = message.find("rc").value_or("0") != "0" || message.find("info") == "fail";
   if (request_ == "init") {
     if (refused || message.find("pmi_version") != "1")
       return broken(fmt::format("the server refuses PMI 1.1: {}", in_quotes(line)));
@@ -240,7 +249,7 @@ Result<void> ClientSession::read_fields(const PmiMessage& message, Reply& reply)
   } else if (request_ == "get_universe_size") {
     reply.number = TRY(message.integer("size"));
   } else if (request_ == "get") {
-    reply.text = TRY(message.text("value"));
+    reply.text = value_in(TRY(message.text("value")));
   } else if (request_ == "lookup_name") {
     reply.text = TRY(message.word("port"));
   } else if (request_ == "spawn") {

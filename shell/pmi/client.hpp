@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started.
+// The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started. It takes what
+// the servers of Hydra, Slurm, Flux and nacre-shell itself answer (t/unit/pmi/servers has each one's words), also
+// if they offer a later PMI 1.
 //
 // A request returns the bytes to be sent. What comes back goes to receive(), until that returns the reply. There is
 // one request at a time: a second one is an error and changes nothing, and so is a request that cannot be written
@@ -42,7 +44,8 @@ class ClientSession {
   Result<std::string> get_kvsname();
   Result<std::string> get_universe_size();
   Result<std::string> get_appnum();
-  // A key is a word: visible characters but '='. A value may have blanks, at which some servers (Hydra) cut it.
+  // A key is a word: visible characters but '='. A value may have blanks, at which some servers (Hydra) cut it. One
+  // that ends with " found=TRUE" comes back without that.
   Result<std::string> put(std::string_view key, std::string_view value);
   Result<std::string> get(std::string_view key);
   Result<std::string> barrier();

@@ -65,7 +65,7 @@ class BodyWriter {
   std::size_t start_;
 };
 
-// `text` without the backslashes that escape a character: MPICH 4.1 and later write blanks so in PMI-1.
+// `text` without the backslashes that escape a character: MPICH 4.1 and later read PMI-1 so.
 [[nodiscard]] std::string unescape(std::string_view text);
 
 }  // namespace nacre::pmi
