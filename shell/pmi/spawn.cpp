@@ -2,6 +2,7 @@
 #include "pmi/spawn.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -144,12 +145,13 @@ Result<bool> add_spawn_block(const PmiMessage& message, Spawn& spawn) {
     return wrong("spawnssofar", fmt::format("block {} of {} is out of turn", so_far, total));
   }
   if (total > kMaxSpawned) return wrong("totspawns", fmt::format("more than {}", kMaxSpawned));
-  spawn.preput.clear();  // each block repeats it
+  Entries before = std::exchange(spawn.preput, {});
   Reader reader(kV1, spawn);
   reader.begin_program();
   for (const PmiMessage::Field& field : message.fields()) CHECK_OK(reader.take(field));
   CHECK_OK(reader.end_program());
   CHECK_OK(reader.end_preput());
+  if (!message.find(kV1.preputs)) spawn.preput = std::move(before);
   return so_far == total;
 }
 

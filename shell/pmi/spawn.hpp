@@ -39,7 +39,8 @@ struct Spawn {
 std::string code_list(const std::vector<int>& codes);
 
 // Adds the program of one block of PMI-1, which starts with "mcmd=spawn". True if it is the last block
-// ("spawnssofar" is "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 defines.
+// ("spawnssofar" is "totspawns"). Arguments count from 1, as MPICH sends them, or from 0, as RFC 13 defines. The
+// preput is in each block, as MPICH 4.0 sends it, or in the first one alone, as 4.1 and later do.
 Result<bool> add_spawn_block(const PmiMessage& message, Spawn& spawn);
 
 // PMI-2's spawn, all programs in one message: ncmds, preputcount, ppkey0, ppval0, ..., then for each program

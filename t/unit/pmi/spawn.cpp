@@ -52,11 +52,18 @@ TEST_CASE("a block of PMI-1 is a program") {
   CHECK(of_block("execname=a\narg1=\nargcnt=1\nunknown=1\narg=y\nargs1=z") == " [1: 'a' '']");
 }
 
-TEST_CASE("several blocks become one spawn, and each has the preput again") {
+TEST_CASE("several blocks become one spawn, and each has the preput again, or the first one alone") {
   CHECK(of_blocks(
             {"totspawns=2\nspawnssofar=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=v",
              "totspawns=2\nspawnssofar=2\nexecname=b\nnprocs=3\narg1=x\nargcnt=1\npreput_num=1\npreput_key_0=k\n"
              "preput_val_0=v"}) == " [1: 'a'] [3: 'b' 'x'] preput k=v");
+  CHECK(of_blocks({"totspawns=2\nspawnssofar=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=v",
+                   "totspawns=2\nspawnssofar=2\nexecname=b"}) == " [1: 'a'] [1: 'b'] preput k=v");
+  CHECK(of_blocks({"totspawns=2\nspawnssofar=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=v",
+                   "totspawns=2\nspawnssofar=2\nexecname=b\npreput_num=0"}) == " [1: 'a'] [1: 'b']");
+  CHECK(of_blocks({"totspawns=2\nspawnssofar=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=v",
+                   "totspawns=2\nspawnssofar=2\nexecname=b\npreput_key_0=k\npreput_val_0=v"}) ==
+        "spawn: preput_num: 0 were announced, 1 came");
   CHECK(of_blocks({"totspawns=2\nspawnssofar=1\nexecname=a"}) == "more");
 }
 
