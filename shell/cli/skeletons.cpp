@@ -198,8 +198,9 @@ constexpr std::string_view kMakefile = R"(# make            builds @FILE@
 # make clean
 PLUGIN = @FILE@
 
-# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH.
-PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
+# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH. It is expanded here, as for each
+# $(shell) make 4.4 expands what is below and in the environment as well, which needs it.
+PKG_CONFIG := PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
 @FLAGS@ = -O2 -g -Wall -Wextra
 CPPFLAGS = $(shell $(PKG_CONFIG) --cflags nacre-shell)
 PREFIX = $(abspath $(shell $(PKG_CONFIG) --variable=prefix nacre-shell))
@@ -227,8 +228,9 @@ constexpr std::string_view kLuaMakefile = R"(# make check      runs a job with i
 # make install    puts it where every job of this machine sources it; RCPATH and DESTDIR for another place
 PLUGIN = @FILE@
 
-# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH.
-PKG_CONFIG = PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
+# It looks where the nacre is installed that is found first, after PKG_CONFIG_PATH. It is expanded here, as for each
+# $(shell) make 4.4 expands what is below and in the environment as well, which needs it.
+PKG_CONFIG := PKG_CONFIG_PATH="$$PKG_CONFIG_PATH:$(dir $(realpath $(shell command -v nacre)))@PKGCONFIG@" pkg-config
 RCPATH = $(abspath $(shell $(PKG_CONFIG) --variable=rcpath nacre-shell))
 
 # There is nothing to build, and nothing to clean.
