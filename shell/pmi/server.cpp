@@ -32,6 +32,7 @@ void Server::receive(std::uint32_t client, std::string_view bytes) {
 
 Result<void> Server::take(std::uint32_t client, const Frame& frame) {
   if (frame.kind == Frame::Kind::body) return take_v2(client, TRY(PmiMessage::parse_body(frame.text)));
+  if (connections_[client].aborts && !frame.text.starts_with("cmd=")) return {};
   bool is_spawn = frame.kind == Frame::Kind::spawn;
   PmiMessage message = TRY(is_spawn ? PmiMessage::parse_spawn(frame.text) : PmiMessage::parse_line(frame.text));
   if (message.command() == "init") return greet(client, message);
@@ -115,7 +116,7 @@ Result<void> Server::finalize(std::uint32_t client) {
 }
 
 // Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be
-// ended.
+// ended. In PMI-1 the text is a line, but MPICH 4.1 and later send all lines that it has: the others are ignored.
 void Server::abort(std::uint32_t client, const PmiMessage& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
@@ -124,7 +125,10 @@ void Server::abort(std::uint32_t client, const PmiMessage& message) {
   if (!text) text = message.find("msg");
   std::string reason(text.value_or(""));
   clients_[client].last_command = message.command();
-  if (clients_[client].version != 2) reason = unescape(reason);
+  if (clients_[client].version != 2) {
+    reason = unescape(reason);
+    connections_[client].aborts = true;
+  }
   events_.emplace_back(Abort{client, fits ? static_cast<int>(*code) : 1, std::move(reason)});
 }
 

@@ -64,6 +64,7 @@ class Server {
     std::string output;
     bool pending = false;      // in pending_
     bool over = false;         // nothing more is read from it or sent to it
+    bool aborts = false;       // PMI-1: has said so
     bool spawns = false;       // waits for spawned()
     Spawn spawn;               // PMI-1: the blocks so far
     std::string fence_thread;  // PMI-2: the thread of the client that waits, if it has several

@@ -141,6 +141,18 @@ TEST_CASE("PMI-1: abort tells the code and the message, and is not answered") {
   }
 }
 
+TEST_CASE("PMI-1: the text of abort may go on in other lines") {
+  World world(2);
+  world.join(0);
+  CHECK(world.say(0, "cmd=abort exitcode=1 message=Fatal error in MPI_Send:\ninternal_Send(1): failed\n\n x=1")
+            .empty());
+  CHECK(world.say(0, "mcmd=spawn\nendcmd").empty());
+  CHECK(world.events() == "abort 0: 1 'Fatal error in MPI_Send:'");
+  CHECK(world.say(0, "cmd=get_appnum") == "cmd=appnum rc=0 appnum=0");
+  CHECK(world.say(1, "x=1").empty());
+  CHECK(world.events() == "dropped 1: expected cmd=NAME, got 'x=1'");
+}
+
 TEST_CASE("PMI-1: abort is honoured before init, in a barrier and after finalize") {
   World world(2);
   CHECK(world.say(1, "cmd=abort exitcode=2").empty());

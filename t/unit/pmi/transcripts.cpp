@@ -140,5 +140,5 @@ TEST_CASE("transcripts") {
     Transcript().run(each.path());
     ++count;
   }
-  CHECK(count == 5);
+  CHECK(count == 9);
 }
