@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs of MPICH, as Debian builds it: PMI-1.
+# Programs of MPICH, as Debian builds it: PMI-1, and PMI-2 where it can.
 load lib.bash
 load nodes.bash
 
@@ -34,6 +34,13 @@ says() {
 
 @test "a collective operation" {
   mpi 8 allreduce
+  says "allreduce ok, 8 ranks"
+}
+
+@test "a collective operation by PMI-2, which MPICH 4.2 and later can use, too" {
+  [[ ! $(mpichversion) =~ Version:[[:space:]]+4\.[01]\. ]] || skip "this MPICH uses PMI-1 alone"
+  environment='{"PATH": "/usr/bin:/bin", "MPIR_CVAR_PMI_VERSION": "2"}' prepare 8 "$programs/allreduce"
+  run nacre -o pmi=pmi2
   says "allreduce ok, 8 ranks"
 }
 
