@@ -172,13 +172,13 @@ release: deps ## build as it is installed, with link-time optimisation, in build
 	@$(build) $(RELEASE)
 
 install: release ## install the optimised build below PREFIX, staged in DESTDIR if that is set
-	@DESTDIR='$(DESTDIR)' cmake --install $(RELEASE)
+	@umask 022 && DESTDIR='$(DESTDIR)' cmake --install $(RELEASE)
 
 deb: deps ## a package for Debian and Ubuntu, in build/deb
 	@etc/deps.sh deb
 	@cmake --preset release -B $(DEB) -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF
 	@$(build) $(DEB)
-	@cd $(DEB) && cpack --config CPackConfig.cmake -G DEB
+	@umask 022 && cd $(DEB) && cpack --config CPackConfig.cmake -G DEB
 	@ls $(DEB)/*.deb
 
 format: ## format all C and C++ in place

@@ -11,8 +11,18 @@ set(CPACK_PACKAGE_CONTACT "nacre <root@localhost>" CACHE STRING "Who maintains t
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Those that are loaded when a job needs them, which dpkg-shlibdeps does not see.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libarchive13, libhwloc15, libncursesw6, libssl3, libzstd1")
+# The packages of what is loaded when a job needs it, which dpkg-shlibdeps does not see. Debian 13 has other names for
+# some of them than Debian 12.
+set(loaded libarchive.so.13 libhwloc.so.15 libncursesw.so.6 libssl.so.3 libzstd.so.1)
+list(TRANSFORM loaded PREPEND "*/" OUTPUT_VARIABLE patterns)
+find_program(NACRE_DPKG_QUERY dpkg-query)
+if(NACRE_DPKG_QUERY)
+  execute_process(COMMAND ${NACRE_DPKG_QUERY} --search ${patterns} OUTPUT_VARIABLE owners ERROR_QUIET)
+  string(REGEX MATCHALL "(^|\n)[^:\n]+" packages "${owners}")
+  list(TRANSFORM packages STRIP)
+  list(REMOVE_DUPLICATES packages)
+  list(JOIN packages ", " CPACK_DEBIAN_PACKAGE_DEPENDS)
+endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openssh-client")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
