@@ -62,8 +62,8 @@ each_rank() {
 # bats test_tags=long
 @test "publish, look up, wait, ranges, persistence, unpublish" {
   run_pmix calls names
-  says 0 "again: DUPLICATE KEY" "mine: secret from 0" "mine, by another: NOT-FOUND" "never: TIMEOUT" \
-    "once: cake from 0" "twice: NOT-FOUND" "taken back: NOT-FOUND" "rank 1: waited: tcp:1 from 0" \
+  says 0 "again: ERR_DUPLICATE_KEY" "mine: secret from 0" "mine, by another: ERR_NOT_FOUND" "never: ERR_TIMEOUT" \
+    "once: cake from 0" "twice: ERR_NOT_FOUND" "taken back: ERR_NOT_FOUND" "rank 1: waited: tcp:1 from 0" \
     "rank 2: waited: tcp:1 from 0" "rank 3: waited: tcp:1 from 0"
 }
 
@@ -75,7 +75,7 @@ each_rank() {
 # bats test_tags=long
 @test "queries" {
   run_pmix calls query
-  says 0 "4 processes; I am there, state 6, on node0" "namespaces: mine" "queues: NOT-SUPPORTED"
+  says 0 "4 processes; I am there, state 6, on node0" "namespaces: mine" "queues: ERR_NOT_SUPPORTED"
 }
 
 # bats test_tags=long
@@ -93,7 +93,7 @@ each_rank() {
 @test "spawn, and of a program that is not there" {
   run_pmix calls spawn
   says 0 "child 0 of 3 of my parent" "child 1 of 3 of my parent" "child 2 of 3 of my parent" "spawned others" \
-    "no program: EXECUTABLE NOT FOUND" \
+    "no program: ERR_JOB_EXE_NOT_FOUND" \
     "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: /no/such/program: No such file or directory"
 }
 

@@ -85,7 +85,7 @@ ids_are_right() { # lines groups
 # bats test_tags=long
 @test "a time-out ends it for all, also for who comes later; then it is constructed" {
   run_tasks 3 3 timeout
-  says 0 "$(ranks 3 "first: TIMEOUT")" "$(ranks 3 "then: SUCCESS")"
+  says 0 "$(ranks 3 "first: ERR_TIMEOUT")" "$(ranks 3 "then: SUCCESS")"
 }
 
 # bats test_tags=long
@@ -97,31 +97,31 @@ ids_are_right() { # lines groups
 # bats test_tags=long
 @test "a time-out of a node whose members have not all come begins when they have" {
   run_tasks 4 2 late
-  says 0 "$(ranks 4 "construct: TIMEOUT")"
+  says 0 "$(ranks 4 "construct: ERR_TIMEOUT")"
 }
 
 # bats test_tags=long
 @test "a member that has ended properly is an error for all" {
   run_tasks 4 4 before-ended
-  says 0 "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")"
+  says 0 "$(ranks 3 "construct: GROUP_CONSTRUCT_ABORT")"
 }
 
 # bats test_tags=long
 @test "fault-tolerance: a member that was killed before the others came is an error for all, or is left out if they want that" {
   more=(-o fault-tolerance)
   run_tasks 4 2 before-killed
-  said "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")"
+  said "$(ranks 3 "construct: GROUP_CONSTRUCT_ABORT")"
   run_tasks 4 4 before-optional
-  said "$(ranks 3 "construct: SUCCESS")" "$(ranks 3 "destruct: PARTIAL SUCCESS")"
+  said "$(ranks 3 "construct: SUCCESS")" "$(ranks 3 "destruct: SUCCESS")"
 }
 
 # bats test_tags=long
 @test "fault-tolerance: the same while the others wait" {
   more=(-o fault-tolerance)
   run_tasks 4 4 amid
-  said "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")"
+  said "$(ranks 3 "construct: GROUP_CONSTRUCT_ABORT")"
   run_tasks 2 2 amid-optional
-  said "$(ranks 1 "construct: SUCCESS")" "$(ranks 1 "destruct: PARTIAL SUCCESS")"
+  said "$(ranks 1 "construct: SUCCESS")" "$(ranks 1 "destruct: SUCCESS")"
 }
 
 # bats test_tags=long
@@ -134,7 +134,7 @@ ids_are_right() { # lines groups
 # bats test_tags=long
 @test "a member that ends: the others are notified if they want that, and destruct the group without it" {
   run_tasks 4 4 after
-  says 0 "$(ranks 3 "destruct: PARTIAL SUCCESS")" "$(ranks 3 "rank 3 has gone")"
+  says 0 "$(ranks 3 "destruct: ERR_PARTIAL_SUCCESS")" "$(ranks 3 "rank 3 has gone")"
   run_tasks 4 2 notified
   says 0 "$(ranks 3 "rank 3 has gone")"
 }
@@ -147,7 +147,7 @@ ids_are_right() { # lines groups
   kill -KILL "$(pid_of_shell 3)"
   : >end.3
   wait "$launcher" || true
-  [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
+  [ "$(sort out)" = "$(ranks 3 "construct: GROUP_CONSTRUCT_ABORT")" ] || { cat out err; return 1; }
 }
 
 # bats test_tags=long
@@ -158,7 +158,7 @@ ids_are_right() { # lines groups
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   : >end.3
   ends_with 0
-  [ "$(sort out)" = "$(ranks 3 "construct: GROUP-CONSTRUCT-ABORT")" ] || { cat out err; return 1; }
+  [ "$(sort out)" = "$(ranks 3 "construct: GROUP_CONSTRUCT_ABORT")" ] || { cat out err; return 1; }
 }
 
 # bats test_tags=long

@@ -46,13 +46,13 @@ ranks() {
 
 @test "data that never comes is not waited for longer than asked, nor when who has it has gone" {
   run_nodes 2 across alone never
-  says 0 "rank 0 alone: TIMEOUT" "rank 0: TIMEOUT" "rank 0: NOT-FOUND"
+  says 0 "rank 0 alone: ERR_TIMEOUT" "rank 0: ERR_TIMEOUT" "rank 0: ERR_NOT_FOUND"
 }
 
 @test "a name lasts as long as it should, and an event reaches all" {
   run_nodes 2 calls names
-  says 0 "again: DUPLICATE KEY" "mine: secret from 0" "mine, by another: NOT-FOUND" "never: TIMEOUT" \
-    "once: cake from 0" "twice: NOT-FOUND" "taken back: NOT-FOUND" "rank 1: waited: tcp:1 from 0" \
+  says 0 "again: ERR_DUPLICATE_KEY" "mine: secret from 0" "mine, by another: ERR_NOT_FOUND" "never: ERR_TIMEOUT" \
+    "once: cake from 0" "twice: ERR_NOT_FOUND" "taken back: ERR_NOT_FOUND" "rank 1: waited: tcp:1 from 0" \
     "rank 2: waited: tcp:1 from 0" "rank 3: waited: tcp:1 from 0"
   run_nodes 2 calls event
   says 0 "$(ranks 4 'RANK: event from 0')"

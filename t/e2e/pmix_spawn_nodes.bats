@@ -72,7 +72,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   says 0 "shell 2: 0" "shell 2: 1" "spawn: SUCCESS"
   tasks 2 2 1 1 node7 2 run sh -c "$where"
   run_nodes 2
-  says 0 "spawn: JOB FAILED TO LAUNCH" \
+  says 0 "spawn: ERR_JOB_FAILED_TO_LAUNCH" \
     "nacre-shell[1]: error: pmix: rank 1: PMIx_Spawn: info key host: 'node7' is no host of the job, which has node[0-1]"
 }
 
@@ -108,14 +108,14 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
 @test "a program that is not there, on all nodes or on one, is an error for whoever asked, and the job goes on" {
   tasks 2 2 2 0 "" 2 run /no/such/program
   run_nodes 2
-  says 0 "spawn: EXECUTABLE NOT FOUND" \
+  says 0 "spawn: ERR_JOB_EXE_NOT_FOUND" \
     "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: /no/such/program: No such file or directory"
   # On the first node there is one, which does not go on.
   printf '#!/bin/sh\nexec sleep 1000\n' >tool
   chmod +x tool
   tasks 2 2 2 0 "" 1 run "$work/tool" : /no/such/other
   run_nodes 2
-  says 0 "spawn: EXECUTABLE NOT FOUND" \
+  says 0 "spawn: ERR_JOB_EXE_NOT_FOUND" \
     "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: /no/such/other: No such file or directory on node1"
 }
 

@@ -103,7 +103,7 @@ start_clients() { # NODES SPARES CORES SCRIPT, options
   # shellcheck disable=SC2016 # for the tasks
   run run_ --local=2 -n 4 -o pmi=pmix --restart=$now,scope=job sh -c '$programs/calls names && [ $NACRE_TASK_TRY -gt 1 ] || exit 3'
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
-  for line in "again: DUPLICATE KEY" "mine: secret from 0" "once: cake from 0" "rank 3: waited: tcp:1 from 0"; do
+  for line in "again: ERR_DUPLICATE_KEY" "mine: secret from 0" "once: cake from 0" "rank 3: waited: tcp:1 from 0"; do
     [ "$(grep -cx "$line" <<<"$output")" -eq 2 ] || { echo "$line: $output"; return 1; }
   done
 }

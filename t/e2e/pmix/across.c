@@ -58,9 +58,9 @@ static void never(void) {
   int timeout = 1;
   PMIX_LOAD_PROCID(&last, me.nspace, size - 1);
   PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout, PMIX_INT);
-  if (me.rank == 0) say("rank 0: %s", PMIx_Error_string(PMIx_Get(&last, "never", &info, 1, &value)));
+  if (me.rank == 0) say("rank 0: %s", name_of(PMIx_Get(&last, "never", &info, 1, &value)));
   must(fence(false), "fence");
-  if (me.rank == 0) say("rank 0: %s", PMIx_Error_string(PMIx_Get(&last, "never", NULL, 0, &value)));
+  if (me.rank == 0) say("rank 0: %s", name_of(PMIx_Get(&last, "never", NULL, 0, &value)));
 }
 
 /* A fence with one on another node that never comes to it. */
@@ -71,7 +71,7 @@ static void alone(void) {
   PMIX_LOAD_PROCID(&procs[0], me.nspace, 0);
   PMIX_LOAD_PROCID(&procs[1], me.nspace, size - 1);
   PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &timeout, PMIX_INT);
-  if (me.rank == 0) say("rank 0 alone: %s", PMIx_Error_string(PMIx_Fence(procs, 2, &info, 1)));
+  if (me.rank == 0) say("rank 0 alone: %s", name_of(PMIx_Fence(procs, 2, &info, 1)));
   must(fence(false), "fence");
 }
 
@@ -175,7 +175,7 @@ static void names(void) {
     if (me.rank == size - 1) must(PMIx_Unpublish(keys, NULL, 0), "PMIx_Unpublish");
     must(fence(false), "fence");
     pmix_status_t status = PMIx_Lookup(&data, 1, NULL, 0);
-    if (status != PMIX_ERR_NOT_FOUND) say("rank %u: %s", me.rank, PMIx_Error_string(status));
+    if (status != PMIX_ERR_NOT_FOUND) say("rank %u: %s", me.rank, name_of(status));
     must(fence(false), "fence");
   }
   say("rank %u: 10 names", me.rank);

@@ -58,7 +58,7 @@ static const char* look_up(const char* key, bool wait, int timeout) {
   PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &timeout, PMIX_INT);
   status = PMIx_Lookup(&data, 1, wait ? info : NULL, wait ? 2 : 0);
   if (status != PMIX_SUCCESS) {
-    snprintf(text, sizeof text, "%s", PMIx_Error_string(status));
+    snprintf(text, sizeof text, "%s", name_of(status));
   } else {
     snprintf(text, sizeof text, "%s from %u", data.value.data.string, data.proc.rank);
   }
@@ -70,7 +70,7 @@ static void names(void) {
   if (me.rank > 0) say("rank %u: waited: %s", me.rank, look_up("port", true, 0));
   if (me.rank == 0) {
     must(publish("port", "tcp:1", PMIX_RANGE_SESSION, PMIX_PERSIST_SESSION), "PMIx_Publish");
-    say("again: %s", PMIx_Error_string(publish("port", "tcp:2", PMIX_RANGE_SESSION, PMIX_PERSIST_SESSION)));
+    say("again: %s", name_of(publish("port", "tcp:2", PMIX_RANGE_SESSION, PMIX_PERSIST_SESSION)));
     must(publish("mine", "secret", PMIX_RANGE_PROC_LOCAL, PMIX_PERSIST_PROC), "PMIx_Publish");
     must(publish("once", "cake", PMIX_RANGE_SESSION, PMIX_PERSIST_FIRST_READ), "PMIx_Publish");
   }
@@ -122,7 +122,7 @@ static void query(void) {
   }
   PMIX_QUERY_CONSTRUCT(&query);
   PMIX_ARGV_APPEND(count, query.keys, PMIX_QUERY_QUEUE_LIST);
-  say("queues: %s", PMIx_Error_string(PMIx_Query_info(&query, 1, &results, &count)));
+  say("queues: %s", name_of(PMIx_Query_info(&query, 1, &results, &count)));
 }
 
 static void log_lines(void) {
@@ -172,7 +172,7 @@ static void spawn(char* program) {
   say("spawned %s", strcmp(child, me.nspace) != 0 ? "others" : "myself?");
   app.cmd = strdup("/no/such/program");
   app.argv[0] = strdup(app.cmd);
-  say("no program: %s", PMIx_Error_string(PMIx_Spawn(NULL, 0, &app, 1, child)));
+  say("no program: %s", name_of(PMIx_Spawn(NULL, 0, &app, 1, child)));
 }
 
 int main(int argc, char** argv) {

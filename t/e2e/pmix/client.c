@@ -16,6 +16,30 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool listens, happened;
 static pmix_proc_t about;
 
+#define NAMED(code) \
+  { PMIX_##code, #code }
+
+const char* name_of(pmix_status_t status) {
+  static const struct {
+    pmix_status_t status;
+    const char* name;
+  } kNames[] = {
+      NAMED(SUCCESS),
+      NAMED(ERR_TIMEOUT),
+      NAMED(ERR_NOT_FOUND),
+      NAMED(ERR_NOT_SUPPORTED),
+      NAMED(ERR_DUPLICATE_KEY),
+      NAMED(ERR_PARTIAL_SUCCESS),
+      NAMED(ERR_JOB_EXE_NOT_FOUND),
+      NAMED(ERR_JOB_FAILED_TO_LAUNCH),
+      NAMED(GROUP_CONSTRUCT_ABORT),
+  };
+  for (size_t i = 0; i < sizeof kNames / sizeof *kNames; ++i) {
+    if (kNames[i].status == status) return kNames[i].name;
+  }
+  return PMIx_Error_string(status);
+}
+
 void must(pmix_status_t status, const char* what) {
   if (status == PMIX_SUCCESS) return;
   fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(status));
@@ -88,6 +112,15 @@ void say(const char* format, ...) {
   va_end(args);
   line[length++] = '\n';
   if (write(1, line, (size_t)length) != length) _exit(8);
+}
+
+void say_what(const char* what, pmix_status_t status) { say("rank %u: %s: %s", me.rank, what, name_of(status)); }
+
+size_t group_id_in(const pmix_info_t* infos, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (PMIX_CHECK_KEY(&infos[i], PMIX_GROUP_CONTEXT_ID)) return infos[i].value.data.size;
+  }
+  return 0;
 }
 
 static void heard(size_t handler, pmix_status_t status, const pmix_proc_t* source, pmix_info_t info[], size_t ninfo,

@@ -92,7 +92,7 @@ static void survive(const char* how) {
   begin();
   listen_for(PMIX_EVENT_PROC_TERMINATED);
   result = fence(true);
-  if (result != PMIX_SUCCESS) say("rank %u: fence: %s", me.rank, PMIx_Error_string(result));
+  if (result != PMIX_SUCCESS) say("rank %u: fence: %s", me.rank, name_of(result));
   if (told) {
     await_event(&dead);
     if (dead.rank != victim) say("rank %u: event about rank %u", me.rank, dead.rank);

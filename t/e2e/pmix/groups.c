@@ -65,9 +65,7 @@ static void ended(struct group* group, pmix_status_t status) {
 static void constructed(pmix_status_t status, pmix_info_t* info, size_t ninfo, void* data,
                         pmix_release_cbfunc_t release, void* kept) {
   struct group* group = data;
-  for (size_t i = 0; i < ninfo; ++i) {
-    if (PMIX_CHECK_KEY(&info[i], PMIX_GROUP_CONTEXT_ID)) group->id = info[i].value.data.size;
-  }
+  group->id = group_id_in(info, ninfo);
   if (release != NULL) release(kept);
   ended(group, status);
 }
@@ -113,8 +111,10 @@ static pmix_status_t destruct(struct group* group) {
   return await(group);
 }
 
-static void say_what(const char* what, pmix_status_t status) {
-  say("rank %u: %s: %s", me.rank, what, PMIx_Error_string(status));
+/* Without some members: from version 5 on libpmix knows which others they are, and misses none. */
+static void say_destructed(pmix_status_t status) {
+  pmix_status_t wanted = PMIX_VERSION_MAJOR < 5 ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_SUCCESS;
+  say_what("destruct", status == wanted ? PMIX_SUCCESS : status);
 }
 
 /* The server answers one client's requests in turn: after this one it has seen the last. */
@@ -138,10 +138,7 @@ static void await_others(const char* what) {
   }
 }
 
-static void die(void) {
-  kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
+static void die(void) { raise(SIGKILL); }
 
 /* By blocking calls: what members have put can be read, and a group of that name can be made again. */
 static void all(void) {
@@ -156,8 +153,9 @@ static void all(void) {
     PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, NULL, PMIX_BOOL);
     must(PMIx_Group_construct(group->name, group->members, group->count, &info, 1, &results, &nresults),
          "construct");
-    if (nresults != 1 || results[0].value.data.size == first) say("rank %u: no new id", me.rank);
-    first = results[0].value.data.size;
+    size_t id = group_id_in(results, nresults);
+    if (id == 0 || id == SIZE_MAX || id == first) say("rank %u: no new id", me.rank);
+    first = id;
     for (pmix_rank_t rank = 0; rank < size; ++rank) {
       if (get(rank, key) != 10 * rank) say("rank %u: wrong value of %u", me.rank, rank);
     }
@@ -212,7 +210,8 @@ static void timeout(void) {
   if (me.rank != last) leave_file("late");
   group->timeout = 0;
   say_what("then", construct(group));
-  must(destruct(group), "destruct");
+  /* From version 5 on libpmix takes the first of that name, which has no members, for it. */
+  if (PMIX_VERSION_MAJOR < 5) must(destruct(group), "destruct");
 }
 
 /* The last ends before the others begin, and properly, or it is killed. */
@@ -226,7 +225,7 @@ static void before(bool is_killed, bool is_optional) {
   }
   await_file("ended", last);
   say_what("construct", construct(group));
-  if (is_optional) say_what("destruct", destruct(group));
+  if (is_optional) say_destructed(destruct(group));
 }
 
 /* The last ends while the others wait. */
@@ -240,7 +239,7 @@ static void amid(bool is_optional) {
   begin_construct(group);
   leave_file("waits");
   say_what("construct", await(group));
-  if (is_optional) say_what("destruct", destruct(group));
+  if (is_optional) say_destructed(destruct(group));
 }
 
 /* The last ends once there is a group, and the others destruct that. */
@@ -336,7 +335,7 @@ static void spawned(char** argv) {
   put("number", (is_child ? 200 : 100) + me.rank);
   pmix_status_t status = construct(group);
   const char* others = group->members[is_child ? 0 : 1].nspace;
-  say("%s %u: %s, id %s, %u", is_child ? "child" : "task", me.rank, PMIx_Error_string(status),
+  say("%s %u: %s, id %s, %u", is_child ? "child" : "task", me.rank, name_of(status),
       group->id > 0 && group->id < SIZE_MAX ? "yes" : "no", get_from(others, 0, "number"));
   must(destruct(group), "destruct");
 }

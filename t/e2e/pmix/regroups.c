@@ -29,13 +29,13 @@ static pmix_status_t construct(void) {
 static void constructed(pmix_status_t status, pmix_info_t* info, size_t ninfo, void* data,
                         pmix_release_cbfunc_t release, void* kept) {
   (void)info, (void)ninfo, (void)data;
-  say("rank %u: constructed: %s", me.rank, PMIx_Error_string(status));
+  say_what("constructed", status);
   if (release != NULL) release(kept);
 }
 
 static void destructed(pmix_status_t status, void* data) {
   (void)data;
-  say("rank %u: destructed: %s", me.rank, PMIx_Error_string(status));
+  say_what("destructed", status);
 }
 
 static void path_of(char* path, size_t most, const char* directory, int try, pmix_rank_t rank) {
@@ -73,11 +73,11 @@ int main(int argc, char** argv) {
   for (pmix_rank_t rank = 0; rank < size; ++rank) PMIX_LOAD_PROCID(&members[rank], me.nspace, rank);
   put("number", 10 * (uint32_t)try + me.rank);
   if (try < 3) fail(argv[1], argv[2], try);
-  say("rank %u: construct: %s", me.rank, PMIx_Error_string(construct()));
+  say_what("construct", construct());
   for (pmix_rank_t rank = 0; rank < size; ++rank) {
     if (get(rank, "number") != 30 + rank) say("rank %u: wrong number of %u", me.rank, rank);
   }
-  say("rank %u: destruct: %s", me.rank, PMIx_Error_string(PMIx_Group_destruct(kName, NULL, 0)));
+  say_what("destruct", PMIx_Group_destruct(kName, NULL, 0));
   finish();
   return 0;
 }

@@ -162,7 +162,7 @@ static void control(void) {
 
 static const char* what_follows(pmix_status_t status) {
   bool go_on = status == PMIX_SUCCESS || status == PMIX_ERR_PARTIAL_SUCCESS;
-  return go_on ? "and the others go on" : PMIx_Error_string(status);
+  return go_on ? "and the others go on" : name_of(status);
 }
 
 /* The last child dies once all have come to a fence; the others are told, and go on. */
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
   if (strcmp(argv[4], "storm") == 0) {
     storm(argv);
   } else if (strcmp(argv[4], "run") == 0) {
-    if (me.rank == spawner) say("spawn: %s", PMIx_Error_string(start(&argv[5], atoi(argv[3]), argv[2])));
+    if (me.rank == spawner) say("spawn: %s", name_of(start(&argv[5], atoi(argv[3]), argv[2])));
   } else {
     if (!is_child && me.rank == spawner) must(start(argv, atoi(argv[3]), argv[2]), "PMIx_Spawn");
     for (size_t way = 0; way < sizeof kWays / sizeof *kWays; ++way) {
