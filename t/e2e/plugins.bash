@@ -12,7 +12,7 @@ build() {
 
 # A job of $1 tasks of the command that follows, whose processes can be told by their environment.
 prepare_marked() {
-  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' prepare "$@"
+  environment="${usual_environment%\}}, \"MARK\": \"$work\"}" prepare "$@"
 }
 
 # A job whose tasks leave a file when they start, and would run for long.

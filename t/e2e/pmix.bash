@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # For the tests of the plugin pmix; to be loaded after lib.bash and plugins.bash.
-# shellcheck disable=SC2154 # bats sets status and output
+# shellcheck disable=SC2034,SC2154 # lib.bash uses usual_environment, and bats sets status and output
 
 # The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
 export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
+
+# Where a host has addresses of both families Open MPI 5.0.7 finds no way by TCP; nor does it under its own mpirun.
+export OMPI_MCA_btl_tcp_disable_family=6
+usual_environment='{"PATH": "/usr/bin:/bin", "OMPI_MCA_btl_tcp_disable_family": "6"}'
 
 # The programs of pmix/ that are named, in $BATS_FILE_TMPDIR.
 build_clients() {

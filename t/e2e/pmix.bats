@@ -270,7 +270,7 @@ run_at_site() {
   run_at_site -o pmi.hang-report=off
   says 0 $'rank 0 of 2\nrank 1 of 2'
   cp "$BATS_FILE_TMPDIR/mpi" here
-  environment='{"PATH": "/nowhere::/usr/bin"}' cwd=$work prepare 2 here hello
+  environment=${usual_environment/\/usr\/bin:\/bin//nowhere::/usr/bin} cwd=$work prepare 2 here hello
   run_at_site
   says 0 $'rank 0 of 2\nrank 1 of 2'
   prepare 1 env

@@ -229,7 +229,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
 
 @test "Open MPI: MPI_Comm_spawn over several nodes" {
   tasks 4 3 2 0
-  environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 "$BATS_FILE_TMPDIR/mpi" spawn
+  environment="${usual_environment%\}}, \"MARK\": \"$work\"}" write_jobspec 4 "$BATS_FILE_TMPDIR/mpi" spawn
   echo 'source (os.getenv ("NACRE_SOURCE_DIR") .. "/etc/lua.d/mpi/openmpi.lua")' >>rc.lua
   run_nodes 3
   says 0 "child 0 of 2 got 42" "child 1 of 2 got 42" "parent 0" "parent 1" "parent 2" "parent 3"

@@ -47,7 +47,7 @@ ended() { jq -c '[.exit.code, [.classes[] | [.record, .ranks]]]' report; }
 start_clients() { # NODES SPARES CORES SCRIPT, options
   rm -f shell.* task.* in.* out.* go out err
   write_nodes "$1" "$3"
-  environment="{\"PATH\": \"/usr/bin:/bin\", \"programs\": \"$programs\"}" write_jobspec $((($1 - $2) * $3)) sh -c "$note$4"
+  environment="${usual_environment%\}}, \"programs\": \"$programs\"}" write_jobspec $((($1 - $2) * $3)) sh -c "$note$4"
   "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off -o pmi=pmix --local="$1" --spares="$2" "${@:5}" >out 2>err &
   launcher=$!
 }
