@@ -9,6 +9,7 @@
 
 #include "callbacks.hpp"
 #include "group_calls.hpp"
+#include "home.hpp"
 #include "job_layout.hpp"
 
 namespace nacre::pmix {
@@ -45,7 +46,7 @@ bool Service::serves(const JobFacts& facts) {
 }
 
 int Service::prepare() {
-  if (directory_.prepare(shell_, clients_.shells().on_this_host) < 0) return -1;
+  if (directory_.prepare(shell_, clients_.shells().on_this_host) < 0 || give_home(shell_) < 0) return -1;
   if (link_) return 0;
   link_ = std::make_unique<PeerLink>(shell_);
   return link_->listen() < 0 ? shell_log_errno("cannot receive from the other shells") : 0;

@@ -211,6 +211,21 @@ others_went_on() {
   says 0 "child 0 of 2 got 42" "child 1 of 2 got 42" "parent 0" "parent 1" "parent 2" "parent 3"
 }
 
+@test "HOME of the tasks: the job's, else that of who runs the job" {
+  # Open MPI 5 does not begin without it.
+  local home
+  home=$(getent passwd "$(id -u)" | cut -d: -f6)
+  prepare_marked 1 sh -c 'echo "HOME is $HOME"'
+  run_prepared
+  says 0 "HOME is ${home:-/}"
+  environment='{"PATH": "/usr/bin:/bin", "HOME": "'$work'"}' prepare 1 sh -c 'echo "HOME is $HOME"'
+  run_prepared
+  says 0 "HOME is $work"
+  prepare_marked 1 sh -c 'echo "HOME is ${HOME-not set}"'
+  run_with_pmix "${nacre[@]}" --initrc=rc.lua -o pmi=simple
+  says 0 "HOME is not set"
+}
+
 # ---- when it does nothing, or cannot -------------------------------------------
 
 @test "without pmix in the option pmi it does nothing" {

@@ -3,7 +3,9 @@
 // The service's beginning and end, and small requests.
 #include "service.hpp"
 
+#include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -43,6 +45,17 @@ TEST_CASE("the server is told who it is, and about the job") {
   CHECK(facts.nodes[2].host == "fake2");
   CHECK(facts.nodes[2].ranks == std::vector<pmix_rank_t>{4, 5});
   CHECK(job.server->calls == Texts{"start", "add_job nacre-1"});
+}
+
+TEST_CASE("the job's processes have a home, as Open MPI 5 needs one: the job's, else that of who runs it") {
+  const bool has_one = GENERATE(true, false);
+  Served job(1);
+  job.host.environment().unset("HOME");
+  if (has_one) job.host.environment().set("HOME", "/else/where");
+  REQUIRE(job.service->start() == 0);
+  const passwd* user = ::getpwuid(::getuid());
+  const std::string own = user != nullptr ? user->pw_dir : "/";
+  CHECK(job.host.environment().get("HOME") == (has_one ? "/else/where" : own));
 }
 
 TEST_CASE("where fault-tolerance is off the server may share locks") {
