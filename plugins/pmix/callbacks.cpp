@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "group_calls.hpp"
 #include "query_answer.hpp"
 #include "service.hpp"
 #include "spawns.hpp"
@@ -173,6 +174,7 @@ bool has_flag(const InfoList& directives, const char* key) {
 // Called when all members of this node have come. libpmix passes what members have put as an info, too.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, std::size_t nprocs,
                     const pmix_info_t* infos, std::size_t count, pmix_info_cbfunc_t done, void* data) {
+  if (!is_first_call_for(data)) return PMIX_SUCCESS;
   InfoList directives(infos, count);
   if (nprocs == 0) return PMIX_ERR_BAD_PARAM;
   GroupCall call;

@@ -14,6 +14,9 @@ namespace {
 std::mutex home_mutex;
 std::string home_of_all;  // "": they have not started again
 
+thread_local bool is_in_call = false;
+thread_local const void* called_for = nullptr;
+
 }  // namespace
 
 void begin_groups_of(std::string home) {
@@ -21,12 +24,24 @@ void begin_groups_of(std::string home) {
   home_of_all = std::move(home);
 }
 
-// What a task of a former start has sent may be read only now, so it is done each time.
-void before_group_call() {
+// What a task of a former start has sent may be read only now, so its groups are forgotten each time.
+GroupCallScope::GroupCallScope() {
+  is_in_call = true;
 #ifdef NACRE_PMIX_FORMER_GROUPS
   std::lock_guard lock(home_mutex);
   if (!home_of_all.empty()) forget_former_groups(home_of_all.c_str());
 #endif
+}
+
+GroupCallScope::~GroupCallScope() {
+  is_in_call = false;
+  called_for = nullptr;
+}
+
+bool is_in_group_call() { return is_in_call; }
+
+bool is_first_call_for(const void* operation) {
+  return !is_in_call || std::exchange(called_for, operation) != operation;
 }
 
 }  // namespace nacre::pmix

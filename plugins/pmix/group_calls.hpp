@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is done in libpmix's thread before it handles what a client requests about a group.
+// libpmix's thread, as it handles what a client requests about a group.
 #pragma once
 
 #include <string>
@@ -10,6 +10,18 @@ namespace nacre::pmix {
 // All tasks start again, in the namespace `home`: from the next request on libpmix has no groups of former starts.
 void begin_groups_of(std::string home);
 
-void before_group_call();
+// While libpmix handles one request.
+class GroupCallScope {
+ public:
+  GroupCallScope();
+  ~GroupCallScope();
+  GroupCallScope(const GroupCallScope&) = delete;
+  GroupCallScope& operator=(const GroupCallScope&) = delete;
+};
+bool is_in_group_call();
+
+// Whether `operation` is another one than that which this request has been about already: libpmix 5.0 calls twice
+// to destruct a group of this node alone, and ends with the shell if both calls are answered.
+bool is_first_call_for(const void* operation);
 
 }  // namespace nacre::pmix

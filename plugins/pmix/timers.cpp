@@ -38,16 +38,11 @@ bool runs_already(void* event, void* base, EventCallback callback, void* argumen
          pending(event, kEventTimeout, nullptr) != 0;
 }
 
-thread_local bool is_in_group_call = false;
-
 int call_for_group(const char* name, void* caller, void* buffer) {
   auto* const call = next<int(void*, void*)>(name);
   if (call == nullptr) return -1;
-  nacre::pmix::before_group_call();
-  is_in_group_call = true;
-  int status = call(caller, buffer);
-  is_in_group_call = false;
-  return status;
+  nacre::pmix::GroupCallScope scope;
+  return call(caller, buffer);
 }
 
 }  // namespace
@@ -61,7 +56,7 @@ extern "C" __attribute__((visibility("default"))) int event_assign(void* event, 
     return -1;
   }
   bool is_timer = fd < 0 && what == 0 && base != nullptr;
-  if (is_timer && is_in_group_call) callback = [](int, short, void*) {};
+  if (is_timer && nacre::pmix::is_in_group_call()) callback = [](int, short, void*) {};
   if (is_timer && stop != nullptr && runs_already(event, base, callback, argument)) stop(event);
   return assign(event, base, fd, what, callback, argument);
 }

@@ -5,6 +5,7 @@
 
 #include "catch.hpp"
 
+#include "group_calls.hpp"
 #include "groups.hpp"
 #include "served.hpp"
 
@@ -120,6 +121,26 @@ TEST_CASE("a group of several is there once the parts of all have been received"
   CHECK(outcome.id() == context_id(1, 0));
   CHECK(outcome.bytes() == "ab");
   CHECK(outcome.members() == std::vector<pmix_rank_t>{0, 2});
+}
+
+TEST_CASE("a group that libpmix calls to destruct twice for one request is answered once") {
+  Served job(2);
+  job.start();
+  Outcome outcome;
+  {
+    GroupCallScope request;
+    for (int round = 0; round < 2; ++round) call(job, PMIX_GROUP_DESTRUCT, {0, 1}, {}, outcome);
+    CHECK(outcome.answers == 1);
+  }
+  for (int requests = 2; requests < 4; ++requests) {
+    GroupCallScope request;
+    call(job, PMIX_GROUP_DESTRUCT, {0, 1}, {}, outcome);
+    CHECK(outcome.answers == requests);
+  }
+  for (int requests = 4; requests < 6; ++requests) {
+    call(job, PMIX_GROUP_DESTRUCT, {0, 1}, {}, outcome);
+    CHECK(outcome.answers == requests);
+  }
 }
 
 TEST_CASE(
