@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libpmix 4.2.2 knows a group by its name only, and keeps it, with its members, until all these destruct it. So a
- * group of that name, of tasks that have started again, would get the members of the start before, and be waited
- * for without end. Here what is of former starts is taken out of libpmix's lists. Its own headers, which are
- * installed, have their layout; nothing is done if the library that runs has another one, by the sizes that it
- * gives.
+ * libpmix knows a group by its name only, and keeps those of its members that have come until all have; up to version
+ * 4 also the group, with its members, until all these destruct it. So a group of that name, of tasks that have started
+ * again, would get the members of the start before, and be waited for without end. Here what is of former starts is
+ * taken out of libpmix's lists. Its own headers, which are installed, have their layout; nothing is done if the library
+ * that runs has another one, by the sizes that it gives. Those of version 6 do not have what it keeps of groups.
  */
 #define _GNU_SOURCE
 #include "former_groups.h"
@@ -13,6 +13,10 @@
 #include <link.h>
 #include <string.h>
 
+#include <pmix_version.h>
+#if PMIX_VERSION_MAJOR > 5
+#error "libpmix's headers do not have what it keeps of groups"
+#endif
 #include <src/include/pmix_config.h>
 /* needs the one above */
 #include <src/server/pmix_server_ops.h>
@@ -44,20 +48,33 @@ static void take_out(pmix_list_t* list, pmix_list_item_t* item) {
   item->pmix_list_next = item->pmix_list_prev = item;
 }
 
-void forget_former_groups(const char* home) {
+static void forget_operations(const char* home) {
   pmix_list_t* const operations = &pmix_server_globals.collectives;
-  pmix_list_t* const groups = &pmix_server_globals.groups;
   pmix_server_trkr_t *operation, *next_operation;
-  pmix_group_t *group, *next_group;
-  if (!is_as_compiled()) return;
   PMIX_LIST_FOREACH_SAFE(operation, next_operation, operations, pmix_server_trkr_t) {
     if (!is_of_size(&operation->super, sizeof *operation)) return;
     if (operation->id == NULL || is_of(home, operation->pcs, operation->npcs)) continue;
     operation->cbdata = NULL; /* its group */
     take_out(operations, &operation->super);
   }
+}
+
+#if PMIX_VERSION_MAJOR < 5
+static void forget_groups(const char* home) {
+  pmix_list_t* const groups = &pmix_server_globals.groups;
+  pmix_group_t *group, *next_group;
   PMIX_LIST_FOREACH_SAFE(group, next_group, groups, pmix_group_t) {
     if (!is_of_size(&group->super, sizeof *group)) return;
     if (!is_of(home, group->members, group->nmbrs)) take_out(groups, &group->super);
   }
+}
+#else
+/* It keeps none. */
+static void forget_groups(const char* home) { (void)home; }
+#endif
+
+void forget_former_groups(const char* home) {
+  if (!is_as_compiled()) return;
+  forget_operations(home);
+  forget_groups(home);
 }
