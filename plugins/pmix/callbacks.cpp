@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "group_calls.hpp"
+#include "group_data.hpp"
 #include "query_answer.hpp"
 #include "service.hpp"
 #include "spawns.hpp"
@@ -171,12 +172,20 @@ bool has_flag(const InfoList& directives, const char* key) {
   return value != nullptr && is_true(*value);
 }
 
+// The members are to be found out: PMIx 6 has that.
+bool adds_members(const InfoList& directives) {
+#ifdef PMIX_GROUP_BOOTSTRAP
+  if (directives.find(PMIX_GROUP_BOOTSTRAP) != nullptr) return true;
+#endif
+  return directives.find(PMIX_GROUP_ADD_MEMBERS) != nullptr;
+}
+
 // Called when all members of this node have come. libpmix passes what members have put as an info, too.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, std::size_t nprocs,
                     const pmix_info_t* infos, std::size_t count, pmix_info_cbfunc_t done, void* data) {
   if (!is_first_call_for(data)) return PMIX_SUCCESS;
   InfoList directives(infos, count);
-  if (nprocs == 0) return PMIX_ERR_BAD_PARAM;
+  if (nprocs == 0 || adds_members(directives)) return PMIX_ERR_NOT_SUPPORTED;
   GroupCall call;
   if (operation == PMIX_GROUP_DESTRUCT) call.kind = Groups::Kind::destruct;
   call.name = name != nullptr ? name : "";
@@ -187,8 +196,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
   call.part.is_optional = has_flag(directives, PMIX_GROUP_OPTIONAL);
   const pmix_value_t* local = directives.find(PMIX_LOCAL_COLLECTIVE_STATUS);
   call.part.is_whole = local == nullptr || local->data.status == PMIX_SUCCESS;
-  if (const pmix_value_t* bytes = directives.find(PMIX_GROUP_ENDPT_DATA))
-    call.part.bytes = text_of(*bytes).value_or("");
+  if (call.kind == Groups::Kind::construct) call.part.bytes = group_data_of(directives);
   return post([call, reply = InfoReply{done, data}](Service& service) { service.group(call, reply); });
 }
 

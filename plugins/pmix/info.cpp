@@ -40,6 +40,13 @@ InfoList& InfoList::array(const char* key, InfoList members) {
   return add(key, &array, PMIX_DATA_ARRAY);
 }
 
+InfoList& InfoList::value(const char* key, const pmix_value_t& value) {
+  pmix_info_t& info = items_.emplace_back();
+  std::string(key).copy(info.key, PMIX_MAX_KEYLEN);
+  PMIx_Value_xfer(&info.value, &value);
+  return *this;
+}
+
 const pmix_value_t* InfoList::find(const char* key) const {
   for (const pmix_info_t& info : items_) {
     if (is(info, key)) return &info.value;

@@ -31,6 +31,7 @@ class InfoList {
   InfoList& procs(const char* key, std::vector<pmix_proc_t> procs);
   InfoList& bytes(const char* key, std::string bytes);
   InfoList& array(const char* key, InfoList members);
+  InfoList& value(const char* key, const pmix_value_t& value);  // a copy
 
   // As bytes for another node's libpmix. unpacked() returns an empty list for invalid bytes.
   [[nodiscard]] std::string packed() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "group_data.hpp"
 #include "layout.hpp"
 
 namespace nacre::pmix {
@@ -87,11 +88,14 @@ void PeerGroups::answer(const Waiting& waiting, const Groups::Outcome& outcome) 
   if (call.kind == Groups::Kind::destruct) {
     watched_.erase(call.name);
   } else if (status == PMIX_SUCCESS) {
+    const GroupData data = group_data_in(outcome.all);
     auto id = static_cast<std::size_t>(outcome.id);
     if (id != 0) results.add(PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
-    if (!outcome.all.empty()) results.bytes(PMIX_GROUP_ENDPT_DATA, outcome.all);
+    if (!data.bytes.empty()) results.bytes(PMIX_GROUP_ENDPT_DATA, data.bytes);
     results.procs(PMIX_GROUP_MEMBERSHIP, procs_of(processes_, outcome.members));
     if (call.notifies) watched_[call.name] = outcome.members;
+    if (InfoList resources = resources_of(data.infos, outcome.id); !resources.empty())
+      return server_.add_resources(std::move(resources), waiting.reply, std::move(results));
   }
   pmix::answer(waiting.reply, status, std::move(results));
 }

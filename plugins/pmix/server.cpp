@@ -129,6 +129,26 @@ void PmixServer::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
   if (status != PMIX_SUCCESS) modex_found(status, nullptr, 0, passed_on);
 }
 
+void PmixServer::add_resources(InfoList resources, InfoReply reply, InfoList results) {
+  struct Waiting {
+    InfoList resources;
+    InfoReply reply;
+    InfoList results;
+  };
+  std::unique_ptr<Waiting> waiting(new Waiting{std::move(resources), reply, std::move(results)});
+  auto done = [](pmix_status_t status, void* data) {
+    std::unique_ptr<Waiting> own(static_cast<Waiting*>(data));
+    answer(own->reply, status, std::move(own->results));
+  };
+  InfoList& infos = waiting->resources;
+  pmix_status_t status = PMIx_server_register_resources(infos.data(), infos.size(), done, waiting.get());
+  if (status == PMIX_SUCCESS) {
+    (void)waiting.release();
+  } else {
+    answer(reply, status, {});
+  }
+}
+
 void PmixServer::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) {
   auto kept = std::make_unique<InfoList>(std::move(about));
   auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };

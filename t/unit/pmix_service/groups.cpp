@@ -6,6 +6,7 @@
 #include "catch.hpp"
 
 #include "group_calls.hpp"
+#include "group_data.hpp"
 #include "groups.hpp"
 #include "served.hpp"
 
@@ -111,9 +112,9 @@ TEST_CASE("a group of several is there once the parts of all have been received"
   Outcome outcome;
   call(job, PMIX_GROUP_CONSTRUCT, {0, 2}, directives(), outcome);
   CHECK(outcome.answers == 0);
-  receive(job, Groups::message_of(kName, {.number = 1, .wants_id = true, .bytes = "a"}));
+  receive(job, Groups::message_of(kName, {.number = 1, .wants_id = true, .bytes = "b1:a"}));
   CHECK(outcome.answers == 0);
-  PeerMessage other = Groups::message_of(kName, {.number = 5, .bytes = "b"});
+  PeerMessage other = Groups::message_of(kName, {.number = 5, .bytes = "b1:b"});
   other.shell = 1;
   receive(job, other);
   REQUIRE(outcome.answers == 1);
@@ -121,6 +122,41 @@ TEST_CASE("a group of several is there once the parts of all have been received"
   CHECK(outcome.id() == context_id(1, 0));
   CHECK(outcome.bytes() == "ab");
   CHECK(outcome.members() == std::vector<pmix_rank_t>{0, 2});
+}
+
+// As libpmix 6 has it: of each member what it has put, and what it has given for the group.
+InfoList of_member(const char* key, const char* second, const void* value, pmix_data_type_t type) {
+  pmix_proc_t member = proc_of("nacre-1", 1);
+  InfoList members;
+  members.proc(PMIX_PROCID, member).add(second, value, type).string("port", "tcp:1");
+  InfoList out;
+  out.array(key, std::move(members));
+  return out;
+}
+
+TEST_CASE("infos of members: libpmix gets what they have put, and what they have given if the group has an id") {
+  const pmix_scope_t scope = PMIX_REMOTE;
+  InfoList infos = of_member(PMIX_PROC_DATA, PMIX_DATA_SCOPE, &scope, PMIX_SCOPE);
+  for (const pmix_info_t& each : of_member(PMIX_GROUP_INFO, "color", "red", PMIX_STRING))
+    infos.value(each.key, each.value);
+  const InfoList with = resources_of(infos, 5);
+  REQUIRE(with.size() == 3);
+  CHECK(with.find(PMIX_GROUP_CONTEXT_ID)->data.size == 5);
+  CHECK(with.find(PMIX_GROUP_ENDPT_DATA)->data.darray->size == 3);
+  CHECK(with.find(PMIX_GROUP_INFO)->data.darray->size == 3);
+  const InfoList without = resources_of(infos, 0);
+  REQUIRE(without.size() == 1);
+  CHECK(without.find(PMIX_GROUP_ENDPT_DATA) != nullptr);
+  CHECK(resources_of({}, 5).empty());
+}
+
+TEST_CASE("infos that libpmix could not read are left out") {
+  InfoList infos = of_member(PMIX_PROC_DATA, "no scope", "x", PMIX_STRING);
+  infos.string(PMIX_PROC_DATA, "no array")
+      .array(PMIX_GROUP_INFO, {})
+      .array(PMIX_PROC_DATA, InfoList().string("a", "b"));
+  CHECK(resources_of(infos, 5).empty());
+  CHECK(group_data_of(infos).empty());
 }
 
 TEST_CASE("a group that libpmix calls to destruct twice for one request is answered once") {
@@ -141,6 +177,18 @@ TEST_CASE("a group that libpmix calls to destruct twice for one request is answe
     call(job, PMIX_GROUP_DESTRUCT, {0, 1}, {}, outcome);
     CHECK(outcome.answers == requests);
   }
+}
+
+TEST_CASE("groups whose members are to be found out there are none") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  const InfoList more = InfoList().procs(PMIX_GROUP_ADD_MEMBERS, {proc_of("nacre-1", 2)});
+  pmix_proc_t own = proc_of("nacre-1", 0);
+  char name[] = "g";
+  auto* const group = server_module().group;
+  CHECK(group(PMIX_GROUP_CONSTRUCT, name, &own, 1, more.data(), more.size(), nullptr, nullptr) ==
+        PMIX_ERR_NOT_SUPPORTED);
+  CHECK(group(PMIX_GROUP_CONSTRUCT, name, nullptr, 0, nullptr, 0, nullptr, nullptr) == PMIX_ERR_NOT_SUPPORTED);
 }
 
 TEST_CASE(

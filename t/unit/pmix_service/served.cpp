@@ -91,6 +91,11 @@ void FakeServer::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
   calls.push_back(fmt::format("find_modex {} {}", text_of(proc), question));
 }
 
+void FakeServer::add_resources(InfoList resources, InfoReply reply, InfoList results) {
+  calls.push_back(fmt::format("add_resources {}", resources.size()));
+  answer(reply, PMIX_SUCCESS, std::move(results));
+}
+
 // ---- answers -------------------------------------------------------------------------------
 
 void Answers::info(pmix_status_t status, pmix_info_t* /*info*/, std::size_t /*ninfo*/, void* data,
