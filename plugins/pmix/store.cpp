@@ -30,8 +30,7 @@ bool is_data(const pmix_info_t& info) {
 
 }  // namespace
 
-bool PublishedData::visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t range) {
-  if (range != PMIX_RANGE_UNDEF && range != item.range) return false;
+bool PublishedData::visible(const Item& item, const pmix_proc_t& id) {
   switch (item.range) {
     case PMIX_RANGE_RM: return false;
     case PMIX_RANGE_NAMESPACE: return same_namespace(item.publisher, id);
@@ -72,11 +71,12 @@ void PublishedData::unpublish(const pmix_proc_t& publisher, const std::vector<st
 std::vector<PublishedData::Item*> PublishedData::matches(const Request& request) {
   std::vector<Item*> found;
   for (const std::string& key : request.keys) {
+    Item* match = nullptr;
     for (Item& item : items_) {
-      if (item.key != key || !visible(item, request.id, request.range)) continue;
-      found.push_back(&item);
-      break;
+      if (item.key != key || !visible(item, request.id)) continue;
+      if (match == nullptr || (match->range != request.range && item.range == request.range)) match = &item;
     }
+    if (match != nullptr) found.push_back(match);
   }
   return found;
 }

@@ -46,12 +46,12 @@ class PublishedData {
     std::uint64_t number;
     pmix_proc_t id;
     std::vector<std::string> keys;
-    pmix_data_range_t range;  // PMIX_RANGE_UNDEF: any
+    pmix_data_range_t range;  // preferred: what Open MPI 5.0 gives, if it is not told one, has no meaning
     std::size_t wanted;
     Found found;
   };
 
-  static bool visible(const Item& item, const pmix_proc_t& id, pmix_data_range_t range);
+  static bool visible(const Item& item, const pmix_proc_t& id);
   std::vector<Item*> matches(const Request& request);
   void answer(const Request& request, const std::vector<Item*>& items);
   void retry();

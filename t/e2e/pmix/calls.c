@@ -49,14 +49,16 @@ static pmix_status_t publish(const char* key, const char* value, pmix_data_range
 static const char* look_up(const char* key, bool wait, int timeout) {
   static char text[64];
   pmix_pdata_t data;
-  pmix_info_t info[2];
+  pmix_info_t info[3];
+  pmix_data_range_t other = PMIX_RANGE_GLOBAL; /* that nothing is published for */
   int all = 0;
   pmix_status_t status;
   PMIX_PDATA_CONSTRUCT(&data);
   PMIX_LOAD_KEY(data.key, key);
   PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &all, PMIX_INT);
   PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &timeout, PMIX_INT);
-  status = PMIx_Lookup(&data, 1, wait ? info : NULL, wait ? 2 : 0);
+  PMIX_INFO_LOAD(&info[2], PMIX_RANGE, &other, PMIX_DATA_RANGE);
+  status = PMIx_Lookup(&data, 1, wait ? info : NULL, wait ? 3 : 0);
   if (status != PMIX_SUCCESS) {
     snprintf(text, sizeof text, "%s", name_of(status));
   } else {
