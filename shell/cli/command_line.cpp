@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command_line.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/nearest.hpp"
+#include "base/text.hpp"
+#include "cli/split_words.hpp"
+
+namespace nacre::cli {
+
+CommandLine::CommandLine(std::string program, std::string about)
+    : program_(std::move(program)), about_(std::move(about)) {}
+
+Option* CommandLine::add_help() {
+  auto ignore = [](const std::string&) { return Result<void>(); };
+  options_.push_back(std::make_unique<Option>("-h,--help", ignore, "Print this help", Option::Value::none));
+  return options_.back()->suffices();
+}
+
+Option* CommandLine::add_option(const char* names, TakeValue take, const char* help) {
+  options_.push_back(std::make_unique<Option>(names, std::move(take), help, Option::Value::required));
+  options_.back()->group_ = group_;
+  return options_.back().get();
+}
+
+Option* CommandLine::add_option(const char* names, std::string& to, const char* help) {
+  auto take = [&to](const std::string& value) {
+    to = value;
+    return Result<void>();
+  };
+  return add_option(names, take, help);
+}
+
+Option* CommandLine::add_option(const char* names, std::optional<std::string>& to, const char* help) {
+  auto take = [&to](const std::string& value) {
+    to = value;
+    return Result<void>();
+  };
+  return add_option(names, take, help);
+}
+
+Option* CommandLine::add_option(const char* names, std::vector<std::string>& to, const char* help) {
+  auto take = [&to](const std::string& value) {
+    to.push_back(value);
+    return Result<void>();
+  };
+  return add_option(names, take, help)->repeatable();
+}
+
+Option* CommandLine::add_flag(const char* names, bool& to, const char* help) {
+  auto take = [&to](const std::string&) {
+    to = true;
+    return Result<void>();
+  };
+  Option* out = add_option(names, take, help);
+  out->value_ = Option::Value::none;
+  return out;
+}
+
+Option* CommandLine::add_flag(const char* names, std::string& to, const char* help, const char* without_value) {
+  auto take = [&to, without_value](const std::string& value) {
+    to = value.empty() ? without_value : value;
+    return Result<void>();
+  };
+  Option* out = add_option(names, take, help);
+  out->value_ = Option::Value::behind_equals;
+  return out;
+}
+
+Option* CommandLine::add_counter(const char* names, int& to, const char* help) {
+  auto take = [&to](const std::string&) {
+    ++to;
+    return Result<void>();
+  };
+  Option* out = add_option(names, take, help);
+  out->value_ = Option::Value::none;
+  return out;
+}
+
+void CommandLine::begin_group(std::string title, std::string about) {
+  group_ = 0;
+  if (title.empty()) return;
+  group_ = groups_.size();
+  groups_.push_back({std::move(title), std::move(about)});
+}
+
+void CommandLine::at_most_one(std::initializer_list<const char*> names) { alternatives_.emplace_back(names); }
+
+CommandLine* CommandLine::add_subcommand(const std::string& verb, std::string about) {
+  subcommands_.push_back(std::make_unique<CommandLine>(program_ + ' ' + verb, std::move(about)));
+  subcommands_.back()->verb_ = verb;
+  subcommands_.back()->add_help();
+  return subcommands_.back().get();
+}
+
+// ---- a command line is read ------------------------------------------------------
+
+Option* CommandLine::find(std::string_view name) const {
+  auto is_it = [name](const auto& each) { return each->has_name(name); };
+  auto found = std::find_if(options_.begin(), options_.end(), is_it);
+  return found != options_.end() ? found->get() : nullptr;
+}
+
+Option& CommandLine::option(std::string_view name) const {
+  Option* found = find(name);
+  if (found == nullptr) std::abort();
+  return *found;
+}
+
+CommandLine& CommandLine::last() {
+  for (const auto& each : subcommands_)
+    if (each->is_read_) return each->last();
+  return *this;
+}
+
+std::vector<std::string> CommandLine::verbs() const {
+  std::vector<std::string> out;
+  for (const auto& each : subcommands_) out.push_back(each->verb_);
+  return out;
+}
+
+// Options are not shortened; who does that is told the whole name.
+std::string CommandLine::unknown(const std::string& word) const {
+  // What is left of -l=3, where -l is a flag.
+  if (word.starts_with("-="))
+    return fmt::format("{} stands behind a short option that takes no value", in_quotes(word.substr(1)));
+  std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const auto& each : options_)
+    std::copy_if(each->names_.begin(), each->names_.end(), std::back_inserter(known),
+                 [](const std::string& known_name) { return known_name.starts_with("--"); });
+  std::string meant = did_you_mean(word.starts_with("--") ? name : word, word.starts_with("--") ? known : verbs());
+  auto begins = [&name](const std::string& each) { return each.starts_with(name); };
+  auto first = std::find_if(known.begin(), known.end(), begins);
+  if (word.starts_with("--") && name.size() > 3 && std::count_if(first, known.end(), begins) == 1)
+    meant = "; did you mean " + *first + "?";
+  return fmt::format("{} is not known here{}", in_quotes(word), meant);
+}
+
+CommandLine::Found CommandLine::split_up(std::vector<std::string> words) const {
+  std::vector<SplitOption> known;
+  std::vector<Option*> dashed;
+  for (const auto& each : options_) {
+    if (each->is_word()) continue;
+    dashed.push_back(each.get());
+    known.push_back({&each->names_, each->value_ == Option::Value::required});
+  }
+  Found out;
+  auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-' && word != "--"; };
+  for (;;) {
+    SplitWords some = split_words(known, words);
+    for (GivenWord& each : some.given)
+      out.given.push_back({dashed[each.option], std::move(each.value), each.by_equals});
+    if (some.no_value) out.no_value = dashed[*some.no_value];
+    words = std::move(some.rest);
+    if (!words.empty() && is_option(words[0])) out.unknown = words[0];
+    if (words.empty() || out.unknown || is_prefix_ || !subcommands_.empty()) break;
+    if (words[0] == "--") {
+      out.words.insert(out.words.end(), words.begin() + 1, words.end());
+      return out;
+    }
+    out.words.push_back(words[0]);
+    words.erase(words.begin());
+  }
+  out.words.insert(out.words.end(), words.begin(), words.end());
+  return out;
+}
+
+Result<void> CommandLine::read(std::vector<std::string> words) {
+  is_read_ = true;
+  Found found = split_up(std::move(words));
+  for (const Given& each : found.given) {
+    if (!each.option->suffices_) continue;
+    ++each.option->count_;
+    return {};
+  }
+  if (found.unknown) return invalid(unknown(*found.unknown));
+  if (found.no_value != nullptr) return invalid(found.no_value->name() + ": expected a value");
+  for (const Given& each : found.given) CHECK_OK(each.option->take(each.value, each.by_equals));
+  rest_ = std::move(found.words);
+  if (!subcommands_.empty()) return read_verb();
+  if (!is_prefix_) CHECK_OK(take_words());
+  return check_together();
+}
+
+Result<void> CommandLine::read_verb() {
+  if (rest_.empty())
+    return invalid(
+        fmt::format("expected {}", expects_.empty() ? fmt::format("{}", fmt::join(verbs(), " or ")) : expects_));
+  for (const auto& each : subcommands_)
+    if (each->verb_ == rest_[0]) return each->read({rest_.begin() + 1, rest_.end()});
+  return invalid(unknown(rest_[0]));
+}
+
+// A word with a name takes one, and a repeatable one all that follow.
+Result<void> CommandLine::take_words() {
+  auto word = rest_.begin();
+  for (const auto& each : options_) {
+    if (!each->is_word()) continue;
+    for (; word != rest_.end() && (each->repeatable_ || each->count_ == 0); ++word)
+      CHECK_OK(each->take(*word, false));
+  }
+  if (word != rest_.end()) return invalid(unknown(*word));
+  return {};
+}
+
+Result<void> CommandLine::check_together() const {
+  for (const auto& each : options_) {
+    if (each->required_ && each->count_ == 0)
+      return invalid(fmt::format("expected {}{}{}", each->name(), each->is_word() ? "" : "=",
+                                 each->is_word() ? "" : each->text_));
+    if (each->count_ == 0) continue;
+    for (const char* other : each->needs_)
+      if (count(other) == 0) return invalid(fmt::format("{} needs {}", each->name(), option(other).name()));
+    for (const char* other : each->excludes_)
+      if (count(other) > 0)
+        return invalid(
+            fmt::format("{} and {} exclude each other: give one of them", each->name(), option(other).name()));
+  }
+  for (const auto& names : alternatives_) {
+    auto is_given = [this](const char* name) { return count(name) > 0; };
+    if (std::count_if(names.begin(), names.end(), is_given) > 1)
+      return invalid(fmt::format("give only one of {}", fmt::join(names, ",")));
+  }
+  return {};
+}
+
+}  // namespace nacre::cli

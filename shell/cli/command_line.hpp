@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of a program or a verb: its options and the words behind them, each with where its value goes.
+// CLI11 only finds out which words belong to which option (split_words.cpp): its texts, and what it makes of a
+// value, differ from version to version. All that a user reads, --help included, is made here.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/option.hpp"
+
+namespace nacre::cli {
+
+template <typename To>
+struct NumberIn {
+  using Type = To;
+};
+template <typename To>
+struct NumberIn<std::optional<To>> {
+  using Type = To;
+};
+
+class CommandLine {
+ public:
+  // `program`: as in messages, "nacre run".
+  CommandLine(std::string program, std::string about);
+
+  Option* add_help();
+  Option* add_option(const char* names, TakeValue take, const char* help);
+  Option* add_option(const char* names, std::string& to, const char* help);
+  Option* add_option(const char* names, std::optional<std::string>& to, const char* help);
+  Option* add_option(const char* names, std::vector<std::string>& to, const char* help);  // may be repeated
+  template <typename To>
+  Option* add_number(const char* names, To& to, const char* help, NumberRange range = {}) {
+    auto take = [&to, range](const std::string& text) -> Result<void> {
+      typename NumberIn<To>::Type number{};
+      const char* behind = text.data() + text.size();
+      auto [end, error] = std::from_chars(text.data(), behind, number);
+      auto size = static_cast<double>(number);
+      if (error != std::errc() || end != behind || !(size >= range.least && size <= range.most))
+        return range.expected(text);
+      to = number;
+      return {};
+    };
+    return add_option(names, take, help);
+  }
+  // Without a value.
+  Option* add_flag(const char* names, bool& to, const char* help);
+  // With one behind a '=', or `without_value` if there is none.
+  Option* add_flag(const char* names, std::string& to, const char* help, const char* without_value);
+  Option* add_counter(const char* names, int& to, const char* help);
+  // Options that are added later are of this group; "": of none.
+  void begin_group(std::string title, std::string about = "");
+  // At most one of them may be given; a message has these names.
+  void at_most_one(std::initializer_list<const char*> names);
+  // The options end at the first word that is none of them: rest() has it and all behind it, a `--` included.
+  void prefix_command() { is_prefix_ = true; }
+  // `verb` as the first word is the subcommand's, and one is required; it lives as long as this does.
+  CommandLine* add_subcommand(const std::string& verb, std::string about);
+
+  // What a message says is expected if no verb is given.
+  void expects(std::string text) { expects_ = std::move(text); }
+
+  // Takes the words that are behind the program's name. An error is one of usage, of last(). Of an option that
+  // suffices() only count() knows.
+  Result<void> read(std::vector<std::string> words);
+  [[nodiscard]] CommandLine& last();  // the line of the subcommand that was given, of which again
+  [[nodiscard]] bool parsed() const { return is_read_; }
+  [[nodiscard]] std::size_t count(std::string_view name) const { return option(name).count_; }
+  [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
+  [[nodiscard]] Option* get_option(std::string_view name) { return &option(name); }
+  [[nodiscard]] const std::string& program() const { return program_; }
+  [[nodiscard]] const std::string& verb() const { return verb_; }  // the last word of it
+  [[nodiscard]] std::string help() const;
+
+ private:
+  struct Group {
+    std::string title, about;
+  };
+  struct Given {
+    Option* option;
+    std::optional<std::string> value;
+    bool by_equals;
+  };
+  struct Found {
+    std::vector<Given> given;  // in order
+    std::vector<std::string> words;
+    std::optional<std::string> unknown;  // the first word that is like an option, and is none
+    Option* no_value = nullptr;          // the last word, of which the value is missing
+  };
+
+  [[nodiscard]] Option* find(std::string_view name) const;
+  [[nodiscard]] Option& option(std::string_view name) const;  // which has to be there
+  [[nodiscard]] std::vector<std::string> verbs() const;
+  [[nodiscard]] std::string unknown(const std::string& word) const;
+  [[nodiscard]] Found split_up(std::vector<std::string> words) const;
+  Result<void> read_verb();
+  Result<void> take_words();
+  [[nodiscard]] Result<void> check_together() const;
+  [[nodiscard]] std::string help_of(std::size_t group) const;
+
+  std::string program_, about_, verb_, expects_;
+  bool is_prefix_ = false, is_read_ = false;
+  std::vector<std::unique_ptr<Option>> options_;
+  std::vector<Group> groups_{{"Options", ""}};
+  std::size_t group_ = 0;
+  std::vector<std::vector<const char*>> alternatives_;
+  std::vector<std::unique_ptr<CommandLine>> subcommands_;
+  std::vector<std::string> rest_;
+};
+
+}  // namespace nacre::cli
