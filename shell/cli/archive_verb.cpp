@@ -6,18 +6,20 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
 #include "archive/path.hpp"
+#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/verbs.hpp"
 #include "event/clock.hpp"
+#include "job/option_types.hpp"
 
 namespace nacre::cli {
 namespace {
@@ -57,9 +59,8 @@ class Copying {
 
 class Archive final : public Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(CommandLine& verb) override {
     verb_ = &verb;
-    verb_->require_subcommand(1);
     add_create();
     add_list();
     add_extract();
@@ -77,8 +78,8 @@ class Archive final : public Verb {
   }
 
  private:
-  CLI::App* add(const char* name, const char* description) {
-    CLI::App* action = verb_->add_subcommand(name, description);
+  CommandLine* add(const char* name, const char* description) {
+    CommandLine* action = verb_->add_subcommand(name, description);
     action->add_option("-n,--name", name_, "The archive's name (default: main)")->option_text("NAME");
     action
         ->add_option("--dir", directory_,
@@ -93,9 +94,9 @@ class Archive final : public Verb {
     create_->add_option("-C,--directory", copy_.directory, "Take the paths from DIR")->option_text("DIR");
     create_->add_option("-c,--compression", compression_, "none, gzip, zstd or xz (default: zstd)")
         ->option_text("METHOD")
-        ->check(CLI::IsMember({"none", "gzip", "zstd", "xz"}));
-    auto* overwrite = create_->add_flag("--overwrite", overwrite_, "Replace the archive, if there is one");
-    create_->add_flag("--append", append_, "Add to the archive, if there is one")->excludes(overwrite);
+        ->check(one_of({"none", "gzip", "zstd", "xz"}));
+    create_->add_flag("--overwrite", overwrite_, "Replace the archive, if there is one");
+    create_->add_flag("--append", append_, "Add to the archive, if there is one")->excludes({"--overwrite"});
     create_->add_flag("-v,--verbose", verbose_, "Print each path on standard error");
     create_->add_option("PATH", paths_, "What to put in; directories with all that is in them")
         ->option_text("...")
@@ -105,22 +106,29 @@ class Archive final : public Verb {
   void add_list() {
     list_ = add("list", "Print what is in an archive");
     list_->add_flag("-l,--long", long_, "With type, permissions, size and time");
-    auto* archives = list_->add_flag("--archives", archives_, "Print the names of all archives instead");
-    list_->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)")
-        ->option_text(" ")
-        ->excludes(archives);
+    list_->add_flag("--archives", archives_, "Print the names of all archives instead");
+    list_
+        ->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)")
+
+        ->excludes({"--archives"});
   }
 
   void add_extract() {
     extract_ = add("extract", "Extract an archive, safely");
     extract_->add_option("-C,--directory", copy_.directory, "Extract to DIR (default: here)")->option_text("DIR");
     extract_->add_flag("--overwrite", overwrite_, "Replace files that are there already");
-    extract_->add_option("--max-size", copy_.max_bytes, "Fail when the files have more content, as in 10G")
-        ->option_text("SIZE")
-        ->transform(CLI::AsSizeValue(false));
+    auto take_size = [this](const std::string& text) -> Result<void> {
+      auto size = job::size_option(JsonAt::root(Json(text), ""));
+      if (!size)
+        return invalid(fmt::format("expected a number of bytes, such as 4096 or 10M, got {}", in_quotes(text)));
+      copy_.max_bytes = *size;
+      return {};
+    };
+    extract_->add_option("--max-size", take_size, "Fail when the files have more content, as in 10G")
+        ->option_text("SIZE");
     extract_->add_flag("-v,--verbose", verbose_, "Print each path on standard error");
     extract_->add_flag("-t,--list-only", list_only_, "Print the paths, and extract nothing");
-    extract_->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)")->option_text(" ");
+    extract_->add_option("PATTERN", copy_.pattern, "Only paths that match this glob(7)");
   }
 
   void add_remove() {
@@ -184,11 +192,11 @@ class Archive final : public Verb {
     return store.remove(found ? *found : TRY(store.find(name_)));
   }
 
-  CLI::App* verb_ = nullptr;
-  CLI::App* create_ = nullptr;
-  CLI::App* list_ = nullptr;
-  CLI::App* extract_ = nullptr;
-  CLI::App* remove_ = nullptr;
+  CommandLine* verb_ = nullptr;
+  CommandLine* create_ = nullptr;
+  CommandLine* list_ = nullptr;
+  CommandLine* extract_ = nullptr;
+  CommandLine* remove_ = nullptr;
 
   std::string name_ = archive::kDefaultName;
   std::optional<std::string> directory_;

@@ -2,12 +2,12 @@
 //
 // nacre initrc check; see nacre-initrc(1).
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/installed.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "cli/initrc_findings.hpp"
 #include "cli/plugin_verb_findings.hpp"
 #include "cli/plugin_verb_list.hpp"
@@ -81,16 +81,12 @@ Result<CheckedInitrc> check_initrc(const std::string& file, const std::vector<st
 
 class InitrcVerb final : public Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(CommandLine& verb) override {
     verb_ = &verb;
-    verb_->require_subcommand(1);
     check_ = verb_->add_subcommand("check", "Run an initrc as a job would, and print what is wrong with it");
-    check_->add_option("FILE", file_, "The initrc (default: the installed one)")->option_text(" ");
+    check_->add_option("FILE", file_, "The initrc (default: the installed one)");
     check_->add_option("-o,--setopt", options_, "Set a shell option of the job; may be repeated")
-        ->option_text("OPT[=VAL]")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(false);
+        ->option_text("OPT[=VAL]");
   }
 
   Result<int> run() override {
@@ -109,8 +105,8 @@ class InitrcVerb final : public Verb {
   }
 
  private:
-  CLI::App* verb_ = nullptr;
-  CLI::App* check_ = nullptr;
+  CommandLine* verb_ = nullptr;
+  CommandLine* check_ = nullptr;
   std::string file_;
   std::vector<std::string> options_;
 };

@@ -5,13 +5,12 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "cli/plugin_verb_check.hpp"
 #include "cli/plugin_verb_list.hpp"
-#include "cli/reply.hpp"
 #include "cli/skeletons.hpp"
 #include "cli/verbs.hpp"
 
@@ -36,28 +35,34 @@ Result<void> write_file(const fs::path& path, const std::string& text) {
 
 class PluginVerb final : public Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(CommandLine& verb) override {
     verb_ = &verb;
-    verb_->require_subcommand(1);
     add_new();
     add_list();
     add_check();
   }
 
+  Result<void> check_usage() override {
+    if (new_->parsed()) return check_plugin_name(name_);
+    if (listing_.jobspec == "-" || listing_.resources == "-")
+      return invalid("-j and -R have to be files here, not standard input");
+    return {};
+  }
+
   Result<int> run() override {
     if (new_->parsed()) return make_new();
-    if (list_->parsed()) return list();
+    if (list_->parsed()) return list_plugins(listing_);
     return check();
   }
 
  private:
   void add_new() {
     new_ = verb_->add_subcommand("new", "Write a plugin that works, with a test, to start from");
-    new_->add_option("NAME", name_, "The plugin's name")->option_text(" ")->required();
+    new_->add_option("NAME", name_, "The plugin's name")->required();
     new_->add_option("-l,--lang", language_, "c, c++ or lua")
         ->option_text("LANG")
         ->required()
-        ->check(CLI::IsMember({"c", "c++", "lua"}));
+        ->check(one_of({"c", "c++", "lua"}));
     new_->add_option("--dir", directory_, "Make the directory NAME in DIR (default: here)")->option_text("DIR");
   }
 
@@ -66,12 +71,12 @@ class PluginVerb final : public Verb {
     list_->add_option("--initrc", listing_.initrc, "Of a job with this initrc (default: the installed one)")
         ->option_text("FILE");
     add_setopt(list_, listing_.options);
-    auto* jobspec = list_->add_option("-j,--jobspec", listing_.jobspec, "Of the job of this jobspec; needs -R")
-                        ->option_text("FILE");
+    list_->add_option("-j,--jobspec", listing_.jobspec, "Of the job of this jobspec; needs -R")
+        ->option_text("FILE")
+        ->needs({"--resources"});
     list_->add_option("-R,--resources", listing_.resources, "The job's resource set R")
         ->option_text("FILE")
-        ->needs(jobspec);
-    jobspec->needs("--resources");
+        ->needs({"--jobspec"});
     list_->add_flag("--json", listing_.json, "Print JSON");
   }
 
@@ -79,23 +84,19 @@ class PluginVerb final : public Verb {
     check_ =
         verb_->add_subcommand("check", "Load a plugin in a process of its own, and print what is wrong with it");
     check_->add_option("FILE", files_, "Plugins: shared objects, or Lua files")->option_text("...")->required();
-    check_->add_option("-t,--timeout", checking_.time_limit, "How long it may take (default: 10)")
-        ->option_text("SECONDS")
-        ->check(CLI::Range(0.001, kMaxCheckTimeLimit));
+    check_
+        ->add_number("-t,--timeout", checking_.time_limit, "How long it may take (default: 10)",
+                     {0.001, kMaxCheckTimeLimit})
+        ->option_text("SECONDS");
     add_setopt(check_, checking_.options);
   }
 
-  static void add_setopt(CLI::App* app, std::vector<std::string>& options) {
+  static void add_setopt(CommandLine* app, std::vector<std::string>& options) {
     app->add_option("-o,--setopt", options, "Set a shell option of the job; may be repeated")
-        ->option_text("OPT[=VAL]")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(false);
+        ->option_text("OPT[=VAL]");
   }
 
   [[nodiscard]] Result<int> make_new() const {
-    if (Result<void> good = check_plugin_name(name_); !good)
-      return print(usage_error("nacre plugin new", good.error().message));
     fs::path top = fs::path(directory_) / name_;
     CHECK_OK(make_directory(top));
     CHECK_OK(make_directory(top / "test"));
@@ -105,13 +106,6 @@ class PluginVerb final : public Verb {
     std::string shown = top.lexically_normal().string();
     print_out("{}: ready; try it: make -C {} check\n", shown, shown);
     return 0;
-  }
-
-  Result<int> list() {
-    if (listing_.jobspec == "-" || listing_.resources == "-") {
-      return print(usage_error("nacre plugin list", "-j and -R have to be files here, not standard input"));
-    }
-    return list_plugins(listing_);
   }
 
   Result<int> check() {
@@ -130,10 +124,10 @@ class PluginVerb final : public Verb {
     return code;
   }
 
-  CLI::App* verb_ = nullptr;
-  CLI::App* new_ = nullptr;
-  CLI::App* list_ = nullptr;
-  CLI::App* check_ = nullptr;
+  CommandLine* verb_ = nullptr;
+  CommandLine* new_ = nullptr;
+  CommandLine* list_ = nullptr;
+  CommandLine* check_ = nullptr;
 
   std::string name_;
   std::string language_;

@@ -5,10 +5,6 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace nacre::cli {
 
 struct Reply {
@@ -18,9 +14,6 @@ struct Reply {
 
 // `PROGRAM: message`, and a hint at --help. `program` includes the verbs: "nacre archive create".
 [[nodiscard]] Reply usage_error(const std::string& program, const std::string& message);
-
-// What such an error says of a word that `app` does not know: it names the option, or the verb, that may be meant.
-[[nodiscard]] std::string unknown_word(const CLI::App& app, const std::string& word);
 
 // Prints the reply to stdout or stderr; returns its exit code.
 int print(const Reply& reply);

@@ -2,9 +2,9 @@
 #include "cli/shell_arguments.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "cli/option_list.hpp"
 #include "cli/raw_arguments.hpp"
 #include "job/options.hpp"
@@ -58,10 +58,11 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   ShellArguments& out = to.values;
   std::string list;
   bool version = false;
-  CLI::App app(
+  CommandLine app(
+      "nacre-shell",
       "Runs one node's share of a job: reads the jobspec and the resource set R, loads plugins, starts the\n"
-      "tasks, carries their output, and exits with the largest of their exit codes.",
-      "nacre-shell");
+      "tasks, carries their output, and exits with the largest of their exit codes.");
+  app.add_help();
   app.add_option("JOBID", to.jobid, "The job's id, in any form of RFC 19 (default: a new one)");
   app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
   app.add_option("--boot", to.way,
@@ -70,13 +71,13 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
       ->option_text("WAY");
   app.add_option("--secret-file", out.secret_file, "Read the job's secret from FILE (mode 0600), for --boot=slurm")
       ->option_text("FILE");
-  app.add_option("--launch-record", out.launch_record,
-                 "Read the launch record from descriptor FD: the job is this shell alone, see nacre-boot(7)")
-      ->option_text("FD")
-      ->check(CLI::Range(3, INT32_MAX));
-  app.add_option("--arity", out.arity, "How many shells a shell of the tree has below it, of shell 0 (default: 16)")
-      ->option_text("K")
-      ->check(CLI::Range(2U, launch::LaunchRecord::kMaxArity));
+  app.add_number("--launch-record", out.launch_record,
+                 "Read the launch record from descriptor FD: the job is this shell alone, see nacre-boot(7)",
+                 {3, INT32_MAX})
+      ->option_text("FD");
+  app.add_number("--arity", out.arity, "How many shells a shell of the tree has below it, of shell 0 (default: 16)",
+                 {2, launch::LaunchRecord::kMaxArity})
+      ->option_text("K");
   app.add_flag("--exit-local", out.exit_local, "Exit with the code of this shell's tasks, not with the job's");
   app.add_option("-j,--jobspec", out.boot.jobspec_path,
                  "Read the jobspec (JSON or YAML) from FILE, of shell 0; - is stdin")
@@ -86,31 +87,25 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
       ->option_text("FILE");
   app.add_option("-r,--rank", to.rank, "Be the shell of this rank of R (default: its lowest)")->option_text("RANK");
   app.add_option("-o,--setopt", out.options, "Set a shell option, see nacre-shell-options(7); may be repeated")
-      ->option_text("OPT[=VAL]")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
+      ->option_text("OPT[=VAL]");
   app.add_option("--initrc", out.initrc, "Load the initrc from FILE; standalone loads none without it")
       ->option_text("FILE");
   app.add_option("--record-dir", out.record_directory, "Keep the job's record, its events and output, in DIR")
       ->option_text("DIR");
   app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
-  app.add_flag("--explain", to.explain, "Print the whole plan, and start nothing; plugins: only those, as JSON")
+  app.add_flag("--explain", to.explain, "Print the whole plan, and start nothing; plugins: only those, as JSON",
+               "plan")
       ->option_text("[=plugins]")
-      ->check(CLI::IsMember({"true", "plugins"}));
+      ->check(one_of({"plugins"}));
   app.add_option("--list-options", list, "Print all shell options: json; or bash, zsh, fish: what completes them")
       ->option_text("FORMAT");
-  auto* verbose = app.add_flag("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
-  app.add_flag("-q,--quiet", out.quiet, "Log only warnings and errors, and print no report")->excludes(verbose);
-  app.add_flag("-V,--version", version, "Print the version");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return Reply{0, app.help()};
-  } catch (const CLI::ParseError& error) {
-    return misused(error.what());
-  }
-  if (version) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
+  app.add_counter("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
+  app.add_flag("-q,--quiet", out.quiet, "Log only warnings and errors, and print no report")
+      ->excludes({"--verbose"});
+  app.add_flag("-V,--version", version, "Print the version")->suffices();
+  if (auto read = app.read({argv + 1, argv + std::max(argc, 1)}); !read) return misused(read.error().message);
+  if (app.count("--help") > 0) return Reply{0, app.help()};
+  if (app.count("--version") > 0) return Reply{0, fmt::format("nacre-shell {}\n", kVersion)};
   if (app.count("--list-options") > 0) {
     if (auto options = list_options(list)) return Reply{0, *options};
     return misused(
@@ -119,7 +114,7 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   to.has_way = app.count("--boot") > 0;
   to.has_jobspec = app.count("--jobspec") > 0;
   to.has_resources = app.count("--resources") > 0;
-  out.explain = to.explain == "true";
+  out.explain = to.explain == "plan";
   out.explain_plugins = to.explain == "plugins";
   return std::nullopt;
 }

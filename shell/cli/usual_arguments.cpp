@@ -42,8 +42,7 @@ bool take_initrc(RawArguments& to, std::string&& value) {
 
 bool take_launch_record(RawArguments& to, std::string&& value) {
   auto number = parse_u64(value);
-  bool may_be_octal = value.front() == '0';
-  if (!number || may_be_octal || *number < 3 || *number > INT_MAX) return false;
+  if (!number || *number < 3 || *number > INT_MAX) return false;
   to.values.launch_record = static_cast<int>(*number);
   return true;
 }
@@ -58,11 +57,6 @@ constexpr UsualOption kUsual[] = {
     {"--initrc", "", take_initrc},   {"--resources", "-R", take_resources},
     {"--setopt", "-o", take_setopt}, {"--launch-record", "", take_launch_record},
 };
-
-// What has a meaning of its own to the parser of all, or is an error.
-bool is_special(std::string_view value) {
-  return value.empty() || value.front() == '[' || (value.front() == '-' && value != "-");
-}
 
 // The option that `word` is, or begins with before "=".
 const UsualOption* find_usual(std::string_view word) {
@@ -92,7 +86,7 @@ bool read_usual(std::span<char* const> words, RawArguments& to) {
     std::size_t equals = word.find('=');
     if (equals == std::string_view::npos && ++i == words.size()) return false;
     std::string value(equals == std::string_view::npos ? std::string_view(words[i]) : word.substr(equals + 1));
-    if (again || is_special(value) || !option->take(out, std::move(value))) return false;
+    if (again || value.empty() || !option->take(out, std::move(value))) return false;
   }
   to = std::move(out);
   return true;

@@ -9,11 +9,9 @@
 
 #include "base/result.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace nacre::cli {
+
+class CommandLine;
 
 class Verb {
  public:
@@ -22,9 +20,11 @@ class Verb {
   Verb(const Verb&) = delete;
   Verb& operator=(const Verb&) = delete;
 
-  // Adds its options to the subcommand, which lives as long as this object does; they are stored in this object. It
-  // must not load or look up anything: for the help of `nacre` it is called for every verb.
-  virtual void add_to(CLI::App& verb) = 0;
+  // Adds its options to its command line, which lives as long as this object does; they are stored in this object.
+  // It must not load or look up anything: for the help of `nacre` it is called for every verb.
+  virtual void add_to(CommandLine& verb) = 0;
+  // Looks at the options together when they have been read. An error is one of usage: the exit code is 2.
+  virtual Result<void> check_usage() { return {}; }
   // Runs the verb; returns the program's exit code. An error is printed as `nacre VERB: message`, and the exit code
   // is 1 then.
   virtual Result<int> run() = 0;
@@ -37,9 +37,6 @@ struct NamedVerb {
   const char* text;  // what it does, for the help
   VerbPtr (*make)();
 };
-
-// A verb with CLI::App::prefix_command() finds this in the place of each `--`, which CLI11 would remove.
-inline constexpr const char* kEndOfOptions = "\x1f--";
 
 VerbPtr make_archive();
 VerbPtr make_initrc();

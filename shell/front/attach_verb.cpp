@@ -5,10 +5,10 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/attach_file.hpp"
 #include "front/attach_terminal.hpp"
@@ -27,14 +27,14 @@ constexpr const char* kOwn = "own";      // of --input
 
 class Attach final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb.add_option("--tail", tail_,
                     "Of the output so far the last N lines, all that is kept, or none (default: all)")
         ->option_text("N|all|none")
-        ->check([](const std::string& text) {
-          bool good = text == "all" || text == "none" || parse_u64(text);
-          return good ? "" : fmt::format("{}: expected a number of lines, all or none", in_quotes(text));
+        ->check([](const std::string& text) -> Result<void> {
+          if (text == "all" || text == "none" || parse_u64(text)) return {};
+          return invalid(fmt::format("{}: expected a number of lines, all or none", in_quotes(text)));
         });
     verb.add_option("--since", since_, "Of the output so far what is not older than this, such as 10m")
         ->option_text("TIME");
@@ -42,23 +42,22 @@ class Attach final : public JobVerb {
     verb.add_flag("-l,--label-io", label_, "Put the task's rank before each line");
     verb.add_option("--format", format_, "How the output is printed: text (the default) or json")
         ->option_text("FORM")
-        ->check(CLI::IsMember({"text", "json"}));
-    auto* pty = verb.add_flag("--pty{first}", pty_,
-                              "Join the terminal of task RANK, or of the first one that has one; ~. leaves")
-                    ->option_text("[=RANK]")
-                    ->check([](const std::string& text) {
-                      bool good = text == kFirst || parse_u64(text).value_or(UINT64_MAX) <= UINT32_MAX;
-                      return good ? "" : fmt::format("{}: expected a rank", in_quotes(text));
-                    });
-    verb.add_flag("--input{own}", input_,
-                  "Own the job's standard input: what comes here goes there; take: from who has it")
-        ->option_text("[=take]")
-        ->check([](const std::string& text) {
-          return text == kOwn || text == "take" ? ""
-                                                : fmt::format("{}: expected take, or nothing", in_quotes(text));
+        ->check(cli::one_of({"text", "json"}));
+    verb.add_flag("--pty", pty_, "Join the terminal of task RANK, or of the first one that has one; ~. leaves",
+                  kFirst)
+        ->option_text("[=RANK]")
+        ->excludes({"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"})
+        ->check([](const std::string& text) -> Result<void> {
+          if (parse_u64(text).value_or(UINT64_MAX) <= UINT32_MAX) return {};
+          return invalid(fmt::format("{}: expected a rank", in_quotes(text)));
         });
-    for (const char* other : {"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"})
-      pty->excludes(verb.get_option(other));
+    verb.add_flag("--input", input_,
+                  "Own the job's standard input: what comes here goes there; take: from who has it", kOwn)
+        ->option_text("[=take]")
+        ->check([](const std::string& text) -> Result<void> {
+          if (text == "take") return {};
+          return invalid(fmt::format("{}: expected take, or nothing", in_quotes(text)));
+        });
     add_reach();
   }
 

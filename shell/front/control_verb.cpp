@@ -11,10 +11,10 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/variable.hpp"
+#include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"
 #include "front/verbs.hpp"
@@ -44,7 +44,7 @@ void copy_both_ways(int socket) {
 
 class ControlVerb final : public cli::Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     verb_ = &verb;
     verb_->add_option("--bridge", id_, "Copy bytes between standard input and output and this job's leader")
         ->option_text("ID")
@@ -67,7 +67,7 @@ class ControlVerb final : public cli::Verb {
   }
 
  private:
-  CLI::App* verb_ = nullptr;
+  cli::CommandLine* verb_ = nullptr;
   std::string id_;
   std::string directory_;
 };

@@ -4,12 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/nearest.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/doctor_answer.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
@@ -25,44 +24,44 @@ constexpr double kForStacks = 60;   // likewise
 
 class DoctorVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("--twice", twice_, "Time between the two looks at each process (default: 1s)")
-        ->option_text("DURATION");
+        ->option_text("DURATION")
+        ->check(interval_of);
     verb_->add_flag("--ranks", by_rank_, "Print a line for each rank");
     verb_
-        ->add_flag("--stacks{auto}", stacks_,
-                   "Take the stacks of the tasks too: by eu-stack, gdb, or py-spy for Python")
-        ->option_text("[=auto|eu-stack|gdb|py-spy]");
+        ->add_flag("--stacks", stacks_, "Take the stacks of the tasks too: by eu-stack, gdb, or py-spy for Python",
+                   "auto")
+        ->option_text("[=auto|eu-stack|gdb|py-spy]")
+        ->check([](const std::string& way) -> Result<void> {
+          const std::vector<std::string> ways{"auto", "eu-stack", "gdb", "py-spy"};
+          if (std::find(ways.begin(), ways.end(), way) != ways.end()) return {};
+          return invalid(
+              fmt::format("{}: expected {}{}", in_quotes(way), fmt::join(ways, ", "), did_you_mean(way, ways)));
+        });
     add_reach();
   }
 
  private:
-  Result<double> interval() const {
-    auto duration = value::Duration::parse(twice_);
+  static Result<double> interval_of(const std::string& text) {
+    auto duration = value::Duration::parse(text);
     if (duration && duration->seconds() >= kLeastInterval && duration->seconds() <= kMostInterval)
       return duration->seconds();
-    return invalid(
-        fmt::format("--twice: {}: expected {} to {} seconds", in_quotes(twice_), kLeastInterval, kMostInterval));
+    return invalid(fmt::format("{}: expected {} to {} seconds", in_quotes(text), kLeastInterval, kMostInterval));
   }
 
   Result<int> run_verb() override {
-    auto seconds = interval();
-    if (!seconds) return cli::print(cli::usage_error("nacre doctor", seconds.error().message));
-    const std::vector<std::string> ways{"auto", "eu-stack", "gdb", "py-spy"};
-    if (verb_->count("--stacks") > 0 && std::find(ways.begin(), ways.end(), stacks_) == ways.end())
-      return cli::print(
-          cli::usage_error("nacre doctor", fmt::format("--stacks: {}: expected {}{}", in_quotes(stacks_),
-                                                       fmt::join(ways, ", "), did_you_mean(stacks_, ways))));
+    double seconds = TRY(interval_of(twice_));
     record::Listed job = TRY(this->job());
     if (job.entry.ended()) return has_ended(job);
     control::Client client = TRY(reach_job(job));
-    client.allow(client.answer_time() + event::Seconds(*seconds + (stacks_.empty() ? kForAnswers : kForStacks)));
+    client.allow(client.answer_time() + event::Seconds(seconds + (stacks_.empty() ? kForAnswers : kForStacks)));
     Json groups = Json::array();
     auto take = [&](const Json& part) {
       for (const Json& each : part.value("groups", Json::array())) groups.push_back(each);
     };
-    Json asked{{"interval", *seconds}, {"by-rank", by_rank_}};
+    Json asked{{"interval", seconds}, {"by-rank", by_rank_}};
     if (!stacks_.empty()) asked["stacks"] = stacks_;
     auto asked_for = client.ask("doctor", std::move(asked), take);
     if (!asked_for && may_have_ended(asked_for.error())) return has_ended(TRY(end_in_list(job, asked_for.error())));

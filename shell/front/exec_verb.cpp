@@ -4,12 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/exec_run.hpp"
 #include "front/exec_terminal.hpp"
 #include "front/job_verb.hpp"
@@ -28,7 +27,7 @@ constexpr int kUsage = 2;  // exit code
 
 class Exec final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::none);
     verb_->prefix_command();
     verb_->add_option("-r,--ranks", ranks_, "Beside these tasks, in their environment: 0-3,7")
@@ -36,84 +35,72 @@ class Exec final : public JobVerb {
     verb_->add_option("--shells", shells_, "On the nodes of these shells: 0-3,7")->option_text("IDS");
     verb_->add_option("-w,--hosts", hosts_, "On these hosts: n[0-3]")->option_text("HOSTS");
     verb_->add_option("-x,--exclude", exclude_, "Not on these hosts")->option_text("HOSTS");
-    auto* labels = verb_->add_flag("-l,--label", labels_, "Begin each line with the host, or with -r the rank");
-    auto* plain = verb_->add_flag("-N,--no-label", plain_, "Print what comes, as it comes");
-    auto* fold = verb_->add_flag("-b,--fold", folds_, "Print equal outputs once, at the end");
-    auto* live = verb_->add_flag("-L,--fold-live", folds_live_, "Print equal lines once, while they come");
-    for (auto* one : {labels, plain, fold, live}) {
-      for (auto* other : {labels, plain, fold, live}) {
-        if (one != other) one->excludes(other);
-      }
-    }
-    auto* largest = verb_->add_flag("-S", largest_, "Exit with the largest code (the default)");
+    verb_->add_flag("-l,--label", labels_, "Begin each line with the host, or with -r the rank");
+    verb_->add_flag("-N,--no-label", plain_, "Print what comes, as it comes");
+    verb_->add_flag("-b,--fold", folds_, "Print equal outputs once, at the end");
+    verb_->add_flag("-L,--fold-live", folds_live_, "Print equal lines once, while they come");
+    verb_->at_most_one({"--label", "--no-label", "--fold", "--fold-live"});
+    verb_->add_flag("-S", largest_, "Exit with the largest code (the default)");
     verb_->add_option("--exit-policy", policy_, "Exit with: max, main, all, main+all or first")
         ->option_text("POLICY")
-        ->excludes(largest);
+        ->check(exits::Policy::kind_of)
+        ->excludes({"-S"});
     verb_->add_flag("-k,--kill-on-failure", kills_, "End all when one fails");
-    verb_->add_option("-u,--time-limit", limit_, "End all after this time")->option_text("DURATION");
+    verb_->add_option("-u,--time-limit", limit_, "End all after this time")
+        ->option_text("DURATION")
+        ->check(value::Duration::parse);
     verb_->add_flag("-i,--input", input_, "Pass standard input on to all");
-    verb_->add_flag("-d,--detach", detaches_, "Leave when all have started; they end with the job")->excludes("-i");
-    auto* pty =
-        verb_->add_flag("--pty", pty_, "On a terminal of its node, joined to this one: one command; ~. leaves");
-    for (const char* other : {"-l", "-N", "-b", "-L", "-S", "--exit-policy", "-k", "-u", "-i", "-d", "--json"})
-      pty->excludes(verb_->get_option(other));
-    verb_->add_option("--env", env_, "Set a variable, once or more often")->option_text("NAME=VALUE");
+    verb_->add_flag("-d,--detach", detaches_, "Leave when all have started; they end with the job")
+        ->excludes({"-i"});
+    verb_->add_flag("--pty", pty_, "On a terminal of its node, joined to this one: one command; ~. leaves")
+        ->excludes({"-l", "-N", "-b", "-L", "-S", "--exit-policy", "-k", "-u", "-i", "-d", "--json"});
+    verb_->add_option("--env", env_, "Set a variable, once or more often")
+        ->option_text("NAME=VALUE")
+        ->check([](const std::string& text) -> Result<void> {
+          if (text.find('=') != std::string::npos && !text.starts_with('=')) return {};
+          return invalid(fmt::format("{}: expected NAME=VALUE", in_quotes(text)));
+        });
     verb_->add_option("--cwd", cwd_, "Their working directory")->option_text("DIR");
-    verb_->get_option("--env")->allow_extra_args(false);
     add_reach();
-    verb_->parse_complete_callback([this] { take_words(); });
+  }
+
+  Result<void> check_usage() override {
+    CHECK_OK(take_words());
+    CHECK_OK(check_targets());
+    return pty_ ? check_one_target() : Result<void>();
   }
 
  private:
-  // The options end at the first word that is not an option.
-  void take_words() {
-    words_ = verb_->remaining();
-    bool is_ended = !words_.empty() && words_[0] == cli::kEndOfOptions;
-    if (!is_ended && !words_.empty() && words_[0].size() > 1 && words_[0].starts_with('-'))
-      throw CLI::ValidationError(cli::unknown_word(*verb_, words_[0]));
-    if (is_ended) {
+  Result<void> take_words() {
+    words_ = verb_->rest();
+    if (!words_.empty() && words_[0] == "--") {
       words_.erase(words_.begin());
-    } else if (words_.size() > 1 && words_[1] == cli::kEndOfOptions) {
+    } else if (words_.size() > 1 && words_[1] == "--") {
       names_ = {words_[0]};
       words_.erase(words_.begin(), words_.begin() + 2);
     } else {
       may_begin_with_job_ = words_.size() > 1;
     }
-    if (words_.empty()) throw CLI::ValidationError("expected a command");
-    std::replace(words_.begin(), words_.end(), std::string(cli::kEndOfOptions), std::string("--"));
-    if (!policy_.empty()) {
-      if (auto kind = exits::Policy::kind_of(policy_); !kind)
-        throw CLI::ValidationError("--exit-policy: " + kind.error().message);
-    }
-    check_targets();
-    if (pty_) check_one_target();
-    if (!limit_.empty()) {
-      if (auto limit = value::Duration::parse(limit_); !limit)
-        throw CLI::ValidationError("-u: " + limit.error().message);
-    }
-    for (const std::string& each : env_) {
-      if (each.find('=') == std::string::npos || each.starts_with('='))
-        throw CLI::ValidationError(fmt::format("--env: {}: expected NAME=VALUE", in_quotes(each)));
-    }
+    if (words_.empty()) return invalid("expected a command");
+    return {};
   }
 
-  void check_targets() const {
-    auto check = [](const auto& named) {
-      if (!named) throw CLI::ValidationError(named.error().message);
-    };
-    if (verb_->count("-r") > 0) check(idset_of("--ranks", ranks_, "rank"));
-    if (verb_->count("--shells") > 0) check(idset_of("--shells", shells_, "shell"));
-    if (verb_->count("-w") > 0) check(hosts_of("--hosts", hosts_));
-    if (verb_->count("-x") > 0) check(hosts_of("--exclude", exclude_));
+  [[nodiscard]] Result<void> check_targets() const {
+    if (verb_->count("-r") > 0) CHECK_OK(idset_of("--ranks", ranks_, "rank"));
+    if (verb_->count("--shells") > 0) CHECK_OK(idset_of("--shells", shells_, "shell"));
+    if (verb_->count("-w") > 0) CHECK_OK(hosts_of("--hosts", hosts_));
+    if (verb_->count("-x") > 0) CHECK_OK(hosts_of("--exclude", exclude_));
+    return {};
   }
 
   // The leader looks at what is left: which shells are on a host.
-  void check_one_target() const {
+  [[nodiscard]] Result<void> check_one_target() const {
     auto ranks = value::Idset::parse(ranks_);
     auto shells = value::Idset::parse(shells_);
     auto hosts = value::Hostlist::parse(hosts_);
     if ((ranks && ranks->size() > 1) || (shells && shells->size() > 1) || (hosts && hosts->names().size() > 1))
-      throw CLI::ValidationError(kOneTarget);
+      return invalid(kOneTarget);
+    return {};
   }
 
   // A job's name may be that of its command, so a name needs "--" behind it; an id does not.

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/json.hpp"
+#include "cli/command_line.hpp"
 #include "front/given_options.hpp"
 #include "job/option_types.hpp"
 #include "job/options.hpp"
@@ -22,71 +22,66 @@ struct Choice {
 
 }  // namespace
 
-void ExitOptions::add_to(CLI::App& verb, const std::vector<std::string>& setopt) {
-  auto* group = verb.add_option_group("Exit code", "See nacre-exits(7)");
-  group->add_option("--exit-policy", policy_, "How the job's exit code follows from its tasks' (default: max)")
+void ExitOptions::add_to(cli::CommandLine& verb) {
+  verb.begin_group("Exit code", "see nacre-exits(7)");
+  verb.add_option("--exit-policy", policy_, "How the job's exit code follows from its tasks' (default: max)")
       ->option_text("max|main|all|main+all|first")
-      ->check(CLI::IsMember({"max", "main", "all", "main+all", "first"}));
-  group->add_option("--exit-main", main_, "The main rank (default: 0)")
-      ->option_text("RANK")
-      ->check(CLI::Range(std::uint32_t{0}, UINT32_MAX - 1));
-  group->add_option("--exit-ok", ok_, "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99")
+      ->check(cli::one_of({"max", "main", "all", "main+all", "first"}));
+  verb.add_number("--exit-main", main_, "The main rank (default: 0)", {0, UINT32_MAX - 1})->option_text("RANK");
+  verb.add_option("--exit-ok", ok_, "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99")
       ->option_text("CODES");
-  group->add_option("--report", report_, "Write how the job has ended to FILE of this host, as JSON")
+  verb.add_option("--report", report_, "Write how the job has ended to FILE of this host, as JSON")
       ->option_text("FILE");
-  group->add_flag("--require-all-success", all_, "Is --exit-policy=all");
-  group->add_flag("--check-all-nodes", all_nodes_, "Is --exit-policy=main+all");
-  group->add_flag("-S,--any-failure", any_, "Is --exit-policy=max");
-  group
-      ->add_flag("-K,--fail-fast", fail_fast_,
-                 "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error")
+  verb.add_flag("--require-all-success", all_, "Is --exit-policy=all");
+  verb.add_flag("--check-all-nodes", all_nodes_, "Is --exit-policy=main+all");
+  verb.add_flag("-S,--any-failure", any_, "Is --exit-policy=max");
+  verb.add_flag("-K,--fail-fast", fail_fast_,
+                "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error", kWithoutValue)
       ->option_text("[=N|P%|first]");
-  group->add_option("--restart", restart_, "Start tasks again that end, up to 3 times in all: see restart")
+  verb.add_option("--restart", restart_, "Start tasks again that end, up to 3 times in all: see restart")
       ->option_text(
           "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=...][,where=...]");
-  group
-      ->add_option(
+  verb.add_option(
           "--hang-watch", hang_watch_,
           "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)")
       ->option_text("DURATION[,kill]");
-  verb.parse_complete_callback([this, &setopt] { check(setopt); });
+  verb.begin_group("");
 }
 
-void ExitOptions::check(const std::vector<std::string>& setopt) {
-  choose_policy();
-  check_values();
+Result<void> ExitOptions::check(const std::vector<std::string>& setopt) {
+  CHECK_OK(choose_policy());
+  CHECK_OK(check_values());
   std::vector<GivenOption> all;
   for (const auto& [word, option] : given()) {
     job::Options set;
     std::string name = option.substr(0, option.find('='));
     if (set.set_from_argument(option)) all.push_back({word, name, set.value_at(name)->json()});
   }
-  refuse_contradictions(all, setopt);
+  return refuse_contradictions(all, setopt);
 }
 
-void ExitOptions::choose_policy() {
+Result<void> ExitOptions::choose_policy() {
   std::vector<Choice> choices;
   if (!policy_.empty()) choices.push_back({"--exit-policy=" + policy_, policy_});
   if (all_) choices.push_back({"--require-all-success", "all"});
   if (all_nodes_) choices.push_back({"--check-all-nodes", "main+all"});
   if (any_) choices.push_back({"--any-failure", "max"});
-  if (choices.empty()) return;
+  if (choices.empty()) return {};
   for (const Choice& each : choices) {
-    if (each.policy != choices[0].policy) throw CLI::ValidationError(contradiction(choices[0].word, each.word));
+    if (each.policy != choices[0].policy) return invalid(contradiction(choices[0].word, each.word));
   }
   policy_ = choices[0].policy;
   policy_word_ = choices[0].word;
+  return {};
 }
 
-void ExitOptions::check_values() const {
-  auto refuse = [](const auto& read) {
-    if (!read) throw CLI::ValidationError(read.error().message);
-  };
-  if (!ok_.empty()) refuse(job::exit_codes_option(JsonAt::root(Json(ok_), "--exit-ok")));
+Result<void> ExitOptions::check_values() const {
+  if (!ok_.empty()) CHECK_OK(job::exit_codes_option(JsonAt::root(Json(ok_), "--exit-ok")));
   auto restart =
       job::RestartOption::read(job::Options(restart_.empty() ? Json::object() : Json{{"restart", restart_}}));
-  if (!restart) throw CLI::ValidationError("--" + restart.error().message);
-  if (!fail_fast_.empty()) refuse(job::failure_limit_option(JsonAt::root(Json(fail_fast_), "--fail-fast"), 1));
+  if (!restart) return invalid("--" + restart.error().message);
+  if (!fail_fast_.empty()) CHECK_OK(job::failure_limit_option(JsonAt::root(Json(fail_fast_), "--fail-fast"), 1));
+  return {};
 }
 
 std::vector<std::pair<std::string, std::string>> ExitOptions::given() const {

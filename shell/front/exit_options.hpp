@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::job {
@@ -22,12 +22,10 @@ namespace nacre::front {
 
 class ExitOptions {
  public:
-  // `setopt`: the values of -o; it is filled when the command line has been read. Parsing calls check(), unless the
-  // verb sets a parse_complete_callback of its own.
-  void add_to(CLI::App& verb, const std::vector<std::string>& setopt);
-  // Throws CLI::ValidationError: a value is wrong, or two options, of which -o may be one, set the same to
+  void add_to(cli::CommandLine& verb);
+  // `setopt`: the values of -o. An error: a value is wrong, or two options, of which -o may be one, set the same to
   // different values.
-  void check(const std::vector<std::string>& setopt);
+  Result<void> check(const std::vector<std::string>& setopt);
 
   [[nodiscard]] const std::string& report() const { return report_; }  // a path; empty: none
   // Options in the form that -o takes: "exit-policy=all".
@@ -39,8 +37,8 @@ class ExitOptions {
 
  private:
   // Sets the policy by the option that chooses it.
-  void choose_policy();
-  void check_values() const;
+  Result<void> choose_policy();
+  [[nodiscard]] Result<void> check_values() const;
   // Of each shell option of this verb's, what was given: "--any-failure", "--exit-ok=77".
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> given() const;
 

@@ -2,7 +2,6 @@
 #include "front/given_options.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/json.hpp"
 #include "job/option_types.hpp"
@@ -39,16 +38,16 @@ std::string contradiction(std::string_view one, std::string_view other) {
   return fmt::format("{} and {} contradict each other: give one of them", one, other);
 }
 
-void refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt) {
+Result<void> refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt) {
   for (const std::string& argument : setopt) {
     job::Options set;
-    if (auto taken = set.set_from_argument(argument); !taken)
-      throw CLI::ValidationError(fmt::format("-o {}: {}", argument, taken.error().message));
+    CHECK_OK(in("-o " + argument, set.set_from_argument(argument)));
     for (const GivenOption& each : given) {
       auto theirs = set.value_at(each.name);
-      if (theirs && !is_same(each, *theirs)) throw CLI::ValidationError(contradiction(each.word, "-o " + argument));
+      if (theirs && !is_same(each, *theirs)) return invalid(contradiction(each.word, "-o " + argument));
     }
   }
+  return {};
 }
 
 std::map<std::string, std::string> sources_of(const std::vector<GivenOption>& given,

@@ -14,7 +14,7 @@
 
 namespace nacre::front {
 
-// What CLI11 gives an option that may have a value, and has none.
+// What an option is set to that may have a value, and has none.
 inline constexpr const char* kWithoutValue = "true";
 
 struct GivenOption {
@@ -26,9 +26,9 @@ struct GivenOption {
 // "A and B contradict each other: give one of them".
 [[nodiscard]] std::string contradiction(std::string_view one, std::string_view other);
 
-// `setopt`: the arguments of -o. Throws CLI::ValidationError: one of them is none, or sets one of `given` to
+// `setopt`: the arguments of -o. An error: one of them is none, or sets one of `given` to
 // another value.
-void refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt);
+Result<void> refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt);
 
 // For --explain: that the options of both, by their paths, are of the command line.
 [[nodiscard]] std::map<std::string, std::string> sources_of(const std::vector<GivenOption>& given,

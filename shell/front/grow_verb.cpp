@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
@@ -20,10 +19,10 @@ constexpr event::Seconds kMostGrowTime{2.0 * value::GrowOrder::kMostWait};  // t
 
 class GrowVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[4-5]")->option_text("HOSTS");
-    verb_->add_option("--count", count_, "So many more: on this host, of a job of --local, or on nodes from Slurm")
+    verb_->add_number("--count", count_, "So many more: on this host, of a job of --local, or on nodes from Slurm")
         ->option_text("N");
     verb_->add_option("--wait", wait_, "How long they have to join, once Slurm has given nodes (default: 30s)")
         ->option_text("DURATION");
@@ -31,8 +30,12 @@ class GrowVerb final : public JobVerb {
     add_reach();
   }
 
+  Result<void> check_usage() override {
+    asked_ = TRY(arguments());
+    return {};
+  }
+
  private:
-  // What the leader is asked.
   Result<Json> arguments() const {
     if (verb_->count("--hosts") + verb_->count("--count") != 1)
       return invalid("expected one of --hosts and --count");
@@ -55,13 +58,10 @@ class GrowVerb final : public JobVerb {
   }
 
   Result<int> run_verb() override {
-    auto asked = arguments();
-    if (!asked) return cli::print(cli::usage_error("nacre grow", asked.error().message));
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostGrowTime);
-    const Json answer =
-        TRY(client.ask("grow", *std::move(asked), [this](const Json& part) { report_begin(part); }));
+    const Json answer = TRY(client.ask("grow", asked_, [this](const Json& part) { report_begin(part); }));
     print_changed(job, answer, "joined");
     const Json missing = answer.value("missing", Json::array());
     for (const Json& each : missing)
@@ -82,6 +82,7 @@ class GrowVerb final : public JobVerb {
   std::string hosts_, wait_;
   std::uint64_t count_ = 0;
   bool all_ = false;
+  Json asked_;  // what the leader is asked
 };
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
+#include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
@@ -24,16 +24,22 @@ constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks 
 
 }  // namespace
 
-void JobVerb::add_usual(CLI::App& verb, Jobs jobs) {
+void JobVerb::add_usual(cli::CommandLine& verb, Jobs jobs) {
   verb_ = &verb;
   verb_->add_flag("--json", json_, "Print lines of JSON");
   verb_->add_flag("-q,--quiet", quiet_, "Print less");
   if (jobs == Jobs::none) return;
-  auto* option = verb_->add_option(
-      "JOB", names_,
-      "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)");
-  option->option_text(jobs == Jobs::several ? "..." : " ");
-  option->expected(jobs == Jobs::several ? -1 : 1);
+  const char* help =
+      "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)";
+  if (jobs == Jobs::several) {
+    verb_->add_option("JOB", names_, help)->option_text("...");
+    return;
+  }
+  auto take = [this](const std::string& name) {
+    names_ = {name};
+    return Result<void>();
+  };
+  verb_->add_option("JOB", take, help);
 }
 
 void JobVerb::add_reach() {
@@ -50,7 +56,7 @@ Result<int> JobVerb::run() {
 
 // A refusal of the leader may name what was asked, as the beginning of the line that is printed does.
 Error JobVerb::without_verb(Error why) const {
-  std::string name = verb_->get_name() + ": ";
+  std::string name = verb_->verb() + ": ";
   if (why.message.starts_with(name)) why.message.erase(0, name.size());
   return why;
 }
@@ -64,7 +70,7 @@ void JobVerb::read_again() {
   bool is_first = !list_;
   list_ = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
   if (!is_first || quiet_) return;
-  for (const std::string& each : list_->warnings) print_err("nacre {}: {}\n", verb_->get_name(), each);
+  for (const std::string& each : list_->warnings) print_err("{}: {}\n", verb_->program(), each);
 }
 
 Result<record::Listed> JobVerb::job() {

@@ -21,7 +21,7 @@ class JobVerb : public cli::Verb {
  protected:
   enum class Jobs { one, several, none };
 
-  void add_usual(CLI::App& verb, Jobs jobs);  // has to be the first
+  void add_usual(cli::CommandLine& verb, Jobs jobs);  // has to be the first
   void add_reach();
   virtual Result<int> run_verb() = 0;
 
@@ -48,7 +48,7 @@ class JobVerb : public cli::Verb {
   // the job's end.
   Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why);
 
-  CLI::App* verb_ = nullptr;
+  cli::CommandLine* verb_ = nullptr;
   std::vector<std::string> names_;
   bool json_ = false;
   bool quiet_ = false;

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
@@ -51,7 +51,7 @@ Json json_of(const record::Listed& job, double now) {
 
 class Jobs final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, JobVerb::Jobs::none);
     verb_->add_flag("-a,--all", all_, "Also those that have ended");
   }

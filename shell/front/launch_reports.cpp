@@ -33,14 +33,15 @@ Result<UniqueFd> opened(const std::string& path) {
 
 // This process sets close-on-exec on each descriptor that it opens itself: such a one is not the one that the user
 // means.
-std::string descriptor_error(const std::string& to) {
+Result<void> check_report_place(const std::string& to) {
+  if (to.empty()) return invalid("expected a file or a descriptor");
   auto fd = descriptor_in(to);
-  if (!fd) return "";
+  if (!fd) return {};
   int flags = ::fcntl(*fd, F_GETFD);
   bool is_given = flags >= 0 && (*fd <= STDERR_FILENO || (flags & FD_CLOEXEC) == 0);
-  if (!is_given) return fmt::format("descriptor {} is not open", *fd);
-  if (!is_writable(*fd)) return fmt::format("descriptor {} is not open for writing", *fd);
-  return "";
+  if (!is_given) return invalid(fmt::format("descriptor {} is not open", *fd));
+  if (!is_writable(*fd)) return invalid(fmt::format("descriptor {} is not open for writing", *fd));
+  return {};
 }
 
 Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop, const std::string& front,

@@ -27,8 +27,8 @@ struct LaunchReport {
   bool is_path = false;  // `to` is a file, and a leader on this host writes it itself
 };
 
-// Why `to` is not a descriptor of this process that is open for writing; empty if it is one, or is a file.
-[[nodiscard]] std::string descriptor_error(const std::string& to);
+// `to` is a file, or a descriptor of this process that is open for writing.
+[[nodiscard]] Result<void> check_report_place(const std::string& to);
 
 class LaunchReports {
  public:

@@ -7,10 +7,10 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "front/caller.hpp"
 #include "front/exit_options.hpp"
 #include "front/launch_run.hpp"
@@ -53,22 +53,24 @@ Result<job::Options> options_of(const job::Jobspec& spec, const std::vector<std:
 
 class Launch final : public cli::Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     verb_ = &verb;
-    places_.add_to(*verb_, "By default those of the allocation that this is run in");
-    verb_->add_option("-n,--nodes", nodes_, "Only the first N of them; for srun, how many")
-        ->option_text("N")
-        ->check(CLI::Range(1U, group::Membership::kMaxShells));
+    places_.add_to(*verb_, "by default those of the allocation that this is run in");
+    verb_
+        ->add_number("-n,--nodes", nodes_, "Only the first N of them; for srun, how many",
+                     {1, group::Membership::kMaxShells})
+        ->option_text("N");
     add_job();
     show_.add_to(*verb_);
     usage_.add_to(*verb_);
     timeline_.add_to(*verb_);
-    exits_.add_to(*verb_, options_);
-    verb_->parse_complete_callback([this] {
-      exits_.check(options_);
-      refuse_contradictions(given(), options_);
-    });
+    exits_.add_to(*verb_);
     verb_->add_option("OPTION", shell_options_, "Behind --: options of nacre-shell")->option_text("...");
+  }
+
+  Result<void> check_usage() override {
+    CHECK_OK(exits_.check(options_));
+    return refuse_contradictions(given(), options_);
   }
 
   Result<int> run() override {
@@ -92,15 +94,13 @@ class Launch final : public cli::Verb {
         ->add_option("--notify", notify_,
                      "Write how tasks end, as lines of JSON, to FILE of this host, or to the descriptor FD")
         ->option_text("FILE|FD")
-        ->check([](const std::string& to) {
-          return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
-        });
+        ->check(check_report_place);
     add_spares(*verb_, spares_);
     add_on_lost(*verb_, on_lost_);
     verb_->add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
     verb_->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
-    add_list(*verb_, "-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated",
-             "OPT[=VAL]");
+    verb_->add_option("-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated")
+        ->option_text("OPT[=VAL]");
   }
 
   // What -o may set too.
@@ -177,7 +177,7 @@ class Launch final : public cli::Verb {
     return plan;
   }
 
-  CLI::App* verb_ = nullptr;
+  cli::CommandLine* verb_ = nullptr;
   PlaceOptions places_;
   std::uint32_t nodes_ = 0;
   std::string jobspec_;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/json.hpp"
 #include "base/program_path.hpp"
@@ -17,6 +16,7 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
+#include "cli/command_line.hpp"
 #include "front/environment_rules.hpp"
 #include "group/first_words.hpp"
 #include "launch/launcher.hpp"
@@ -38,49 +38,40 @@ std::string own_shell() {
 
 }  // namespace
 
-void add_spares(CLI::App& verb, std::optional<std::uint32_t>& into) {
-  verb.add_option("--spares", into, "The last N nodes are spares: they are prepared, and get no tasks")
-      ->option_text("N")
-      ->check(CLI::Range(0U, group::Membership::kMaxShells - 1));
+void add_spares(cli::CommandLine& verb, std::optional<std::uint32_t>& into) {
+  verb.add_number("--spares", into, "The last N nodes are spares: they are prepared, and get no tasks",
+                  {0, group::Membership::kMaxShells - 1})
+      ->option_text("N");
 }
 
-void add_on_lost(CLI::App& verb, std::string& into) {
+void add_on_lost(cli::CommandLine& verb, std::string& into) {
   verb.add_option("--on-lost", into,
                   "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again")
       ->option_text("end|go-on|replace[,else=end|go-on]")
-      ->check(CLI::IsMember({"end", "go-on", "replace", "replace,else=end", "replace,else=go-on"}));
+      ->check(cli::one_of({"end", "go-on", "replace", "replace,else=end", "replace,else=go-on"}));
 }
 
-void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,
-              const char* value) {
-  verb.add_option(name, into, text)
-      ->option_text(value)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-}
-
-void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
-  auto* places = verb.add_option_group("Hosts", elsewhere);
-  places->add_option("--hosts", hosts_, "These: node[0-3],login")->option_text("LIST");
-  places->add_option("--hostfile", hostfile_, "Those that FILE names, one a line")->option_text("FILE");
-  places->add_option("--local", local_, "N shells on this host")
-      ->option_text("N")
-      ->check(CLI::Range(1U, std::uint32_t{4096}));
-  places->add_flag("--srun", srun_, "Start them with Slurm's srun");
-  places->require_option(0, 1);
+void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
+  verb.begin_group("Hosts", std::string(elsewhere) + "; only one of these");
+  verb.add_option("--hosts", hosts_, "These: node[0-3],login")->option_text("LIST");
+  verb.add_option("--hostfile", hostfile_, "Those that FILE names, one a line")->option_text("FILE");
+  verb.add_number("--local", local_, "N shells on this host", {1, 4096})->option_text("N");
+  verb.add_flag("--srun", srun_, "Start them with Slurm's srun");
+  verb.at_most_one({"--hosts", "--hostfile", "--local", "--srun"});
+  verb.begin_group("");
   verb.add_option("--agent", agent_, "What starts a shell on another host, called as ssh is (default: ssh)")
       ->option_text("CMD");
-  add_list(verb, "--agent-arg", agent_arguments_, "An argument for it, before the host; may be repeated", "ARG");
-  add_list(verb, "--srun-arg", srun_arguments_, "An argument for srun; may be repeated", "ARG");
+  verb.add_option("--agent-arg", agent_arguments_, "An argument for it, before the host; may be repeated")
+      ->option_text("ARG");
+  verb.add_option("--srun-arg", srun_arguments_, "An argument for srun; may be repeated")->option_text("ARG");
   verb.add_option("--shell", shell_, "nacre-shell on all hosts (default: the one beside this program)")
       ->option_text("PATH");
-  verb.add_option("--arity", arity_, "How many shells each shell starts and serves (default: 16)")
-      ->option_text("K")
-      ->check(CLI::Range(2U, LaunchRecord::kMaxArity));
-  verb.add_option("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)")
-      ->option_text("SECONDS")
-      ->check(CLI::Range(0.001, LaunchRecord::kMaxTimeout));
+  verb.add_number("--arity", arity_, "How many shells each shell starts and serves (default: 16)",
+                  {2, LaunchRecord::kMaxArity})
+      ->option_text("K");
+  verb.add_number("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)",
+                  {0.001, LaunchRecord::kMaxTimeout})
+      ->option_text("SECONDS");
   verb.add_option("--initrc", initrc_, "All shells load FILE instead of the installed initrc")->option_text("FILE");
   verb.add_option("--eventlog", eventlog_, "Write the job's events (RFC 18) to FILE, of the first shell's host")
       ->option_text("FILE");
@@ -90,29 +81,26 @@ void PlaceOptions::add_to(CLI::App& verb, const char* elsewhere) {
   verb.add_flag("-v,--verbose", verbose_, "Print what is started where");
 }
 
-void PlaceOptions::add_pretend(CLI::App& verb) {
+void PlaceOptions::add_pretend(cli::CommandLine& verb) {
   verb.add_option("--pretend", pretend_, "On a made-up machine, all on this host: 64x4c2g, nodes, cores and gpus")
       ->option_text("SHAPE")
-      ->check([](const std::string& text) {
-        auto shape = job::MachineShape::parse(text);
-        return shape ? std::string() : shape.error().message;
-      });
+      ->check(job::MachineShape::parse);
 }
 
-void PlaceOptions::check() const {
-  if (pretend_.empty()) return;
-  auto refuse = [](bool is_given, const char* option) {
+Result<void> PlaceOptions::check() const {
+  if (pretend_.empty()) return {};
+  for (auto [is_given, option] : {std::pair{!hosts_.empty(), "--hosts"},
+                                  {!hostfile_.empty(), "--hostfile"},
+                                  {local_ > 0, "--local"},
+                                  {srun_, "--srun"},
+                                  {!srun_arguments_.empty(), "--srun-arg"},
+                                  {!agent_.empty(), "--agent"},
+                                  {!agent_arguments_.empty(), "--agent-arg"}}) {
     if (is_given)
-      throw CLI::ValidationError(fmt::format(
+      return invalid(fmt::format(
           "--pretend and {} exclude each other: a made-up machine is on this host, and nowhere else", option));
-  };
-  refuse(!hosts_.empty(), "--hosts");
-  refuse(!hostfile_.empty(), "--hostfile");
-  refuse(local_ > 0, "--local");
-  refuse(srun_, "--srun");
-  refuse(!srun_arguments_.empty(), "--srun-arg");
-  refuse(!agent_.empty(), "--agent");
-  refuse(!agent_arguments_.empty(), "--agent-arg");
+  }
+  return {};
 }
 
 Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {

@@ -13,8 +13,8 @@
 #include "group/membership.hpp"
 #include "job/machine_shape.hpp"
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::front {
@@ -36,10 +36,10 @@ struct Places {
 class PlaceOptions {
  public:
   // `elsewhere`: a text for the help: where the shells are without these options.
-  void add_to(CLI::App& verb, const char* elsewhere);
-  void add_pretend(CLI::App& verb);
-  // Of options that exclude each other; an exception of CLI11.
-  void check() const;
+  void add_to(cli::CommandLine& verb, const char* elsewhere);
+  void add_pretend(cli::CommandLine& verb);
+  // An error: two options exclude each other.
+  [[nodiscard]] Result<void> check() const;
   // The places that the options name, else those of the allocation that this process is in. With `prefers_srun`
   // Slurm's srun starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
   Result<std::optional<Places>> find(bool prefers_srun) const;
@@ -70,13 +70,9 @@ class PlaceOptions {
 };
 
 // Adds --on-lost, which stands for the shell's option.
-void add_on_lost(CLI::App& verb, std::string& into);
+void add_on_lost(cli::CommandLine& verb, std::string& into);
 
 // Adds --spares, which stands for the shell's option.
-void add_spares(CLI::App& verb, std::optional<std::uint32_t>& into);
-
-// Adds an option that may be repeated, with a value each time.
-void add_list(CLI::App& verb, const char* name, std::vector<std::string>& into, const char* text,
-              const char* value);
+void add_spares(cli::CommandLine& verb, std::optional<std::uint32_t>& into);
 
 }  // namespace nacre::front

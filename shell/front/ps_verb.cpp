@@ -2,9 +2,9 @@
 //
 // nacre ps; see nacre-ps(1).
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/place_rows.hpp"
 #include "front/ps_rows.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 class Ps final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_flag("--no-fold", no_fold_, "Print a row for each process, however many there are");
     verb_->add_flag("--plan", plan_, "Print where each task is, and why: cpus, memory, gpus, network cards");

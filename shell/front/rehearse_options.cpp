@@ -2,11 +2,11 @@
 #include "front/rehearse_options.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
+#include "cli/command_line.hpp"
 #include "job/rehearsal.hpp"
 
 namespace nacre::front {
@@ -17,17 +17,14 @@ constexpr const char* kForce = "rehearse-force";
 
 }  // namespace
 
-void RehearseOptions::add_to(CLI::App& verb) {
-  auto* events =
-      verb.add_option("--rehearse", events_,
-                      "Do this to the job, to see what becomes of it: 'kill n2 at 30s; freeze rank 5 for 5s'");
-  events->option_text("EVENTS")->check([](const std::string& text) {
-    auto parsed = job::Rehearsal::parse(text);
-    return parsed ? std::string() : parsed.error().message;
-  });
+void RehearseOptions::add_to(cli::CommandLine& verb) {
+  verb.add_option("--rehearse", events_,
+                  "Do this to the job, to see what becomes of it: 'kill n2 at 30s; freeze rank 5 for 5s'")
+      ->option_text("EVENTS")
+      ->check(job::Rehearsal::parse);
   verb.add_flag("--rehearse-force", force_,
-                "Also where a manager has given the nodes, and may take them out of use")
-      ->needs(events);
+                "Also where a manager has given the nodes, and may take them out of use; needs --rehearse")
+      ->needs({"--rehearse"});
 }
 
 std::vector<GivenOption> RehearseOptions::given() const {

@@ -9,15 +9,15 @@
 #include "base/result.hpp"
 #include "front/given_options.hpp"
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::front {
 
 class RehearseOptions {
  public:
-  void add_to(CLI::App& verb);
+  void add_to(cli::CommandLine& verb);
 
   [[nodiscard]] std::vector<GivenOption> given() const;
   // Options in the form that -o takes.

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/utf8_terminal.hpp"
+#include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/bundle.hpp"
 #include "front/given_options.hpp"
@@ -27,27 +27,26 @@ namespace {
 
 class Report final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_
         ->add_option("--policy", policy_,
                      "Also print the exit code that the job would have by this policy, see nacre-exits(7)")
         ->option_text("max|main|all|main+all|first")
-        ->check([](const std::string& name) {
-          auto kind = exits::Policy::kind_of(name);
-          return kind ? std::string() : kind.error().message;
-        });
-    auto* usage = verb_->add_flag("--usage", usage_, "Print what the tasks have used instead");
-    verb_->add_flag("--all", all_, "A row for each task that has ended; only while the job runs")->needs(usage);
-    verb_->add_option("--plot", plot_, "Also draw what the tasks have used: SVG, to FILE")
+        ->check(exits::Policy::kind_of);
+    verb_->add_flag("--usage", usage_, "Print what the tasks have used instead")->excludes({"--policy"});
+    verb_->add_flag("--all", all_, "A row for each task that has ended; only while the job runs; needs --usage")
+        ->needs({"--usage"});
+    verb_->add_option("--plot", plot_, "Also draw what the tasks have used: SVG, to FILE; needs --usage")
         ->option_text("FILE")
-        ->needs(usage)
-        ->check([](const std::string& file) { return file.empty() ? "expected a file" : ""; });
-    usage->excludes(verb_->get_option("--policy"));
-    auto* bundle = verb_->add_flag("--bundle", bundle_,
-                                   "Write all that is known of the job to FILE instead, one archive for a ticket");
-    bundle->option_text("[=FILE]")->excludes(usage)->excludes(verb_->get_option("--policy"));
-    verb_->add_flag("--force", force_, "Replace FILE if it is there")->needs(bundle);
+        ->needs({"--usage"})
+        ->check(cli::not_empty("a file"));
+    verb_
+        ->add_flag("--bundle", bundle_,
+                   "Write all that is known of the job to FILE instead, one archive for a ticket", kWithoutValue)
+        ->option_text("[=FILE]")
+        ->excludes({"--usage", "--policy"});
+    verb_->add_flag("--force", force_, "Replace FILE if it is there; needs --bundle")->needs({"--bundle"});
     add_reach();
   }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre restart; see nacre-restart(1).
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 
@@ -15,24 +14,23 @@ constexpr event::Seconds kMostRestartTime{2.0 * 24 * 60 * 60};  // as long as th
 
 class RestartVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("--ranks", ranks_, "Only these tasks: 0-3,7 (default: all, together)")->option_text("RANKS");
     add_reach();
   }
 
+  Result<void> check_usage() override {
+    if (verb_->count("--ranks") > 0) asked_["ranks"] = TRY(idset_of("--ranks", ranks_, "rank")).str();
+    return {};
+  }
+
  private:
   Result<int> run_verb() override {
-    Json arguments = Json::object();
-    if (verb_->count("--ranks") > 0) {
-      auto ranks = idset_of("--ranks", ranks_, "rank");
-      if (!ranks) return cli::print(cli::usage_error("nacre restart", ranks.error().message));
-      arguments["ranks"] = ranks->str();
-    }
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostRestartTime);
-    Json answer = TRY(client.ask("restart", std::move(arguments)));
+    Json answer = TRY(client.ask("restart", asked_));
     std::string started = answer.value("ranks", "");
     if (json_) {
       answer["id"] = job.entry.id.f58_plain();
@@ -51,6 +49,7 @@ class RestartVerb final : public JobVerb {
   }
 
   std::string ranks_;
+  Json asked_ = Json::object();  // what the leader is asked
 };
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "cli/command_line.hpp"
 #include "front/caller.hpp"
 #include "front/launch_reports.hpp"
 #include "front/place_options.hpp"
@@ -18,7 +18,7 @@
 namespace nacre::front {
 namespace {
 
-auto count_range() { return CLI::Range(1U, job::Jobspec::kMaxCount); }
+constexpr cli::NumberRange kCounts{1, job::Jobspec::kMaxCount};
 
 // "0-3:gdb -batch" or "time".
 Result<Json> wrapper_of(const std::string& text) {
@@ -40,112 +40,96 @@ Result<Json> wrapper_of(const std::string& text) {
 
 }  // namespace
 
-void RunOptions::add_to(CLI::App& verb) {
+void RunOptions::add_to(cli::CommandLine& verb) {
   add_size(verb);
   add_environment(verb);
   add_streams(verb);
   add_rest(verb);
 }
 
-void RunOptions::add_size(CLI::App& verb) {
-  auto* group = verb.add_option_group("Tasks");
-  group->add_option("-n,--ntasks", tasks_, "Tasks (default: 1; with -N alone one a node)")
-      ->option_text("N")
-      ->check(count_range());
-  group
-      ->add_option("-N,--nodes", nodes_,
-                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
+void RunOptions::add_size(cli::CommandLine& verb) {
+  verb.begin_group("Tasks");
+  verb.add_number("-n,--ntasks", tasks_, "Tasks (default: 1; with -N alone one a node)", kCounts)->option_text("N");
+  verb.add_option("-N,--nodes", nodes_,
+                  "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
       ->option_text("N[+SPARES]")
-      ->check([](const std::string& text) {
-        auto counts = NodeCounts::parse(text);
-        return counts ? "" : counts.error().message;
-      });
-  add_spares(*group, spares_);
-  add_on_lost(*group, on_lost_);
-  group->add_option("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node")
-      ->option_text("N")
-      ->check(count_range());
-  group
-      ->add_option("-c,--cores-per-task,--cpus-per-task", cores_,
-                   "Cores for each task (default: tasks share the cores of their node)")
-      ->option_text("N")
-      ->check(count_range());
-  group->add_option("-g,--gpus-per-task", gpus_, "Gpus for each task")->option_text("N")->check(count_range());
-  group->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
-  group
-      ->add_option("--cpu-bind", cpu_bind_,
-                   "Bind each task to its part of the node: whole threads, cores, caches, ...; or none")
+      ->check(NodeCounts::parse);
+  add_spares(verb, spares_);
+  add_on_lost(verb, on_lost_);
+  verb.add_number("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node", kCounts)->option_text("N");
+  verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
+                  "Cores for each task (default: tasks share the cores of their node)", kCounts)
+      ->option_text("N");
+  verb.add_number("-g,--gpus-per-task", gpus_, "Gpus for each task", kCounts)->option_text("N");
+  verb.add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
+  verb.add_option("--cpu-bind", cpu_bind_,
+                  "Bind each task to its part of the node: whole threads, cores, caches, ...; or none")
       ->option_text("thread|core|l3|numa|package|none")
-      ->check(CLI::IsMember({"thread", "core", "l3", "numa", "package", "none"}));
-  group->add_option("--mem-bind", mem_bind_, "Memory of the NUMA nodes where a task's cpus are")
+      ->check(cli::one_of({"thread", "core", "l3", "numa", "package", "none"}));
+  verb.add_option("--mem-bind", mem_bind_, "Memory of the NUMA nodes where a task's cpus are")
       ->option_text("bind|prefer|interleave")
-      ->check(CLI::IsMember({"bind", "prefer", "interleave"}));
-  group
-      ->add_option("--taskmap", taskmap_,
-                   "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE")
+      ->check(cli::one_of({"bind", "prefer", "interleave"}));
+  verb.add_option("--taskmap", taskmap_,
+                  "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE")
       ->option_text("SCHEME[:VALUE]");
-  group
-      ->add_option("--multi-prog", multi_prog_,
-                   "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
+  verb.add_option("--multi-prog", multi_prog_, "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
       ->option_text("FILE");
-  group->add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
+  verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
       ->option_text("FILE");
 }
 
-void RunOptions::add_environment(CLI::App& verb) {
-  auto* group = verb.add_option_group("Environment", "That of this process, changed by these options in order");
-  auto add = [this, group](const char* name, Rule::Kind kind, const char* help, const char* value) {
-    auto keep = [this, kind](const std::string& text) { rules_.push_back({kind, text}); };
-    group->add_option_function<std::string>(name, keep, help)
-        ->option_text(value)
-        ->trigger_on_parse()
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+void RunOptions::add_environment(cli::CommandLine& verb) {
+  verb.begin_group("Environment", "that of this process, changed by these options in order");
+  auto add = [this, &verb](const char* name, Rule::Kind kind, const char* help, const char* value) {
+    auto keep = [this, kind](const std::string& text) {
+      rules_.push_back({kind, text});
+      return Result<void>();
+    };
+    verb.add_option(name, keep, help)->option_text(value)->repeatable();
   };
   add("--env", Rule::Kind::rule, "-PATTERN removes, PATTERN takes again, NAME=TEXT sets, ^FILE reads rules",
       "RULE");
   add("--env-remove", Rule::Kind::remove, "Remove the variables that match", "PATTERN");
   add("--env-file", Rule::Kind::file, "Read rules from FILE, one a line", "FILE");
-  group->add_option("--cwd,--chdir", cwd_, "The tasks' directory (default: this one)")->option_text("DIR");
+  verb.add_option("--cwd,--chdir", cwd_, "The tasks' directory (default: this one)")->option_text("DIR");
 }
 
-void RunOptions::add_streams(CLI::App& verb) {
-  auto* group = verb.add_option_group("Input and output");
-  group->add_option("--output", output_, "Standard output to FILE, a template: out.{{task.rank}}")
+void RunOptions::add_streams(cli::CommandLine& verb) {
+  verb.begin_group("Input and output");
+  verb.add_option("--output", output_, "Standard output to FILE, a template: out.{{task.rank}}")
       ->option_text("FILE");
-  group->add_option("--error", error_, "Standard error to FILE (default: as --output)")->option_text("FILE");
-  group->add_option("--input", input_, "Standard input from FILE")->option_text("FILE");
-  group->add_option("--input-ranks", input_ranks_, "Only these tasks get the input (default: all)")
+  verb.add_option("--error", error_, "Standard error to FILE (default: as --output)")->option_text("FILE");
+  verb.add_option("--input", input_, "Standard input from FILE")->option_text("FILE");
+  verb.add_option("--input-ranks", input_ranks_, "Only these tasks get the input (default: all)")
       ->option_text("RANKS");
-  group->add_flag("-l,--label-io", label_, "Put the task's rank before each line");
-  group->add_flag("-u,--unbuffered", unbuffered_, "Write at once what tasks write, not by lines");
-  group->add_flag("--pty{interactive}", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured")
+  verb.add_flag("-l,--label-io", label_, "Put the task's rank before each line");
+  verb.add_flag("-u,--unbuffered", unbuffered_, "Write at once what tasks write, not by lines");
+  verb.add_flag("--pty", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured", kInteractive)
       ->option_text("[=RANKS]");
 }
 
-void RunOptions::add_rest(CLI::App& verb) {
+void RunOptions::add_rest(cli::CommandLine& verb) {
+  verb.begin_group("");
   verb.add_option("-t,--time-limit", time_limit_, "End the job after so many minutes, or a time: 90s, 1.5h")
       ->option_text("TIME")
-      ->check([](const std::string& text) {
-        auto limit = time_limit_of(text);
-        return limit ? "" : limit.error().message;
-      });
+      ->check(time_limit_of);
   verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
-  add_list(verb, "--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated", "[RANKS:]CMD");
+  verb.add_option("--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated")
+      ->option_text("[RANKS:]CMD");
   verb.add_flag("--torch", torch_, "Set what torch.distributed needs, for a task each process");
   verb.add_option("--notify", notify_, "Write how tasks end, as lines of JSON, to FILE or descriptor FD")
       ->option_text("FILE|FD")
-      ->check([](const std::string& to) {
-        return to.empty() ? "expected a file or a descriptor" : descriptor_error(to);
-      });
-  add_list(verb, "-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated",
-           "OPT[=VAL]");
+      ->check(check_report_place);
+  verb.add_option("-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated")
+      ->option_text("OPT[=VAL]");
   verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
   verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
 }
 
 // ---- the command -----------------------------------------------------------------
 
-Result<void> RunOptions::take_words(const std::vector<std::string>& words) {
+Result<void> RunOptions::take_words(std::vector<std::string> words) {
+  if (!words.empty() && words[0] == "--") words.erase(words.begin());
   bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
   auto begin = words.begin();
   while (begin != words.end()) {
@@ -172,21 +156,15 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
   Part part;
   part.tasks = parts_.empty() ? tasks_.value_or(1) : 1;
   if (!parts_.empty()) {
-    CLI::App app("", "");
-    app.set_help_flag();
-    app.prefix_command();
-    app.add_option("-n,--ntasks", part.tasks)->check(count_range());
-    std::reverse(words.begin(), words.end());  // CLI11 takes them in reverse order
-    try {
-      app.parse(words);
-    } catch (const CLI::ParseError& error) {
-      return invalid(fmt::format("behind ':': {}", error.what()));
-    }
-    words = app.remaining();
-    if (!words.empty() && words[0] == "--")
-      words.erase(words.begin());
-    else if (!words.empty() && words[0].starts_with('-'))
+    cli::CommandLine line("", "");
+    line.prefix_command();
+    line.add_number("-n,--ntasks", part.tasks, "", kCounts);
+    if (!words.empty() && words[0].size() > 1 && words[0].starts_with('-') && words[0] != "--" &&
+        !words[0].starts_with("-n") && !words[0].starts_with("--ntasks"))
       return invalid(fmt::format("behind ':': {} is not known there: only -n is", in_quotes(words[0])));
+    CHECK_OK(in("behind ':'", line.read(std::move(words))));
+    words = line.rest();
+    if (!words.empty() && words[0] == "--") words.erase(words.begin());
   }
   if (words.empty() || words[0].empty())
     return invalid(is_only ? "expected a program's name, got an empty one"

@@ -15,19 +15,19 @@
 #include "front/multi_prog.hpp"
 #include "job/options.hpp"
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::front {
 
 class RunOptions {
  public:
-  void add_to(CLI::App& verb);
+  void add_to(cli::CommandLine& verb);
 
   // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of
   // its own. An error is a usage error.
-  Result<void> take_words(const std::vector<std::string>& words);
+  Result<void> take_words(std::vector<std::string> words);
 
   // `spares`: as the shell's options have them.
   [[nodiscard]] Result<SizeRequest> sizes(std::uint32_t spares) const;
@@ -53,10 +53,10 @@ class RunOptions {
  private:
   static constexpr const char* kInteractive = "interactive";
 
-  void add_size(CLI::App& verb);
-  void add_environment(CLI::App& verb);
-  void add_streams(CLI::App& verb);
-  void add_rest(CLI::App& verb);
+  void add_size(cli::CommandLine& verb);
+  void add_environment(cli::CommandLine& verb);
+  void add_streams(cli::CommandLine& verb);
+  void add_rest(cli::CommandLine& verb);
   Result<void> take_program(std::vector<std::string> words, bool is_only);
   [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;

@@ -7,12 +7,11 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/caller.hpp"
 #include "front/exit_options.hpp"
 #include "front/place_options.hpp"
@@ -35,23 +34,24 @@ constexpr const char* kFrontEnd = "nacre run";  // has chosen an option by itsel
 
 class Run final : public cli::Verb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     verb_ = &verb;
     verb_->prefix_command();
     options_.add_to(*verb_);
-    places_.add_to(*verb_, "By default those of the allocation that this is run in, else this host");
+    places_.add_to(*verb_, "by default those of the allocation that this is run in, else this host");
     places_.add_pretend(*verb_);
     rehearse_.add_to(*verb_);
     show_.add_to(*verb_);
     usage_.add_to(*verb_);
     timeline_.add_to(*verb_);
-    exits_.add_to(*verb_, options_.setopt());
-    verb_->parse_complete_callback([this] {
-      exits_.check(options_.setopt());
-      places_.check();
-      take_words();
-      check_show();
-    });
+    exits_.add_to(*verb_);
+  }
+
+  Result<void> check_usage() override {
+    CHECK_OK(exits_.check(options_.setopt()));
+    CHECK_OK(places_.check());
+    CHECK_OK(options_.take_words(verb_->rest()));
+    return check_show();
   }
 
   Result<int> run() override {
@@ -103,18 +103,16 @@ class Run final : public cli::Verb {
     return out;
   }
 
-  void check_show() const {
-    refuse_contradictions(given(), options_.setopt());
+  [[nodiscard]] Result<void> check_show() const {
+    CHECK_OK(refuse_contradictions(given(), options_.setopt()));
     if (options_.detaches() && show_.explains())
-      throw CLI::ValidationError("--detach and --explain exclude each other: no job runs");
-    if (!show_.is_json()) return;
-    if (options_.labels())
-      throw CLI::ValidationError("--format=json has the rank of each line: leave out --label-io");
+      return invalid("--detach and --explain exclude each other: no job runs");
+    if (!show_.is_json()) return {};
+    if (options_.labels()) return invalid("--format=json has the rank of each line: leave out --label-io");
     if (options_.lends_terminal())
-      throw CLI::ValidationError(
-          "--format=json and --pty exclude each other: --pty=RANKS captures what tasks write");
-    if (show_.explains())
-      throw CLI::ValidationError("--format=json and --explain exclude each other: the plan is text");
+      return invalid("--format=json and --pty exclude each other: --pty=RANKS captures what tasks write");
+    if (show_.explains()) return invalid("--format=json and --explain exclude each other: the plan is text");
+    return {};
   }
 
   [[nodiscard]] std::vector<std::string> setopt() const {
@@ -126,17 +124,6 @@ class Run final : public cli::Verb {
     for (std::string& each : rehearse_.shell_options()) out.push_back(std::move(each));
     if (!places_.pretend().empty()) out.push_back("pretend=" + places_.pretend());
     return out;
-  }
-
-  // The options end at the first word that is not an option.
-  void take_words() {
-    std::vector<std::string> words = verb_->remaining();
-    if (!words.empty() && words[0] == cli::kEndOfOptions)
-      words.erase(words.begin());
-    else if (!words.empty() && words[0].size() > 1 && words[0].starts_with('-'))
-      throw CLI::ValidationError(cli::unknown_word(*verb_, words[0]));
-    std::replace(words.begin(), words.end(), std::string(cli::kEndOfOptions), std::string("--"));
-    if (auto taken = options_.take_words(words); !taken) throw CLI::ValidationError(taken.error().message);
   }
 
   [[nodiscard]] Result<Places> find_places() const {
@@ -218,7 +205,7 @@ class Run final : public cli::Verb {
     return plan;
   }
 
-  CLI::App* verb_ = nullptr;
+  cli::CommandLine* verb_ = nullptr;
   RunOptions options_;
   PlaceOptions places_;
   ExitOptions exits_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/show_options.hpp"
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.hpp"
 
 namespace nacre::front {
 namespace {
@@ -10,12 +10,12 @@ constexpr const char* kEvents = "output.events";
 
 }  // namespace
 
-void ShowOptions::add_to(CLI::App& verb) {
+void ShowOptions::add_to(cli::CommandLine& verb) {
   verb.add_option("--format", format_, "json: output and events as lines of JSON, all to stdout (default: text)")
       ->option_text("text|json")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(cli::one_of({"text", "json"}));
   verb.add_flag("-q,--quiet", quiet_, "Print only warnings and errors beside the tasks' output")
-      ->excludes(verb.get_option("--verbose"));
+      ->excludes({"--verbose"});
   verb.add_flag("--explain", explain_, "Print the plan, of all shells in one, and start no task");
 }
 

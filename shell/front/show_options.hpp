@@ -9,8 +9,8 @@
 
 #include "front/given_options.hpp"
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::front {
@@ -18,7 +18,7 @@ namespace nacre::front {
 class ShowOptions {
  public:
   // After the options that have --verbose, which --quiet excludes.
-  void add_to(CLI::App& verb);
+  void add_to(cli::CommandLine& verb);
 
   [[nodiscard]] bool is_json() const { return format_ == "json"; }
   [[nodiscard]] bool is_quiet() const { return quiet_; }

@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/text.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
@@ -20,11 +19,11 @@ constexpr event::Seconds kMostAnswerTime{2.0 * 24 * 60 * 60};  // the leader has
 
 class ShrinkVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("--hosts", hosts_, "These hosts, a hostlist: n[2-3]")->option_text("HOSTS");
     verb_->add_option("--shells", shells_, "These shells: 2-3")->option_text("SHELLS");
-    verb_->add_option("--count", count_, "So many: those without tasks first, then the last ones")
+    verb_->add_number("--count", count_, "So many: those without tasks first, then the last ones")
         ->option_text("N");
     verb_->add_option("-s,--signal", signal_, "What their tasks get first (default: TERM)")->option_text("SIG");
     verb_->add_option("--grace", grace_, "How long they have until SIGKILL (default: the job's kill-timeout)")
@@ -36,8 +35,12 @@ class ShrinkVerb final : public JobVerb {
     add_reach();
   }
 
+  Result<void> check_usage() override {
+    asked_ = TRY(arguments());
+    return {};
+  }
+
  private:
-  // What the leader is asked.
   Result<Json> arguments() const {
     if (verb_->count("--hosts") + verb_->count("--shells") + verb_->count("--count") != 1)
       return invalid("expected one of --hosts, --shells and --count");
@@ -64,13 +67,10 @@ class ShrinkVerb final : public JobVerb {
   }
 
   Result<int> run_verb() override {
-    auto asked = arguments();
-    if (!asked) return cli::print(cli::usage_error("nacre shrink", asked.error().message));
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostAnswerTime);
-    const Json answer =
-        TRY(client.ask("shrink", *std::move(asked), [this](const Json& part) { report_begin(part); }));
+    const Json answer = TRY(client.ask("shrink", asked_, [this](const Json& part) { report_begin(part); }));
     print_changed(job, answer, "gone");
     report_nodes(answer);
     std::string unknown = answer.value("unconfirmed", "");
@@ -103,6 +103,7 @@ class ShrinkVerb final : public JobVerb {
   std::string tasks_ = "end";
   std::int64_t count_ = 0;
   bool force_ = false;
+  Json asked_;  // what the leader is asked
 };
 
 }  // namespace

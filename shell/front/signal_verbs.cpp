@@ -3,11 +3,9 @@
 // nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
 #include <csignal>
 
-#include <CLI/CLI.hpp>
-
 #include "base/print.hpp"
 #include "base/text.hpp"
-#include "cli/reply.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/wait_status.hpp"
@@ -17,29 +15,27 @@ namespace {
 
 class Kill final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("-s,--signal", signal_, "The signal, by name or number (default: TERM)")->option_text("SIG");
     verb_->add_option("--ranks", ranks_, "Only to these tasks: 0-3,7")->option_text("RANKS");
     add_reach();
   }
 
+  Result<void> check_usage() override {
+    asked_["signal"] = TRY(signal_of(signal_));
+    if (verb_->count("--ranks") > 0) asked_["ranks"] = TRY(idset_of("--ranks", ranks_, "rank")).str();
+    return {};
+  }
+
  private:
   Result<int> run_verb() override {
-    auto signum = signal_of(signal_);
-    if (!signum) return cli::print(cli::usage_error("nacre kill", signum.error().message));
-    Json arguments{{"signal", *signum}};
-    if (verb_->count("--ranks") > 0) {
-      auto ranks = idset_of("--ranks", ranks_, "rank");
-      if (!ranks) return cli::print(cli::usage_error("nacre kill", ranks.error().message));
-      arguments["ranks"] = ranks->str();
-    }
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
-    Json answer = TRY(client.ask("signal", std::move(arguments)));
+    Json answer = TRY(client.ask("signal", asked_));
     if (json_) {
       answer["id"] = job.entry.id.f58_plain();
-      answer["signal"] = *signum;
+      answer["signal"] = asked_["signal"];
       print_out("{}\n", dump_json(answer));
     }
     return 0;
@@ -47,11 +43,12 @@ class Kill final : public JobVerb {
 
   std::string signal_ = "TERM";
   std::string ranks_;
+  Json asked_ = Json::object();  // what the leader is asked
 };
 
 class Cancel final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     add_reach();
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/timeline_option.hpp"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "cli/command_line.hpp"
 
 namespace nacre::front {
 namespace {
@@ -13,10 +13,11 @@ constexpr const char* kTimeline = "timeline";
 
 }  // namespace
 
-void TimelineOption::add_to(CLI::App& verb) {
+void TimelineOption::add_to(cli::CommandLine& verb) {
   verb.add_flag("--timeline", file_,
                 "Print how long each step of the launch took when the job has ended; or write a trace of all that "
-                "happens to FILE")
+                "happens to FILE",
+                kWithoutValue)
       ->option_text("[=FILE]");
 }
 

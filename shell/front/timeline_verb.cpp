@@ -2,10 +2,10 @@
 //
 // nacre timeline; see nacre-timeline(1).
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/file.hpp"
 #include "base/print.hpp"
+#include "cli/command_line.hpp"
 #include "cli/reply.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
@@ -21,11 +21,10 @@ constexpr double kForAnswers = 10;  // seconds that the leader may take beyond i
 
 class TimelineVerb final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
-    auto* json = verb_->get_option("--json");
-    json->description("Print the trace, as Chrome trace events");
-    verb_->add_option("-o,--output", file_, "Write the trace to FILE")->option_text("FILE")->excludes(json);
+    verb_->get_option("--json")->description("Print the trace, as Chrome trace events");
+    verb_->add_option("-o,--output", file_, "Write the trace to FILE")->option_text("FILE")->excludes({"--json"});
     add_reach();
   }
 

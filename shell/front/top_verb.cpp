@@ -13,12 +13,12 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/unique_fd.hpp"
+#include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/job_verb.hpp"
 #include "front/top_feed.hpp"
@@ -69,17 +69,12 @@ struct Over {
 
 class Top final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::one);
     verb_->add_option("-d,--delay", delay_text_, "Time from one look to the next (default: 2 s)")
         ->option_text("SECONDS")
-        ->check([](const std::string& text) {
-          auto delay = parse_delay(text);
-          return delay ? std::string() : delay.error().message;
-        });
-    verb_->add_option("-n,--count", count_, "Look COUNT times")
-        ->option_text("COUNT")
-        ->check(CLI::Range(1U, UINT32_MAX));
+        ->check(parse_delay);
+    verb_->add_number("-n,--count", count_, "Look COUNT times", {1, UINT32_MAX})->option_text("COUNT");
     verb_->add_flag("--once", once_, "Print one table, as without a terminal");
     verb_->add_flag("--tasks", tasks_, "A row for each task of all nodes");
     verb_->add_flag("--gpu", gpus_, "Ask for GPUs too, by nvidia-smi and rocm-smi of the nodes");

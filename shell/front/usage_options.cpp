@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/usage_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+
+#include "cli/command_line.hpp"
 
 namespace nacre::front {
 namespace {
@@ -12,21 +13,20 @@ constexpr const char* kJoblog = "joblog";
 constexpr const char* kUsagePlot = "usage-plot";
 constexpr const char* kUsageGpu = "usage-gpu";
 
-std::string file_error(const std::string& file) { return file.empty() ? "expected a file" : ""; }
-
 }  // namespace
 
-void UsageOptions::add_to(CLI::App& verb) {
+void UsageOptions::add_to(cli::CommandLine& verb) {
   verb.add_flag("--usage", usage_,
-                "Print what tasks have used when the job has ended; or write it to FILE as lines of JSON")
+                "Print what tasks have used when the job has ended; or write it to FILE as lines of JSON",
+                kWithoutValue)
       ->option_text("[=FILE]");
   verb.add_option("--joblog", joblog_, "Write a line for each task to FILE of this host, as GNU parallel does")
       ->option_text("FILE")
-      ->check(file_error);
+      ->check(cli::not_empty("a file"));
   verb.add_option("--usage-plot", plot_,
                   "Draw what tasks have used when the job has ended: SVG, to FILE of this host")
       ->option_text("FILE")
-      ->check(file_error);
+      ->check(cli::not_empty("a file"));
   verb.add_flag("--usage-gpu", gpus_, "Measure what tasks use of GPUs too, by nvidia-smi and rocm-smi");
 }
 

@@ -10,15 +10,15 @@
 #include "front/given_options.hpp"
 #include "front/launch_reports.hpp"
 
-namespace CLI {
-class App;
+namespace nacre::cli {
+class CommandLine;
 }
 
 namespace nacre::front {
 
 class UsageOptions {
  public:
-  void add_to(CLI::App& verb);
+  void add_to(cli::CommandLine& verb);
 
   [[nodiscard]] std::vector<GivenOption> given() const;
   // Options in the form that -o takes.

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/print.hpp"
+#include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 class Wait final : public JobVerb {
  public:
-  void add_to(CLI::App& verb) override {
+  void add_to(cli::CommandLine& verb) override {
     add_usual(verb, Jobs::several);
     add_reach();
   }

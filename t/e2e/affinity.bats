@@ -176,7 +176,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   [ "$(options_of -c 1 --cpu-bind=none)" = '{"cpu-affinity":"off","mem-affinity":null}' ]
   run "$NACRE_BUILD_DIR/nacre" run --cpu-bind=socket true
   [ "$status" -eq 2 ]
-  [[ $output == *"--cpu-bind: socket not in {thread,core,l3,numa,package,none}"* ]]
+  [[ $output == *"--cpu-bind: expected thread, core, l3, numa, package or none, got 'socket'"* ]]
 }
 
 @test "hwloc is loaded only by what needs it" {

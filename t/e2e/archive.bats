@@ -42,13 +42,13 @@ is_usage_error() {
   run archive
   is_usage_error "nacre archive" "expected create or list or extract or remove"
   run archive create
-  is_usage_error "nacre archive create" "PATH is required"
+  is_usage_error "nacre archive create" "expected PATH"
   run archive create --polish x
   is_usage_error "nacre archive create" "'--polish' is not known here"
   run archive create --compresion=zip x
   is_usage_error "nacre archive create" "'--compresion=zip' is not known here; did you mean --compression?"
   run archive create --append --overwrite x
-  is_usage_error "nacre archive create" "--overwrite excludes --append"
+  is_usage_error "nacre archive create" "--append and --overwrite exclude each other: give one of them"
   run archive create --compression=zip x
   [ "$status" -eq 2 ]
   [[ ${lines[0]} == "nacre archive create: "*zip*zstd* ]]

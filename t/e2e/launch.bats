@@ -308,7 +308,7 @@ EOF
 @test "what is wrong is said before anything is started" {
   run "$NACRE_BUILD_DIR/nacre" launch --local=1
   [ "$status" -eq 2 ]
-  [[ $output == *"--jobspec is required"* ]]
+  [[ $output == *"expected --jobspec=FILE"* ]]
   run launch --local=1
   fails_with 1 "nacre launch: jobspec.json: No such file or directory"
   echo '{"version": 7}' >jobspec.json

@@ -63,6 +63,7 @@ TEST_CASE("usual arguments are read as the parser of all reads them") {
       {"-o", "verbose", "-o", "output.label=1", "--setopt=a=b,c", "--setopt", "d={\"e\": [1]}"},
       {"-o", "a b", "-o", "a b"},
       {"-j", "a", "--boot=hosts", "-o", "x=-1"},
+      {"-o", "[a,b]", "-o", "-x", "--launch-record=010"},
   };
   for (const auto& words : cases) {
     CAPTURE(words);
@@ -70,6 +71,36 @@ TEST_CASE("usual arguments are read as the parser of all reads them") {
     REQUIRE(read);
     CHECK(*read == all(words));
   }
+}
+
+TEST_CASE("what is wrong is told in words of this program") {
+  struct Case {
+    std::vector<std::string> words;
+    std::string error;
+  };
+  for (const auto& [words, error] : {
+           Case{{"--bogus"}, "'--bogus' is not known here"},
+           {{"--standalne"}, "'--standalne' is not known here; did you mean --standalone?"},
+           {{"1", "2"}, "'2' is not known here"},
+           {{"-j"}, "--jobspec: expected a value"},
+           {{"--jobspec="}, "--jobspec=: expected a value behind ="},
+           {{"-j", "a", "--jobspec", "b"}, "--jobspec: give it only once"},
+           {{"--standalone=true"}, "--standalone: takes no value, got 'true'"},
+           {{"--launch-record=2"}, "--launch-record: expected a number from 3 to 2147483647, got '2'"},
+           {{"--arity", "x"}, "--arity: expected a number from 2 to 1024, got 'x'"},
+           {{"--explain=x"}, "--explain: expected plugins, got 'x'"},
+           {{"--list-options=x"}, "--list-options: expected json, bash, zsh, fish, got 'x'"},
+           {{"-q", "-vv"}, "--quiet and --verbose exclude each other: give one of them"},
+       }) {
+    CAPTURE(words);
+    CHECK(all(words) == fmt::format("exit 2: nacre-shell: {}\nTry 'nacre-shell --help'.\n", error));
+  }
+}
+
+TEST_CASE("-q and -v are given only if they are on the command line") {
+  CHECK(all({"-q"}).ends_with("|none|0|true|false"));
+  CHECK(all({"-vv"}).ends_with("|none|2|false|false"));
+  CHECK(all({"--explain", "-v", "f1"}).ends_with("|none|1|false|true"));
 }
 
 TEST_CASE("what is not usual is left to the parser of all") {
@@ -89,11 +120,8 @@ TEST_CASE("what is not usual is left to the parser of all") {
       {"-j", "-R", "b"},
       {"-j", "a", "--jobspec", "b"},
       {"--job", "a"},
-      {"-o", "[a,b]"},
-      {"-o", "-x"},
       {"--standalone=true"},
       {"--launch-record=2"},
-      {"--launch-record=010"},
       {"--launch-record=3x"},
       {"--launch-record=2147483648"},
       {"-v", "--boot=hosts"},
