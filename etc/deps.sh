@@ -44,6 +44,7 @@ answers() {
       cmd) command -v "$name" >/dev/null && return 0 ;;
       pc) pkg-config --exists "$name" 2>/dev/null && return 0 ;;
       header) header_exists "$name" && return 0 ;;
+      lib) compgen -G "/usr/lib*/$name" >/dev/null || compgen -G "/usr/lib/*/$name" >/dev/null && return 0 ;;
     esac
   done
   return 1

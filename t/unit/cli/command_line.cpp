@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 #include "cli/command_line.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group_pieces.hpp"
 
-#include <catch2/catch.hpp>
+#include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT
 
