@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -94,6 +95,7 @@ void TaskMeter::look(pid_t pid) {
   std::array<char, kMostIoText> text{};
   ssize_t size = ::pread(found->second.io_file, text.data(), text.size(), 0);
   if (size > 0) found->second.io = usage::TaskIo::parse({text.data(), static_cast<std::size_t>(size)});
+  if (size < 0 && errno == EACCES) ++closed_;
 }
 
 usage::TaskRow TaskMeter::exited(const task::Task& task) {

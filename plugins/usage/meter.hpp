@@ -30,6 +30,8 @@ class TaskMeter {
   void read_cgroups(TaskCgroups& cgroups) { cgroups_ = &cgroups; }
   void started(const task::Task& task);
   [[nodiscard]] usage::TaskRow exited(const task::Task& task);  // once for each
+  // Tasks of which only root may know what they have read and written, as their programs are set-user-ID.
+  [[nodiscard]] std::size_t closed() const { return closed_; }
   // Of this node, once its tasks have ended.
   [[nodiscard]] usage::NodeRow node();
 
@@ -50,6 +52,7 @@ class TaskMeter {
   bool keeps_commands_;
   std::map<pid_t, Start> running_;
   std::uint64_t peak_ = 0;  // of this process, as it was last read
+  std::size_t closed_ = 0;
   JobUsage memory_;
   OomKills oom_;
   usage::NodeRow node_;

@@ -193,6 +193,10 @@ class UsagePlugin final : public plugin::Plugin {
       gpus_->stop();
     }
     uplink_->finish(node);
+    if (meter_->closed() > 0)
+      log(host_, *this, Level::notice,
+          "what {} of the tasks have read and written only root may know: their programs are set-user-ID",
+          meter_->closed());
     if (uplink_->dropped() > 0)
       log(host_, *this, Level::warn, "the usage of {} tasks was left out: the leader took none for long",
           uplink_->dropped());

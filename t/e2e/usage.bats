@@ -210,6 +210,15 @@ for rect in root.iter(svg + "rect"):
 END
 }
 
+@test "of a set-user-ID program an ordinary user may not know what it has read: that is said once" {
+  ((EUID != 0)) || skip "root may know it"
+  write_nodes 1 3
+  write_jobspec 3 sh -c '[ $FLUX_TASK_RANK = 0 ] || exec su --version'
+  launch --local=1 -R R.json -o cpu-affinity=off --usage=u.jsonl >out 2>err
+  [ "$(grep -c 'what 2 of the tasks have read and written only root may know' err)" -eq 1 ] || { cat err; return 1; }
+  is '.[0].read_chars > 0 and (.[1:3] | all(has("read_chars") | not)) and .[1].user >= 0'
+}
+
 # bats test_tags=long
 @test "a picture at the end of the job, of a job that has ended, and of one that runs" {
   job 2 2 'echo out' --usage-plot=u.svg
