@@ -21,11 +21,13 @@
 /* needs the one above */
 #include <src/server/pmix_server_ops.h>
 
+/* The library that runs is the one of these headers, and it has begun. */
 static bool is_as_compiled(void) {
   const ElfW(Sym)* symbol = NULL;
   Dl_info info;
   return dladdr1(&pmix_server_globals, &info, (void**)&symbol, RTLD_DL_SYMENT) != 0 && symbol != NULL &&
-         symbol->st_size == sizeof pmix_server_globals;
+         symbol->st_size == sizeof pmix_server_globals &&
+         pmix_server_globals.collectives.pmix_list_sentinel.pmix_list_next != NULL;
 }
 
 static bool is_of_size(const pmix_list_item_t* item, size_t size) {
