@@ -33,11 +33,11 @@ class Option {
   Option* repeatable();
   // Given alone it is enough: nothing else is checked.
   Option* suffices();
-  // `check` returns a Result; its error is why a value is refused.
+  // `looks` returns a Result; its error is why a value is refused.
   template <typename Check>
-  Option* check(Check check) {
-    checks_.push_back([check](const std::string& value) -> Result<void> {
-      CHECK_OK(check(value));
+  Option* check(Check looks) {
+    checks_.push_back([looks](const std::string& value) -> Result<void> {
+      CHECK_OK(looks(value));
       return {};
     });
     return this;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace nacre::cli {
 class CommandLine;
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"
+#include "base/result.hpp"
 
 namespace nacre::front {
 
