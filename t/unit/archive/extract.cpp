@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/extract.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tar.hpp"
@@ -10,6 +11,15 @@ using namespace nacre::archive;
 namespace fs = std::filesystem;
 
 namespace {
+
+// The usual umask, whatever that of who runs the tests is.
+struct UsualUmask {
+  UsualUmask() : before(::umask(0022)) {}
+  ~UsualUmask() { ::umask(before); }
+  UsualUmask(const UsualUmask&) = delete;
+  UsualUmask& operator=(const UsualUmask&) = delete;
+  mode_t before;
+};
 
 // An archive "x.tar" and a directory "to" to extract it to, beside which nothing may appear.
 struct Extraction {
@@ -35,6 +45,7 @@ struct Extraction {
     return names;
   }
 
+  UsualUmask umask;
   Folder folder;
   std::string bytes;
   ExtractOptions options;
