@@ -55,7 +55,7 @@ fails() {
 }
 
 # A command as another user, who has this user's list of jobs in the environment.
-as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env NACRE_JOBS_DIR="$NACRE_JOBS_DIR" HOME=/ "$@"; }
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin NACRE_JOBS_DIR="$NACRE_JOBS_DIR" HOME=/ "$@"; }
 
 # Another user sends the request $2 to the socket $1, whose folders are opened to all: it is refused, as the leader asks the
 # kernel who it is.

@@ -99,7 +99,7 @@ start_job() {
   chmod -R a+rwX "$work"
   mkdir "$work/own"
   chown 65534:65534 "$work/own"
-  run setpriv --reuid=65534 --regid=65534 --clear-groups env NACRE_JOBS_DIR="$work/own/jobs" "$program" launch --shell="$shell" -j jobspec.json \
+  run setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin NACRE_JOBS_DIR="$work/own/jobs" "$program" launch --shell="$shell" -j jobspec.json \
     --local=2 -R R.json -o cpu-affinity=off -o oom.adjust=321
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(sort -u <<<"$output")" = 321 ]

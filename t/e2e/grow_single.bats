@@ -213,6 +213,6 @@ touch go
 wait $!
 END
   chown -R 65534:65534 own
-  (cd own && setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$PWD" TMPDIR="$PWD/tmp" NACRE_JOBS_DIR="$PWD/jobs" sh job.sh "$verbs" "$shell")
+  (cd own && setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin HOME="$PWD" TMPDIR="$PWD/tmp" NACRE_JOBS_DIR="$PWD/jobs" sh job.sh "$verbs" "$shell")
   ! grep node-failure own/err || { cat own/err; return 1; }
 }

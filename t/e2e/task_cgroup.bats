@@ -64,7 +64,7 @@ run_there() {
   prepare 1 true
   chmod 644 jobspec.json R.json
   # shellcheck disable=SC2016 # for the command
-  run sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$cgroup" setpriv --reuid=65534 --regid=65534 --clear-groups env TMPDIR=/tmp \
+  run sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$cgroup" setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin TMPDIR=/tmp \
     "$shell" --standalone -j "$work/jobspec.json" -R "$work/R.json" -o cpu-affinity=off -o cgroup=task
   fails_with 1 "cgroup=task: $cgroup: Permission denied: $cgroup is not delegated to user 65534: start the job in a cgroup that is" "Delegate=yes"
 }
