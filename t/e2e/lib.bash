@@ -27,7 +27,7 @@ teardown() {
 copy_for_all() {
   mkdir -p "$work/for-all"
   cp "$1" "$work/for-all/"
-  chmod 755 "$work" "$work/for-all"
+  chmod 755 "$work" "$work/for-all" "$work/for-all/${1##*/}"
   echo "$work/for-all/${1##*/}"
 }
 
