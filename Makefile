@@ -32,8 +32,8 @@ ctest_options := --output-on-failure --no-tests=error
 ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 2)
 unit_ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 1) --label-regex '^(unit|fuzz)$$'
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
-# What is tested end to end only: that of `make run`, for `make check`, with some of the tests; the optimised one with all.
 test_path := -DNACRE_TEST_PATH='$(only)/bin'
+# What is tested end to end only: that of `make run`, for `make check`, with some of the tests; the optimised one with all.
 first_options = $(release_options) -DNACRE_E2E=some
 release_options = -DCMAKE_INSTALL_PREFIX='$(PREFIX)' -DNACRE_UNIT_TESTS=OFF -DNACRE_TESTS=ON
 clang_format = $(shell command -v clang-format-14 || command -v clang-format)

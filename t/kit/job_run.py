@@ -207,12 +207,9 @@ class JobRun:
                     words = file.read()
             except OSError:
                 continue
-            if folder in words or self._is_marked(pid):
+            if folder in words or variable(pid, MARK) == self.folder:
                 found[int(pid)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
         return found
-
-    def _is_marked(self, pid):
-        return variable(pid, MARK) == self.folder
 
     def left(self, seconds):
         """What still runs when that time is over."""
