@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each function of a C or C++ file begins and ends, and how many each class has, found from their braces alone.
+"""Where each function of a C or C++ file begins and ends, found from their braces alone.
 
 Comments, literals and preprocessor lines are blanked out first, line breaks kept; of an #if with several branches the
 first one stands for all, so that braces stay balanced. Then each `{` is judged by the text before it, back to the
@@ -32,13 +32,6 @@ class Function:
     @property
     def lines(self):
         return self.last - self.first + 1
-
-
-@dataclass(frozen=True)
-class Class:
-    name: str
-    first: int  # the line where it begins
-    methods: int  # its own, declared or defined in it
 
 
 def _blank(text):
@@ -116,34 +109,10 @@ def _name(head):
     return match.group(1) if match else "lambda"
 
 
-def _flat(text, opening, closing, mark):
-    """The text with a mark for each outermost pair of these brackets."""
-    innermost = re.compile(rf"{opening}[^{opening}{closing}]*{closing}")
-    while innermost.search(text):
-        text = innermost.sub(mark, text)
-    return text
-
-
-def _class_name(head):
-    """Of the type that this text begins; "" if it begins none, or an enumeration."""
-    match = re.match(r"(?:template\s*)?(?:class|struct|union)\s+([\w:]+)", _flat(_signature(head), "<", ">", ""))
-    return match.group(1) if match else ""
-
-
-def _declared(statement):
-    """How many functions this statement of a class declares: none if it is a variable, an alias or the like."""
-    if re.match(r"(using|typedef|friend|static_assert)\b", statement):
-        return 0
-    named = re.sub(r"\boperator\s*(\(\s*\)|[^\s\w(]+|[\w:]+)", "operator_", _signature(statement)).replace("->", " ")
-    flat = _flat(_flat(_flat(named, r"\{", r"\}", ""), r"\(", r"\)", "@"), "<", ">", "")
-    return sum(re.match(r"[^=@]*\w\s*@", part) is not None for part in flat.split(","))
-
-
 class _Scanner:
     def __init__(self, text):
         self.text = _first_branches(_blank(text))
         self.found = []
-        self.classes = []
         self.head_start = 0  # offset of the text that the next brace is judged by
 
     def line(self, offset):
@@ -157,7 +126,6 @@ class _Scanner:
 
     def scan(self):
         stack = []  # (kind, name, offset of the head)
-        methods = [0]  # of the file and of each of them
         inside = 0  # how many of them are not scopes
         for match in re.finditer(r"[{};]", self.text):
             char, at = match.group(0), match.start()
@@ -165,26 +133,19 @@ class _Scanner:
                 text, start = self.head(at)
                 kind = "other" if inside else _classify(text)
                 stack.append((kind, text, start))
-                methods.append(0)
                 inside += kind != "scope"
             elif char == "}" and stack:
                 kind, text, start = stack.pop()
                 inside -= kind != "scope"
-                count = methods.pop()
-                if kind == "scope" and _class_name(text):
-                    self.classes.append(Class(_class_name(text), self.line(start), count))
                 if kind == "function" and not inside:
                     self.found.append(Function(_name(text), self.line(start), self.line(at)))
-                    methods[-1] += _LAMBDA.search(text.strip()) is None
                 if kind in ("member", "other"):
                     continue  # `x_{1}` or `T a = {}`: the text around it goes on
-            if char == ";" and not inside:
-                methods[-1] += _declared(self.head(at)[0])
             if not inside and (char != "{" or stack[-1][0] == "scope"):
                 self.head_start = match.end()
-        return self.found, self.classes
+        return self.found
 
 
 def scan(text):
-    """The functions of a file, and its classes but for those in a function, each in order of their ends."""
+    """The functions of a file, in order of their ends."""
     return _Scanner(text).scan()
