@@ -37,8 +37,9 @@ class Batch final : public plugin::Plugin {
   Result<void> prepare() {
     static const Json::json_pointer kPlace("/attributes/system/batch");
     const job::Jobspec& spec = host_.job().spec;
-    if (!spec.document.contains(kPlace)) return {};
-    JsonAt batch = JsonAt::root(spec.document[kPlace], "attributes.system.batch");
+    const Json& given = find_at(spec.document, kPlace);
+    if (given.is_null()) return {};
+    JsonAt batch = JsonAt::root(given, "attributes.system.batch");
     JsonAt script = TRY(batch.at("script"));
     std::string text = TRY(script.string());
     if (auto options = TRY(batch.find("broker-opts"))) broker_options_ = TRY(options->strings());

@@ -32,11 +32,11 @@ class Events final : public plugin::Plugin {
     if (host_.task_output() == nullptr || !host_.task_output()->takes_events()) return;
     is_on_ = true;
     posted_ = host_.events().follow([this](const Json& event) {
-      if (event["name"] == "exception") put("exception", event["context"]);
+      if (member_of(event, "name") == "exception") put("exception", member_of(event, "context"));
     });
     ended_ = host_.on_ended([this](const Json& end) {
-      const Json& exit = end["exit"];
-      put("end", {{"code", exit["code"]}, {"by", exit.value("by", Json())}});
+      const Json& exit = end.at("exit");
+      put("end", {{"code", exit.at("code")}, {"by", exit.value("by", Json())}});
     });
   }
 

@@ -234,7 +234,7 @@ class ExitNotify final : public plugin::Plugin {
     for (const auto& [record, ranks] : tasks.items())
       notifier_->record(now(), TRY(Ranks::parse(ranks.get<std::string>())), TRY(exits::Record::parse(record)));
     look_at_output();
-    notifier_->end(now(), end["exit"].value("code", 1));
+    notifier_->end(now(), end.at("exit").value("code", 1));
     timer_->stop();
     if (!file_ || gave_up_) {
       write();

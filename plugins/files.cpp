@@ -107,9 +107,9 @@ class Files final : public plugin::Plugin {
  private:
   Result<void> extract() {
     static const Json::json_pointer kPlace("/attributes/system/files");
-    const Json& document = host_.job().spec.document;
-    if (!document.contains(kPlace)) return {};
-    JsonAt files = JsonAt::root(document[kPlace], "attributes.system.files");
+    const Json& given = find_at(host_.job().spec.document, kPlace);
+    if (given.is_null()) return {};
+    JsonAt files = JsonAt::root(given, "attributes.system.files");
     auto directory = host_.environment().get("FLUX_JOB_TMPDIR");
     if (!directory) return files.error("there is no FLUX_JOB_TMPDIR to put them into");
     auto destination = TRY(archive::ExtractDestination::open(std::string(*directory), archive::Existing::refuse));

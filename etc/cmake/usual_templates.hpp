@@ -49,7 +49,7 @@ inline bool reading(const Json& json, std::string& text) {
           each.contains(text);
   auto found = json.find("a");
   return out && found != json.end() && found->is_string() && found.key() == text && json.find(text) != found &&
-         json.at("a") == json["a"] && json.at(text) == json.at(0) && json.front() == json.back() && json.size() > 1;
+         json.at(text) == json.at(0) && json.front() == json.back() && json.size() > 1;
 }
 
 inline void writing(Json& json, std::string& text) {

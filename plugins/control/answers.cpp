@@ -61,7 +61,7 @@ Json Answers::exits_by_record() const {
 }
 
 std::optional<int> Answers::code_of_tasks() const {
-  if (!summary_.is_null()) return summary_["exit"].value("code", 1);
+  if (!summary_.is_null()) return summary_.at("exit").value("code", 1);
   if (host_.ending() || !running().empty()) return std::nullopt;
   exits::JobEnd end;
   for (int signum = 1; signum <= SIGRTMAX; ++signum) {
@@ -85,7 +85,7 @@ Json Answers::status(const record::JobEntry& entry) const {
            {"tasks", entry.tasks},       {"shells", entry.shells},
            {"started", entry.started},   {"running", running().size()},
            {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
-  if (!summary_.is_null()) out["code"] = summary_["exit"]["code"];
+  if (!summary_.is_null()) out["code"] = summary_.at("exit").at("code");
   if (!terminals_.empty()) out["terminals"] = terminals_.str();
   if (auto hosts = this->hosts()) out["hosts"] = *std::move(hosts);
   return out;

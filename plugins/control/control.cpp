@@ -110,7 +110,7 @@ class Control final : public plugin::Plugin {
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
-      if (event["name"] != "shell.start") return;
+      if (member_of(event, "name") != "shell.start") return;
       has_run_ = true;
       timer_->start(starts_detached() ? event::Seconds::zero() : kBeforeOpen);
     });
@@ -311,9 +311,9 @@ class Control final : public plugin::Plugin {
     control::ControlEvent event;
     event.timestamp = event::wall_clock();
     event.name = "end";
-    event.context = {{"code", summary["exit"]["code"]}, {"by", summary["exit"].value("by", Json())}};
+    event.context = {{"code", summary.at("exit").at("code")}, {"by", summary.at("exit").value("by", Json())}};
     server_->notify(event);
-    viewers_->ended(summary["exit"].value("code", 1));
+    viewers_->ended(summary.at("exit").value("code", 1));
     if (!is_taken()) wait_for_clients();
   }
 
@@ -321,7 +321,7 @@ class Control final : public plugin::Plugin {
     complete_entry(entry_, host_.job());
     record::EntryEnd end;
     end.time = event::wall_clock();
-    end.code = summary["exit"].value("code", 1);
+    end.code = summary.at("exit").value("code", 1);
     end.cause = summary.value("cause", "");
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
     end.rule = summary.value("rule", Json());

@@ -191,8 +191,8 @@ Json Details::files() const {
   std::filesystem::path directory = host_.job().spec.cwd.value_or(std::filesystem::current_path(failed).native());
   auto add = [&](io::Stream stream, const std::string& path) {
     Json file{{"stream", io::name_of(stream)}, {"path", (directory / path).lexically_normal().native()}};
-    bool is_new =
-        std::none_of(out.begin(), out.end(), [&](const Json& each) { return each["path"] == file["path"]; });
+    bool is_new = std::none_of(out.begin(), out.end(),
+                               [&](const Json& each) { return member_of(each, "path") == file["path"]; });
     if (is_new && out.size() < kMostFiles) out.push_back(std::move(file));
   };
   for (io::Stream stream : io::kStreams) {

@@ -27,10 +27,10 @@ void Examinations::serve() {
 // What is not sent counts as not answered: the leader asks more than it takes.
 void Examinations::asked(std::string_view bytes) {
   auto json = parse_json(bytes);
-  if (!json || !json->is_object() || !json->contains("number") || !(*json)["number"].is_number_unsigned()) return;
+  if (!json || !member_of(*json, "number").is_number_unsigned()) return;
   auto order = ExaminationOrder::parse(json->value("order", Json::object()));
   if (!order || records_.waiting() > kMostUnsent || own_.size() >= kMostOpen) return;
-  auto number = (*json)["number"].get<std::uint64_t>();
+  auto number = json->at("number").get<std::uint64_t>();
   if (order->only_silence) {
     std::optional<double> silent;
     if (silence_) silent = silence_();

@@ -113,8 +113,8 @@ class ExitReport final : public plugin::Plugin {
   }
 
   void job_ended(const Json& end) {
-    bool failed = end["exit"]["code"] != 0;
-    report_.note("end", {{"code", end["exit"]["code"]}}, event::wall_clock());
+    bool failed = end.at("exit").at("code") != 0;
+    report_.note("end", {{"code", end.at("exit").at("code")}}, event::wall_clock());
     Json report = report_.make(end);
     if (file_) file_->write(report);
     if (failed && extent_ == Extent::full) show(report);

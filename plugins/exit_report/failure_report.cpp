@@ -245,7 +245,7 @@ Json FailureReport::cause(const Json& end) const {
     out = facts_of(task->rank, record_in(end, task->rank).value_or(task->record));
   else if (first_)
     out = facts_of(first_->rank, first_->record);
-  if (end.contains("cause")) out["message"] = end["cause"];
+  if (end.contains("cause")) out["message"] = end.at("cause");
   if (!out.contains("rank")) return out;
   value::Idset others = at_the_time_of(out.value("rank", Rank{0}));
   int value = out.value("value", 0);

@@ -270,16 +270,16 @@ void OutputRouting::post_message(const LogEntry& entry) {
 // Of any shell, as its event.
 void OutputRouting::write_message(std::string_view line) {
   Json event = Json::parse(line, nullptr, false);
-  if (!event.is_object() || !event.contains("context") || event["name"] != kLogEvent) return;
+  if (!event.is_object() || member_of(event, "name") != kLogEvent) return;
   if (of(io::Stream::err).json) return messages_->write(std::string(line) + '\n');
-  const Json& context = event["context"];
+  const Json& context = member_of(event, "context");
   auto text = [&](const char* name) {
-    bool is_there = context.is_object() && context.contains(name) && context[name].is_string();
-    return is_there ? escape_controls(context[name].get<std::string>()) : "";
+    const Json& value = member_of(context, name);
+    return value.is_string() ? escape_controls(value.get<std::string>()) : "";
   };
   auto number = [&](const char* name) {
-    bool is_there = context.is_object() && context.contains(name) && context[name].is_number_unsigned();
-    return is_there ? context[name].get<std::uint32_t>() : 0U;
+    const Json& value = member_of(context, name);
+    return value.is_number_unsigned() ? value.get<std::uint32_t>() : 0U;
   };
   LogEntry entry{static_cast<Level>(number("level")), text("component"), "", 0, text("message"), number("rank")};
   messages_->write(log_line(entry, 0) + '\n');

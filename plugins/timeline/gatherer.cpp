@@ -64,9 +64,9 @@ void TimelineGatherer::note_shells() {
 void TimelineGatherer::asked(std::string_view bytes) {
   timeline::Time received = timeline::now();
   auto json = parse_json(bytes);
-  if (!json || !json->is_object() || !json->contains("number") || !(*json)["number"].is_number_unsigned()) return;
+  if (!json || !member_of(*json, "number").is_number_unsigned()) return;
   if (records_.waiting() > kMostUnsent) return;  // the leader takes them as late
-  send((*json)["number"].get<std::uint64_t>(), received, json->value("events", Json()) == true, true);
+  send(json->at("number").get<std::uint64_t>(), received, json->value("events", Json()) == true, true);
   ++answers_;
   has_leaders_clock_ = !clock_.empty() && json->value("clock", Json()) == clock_;
   if (on_answered_) on_answered_();

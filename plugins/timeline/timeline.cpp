@@ -79,7 +79,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   Result<void> serve() {
     gatherer_.serve();
     started_ = host_.events().follow([this](const Json& event) {
-      if (event["name"] == "shell.start") started();
+      if (member_of(event, "name") == "shell.start") started();
     });
     if (has_usage()) counters_.emplace(host_);
     on("timeline.mark", [this](plugin::Call& call) { return mark(call.in); });

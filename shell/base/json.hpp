@@ -15,6 +15,12 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 
+// A member of a constant value that may lack it: operator[] would abort the process, or worse, so it does not
+// compile. Use find(), value() or JsonAt; at() throws. That of arrays is as it was.
+template <>
+nlohmann::json::const_reference nlohmann::json::operator[](const nlohmann::json::object_t::key_type& key) const =
+    delete;
+
 extern template class nlohmann::basic_json<>;  // in json_instance.cpp: otherwise each file would compile its own
 
 namespace nacre {
@@ -23,6 +29,10 @@ inline constexpr int kMaxJsonDepth = 128;  // levels of nesting
 
 // Parses one JSON document. An error reads `line L, column C: why`. More than kMaxJsonDepth levels are an error.
 Result<Json> parse_json(std::string_view text);
+
+// A member of an object, or what is at an RFC 6901 pointer; null if this is no object or has none.
+[[nodiscard]] const Json& member_of(const Json& value, std::string_view name);
+[[nodiscard]] const Json& find_at(const Json& value, const Json::json_pointer& pointer);
 
 // One line, without blanks. Bytes that are not UTF-8 become U+FFFD, so this never fails.
 [[nodiscard]] std::string dump_json(const Json& value);

@@ -275,9 +275,9 @@ void ShellGrow::stop() {
 void ShellGrow::announced(std::string_view topic, const Json& what) {
   if (topic == elastic::kGrownTopic) return grown(what);
   if (topic != elastic::kOfferTopic && topic != elastic::kReadyTopic) return;
-  if (!what.is_object() || !what.contains("shell") || !what["shell"].is_number_unsigned()) return;
+  if (!member_of(what, "shell").is_number_unsigned()) return;
   if (topic == elastic::kReadyTopic) return reported(what);
-  auto rank = what["shell"].get<Rank>();
+  auto rank = what.at("shell").get<Rank>();
   auto offer = boot::NodeOffer::parse(what.value("offer", ""));
   if (!shells_.leads() || !open_ || !asked().contains(rank)) return;
   if (offer) open_->offers.emplace(rank, *std::move(offer));
@@ -311,7 +311,7 @@ void ShellGrow::grown(const Json& what) {
 
 // Whether it is ready. It is known on all shells alike, as all decide alike where tasks may go.
 void ShellGrow::reported(const Json& what) {
-  auto rank = what["shell"].get<Rank>();
+  auto rank = what.at("shell").get<Rank>();
   std::string why = what.value("error", "");
   if (why.empty()) shells_.ready(rank);
   if (!shells_.leads()) return;

@@ -37,9 +37,10 @@ void add_options(std::vector<std::string>& out, const job::Options& options) {
 // Members of attributes.system.
 void add_members(std::vector<std::string>& out, const Json& document) {
   static const Json::json_pointer kPlace("/attributes/system");
-  if (!document.contains(kPlace) || !document[kPlace].is_object()) return;
+  const Json& system = find_at(document, kPlace);
+  if (!system.is_object()) return;
   const std::vector<std::string> names(std::begin(kSystem), std::end(kSystem));
-  for (const auto& [name, unused] : document[kPlace].items()) {
+  for (const auto& [name, unused] : system.items()) {
     if (is_in(kSystem, name) || is_in(kManagers, name)) continue;
     std::string meant = did_you_mean(name, names);
     if (!meant.empty()) out.push_back(fmt::format("jobspec: attributes.system.{} is not read{}", name, meant));

@@ -63,13 +63,13 @@ void report(flux_future_t* f, Watch& watch, const Json& event) {
   if (watch.ended) return;
   std::string line = dump_json(event) + "\n";
   flux_future_fulfill(f, c_string(line), std::free);
-  if (event["name"] == kLastEvent) end_watch(f, watch);
+  if (member_of(event, "name") == kLastEvent) end_watch(f, watch);
 }
 
 // Of the log that Flux's job manager writes: what this shell knows.
 void report_of_main(flux_future_t* f, Watch& watch, const Json& event) {
-  if (event["name"] == "exception") report(f, watch, event);
-  if (event["name"] == kLastEvent) end_watch(f, watch);
+  if (member_of(event, "name") == "exception") report(f, watch, event);
+  if (member_of(event, "name") == kLastEvent) end_watch(f, watch);
 }
 
 int write_name(char* buf, int bufsz, const std::string& name) {

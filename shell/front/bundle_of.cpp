@@ -12,16 +12,8 @@
 namespace nacre::front {
 namespace {
 
-const Json kNone;
-
-const Json& member(const Json& of, const char* name) {
-  if (!of.is_object()) return kNone;
-  auto found = of.find(name);
-  return found == of.end() ? kNone : *found;
-}
-
 std::string text_member(const Json& of, const char* name) {
-  const Json& value = member(of, name);
+  const Json& value = member_of(of, name);
   return value.is_string() ? value.get<std::string>() : "";
 }
 
@@ -34,7 +26,7 @@ class Content {
     add_report();
     add_usage();
     for (const char* each : {"versions", "options", "environment", "shell_environment", "plan", "events"}) {
-      if (details_.is_object() && member(details_, each).is_null())
+      if (details_.is_object() && member_of(details_, each).is_null())
         bundle_.lacks(each, "was left out, as the details of the job were too long");
     }
     if (details_.is_null()) {
@@ -53,12 +45,12 @@ class Content {
     bundle_.add("report.txt", from_.text);
     Json report = Json::parse(from_.entry.text(), nullptr, false);
     if (!from_.exits.is_null()) {
-      report["running"] = member(from_.exits, "running");
-      report["exits"] = member(from_.exits, "exits");
-      report["report"] = record::json_without_secrets(member(from_.report, "report"));
+      report["running"] = member_of(from_.exits, "running");
+      report["exits"] = member_of(from_.exits, "exits");
+      report["report"] = record::json_without_secrets(member_of(from_.report, "report"));
     }
     bundle_.add_json("report.json", report);
-    bundle_.add_json("exits.json", from_.entry.ended() ? from_.entry.end->exits : member(from_.exits, "exits"));
+    bundle_.add_json("exits.json", from_.entry.ended() ? from_.entry.end->exits : member_of(from_.exits, "exits"));
   }
 
   void add_usage() {
@@ -80,14 +72,15 @@ class Content {
 
   void add_details() {
     for (const char* each : {"versions", "options", "environment"}) {
-      if (!member(details_, each).is_null()) bundle_.add_json(fmt::format("{}.json", each), member(details_, each));
+      if (!member_of(details_, each).is_null())
+        bundle_.add_json(fmt::format("{}.json", each), member_of(details_, each));
     }
-    if (!member(details_, "shell_environment").is_null())
-      bundle_.add_json("environment-shell.json", member(details_, "shell_environment"));
+    if (!member_of(details_, "shell_environment").is_null())
+      bundle_.add_json("environment-shell.json", member_of(details_, "shell_environment"));
     add_plan();
     std::string events;
-    if (member(details_, "events").is_array()) {
-      for (const Json& each : details_["events"]) events += dump_json(each) + '\n';
+    if (member_of(details_, "events").is_array()) {
+      for (const Json& each : member_of(details_, "events")) events += dump_json(each) + '\n';
     }
     bundle_.add("eventlog.jsonl", events);
     if (std::string messages = text_member(details_, "messages"); !messages.empty())
@@ -97,20 +90,21 @@ class Content {
   }
 
   void add_plan() {
-    const Json& plan = member(details_, "plan");
+    const Json& plan = member_of(details_, "plan");
     if (!plan.is_object()) return;
     bundle_.add("plan.txt", text_member(plan, "text"));
-    bundle_.add_json("plan.json", member(plan, "part"));
+    bundle_.add_json("plan.json", member_of(plan, "part"));
     std::string host = text_member(plan, "host");
-    if (member(plan, "tasks_left_out").is_number())
-      bundle_.lacks("plan", fmt::format("{} more tasks of {}", plan["tasks_left_out"].get<std::uint64_t>(), host));
+    if (member_of(plan, "tasks_left_out").is_number())
+      bundle_.lacks("plan",
+                    fmt::format("{} more tasks of {}", plan.at("tasks_left_out").get<std::uint64_t>(), host));
     if (from_.entry.shells > 1)
       bundle_.lacks("plan",
                     fmt::format("that of the shells on other hosts than {}: nacre run --explain has it", host));
   }
 
   void add_doctor() {
-    const Json& look = member(details_, "doctor");
+    const Json& look = member_of(details_, "doctor");
     if (look.is_null())
       return bundle_.lacks("doctor", "nobody has run nacre doctor, and hang-watch has found nothing");
     bundle_.add_json("doctor.json", record::json_without_secrets(look));
@@ -128,9 +122,9 @@ class Content {
                                            ? "of a job that has ended well nothing is kept"
                                            : "nothing came out at the job's standard output and error");
     if (!from_.own_output.empty()) bundle_.add_tail("output/detached.txt", from_.own_output);
-    if (!member(details_, "files").is_array()) return;
+    if (!member_of(details_, "files").is_array()) return;
     int number = 0;
-    for (const Json& each : details_["files"]) {
+    for (const Json& each : member_of(details_, "files")) {
       std::string path = text_member(each, "path"), stream = text_member(each, "stream");
       if (path.empty()) {
         bundle_.lacks("output/" + stream,

@@ -129,8 +129,7 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
 
 std::string Job::name() const {
   static const Json::json_pointer path("/attributes/system/job/name");
-  if (spec.document.contains(path) && spec.document[path].is_string())
-    return spec.document[path].get<std::string>();
+  if (const Json& name = find_at(spec.document, path); name.is_string()) return name.get<std::string>();
   const std::string& program = spec.command.front();
   return program.substr(program.rfind('/') + 1);
 }

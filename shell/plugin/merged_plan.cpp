@@ -115,7 +115,7 @@ class MergedPlan {
 
   void add_section(const char* title, const char* name) {
     out_ += title;
-    add_lines(fold_parts([name](const Json& part) { return part[name].get<std::vector<std::string>>(); }));
+    add_lines(fold_parts([name](const Json& part) { return part.at(name).get<std::vector<std::string>>(); }));
   }
 
   void add_lines(const std::vector<Line>& lines) {
@@ -123,9 +123,9 @@ class MergedPlan {
   }
 
   [[nodiscard]] std::vector<std::string> options_of(const Json& part) const {
-    auto setters = part["setters"].get<Setters>();
+    auto setters = part.at("setters").get<Setters>();
     std::vector<std::string> out;
-    for (const auto& [path, value] : values_of(part["options"])) {
+    for (const auto& [path, value] : values_of(part.at("options"))) {
       std::string by = setter_of(setters, path);
       bool is_given = has(given_, path, value);
       if (by.empty() && is_given) by = setter_of(front_, path);
@@ -140,11 +140,11 @@ class MergedPlan {
     std::map<std::string, std::vector<std::string>> topics;
     auto lines = fold_parts([&](const Json& part) {
       std::vector<std::string> out;
-      for (const Json& each : part["plugins"]) {
+      for (const Json& each : part.at("plugins")) {
         out.push_back(
-            fmt::format("{:<20} {:<8}", each["name"].get<std::string>(), each["origin"].get<std::string>()));
+            fmt::format("{:<20} {:<8}", each.at("name").get<std::string>(), each.at("origin").get<std::string>()));
         std::vector<std::string>& all = topics[out.back()];
-        for (const Json& topic : each["topics"]) {
+        for (const Json& topic : each.at("topics")) {
           const auto& name = topic.get_ref<const std::string&>();
           if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
         }
@@ -162,7 +162,7 @@ class MergedPlan {
                         job_.nodes() == 1 ? "" : "s", job_.taskmap.str());
     if (is_alone_) return add_own_node();
     auto node = [](const Json& part, const char* member) {
-      return std::vector{part["node"][member].get<std::string>()};
+      return std::vector{part.at("node").at(member).get<std::string>()};
     };
     auto add = [&](const char* title, const char* member) {
       for (const Line& each : fold_parts([&](const Json& part) { return node(part, member); }))
@@ -177,12 +177,12 @@ class MergedPlan {
 
   // R may have others.
   void add_own_node() {
-    const Json& node = parts_.begin()->second["node"];
+    const Json& node = parts_.begin()->second.at("node");
     const std::string& host = job_.node().hostname;
     out_ += fmt::format("shell     {} of {}, broker rank {}{}{}\n", job_.shell_rank, job_.shells(),
-                        node["broker"].get<std::uint64_t>(), host.empty() ? "" : ", host ", host);
+                        node.at("broker").get<std::uint64_t>(), host.empty() ? "" : ", host ", host);
     for (const char* each : {"cores", "gpus", "cwd"})
-      out_ += fmt::format("{:<9} {}\n", each, node[each].get<std::string>());
+      out_ += fmt::format("{:<9} {}\n", each, node.at(each).get<std::string>());
   }
 
   // What all tasks have comes once.
@@ -191,10 +191,10 @@ class MergedPlan {
     std::map<std::string, std::size_t> known;
     Ranks tasks;
     for (const auto& [shell, part] : parts_) {
-      for (const Json& task : part["tasks"]) {
-        auto rank = task["rank"].get<std::uint32_t>();
+      for (const Json& task : part.at("tasks")) {
+        auto rank = task.at("rank").get<std::uint32_t>();
         tasks.insert(rank);
-        for (const Json& each : task["lines"]) fold(lines, known, each.get<std::string>(), rank);
+        for (const Json& each : task.at("lines")) fold(lines, known, each.get<std::string>(), rank);
       }
     }
     bool folds = tasks.size() > 1;
@@ -205,10 +205,10 @@ class MergedPlan {
     }
     for (const auto& [shell, part] : parts_) {
       std::string on = is_alone_ ? "" : " on " + hosts_of(Ranks::range(shell, shell));
-      for (const Json& task : part["tasks"]) {
-        out_ += fmt::format("\ntask {} (local {}){}\n", task["rank"].get<std::uint32_t>(),
-                            task["local"].get<std::uint32_t>(), on);
-        for (const Json& each : task["lines"]) {
+      for (const Json& task : part.at("tasks")) {
+        out_ += fmt::format("\ntask {} (local {}){}\n", task.at("rank").get<std::uint32_t>(),
+                            task.at("local").get<std::uint32_t>(), on);
+        for (const Json& each : task.at("lines")) {
           const auto& text = each.get_ref<const std::string&>();
           if (!is_common(lines[known[text]])) out_ += fmt::format("  {}\n", text);
         }

@@ -57,7 +57,7 @@ std::string fitting_line(Json out) {
        {"/end/report", "/end/timeline", "/end/usage", "/end/exits", "/command", "/cwd", "/end/cause", "/name"}) {
     if (line.size() < JobEntry::kMaxText) break;
     Json::json_pointer at(part);
-    if (!out.contains(at)) continue;
+    if (find_at(out, at).is_null()) continue;
     Json& value = out[at];
     value = value.is_array() ? Json::array() : value.is_string() ? Json("") : Json();
     line = dump_json(out);

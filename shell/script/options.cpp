@@ -43,7 +43,8 @@ std::string spell(const Pointer& pointer, std::string_view key = "") {
 }
 
 const Json* locate(const Json& document, const Pointer& pointer) {
-  return document.contains(pointer) ? &document.at(pointer) : nullptr;
+  const Json& found = find_at(document, pointer);
+  return found.is_null() ? nullptr : &found;
 }
 
 // The place of the member that the key at `key` names; none if no member can have such a name.

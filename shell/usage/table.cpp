@@ -75,8 +75,8 @@ Json short_number(double value) {
 // The farthest first.
 void sort_outliers(Json& outliers) {
   auto distance = [](const Json& each) {
-    double median = each["median"].get<double>();
-    return std::abs(each["value"].get<double>() - median) / std::max(median, 1e-6);
+    double median = each.at("median").get<double>();
+    return std::abs(each.at("value").get<double>() - median) / std::max(median, 1e-6);
   };
   std::stable_sort(outliers.begin(), outliers.end(),
                    [&](const Json& one, const Json& other) { return distance(one) > distance(other); });

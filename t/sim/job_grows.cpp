@@ -100,7 +100,7 @@ void JobGrows::lost(Id shell) {
 
 void JobGrows::announced(const std::string& topic, const Json& what) {
   if (topic != elastic::kOfferTopic && topic != elastic::kReadyTopic) return;
-  auto rank = what["shell"].get<Id>();
+  auto rank = what.at("shell").get<Id>();
   bool is_open = open_ && asked().contains(rank);
   if (topic == elastic::kOfferTopic) {
     if (is_open) open_->offers.insert(rank);

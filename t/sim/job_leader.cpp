@@ -41,7 +41,7 @@ void JobLeader::answered(const Entry& entry) {
 
 void JobLeader::announced(const std::string& topic, const Json& what) {
   if (topic == "shell.restart-refused")
-    return restarts_.done_with(Idset::parse(what["ranks"].get<std::string>()).value());
+    return restarts_.done_with(Idset::parse(what.at("ranks").get<std::string>()).value());
   grows_.announced(topic, what);
 }
 

@@ -87,9 +87,9 @@ void JobReplica::take_state(const Json& state) {
   }
   job_.grow(std::move(nodes));
   require(elastic::take_job_state(JsonAt::root(state), job_).has_value(), "the state of the job can be read");
-  require(restarts_.take(JsonAt::root(state["restart"])).has_value(), "the state of restarts can be read");
-  require(roster_.add(JsonAt::root(state["shells"])).has_value(), "the state of the shells can be read");
-  tasks_over_ = state["shells"]["tasks_over"].get<bool>();
+  require(restarts_.take(JsonAt::root(state.at("restart"))).has_value(), "the state of restarts can be read");
+  require(roster_.add(JsonAt::root(state.at("shells"))).has_value(), "the state of the shells can be read");
+  tasks_over_ = state.at("shells").at("tasks_over").get<bool>();
 }
 
 std::string JobReplica::text() const {

@@ -50,3 +50,27 @@ TEST_CASE("integers do not wrap") {
   CHECK_FALSE(items[1].integer());
   CHECK(items[2].integer().value() == INT64_MAX);
 }
+
+TEST_CASE("a member that is not there is null") {
+  auto document = json(R"({"a": {"b": [1]}, "n": null})");
+  CHECK(nacre::member_of(document, "a").is_object());
+  CHECK(nacre::member_of(document, "x").is_null());
+  CHECK(nacre::member_of(document["a"]["b"], "x").is_null());
+  CHECK(nacre::find_at(document, nacre::Json::json_pointer("/a/b/0")) == 1);
+  CHECK(nacre::find_at(document, nacre::Json::json_pointer("/a/b/1")).is_null());
+  CHECK(nacre::find_at(document, nacre::Json::json_pointer("/n/x")).is_null());
+}
+
+namespace {
+
+template <typename Value, typename Key>
+constexpr bool kHasIndex = requires(Value value, Key key) {
+  value[key];
+};
+
+}  // namespace
+
+TEST_CASE("a constant value has no operator[] that may abort") {
+  static_assert(kHasIndex<nacre::Json&, std::string>);
+  static_assert(!kHasIndex<const nacre::Json&, std::string>);
+}

@@ -180,7 +180,8 @@ TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
     auto answer = client.ask("ps");
     if (!answer || !(*answer)["late"].empty()) return 1;
     for (const Json& each : (*answer)["tasks"]) {
-      if (each["pid"] == child) return each["rank"] == 2 && each["host"] == "fake0" && each["rss"] > 0 ? 0 : 2;
+      if (each.at("pid") == child)
+        return each.at("rank") == 2 && each.at("host") == "fake0" && each.at("rss") > 0 ? 0 : 2;
     }
     return 3;
   }) == 0);
@@ -202,8 +203,8 @@ TEST_CASE("control: ps has what tasks have spawned, as the topic pmi.processes t
     auto answer = client.ask("ps");
     if (!answer || (*answer)["spawned"].size() != 1) return 1;
     const Json& row = (*answer)["spawned"][0];
-    if (row["spawn"] != 3 || row["rank"] != 1 || row["task"] != 1 || row.contains("try")) return 2;
-    return row["host"] == "fake0" && row["shell"] == 0 && row["rss"] > 0 ? 0 : 3;
+    if (row.at("spawn") != 3 || row.at("rank") != 1 || row.at("task") != 1 || row.contains("try")) return 2;
+    return row.at("host") == "fake0" && row.at("shell") == 0 && row.at("rss") > 0 ? 0 : 3;
   }) == 0);
 }
 
@@ -222,9 +223,9 @@ TEST_CASE("control: plan has where the tasks that run are, and why", "[control]"
       auto answer = client.ask("plan");
       if (!answer || !(*answer)["late"].empty()) return 1;
       for (const Json& each : (*answer)["tasks"]) {
-        if (each["pid"] == child)
-          return each["rank"] == 2 && each["host"] == "fake0" && !each["cpus_now"].get<std::string>().empty() &&
-                         is_right(each)
+        if (each.at("pid") == child)
+          return each.at("rank") == 2 && each.at("host") == "fake0" &&
+                         !each.at("cpus_now").get<std::string>().empty() && is_right(each)
                      ? 0
                      : 2;
       }
@@ -232,8 +233,8 @@ TEST_CASE("control: plan has where the tasks that run are, and why", "[control]"
     });
   };
   CHECK(plan([](const Json& task) {
-          return task["cpus"] == task["cpus_now"] &&
-                 task["why"]["cpus"] ==
+          return task.at("cpus") == task.at("cpus_now") &&
+                 task.at("why").at("cpus") ==
                      "ps --plan: no plugin answers to affinity.plan, as the builtin plugin cpu-affinity does";
         }) == 0);
   struct Planner final : plugin::Plugin {
@@ -251,9 +252,10 @@ TEST_CASE("control: plan has where the tasks that run are, and why", "[control]"
   };
   world.host.stack().push(std::make_unique<Planner>(world.host.tasks().size()));
   CHECK(plan([](const Json& task) {
-          return task["cpus"] == "4-5" && task["memory"] == "1" && task["gpus"] == "" && task["nics"] == "eth0" &&
-                 task["unset"] == "dry-run" && task["why"]["cpus"] == "because; cpus 7 of the job have no task" &&
-                 task["why"]["nics"] == "there";
+          return task.at("cpus") == "4-5" && task.at("memory") == "1" && task.at("gpus") == "" &&
+                 task.at("nics") == "eth0" && task.at("unset") == "dry-run" &&
+                 task.at("why").at("cpus") == "because; cpus 7 of the job have no task" &&
+                 task.at("why").at("nics") == "there";
         }) == 0);
   ::kill(child, SIGKILL);
 }

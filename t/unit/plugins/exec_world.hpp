@@ -36,9 +36,9 @@ struct ExecWorld {
   plugins::Execs::Replies replies() {
     plugins::Execs::Replies out;
     out.part = [this](plugins::Execs::Key key, const Json& part) {
-      if (part.contains("missed")) missed += part["missed"]["bytes"].get<std::size_t>();
+      if (part.contains("missed")) missed += part.at("missed").at("bytes").get<std::size_t>();
       if (!part.contains("exits")) return;
-      for (const Json& each : part["exits"]) exits[key.id].push_back(each["record"].get<std::string>());
+      for (const Json& each : part.at("exits")) exits[key.id].push_back(each.at("record").get<std::string>());
     };
     out.answer = [this](plugins::Execs::Key key, const Result<Json>& answer) {
       CHECK(answers.emplace(key.id, answer ? "" : answer.error().message).second);

@@ -62,7 +62,7 @@ TEST_CASE("each level has its number") {
     offered.host.log().log(level, "", "text");
   }
   std::vector<int> levels;
-  for (const Json& each : offered.kept) levels.push_back(each["level"].get<int>());
+  for (const Json& each : offered.kept) levels.push_back(each.at("level").get<int>());
   CHECK(levels == std::vector{0, 3, 4, 5, 6, 7});
 }
 

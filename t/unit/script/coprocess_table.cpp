@@ -38,7 +38,7 @@ TEST_CASE_METHOD(Coprocesses, "the bare option has it run as it is defined") {
     LuaFixture other;
     other.host.options().set("mon", Json::parse(on));
     CHECK(other.run(kMon) == "ok");
-    CHECK(other.host.options().json()["coprocess"] ==
+    CHECK(other.host.options().json().at("coprocess") ==
           Json::parse(R"({"mon": {"command": ["vmstat", "5"], "output": "mon-{{id}}.log"}})"));
   }
 }

@@ -27,14 +27,14 @@ std::vector<Json> events_of(const Trace& trace) {
 std::vector<Json> named(const Trace& trace, const std::string& phase, const std::string& name) {
   std::vector<Json> out;
   for (const Json& each : events_of(trace)) {
-    if (each["ph"] == phase && each["name"] == name) out.push_back(each);
+    if (each.at("ph") == phase && each.at("name") == name) out.push_back(each);
   }
   return out;
 }
 
 std::size_t ranks_in(const Trace& trace) {
   std::set<std::uint64_t> tids;
-  for (const Json& each : named(trace, "X", "run")) tids.insert(each["tid"].get<std::uint64_t>());
+  for (const Json& each : named(trace, "X", "run")) tids.insert(each.at("tid").get<std::uint64_t>());
   return tids.size();
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("a trace has a process a shell, and a thread a rank") {
   CHECK(named(trace, "M", "thread_name").size() == 4 + 8);
   CHECK(ranks_in(trace) == 8);
   auto run = named(trace, "X", "run");
-  auto last = std::find_if(run.begin(), run.end(), [](const Json& each) { return each["tid"] == 6; });
+  auto last = std::find_if(run.begin(), run.end(), [](const Json& each) { return each.at("tid") == 6; });
   REQUIRE(last != run.end());
   CHECK((*last)["pid"] == 3);
   CHECK((*last)["ts"] == 186'000.0);
@@ -57,8 +57,8 @@ TEST_CASE("a trace has a process a shell, and a thread a rank") {
 TEST_CASE("times are by the leader's clock, from the first event on") {
   Trace trace = traced(sample_job());
   for (const Json& each : named(trace, "X", "init barrier")) {
-    double wanted = each["pid"] == 3 ? 178'000 : 174'000;
-    CHECK(std::abs(each["ts"].get<double>() - wanted) <= 500);
+    double wanted = each.at("pid") == 3 ? 178'000 : 174'000;
+    CHECK(std::abs(each.at("ts").get<double>() - wanted) <= 500);
   }
   CHECK(trace.about["clocks"][0]["uncertainty_us"].get<double>() >= 400);
   CHECK(trace.about["clocks"][1]["same"] == true);
@@ -69,15 +69,15 @@ TEST_CASE("arrows go from the last at a barrier to the others, in pairs, forward
   Trace trace = traced(sample_job());
   std::map<std::uint64_t, std::vector<Json>> arrows;
   for (const Json& each : events_of(trace)) {
-    if (each["ph"] == "s" || each["ph"] == "f") arrows[each["id"].get<std::uint64_t>()].push_back(each);
+    if (each.at("ph") == "s" || each.at("ph") == "f") arrows[each.at("id").get<std::uint64_t>()].push_back(each);
   }
   CHECK(arrows.size() == 9);  // three barriers, three others
   for (const auto& [id, both] : arrows) {
     REQUIRE(both.size() == 2);
-    CHECK(both[0]["ph"] == "s");
-    CHECK(both[1]["ph"] == "f");
-    CHECK(both[0]["ts"].get<double>() <= both[1]["ts"].get<double>());
-    CHECK(both[0]["pid"] == (both[0]["name"] == "start barrier" ? 4 : 3));
+    CHECK(both[0].at("ph") == "s");
+    CHECK(both[1].at("ph") == "f");
+    CHECK(both[0].at("ts").get<double>() <= both[1].at("ts").get<double>());
+    CHECK(both[0].at("pid") == (both[0].at("name") == "start barrier" ? 4 : 3));
   }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("what has not ended goes on until the end of the trace, and is marked"
   std::erase_if(job.shells[2].events, [](const TimelineEvent& each) { return each.kind == Kind::exit; });
   auto run = named(traced(job), "X", "run");
   auto count = std::count_if(run.begin(), run.end(), [](const Json& each) {
-    return each.contains("args") && each["args"].value("unfinished", false);
+    return each.contains("args") && each.at("args").value("unfinished", false);
   });
   CHECK(count == 2);
 }
@@ -147,7 +147,7 @@ TEST_CASE("above its limit a trace has the slowest ranks and a sample, and says 
   CHECK(trace.about["sampled"]["ranks"]["shown"] == ranks_in(trace));
   CHECK(ranks_in(trace) > 200);
   auto run = named(trace, "X", "run");
-  CHECK(std::count_if(run.begin(), run.end(), [](const Json& each) { return each["tid"] == 778; }) == 1);
+  CHECK(std::count_if(run.begin(), run.end(), [](const Json& each) { return each.at("tid") == 778; }) == 1);
 }
 
 TEST_CASE("a sample has all if there is room, else the slowest 1 % and the rest evenly") {
@@ -196,6 +196,6 @@ TEST_CASE("the begin of a slice and its duration are exactly the begin of the sl
     Trace trace = traced(job);
     const Json first = named(trace, "X", "spawn").at(0), next = named(trace, "X", "run").at(0);
     CAPTURE(first.dump(), next.dump());
-    CHECK(first["ts"].get<double>() + first["dur"].get<double>() == next["ts"].get<double>());
+    CHECK(first.at("ts").get<double>() + first.at("dur").get<double>() == next.at("ts").get<double>());
   }
 }

@@ -198,8 +198,8 @@ TEST_CASE("the summary names who uses most of the GPUs, without a sum, and has a
   table.add(batch);
   Json summary = table.summary(6, {}, two_hosts());
   const Json& memory = summary["measures"]["gpu_memory"];
-  CHECK(memory["max"]["rank"] == 5);
-  CHECK_FALSE(memory["max"].contains("is_bound"));
+  CHECK(memory.at("max").at("rank") == 5);
+  CHECK_FALSE(memory.at("max").contains("is_bound"));
   CHECK_FALSE(memory.contains("sum"));
   CHECK_FALSE(summary["measures"]["gpu_device_use"].contains("sum"));
   CHECK(summary["outliers"][0]["measure"] == "gpu_memory");
