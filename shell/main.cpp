@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/guarded.hpp"
 #include "base/installed.hpp"
 #include "base/last_line.hpp"
 #include "base/log_line.hpp"
@@ -106,7 +107,7 @@ Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfi
   auto shell = TRY(Shell::create(process, std::move(identity), std::move(config), log));
   plugin::watch_for_exit();
   auto second_signal = TRY(plugin::SecondSignal::create(*process.loop));
-  return shell->run();
+  return caught([&] { return shell->run(); });
 }
 
 // Called before the watchers of signals go.
@@ -259,7 +260,8 @@ Result<int> parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Result<int> code = parse_and_run(argc, argv);
+  Result<int> code = 1;
+  guarded(nullptr, [&] { code = parse_and_run(argc, argv); });
   Result<void> flushed = flush_out();
   if (!code) report(code.error());
   if (!flushed) print_err("nacre-shell: {}\n", flushed.error().message);

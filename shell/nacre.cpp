@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/guarded.hpp"
 #include "base/print.hpp"
 #include "base/process_start.hpp"
 #include "cli/verbs.hpp"
@@ -42,5 +43,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   reset_signals();
-  return cli::run_nacre(argc, argv, kVerbs);
+  int code = 1;
+  guarded(nullptr, [&] { code = cli::run_nacre(argc, argv, kVerbs); });
+  return code;
 }

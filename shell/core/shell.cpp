@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "base/guarded.hpp"
 #include "core/exit_policy.hpp"
 #include "core/initrc_check.hpp"
 #include "core/misspelt_topics.hpp"
@@ -185,7 +186,7 @@ Result<int> Shell::run() {
 
 void Shell::prepare() {
   for (auto phase : {&Shell::load_plugins, &Shell::make_tasks, &Shell::initialize}) {
-    attempt((this->*phase)());
+    attempt(caught([&] { return (this->*phase)(); }));
     if (stops_here()) return;
   }
 }
@@ -270,14 +271,14 @@ void Shell::execute() {
   };
   auto is_over = [&] { return end_.is_ending() && !others_may_run(); };
   if (is_over()) return;
-  attempt(post_init());
+  attempt(caught([&] { return post_init(); }));
   loop().poll();
   if (is_over()) return;
   if (!end_.is_ending()) {
     InPhase phase(process_.timeline, timeline::kSpawnPhase);
-    attempt(restart_.start_tasks());
+    attempt(caught([&] { return restart_.start_tasks(); }));
   }
-  if (!end_.is_ending()) attempt(announce_start());
+  if (!end_.is_ending()) attempt(caught([&] { return announce_start(); }));
   finish();
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "base/guarded.hpp"
 #include "event/clock.hpp"
 #include "exits/summary.hpp"
 #include "join/leaving.hpp"
@@ -50,7 +51,11 @@ ShellEnding::ShellEnding(join::ShellProcess& process, boot::Identity&& identity,
       shrink_(*this, process.group.get(), shells_, tasks_, process.end),
       restart_(*this, job_, shells_, shrink_, tasks_, process.end),
       replace_(*this, job_, shells_, shrink_, tasks_, restart_),
-      grow_(*this, job_, process, shells_, shrink_, restart_) {}
+      grow_(*this, job_, process, shells_, shrink_, restart_) {
+  when_thrown([this](const Component* component, std::string_view what) { on_thrown(component, what); });
+}
+
+ShellEnding::~ShellEnding() { when_thrown(nullptr); }
 
 // ---- failures ------------------------------------------------------------------------------
 
@@ -80,6 +85,15 @@ void ShellEnding::fail(const Error& why) {
   if (has_siblings()) cause.message += place(job_, "");
   if (grow_.joining().is_joining()) return fail_to_join(cause);
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
+}
+
+// Of a plugin that only tells what the job does, each is told once: a timer may throw again and again.
+void ShellEnding::on_thrown(const Component* component, std::string_view what) {
+  if (component == nullptr) return fail(invalid(std::string(what)));
+  if (component->is_vital) return fail(invalid(fmt::format("plugin '{}': {}", component->name, what)));
+  if (!thrown_.insert(fmt::format("{}: {}", component->name, what)).second) return;
+  log_.log(Level::error, "", "plugin '{}': {}; the job goes on, without what this plugin would do", component->name,
+           what);
 }
 
 void ShellEnding::raise(const plugin::RaisedException& exception) {

@@ -12,6 +12,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "boot/identity.hpp"
@@ -49,7 +51,7 @@ class ShellEnding : public ShellHost {
  protected:
   ShellEnding(join::ShellProcess& process, boot::Identity&& identity, job::Job&& job, job::Options&& options,
               ShellConfig&& config, Log& log);
-  ~ShellEnding() override = default;
+  ~ShellEnding() override;
 
   void fail(const Error& why);
   void on_exception(const group::JobException& exception);
@@ -77,11 +79,14 @@ class ShellEnding : public ShellHost {
  private:
   void fail_to_join(const exits::Cause& cause);
   bool end_job(const exits::Cause& cause, std::string_view type);
+  void on_thrown(const Component* component, std::string_view what);
   void log_leaving(std::string_view component, std::string_view message);
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
   void end_tasks();
   [[nodiscard]] int job_code(const exits::Outcomes& all) const;
   void report_end(int code);  // on the leader, for the whole job
+
+  std::set<std::string> thrown_;  // what on_thrown() has told
 };
 
 }  // namespace nacre::core

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/guarded.hpp"
 #include "event/process_tree.hpp"
 
 namespace nacre::event {
@@ -21,7 +22,7 @@ Result<std::unique_ptr<Children>> Children::create(Loop& loop, OnExit on_orphan)
 }
 
 void Children::watch(pid_t pid, OnExit on_exit) {
-  watched_[pid] = std::move(on_exit);
+  watched_[pid] = {std::move(on_exit), InComponent::current()};
   sigchld_->keeps_running(true);
 }
 
@@ -43,9 +44,9 @@ void Children::reap() {
       if (on_orphan_) on_orphan_(end);
       continue;
     }
-    OnExit on_exit = std::move(it->second);
+    const Watched watched = std::move(it->second);
     forget(end.pid);
-    on_exit(end);
+    guarded(watched.component, [&] { watched.on_exit(end); });
   }
 }
 
@@ -67,7 +68,7 @@ std::vector<pid_t> Children::descendants(const std::set<pid_t>& without) {
 }
 
 std::vector<pid_t> Children::unwatched_descendants(std::set<pid_t> without) const {
-  for (const auto& [child, on_exit] : watched_) without.insert(child);
+  for (const auto& [child, watched] : watched_) without.insert(child);
   return descendants(without);
 }
 

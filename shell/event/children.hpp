@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/guarded.hpp"
 #include "base/result.hpp"
 #include "event/loop.hpp"
 
@@ -90,7 +91,11 @@ class Children {
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;
   Guarding guarding_;
-  std::unordered_map<pid_t, OnExit> watched_;
+  struct Watched {
+    OnExit on_exit;
+    const Component* component;
+  };
+  std::unordered_map<pid_t, Watched> watched_;
   std::unique_ptr<SignalWatcher> sigchld_;
 };
 

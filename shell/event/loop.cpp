@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/guarded.hpp"
 #include "base/print.hpp"
 #include "base/unique_fd.hpp"
 
@@ -34,6 +35,17 @@ void close_state(std::unique_ptr<State> state) {
   uv_close(reinterpret_cast<uv_handle_t*>(&raw->handle),
            [](uv_handle_t* handle) { delete state_of<State>(handle); });
 }
+
+// A watcher's, of the component of the program that has made it.
+template <typename... Args>
+struct Callback {
+  std::function<void(Args...)> function;
+  const Component* component = InComponent::current();
+
+  void operator()(Args... args) const {
+    guarded(component, [&] { function(args...); });
+  }
+};
 
 template <typename State>
 void set_keeps_running(State& state, bool keeps) {
@@ -135,14 +147,15 @@ double Loop::now() const { return static_cast<double>(uv_now(loop_.get())) / 1e3
 
 struct Timer::State {
   uv_timer_t handle{};
-  const Loop* loop = nullptr;
-  std::function<void()> callback;
+  Loop* loop = nullptr;
+  Callback<> callback;
   std::uint64_t left = 0;   // milliseconds of a grace, with the running slice
   std::uint64_t slice = 0;  // the length of a slice; if one ends late it is waited for again
   std::uint64_t due = 0;    // the end of that slice, in the time of uv_now()
   std::uint64_t repeat = 0;
 
-  static void fire(uv_timer_t* timer) { state_of<State>(timer)->callback(); }
+  void call() const;
+  static void fire(uv_timer_t* timer) { state_of<State>(timer)->call(); }
   void next_slice();
   void slice_over();
 };
@@ -161,13 +174,16 @@ Result<Timer> Timer::create(Loop& loop, std::function<void()> callback) {
   if (int code = uv_timer_init(loop.raw(), &state->handle); code < 0) return uv_error(code, "cannot make a timer");
   state->handle.data = state.get();
   state->loop = &loop;
-  state->callback = std::move(callback);
+  state->callback.function = std::move(callback);
   return Timer(std::move(state));
 }
 
+// libuv calls all timers that are due, one after the other, before anything else: of one that starts itself again
+// at once, for ever. So within a timer's callback "at once" is after the other events.
 void Timer::start(Seconds delay, Seconds repeat) {
   uv_update_time(state_->handle.loop);
-  uv_timer_start(&state_->handle, State::fire, milliseconds(delay), milliseconds(repeat));
+  std::uint64_t soonest = state_->loop->is_in_timer_ ? 1 : 0;
+  uv_timer_start(&state_->handle, State::fire, std::max(milliseconds(delay), soonest), milliseconds(repeat));
 }
 
 void Timer::start_grace(Seconds grace, Seconds repeat) {
@@ -190,7 +206,15 @@ void Timer::State::slice_over() {
   if (!stood_still) left -= slice;
   if (left > 0) return next_slice();
   if (repeat > 0) uv_timer_start(&handle, fire, repeat, repeat);
+  call();
+}
+
+// It may run the loop, and so other timers.
+void Timer::State::call() const {
+  Loop& of = *loop;  // this may be gone after the callback, and the loop is not
+  bool outer = std::exchange(of.is_in_timer_, true);
   callback();
+  of.is_in_timer_ = outer;
 }
 
 void Timer::stop() { uv_timer_stop(&state_->handle); }
@@ -201,7 +225,7 @@ void Timer::keeps_running(bool keeps) { set_keeps_running(*state_, keeps); }
 
 struct SignalWatcher::State {
   uv_signal_t handle{};
-  std::function<void(int)> callback;
+  Callback<int> callback;
 };
 
 SignalWatcher::SignalWatcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -218,7 +242,7 @@ Result<SignalWatcher> SignalWatcher::create(Loop& loop, int signum, std::functio
   if (int code = uv_signal_init(loop.raw(), &state->handle); code < 0)
     return uv_error(code, "cannot watch signals");
   state->handle.data = state.get();
-  state->callback = std::move(callback);
+  state->callback.function = std::move(callback);
   SignalWatcher watcher(std::move(state));
   uv_signal_t* handle = &watcher.state_->handle;
   auto received = [](uv_signal_t* signal, int number) { state_of<State>(signal)->callback(number); };
@@ -234,7 +258,7 @@ void SignalWatcher::keeps_running(bool keeps) { set_keeps_running(*state_, keeps
 
 struct Poll::State {
   uv_poll_t handle{};
-  std::function<void(int)> callback;
+  Callback<int> callback;
 };
 
 Poll::Poll(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -252,7 +276,7 @@ Result<Poll> Poll::create(Loop& loop, int fd, std::function<void(int)> callback)
     return uv_error(code, "cannot poll descriptor " + std::to_string(fd));
   }
   state->handle.data = state.get();
-  state->callback = std::move(callback);
+  state->callback.function = std::move(callback);
   return Poll(std::move(state));
 }
 
@@ -280,7 +304,7 @@ struct Phase::State {
     uv_idle_t idle;
   };
   When when = When::prepare;
-  std::function<void()> callback;
+  Callback<> callback;
 };
 
 Phase::Phase(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -295,7 +319,7 @@ Phase& Phase::operator=(Phase&& other) noexcept {
 Result<Phase> Phase::create(Loop& loop, When when, std::function<void()> callback) {
   auto state = std::make_unique<State>();
   state->when = when;
-  state->callback = std::move(callback);
+  state->callback.function = std::move(callback);
   switch (when) {
     case When::prepare:
       uv_prepare_init(loop.raw(), &state->handle);

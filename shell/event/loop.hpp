@@ -2,8 +2,9 @@
 //
 // The event loop and its watchers: the only wrappers of libuv in the project. A watcher owns its handle, closes it
 // in its destructor and frees it in the close callback, so a watcher may be destroyed at any time, even in its own
-// callback. A callback runs on the loop's thread and must not throw. Watchers must be gone before their loop: the
-// loop's destructor drains the pending closes and aborts if a handle is left, so no handle leaks unnoticed.
+// callback. A callback runs on the loop's thread; what it throws is reported (base/guarded.hpp). Watchers must be
+// gone before their loop: the loop's destructor drains the pending closes and aborts if a handle is left, so no
+// handle leaks unnoticed.
 #pragma once
 
 #include <chrono>
@@ -47,7 +48,9 @@ class Loop {
   Loop();
   std::unique_ptr<uv_loop_s> loop_;
   std::unique_ptr<uv_prepare_s> before_waiting_;  // for run_until
+  friend class Timer;
   int depth_ = 0;
+  bool is_in_timer_ = false;  // a timer's callback runs
   Seconds look_{1};
 };
 
@@ -59,7 +62,8 @@ class Timer {
   ~Timer();
 
   // Calls back first after `delay`, then every `repeat` if that is not zero. Restarts a running timer. The
-  // resolution is a millisecond, rounded up.
+  // resolution is a millisecond, rounded up. Within a timer's callback the least delay is one, so that what works
+  // in steps leaves the loop to others between them.
   void start(Seconds delay, Seconds repeat = Seconds::zero());
   // The same for a time that others are given: while this process itself stands still (SIGSTOP, a virtual machine
   // that is moved) they mostly do too, so that time does not count. It may then end up to a second late.

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/guarded.hpp"
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 
@@ -45,6 +46,9 @@ class Plugin {
   [[nodiscard]] const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
   [[nodiscard]] const std::string& origin() const { return origin_; }
+  // The component of nacre that a builtin is; null for others.
+  [[nodiscard]] const Component* component() const { return component_; }
+  void set_component(const Component* component) { component_ = component; }
 
   // Subscribes; a second handler for the same glob replaces the first.
   void on(std::string topic, Handler handler);
@@ -61,6 +65,7 @@ class Plugin {
   std::string origin_;
   std::deque<Subscription> subscriptions_;
   unsigned version_ = 0;
+  const Component* component_ = nullptr;
 };
 
 }  // namespace nacre::plugin

@@ -5,7 +5,8 @@
 //
 // A function that is called may destroy any Registration, its own too, and may add functions. When a Registration
 // is destroyed its function is not called any more; an added function is called from the next call on. A
-// Registration may outlive its list.
+// Registration may outlive its list. What a function throws is reported, and the others are called
+// (base/guarded.hpp).
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "base/guarded.hpp"
 
 namespace nacre::plugin {
 
@@ -73,7 +76,7 @@ class CallbackList {
   void call(Args... args) {
     ++depth_;
     for (std::size_t i = 0, count = items_.size(); i < count; ++i) {
-      if (items_[i] != nullptr) items_[i]->function(args...);
+      if (Item* item = items_[i]) guarded(item->component, [&] { item->function(args...); });
     }
     if (--depth_ > 0) return;
     std::erase(items_, nullptr);
@@ -93,6 +96,7 @@ class CallbackList {
     }
 
     CallbackList* list;  // nullptr once the list has gone
+    const Component* component = InComponent::current();
     Function function;
   };
 

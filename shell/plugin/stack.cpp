@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "base/guarded.hpp"
 
 namespace nacre::plugin {
 
@@ -34,6 +35,24 @@ const Plugin* Stack::find(std::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+// An exception is the error of a plugin without which there is no job, and else only reported.
+Result<void> run(const Plugin& plugin, const Handler& handler, Call& call) {
+  CurrentCall current(plugin.name(), call.topic);
+  const Component* component = plugin.component();
+  Result<void> result;
+  if (component != nullptr && !component->is_vital) {
+    guarded(component, [&] { result = handler(call); });
+  } else {
+    const InComponent in_component(component);
+    result = caught([&] { return handler(call); });
+  }
+  return result;
+}
+
+}  // namespace
+
 Result<int> Stack::call(Call& call) {
   // A copy: a handler that loads a plugin, or subscribes, changes the list for the next call.
   const std::vector<Listener> targets = listeners(call.topic);
@@ -45,10 +64,7 @@ Result<int> Stack::call(Call& call) {
     if (!handler) continue;
     Running running{each.plugin, &call.topic};
     const Running* outer = std::exchange(running_, &running);
-    Result<void> result = [&] {
-      CurrentCall current(each.plugin->name(), call.topic);
-      return handler(call);
-    }();
+    Result<void> result = run(*each.plugin, handler, call);
     running_ = outer;
     if (!result && !failed) {
       failed = in(fmt::format("plugin '{}': {}", each.plugin->name(), call.topic), std::move(result).error());

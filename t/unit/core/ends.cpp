@@ -306,3 +306,29 @@ TEST_CASE("a failure that a shell of the others has logged is not sent again") {
   CHECK(it.run() == 1);
   CHECK(it.group->raised().empty());
 }
+
+TEST_CASE("what a timer throws ends the job with a line, but not that of a component that only tells") {
+  const Component telling{"usage", false}, vital{"pmi", true};
+  for (const Component* component : {&telling, &vital, static_cast<const Component*>(nullptr)}) {
+    for (std::uint32_t shells : {1, 3}) {
+      CAPTURE(component == nullptr ? "-" : component->name, shells);
+      ShellUnderTest it(0, shells);
+      it.command = {"sleep", "0.1"};
+      it.at["shell.start"] = [component](ShellUnderTest& test) {
+        const InComponent in_component(component);
+        test.later(
+            event::Seconds(0.001), [] { throw std::runtime_error("broken"); }, event::Seconds(0.001));
+        return Result<void>();
+      };
+      const bool ends = component == nullptr || component->is_vital;
+      CHECK(it.run() == (ends ? 1 : 0));
+      if (!ends) {
+        CHECK(it.has_logged("error: plugin 'usage': internal error: broken; the job goes on, without") == 1);
+        continue;
+      }
+      REQUIRE(it.cause());
+      std::string text = component == nullptr ? "internal error: broken" : "plugin 'pmi': internal error: broken";
+      CHECK_THAT(it.cause()->message, Catch::Matchers::StartsWith(text));
+    }
+  }
+}

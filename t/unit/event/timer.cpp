@@ -3,10 +3,12 @@
 
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "catch.hpp"
 
+#include "base/guarded.hpp"
 #include "event/loop.hpp"
 
 using namespace nacre;         // NOLINT
@@ -82,7 +84,7 @@ TEST_CASE("a grace is as long as its delay, then repeats as asked") {
   CHECK(fired == 2);
 }
 
-TEST_CASE("a standstill is no part of a grace") {
+TEST_CASE("a standstill is no component of a grace") {
   auto loop = Loop::create().value();
   double woke = 0;
   double usual = 0;
@@ -110,4 +112,55 @@ TEST_CASE("a timer that is unreferenced does not keep the loop running") {
   timer.unref();
   loop->run();
   CHECK_FALSE(fired);
+}
+
+TEST_CASE("what a callback throws is reported as of the component that made the timer, and the loop goes on") {
+  auto loop = Loop::create().value();
+  std::string reported;
+  when_thrown([&](const Component* component, std::string_view what) {
+    reported += (component == nullptr ? "-" : component->name) + ": " + std::string(what) + "; ";
+  });
+  const Component usage{"usage", false};
+  std::optional<Timer> made, inner;
+  {
+    const InComponent in_component(&usage);
+    made = Timer::create(*loop, [&] {
+             inner = Timer::create(*loop, [] { throw std::runtime_error("inner"); }).value();
+             inner->start(Seconds(0));
+             throw std::runtime_error("made");
+           }).value();
+  }
+  bool others = false;
+  auto other = Timer::create(*loop, [&] { others = true; }).value();
+  made->start(Seconds(0));
+  other.start(Seconds(0.02));
+  loop->run();
+  when_thrown(nullptr);
+  CHECK(reported == "usage: internal error: made; usage: internal error: inner; ");
+  CHECK(others);
+}
+
+TEST_CASE("a timer that starts itself again at once lets other events through") {
+  auto loop = Loop::create().value();
+  int steps = 0;
+  int fds[2];
+  REQUIRE(::pipe(fds) == 0);
+  std::optional<Timer> step;
+  step = Timer::create(*loop, [&] {
+           if (++steps < 1000) step->start(Seconds::zero());
+         }).value();
+  int steps_before = -1;
+  auto poll = Poll::create(*loop, fds[0], [&](int) {
+                if (steps_before < 0) steps_before = steps;
+                step->stop();
+                loop->stop();
+              }).value();
+  REQUIRE(poll.start(Poll::kReadable));
+  step->start(Seconds::zero());
+  REQUIRE(::write(fds[1], "x", 1) == 1);
+  loop->run();
+  CHECK(steps_before >= 0);
+  CHECK(steps_before <= 2);
+  ::close(fds[1]);
+  ::close(fds[0]);
 }

@@ -175,3 +175,26 @@ TEST_CASE("a plugin that is replaced may make calls as it goes") {
   stack.push(std::make_unique<Plugin>("talker"));
   CHECK(gone == 2);
 }
+
+TEST_CASE("a handler that throws is an error of its plugin; of one that only tells it is reported, and is none") {
+  std::string reported;
+  when_thrown([&](const Component* component, std::string_view what) {
+    reported = component->name + ": " + std::string(what);
+  });
+  const Component telling{"usage", false}, vital{"output", true};
+  for (const Component* component : {&telling, &vital}) {
+    Names notes;
+    Stack stack;
+    auto plugin = std::make_unique<Plugin>(component->name);
+    plugin->on("topic", [](Call&) -> Result<void> { throw std::runtime_error("broken"); });
+    plugin->set_component(component);
+    stack.push(std::move(plugin));
+    stack.push(std::make_unique<Noting>("after", "after", notes));
+    auto called = call(stack, "topic");
+    CHECK(called.has_value() == !component->is_vital);
+    if (!called) CHECK(called.error().message == "plugin 'output': topic: internal error: broken");
+    CHECK(notes == Names{"after"});
+  }
+  when_thrown(nullptr);
+  CHECK(reported == "usage: internal error: broken");
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Code that is called back: by the event loop, for a topic, for a message, for an answer. nacre throws no
+// exceptions, but libraries do (std::bad_alloc, those of JSON). One that leaves a callback is reported by
+// report_thrown(), and what has called back goes on: C code in between, such as libuv's, could not be unwound
+// safely.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace nacre {
+
+// Of the program: a builtin plugin. Where it is not vital the job can go on without it.
+struct Component {
+  std::string name;
+  bool is_vital = true;
+};
+
+// While one lives, code of this component runs; null: of none. What is registered meanwhile, such as a timer,
+// remembers it.
+class InComponent {
+ public:
+  explicit InComponent(const Component* component);
+  ~InComponent();
+  InComponent(const InComponent&) = delete;
+  InComponent& operator=(const InComponent&) = delete;
+  [[nodiscard]] static const Component* current();
+
+ private:
+  const Component* outer_;
+};
+
+// Takes what was thrown in a callback of a component, or of none (null), in the words of thrown_text(). Without
+// one, report_thrown() writes a line and ends the process with exit code 1. It is the process's own; an empty
+// function: none again.
+void when_thrown(std::function<void(const Component* component, std::string_view what)> take);
+void report_thrown(const Component* component, const std::exception& thrown);
+// "internal error: ...", or "out of memory".
+[[nodiscard]] std::string thrown_text(const std::exception& thrown);
+
+template <typename Code>
+void guarded(const Component* component, const Code& code) {
+  const InComponent in_component(component);
+  try {
+    code();
+  } catch (const std::exception& thrown) {
+    report_thrown(component, thrown);
+  }
+}
+
+// What `code` returns, a Result; what it throws becomes the error.
+template <typename Code>
+auto caught(const Code& code) -> decltype(code()) {
+  try {
+    return code();
+  } catch (const std::exception& thrown) {
+    return invalid(thrown_text(thrown));
+  }
+}
+
+}  // namespace nacre

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/guarded.hpp"
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+
+using namespace nacre;
+
+namespace {
+
+// What is reported, as "PART: WHAT".
+struct Reports {
+  Reports() {
+    when_thrown([this](const Component* component, std::string_view what) {
+      texts.push_back((component == nullptr ? "-" : component->name) + ": " + std::string(what));
+    });
+  }
+  ~Reports() { when_thrown(nullptr); }
+  std::vector<std::string> texts;
+};
+
+const Component kUsage{"usage", false};
+
+}  // namespace
+
+TEST_CASE("what a callback throws is reported, with its component, and its caller goes on") {
+  Reports reports;
+  guarded(&kUsage, [] { throw std::out_of_range("no such key"); });
+  guarded(nullptr, [] { throw std::bad_alloc(); });
+  CHECK(reports.texts == std::vector<std::string>{"usage: internal error: no such key", "-: out of memory"});
+}
+
+TEST_CASE("the component that runs is known, also within another one") {
+  CHECK(InComponent::current() == nullptr);
+  guarded(&kUsage, [] {
+    CHECK(InComponent::current() == &kUsage);
+    guarded(nullptr, [] { CHECK(InComponent::current() == nullptr); });
+    CHECK(InComponent::current() == &kUsage);
+  });
+  CHECK(InComponent::current() == nullptr);
+}
+
+TEST_CASE("what code throws becomes its error") {
+  auto failed = caught([]() -> Result<int> { throw std::runtime_error("broken"); });
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().message == "internal error: broken");
+  CHECK(caught([]() -> Result<int> { return 3; }).value() == 3);
+}
