@@ -58,6 +58,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_) exited(*host_.current_task());
       return Result<void>();
     });
+    on("pmi.namespace", [this](plugin::Call& call) { return name_for_pmix(call); });
     on("pmi.connected", [this](plugin::Call& call) {
       if (group_) call.out[name()] = connected().str();
       return Result<void>();
@@ -272,6 +273,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   // The tasks that are between init and finalize.
+  // libpmix believes any local process that connects by TCP and knows the namespace: so nobody may guess it.
+  Result<void> name_for_pmix(plugin::Call& call) {
+    constexpr std::size_t kDigits = 32;  // 128 bits
+    if (call.out.contains("namespace")) return {};
+    std::string secret = TRY(host_.derived_secret("nacre PMIx namespace")).substr(0, kDigits);
+    call.out["namespace"] = fmt::format("nacre-{}-{}", host_.job().id.decimal(), secret);
+    return {};
+  }
+
   [[nodiscard]] value::Idset connected() const {
     value::Idset out;
     const auto& clients = group_->server().clients();

@@ -33,6 +33,16 @@ std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   return hosts;
 }
 
+// Of the first start of all tasks; empty: it cannot be had.
+std::string namespace_of(flux_shell_t* shell) {
+  Arguments args(flux_plugin_arg_create());
+  const char* name = nullptr;
+  if (flux_shell_plugstack_call(shell, "pmi.namespace", args.get()) < 0 ||
+      flux_plugin_arg_unpack(args.get(), FLUX_PLUGIN_ARG_OUT, "{s:s}", "namespace", &name) < 0)
+    return {};
+  return name;
+}
+
 std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
   std::vector<pmix_rank_t> ranks;
   const idset* ids = taskmap_taskids(map, node);
@@ -56,7 +66,13 @@ std::optional<JobLayout> read_layout(flux_shell_t* shell, std::uint64_t start) {
   JobFacts& facts = layout.tasks;
   const taskmap* map = flux_shell_get_taskmap(shell);
   facts.job_id = std::to_string(id);
-  facts.nspace = "nacre-" + facts.job_id + (start > 1 ? "." + std::to_string(start) : "");
+  facts.nspace = namespace_of(shell);
+  if (facts.nspace.empty()) {
+    shell_log_error(
+        "there is no namespace for the tasks: the builtin plugin pmi has to be there, and libcrypto.so.3");
+    return std::nullopt;
+  }
+  if (start > 1) facts.nspace += "." + std::to_string(start);
   shells.own = static_cast<std::uint32_t>(rank);
   std::vector<std::string> hosts = hosts_of(shell, size);
   shells.on_this_host = std::count(hosts.begin(), hosts.end(), hosts.at(shells.own));

@@ -82,7 +82,8 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
     if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
     serve(this);
-    why = server_->start({"nacre-" + home.job_id + "-shell", shells.own, directory_.path(),
+    // The same in all starts.
+    why = server_->start({"shell-" + home.nspace.substr(0, home.nspace.find('.')), shells.own, directory_.path(),
                           shells.hosts.at(shells.own), outlives_clients()});
     if (why.empty()) end_signals_.watch();
   } else {

@@ -9,11 +9,6 @@
 namespace nacre::pmix {
 namespace {
 
-struct FreeArguments {
-  void operator()(flux_plugin_arg_t* args) const { flux_plugin_arg_destroy(args); }
-};
-using Arguments = std::unique_ptr<flux_plugin_arg_t, FreeArguments>;
-
 std::string directory_of(flux_shell_t* shell) {
   const char* cwd = nullptr;
   flux_shell_info_unpack(shell, "{s:{s:{s:{s?s}}}}", "jobspec", "attributes", "system", "cwd", &cwd);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,11 @@ class Spawns {
   std::map<std::uint64_t, Reply> replies_;    // by this shell's number of the request
   std::uint64_t requests_ = 0;                // in all starts
 };
+
+struct FreeArguments {
+  void operator()(flux_plugin_arg_t* args) const { flux_plugin_arg_destroy(args); }
+};
+using Arguments = std::unique_ptr<flux_plugin_arg_t, FreeArguments>;
 
 // Asks the builtin plugin pmi, by the topic pmi.spawning. 0: it does not say, or false.
 std::uint32_t ask_spawning(flux_shell_t* shell, const char* what);

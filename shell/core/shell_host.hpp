@@ -48,6 +48,9 @@ class ShellHost : public plugin::Host {
   plugin::Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
                                     WhenGathered done) override;
   std::uint32_t last_with_tasks() const override;
+  Result<std::string> derived_secret(std::string_view purpose) override {
+    return TRY(group_->secret())->derive(purpose);
+  }
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   plugin::Registration on_announcement(Receive receive) override;
   void hold_links(const value::Idset& shells) override { group_->hold_links(shells); }

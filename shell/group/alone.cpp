@@ -5,6 +5,11 @@
 
 namespace nacre::group {
 
+Result<const transport::Secret*> Alone::secret() {
+  if (!secret_) secret_ = TRY(transport::Secret::generate());
+  return &*secret_;
+}
+
 void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
 
 void Alone::gather(std::string_view /*name*/, std::string mine, WhenGathered done) {

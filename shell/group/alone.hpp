@@ -3,6 +3,8 @@
 // A job of one shell: each collective is complete once it is entered.
 #pragma once
 
+#include <optional>
+
 #include "group/group.hpp"
 
 namespace nacre::group {
@@ -16,6 +18,8 @@ class Alone final : public Group {
   [[nodiscard]] const Callbacks& callbacks() const { return callbacks_; }
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
+  // Made when it is first asked for.
+  Result<const transport::Secret*> secret() override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
   void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
     enter(barrier, std::move(done));
@@ -43,6 +47,7 @@ class Alone final : public Group {
 
  private:
   Rank rank_;
+  std::optional<transport::Secret> secret_;
   Callbacks callbacks_;
   std::uint64_t next_order_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only shell of a job that may get others while it runs. Until extend() it is as Alone: it has no secret, no
+// The only shell of a job that may get others while it runs. Until extend() it is as Alone: it has no
 // socket, no thread and no log. Then it is the leader of a job of one shell that others can join.
 #pragma once
 
@@ -23,6 +23,7 @@ class Extendable final : public Group {
   Result<OverlayDriver*> extend(event::Loop& loop, Membership membership, Log& log);
 
   void serve(Callbacks callbacks) override { now_->serve(std::move(callbacks)); }
+  Result<const transport::Secret*> secret() override { return now_->secret(); }
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
     now_->enter(barrier, std::move(done));
   }

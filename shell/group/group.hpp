@@ -19,6 +19,7 @@
 #include "bulk/port.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
+#include "transport/secret.hpp"
 #include "value/exec_order.hpp"
 #include "value/grown.hpp"
 #include "value/idset.hpp"
@@ -74,6 +75,9 @@ class Group {
   virtual ~Group() = default;
 
   virtual void serve(Callbacks callbacks) = 0;
+
+  // What all shells of the job know, and nobody else; the group's own.
+  virtual Result<const transport::Secret*> secret() = 0;
 
   // Collectives. Each shell enters each name once. `done` is called once: when every shell has entered, or with an
   // error when this shell has been cut off. It may be called before enter() returns. The shells of the job's start

@@ -64,6 +64,7 @@ class OverlayDriver final : public Group {
   Result<void> keep_alive();
   [[nodiscard]] DriverHooks& hooks() { return reports_.hooks; }
   [[nodiscard]] Membership& membership() { return membership_; }
+  Result<const transport::Secret*> secret() override { return &membership_.secret; }
   [[nodiscard]] const overlay::Node& node() const { return node_; }
 
  private:

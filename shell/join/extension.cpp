@@ -18,7 +18,7 @@ namespace {
 Result<void> extend(ShellProcess& process, group::Extendable& group, Log& log) {
   LaterShells& later = *process.later;
   const launch::LaunchRecord& record = later.record;
-  auto secret = TRY(transport::Secret::generate());
+  transport::Secret secret = TRY(group.secret())->copy();  // plugins may have used it already
   std::string directory = boot::temporary_directory(own_variable);
   launch::OwnSockets own =
       TRY(record.agent.empty() ? launch::bind_local_sockets(directory) : launch::bind_own_sockets(directory));

@@ -68,6 +68,9 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   virtual TaskOutput* task_output() = 0;
   virtual Launched* launched() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
+  // A secret that all shells of the job derive alike for `purpose`, and nobody else can: 64 hexadecimal digits.
+  virtual Result<std::string> derived_secret(std::string_view purpose) = 0;
+
   // The plugin stack, and the directories (separated by colons) in which plugin.load looks for relative names.
   virtual Stack& stack() = 0;
   virtual std::string& plugin_searchpath() = 0;

@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "transport/openssl.hpp"
 
 namespace nacre::transport {
 namespace {
@@ -158,6 +159,18 @@ Secret Secret::copy() const {
   Secret same;
   same.bytes_ = bytes_;
   return same;
+}
+
+Result<std::string> Secret::derive(std::string_view purpose) const {
+  OpenSsl ssl = TRY(OpenSsl::load());
+  std::array<unsigned char, kSize> digest{};
+  unsigned int size = kSize;
+  const auto* text = reinterpret_cast<const unsigned char*>(purpose.data());
+  if (ssl.HMAC(ssl.EVP_sha256(), bytes_.data(), kSize, text, purpose.size(), digest.data(), &size) == nullptr)
+    return invalid("libcrypto.so.3 cannot make an HMAC");
+  std::string out;
+  for (unsigned char each : digest) out += fmt::format("{:02x}", each);
+  return out;
 }
 
 std::string Secret::hex() const {

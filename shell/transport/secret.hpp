@@ -36,6 +36,9 @@ class Secret {
   [[nodiscard]] Result<void> write(int fd) const;  // the line that from_descriptor() reads
   [[nodiscard]] Secret copy() const;
   [[nodiscard]] std::string hex() const;  // the caller wipes it with wipe()
+  // HMAC-SHA-256 of the text `purpose`, in 64 hexadecimal digits: another secret, from which nobody can tell this
+  // one.
+  [[nodiscard]] Result<std::string> derive(std::string_view purpose) const;
   [[nodiscard]] const std::array<unsigned char, kSize>& bytes() const { return bytes_; }
 
  private:

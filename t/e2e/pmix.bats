@@ -317,3 +317,42 @@ END
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ -s "$work/np.out" ]
 }
+
+# ---- strangers ---------------------------------------------------------------
+
+# PMIx_Init as nobody who says to be this user, with the variables of the file $1.
+init_as_stranger() {
+  local variables
+  mapfile -t variables <"$1"
+  run timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups env -i PATH=/usr/bin:/bin TMPDIR=/tmp LD_PRELOAD="$place/pretend.so" \
+    PRETENDED_UID="$(id -u)" "${variables[@]}" "$place/stranger"
+}
+
+# libpmix believes who connects by TCP which user it is; the port is in /proc/net/tcp, and the job's id in the list of jobs.
+# bats test_tags=root
+@test "another user who claims to be this one is no task of the job, as the namespace cannot be guessed" {
+  place=$(mktemp -d /tmp/stranger.XXXXXX)
+  chmod 755 "$place"
+  # shellcheck disable=SC2046 # several options
+  cc -Wall -Wextra -o "$place/stranger" "$NACRE_SOURCE_DIR/t/e2e/pmix/stranger.c" $(pkg-config --cflags --libs pmix)
+  cc -Wall -Wextra -shared -fPIC -o "$place/pretend.so" "$NACRE_SOURCE_DIR/t/e2e/pmix/pretend.c"
+  prepare_marked 1 sh -c 'env | grep ^PMIX_ >told.new; mv told.new told; while [ ! -e go ]; do sleep 0.1; done'
+  echo 'plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }' >rc.lua
+  "${nacre[@]}" --initrc=rc.lua -o pmi=pmix >out 2>&1 &
+  job=$!
+  wait_until test -s told
+  namespace=$(sed -n 's/^PMIX_NAMESPACE=//p' told)
+  [[ $namespace =~ ^(nacre-[0-9]+)-[0-9a-f]{32}$ ]] || { echo "$namespace"; return 1; }
+  id=${BASH_REMATCH[1]}
+  for guess in "$id" "$id-shell" "$id-00000000000000000000000000000000"; do
+    sed "s/$namespace/$guess/g" told >guessed
+    init_as_stranger guessed
+    [[ $status -ne 0 && $output != *"is in"* ]] || { echo "$guess: $status $output"; return 1; }
+  done
+  # The namespace is all that is missing.
+  init_as_stranger told
+  [[ $status -eq 0 && $output == *"is in" ]] || { echo "$status $output"; cat told; return 1; }
+  touch go
+  wait "$job" || : # it has counted as the task
+  rm -r "$place"
+}

@@ -55,6 +55,7 @@ class FakeGroup : public group::Group {
     std::erase_if(out, [](const std::string& act) { return !act.starts_with("raise "); });
     return out;
   }
+  Result<const transport::Secret*> secret() override { return invalid("this group has none"); }
   void serve(Callbacks callbacks) override {
     callbacks_ = std::move(callbacks);
     serving_ = static_cast<bool>(callbacks_.on_exception);

@@ -5,10 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "fake_holds.hpp"
 #include "fake_resizing.hpp"
@@ -47,6 +51,9 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   plugin::Launched* launched() override { return tie; }
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
     return ended_.add(std::move(receive));
+  }
+  Result<std::string> derived_secret(std::string_view purpose) override {
+    return fmt::format("{:064x}", std::hash<std::string_view>()(purpose));
   }
   plugin::Stack& stack() override { return stack_; }
   std::string& plugin_searchpath() override { return searchpath_; }

@@ -349,7 +349,7 @@ TEST_CASE("a spare begins with the start that brings it tasks; the map leaves ou
   REQUIRE(job.service->await_start(2) == 0);
   REQUIRE(job.service->start_again() == 0);
   CHECK(job.server->calls == Texts{"start", "add_job nacre-1.2"});
-  CHECK(job.server->facts->nspace == "nacre-1-shell");
+  CHECK(job.server->facts->nspace == "shell-nacre-1");
   const JobFacts& map = job.server->jobs[0];
   CHECK(map.this_node == 1);
   REQUIRE(map.nodes.size() == 2);

@@ -125,6 +125,10 @@ Served::Served(std::uint32_t tasks, const Json& options, std::uint32_t nodes, Se
       std::make_unique<flux_plugin>(capi::ShellRef::of(host).value(), directory + "/pmix.so", RTLD_NOW);
   plugin = made_plugin.get();
   host.stack().push(std::move(made_plugin));
+  auto name = [](flux_plugin_t*, const char*, flux_plugin_arg_t* args, void*) {
+    return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:s}", "namespace", "nacre-1");
+  };
+  flux_plugin_add_handler(plugin, "pmi.namespace", name, nullptr);
   auto fake = std::make_unique<FakeServer>();
   server = fake.get();
   service = std::make_unique<Service>(plugin, plugin->shell.get(), std::move(fake), times);

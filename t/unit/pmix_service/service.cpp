@@ -26,7 +26,7 @@ TEST_CASE("the server is told who it is, and about the job") {
   Served job(2, {{"fault-tolerance", true}}, 3);
   REQUIRE(job.service->start() == 0);
   REQUIRE(job.server->facts);
-  CHECK(job.server->facts->nspace == "nacre-1-shell");
+  CHECK(job.server->facts->nspace == "shell-nacre-1");
   CHECK(job.server->facts->rank == 0);
   CHECK(job.server->facts->directory == job.directory + "/pmix");
   CHECK(job.server->facts->host == "fake0");
