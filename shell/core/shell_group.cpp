@@ -188,7 +188,7 @@ void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
   roster_.note_left(shells);
   for (group::Rank rank : shells.ids()) {
-    if (host_.job().shell_rank == 0) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::victim({}));
+    if (host_.job().shell_rank == 0) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
     notices_.left(rank);
   }
   notices_.resources("", shells.str());

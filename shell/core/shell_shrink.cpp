@@ -224,6 +224,7 @@ void ShellShrink::announced(std::string_view bytes) {
   host_.log().log(Level::debug, "", "this shell leaves the job: {} to its tasks, then {:g} s",
                   value::signal_name(signum), grace);
   ShellTasks::Ending ending;
+  ending.leaves = true;
   ending.others = true;  // processes that plugins have started for tasks
   ending.signum = signum;
   ending.grace = event::Seconds(grace);

@@ -130,6 +130,7 @@ bool ShellTasks::end(Ending what) {
     if (task->state() != task::State::running || victims_.contains(task->rank())) continue;
     victims_.insert(task->rank());
     if (what.over_time) over_time_.insert(task->rank());
+    if (what.leaves) gone_.insert(task->rank());
   }
   return (running_ > 0 || what.others) && shutdown_->begin(what.signum, what.grace);
 }
@@ -322,6 +323,7 @@ void ShellTasks::end_for_good(task::Task& task) {
 
 exits::Record ShellTasks::record_of(const task::Task& task) const {
   if (over_time_.contains(task.rank())) return exits::Record::over_time(task.status());
+  if (gone_.contains(task.rank())) return exits::Record::gone(task.status());
   return victims_.contains(task.rank()) ? exits::Record::victim(task.status()) : exits::Record::of(task.status());
 }
 

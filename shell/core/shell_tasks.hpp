@@ -82,6 +82,7 @@ class ShellTasks {
   struct Ending {
     bool others = false;                       // processes of plugins are ended too
     bool over_time = false;                    // because a time limit is over
+    bool leaves = false;                       // because this shell leaves the job, as somebody asked for
     int signum = SIGTERM;                      // the first signal
     std::optional<event::Seconds> grace = {};  // until SIGKILL; none: as watch_signals() was given
   };
@@ -131,6 +132,7 @@ class ShellTasks {
   exits::Outcomes outcomes_;
   std::set<std::string> start_failures_;        // those that were logged, of tasks without which the job goes on
   value::Idset victims_;                        // tasks that ran when this shell began to end them
+  value::Idset gone_;                           // of these: tasks that were ended as this shell leaves the job
   value::Idset over_time_;                      // of these: tasks that were ended because a time limit was over
   std::optional<rlimit> own_descriptor_limit_;  // the limit before it was raised
 };

@@ -43,6 +43,16 @@ std::optional<value::WaitStatus> status_in(std::string_view text) {
   return value::WaitStatus::of_raw(*signum | (core ? WCOREFLAG : 0));
 }
 
+// Of a text such as "c/s15".
+std::optional<Record::Kind> kind_with_status(char letter) {
+  switch (letter) {
+    case 't': return Record::Kind::over_time;
+    case 'c': return Record::Kind::victim;
+    case 'g': return Record::Kind::gone;
+    default: return {};
+  }
+}
+
 }  // namespace
 
 int failure_code(std::int64_t code) {
@@ -52,8 +62,8 @@ int failure_code(std::int64_t code) {
 }
 
 Result<Record> Record::parse(std::string_view text) {
-  Error wrong =
-      invalid(fmt::format("expected how a task ended, as x0, s11+, f127, t, l or c/s15, got {}", in_quotes(text)));
+  Error wrong = invalid(
+      fmt::format("expected how a task ended, as x0, s11+, f127, t, l, c/s15 or g, got {}", in_quotes(text)));
   if (text.empty()) return wrong;
   if (text == "l") return lost();
   if (text[0] == 'f') {
@@ -61,23 +71,24 @@ Result<Record> Record::parse(std::string_view text) {
     if (!code) return wrong;
     return not_started(*code);
   }
-  if (text[0] != 'c' && text[0] != 't') {
+  auto kind = kind_with_status(text[0]);
+  if (!kind) {
     auto status = status_in(text);
     if (!status) return wrong;
     return of(*status);
   }
-  Kind kind = text[0] == 'c' ? Kind::victim : Kind::over_time;
-  if (text.size() == 1) return Record{kind, std::nullopt};
+  if (text.size() == 1) return Record{*kind, std::nullopt};
   auto status = text[1] == '/' ? status_in(text.substr(2)) : std::nullopt;
   if (!status) return wrong;
-  return Record{kind, status};
+  return Record{*kind, status};
 }
 
 int Record::code() const {
   switch (kind_) {
     case Kind::over_time: return kOverTime;
     case Kind::lost: return kLost;
-    case Kind::victim: return 0;
+    case Kind::victim:
+    case Kind::gone: return 0;
     case Kind::ended:
     case Kind::not_started: break;
   }
@@ -90,9 +101,10 @@ std::string Record::str() const {
     case Kind::not_started: return fmt::format("f{}", status_->exit_code());
     case Kind::lost: return "l";
     case Kind::over_time:
-    case Kind::victim: break;
+    case Kind::victim:
+    case Kind::gone: break;
   }
-  std::string kind = kind_ == Kind::victim ? "c" : "t";
+  std::string kind = kind_ == Kind::victim ? "c" : kind_ == Kind::gone ? "g" : "t";
   return status_ ? fmt::format("{}/{}", kind, text_of(*status_)) : kind;
 }
 

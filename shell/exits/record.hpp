@@ -8,8 +8,9 @@
 //   t     ended because it was over a time limit
 //   l     lost with its shell or its node
 //   c     a victim: ended because the job was being ended, or never started
+//   g     gone: its shell has left the job as somebody asked for (nacre shrink), so it is no failure
 //
-// t and c may have the task's status behind them: c/s15, t/x0.
+// t, c and g may have the task's status behind them: c/s15, t/x0.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +30,22 @@ namespace nacre::exits {
 
 class Record {
  public:
-  enum class Kind : std::uint8_t { ended, not_started, over_time, lost, victim };
+  enum class Kind : std::uint8_t { ended, not_started, over_time, lost, victim, gone };
 
   static Record of(value::WaitStatus status) { return {Kind::ended, status}; }
   static Record not_started(int code) { return {Kind::not_started, value::WaitStatus::exited(code)}; }  // 126, 127
   static Record over_time(value::WaitStatus status) { return {Kind::over_time, status}; }
   static Record lost() { return {Kind::lost, std::nullopt}; }
   static Record victim(std::optional<value::WaitStatus> status) { return {Kind::victim, status}; }
+  static Record gone(std::optional<value::WaitStatus> status) { return {Kind::gone, status}; }
   // EINVAL: it is not such a text.
   static Result<Record> parse(std::string_view text);
 
   [[nodiscard]] Kind kind() const { return kind_; }
   // How the process ended; none: there was no process, or nobody saw its end.
   [[nodiscard]] const std::optional<value::WaitStatus>& status() const { return status_; }
-  // 0..255: the exit code that stands for the record. 0 for a victim, which has no code of its own.
+  // 0..255: the exit code that stands for the record. 0 for what is gone, and for a victim, which has no code of
+  // its own.
   [[nodiscard]] int code() const;
   [[nodiscard]] std::string str() const;
 

@@ -16,6 +16,7 @@
 namespace nacre::exits {
 namespace {
 
+constexpr const char* kGone = "left by nacre shrink";
 constexpr std::size_t kMostLines = 8;      // lines of what a task has written
 constexpr std::size_t kMostColumns = 160;  // bytes of one line
 constexpr std::size_t kMostClasses = 8;
@@ -53,6 +54,7 @@ std::string what_happened(const Json& cause, const Record& record) {
     case Record::Kind::not_started: return record.code() == 126 ? "could not be executed" : "could not be started";
     case Record::Kind::over_time: return "ended because it was over the time limit";
     case Record::Kind::lost: return fmt::format("lost with shell {}", member<std::uint64_t>(cause, "shell"));
+    case Record::Kind::gone: return kGone;
     case Record::Kind::victim: break;
   }
   return "ended with the job";
@@ -163,12 +165,14 @@ std::string class_name(const Record& record) {
     case Record::Kind::not_started: return "not started";
     case Record::Kind::over_time: return "over the time limit";
     case Record::Kind::lost: return "lost";
+    case Record::Kind::gone: return kGone;
     case Record::Kind::victim: break;
   }
   return "ended because of it";
 }
 
-// "SIGSEGV: 1 | ended because of it: 0,2-6 | lost: 7": failures first, then victims, then successes.
+// "SIGSEGV: 1 | lost: 7 | ended because of it: 0,2-6 | exit code 0: 8": failures first, then victims, then
+// what is no failure.
 std::string classes_line(const Json& classes) {
   std::vector<std::pair<std::string, value::Idset>> named;
   for (int pass = 0; pass < 3; ++pass) {

@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 8;
+inline constexpr std::uint32_t kProtocol = 9;
 
 struct FirstWords {
   std::string version;  // of the sending program

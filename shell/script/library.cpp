@@ -111,6 +111,7 @@ const char* name_of(exits::Record::Kind kind) {
     case Kind::not_started: return "not started";
     case Kind::over_time: return "over time";
     case Kind::lost: return "lost";
+    case Kind::gone: return "gone";
     case Kind::victim: break;
   }
   return "victim";

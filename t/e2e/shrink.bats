@@ -62,6 +62,42 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   ends_with 0
 }
 
+# What policy $1 says of a job of four shells of which 1 and 3 leave, rank 1 being the main rank; rank 2 fails $2: never, before, after.
+code_of_shrunk() {
+  rm -f go fail ready out
+  start_job 4 1 'trap "exit 3" TERM; echo >>ready
+    while [ ! -e go ]; do [ $FLUX_TASK_RANK != 2 ] || [ ! -e fail ] || exit 5; sleep 0.1; done' \
+    -o exit-policy="$1" -o exit-main=1 -o kill-timeout=100s -o report="$PWD/report"
+  lines_come ready 4
+  [ "$2" != before ] || { touch fail && wait_until has_tasks 3; } || return
+  "$front" shrink --shells=1,3 || return
+  [ "$2" != after ] || { touch fail && wait_until has_tasks 1; } || return
+  touch go
+  code=0
+  wait "$launcher" || code=$?
+}
+has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
+
+@test "tasks that have left with their shell are no failure to --require-all-success; one that fails is" {
+  code_of_shrunk all never
+  [ "$code" -eq 0 ] || { cat out err; return 1; }
+  code_of_shrunk all after
+  [ "$code" -eq 1 ] || { cat out err; return 1; }
+  grep -Fx "nacre: exit code 5: 2 | left by nacre shrink: 1,3 | exit code 0: 0" err || { cat err; return 1; }
+  [ "$(jq -c '[.classes[] | [.record, .ranks]] | sort' report)" = '[["g/x3","1,3"],["x0","0"],["x5","2"]]' ] || { cat report; return 1; }
+}
+
+# bats test_tags=long
+@test "what each policy says of a job that has shrunk: before a failure, after it, without one" {
+  for row in "max 0 5 5" "main 0 0 0" "all 0 1 1" "main+all 0 1 1" "first 0 5 5"; do
+    read -r policy never before after <<<"$row"
+    for when in never before after; do
+      code_of_shrunk "$policy" "$when"
+      [ "$code" -eq "${!when}" ] || { echo "$policy, $when: $code"; cat out err; return 1; }
+    done
+  done
+}
+
 @test "tasks that ignore the signal are killed after the grace; all that was written comes" {
   start_job 3 1 'trap "" TERM; [ $FLUX_TASK_RANK = 0 ] || { seq -f "line $FLUX_TASK_RANK %.0f" 100000; echo up >>ready; exec sleep 600; }
     echo up >>ready; while [ ! -e go ]; do sleep 0.2; done'

@@ -242,7 +242,7 @@ void JobCheck::check_records() const {
       is_gone =
           is_gone || (dead_ | elastic_.left()).contains(*leader.elastic()->replica().job().taskmap.node_of(rank));
     bool lost = text == "l" && is_gone;
-    bool unheard = text == "c" && is_gone;
+    bool unheard = (text == "c" || text == "g") && is_gone;
     require(text == truth || lost || unheard,
             fmt::format("the record of task {} is {}, and should be {}", rank, text, truth));
   }

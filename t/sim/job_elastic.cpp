@@ -59,7 +59,7 @@ void JobElastic::note_left(const Idset& shells) {
   if (shells.empty()) return;
   replica_.roster().note_left(shells);
   for (Id shell : shells.ids()) {
-    if (leader_) leader_->note_ended(unfinished_on(shell), exits::Record::victim({}));
+    if (leader_) leader_->note_ended(unfinished_on(shell), exits::Record::gone({}));
   }
 }
 

@@ -10,7 +10,7 @@ namespace nacre::sim {
 
 void JobRemoval::begin(Time grace) {
   begun_ = true;
-  shell_.tasks().end(grace);
+  shell_.tasks().end(grace, true);
   look_whether_ready();
 }
 

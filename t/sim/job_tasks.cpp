@@ -76,14 +76,17 @@ void JobTasks::renew(JobTask& task, std::uint32_t attempt) {
   task.plan = shell_.process().plan().task(task.rank, attempt);
   task.started = task.ended = task.reacts = false;
   victims_.remove(task.rank);
+  gone_.remove(task.rank);
 }
 
 // ---- they get signals ----------------------------------------------------------------------
 
-bool JobTasks::end(Time grace) {
+bool JobTasks::end(Time grace, bool leaves) {
   if (JobElastic* elastic = shell_.elastic()) elastic->restart().drop_all();
   for (const JobTask& each : tasks_) {
-    if (each.running) victims_.insert(each.rank);
+    if (!each.running || victims_.contains(each.rank)) continue;
+    victims_.insert(each.rank);
+    if (leaves) gone_.insert(each.rank);
   }
   if (running_ == 0 || shutdown_) return false;
   shutdown_ = true;
@@ -146,6 +149,7 @@ void JobTasks::end_for_good(JobTask& task) {
 }
 
 exits::Record JobTasks::record_of(const JobTask& task) const {
+  if (gone_.contains(task.rank)) return exits::Record::gone(task.status);
   return victims_.contains(task.rank) ? exits::Record::victim(task.status) : exits::Record::of(task.status);
 }
 

@@ -31,8 +31,8 @@ class JobTasks {
   [[nodiscard]] std::deque<JobTask>& list() { return tasks_; }  // by start on this shell
   [[nodiscard]] bool any_runs() const { return running_ > 0; }
 
-  bool end(Time grace = kGrace);  // false: none runs, or they are being ended already
-  void signal(int signum);        // from outside
+  bool end(Time grace = kGrace, bool leaves = false);  // false: none runs, or they are being ended already
+  void signal(int signum);                             // from outside
   void kill(int signum);
   void kill(int signum, const Idset& ranks);
   void kill(JobTask& task, int signum);
@@ -50,7 +50,7 @@ class JobTasks {
   JobShell& shell_;
   std::deque<JobTask> tasks_;  // they stay where they are
   std::size_t running_ = 0;
-  Idset victims_;
+  Idset victims_, gone_;
   bool shutdown_ = false;
   exits::Outcomes records_;
 };

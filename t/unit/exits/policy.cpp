@@ -41,7 +41,7 @@ std::vector<int> codes_of(const std::string& text, const std::string& ok = "", I
 // ---- the oracle: one record a rank, in the order in which the ranks ended ----------------------------
 
 struct End {
-  char kind;  // x s f t l c
+  char kind;  // x s f t l c g
   int value;
 };
 
@@ -93,6 +93,10 @@ TEST_CASE("each policy's code of each kind of end") {
   CHECK(codes_of("x77:2 x0:0-1,3", "77", 2) == Codes{0, 0, 0, 0, 0});
   CHECK(codes_of("x77:2 x78:0-1,3", "77") == Codes{78, 78, 1, 78, 78});
   CHECK(codes_of("") == Codes{0, 1, 0, 0, 0});
+  // What has left as somebody asked for is no failure, also of the main rank.
+  CHECK(codes_of("g/s15:0-1 g/x3:2 x0:3") == Codes{0, 0, 0, 0, 0});
+  CHECK(codes_of("g:0-2 x3:3", "", 3) == Codes{3, 3, 1, 3, 3});
+  CHECK(codes_of("x3:3 g/s15:0-1 c/s15:2") == Codes{3, 0, 1, 1, 3});
   CHECK(codes_of("c:0-3") == Codes{0, 1, 1, 1, 0});
   CHECK(codes_of("x0:0-3", "", 4) == Codes{0, 1, 0, 1, 0});
 }
@@ -116,7 +120,7 @@ TEST_CASE("names of policies") {
 
 static void drive(int rounds, std::uint32_t seed) {
   std::mt19937 random(seed);
-  const std::string kinds = "xsftlc";
+  const std::string kinds = "xsftlcg";
   auto below = [&](std::size_t most) { return static_cast<std::size_t>(random() % most); };
   for (int round = 0; round < rounds; ++round) {
     std::vector<End> ends(below(10));

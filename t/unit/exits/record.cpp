@@ -51,6 +51,8 @@ TEST_CASE("each kind of record has its text and its code, and is read back from 
       {Record::victim({}), "c", 0},
       {Record::victim(killed), "c/s15", 0},
       {Record::victim(WaitStatus::exited(7)), "c/x7", 0},
+      {Record::gone({}), "g", 0},
+      {Record::gone(killed), "g/s15", 0},
       {Record::victim(WaitStatus::of_raw(0x80 | SIGQUIT)), "c/s3+", 0},
   };
   for (const Case& each : cases) {
@@ -66,8 +68,8 @@ TEST_CASE("each kind of record has its text and its code, and is read back from 
 
 TEST_CASE("what is no record is refused") {
   for (const char* text :
-       {"",   "x",   "x256", "x-1", "s0",  "s128",   "s", "s+", "s9++", "f",   "f0",  "f256", "l1",
-        "c/", "c/l", "c/c",  "c15", "t15", "t/f127", "0", "15", "x1 ",  " x1", "xx1", "C",    "c/s15/x0"}) {
+       {"",   "x",   "x256", "x-1", "s0",  "s128",   "s", "s+", "s9++", "f",   "f0",  "f256", "l1",      "c/",
+        "g/", "c/l", "c/c",  "c15", "t15", "t/f127", "0", "15", "x1 ",  " x1", "xx1", "C",    "c/s15/x0"}) {
     INFO(text);
     auto read = Record::parse(text);
     REQUIRE_FALSE(read);

@@ -40,6 +40,14 @@ std::string cause_with(const Json& members) {
 
 }  // namespace
 
+TEST_CASE("what has left as somebody asked for is told apart from victims") {
+  Json report = crash();
+  report["classes"][1]["record"] = "g/s15";
+  CHECK(report_text(report).find(
+            "\nnacre: lost: 7 | SIGSEGV: 1 | ended because of it: 0,2-5 | left by nacre shrink: 6\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a report names the task that failed first, with its last words, and how all have ended") {
   CHECK(report_text(crash()) ==
         "nacre: f2VxQ9 hello: rank 1 on n3 (pid 4711) killed by SIGSEGV (core dumped) 12.4 s after its start\n"
