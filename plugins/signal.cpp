@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
-// R expires, or the time is over that the manager has given (job::end_time); a bare `signal` is SIGUSR1 60 s before
-// it. Shell 0 measures the time, and sends it to all shells.
+// its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. Slurm before 23.02 has no
+// variable for the end of a job: squeue tells. Shell 0 measures the time, and sends it to all shells.
 #include <csignal>
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include "job/end_time.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
+#include "task/command_run.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -35,17 +36,22 @@ class Signal final : public plugin::Plugin {
     on("shell.init", [this](plugin::Call&) { return read(); });
     on("shell.start", [this](plugin::Call&) { return arm(); });
     on("shell.finish", [this](plugin::Call&) {
-      if (!leads_others()) timer_.reset();
+      if (!leads_others()) forget();
       return Result<void>();
     });
     on("shell.tasks-complete", [this](plugin::Call&) {
-      timer_.reset();
+      forget();
       return Result<void>();
     });
   }
 
  private:
   [[nodiscard]] bool leads_others() const { return host_.bulk() != nullptr && host_.job().shell_rank == 0; }
+
+  void forget() {
+    timer_.reset();
+    slurm_.reset();
+  }
 
   Result<void> read() {
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
@@ -76,16 +82,47 @@ class Signal final : public plugin::Plugin {
   Result<void> arm() {
     const job::Job& job = host_.job();
     if (!wanted_ || (host_.bulk() != nullptr && job.shell_rank != 0)) return {};
-    auto end = job::end_time(job.resources, own_variable);
-    if (!end) log(host_, *this, Level::warn, "{}; it is passed over", end.error().message);
-    if (!end || !*end) {
-      log(host_, *this, Level::debug,
-          "neither R nor the manager gives the end of the job's time: no signal will be sent");
-      return {};
-    }
-    timer_ =
-        TRY(event::WallTimer::start(host_.loop(), (*end)->at - timeleft_, [this, at = (*end)->at] { send(at); }));
+    auto manager = job::manager_end(own_variable);
+    if (!manager) log(host_, *this, Level::warn, "{}; it is passed over", manager.error().message);
+    auto limit = TRY(job::time_limit(host_.options()));
+    arm_for(job::earliest_end(job.resources, manager.value_or(std::nullopt), limit, job.spec.duration,
+                              event::wall_clock()));
+    auto id = own_variable("SLURM_JOB_ID");
+    if (id && manager && !*manager) return ask_slurm(*id);
+    if (!end_) warn_of_no_end("");
     return {};
+  }
+
+  // An earlier end wins.
+  void arm_for(const std::optional<job::EndTime>& end) {
+    if (!end || (end_ && *end_ <= end->at)) return;
+    end_ = end->at;
+    auto timer = event::WallTimer::start(host_.loop(), *end_ - timeleft_, [this] { send(*end_); });
+    if (timer)
+      timer_ = std::move(*timer);
+    else
+      log(host_, *this, Level::error, "{}: no signal will be sent", timer.error().message);
+  }
+
+  Result<void> ask_slurm(const std::string& job) {
+    task::CommandRun::What what{"squeue", {"squeue", "-h", "-j", job, "-o", "%L"}};
+    what.ends_with_shell = true;
+    slurm_.emplace(host_.loop(), host_.children());
+    Result<void> started = slurm_->start(what, [this](const Result<std::string>& told) {
+      auto left = told ? in("squeue", job::parse_slurm_time_left(*told)) : told.error();
+      if (left && *left) arm_for(job::EndTime{event::wall_clock() + **left, ""});
+      if (!end_) warn_of_no_end(left ? "" : fmt::format(" ({})", left.error().message));
+    });
+    if (!started && !end_) warn_of_no_end(fmt::format(" ({})", started.error().message));
+    return {};
+  }
+
+  void warn_of_no_end(const std::string& why) {
+    log(host_, *this, Level::warn,
+        "no signal will be sent, as nothing says when the job's time is over{}: no time-limit, duration or "
+        "expiration, and "
+        "no limit of the manager's",
+        why);
   }
 
   void send(double end) {
@@ -100,7 +137,9 @@ class Signal final : public plugin::Plugin {
   bool wanted_ = false;
   int signum_ = kDefaultSignal;
   double timeleft_ = kDefaultTimeleft;
+  std::optional<double> end_;  // seconds since the Epoch
   std::optional<event::WallTimer> timer_;
+  std::optional<task::CommandRun> slurm_;  // squeue
   plugin::Registration announcements_;
 };
 

@@ -31,14 +31,7 @@ class TimeLimit final : public plugin::Plugin {
 
  private:
   Result<void> read() {
-    auto option = host_.options().at(name());
-    if (!option) return {};
-    if (option->json() == "none") {
-      wanted_ = value::Duration::infinite();
-    } else {
-      wanted_ = TRY(job::seconds_option(*option));
-      if (wanted_->seconds() <= 0) return option->expected("a time that is not 0, or none");
-    }
+    wanted_ = TRY(job::time_limit(host_.options()));
     return {};
   }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <chrono>
 #include <csignal>
+#include <map>
 
 #include "catch.hpp"
 
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 #include "variable.hpp"
 
@@ -137,8 +141,6 @@ TEST_CASE("where R has no end, Slurm's is the job's") {
   Warning warning(1);
   warning.host.mutable_job().resources.expiration = 0;
   CHECK(warning.signal() == SIGUSR1);
-  Warning later(1, kHour);
-  CHECK(later.timeleft() == about(60));
 }
 
 TEST_CASE("a manager's end that is no time is passed over, with a line") {
@@ -161,14 +163,80 @@ TEST_CASE("what another shell tells is sent to the tasks here, and nothing else 
   CHECK(warning.host.signals == std::vector{12});
 }
 
-TEST_CASE("a job that never expires gets no signal, and the log says why") {
+namespace {
+
+constexpr const char* kNoEnd =
+    "warn signal: no signal will be sent, as nothing says when the job's time is over{}: no time-limit, duration "
+    "or "
+    "expiration, and no limit of the manager's";
+
+// A squeue that runs this script.
+struct Squeue {
+  explicit Squeue(const std::string& script) {
+    REQUIRE(::chmod(directory.file("squeue", "#!/bin/sh\n" + script + "\n").c_str(), 0755) == 0);
+  }
+  kit::TemporaryFolder directory;
+  kit::Variable path{"PATH", directory.path("") + ":/usr/bin:/bin"};
+  kit::Variable job{"SLURM_JOB_ID", "77"};
+};
+
+}  // namespace
+
+TEST_CASE("a job that never expires gets no signal, and a warning says so") {
   Warning warning(1);
   warning.host.mutable_job().resources.expiration = 0;
   warning.start();
   CHECK_FALSE(warning.host.next_timer());
-  CHECK(warning.host.logged ==
-        std::vector<std::string>{
-            "debug signal: neither R nor the manager gives the end of the job's time: no signal will be sent"});
+  CHECK(warning.host.logged == std::vector{fmt::format(fmt::runtime(kNoEnd), "")});
+}
+
+TEST_CASE("the earliest end counts: a time-limit, the jobspec's duration, R's, the manager's") {
+  using Ends = std::map<std::string, double>;
+  auto timeleft_of = [](const Ends& ends) {
+    Warning warning(1);
+    warning.host.mutable_job().resources.expiration = 0;
+    std::optional<kit::Variable> slurm;
+    for (const auto& [kind, at] : ends) {
+      if (kind == "R") warning.host.mutable_job().resources.expiration = now() + at;
+      if (kind == "duration") warning.host.mutable_job().spec.duration = at;
+      if (kind == "limit") warning.host.options().set("time-limit", at);
+      if (kind == "slurm") slurm.emplace("SLURM_JOB_END_TIME", std::to_string(static_cast<long>(now() + at)));
+    }
+    warning.start();
+    auto next = warning.host.next_timer();
+    REQUIRE(next);
+    return next->count();
+  };
+  for (const char* each : {"R", "duration", "limit", "slurm"}) {
+    CHECK(timeleft_of({{each, kHour}}) == about(kHour - 60));
+    Ends ends{{"R", 2 * kHour}, {"limit", 3 * kHour}, {"slurm", 4 * kHour}};
+    if (std::string(each) == "duration") ends.erase("limit");
+    ends[each] = kHour;
+    CHECK(timeleft_of(ends) == about(kHour - 60));
+  }
+}
+
+TEST_CASE("where Slurm gives no variable, squeue tells") {
+  Squeue squeue("[ \"$3\" = 77 ] && echo 1:01");
+  Warning warning(1);
+  warning.host.mutable_job().resources.expiration = 0;
+  CHECK(warning.signal() == SIGUSR1);
+  REQUIRE(warning.host.logged.size() == 1);
+  CHECK_THAT(warning.host.logged[0], Catch::Matchers::StartsWith("notice signal: the job expires in 60 s"));
+}
+
+TEST_CASE("where squeue does not tell, the warning has why") {
+  for (auto [script, why] :
+       {std::pair{"echo slurm is down >&2; exit 1", " (squeue: exited with code 1: slurm is down)"},
+        {"echo UNLIMITED", ""},
+        {"echo INVALID", " (squeue: expected [DAYS-]HOURS:MINUTES:SECONDS, got 'INVALID')"}}) {
+    Squeue squeue(script);
+    Warning warning(1);
+    warning.host.mutable_job().resources.expiration = 0;
+    warning.start();
+    REQUIRE(warning.host.run_loop());
+    CHECK(warning.host.logged == std::vector{fmt::format(fmt::runtime(kNoEnd), why)});
+  }
 }
 
 TEST_CASE("a signum that is no signal is an error") {
