@@ -3,7 +3,7 @@
 // exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before
 // the job is ended. With exit-timeout.after=failure the time begins when a task fails. One that has ended well
 // begins it, too, but then the job is ended only if some that still run are connected to PMI, that is, have called
-// init and not finalize: they may wait for it.
+// init and not finalize: they may wait for it. With the option `fault-tolerance` it is `none` by default.
 //
 // Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic
 // `pmi.connected`.
@@ -45,6 +45,8 @@ class ExitTimeout final : public plugin::Plugin {
     }
     if (auto timeout = host_.options().value_at(name())) {
       timeout_ = timeout->json() == "none" ? value::Duration::infinite() : TRY(job::seconds_option(*timeout));
+    } else if (TRY(job::is_fault_tolerant(host_.options()))) {
+      timeout_ = value::Duration::infinite();  // the others go on for as long as they like
     }
     if (host_.bulk() != nullptr) {
       announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view) {

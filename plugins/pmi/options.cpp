@@ -65,11 +65,9 @@ Result<void> read_simple(const JsonAt& option, PmiOptions& out) {
 
 Result<void> read_fault_tolerance(const JsonAt& option, PmiOptions& out) {
   if (!option.json().is_object()) {
-    out.fault_tolerant = TRY(job::switch_of(option));
     return {};
   }
   CHECK_OK(option.only_keys({"signal"}));
-  out.fault_tolerant = true;
   auto signal = TRY(option.find("signal"));
   if (!signal) return {};
   out.fault_signal = signal->json().is_string() ? value::signal_number(TRY(signal->string()))
@@ -84,6 +82,7 @@ Result<PmiOptions> PmiOptions::read(const job::Options& options) {
   PmiOptions out;
   if (auto option = options.at("pmi")) CHECK_OK(read_pmi(*option, out));
   if (auto option = options.at("pmi-simple")) CHECK_OK(read_simple(*option, out));
+  out.fault_tolerant = TRY(job::is_fault_tolerant(options));
   if (auto option = options.at("fault-tolerance")) CHECK_OK(read_fault_tolerance(*option, out));
   using When = job::RestartOption::When;
   const When when = TRY(job::RestartOption::read(options)).when;

@@ -28,18 +28,6 @@ bool is_wanted(flux_shell_t* shell) {
   }
 }
 
-// The option may be a time, or an object with the time as a member.
-bool has_exit_timeout(flux_shell_t* shell) {
-  json_t* option = nullptr;
-  if (flux_shell_getopt_unpack(shell, "exit-timeout", "o", &option) <= 0) return false;
-  return !json_is_object(option) || json_object_get(option, "timeout") != nullptr;
-}
-
-// Removes the limit, so that the other tasks may go on as long as they like.
-void lift_exit_timeout(flux_shell_t* shell) {
-  if (!has_exit_timeout(shell)) flux_shell_setopt(shell, "exit-timeout", "\"none\"");
-}
-
 Service* service_of(flux_plugin_t* plugin) { return static_cast<Service*>(flux_plugin_aux_get(plugin, "service")); }
 
 int on_init(flux_plugin_t* plugin, const char*, flux_plugin_arg_t*, void*) {
@@ -210,8 +198,5 @@ constexpr flux_plugin_handler kHandlers[] = {
 
 extern "C" __attribute__((visibility("default"))) int flux_plugin_init(flux_plugin_t* p) {
   using namespace nacre::pmix;  // NOLINT
-  flux_shell_t* shell = flux_plugin_get_shell(p);
-  // The builtin exit-timeout reads its option only after this.
-  if (is_wanted(shell) && is_fault_tolerant(shell)) lift_exit_timeout(shell);
   return flux_plugin_register(p, FLUX_SHELL_PLUGIN_NAME, kHandlers);
 }

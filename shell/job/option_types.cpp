@@ -120,4 +120,10 @@ Result<value::Duration> kill_timeout(const Options& options) {
   return seconds_option(*option);
 }
 
+Result<bool> is_fault_tolerant(const Options& options) {
+  auto option = options.at("fault-tolerance");
+  if (!option || option->json().is_object()) return option.has_value();
+  return switch_of(*option);
+}
+
 }  // namespace nacre::job

@@ -55,4 +55,7 @@ inline constexpr double kDefaultKillTimeout = 5;  // seconds
 // The option kill-timeout: how long processes that were asked to end have until SIGKILL.
 Result<value::Duration> kill_timeout(const Options& options);
 
+// The option fault-tolerance: a switch, or an object of how.
+Result<bool> is_fault_tolerant(const Options& options);
+
 }  // namespace nacre::job

@@ -62,6 +62,22 @@ std::string exit_timeout_error(const Json& option) {
 
 }  // namespace
 
+TEST_CASE("with fault-tolerance the others go on, unless a time is set") {
+  auto bound = [](const Json& tolerant, const Json& timeout) {
+    Timeout job(nullptr, 4);
+    job.host.options().set("fault-tolerance", tolerant);
+    if (!timeout.is_null()) job.host.options().set("exit-timeout", timeout);
+    REQUIRE(job.host.call("shell.init"));
+    return job.bound();
+  };
+  for (const Json& on : {Json(1), Json(true), Json("on"), Json{{"signal", "SIGUSR1"}}}) {
+    CHECK_FALSE(bound(on, nullptr));
+    CHECK_FALSE(bound(on, Json{{"after", "failure"}}));
+    CHECK(bound(on, 5) == 5);
+  }
+  CHECK(bound(0, nullptr) == 30);
+}
+
 TEST_CASE("the others have 30 s after the first task has ended") { CHECK(Timeout().bound() == 30); }
 
 TEST_CASE("exit-timeout is in seconds, or a duration") {
