@@ -13,6 +13,7 @@
 #include "base/signals_blocked.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
+#include "base/variable.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "front/launch_signals.hpp"
@@ -39,6 +40,7 @@ constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, on
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
 constexpr event::Seconds kToEndToo{0.5};  // the same, once a signal has ended one, as the job does not go on then
+constexpr event::Seconds kToTell{2};      // until it is said that the shells that srun starts are not there yet
 constexpr int kAgentFailed = 255;         // what ssh exits with when it fails itself
 
 // The one process that `nacre launch`, or `nacre run`, starts and waits for.
@@ -80,7 +82,8 @@ class LaunchRun {
     for (auto [timer, act] :
          {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
           std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
-          std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined}}) {
+          std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined},
+          std::pair{&to_tell_, &LaunchRun::tell_of_waiting}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -111,7 +114,10 @@ class LaunchRun {
     LaunchReports::Watch srun;
     if (plan_.srun && !labels_lines(*plan_.srun)) {
       srun.on_other = [this](std::string_view bytes) { on_srun_error(bytes); };
-      srun.on_joined = [this] { joined_ = true; };
+      srun.on_joined = [this] {
+        joined_ = true;
+        to_tell_->stop();
+      };
     }
     reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
                                          std::move(srun)));
@@ -143,6 +149,7 @@ class LaunchRun {
     transport::wipe(lines);
     feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
     look_->start(kLook, kLook);
+    if (plan_.srun && !labels_lines(*plan_.srun)) to_tell_->start_grace(kToTell);
     return {};
   }
 
@@ -203,6 +210,16 @@ class LaunchRun {
   void on_srun_error(std::string_view bytes) {
     if (joined_ || !srun_errors_.take(bytes)) return;
     to_join_->start_grace(srun_errors_.signal() ? kToEndToo : kToJoin);
+  }
+
+  void tell_of_waiting() {
+    if (plan_.quiet || signals_.ended_by()) return;
+    std::string job = own_variable("SLURM_JOB_ID").value_or("");
+    std::string how = job.empty()
+                          ? "squeue --me shows whether it waits for an allocation"
+                          : fmt::format("squeue --steps --jobs={} shows which other steps have its nodes", job);
+    print_err("{}: waiting for srun, whose shells are not all there after {:g} s: {}\n", plan_.record.front,
+              kToTell.count(), how);
   }
 
   void end_unjoined() {
@@ -299,7 +316,7 @@ class LaunchRun {
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
-  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_;
+  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -388,6 +405,8 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
                                 fmt::format("--ntasks={}", plan.record.size),
                                 "--kill-on-bad-exit=0",
                                 "--wait=0"};
+  // The step that this is in has what it was given, and a step within it would wait for that.
+  if (own_variable("SLURM_STEP_ID") || own_variable("SLURM_STEPID")) argv.emplace_back("--overlap");
   if (plan.tolerates_loss) argv.emplace_back("--no-kill");  // Slurm would end all, were one of the nodes to fail
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());

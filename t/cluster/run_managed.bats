@@ -64,6 +64,23 @@ submit() {
   nothing_left
 }
 
+# As in srun --pty bash, where all of the nodes are the step's.
+@test "nacre run within a step of Slurm; and where srun has to wait, a line says for what" {
+  limit=60 run on node0 srun --quiet --time=2 -N2 --pty bash -c "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -N2 -n 2 hostname </dev/null"
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  [ "$(grep -c '^node' <<<"$output")" -eq 2 ] || { echo "$output"; return 1; }
+  [[ $output != *"waiting for srun"* ]]
+  # All is another step's: this one comes once that is over.
+  printf '#!/bin/sh\nsrun --quiet --exclusive sleep 6 &\nsleep 1\nunset SLURM_STEP_ID SLURM_STEPID\n%s\nwait\n' \
+    "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' --srun-arg=--exclusive -N2 -n 2 hostname" >script
+  "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N2 --ntasks-per-node=1 --exclusive --time=2 -o "$PWD/said" script >id
+  wait_until 100 is_over "$(<id)"
+  [ "$(grep -c '^node' said)" -eq 2 ] || { cat said; return 1; }
+  grep -qx "nacre run: waiting for srun, whose shells are not all there after 2 s: squeue --steps --jobs=$(<id) shows which other steps have its nodes" said ||
+    { cat said; return 1; }
+  nothing_left
+}
+
 # The allocation is that of a manager: these variables, on node0.
 in_allocation() { # VARIABLE=VALUE... -- options of nacre run
   local variables=()
