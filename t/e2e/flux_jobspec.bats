@@ -126,18 +126,33 @@ END
 @test "the script of doc/clusters.md starts nacre-shell as the job shell of an instance, for jobs of one node" {
   mkdir bin
   sed -n '/^`nacre-job-shell`:$/,/^```$/p' "$NACRE_SOURCE_DIR/doc/clusters.md" | sed '1,2d;$d' >bin/nacre-job-shell
+  # As the current release: only the original jobspec has the environment. An older one knows no such option.
   cat >bin/flux <<'END'
 #!/bin/sh
-[ "$1 $2 $3" = "job info 1234" ] && exec cat "$FOLDER/$4.json"
-exit 1
+if [ "$1 $2" = "job raise" ]; then shift 2 && echo "$*" >>"$FOLDER/raised" && exit; fi
+[ "$1 $2" = "job info" ] && shift 2 || exit 1
+keeps=$(cat "$FOLDER/keeps")
+if [ "$1" = --original ]; then
+  [ "$keeps" != all ] || { echo "flux-job: unrecognized option '--original'" >&2 && exit 1; }
+  shift && keeps=all
+fi
+[ "$1" = 1234 ] || exit 1
+if [ "$2 $keeps" = "jobspec redacted" ]; then exec jq "del(.attributes.system.environment)" "$FOLDER/jobspec.json"; fi
+exec cat "$FOLDER/$2.json"
 END
   chmod +x bin/*
   ln -s "$NACRE_SHELL" bin/nacre-shell
-  options='{"cpu-affinity": "off"}' prepare 2 sh -c 'echo "$FLUX_JOB_ID $FLUX_TASK_RANK"; exit "$FLUX_TASK_RANK"'
-  FOLDER=$work PATH=$work/bin:$PATH run nacre-job-shell --reconnect 1234
-  [ "$status" -eq 1 ]
-  [ "$(grep -c " [01]$" <<<"$output")" -ge 2 ]
-  [ -z "$(ls "$TMPDIR")" ]
+  usual_environment='{"PATH": "/usr/bin:/bin", "MINE": "yes"}'
+  options='{"cpu-affinity": "off"}' prepare 2 sh -c 'read -r line; echo "$FLUX_JOB_ID $FLUX_TASK_RANK $MINE$line"; exit "$FLUX_TASK_RANK"'
+  # The instance never closes the input of its job shell.
+  for keeps in redacted all; do
+    echo "$keeps" >keeps
+    FOLDER=$work PATH=$work/bin:$PATH run timeout 60 nacre-job-shell --reconnect 1234 < <(sleep 600)
+    [ "$status" -eq 1 ] || { echo "$output"; return 1; }
+    [ "$(grep -c " [01] yes$" <<<"$output")" -eq 2 ] || { echo "$output"; return 1; }
+    [ -z "$(ls "$TMPDIR")" ]
+  done
+  [ "$(grep -c "^--severity=7 .*=standard input is not passed on: .* 1234$" raised)" -eq 2 ] || { cat raised; return 1; }
   jq '.execution.R_lite[0].rank = "0-1" | .execution.nodelist = ["a,b"]' R.json >two.json && mv two.json R.json
   FOLDER=$work PATH=$work/bin:$PATH run nacre-job-shell 1234
   fails_with 1 "nacre-job-shell: only jobs of one node"
