@@ -41,6 +41,14 @@ bool changed_before(const std::string& path, const timespec& time) {
   return ::lstat(path.c_str(), &info) == 0 && is_before(info.st_mtim, time);
 }
 
+// Anybody may make names in a shared place, a great many too: only what can be a directory of this user is opened.
+bool is_own_directory(int folder, const dirent& entry) {
+  if (entry.d_type != DT_DIR && entry.d_type != DT_UNKNOWN) return false;
+  struct stat info {};
+  bool is_there = ::fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+  return is_there && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+}
+
 // Six letters and digits, as those of mkdtemp(3). If the kernel has no random bytes yet the names are alike, and
 // the next one is tried.
 std::string random_end() {
@@ -138,7 +146,7 @@ bool LeftDirectories::read_names() {
       return !names_.empty();
     }
     std::string_view name = each->d_name;
-    if (!name.starts_with(front_)) continue;
+    if (!name.starts_with(front_) || !is_own_directory(::dirfd(folder_), *each)) continue;
     if (others_look_ && others_look_(name.substr(front_.size()))) return false;
     names_.emplace_back(name);
   }

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -125,6 +126,19 @@ TEST_CASE("a folder of many names is looked through in pieces") {
   int pieces = 1;
   while (directories.look()) ++pieces;
   CHECK(pieces == 3);  // two of names, one of locks
+  CHECK(directories.found().size() == 1);
+}
+
+TEST_CASE("names that are no directories are not opened, however many there are") {
+  Parent parent;
+  { auto owned = OwnedDirectory::create(parent.path, "-x"); }
+  const std::string front = "nacre-" + nacre::host_digits() + "-y-";
+  for (int i = 0; i < 3000; ++i) std::ofstream(parent.path / (front + std::to_string(i)));
+  fs::create_directory_symlink(parent.path, parent.path / (front + "link"));
+  REQUIRE(::mkfifo((parent.path / (front + "fifo")).c_str(), 0600) == 0);
+  auto directories = LeftDirectories::in(parent.path).value();
+  while (directories.look()) {
+  }
   CHECK(directories.found().size() == 1);
 }
 
