@@ -22,6 +22,8 @@ namespace {
 enum Field : std::size_t {
   kState = 0,
   kParent = 1,
+  kGroup = 2,
+  kSession = 3,
   kUser = 11,
   kSystem = 12,
   kChildrenUser = 13,
@@ -54,6 +56,8 @@ std::optional<ProcessStat> ProcessStat::parse(std::string_view text) {
   out.name = text.substr(open + 1, close - open - 1);
   out.state = fields[kState][0];
   out.parent = static_cast<pid_t>(number(kParent));
+  out.group = static_cast<pid_t>(number(kGroup));
+  out.session = static_cast<pid_t>(number(kSession));
   out.user = number(kUser);
   out.system = number(kSystem);
   out.children_user = number(kChildrenUser);

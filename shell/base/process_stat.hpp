@@ -15,7 +15,7 @@ namespace nacre {
 struct ProcessStat {
   std::string name;  // of its program, at most 15 bytes, which may be any
   char state = '?';  // a letter: R runs, S sleeps, D waits in the kernel, T is stopped, Z has ended, ...
-  pid_t parent = 0;
+  pid_t parent = 0, group = 0, session = 0;
   std::uint64_t user = 0, system = 0;                    // ticks of CPU time, of all threads
   std::uint64_t children_user = 0, children_system = 0;  // of children that it has waited for
   std::uint64_t threads = 0;                             // the first one is counted even if it has ended

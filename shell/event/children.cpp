@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 #include "base/guarded.hpp"
@@ -39,6 +40,7 @@ void Children::reap() {
     end.pid = ::wait4(which, &end.status, WNOHANG, &end.usage);
     if (end.pid <= 0) return;
     if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a traced child has stopped
+    report_group(end.pid);
     auto it = watched_.find(end.pid);
     if (it == watched_.end()) {
       if (on_orphan_) on_orphan_(end);
@@ -48,6 +50,12 @@ void Children::reap() {
     forget(end.pid);
     guarded(watched.component, [&] { watched.on_exit(end); });
   }
+}
+
+void Children::report_group(pid_t leader) {
+  if (leaders_.erase(leader) == 0 || !guarding_.group) return;
+  bool is_over = ::kill(-leader, 0) < 0 && errno == ESRCH;
+  guarding_.group(leader, is_over ? GroupState::over : GroupState::left);
 }
 
 bool Children::looked_at_next(pid_t& pid) const {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
@@ -50,8 +51,12 @@ class Children {
 
   // Reports what must not outlive this process, even if that is killed, to the callback that takes care of it, if
   // one is set. `leader` leads a process group: what it starts is in the group, unless it leaves it.
+  // Once the leader has been reaped the kernel may give its number to another group, so what then becomes of this one
+  // is reported, too.
   void guard(pid_t leader) {
-    if (guarding_.group) guarding_.group(leader);
+    if (!guarding_.group) return;
+    leaders_.insert(leader);
+    guarding_.group(leader, GroupState::led);
   }
   // A directory with all that is in it, as an absolute path; `there`: false once it has been removed.
   void guard_directory(const std::string& path, bool there) {
@@ -62,8 +67,13 @@ class Children {
   void guard_entry(const std::string& path, bool there) {
     if (guarding_.entry) guarding_.entry(path, there);
   }
+  enum class GroupState : std::uint8_t {
+    led,   // its leader has not been reaped
+    left,  // it has, but not all others of the group have ended
+    over,
+  };
   struct Guarding {
-    std::function<void(pid_t leader)> group;
+    std::function<void(pid_t leader, GroupState state)> group;
     std::function<void(const std::string& path, bool there)> entry;
     std::function<void(const std::string& path, bool there)> directory;
   };
@@ -87,10 +97,12 @@ class Children {
 
   // Whether there is a child to reap now, which has been looked at.
   [[nodiscard]] bool looked_at_next(pid_t& pid) const;
+  void report_group(pid_t leader);
 
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;
   Guarding guarding_;
+  std::set<pid_t> leaders_;  // of groups that are reported, until they are reaped
   struct Watched {
     OnExit on_exit;
     const Component* component;

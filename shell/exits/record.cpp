@@ -87,7 +87,7 @@ int Record::code() const {
   switch (kind_) {
     case Kind::over_time: return kOverTime;
     case Kind::lost: return kLost;
-    case Kind::victim:
+    case Kind::victim: return 0;
     case Kind::gone: return 0;
     case Kind::ended:
     case Kind::not_started: break;

@@ -11,6 +11,16 @@
 #include "base/signals_blocked.hpp"
 
 namespace nacre::join {
+namespace {
+
+GuardKind kind_of(event::Children::GroupState state) {
+  using State = event::Children::GroupState;
+  return state == State::led    ? GuardKind::group
+         : state == State::left ? GuardKind::left_group
+                                : GuardKind::no_group;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Options& options) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
@@ -39,8 +49,8 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
   // It is watched, so that it does not count as a process that has outlived a task.
   children.watch(pid, [self = out.get()](const event::ChildExit&) { self->pid_ = 0; });
   event::Children::Guarding guarding;
-  guarding.group = [self = out.get()](pid_t leader) {
-    self->send(GuardKind::group, {reinterpret_cast<const char*>(&leader), sizeof leader});
+  guarding.group = [self = out.get()](pid_t leader, event::Children::GroupState state) {
+    self->send(kind_of(state), {reinterpret_cast<const char*>(&leader), sizeof leader});
   };
   guarding.directory = [self = out.get()](const std::string& path, bool there) {
     if (there) {

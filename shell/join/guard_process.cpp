@@ -15,12 +15,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/file.hpp"
 #include "base/last_line.hpp"
 #include "base/print.hpp"
+#include "base/process_stat.hpp"
 #include "base/remove_tree.hpp"
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
@@ -43,10 +46,16 @@ constexpr std::size_t kHead = 3;       // bytes of a record before its body
 
 // ---- the processes that end with the shell -----------------------------------------
 
+// When the leader of each group was reaped, in ticks since the boot; none: it was not.
+using Groups = std::map<pid_t, std::optional<std::uint64_t>>;
+
+std::uint64_t ticks_since_boot() {
+  return static_cast<std::uint64_t>(seconds_since_boot() * static_cast<double>(::sysconf(_SC_CLK_TCK)));
+}
+
 class Doomed {
  public:
-  Doomed(const GuardDuty& duty, const std::set<pid_t>& groups)
-      : groups_(groups), session_(duty.session), mark_(duty.mark) {}
+  Doomed(const GuardDuty& duty, const Groups& groups) : groups_(groups), session_(duty.session), mark_(duty.mark) {}
 
   // False: none was left. Stops all of them first, so that none goes on because another has ended: otherwise a task
   // might start when a handler returns because its child was killed.
@@ -65,32 +74,21 @@ class Doomed {
     if (processes == nullptr) return out;
     while (const dirent* each = ::readdir(processes)) {
       if (each->d_name[0] < '1' || each->d_name[0] > '9') continue;
-      std::string folder = std::string("/proc/") + each->d_name;
-      if (of_groups(folder) || has_mark(folder))
-        out.push_back(static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10)));
+      auto pid = static_cast<pid_t>(std::strtol(each->d_name, nullptr, 10));
+      if (of_groups(pid) || has_mark(std::string("/proc/") + each->d_name)) out.push_back(pid);
     }
     ::closedir(processes);
     return out;
   }
 
-  // From /proc/PID/stat, proc(5): the state, the group and the session follow the name, which ends with the last
-  // ')'.
-  [[nodiscard]] bool of_groups(const std::string& folder) const {
+  // A group of another session only has a number that was once one of ours; so may have one whose leader was reaped,
+  // unless the process is older than that. What such a group has started since has the mark.
+  [[nodiscard]] bool of_groups(pid_t pid) const {
     if (groups_.empty()) return false;
-    char text[512];
-    UniqueFd fd(::open((folder + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-    ssize_t got = fd ? ::read(fd.get(), text, sizeof text - 1) : -1;
-    if (got <= 0) return false;
-    text[got] = '\0';
-    const char* behind = std::strrchr(text, ')');
-    char state = 0;
-    int parent = 0;
-    int group = 0;
-    int in_session = 0;
-    if (behind == nullptr || std::sscanf(behind, ") %c %d %d %d", &state, &parent, &group, &in_session) != 4)
-      return false;
-    // A group of another session only has a number that was once one of ours.
-    return state != 'Z' && groups_.contains(group) && (in_session == session_ || in_session == group);
+    auto stat = ProcessStat::of(pid);
+    auto group = stat && stat->state != 'Z' ? groups_.find(stat->group) : groups_.end();
+    if (group == groups_.end() || (stat->session != session_ && stat->session != stat->group)) return false;
+    return !group->second || stat->start <= *group->second;
   }
 
   // For a process that has left its group and its session. A process that has ended has no environment any more.
@@ -103,7 +101,7 @@ class Doomed {
     return ('\0' + *environment + '\0').find(wanted) != std::string::npos;
   }
 
-  const std::set<pid_t>& groups_;
+  const Groups& groups_;
   pid_t session_;
   const std::string& mark_;
 };
@@ -162,18 +160,26 @@ class GuardProcess {
   }
 
   void take(GuardKind kind, std::string_view body) {
-    pid_t group = 0;
     switch (kind) {
       case GuardKind::group:
-        if (body.size() == sizeof group) std::memcpy(&group, body.data(), sizeof group);
-        if (group > 0) groups_.insert(group);
-        return;
+      case GuardKind::left_group:
+      case GuardKind::no_group: return take_group(kind, body);
       case GuardKind::directory: directories_.emplace(body); return;
       case GuardKind::no_directory: directories_.erase(std::string(body)); return;
       case GuardKind::entry: entry_ = body; return;
       case GuardKind::command: command_ = body; return;
       case GuardKind::detached: return detach(std::string(body));
     }
+  }
+
+  void take_group(GuardKind kind, std::string_view body) {
+    pid_t group = 0;
+    if (body.size() != sizeof group) return;
+    std::memcpy(&group, body.data(), sizeof group);
+    if (group <= 0) return;
+    groups_.erase(group);
+    if (kind == GuardKind::group) groups_.emplace(group, std::nullopt);
+    if (kind == GuardKind::left_group) groups_.emplace(group, ticks_since_boot());
   }
 
   // What it holds would keep the agent that has started the shell.
@@ -275,7 +281,7 @@ class GuardProcess {
   const GuardDuty& duty_;
   int starter_;
   std::string unread_;
-  std::set<pid_t> groups_;
+  Groups groups_;
   std::set<std::string> directories_;
   std::string entry_;      // of the list of jobs; "": none
   std::string command_;    // its words, each with a NUL behind it; "": none

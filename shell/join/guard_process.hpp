@@ -5,7 +5,7 @@
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow
-//   bytes    group: a pid_t; directory, no_directory, entry: a path; command: its words, each with a NUL behind it
+//   bytes    group, left_group, no_group: a pid_t; directory, no_directory, entry: a path; command: its words, each with a NUL behind it
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,9 @@
 namespace nacre::join {
 
 enum class GuardKind : std::uint8_t {
-  group = 1,         // a process group that ends with the shell
+  group = 1,         // a process group that ends with the shell; its leader has not been reaped
+  left_group = 7,    // its leader has, others of it have not ended
+  no_group = 8,      // all of it has ended: another one may get its number
   directory = 2,     // has to be removed with all that is in it
   no_directory = 3,  // was removed
   detached = 5,      // nobody has started the shell any more; messages go to this file

@@ -145,13 +145,16 @@ END
   usual_environment='{"PATH": "/usr/bin:/bin", "MINE": "yes"}'
   options='{"cpu-affinity": "off"}' prepare 2 sh -c 'read -r line; echo "$FLUX_JOB_ID $FLUX_TASK_RANK $MINE$line"; exit "$FLUX_TASK_RANK"'
   # The instance never closes the input of its job shell.
+  mkfifo input
+  exec {input}<>input
   for keeps in redacted all; do
     echo "$keeps" >keeps
-    FOLDER=$work PATH=$work/bin:$PATH run timeout 60 nacre-job-shell --reconnect 1234 < <(sleep 600)
+    FOLDER=$work PATH=$work/bin:$PATH run timeout 60 nacre-job-shell --reconnect 1234 <&"$input"
     [ "$status" -eq 1 ] || { echo "$output"; return 1; }
     [ "$(grep -c " [01] yes$" <<<"$output")" -eq 2 ] || { echo "$output"; return 1; }
     [ -z "$(ls "$TMPDIR")" ]
   done
+  exec {input}<&-
   [ "$(grep -c "^--severity=7 .*=standard input is not passed on: .* 1234$" raised)" -eq 2 ] || { cat raised; return 1; }
   jq '.execution.R_lite[0].rank = "0-1" | .execution.nodelist = ["a,b"]' R.json >two.json && mv two.json R.json
   FOLDER=$work PATH=$work/bin:$PATH run nacre-job-shell 1234

@@ -280,3 +280,34 @@ TEST_CASE("a child that has ended is looked at before it is reaped, and each onc
   loop->run();
   CHECK(seen == expected);
 }
+
+TEST_CASE("what becomes of a process group once its leader was reaped is reported") {
+  REQUIRE(Children::become_subreaper());
+  auto loop = Loop::create().value();
+  auto children = Children::create(*loop, {}).value();
+  std::vector<std::pair<pid_t, Children::GroupState>> told;
+  Children::Guarding guarding;
+  guarding.group = [&](pid_t leader, Children::GroupState state) { told.emplace_back(leader, state); };
+  children->set_guard(std::move(guarding));
+  for (bool leaves : {false, true}) {
+    told.clear();
+    pid_t leader = ::fork();
+    if (leader == 0) {
+      ::setpgid(0, 0);
+      if (leaves && ::fork() == 0) ::pause();
+      ::_exit(0);
+    }
+    ::setpgid(leader, leader);
+    children->watch(leader, [&](const ChildExit&) { loop->stop(); });
+    children->guard(leader);
+    loop->run();
+    using State = Children::GroupState;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0] == std::pair(leader, State::led));
+    CHECK(told[1] == std::pair(leader, leaves ? State::left : State::over));
+    if (leaves) ::kill(-leader, SIGKILL);
+  }
+  children->set_guard({});
+  while (::waitpid(-1, nullptr, 0) > 0) {
+  }
+}
