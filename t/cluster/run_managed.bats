@@ -64,15 +64,27 @@ submit() {
   nothing_left
 }
 
-# As in srun --pty bash, where all of the nodes are the step's.
+# This Slurm sets no variable for that.
+@test "a batch job of Slurm is warned before its time is over, which squeue tells" {
+  # shellcheck disable=SC2016 # for the task
+  printf '#!/bin/sh\n%s -n 1 -o signal.timeleft=52s sh -c "%s"\necho "code $?"\n' "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL'" \
+    'trap \"echo warned; exit 0\" USR1; sleep 40 & wait; kill \$!; wait; exit 3' >script
+  "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N2 --time=1 -o "$PWD/said" script >id
+  wait_until 100 is_over "$(<id)"
+  grep -qx warned said && grep -qx "code 0" said || { cat said script; return 1; }
+  grep -q "signal: the job expires in 5[0-3] s: sending SIGUSR1 to the tasks" said || { cat said; return 1; }
+  nothing_left
+}
+
+# As in srun --pty bash, where all of the node is the step's.
 @test "nacre run within a step of Slurm; and where srun has to wait, a line says for what" {
-  limit=60 run on node0 srun --quiet --time=2 -N2 --pty bash -c "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -N2 -n 2 hostname </dev/null"
+  limit=60 run on node0 srun --quiet --time=2 -N1 -n1 --exclusive bash -c "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -n 2 hostname </dev/null"
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(grep -c '^node' <<<"$output")" -eq 2 ] || { echo "$output"; return 1; }
   [[ $output != *"waiting for srun"* ]]
   # All is another step's: this one comes once that is over.
-  printf '#!/bin/sh\nsrun --quiet --exclusive sleep 6 &\nsleep 1\nunset SLURM_STEP_ID SLURM_STEPID\n%s\nwait\n' \
-    "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' --srun-arg=--exclusive -N2 -n 2 hostname" >script
+  printf '#!/bin/sh\nsrun --quiet sleep 6 &\nsleep 1\nunset SLURM_STEP_ID SLURM_STEPID\n%s\nwait\n' \
+    "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -N2 -n 2 hostname" >script
   "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N2 --ntasks-per-node=1 --exclusive --time=2 -o "$PWD/said" script >id
   wait_until 100 is_over "$(<id)"
   [ "$(grep -c '^node' said)" -eq 2 ] || { cat said; return 1; }
