@@ -50,9 +50,9 @@ class Children {
   void look_before_reap(std::function<void(pid_t pid)> look) { look_ = std::move(look); }
 
   // Reports what must not outlive this process, even if that is killed, to the callback that takes care of it, if
-  // one is set. `leader` leads a process group: what it starts is in the group, unless it leaves it.
-  // Once the leader has been reaped the kernel may give its number to another group, so what then becomes of this one
-  // is reported, too.
+  // one is set. `leader` leads a process group: what it starts is in the group, unless it leaves it. Once the
+  // leader has been reaped the kernel may give its number to another group, so what then becomes of this one is
+  // reported, too.
   void guard(pid_t leader) {
     if (!guarding_.group) return;
     leaders_.insert(leader);

@@ -81,8 +81,8 @@ class Doomed {
     return out;
   }
 
-  // A group of another session only has a number that was once one of ours; so may have one whose leader was reaped,
-  // unless the process is older than that. What such a group has started since has the mark.
+  // A group of another session only has a number that was once one of ours; so may have one whose leader was
+  // reaped, unless the process is older than that. What such a group has started since has the mark.
   [[nodiscard]] bool of_groups(pid_t pid) const {
     if (groups_.empty()) return false;
     auto stat = ProcessStat::of(pid);

@@ -5,7 +5,8 @@
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow
-//   bytes    group, left_group, no_group: a pid_t; directory, no_directory, entry: a path; command: its words, each with a NUL behind it
+//   bytes    group, left_group, no_group: a pid_t; directory, no_directory, entry: a path; command: its words, each
+//            with a NUL behind it
 #pragma once
 
 #include <sys/types.h>
