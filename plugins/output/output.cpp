@@ -116,7 +116,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
  private:
   // The shells' messages are part of what the job has written.
   void keep(const LogEntry& entry) {
-    if (entry.level > Level::notice) return;
+    // In a forked process, before a task executes (task.exec), the files are closed: it is on its standard error.
+    if (entry.level > Level::notice || ::getpid() != shell_) return;
     if (places_) return places_->post_message(entry);
     if (early_.size() < kMostEarly) early_.push_back(entry);
   }
@@ -372,6 +373,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   plugin::Host& host_;
+  const pid_t shell_ = ::getpid();
   OutputOptions options_;
   std::optional<OutputRouting> places_;
   ChannelMaker channels_{host_, options_, places_};

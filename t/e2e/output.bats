@@ -74,3 +74,16 @@ load lib.bash
   [[ $output == *"cannot write stdout: File too large"* ]]
   [ -z "$(ls "$TMPDIR")" ]
 }
+
+# Its process is a copy of the shell, whose files it must not write to.
+@test "what a handler of task.exec logs is on the task's standard error, wherever that goes" {
+  echo 'plugin.register { name = "x", handlers = { { topic = "task.exec", fn = function () shell.log ("hello") end } } }' >rc.lua
+  prepare 2 true
+  for to in "" "-o output.stderr.type=file -o output.stderr.path=e" "-o output.stderr.type=file -o output.stderr.path=e.{{task.rank}}" \
+    "-o output.stdout.type=file -o output.stdout.path=e" "--record-dir=rec" "-o output.stderr.format=json"; do
+    rm -rf e e.* rec
+    # shellcheck disable=SC2086 # several options
+    nacre --initrc=rc.lua $to >out 2>&1 || { echo "$to: $?"; cat out e*; return 1; }
+    [ "$(cat out e e.* rec/guest.output 2>/dev/null | grep -c "x: hello")" -eq 2 ] || { echo "$to"; tail out e* rec/*; return 1; }
+  done
+}
