@@ -73,6 +73,22 @@ std::string directory_of(const std::string& path) {
   return std::filesystem::absolute(path, unknown).lexically_normal().parent_path();
 }
 
+// Lua looks in the working directory too, where what is required may be anybody's, and another file on each host.
+void keep_absolute_paths(lua_State* lua) {
+  lua_getglobal(lua, "package");
+  for (const char* name : {"path", "cpath"}) {
+    lua_getfield(lua, -1, name);
+    std::string kept;
+    for (std::string_view each : split(text_at(lua, -1), ';')) {
+      if (each.starts_with('/')) kept += (kept.empty() ? "" : ";") + std::string(each);
+    }
+    lua_pop(lua, 1);
+    push_text(lua, kept);
+    lua_setfield(lua, -2, name);
+  }
+  lua_pop(lua, 1);
+}
+
 }  // namespace
 
 void push_death(lua_State* lua) { lua_pushlightuserdata(lua, const_cast<char*>(&kDeath)); }
@@ -87,6 +103,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host, std
   std::unique_ptr<Interpreter> self(new Interpreter(host, lua, std::move(library)));
   *static_cast<Interpreter**>(lua_getextraspace(lua)) = self.get();
   luaL_openlibs(lua);
+  keep_absolute_paths(lua);
   guard_xpcall(lua);
   add_array_type(lua);
   add_options_type(lua);

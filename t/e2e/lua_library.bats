@@ -25,6 +25,22 @@ load lib
   [ "$output" = "nacre-shell[0]: initrc: set 0-1" ]
 }
 
+# Nor what LUA_PATH has that is no absolute path.
+@test "what is required is never taken from the working directory" {
+  prepare 1 true
+  echo 'error "this file is not meant"' | tee posix.lua nacre.lua mine.lua >/dev/null
+  cp posix.lua posix.so
+  echo 'require "posix"; require "nacre"' >rc.lua
+  for path in "" "./?.lua;;" "?.lua;;"; do
+    LUA_PATH="${path:-;;}" LUA_CPATH="${path:-;;}" run nacre --initrc=rc.lua
+    [ "$status" -eq 0 ] || { echo "$path: $output"; return 1; }
+  done
+  echo 'require "mine"' >rc.lua
+  run nacre --initrc=rc.lua
+  [ "$status" -eq 1 ]
+  [[ $output == *"module 'mine' not found"* && $output != *"'./mine"* ]] || { echo "$output"; return 1; }
+}
+
 @test "what is required and not there names where it was looked for" {
   prepare 1 true
   echo 'require "nacre.nothing"' >rc.lua
