@@ -264,6 +264,6 @@ int main(int argc, char** argv) {
   guarded(nullptr, [&] { code = parse_and_run(argc, argv); });
   Result<void> flushed = flush_out();
   if (!code) report(code.error());
-  if (!flushed) print_err("nacre-shell: {}\n", flushed.error().message);
+  if (!flushed) report(flushed.error());
   return code && flushed ? *code : std::max(1, code.value_or(1));
 }

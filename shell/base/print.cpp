@@ -6,21 +6,30 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "base/file.hpp"
 
 namespace nacre {
 
-void print_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+static int first_error = 0;  // of print_out() since the last flush_out()
+
+void print_out(std::string_view text) {
+  bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!is_written && first_error == 0) first_error = errno;
+}
 
 Result<void> flush_out() {
   bool failed = std::fflush(stdout) != 0;
-  int code = errno;
+  int code = std::exchange(first_error, 0);
+  if (code == 0 && failed) code = errno;
   if (!failed && std::ferror(stdout) == 0) return {};
   ::__fpurge(stdout);
   std::clearerr(stdout);
-  if (failed) return system_error(code, "standard output");
-  return Error{EIO, "standard output: a part could not be written"};
+  if (code == 0) return Error{EIO, "standard output: a part could not be written"};
+  Error why = system_error(code, "standard output");
+  why.is_logged = code == EPIPE;
+  return why;
 }
 
 void print_err(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }

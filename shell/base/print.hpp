@@ -23,6 +23,7 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 
 // An error if something that this process has printed to standard output since the last call could not be written:
 // `standard output: No space left on device`. The bytes that are still buffered are then dropped.
+// Where its reader has gone that counts as logged: nobody wants to know.
 Result<void> flush_out();
 
 // To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report

@@ -2,6 +2,8 @@
 #include "cli/verbs.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
 #include "cli/reply.hpp"
+#include "value/wait_status.hpp"
 #include "version.hpp"
 
 namespace nacre::cli {
@@ -45,11 +48,15 @@ Verb* given_verb(const Verbs& verbs) {
   return found != verbs.end() ? found->second.get() : nullptr;
 }
 
+// Of a verb that has failed, with a line. Where its reader has gone it ends as if by SIGPIPE.
+int code_of(const CommandLine& line, const Error& why) {
+  if (!why.is_logged) print_err("{}: {}\n", line.program(), why.message);
+  return why.is_logged && why.code == EPIPE ? value::kSignalBase + SIGPIPE : 1;
+}
+
 int run_verb(const CommandLine& line, Verb& verb) {
   Result<int> code = verb.run();
-  if (code) return *code;
-  print_err("{}: {}\n", line.program(), code.error().message);
-  return 1;
+  return code ? *code : code_of(line, code.error());
 }
 
 int parse_and_run(CommandLine& program, std::vector<std::string> words, std::span<const NamedVerb> named) {
@@ -74,10 +81,7 @@ int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs) {
   program.add_flag("-V,--version", version, "Print the version")->suffices();
   program.expects("a verb, as in: nacre run -n 4 hostname");
   int code = parse_and_run(program, {argv + 1, argv + std::max(argc, 1)}, verbs);
-  if (Result<void> flushed = flush_out(); !flushed) {
-    print_err("{}: {}\n", program.last().program(), flushed.error().message);
-    code = std::max(code, 1);
-  }
+  if (Result<void> flushed = flush_out(); !flushed) code = std::max(code, code_of(program.last(), flushed.error()));
   return code;
 }
 

@@ -219,3 +219,16 @@ stops_once_started() {
   done
   [ "$failed" -gt 20 ]
 }
+
+@test "who reads only the beginning of what a verb prints is told nothing of the rest" {
+  front=$NACRE_BUILD_DIR/nacre
+  for words in "help run" "jobs -a --json" "--version" "initrc --help"; do
+    # shellcheck disable=SC2086 # several words
+    { code=0; "$front" $words 2>said || code=$?; echo "$code" >code; } | true
+    [ "$(cat code)" -eq 141 ] || [ "$(cat code)" -eq 0 ] || { echo "$words: $(cat code)"; return 1; }
+    [ ! -s said ] || { cat said; return 1; }
+  done
+  # Its reader has gone for certain.
+  { sleep 0.3; code=0; "$front" help run 2>said || code=$?; echo "$code" >code; } | true
+  [ "$(cat code)" -eq 141 ] && [ ! -s said ] || { cat code said; return 1; }
+}
