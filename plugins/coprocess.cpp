@@ -108,6 +108,7 @@ class CoprocessPlugin final : public plugin::Plugin {
       out.command.argv.push_back(TRY(in(key(wanted.name, "command"), plugin::render_tags(host_, each))));
     }
     std::string where = key(wanted.name, "output");
+    CHECK_OK(in(where, plugin::check_tags(host_, wanted.output)));
     out.output = TRY(in(where, plugin::render_tags(host_, wanted.output)));
     UniqueFd& file = files[out.output];
     if (!file) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/tags.hpp"
 
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/nearest.hpp"
 #include "value/template.hpp"
 
 namespace nacre::plugin {
@@ -82,6 +85,24 @@ Result<std::string> render_tags(Host& host, std::string_view text, const TagScop
     if (tag.starts_with(kTask)) return of_task(scope.task, tag.substr(kTask.size()));
     return of_plugins(host, tag, shell_rank, scope.task);
   });
+}
+
+Result<void> check_tags(Host& host, std::string_view text) {
+  std::optional<std::string> unknown;
+  auto look = [&](std::string_view tag) -> Tag {
+    const std::uint32_t here = host.job().shell_rank;
+    bool is_known = of_job(host.job(), tag) || tag == "taskid" ||
+                    (tag.starts_with(kTask) && is_of_task(tag.substr(kTask.size()))) ||
+                    (tag.starts_with(kNode) && TRY(of_node(host.job(), here, tag.substr(kNode.size())))) ||
+                    host.stack().listens(fmt::format("mustache.render.{}", tag));
+    if (!is_known && !unknown) unknown = tag;
+    return std::nullopt;
+  };
+  TRY(value::render(text, look));
+  if (!unknown) return {};
+  static const std::vector<std::string> kUsual{"id",      "jobid",     "name",      "size",       "nnodes",
+                                               "node.id", "node.name", "task.rank", "task.index", "tmpdir"};
+  return invalid(fmt::format("there is no tag {{{{{}}}}}{}", *unknown, did_you_mean(*unknown, kUsual)));
 }
 
 Result<bool> differs_by_rank(Host& host, std::string_view text) {

@@ -31,6 +31,9 @@ struct TagScope {
 // An error if a plugin fails or gives a result that is no text, or if there is no such shell.
 Result<std::string> render_tags(Host& host, std::string_view text, const TagScope& scope = {});
 
+// EINVAL: it has a tag that nothing gives a value to. In the name of a file that is a mistake.
+Result<void> check_tags(Host& host, std::string_view text);
+
 // Whether `text` has a tag that can differ between nodes or tasks: the tags of nodes and tasks, tmpdir, and all
 // tags that plugins render differently for the first shell and the second.
 Result<bool> differs_by_rank(Host& host, std::string_view text);

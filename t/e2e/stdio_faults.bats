@@ -89,15 +89,21 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   fails_with 1 "output.stdout.path: folder: Is a directory"
 }
 
-@test "a tag that nobody knows stays in the path of an output file" {
-  prepare 2 echo hello
-  run nacre -o output.stdout.path='out.{{task.rank}}.{{colour}}'
-  [ "$status" -eq 0 ]
-  [ -z "$output" ]
-  [ "$(cat 'out.0.{{colour}}' 'out.1.{{colour}}')" = $'hello\nhello' ]
-  run nacre -o output.stdout.path='all.{{colour}}.{{task.shade}}'
-  [ "$status" -eq 0 ]
-  [ "$(cat 'all.{{colour}}.{{task.shade}}')" = $'hello\nhello' ]
+@test "a tag that nobody knows is an error in the path of a file, before any task starts" {
+  prepare 2 sh -c 'touch ran; echo hello'
+  for tag in colour task.shade node.shade; do
+    for path in "out.{{task.rank}}.{{$tag}}" "all.{{$tag}}"; do
+      run nacre -o output.stdout.path="$path"
+      fails_with 1 "output.stdout.path: there is no tag {{$tag}}"
+    done
+  done
+  run nacre -o output.stderr.path='err.{{task.rnk}}'
+  fails_with 1 "output.stderr.path: there is no tag {{task.rnk}}; did you mean task.rank?"
+  run nacre -o input.stdin.path='{{nme}}.in'
+  fails_with 1 "there is no tag {{nme}}; did you mean name?"
+  run nacre -o coprocess.a.command=cat -o coprocess.a.output='{{node.nam}}.log'
+  fails_with 1 "coprocess.a.output: there is no tag {{node.nam}}; did you mean node.name?"
+  [ ! -e ran ] && [ -z "$(find . -name '*{{*')" ]
 }
 
 @test "a FIFO without a reader is an error and not a wait" {

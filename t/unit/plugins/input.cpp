@@ -235,7 +235,7 @@ TEST_CASE("a file by name is opened for each task, by a template too") {
        {Wrong{"/no/file", "/no/file: No such file or directory"},
         Wrong{directory, std::string(directory) + ": Is a directory"},
         Wrong{fifo, fifo + ": a FIFO, which each task would get a part of; give it as nacre-shell's own stdin"},
-        Wrong{"in.{{x}}", "in.{{x}}: No such file or directory"}}) {
+        Wrong{"in.{{x}}", "there is no tag {{x}}"}}) {
     Readers readers(null.get(), 2);
     readers.host.options().set("input.stdin.path", each.path);
     CHECK(readers.init() == "plugin 'input': task.init: input.stdin.path: " + each.error);
