@@ -120,11 +120,7 @@ class ExitNotify final : public plugin::Plugin {
     io::MessageFile::Callbacks callbacks;
     callbacks.on_idle = [this] { write(); };
     callbacks.on_error = [this](const Error& error) { give_up(error.message); };
-    auto file = open_place(std::move(callbacks));
-    if (file)
-      file_ = std::move(*file);
-    else
-      give_up(file.error().message);
+    file_ = TRY(in(name(), open_place(std::move(callbacks))));
     return {};
   }
 

@@ -43,15 +43,12 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   std::error_code failed;
   out->path_ = std::filesystem::absolute(path, failed).native();
   if (failed) return option.error("cannot find the working directory: " + failed.message());
+  CHECK_OK(in(out->names_.option, check_replaceable(out->path_)));
   return out;
 }
 
 bool ReportFile::is_switch(const Json& option) {
   return option.is_boolean() || option == 0 || option == 1 || option == "on" || option == "off";
-}
-
-Result<void> ReportFile::check() const {
-  return is_taken_ ? Result<void>() : in(names_.option, check_replaceable(path_));
 }
 
 void ReportFile::write(Json& report) {

@@ -59,10 +59,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
       return {};
     }
     host_.timeline().turn_on();
-    if (has_file && is_leader()) {
-      file_ = TRY(ReportFile::at(host_, *option, {name(), name(), "the timeline"}));
-      CHECK_OK(file_->check());
-    }
+    if (has_file && is_leader()) file_ = TRY(ReportFile::at(host_, *option, {name(), name(), "the timeline"}));
     prints_ = !has_file;
     return serve();
   }

@@ -49,9 +49,7 @@ Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop, 
                                                              bool has_child, Watch watch) {
   std::unique_ptr<LaunchReports> out(new LaunchReports(loop, front));
   out->watch_ = std::move(watch);
-  for (const LaunchReport& each : wanted) {
-    if (Result<void> open = out->open(each, has_child); !open) out->warn(each.option, open.error().message);
-  }
+  for (const LaunchReport& each : wanted) CHECK_OK(in(each.option, out->open(each, has_child)));
   if (!has_child && (out->watch_.on_other || !out->files_.empty())) CHECK_OK(out->carry());
   return out;
 }

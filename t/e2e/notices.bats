@@ -131,14 +131,19 @@ r='case $FLUX_TASK_RANK in'
 }
 
 # bats test_tags=long
-@test "a file that cannot be written is one warning, and the job goes on" {
-  for file in /dev/full none/notices; do
-    run one "$r 1) exit 3;; esac" -o exit-notify=$file -o exit-report=off
-    [ "$status" -eq 3 ]
-    [ "$(grep -c "$file" <<<"$output")" -eq 1 ]
-    run four "$r 1) exit 3;; esac" --notify=$file -o exit-report=off
-    [ "$status" -eq 3 ]
-    [ "$(grep -c "$file\|descriptor" <<<"$output")" -eq 1 ]
+@test "a file that cannot be written is one warning, and the job goes on; one that cannot be made is refused" {
+  file=/dev/full
+  run one "$r 1) exit 3;; esac" -o exit-notify=$file -o exit-report=off
+  [ "$status" -eq 3 ]
+  [ "$(grep -c "$file" <<<"$output")" -eq 1 ]
+  run four "$r 1) exit 3;; esac" --notify=$file -o exit-report=off
+  [ "$status" -eq 3 ]
+  [ "$(grep -c "$file\|descriptor" <<<"$output")" -eq 1 ]
+  for option in -oexit-notify --notify; do
+    run four "touch ran" $option=none/notices -o exit-report=off
+    [ "$status" -eq 1 ]
+    [ "$(grep -c "none/notices: No such file or directory" <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
+    [ ! -e ran ]
   done
 }
 

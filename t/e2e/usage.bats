@@ -129,11 +129,13 @@ END
   is 'map(select(.type == "node").shell) == [0, 2]'
 }
 
-@test "a file that cannot be written is a warning, and the job's exit code stays" {
-  job 1 2 'exit 3' --usage=/no/such/dir/u --joblog=/no/such/dir/j
-  [ "$code" -eq 3 ]
-  grep -qF 'usage: /no/such/dir/u: No such file or directory: the usage of tasks is not written' err
-  grep -qF 'joblog: /no/such/dir/j: No such file or directory: the log of tasks is not written' err
+@test "a file that cannot be made is refused; one that cannot be written is a warning, and the job's exit code stays" {
+  for option in usage joblog usage-plot report timeline; do
+    job 1 2 'touch ran' "--$option=/no/such/dir/u"
+    [ "$code" -eq 1 ] || { cat err; return 1; }
+    [ "$(grep -c "$option: .*/no/such/dir/u: No such file or directory" err)" -eq 1 ] || { cat err; return 1; }
+    [ ! -e ran ]
+  done
   job 1 1 true --usage=/dev/full
   [ "$code" -eq 0 ]
   grep -qF '/dev/full: No space left on device' err

@@ -17,15 +17,22 @@
 using namespace nacre;
 using Lines = std::vector<std::string>;
 
-TEST_CASE("a report that cannot be written is a warning, and what was there stays") {
+TEST_CASE("a report that cannot be written is refused; one that cannot be any more is a warning") {
+  kit::TemporaryFolder folder;
+  const std::string path = folder.path("sub") + "/report.json";
   kit::FakeHost host(1);
   host.stack().push(plugins::make_exit_report(host));
-  host.options().set("report", "/no/such/directory/report.json");
+  host.options().set("report", path);
+  auto called = host.call("shell.init");
+  REQUIRE_FALSE(called);
+  CHECK(called.error().message ==
+        "plugin 'exit-report': shell.init: report: " + path + ": No such file or directory");
+  std::filesystem::create_directory(folder.path("sub"));
   REQUIRE(host.call("shell.init"));
+  std::filesystem::remove(folder.path("sub"));
   host.ended(exits::summary({}, {}, exits::Policy::max(), 0));
   CHECK(host.logged ==
-        Lines{"warn exit-report: report: /no/such/directory/report.json: No such file or directory: the "
-              "report is not written"});
+        Lines{"warn exit-report: report: " + path + ": No such file or directory: the report is not written"});
 }
 
 TEST_CASE("a report to a link is written to what it names, and the link stays") {
