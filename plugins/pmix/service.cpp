@@ -13,6 +13,16 @@
 #include "job_layout.hpp"
 
 namespace nacre::pmix {
+namespace {
+
+bool has_more_tasks_than_cores(flux_shell_t* shell) {
+  int tasks = 0, cores = 0;
+  return flux_shell_rank_info_unpack(shell, -1, "{s:i s:{s:i}}", "ntasks", &tasks, "resources", "ncores", &cores) ==
+             0 &&
+         tasks > cores;
+}
+
+}  // namespace
 
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
     : shell_(shell),
@@ -159,6 +169,8 @@ int Service::prepare_task(flux_shell_task_t* task) {
       return shell_log_errno("rank %d: %s", rank, name.c_str());
     }
   }
+  // As mpirun has it: ranks of Open MPI that share cores leave them to each other where they would spin.
+  if (has_more_tasks_than_cores(shell_)) flux_cmd_setenvf(command, 0, "OMPI_MCA_mpi_yield_when_idle", "1");
   return 0;
 }
 

@@ -318,6 +318,21 @@ END
   [ -s "$work/np.out" ]
 }
 
+@test "ranks of Open MPI that share cores yield to each other, unless they are told what to do" {
+  prepare_marked 4 sh -c 'echo "yield ${OMPI_MCA_mpi_yield_when_idle-unset}"'
+  more=(-o oversubscribe)
+  run_prepared
+  says 0 "$(printf 'yield unset\n%.0s' 1 2 3 4)"
+  write_R 2
+  run_prepared
+  says 0 "nacre-shell[0]: 4 tasks share 2 cores on node0" "$(printf 'yield 1\n%.0s' 1 2 3 4)"
+  environment='{"PATH": "/usr/bin:/bin", "OMPI_MCA_mpi_yield_when_idle": "0"}' prepare 4 sh -c 'echo "yield $OMPI_MCA_mpi_yield_when_idle"'
+  write_R 2
+  run_prepared
+  says 0 "nacre-shell[0]: 4 tasks share 2 cores on node0" "$(printf 'yield 0\n%.0s' 1 2 3 4)"
+  more=()
+}
+
 # ---- strangers ---------------------------------------------------------------
 
 # PMIx_Init as nobody who says to be this user, with the variables of the file $1.
