@@ -27,6 +27,24 @@ load lib.bash
     kill -0 $other || exit 4' "$NACRE_SOURCE_DIR/t/kit/tests.bash" "$work"
 }
 
+# As where root has cloned it below /root: the programs of PATH are there, too.
+# bats test_tags=root
+@test "as_user is an ordinary user also where only root may enter a folder above the source" {
+  needs_root "for another user"
+  closed=$(mktemp -d /tmp/closed.XXXXXX) # no folder of nobody else's is above it
+  mkdir -p "$closed/source/t" "$closed/source/bin"
+  cp -r "$NACRE_SOURCE_DIR/t/kit" "$closed/source/t/"
+  for program in bash sh setpriv getent id cut chmod env ls unshare flock mount umount mktemp mkdir rmdir test; do
+    ln -s "$(type -P "$program")" "$closed/source/bin/"
+  done
+  chmod 700 "$closed"
+  run timeout 30 env PATH="$closed/source/bin" NACRE_SOURCE_DIR="$closed/source" \
+    "$closed/source/t/kit/as_user" sh -c 'id -un && ls "$NACRE_SOURCE_DIR" && umask'
+  rm -r "$closed"
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  [ "$output" = $'nacre-check\nbin\nt\n0077' ] || { echo "$output"; return 1; }
+}
+
 @test "a jobspec has the command as it is given, and the options, the environment and the directory" {
   local arguments=(sh -c $'echo "a\\b" & $x \'q\'\n\ttab' '' 'ünï')
   write_jobspec 3 "${arguments[@]}"
