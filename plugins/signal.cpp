@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
-// its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. Slurm before 23.02 has no
+// its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. An older Slurm has no
 // variable for the end of a job: squeue tells. Shell 0 measures the time, and sends it to all shells.
 #include <csignal>
 
@@ -120,8 +120,7 @@ class Signal final : public plugin::Plugin {
   void warn_of_no_end(const std::string& why) {
     log(host_, *this, Level::warn,
         "no signal will be sent, as nothing says when the job's time is over{}: no time-limit, duration or "
-        "expiration, and "
-        "no limit of the manager's",
+        "expiration, and no limit of the manager's",
         why);
   }
 
