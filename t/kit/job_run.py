@@ -7,7 +7,6 @@ Its processes are known by a variable of their environment, or by the job's fold
 import argparse
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -73,16 +72,17 @@ def time_factor(build):
         return SANITIZER_FACTOR if b"__asan_init" in file.read() else 1
 
 
-def is_fork(pid, parent):
-    """Whether it still runs what its parent runs, as a copy of it: a program that was executed is at addresses of its own.
+def blocks(pid, signum):
+    """Whether it has this signal blocked: a copy of a shell that is to be its guard has all, and so has one that is to become a task.
 
-    Only root can see that of a shell.
+    Unlike what a process runs, which only root can see of a shell, anybody can see that.
     """
     try:
-        vectors = [pathlib.Path(f"/proc/{each}/auxv").read_bytes() for each in (pid, parent)]
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            masks = [int(line.split()[1], 16) for line in file if line.startswith("SigBlk:")]
     except OSError:
-        return False
-    return vectors[0] == vectors[1]
+        return True
+    return not masks or masks[0] >> (signum - 1) & 1 == 1
 
 
 def children(pid):
