@@ -32,6 +32,8 @@ ctest_options := --output-on-failure --no-tests=error
 ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 2)
 unit_ctest := ctest $(ctest_options) --parallel $(shell expr $(JOBS) + 1) --label-regex '^(unit|fuzz)$$'
 sources := git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp' '*.c' '*.h'
+# By their paths: where PATH leads to the same ones by others, CMake would begin anew, without the settings of the preset.
+clang := -DCMAKE_C_COMPILER=$$(command -v /usr/bin/clang || echo clang) -DCMAKE_CXX_COMPILER=$$(command -v /usr/bin/clang++ || echo clang++)
 test_path := -DNACRE_TEST_PATH='$(only)/bin'
 # What is tested end to end only: that of `make run`, for `make check`, with some of the tests; the optimised one with all.
 first_options = $(release_options) -DNACRE_E2E=some
@@ -60,7 +62,7 @@ deps: ## install the packages that a build needs (Debian, Ubuntu), or name those
 
 run: ## build, without optimisation as that is quick, and run a first job
 	@etc/deps.sh run
-	@cmake --preset first
+	@cmake --preset first $(clang)
 	@$(build) $(FIRST)
 	@etc/demo/run.sh $(FIRST)/nacre-shell build/demo
 	@echo "This build is slow, as it is not optimised: \`make install\` and \`make deb\` make one for use."
@@ -68,10 +70,10 @@ run: ## build, without optimisation as that is quick, and run a first job
 check: ## build and run the unit tests and a short fuzzing with sanitizers, some of the end-to-end tests on the build of `make run`, and lint
 	$(step) "Dependencies" etc/deps.sh check cluster
 	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster
-	$(only_step) "Configure, with sanitizers" cmake --preset dev $(test_path)
+	$(only_step) "Configure, with sanitizers" cmake --preset dev $(clang) $(test_path)
 	$(only_step) "Build the unit tests and what is fuzzed, with sanitizers" $(build) $(DEV) --target unit_tests fuzz_tests
 	$(only_step) "Unit tests and a short fuzzing, with sanitizers" $(unit_ctest) --test-dir $(DEV)
-	$(only_step) "Configure, for end-to-end tests" cmake --preset first $(first_options) $(test_path)
+	$(only_step) "Configure, for end-to-end tests" cmake --preset first $(clang) $(first_options) $(test_path)
 	$(only_step) "Build, for end-to-end tests" $(build) $(FIRST)
 	$(only_step) "Test, end to end" $(ctest) --test-dir $(FIRST)
 	$(only_step) "Lint's own test" t/lint/selftest
@@ -83,7 +85,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster deb bare long
 	$(only_step) "Build the rest, with sanitizers" $(build) $(DEV)
 	$(only_step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^(unit|fuzz)$$'
-	$(only_step) "Configure, with Clang" cmake --preset clang $(test_path)
+	$(only_step) "Configure, with Clang" cmake --preset clang $(clang) $(test_path)
 	$(only_step) "Build, with Clang" $(build) $(CLANG)
 	$(only_step) "Test, with Clang" $(ctest) --test-dir $(CLANG)
 	$(only_step) "Configure, with link-time optimisation" cmake --preset release $(release_options) $(test_path)
@@ -164,7 +166,7 @@ bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a 
 
 build: ## build with sanitizers, debug information and tests, in build/dev
 	@etc/deps.sh check
-	@cmake --preset dev
+	@cmake --preset dev $(clang)
 	@$(build) $(DEV)
 
 release: deps ## build as it is installed, with link-time optimisation, in build/release
