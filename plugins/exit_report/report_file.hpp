@@ -24,8 +24,8 @@ class ReportFile {
   };
 
   // The option: a path, relative to the working directory of this process as it is now, or the number of a
-  // descriptor that was open when this process began, which is taken. An error too if it could not be written now: a job
-  // is not started for a report that nobody gets.
+  // descriptor that was open when this process began, which is taken. An error too if it could not be written now:
+  // a job is not started for a report that nobody gets.
   static Result<std::unique_ptr<ReportFile>> at(plugin::Host& host, const JsonAt& option, Names names);
 
   // Whether an option is on or off, and no file; a number above 1 is a descriptor, as `nacre launch` gives one.
