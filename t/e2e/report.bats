@@ -108,12 +108,17 @@ others() { # RANK: all of eight but that one
   has err "exit-report: expected off, line or full, got \"much\""
 }
 
-@test "a report that cannot be written is a warning, and the exit code is the job's" {
+@test "a report that cannot be made is refused; one that cannot be written any more is a warning, and the exit code is the job's" {
   write_nodes 1 1
-  write_jobspec 1 sh -c 'exit 3'
+  mkdir folder
+  write_jobspec 1 sh -c 'rmdir folder; exit 3'
   code_of_job --local=1 --report=/no/such/folder/r.json
+  [ "$code" -eq 1 ]
+  has err "report: /no/such/folder/r.json: No such file or directory"
+  [ -d folder ] # no task has started
+  code_of_job --local=1 --report=folder/r.json
   [ "$code" -eq 3 ]
-  has err "warn: exit-report: report: /no/such/folder/r.json: No such file or directory: the report is not written" "exit code 3 (policy max: the cause)"
+  has err "warn: exit-report: report: $work/folder/r.json: No such file or directory: the report is not written" "exit code 3 (policy max: the cause)"
 }
 
 @test "what a program writes to its error file is in the report, also by PyTorch's name for it" {
