@@ -116,11 +116,13 @@ class ExitNotify final : public plugin::Plugin {
   // ---- the place ---------------------------------------------------------------
 
   Result<void> open() {
-    if (!notifier_ || file_ || place_.is_none()) return {};
+    if (!notifier_ || file_ || gave_up_ || place_.is_none()) return {};
     io::MessageFile::Callbacks callbacks;
     callbacks.on_idle = [this] { write(); };
     callbacks.on_error = [this](const Error& error) { give_up(error.message); };
-    file_ = TRY(in(name(), open_place(std::move(callbacks))));
+    auto file = in(name(), open_place(std::move(callbacks)));
+    gave_up_ = !file;
+    file_ = TRY(std::move(file));
     return {};
   }
 
