@@ -19,6 +19,7 @@
 #include "base/unique_fd.hpp"
 #include "io/fanout.hpp"
 #include "job/option_types.hpp"
+#include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/input/job_input.hpp"
 #include "plugins/output/files.hpp"
@@ -221,6 +222,7 @@ class Input final : public plugin::Plugin {
   }
 
   Result<UniqueFd> open_file(const task::Task& task) {
+    CHECK_OK(plugin::check_tags(host_, options_.path));
     std::string path = TRY(output_path(host_, options_.path, &task));
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info {};

@@ -10,7 +10,6 @@
 namespace nacre::plugins {
 
 Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task) {
-  CHECK_OK(plugin::check_tags(host, text));
   return plugin::render_tags(host, text, {std::nullopt, task});
 }
 

@@ -52,6 +52,7 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   ranks_ = ranks;
   for (io::Stream stream : io::kStreams) {
     if (!of(stream).has(OutputType::file)) continue;
+    CHECK_OK(in(path_option(stream), plugin::check_tags(host_, of(stream).path)));
     bool of_tasks = TRY(in(path_option(stream), plugin::differs_by_task(host_, of(stream).path)));
     bool differs = TRY(in(path_option(stream), plugin::differs_by_rank(host_, of(stream).path)));
     shared(stream).file = !of_tasks && !differs;
@@ -270,9 +271,9 @@ void OutputRouting::post_message(const LogEntry& entry) {
 // Of any shell, as its event.
 void OutputRouting::write_message(std::string_view line) {
   Json event = Json::parse(line, nullptr, false);
-  if (!event.is_object() || member_of(event, "name") != kLogEvent) return;
+  if (member_of(event, "name") != kLogEvent || !event.contains("context")) return;
   if (of(io::Stream::err).json) return messages_->write(std::string(line) + '\n');
-  const Json& context = member_of(event, "context");
+  const Json& context = event.at("context");
   auto text = [&](const char* name) {
     const Json& value = member_of(context, name);
     return value.is_string() ? escape_controls(value.get<std::string>()) : "";

@@ -82,6 +82,7 @@ std::unique_ptr<Peers> Service::make_peers(const JobFacts& home) {
 int Service::serve_start(std::uint64_t start, JobFacts facts) {
   bool is_first = !inbox_;
   facts.directory = directory_.path();
+  shares_cores_ = has_more_tasks_than_cores(shell_);
   const JobFacts& home = clients_.begin(std::move(facts)).facts;
   const JobShells& shells = clients_.shells();
   peers_ = make_peers(home);
@@ -170,7 +171,7 @@ int Service::prepare_task(flux_shell_task_t* task) {
     }
   }
   // As mpirun has it: ranks of Open MPI that share cores leave them to each other where they would spin.
-  if (has_more_tasks_than_cores(shell_)) flux_cmd_setenvf(command, 0, "OMPI_MCA_mpi_yield_when_idle", "1");
+  if (shares_cores_) flux_cmd_setenvf(command, 0, "OMPI_MCA_mpi_yield_when_idle", "1");
   return 0;
 }
 

@@ -12,7 +12,11 @@
 
 namespace nacre {
 
-static int first_error = 0;  // of print_out() since the last flush_out()
+namespace {
+
+int first_error = 0;  // of print_out() since the last flush_out()
+
+}  // namespace
 
 void print_out(std::string_view text) {
   bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

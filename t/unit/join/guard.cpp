@@ -108,13 +108,14 @@ TEST_CASE("of a group whose leader was reaped, what began later may be another's
     guard.send(GuardKind::left_group, leader);
     ::usleep(100000);
     ::kill(leader, SIGUSR1);
-    while (younger == 0) {
+    for (int look = 0; younger == 0 && look < 10000; ++look, ::usleep(1000)) {
       for (pid_t each : event::Children::descendants()) {
         auto stat = ProcessStat::of(each);
         if (stat && stat->parent == leader) younger = each;
       }
     }
   }
+  REQUIRE(younger != 0);
   CHECK(has_ended(leader));
   CHECK_FALSE(has_ended(younger));
   end(younger);
