@@ -9,6 +9,10 @@ target_compile_options(nacre_options INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression>
   -fvisibility=hidden -fno-semantic-interposition)
 target_include_directories(nacre_options INTERFACE ${PROJECT_SOURCE_DIR}/shell)
+if(NOT NACRE_SANITIZE AND NOT NACRE_LTO)
+  # A shell runs with a stack of 64 KiB (t/e2e/start.bats). Sanitizers and what a linker inlines make larger frames.
+  target_compile_options(nacre_options INTERFACE -Wframe-larger-than=20480)
+endif()
 if(NACRE_SANITIZE)
   # Left out of a build that is to be fast: what ASan sees too, or a processor of today does not mind; and UBSan and the
   # numbers of lines of code that is not what is tested (the property NACRE_PLAIN of a target; Catch2 names a check's line

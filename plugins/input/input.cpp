@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/heap_buffer.hpp"
 #include "base/unique_fd.hpp"
 #include "io/fanout.hpp"
 #include "job/option_types.hpp"
@@ -153,7 +153,7 @@ class Input final : public plugin::Plugin {
     if (::fstat(STDIN_FILENO, &info) < 0 || !(S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) return {};
     own_ = TRY(io::OwnDescription::of(STDIN_FILENO, O_RDONLY, "stdin"));
     unread_ = TRY(event::Poll::create(host_.loop(), own_->get(), [this](int) {
-      std::array<char, kTypedAhead> buffer;
+      HeapBuffer<kTypedAhead> buffer;
       ssize_t got = ::read(own_->get(), buffer.data(), buffer.size());
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) unread_->stop();
     }));

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "base/heap_buffer.hpp"
+
 namespace nacre::plugins {
 namespace {
 
@@ -62,7 +64,7 @@ Result<void> JobInput::broadcast(UniqueFd source) {
 
 void JobInput::read_some() {
   if (!poll_ || !send()) return;
-  std::array<char, kPiece> buffer;
+  HeapBuffer<kPiece> buffer;
   ssize_t got = ::read(source_.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got > 0) {

@@ -5,8 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+
+#include "base/heap_buffer.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -37,7 +38,7 @@ void PmiLink::ready(int events) {
 }
 
 bool PmiLink::read_some() {
-  std::array<char, kLinkRead> buffer;
+  HeapBuffer<kLinkRead> buffer;
   ssize_t size = ::recv(ours_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (size > 0) {

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/heap_buffer.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
 #include "event/ready.hpp"
@@ -104,7 +104,7 @@ Result<void> Client::send_all() {
 }
 
 Result<void> Client::receive_some() {
-  std::array<char, kClientReadAtOnce> buffer;
+  HeapBuffer<kClientReadAtOnce> buffer;
   ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
   if (got > 0) reader_.append({buffer.data(), static_cast<std::size_t>(got)});
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return Error{ECONNRESET, "the link has ended"};

@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "base/heap_buffer.hpp"
 
 namespace nacre::control {
 namespace {
@@ -144,7 +145,7 @@ void ControlServer::on_ready(ClientId id, int events) {
 }
 
 bool ControlServer::read_some(Client& client) {
-  std::array<char, kReadAtOnce> buffer;
+  HeapBuffer<kReadAtOnce> buffer;
   ssize_t got = ::recv(client.fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   if (got == 0) return false;

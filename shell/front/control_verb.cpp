@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/heap_buffer.hpp"
 #include "base/variable.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
@@ -27,7 +28,7 @@ constexpr std::size_t kCopied = std::size_t{64} << 10;  // bytes at once
 
 // Returns whether there may be more. Waits until the other side has taken what was read.
 bool copy_some(int from, int to) {
-  std::array<char, kCopied> buffer;
+  HeapBuffer<kCopied> buffer;
   ssize_t got = ::read(from, buffer.data(), buffer.size());
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   return got > 0 && write_all(to, {buffer.data(), static_cast<std::size_t>(got)}) == 0;

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/heap_buffer.hpp"
+
 namespace nacre::join {
 namespace {
 
@@ -49,7 +51,7 @@ std::vector<std::string> CarriedChannels::options() const {
 
 // Reads more only when the lines of what was read before have come out.
 void CarriedChannels::read(Channel& channel) {
-  std::array<char, kPieceSize> buffer;
+  HeapBuffer<kPieceSize> buffer;
   ssize_t got = ::read(channel.pipe.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {

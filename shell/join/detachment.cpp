@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 
 #include "base/file.hpp"
+#include "base/heap_buffer.hpp"
 #include "base/print.hpp"
 #include "base/variable.hpp"
 
@@ -87,7 +87,7 @@ void Detachment::give_back() {
   if (detached_ || !place_ || !before_) return;
   static_cast<void>(flush_out());
   auto file = place_->read_output(id_);
-  std::array<char, kCopyPiece> buffer;
+  HeapBuffer<kCopyPiece> buffer;
   ssize_t got = file ? ::read(file->get(), buffer.data(), buffer.size()) : 0;
   while (got > 0) {
     static_cast<void>(write_all(before_.get(), {buffer.data(), static_cast<std::size_t>(got)}));

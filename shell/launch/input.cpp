@@ -3,10 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <array>
-
 #include <fmt/format.h>
 
+#include "base/heap_buffer.hpp"
 #include "event/clock.hpp"
 #include "event/ready.hpp"
 #include "launch/record.hpp"
@@ -25,7 +24,7 @@ Result<void> wait_for_input(int fd, double until, double timeout) {
 // A line, and the bytes that were read with it; none: the input ended before the line began.
 Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, double until, double timeout) {
   std::string text;
-  std::array<char, std::size_t{64} << 10> buffer;
+  HeapBuffer<(64 << 10)> buffer;
   for (;;) {
     CHECK_OK(wait_for_input(fd, until, timeout));
     ssize_t got = ::read(fd, buffer.data(), buffer.size());

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/foreground.hpp"
+#include "base/heap_buffer.hpp"
 #include "transport/wire.hpp"
 
 namespace nacre::launch {
@@ -83,7 +83,7 @@ void InputReader::pump() {
 
 // False: nothing can be read now, or ever again.
 bool InputReader::read_once(std::size_t room) {
-  std::array<char, transport::kMaxChunk> buffer;
+  HeapBuffer<transport::kMaxChunk> buffer;
   ssize_t got = ::read(input_, buffer.data(), std::min(buffer.size(), room));
   if (got < 0 && errno == EAGAIN && poll_) is_file_ = false;  // a FIFO that has a writer again
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;

@@ -4,13 +4,13 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/heap_buffer.hpp"
 #include "base/json.hpp"
 
 namespace nacre::launch {
@@ -93,7 +93,7 @@ void LaunchStream::watch_again() {
 }
 
 void LaunchStream::on_readable() {
-  std::array<char, kReadSize> buffer;
+  HeapBuffer<kReadSize> buffer;
   ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got < 0) return gone(system_error(errno, "the launcher's stream"));

@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
+
+#include "base/heap_buffer.hpp"
 
 namespace nacre::task {
 namespace {
@@ -22,7 +23,7 @@ bool later(int code) { return code == EAGAIN || code == EINTR; }
 // One read(2). Not into the string itself, which would first be cleared where it grows: 16 pages, and most reads
 // give little. A function of its own, as whoever gets the bytes runs further down on the stack.
 [[gnu::noinline]] ssize_t append_some(int fd, std::string& to, std::size_t most) {
-  std::array<char, kReadSize> piece;  // NOLINT: what is appended was read
+  HeapBuffer<kReadSize> piece;
   ssize_t got = ::read(fd, piece.data(), std::min(piece.size(), most));
   if (got > 0) to.append(piece.data(), static_cast<std::size_t>(got));
   return got;

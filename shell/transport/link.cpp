@@ -5,10 +5,10 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
+#include "base/heap_buffer.hpp"
 #include "transport/tls.hpp"
 
 namespace nacre::transport {
@@ -149,7 +149,7 @@ void Link::read_some() {
     served_start_ = true;
     receive(std::exchange(start_.received, {}));
   }
-  std::array<char, kLinkRead> buffer;
+  HeapBuffer<kLinkRead> buffer;
   for (int i = 0; i < kReadsInARow && !closed_; ++i) {
     ssize_t size = ::recv(start_.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
@@ -178,7 +178,7 @@ void Link::receive(std::string_view bytes) {
 }
 
 void Link::decrypt() {
-  std::array<char, Tls::kRecord> buffer;
+  HeapBuffer<Tls::kRecord> buffer;
   while (!closed_) {
     auto size = [&] {
       Sending sending(sending_);

@@ -232,3 +232,13 @@ stops_once_started() {
   { sleep 0.3; code=0; "$front" help run 2>said || code=$?; echo "$code" >code; } | true
   [ "$(cat code)" -eq 141 ] && [ ! -s said ] || { cat code said; return 1; }
 }
+
+# Each shell, and the process that starts them, has that limit, and so do the tasks. `ulimit -s` sets the hard limit, too.
+@test "jobs of one shell and of several run with a stack of 64 KiB, with input and output" {
+  local shells
+  for shells in 1 3; do
+    run bash -c "ulimit -s 64; head -c 300000 /dev/zero | tr '\\0' x | '$NACRE_BUILD_DIR/nacre' run --local=$shells -n 3 sh -c 'wc -c; ulimit -s'"
+    [ "$status" -eq 0 ] || { echo "$shells shells: exit code $status: $output"; return 1; }
+    [ "$(sort <<<"$output" | uniq -c | xargs)" = "3 300000 3 64" ] || { echo "$shells shells: $output"; return 1; }
+  done
+}

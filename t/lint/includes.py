@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each #include of shell/ and plugins/ against the include table."""
+"""Each #include of shell/ and plugins/ against the include table; and <algorithm>, which some libraries include by the way."""
 
 import re
 
@@ -8,6 +8,14 @@ from tree import Offence
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 PUBLIC = "flux/"  # the C API's headers, installed for plugins; they belong to the folder `plugin`
+
+
+# Those of <algorithm>; std::remove(PATH) and std::move(X) are others.
+ALGORITHM = re.compile(
+    r"\bstd::(?:all_of|any_of|none_of|for_each|find|find_if|find_if_not|find_first_of|adjacent_find|count|count_if|mismatch|equal|search"
+    r"|copy|copy_n|copy_if|copy_backward|transform|replace|fill|fill_n|generate|remove_if|unique|reverse|rotate|shuffle|partition"
+    r"|is_sorted|sort|stable_sort|nth_element|lower_bound|upper_bound|equal_range|binary_search|merge|includes|set_difference"
+    r"|set_intersection|set_union|max|min|minmax|clamp|max_element|min_element|lexicographical_compare)\(")
 
 
 def includes(text):
@@ -60,9 +68,18 @@ def _offence(tree, rules, path, quote, name):
     return f'"{name}": {owner} may not use {target}'
 
 
+def _lacks_algorithm(tree):
+    """The first use of <algorithm> in a file that has it neither itself nor from its own header."""
+    for path in tree.sources("shell/", "plugins/", "t/"):
+        own = path.rsplit(".", 1)[0] + ".hpp"
+        found = ALGORITHM.search(tree.text(path))
+        if found and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)):
+            yield Offence(path, tree.text(path)[:found.start()].count("\n") + 1, f"{found[0][:-1]}: include <algorithm>")
+
+
 def check(tree):
     rules = table.Table(tree.text(table.PATH))
-    offences = []
+    offences = list(_lacks_algorithm(tree))
     for path in tree.sources("shell/", "plugins/"):
         owner = _owner(path)
         if owner not in rules.uses:
