@@ -6,6 +6,7 @@
 // made of the notifier's state then.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>

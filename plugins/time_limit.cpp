@@ -6,6 +6,8 @@
 // the tasks. Shell 0 alone measures it.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.hpp"
 #include "base/variable.hpp"
 #include "event/wall_timer.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/allocation.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>

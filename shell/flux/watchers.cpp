@@ -3,6 +3,7 @@
 // <flux/reactor.h>: all watchers except those of handles.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>

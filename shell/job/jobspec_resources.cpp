@@ -4,6 +4,7 @@
 // whose R already has what the job has got.
 #include "job/jobspec_resources.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>

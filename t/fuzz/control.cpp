@@ -5,6 +5,7 @@
 // of them.
 #include "control/session.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "require.hpp"

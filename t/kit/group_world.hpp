@@ -3,6 +3,7 @@
 // Several shells of a job in one process, on one loop: real links, and what each shell is told.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>

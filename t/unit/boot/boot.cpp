@@ -4,6 +4,8 @@
 #include <fcntl.h>
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include "catch.hpp"
 
 #include "base/file.hpp"

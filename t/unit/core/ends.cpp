@@ -2,6 +2,7 @@
 //
 // How a job ends as its Shell acts: the exit code, who decides it, which failure is the cause, and what the tasks
 // get.
+#include <algorithm>
 #include <csignal>
 
 #include "shell_under_test.hpp"

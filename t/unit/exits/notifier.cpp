@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/notifier.hpp"
 
+#include <algorithm>
+
 #include "catch.hpp"
 
 using namespace nacre::exits;  // NOLINT

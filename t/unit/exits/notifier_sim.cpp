@@ -6,6 +6,7 @@
 // that reads on has the map of the job.
 #include "catch.hpp"
 
+#include <algorithm>
 #include <random>
 
 #include "exits/notifier.hpp"

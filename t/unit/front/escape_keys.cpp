@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/escape_keys.hpp"
 
+#include <algorithm>
+
 #include "catch.hpp"
 
 using nacre::front::EscapeKeys;

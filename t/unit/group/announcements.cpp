@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/announcements.hpp"
 
+#include <algorithm>
+
 #include "group/alone.hpp"
 #include "group_world.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/carriage.hpp"
 
+#include <algorithm>
 #include <random>
 
 #include "catch.hpp"

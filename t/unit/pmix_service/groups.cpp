@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What members of groups are answered, and what clients get of the processes of all shells.
+#include <algorithm>
 #include <csignal>
 
 #include "catch.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/trace.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 

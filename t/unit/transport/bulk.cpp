@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bulk beside control frames, on real sockets.
+#include <algorithm>
 #include <cstring>
 
 #include "fewer.hpp"

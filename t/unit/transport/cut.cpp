@@ -4,6 +4,8 @@
 // after that; what it was told before is what the other end has said, from the first on.
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "fewer.hpp"
 #include "world.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/link.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include "world.hpp"
