@@ -26,16 +26,18 @@ inline constexpr std::size_t kMaxShownValue = std::size_t{4} << 10;  // bytes of
 // Whether a name has one of these words in it, in any case, or says "pass" or "pwd" as one of its parts.
 [[nodiscard]] bool is_secret_name(std::string_view name);
 // Whether the value of a variable may be shown: it is short enough, its name is listed and no secret's, and the
-// value has no URL with a password, no private key, no JSON web token, and no secret's name with '=' behind it.
+// value has no URL with a password, no private key, no token of a known kind, and no secret's name with '=' behind
+// it.
 [[nodiscard]] bool may_show(std::string_view name, std::string_view value);
 
-// A command line: the values of options whose names are a secret's are left out, "--token=X" as well as
-// "--token X", and so are passwords of URLs, and NAME=VALUE of a secret's name.
+// A command line: what text_without_secrets leaves out, and of options that are words of their own the values.
 [[nodiscard]] std::vector<std::string> words_without_secrets(const std::vector<std::string>& words);
 // The same for a value of JSON, as options have: texts, arrays of words, members with a secret's name.
 [[nodiscard]] Json json_without_secrets(const Json& value);
-// A text: users and passwords of URLs, private keys, JSON web tokens, and what follows a secret's name and '=' or
-// ':' are left out. What is meant otherwise may be left out, too.
+// A text. Left out are: of URLs users with a password, and tokens in their place; private keys; JSON web tokens and
+// those of services that begin in a way that is published; what follows a secret's name and '=' or ':'; in command
+// lines the value of an option with a secret's name, and of options known to have a password ("mysql -pX", "curl -u
+// USER:X"). What is meant otherwise may be left out, too.
 [[nodiscard]] std::string text_without_secrets(std::string_view text);
 
 }  // namespace nacre::record
