@@ -28,20 +28,28 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
+// U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069: Unicode's Bidi_Control.
+bool changes_direction(std::string_view character) {
+  if (character.size() == 2) return character == "\xd8\x9c";
+  if (character.size() != 3 || !character.starts_with("\xe2")) return false;
+  auto second = static_cast<unsigned char>(character[1]), third = static_cast<unsigned char>(character[2]);
+  if (second == 0x80) return third == 0x8e || third == 0x8f || (third >= 0xaa && third <= 0xae);
+  return second == 0x81 && third >= 0xa6 && third <= 0xa9;
+}
+
 // `text` begins with a character of this size, as above.
 bool controls_terminal(std::string_view text, std::size_t size) {
   auto first = static_cast<unsigned char>(text[0]);
   if (size == 1) return (first < 0x20 && first != '\t') || first == 0x7f;
-  return size == 0 || (first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
+  return size == 0 || (first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) ||
+         changes_direction(text.substr(0, size));
 }
 
-}  // namespace
-
-std::string escape_controls(std::string_view text) {
+std::string escape(std::string_view text, bool keeps_lines) {
   std::string out;
   while (!text.empty()) {
     std::size_t size = character_size(text);
-    bool escaped = controls_terminal(text, size);
+    bool escaped = controls_terminal(text, size) && !(keeps_lines && text[0] == '\n');
     size = std::max<std::size_t>(size, 1);
     for (char byte : text.substr(0, size)) {
       if (escaped)
@@ -53,5 +61,10 @@ std::string escape_controls(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
+
+std::string escape_controls(std::string_view text) { return escape(text, false); }
+std::string escape_lines(std::string_view text) { return escape(text, true); }
 
 }  // namespace nacre

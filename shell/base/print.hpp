@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "base/result.hpp"
 
 namespace nacre {
@@ -27,12 +28,12 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 Result<void> flush_out();
 
 // To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report
-// them.
+// them. A text goes out as it is; what is formatted has words of others in it, of which none can control a terminal.
 void print_err(std::string_view text);
 
 template <typename... Args>
 void print_err(fmt::format_string<Args...> format, Args&&... args) {
-  print_err(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
+  print_err(std::string_view(escape_lines(fmt::format(format, std::forward<Args>(args)...))));
 }
 
 }  // namespace nacre

@@ -14,7 +14,7 @@ int print(const Reply& reply) {
   if (reply.exit_code == 0)
     print_out(reply.text);
   else
-    print_err(reply.text);
+    print_err("{}", reply.text);
   return reply.exit_code;
 }
 

@@ -29,7 +29,8 @@ Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, cons
                                                          Missing missing) {
   std::unique_ptr<JoinProgress> out(new JoinProgress(std::move(missing)));
   out->timer_ = TRY(event::Timer::create(loop, [self = out.get(), front] {
-    print_err("{}{}: {} s: waiting for {}", kClear, front, ++self->seconds_, text_of(self->missing_()));
+    std::string line = fmt::format("{}: {} s: waiting for {}", front, ++self->seconds_, text_of(self->missing_()));
+    print_err(kClear + escape_controls(line));
   }));
   out->timer_->start(kEach, kEach);
   out->timer_->unref();

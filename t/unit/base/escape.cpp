@@ -25,6 +25,12 @@ TEST_CASE("what controls a terminal is escaped, in UTF-8 and in any other bytes"
   CHECK(escape_controls("\xed\xa0\x80") == "\\xed\\xa0\\x80");
   CHECK(escape_controls("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
   CHECK(escape_controls("x\xe2\x80") == "x\\xe2\\x80");
+  // What changes the direction of text, and its neighbours.
+  CHECK(escape_controls("\xe2\x80\xae|\xe2\x80\xaa|\xe2\x80\x8f|\xe2\x81\xa9|\xd8\x9c") ==
+        "\\xe2\\x80\\xae|\\xe2\\x80\\xaa|\\xe2\\x80\\x8f|\\xe2\\x81\\xa9|\\xd8\\x9c");
+  for (const char* text : {"\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x80\x8d", "\xe2\x81\xaa", "\xd8\x9b"})
+    CHECK(escape_controls(text) == text);
+  CHECK(escape_lines("a\x1b\nb\r\n") == "a\\x1b\nb\\x0d\n");
 }
 
 TEST_CASE("a message that a log passes on cannot control a terminal") {
