@@ -17,7 +17,7 @@ using Of = AffinityOption::Of;
 
 // What the option may be.
 std::string modes(Of of) {
-  return fmt::format("on, off, {} or map:LIST, after verbose, or dry-run,",
+  return fmt::format("on, off, {} or map:LIST, after 'verbose,' or 'dry-run,'",
                      of == Of::cpus ? fmt::format("per-task, per-task:LEVEL ({})", fmt::join(kCpuLevels, ", "))
                                     : "per-task, closest");
 }
