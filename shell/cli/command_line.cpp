@@ -83,10 +83,15 @@ Option* CommandLine::add_counter(const char* names, int& to, const char* help) {
 }
 
 void CommandLine::begin_group(std::string title, std::string about) {
-  group_ = 0;
-  if (title.empty()) return;
-  group_ = groups_.size();
-  groups_.push_back({std::move(title), std::move(about)});
+  auto is_it = [&title](const Group& each) { return each.title == title; };
+  auto found = title.empty() ? groups_.begin() : std::find_if(groups_.begin(), groups_.end(), is_it);
+  group_ = static_cast<std::size_t>(found - groups_.begin());
+  if (found == groups_.end()) found = groups_.insert(found, {std::move(title), ""});
+  if (!about.empty()) found->about = std::move(about);
+}
+
+void CommandLine::order_groups(std::initializer_list<const char*> titles) {
+  for (const char* each : titles) groups_.push_back({each, ""});
 }
 
 void CommandLine::at_most_one(std::initializer_list<const char*> names) { alternatives_.emplace_back(names); }
@@ -129,6 +134,8 @@ std::string CommandLine::unknown(const std::string& word) const {
   // What is left of -l=3, where -l is a flag.
   if (word.starts_with("-="))
     return fmt::format("{} stands behind a short option that takes no value", in_quotes(word.substr(1)));
+  if (const ForeignOption* foreign = find_foreign(word); foreign != nullptr && !foreign->instead.empty())
+    return fmt::format("{} is not known here: {}", in_quotes(word), foreign->instead);
   std::string name = word.substr(0, word.find('='));
   std::vector<std::string> known;
   for (const auto& each : options_)
@@ -142,6 +149,38 @@ std::string CommandLine::unknown(const std::string& word) const {
   return fmt::format("{} is not known here{}", in_quotes(word), meant);
 }
 
+const ForeignOption* CommandLine::find_foreign(std::string_view word) const {
+  std::string_view name = word.starts_with("--") ? word.substr(0, word.find('=')) : word;
+  for (const ForeignOption& each : foreign_)
+    for (std::string_view known : nacre::split(each.names, ' '))
+      if (known == name) return &each;
+  return nullptr;
+}
+
+// Replaces the first word, and its value, by what they are here. False: it is not taken.
+bool CommandLine::translate(std::vector<std::string>& words) const {
+  const ForeignOption* foreign = find_foreign(words[0]);
+  if (foreign == nullptr) return false;
+  bool has_value = foreign->to.ends_with('%');
+  std::size_t equals = words[0].starts_with("--") ? words[0].find('=') : std::string::npos;
+  std::size_t used = 1;
+  std::optional<std::string> value;
+  if (equals != std::string::npos)
+    value = words[0].substr(equals + 1);
+  else if (has_value && words.size() > 1)
+    value = words[used++];
+  auto listed = nacre::split(foreign->values, ' ');
+  bool is_listed = value && std::find(listed.begin(), listed.end(), *value) != listed.end();
+  bool takes_any = foreign->values.empty();
+  if (takes_any ? !foreign->instead.empty() || (value && !has_value) : value && !is_listed) return false;
+  std::string to(foreign->to.substr(0, foreign->to.size() - (has_value ? 1 : 0)));
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(used));
+  if (to.empty()) return true;
+  if (has_value && !value) to.pop_back();
+  words.insert(words.begin(), to + value.value_or(""));
+  return true;
+}
+
 CommandLine::Found CommandLine::split_up(std::vector<std::string> words) const {
   std::vector<SplitOption> known;
   std::vector<Option*> dashed;
@@ -152,13 +191,25 @@ CommandLine::Found CommandLine::split_up(std::vector<std::string> words) const {
   }
   Found out;
   auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-' && word != "--"; };
+  // "-np" is more than "-n" with the value "p".
+  auto is_foreign_word = [this](const std::string& word) {
+    return word.size() > 2 && word[0] == '-' && word[1] != '-' && find_foreign(word) != nullptr;
+  };
   for (;;) {
-    SplitWords some = split_words(known, words);
+    auto foreign = std::find_if(words.begin(), words.end(), is_foreign_word);
+    SplitWords some = split_words(known, {words.begin(), foreign});
+    if (some.no_value)
+      some = split_words(known, words);
+    else
+      some.rest.insert(some.rest.end(), foreign, words.end());
     for (GivenWord& each : some.given)
       out.given.push_back({dashed[each.option], std::move(each.value), each.by_equals});
     if (some.no_value) out.no_value = dashed[*some.no_value];
     words = std::move(some.rest);
-    if (!words.empty() && is_option(words[0])) out.unknown = words[0];
+    if (!words.empty() && is_option(words[0])) {
+      if (translate(words)) continue;
+      out.unknown = words[0];
+    }
     if (words.empty() || out.unknown || is_prefix_ || !subcommands_.empty()) break;
     if (words[0] == "--") {
       out.words.insert(out.words.end(), words.begin() + 1, words.end());

@@ -10,11 +10,14 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/foreign_option.hpp"
 #include "cli/option.hpp"
 
 namespace nacre::cli {
@@ -57,12 +60,22 @@ class CommandLine {
   // With one behind a '=', or `without_value` if there is none.
   Option* add_flag(const char* names, std::string& to, const char* help, const char* without_value);
   Option* add_counter(const char* names, int& to, const char* help);
-  // Options that are added later are of this group; "": of none.
+  // Options that are added later are of this group; "": of none. --help has the groups in the order in which they begin,
+  // or of order_groups(), and then the options of none.
   void begin_group(std::string title, std::string about = "");
+  void order_groups(std::initializer_list<const char*> titles);
+  // What --help shows before the options: a line each.
+  void add_example(const char* command, const char* about) { examples_.emplace_back(command, about); }
   // At most one of them may be given; a message has these names.
   void at_most_one(std::initializer_list<const char*> names);
   // The options end at the first word that is none of them: rest() has it and all behind it, a `--` included.
-  void prefix_command() { is_prefix_ = true; }
+  // `words`: what --help calls them.
+  void prefix_command(const char* words = "") {
+    is_prefix_ = true;
+    rest_text_ = words;
+  }
+  // Options of other programs among those of this one; they live as long as this does.
+  void take_foreign(std::span<const ForeignOption> foreign) { foreign_ = foreign; }
   // `verb` as the first word is the subcommand's, and one is required; it lives as long as this does.
   CommandLine* add_subcommand(const std::string& verb, std::string about);
 
@@ -102,6 +115,8 @@ class CommandLine {
   [[nodiscard]] std::vector<std::string> verbs() const;
   [[nodiscard]] std::string unknown(const std::string& word) const;
   [[nodiscard]] Found split_up(std::vector<std::string> words) const;
+  [[nodiscard]] const ForeignOption* find_foreign(std::string_view word) const;
+  [[nodiscard]] bool translate(std::vector<std::string>& words) const;
   Result<void> read_verb();
   Result<void> take_words();
   [[nodiscard]] Result<void> check_together() const;
@@ -109,9 +124,12 @@ class CommandLine {
 
   std::string program_, about_, verb_, expects_;
   bool is_prefix_ = false, is_read_ = false;
+  const char* rest_text_ = "";
+  std::vector<std::pair<const char*, const char*>> examples_;
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<Group> groups_{{"Options", ""}};
   std::size_t group_ = 0;
+  std::span<const ForeignOption> foreign_;
   std::vector<std::vector<const char*>> alternatives_;
   std::vector<std::unique_ptr<CommandLine>> subcommands_;
   std::vector<std::string> rest_;

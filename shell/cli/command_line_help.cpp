@@ -32,7 +32,8 @@ std::string CommandLine::help_of(std::size_t group) const {
     if (!each->is_word() && each->group_ == group) out += row(each->shown(), each->help_);
   if (out.empty()) return out;
   const auto& [title, about] = groups_[group];
-  return fmt::format("\n{}:{}{}\n{}", title, about.empty() ? "" : " ", about, out);
+  const char* other = group == 0 && groups_.size() > 1 ? "Other options" : title.c_str();
+  return fmt::format("\n{}:{}{}\n{}", other, about.empty() ? "" : " ", about, out);
 }
 
 std::string CommandLine::help() const {
@@ -43,10 +44,14 @@ std::string CommandLine::help() const {
     usage += each->required_ ? ' ' + name : fmt::format(" [{}]", name);
     words += row(each->shown(), each->help_);
   }
+  if (*rest_text_ != '\0') usage += std::string(" ") + rest_text_;
   std::string out = fmt::format("{}\nUsage: {} [OPTIONS]{}{}\n", about_, program_, usage,
                                 subcommands_.empty() ? "" : " SUBCOMMAND");
+  if (!examples_.empty()) out += "\nExamples:\n";
+  for (const auto& [command, about] : examples_) out += fmt::format("  {:<50}  {}\n", command, about);
   if (!words.empty()) out += "\nPositionals:\n" + words;
-  for (std::size_t i = 0; i < groups_.size(); ++i) out += help_of(i);
+  for (std::size_t i = 1; i < groups_.size(); ++i) out += help_of(i);
+  out += help_of(0);
   if (!subcommands_.empty()) out += "\nSubcommands:\n";
   for (const auto& each : subcommands_) out += row(each->verb_, each->about_);
   return out;

@@ -38,6 +38,29 @@ Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::u
   return static_cast<std::uint32_t>(std::min(wanted, most));
 }
 
+// As sbatch(1) has times: M:S, H:M:S, D-H, D-H:M, D-H:M:S.
+std::optional<double> seconds_of_clock(std::string_view text) {
+  double days = 0;
+  std::size_t dash = text.find('-');
+  bool has_days = dash != std::string_view::npos;
+  if (has_days) {
+    auto count = parse_u64(text.substr(0, dash));
+    if (!count) return std::nullopt;
+    days = static_cast<double>(*count);
+    text.remove_prefix(dash + 1);
+  }
+  auto parts = split(text, ':');
+  if (parts.size() > 3 || (parts.size() < 2 && !has_days)) return std::nullopt;
+  double unit = has_days || parts.size() == 3 ? 60 * kMinute : kMinute, out = 0;
+  for (std::string_view each : parts) {
+    auto count = parse_u64(each);
+    if (!count) return std::nullopt;
+    out += static_cast<double>(*count) * unit;
+    unit /= 60;
+  }
+  return days * 24 * 60 * kMinute + out;
+}
+
 }  // namespace
 
 Result<NodeCounts> NodeCounts::parse(std::string_view text) {
@@ -119,9 +142,11 @@ Result<Json> jobspec_of(const JobRequest& request) {
 
 Result<double> time_limit_of(const std::string& text) {
   if (auto minutes = parse_u64(text)) return static_cast<double>(*minutes) * kMinute;
+  if (auto seconds = seconds_of_clock(text)) return *seconds;
   auto duration = value::Duration::parse(text);
   if (!duration)
-    return invalid(fmt::format("expected minutes, or a time as 90s, 15m or 1.5h, got {}", in_quotes(text)));
+    return invalid(
+        fmt::format("expected minutes, or a time as 90s, 15m, 1.5h or 1:30:00, got {}", in_quotes(text)));
   return duration->is_infinite() ? 0 : duration->seconds();
 }
 

@@ -14,6 +14,7 @@
 #include "cli/command_line.hpp"
 #include "front/caller.hpp"
 #include "front/exit_options.hpp"
+#include "front/foreign_options.hpp"
 #include "front/place_options.hpp"
 #include "front/rehearse_options.hpp"
 #include "front/run_here.hpp"
@@ -36,7 +37,14 @@ class Run final : public cli::Verb {
  public:
   void add_to(cli::CommandLine& verb) override {
     verb_ = &verb;
-    verb_->prefix_command();
+    verb_->prefix_command("COMMAND [ARG...]");
+    verb_->order_groups({"Tasks", "Hosts", "Input and output", "Exit code", "Environment"});
+    verb_->add_example("nacre run -n 4 hostname", "four tasks, on this host or in the allocation");
+    verb_->add_example("nacre run --hosts='n[0-3]' --tasks-per-node=8 -l ./app",
+                       "on four hosts by ssh, lines with their rank");
+    verb_->add_example("nacre run -n 8 -c 4 --output='out.{{task.rank}}' ./app",
+                       "four cores each, a file for each task");
+    verb_->take_foreign(foreign_options());
     options_.add_to(*verb_);
     places_.add_to(*verb_, "by default those of the allocation that this is run in, else this host");
     places_.add_pretend(*verb_);

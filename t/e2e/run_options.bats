@@ -80,3 +80,16 @@ contradicts() { # program word option
     [ "${lines[0]}" = "nacre ${words[0]}: ${row#*|}" ] || { echo "$output"; return 1; }
   done
 }
+
+@test "run: options of srun, mpiexec and mpirun that mean the same are taken, and others told what they are here" {
+  # shellcheck disable=SC2016  # for the tasks
+  run run_job -np 3 --label -x HOW=well -D / --export=ALL --time 1:00:00 sh -c 'echo $HOW $PWD $*' sh -np 4 --mca
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  [ "$(sort <<<"$output")" = $'0: well / -np 4 --mca\n1: well / -np 4 --mca\n2: well / -np 4 --mca' ] || { echo "$output"; return 1; }
+  run run_job -np 2 --mca btl self true
+  [ "$status" -eq 2 ]
+  [ "${lines[0]}" = "nacre run: '--mca' is not known here: --env=OMPI_MCA_NAME=VALUE sets a parameter of Open MPI" ]
+  run run_job --bind-to socket true
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre run: '--bind-to' is not known here: --cpu-bind="* ]]
+}

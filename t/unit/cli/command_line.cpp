@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,33 @@ TEST_CASE("a command line: behind a prefix all is the command's") {
   CHECK(read_prefix({"-x", "-n"}) == "'-x' is not known here");
 }
 
+TEST_CASE("a command line: options of other programs are taken, or told what they are here") {
+  static constexpr std::array kForeign{ForeignOption{"-np --np", "--count=%", "", ""},
+                                       {"--still --silent", "--quiet", "1", "--quiet prints less"},
+                                       {"--pace", "--way=%", "fast slow", "--way says how"},
+                                       {"--gone", "", "", ""},
+                                       {"--all", "%", "yes", "there is no other way"},
+                                       {"-env --map", "", "", "--set sets it"}};
+  auto read_foreign = [](const Words& words) {
+    Line tried(true);
+    tried.line.take_foreign(kForeign);
+    return tried.read(words);
+  };
+  CHECK(read_foreign({"-np", "4", "a", "-np", "5"}) == R"(false 0 4 0 - [] - - - ["a", "-np", "5"])");
+  CHECK(read_foreign({"-q", "--np=4", "--gone", "-o", "x", "a"}) == R"(true 0 4 0 - ["x"] - - - ["a"])");
+  CHECK(read_foreign({"-o", "-np", "a"}) == R"(false 0 0 0 - ["-np"] - - - ["a"])");
+  CHECK(read_foreign({"a", "--gone", "-env"}) == R"(false 0 0 0 - [] - - - ["a", "--gone", "-env"])");
+  CHECK(read_foreign({"--silent=1", "--pace", "slow", "--all=yes", "a"}) == R"(true 0 0 0 - [] - slow - ["a"])");
+  CHECK(read_foreign({"--all", "yes", "a"}) == R"(false 0 0 0 - [] - - - ["a"])");
+  CHECK(read_foreign({"-np"}) == "--count: expected a value");
+  CHECK(read_foreign({"-np", "x"}) == "--count: expected a number from 1 to 16777216, got 'x'");
+  CHECK(read_foreign({"--still=0"}) == "'--still=0' is not known here: --quiet prints less");
+  CHECK(read_foreign({"--pace=mad"}) == "'--pace=mad' is not known here: --way says how");
+  CHECK(read_foreign({"-env", "A", "b"}) == "'-env' is not known here: --set sets it");
+  CHECK(read_foreign({"-q", "--map=x", "-np", "4"}) == "'--map=x' is not known here: --set sets it");
+  CHECK(read_foreign({"--gone=1"}) == "'--gone=1' is not known here; did you mean --name?");
+}
+
 TEST_CASE("a command line: help is enough, whatever else there is") {
   for (const Words& words : {Words{"-h"}, {"-n", "0", "--help"}, {"--bogus", "-qh"}, {"-h", "-n"}}) {
     Line tried;
@@ -97,18 +125,44 @@ Usage: nacre try [OPTIONS] [JOB]
 Positionals:
   JOB                         The job
 
-Options:
-  -h,--help                   Print this help
-  -q,--quiet                  Print less
-  -v,--verbose                Print more
-  -n,--count N                How many
-  --any                       Any number
-
 Places: where it is tried
   --name NAME                 Its name
   -o,--set OPT[=VAL]          Set it; may be repeated
   --file [=FILE]              Write it; or to FILE
   --way fast|slow             How
+
+Other options:
+  -h,--help                   Print this help
+  -q,--quiet                  Print less
+  -v,--verbose                Print more
+  -n,--count N                How many
+  --any                       Any number
+)");
+  CommandLine ordered("nacre try", "Tries.");
+  bool is_on = false;
+  ordered.prefix_command("COMMAND [ARG...]");
+  ordered.order_groups({"One", "Two"});
+  ordered.add_example("nacre try -a x", "tries x");
+  ordered.begin_group("Two");
+  ordered.add_flag("-b", is_on, "B");
+  ordered.begin_group("Three");
+  ordered.add_flag("-c", is_on, "C");
+  ordered.begin_group("One", "first");
+  ordered.add_flag("-a", is_on, "A");
+  CHECK(ordered.help() == R"(Tries.
+Usage: nacre try [OPTIONS] COMMAND [ARG...]
+
+Examples:
+  nacre try -a x                                      tries x
+
+One: first
+  -a                          A
+
+Two:
+  -b                          B
+
+Three:
+  -c                          C
 )");
 }
 

@@ -135,6 +135,13 @@ TEST_CASE("a time limit is a number of minutes, or a time") {
   CHECK(time_limit_of("90s").value() == 90);
   CHECK(time_limit_of("1.5h").value() == 5400);
   CHECK(time_limit_of("infinity").value() == 0);
-  CHECK(time_limit_of("soon").error().message == "expected minutes, or a time as 90s, 15m or 1.5h, got 'soon'");
-  CHECK_FALSE(time_limit_of("-1"));
+  CHECK(time_limit_of("1:30").value() == 90);
+  CHECK(time_limit_of("1:00:00").value() == 3600);
+  CHECK(time_limit_of("2-0").value() == 2 * 86400);
+  CHECK(time_limit_of("1-02:30").value() == 86400 + 2.5 * 3600);
+  CHECK(time_limit_of("0-00:00:07").value() == 7);
+  CHECK(time_limit_of("soon").error().message ==
+        "expected minutes, or a time as 90s, 15m, 1.5h or 1:30:00, got 'soon'");
+  for (const char* text : {"-1", "1:", ":", "1:2:3:4", "1-", "-1:00", "1:-1", "1-1:x"})
+    CHECK_FALSE(time_limit_of(text));
 }
