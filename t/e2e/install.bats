@@ -76,6 +76,19 @@ END
 }
 
 # bats test_tags=long
+@test "with a prefix below /opt the configuration is below it, also if it is another one at first" {
+  local prefix
+  for prefix in /usr/local /opt/tools/nacre; do
+    cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/opt" -G Ninja -DCMAKE_INSTALL_PREFIX="$prefix" -DNACRE_TESTS=OFF >/dev/null
+  done
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/opt" --component configuration >/dev/null
+  DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/opt" --component development >/dev/null
+  [ -s "$stage/opt/tools/nacre/etc/nacre/shell/initrc.lua" ]
+  [ ! -e "$stage/etc" ]
+  [ "$(realpath "$(staged_pkg_config --variable=rcpath)")" = "$stage/opt/tools/nacre/etc/nacre/shell" ]
+}
+
+# bats test_tags=long
 @test "with the prefix /usr the configuration goes to /etc" {
   cmake -S "$NACRE_SOURCE_DIR" -B "$BATS_TEST_TMPDIR/usr" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
   DESTDIR=$stage cmake --install "$BATS_TEST_TMPDIR/usr" --component configuration >/dev/null
