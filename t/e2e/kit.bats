@@ -35,7 +35,7 @@ load lib.bash
   mkdir -p "$closed/source/t" "$closed/source/bin"
   cp -r "$NACRE_SOURCE_DIR/t/kit" "$closed/source/t/"
   for program in bash sh setpriv getent id cut chmod env ls unshare flock mount umount mktemp mkdir rmdir test; do
-    ln -s "$(readlink -f -- "$(type -P "$program")")" "$closed/source/bin/" # not a link that only root may follow
+    ln -s "$(readlink -f -- "$(type -P "$program")")" "$closed/source/bin/$program" # not a link that only root may follow
   done
   chmod 700 "$closed"
   run timeout 30 env PATH="$closed/source/bin" NACRE_SOURCE_DIR="$closed/source" \
