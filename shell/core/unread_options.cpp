@@ -25,9 +25,23 @@ bool is_in(std::span<const char* const> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// It is as it would be if nobody had set it.
+bool asks_for_nothing(const Json& value) {
+  return value == false || value == 0 || value == "off" || value == "none" || value == "false" || value == "0";
+}
+
 void add_options(std::vector<std::string>& out, const job::Options& options) {
-  for (const auto& [name, unused] : options.json().items()) {
-    if (options.asked().contains(name) || job::is_known_option(name)) continue;
+  for (const auto& [name, value] : options.json().items()) {
+    if (options.asked().contains(name)) continue;
+    std::string_view file = job::file_that_reads(name);
+    if (!file.empty() && !asks_for_nothing(value)) {
+      out.push_back(
+          fmt::format("the option {} has no effect: only {} of the installed initrc reads it, and this job's "
+                      "initrc does not load that",
+                      name, file));
+      continue;
+    }
+    if (job::is_known_option(name)) continue;
     std::vector<std::string> names = job::known_options();
     names.insert(names.end(), options.asked().begin(), options.asked().end());
     out.push_back(fmt::format("no plugin reads the option {}{}", name, did_you_mean(name, names)));

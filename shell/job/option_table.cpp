@@ -261,6 +261,14 @@ bool is_known_option(std::string_view name) {
                      [&](const OptionEntry& each) { return stands_for(each.name, name); });
 }
 
+std::string_view file_that_reads(std::string_view name) {
+  for (const OptionEntry& each : kTable) {
+    const std::string_view owner = each.owner;
+    if (stands_for(each.name, name) && owner.ends_with(".lua")) return owner;
+  }
+  return "";
+}
+
 std::string missing_value(std::string_view name) {
   for (const OptionEntry& each : kTable) {
     std::string_view type = each.type;

@@ -30,6 +30,10 @@ struct OptionEntry {
 // Whether an option of this name, with dots, is in the table, or one that has it as a member of any name.
 [[nodiscard]] bool is_known_option(std::string_view name);
 
+// The file of Lua that alone reads the option of this name, without dots, if an initrc loads it: "scratch.lua";
+// "": there is none such.
+[[nodiscard]] std::string_view file_that_reads(std::string_view name);
+
 // What `-o NAME` without a value lacks: "expected a time, such as 30s or 1.5h: -o time-limit=TIME". Empty: it means
 // the value 1, as for a switch, or the option is not in the table.
 [[nodiscard]] std::string missing_value(std::string_view name);

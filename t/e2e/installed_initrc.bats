@@ -75,3 +75,16 @@ mpi_variables() {
   run_installed -o mpi=opnmpi
   fails_with 1 "initrc.lua:14: shell option mpi: unknown 'opnmpi'; known: intel, mpich, mvapich, none, openmpi, openmpi@5, spectrum"
 }
+
+@test "an option that a file of the installed initrc reads is named where another initrc does not load it" {
+  prepare 1 true
+  echo >own.lua
+  run nacre --initrc=own.lua -o omp-threads=per-task -o mpi=openmpi -o scratch=off
+  [ "$status" -eq 0 ]
+  [ "$(grep -c 'has no effect' <<<"$output")" -eq 2 ]
+  [[ $output == *"warn: the option mpi has no effect: only mpi/*.lua of the installed initrc reads it, and this job's initrc does not load that"* ]]
+  run nacre --initrc=own.lua -o omp-threads=per-task -o strict
+  fails_with 1 "the option omp-threads has no effect" "(an error by -o strict)"
+  run_installed -o omp-threads=per-task -o mpi=none
+  [[ $output != *"no effect"* ]]
+}

@@ -6,6 +6,7 @@
 #include "catch.hpp"
 
 #include "base/file.hpp"
+#include "job/option_table.hpp"
 
 using namespace nacre;
 using core::unread_options;
@@ -37,6 +38,18 @@ TEST_CASE("an option of a plugin counts as read once it was asked for, set or no
         Lines{"no plugin reads the option color; did you mean colour?"});
 }
 
+TEST_CASE(
+    "an option that only a file of the installed initrc reads is named where none has read it, unless it is off") {
+  CHECK(
+      unread(R"({"omp-threads": "per-task"})") ==
+      Lines{"the option omp-threads has no effect: only omp-threads.lua of the installed initrc reads it, and this "
+            "job's initrc does not load that"});
+  CHECK(unread(R"({"mpi": "openmpi"})").size() == 1);
+  CHECK(unread(R"({"scratch": {"dir": "/x"}})").size() == 1);
+  CHECK(unread(R"({"mpi": "none", "scratch": false, "vmstat": 0, "omp-threads": "off"})").empty());
+  CHECK(unread(R"({"mpi": "openmpi"})", "{}", {"mpi"}).empty());
+}
+
 TEST_CASE("a member of the jobspec that is near to one that is read is named") {
   CHECK(unread("{}", R"({"cwd": "/", "queue": "x", "exec": {}, "mine": 1})").empty());
   CHECK(unread("{}", R"({"enviroment": {}})") ==
@@ -51,7 +64,11 @@ TEST_CASE("all options of the manual page are known") {
     std::string option = (*it)[1];
     if (option.starts_with("nacre-")) continue;  // in SEE ALSO
     INFO(option);
-    CHECK(unread((R"({")" + option + R"(": 1})").c_str()).empty());
+    const Lines lines = unread((R"({")" + option + R"(": 1})").c_str());
+    const bool is_of_initrc = !job::file_that_reads(option).empty();
+    CHECK((is_of_initrc
+               ? lines.size() == 1 && lines[0].starts_with("the option " + option + " has no effect: only ")
+               : lines.empty()));
     ++count;
   }
   CHECK(count > 40);
