@@ -152,7 +152,7 @@ class Judge {
       add(Kind::stuck, place.ranks, subject + what(fact, several),
           "at both looks; no signal ends that, so look at the host and its file systems");
     else if (fact.doing == Doing::stopped)
-      add(Kind::stopped, place.ranks, subject + what(fact, several), "nacre kill -s CONT lets them go on");
+      add(Kind::stopped, place.ranks, subject + what(fact, several), "nacre kill -s CONT JOB lets them go on");
     else if (fact.doing == Doing::traced)
       add(Kind::stopped, place.ranks, subject + what(fact, several), "state t");
     else if (fact.doing == Doing::frozen)

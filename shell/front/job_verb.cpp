@@ -30,7 +30,9 @@ void JobVerb::add_usual(cli::CommandLine& verb, Jobs jobs) {
   verb_->add_flag("-q,--quiet", quiet_, "Print less");
   if (jobs == Jobs::none) return;
   const char* help =
-      "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)";
+      jobs == Jobs::named
+          ? "An id or the beginning of one, a name, last, slurm:ID, HOST/ID"
+          : "An id or the beginning of one, a name, last, slurm:ID, HOST/ID (default: the only one that runs)";
   if (jobs == Jobs::several) {
     verb_->add_option("JOB", names_, help)->option_text("...");
     return;
@@ -40,6 +42,11 @@ void JobVerb::add_usual(cli::CommandLine& verb, Jobs jobs) {
     return Result<void>();
   };
   verb_->add_option("JOB", take, help);
+}
+
+Result<void> JobVerb::check_named() const {
+  if (!names_.empty()) return {};
+  return invalid("expected a job: its id, its name, or last for the one that has begun last");
 }
 
 void JobVerb::add_reach() {

@@ -19,11 +19,17 @@ class JobVerb : public cli::Verb {
   Result<int> run() override;
 
  protected:
-  enum class Jobs { one, several, none };
+  enum class Jobs {
+    one,    // by default the only one that runs: of verbs that only look
+    named,  // it has to be named, if only as `last`: of verbs by which tasks end
+    several,
+    none
+  };
 
   void add_usual(cli::CommandLine& verb, Jobs jobs);  // has to be the first
   void add_reach();
   virtual Result<int> run_verb() = 0;
+  [[nodiscard]] Result<void> check_named() const;  // with Jobs::named; an error is a usage error
 
   // The list of jobs; prints a warning for what could not be read.
   const record::JobList& list();

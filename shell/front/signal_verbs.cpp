@@ -3,6 +3,8 @@
 // nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
@@ -13,10 +15,15 @@
 namespace nacre::front {
 namespace {
 
+// Its id and its name, as the user may have named it in another way.
+std::string words_for(const record::JobEntry& entry) {
+  return entry.name.empty() ? entry.id.f58_plain() : fmt::format("{} ({})", entry.id.f58_plain(), entry.name);
+}
+
 class Kill final : public JobVerb {
  public:
   void add_to(cli::CommandLine& verb) override {
-    add_usual(verb, Jobs::one);
+    add_usual(verb, Jobs::named);
     verb_->add_option("-s,--signal", signal_, "The signal, by name or number (default: TERM)")->option_text("SIG");
     verb_->add_option("--ranks", ranks_, "Only to these tasks: 0-3,7")->option_text("RANKS");
     add_reach();
@@ -25,7 +32,7 @@ class Kill final : public JobVerb {
   Result<void> check_usage() override {
     asked_["signal"] = TRY(signal_of(signal_));
     if (verb_->count("--ranks") > 0) asked_["ranks"] = TRY(idset_of("--ranks", ranks_, "rank")).str();
-    return {};
+    return check_named();
   }
 
  private:
@@ -37,6 +44,9 @@ class Kill final : public JobVerb {
       answer["id"] = job.entry.id.f58_plain();
       answer["signal"] = asked_["signal"];
       print_out("{}\n", dump_json(answer));
+    } else if (!quiet_) {
+      print_out("job {}: {} to rank {}\n", words_for(job.entry), value::signal_name(asked_["signal"].get<int>()),
+                answer.value("sent", ""));
     }
     return 0;
   }
@@ -49,16 +59,21 @@ class Kill final : public JobVerb {
 class Cancel final : public JobVerb {
  public:
   void add_to(cli::CommandLine& verb) override {
-    add_usual(verb, Jobs::one);
+    add_usual(verb, Jobs::named);
     add_reach();
   }
+
+  Result<void> check_usage() override { return check_named(); }
 
  private:
   Result<int> run_verb() override {
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     static_cast<void>(TRY(client.ask("cancel")));
-    if (json_) print_out("{}\n", dump_json({{"id", job.entry.id.f58_plain()}}));
+    if (json_)
+      print_out("{}\n", dump_json({{"id", job.entry.id.f58_plain()}}));
+    else if (!quiet_)
+      print_out("job {}: is being ended\n", words_for(job.entry));
     return 0;
   }
 };

@@ -22,7 +22,7 @@ shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output";
   [ "$status" -eq 0 ]
   shows '^3 of 4  0-1,3 +.*nanosleep'
   shows '^1 of 4  2 \(node2\) .*is stopped'
-  shows '^=> rank 2 \(node2\) is stopped: nacre kill -s CONT lets them go on$'
+  shows '^=> rank 2 \(node2\) is stopped: nacre kill -s CONT JOB lets them go on$'
   shows '^=> rank 2 \(node2\) is not where the others are: 3 of 4'
   nacre node3 kill -s CONT --ranks=2
   "$vcluster" exec node2 pkill -STOP -f '^nacre-shell: '

@@ -69,7 +69,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [ "$(<last.out)" = $'99\n100\npart' ]
   [ "$(<long.out)" = "$(seq 100; printf part)" ]
   [ ! -s since.out ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
   for each in 0 1 2; do viewer_ends_with "$each" 143; done
   [ ! -s last.err ]
@@ -85,7 +85,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   [ "$(stat -c %s all.out)" -gt 60000 ]
   [ "$(<all.err)" = "nacre attach: $(($(stat -c %s out) - $(stat -c %s all.out))) bytes of output came before" ]
   [ "$(head -1 all.out)" -eq $((300002 - $(wc -l <all.out))) ] # the first line is whole
-  "$front" kill
+  "$front" kill last
   ends_with 143
   start_job 1 1 'echo early; until test -e go; do sleep 0.2; done; echo late' -o attach.scrollback=none
   wait_until has out early
@@ -155,7 +155,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   viewer_ends_with 1 0
   [ "$(<left.err)" = "nacre attach: left job $id, which goes on" ]
   [ "$("$front" jobs -q)" = "$id" ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -173,7 +173,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   keys 'echo code $?' Enter
   sees 'code 0'
   [ "$("$front" jobs -q)" = "$id" ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -199,7 +199,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   run "$front" attach --ranks=2
   [ "$status" -eq 1 ]
   [ "$output" = "nacre attach: no rank 2: the job has ranks 0-1" ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
   run -1 launch -R R.json --local=1 -o attach.scrollback=1T
   [[ $output == *"attach.scrollback: expected none, or at most 268435456 bytes"* ]]

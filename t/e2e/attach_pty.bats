@@ -60,7 +60,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   run ! raw
   keys C-c
   exits_with 0
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -93,7 +93,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   keys finish Enter
   sees '^nacre attach: task 1 has ended: exited with code 5'
   keys C-c
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -146,7 +146,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   keys finish Enter
   sees '^nacre attach: task 1 has ended'
   keys C-c
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -206,14 +206,14 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
   attach_there --pty=7
   sees 'no rank 7'
   exits_with 1
-  "$front" kill
+  "$front" kill last
   ends_with 143
   start_job 1 1 'exec sleep 600'
   close_terminal
   attach_there --pty
   sees '^nacre attach: --pty: no task of the job has a terminal'
   exits_with 1
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -273,6 +273,6 @@ END
   [ "$(<answered)" = good ]
   [ "$("$front" ps -q | wc -l)" -eq 2 ]
   nothing_left 'sleep 7658[5]'
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }

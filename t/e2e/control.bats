@@ -16,7 +16,7 @@ load control.bash
   [ "${header[*]}" = "ID NAME ST NTASKS NNODES TIME HOST INFO" ]
   [ "${cells[0]} ${cells[1]} ${cells[2]} ${cells[3]} ${cells[4]} ${cells[6]}" = "$id sh R 4 2 $(hostname)" ]
   [ "$("$front" jobs --json | jq -c '[.status, .tasks, .shells, .command[2], .manager.kind]')" = '["R",4,2,"exec sleep 600","none"]' ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
   count=0 listed
   [ "$("$front" jobs -a --json | jq -c '[.id, .status, .end.code, .end.exits]')" = \
@@ -33,7 +33,7 @@ load control.bash
   socket=$("$front" jobs --json | jq -r .address)
   [ "$(stat -c %a "$(dirname "${socket#unix:}")")" = 700 ]
   run ! grep -iE 'secret|[0-9a-f]{64}' "$NACRE_JOBS_DIR/$id.json" "$NACRE_JOBS_DIR/$id.details"
-  "$front" kill
+  "$front" kill last
   ends_with 143
   [ ! -e "${socket#unix:}" ]
 }
@@ -43,7 +43,7 @@ load control.bash
   start_job 2 1 'exec sleep 600'
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/2 *"
   [ "$(pgrep -fx "nacre-shell: $id (rank )?0/2 *")" = "$(<leader)" ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -63,7 +63,7 @@ load control.bash
     tr '\0' '\n' <"/proc/${cells[2]}/environ" | grep -x "FLUX_TASK_RANK=$rank"
   done
   [ "$("$front" ps --json | jq -sc 'map(.rank)')" = '[0,1,2,3,4,5]' ]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -72,7 +72,7 @@ load control.bash
   start_job 1 1 'sh -c "i=0; while [ \$i -lt 300000 ]; do i=\$((i+1)); done"; touch ready; exec sleep 600'
   wait_until test -e ready
   "$front" ps --json | jq -e '.cpu * .time > 0.03'
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -86,7 +86,7 @@ load control.bash
   read -r -a cells <<<"${lines[2]}"
   [ "${cells[0]} ${cells[1]} ${cells[2]}" = "33-65 node1 (33)" ]
   [ "$("$front" ps --no-fold -q | wc -l)" -eq 66 ]
-  "$front" kill -s KILL
+  "$front" kill -s KILL last
   ends_with 137
 }
 
@@ -101,7 +101,7 @@ load control.bash
   [ "$status" -eq 1 ]
   [ "${#lines[@]}" -eq 2 ]
   [[ $stderr == *"no answer in time from the shells on node1"* ]]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -246,9 +246,14 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
 }
 
 # bats test_tags=long
-@test "without JOB the only one that runs is meant, and names have to be clear" {
-  run "$front" kill
-  fails_with 1 "nacre kill: no job runs"
+@test "without JOB the only one that runs is meant by verbs that look, kill and cancel ask for one; names have to be clear" {
+  run "$front" ps
+  fails_with 1 "nacre ps: no job runs"
+  for verb in kill cancel; do
+    run "$front" $verb
+    [ "$status" -eq 2 ]
+    [[ ${lines[0]} == "nacre $verb: expected a job: its id, its name, or last for the one that has begun last"* ]]
+  done
   run "$front" report nothing
   fails_with 1 "nacre report: 'nothing': no such job"
   start_job 1 1 'exec sleep 600'
@@ -256,12 +261,12 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
   launch -R R.json -o cpu-affinity=off --local=1 >out2 2>err2 &
   second=$!
   count=2 wait_until listed
-  run "$front" kill
-  fails_with 1 "nacre kill: 2 jobs run: name one of $first (sh), "
+  run "$front" ps
+  fails_with 1 "nacre ps: 2 jobs run: name one of $first (sh), "
   run "$front" kill sh
   fails_with 1 "'sh' may be any of 2 jobs"
-  "$front" kill "$first"
+  [ "$("$front" kill "$first")" = "job $first (sh): SIGTERM to rank 0" ]
   ends_with 143
-  "$front" kill sh
+  [[ $("$front" cancel sh) == "job "*" (sh): is being ended" ]]
   wait "$second" || [ $? -eq 143 ]
 }

@@ -17,7 +17,7 @@ load control.bash
   run --separate-stderr "$front" jobs
   [[ $stderr == *"$NACRE_JOBS_DIR/fgarbage.json: "* ]]
   [[ $stderr == *"$NACRE_JOBS_DIR/flarge.json: longer than 65536 bytes"* ]]
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -32,7 +32,7 @@ load control.bash
   start_job 1 1 'exec sleep 600'
   [ -e "$XDG_RUNTIME_DIR/nacre/jobs/$id.json" ]
   mount -o remount,ro "$HOME"
-  "$front" kill
+  "$front" kill last
   ends_with 143
   [ "$("$front" jobs -a --json | jq --arg id "$id" 'select(.id == $id) | .end.code')" = 143 ]
   umount "$HOME"
@@ -51,7 +51,7 @@ load control.bash
     start_job 1 1 'exec sleep 600'
     expected=$([ "$inodes" -eq 5 ] && echo "$XDG_RUNTIME_DIR/nacre" || echo "$HOME/.local/state/nacre")
     [ -e "$expected/jobs/$id.json" ]
-    "$front" kill
+    "$front" kill last
     ends_with 143
     [ "$("$front" jobs -a --json | jq -sc --arg id "$id" 'map(select(.id == $id) | .end.code)')" = '[143]' ]
     [ -e "$XDG_RUNTIME_DIR/nacre/jobs/$id.json" ]

@@ -122,7 +122,7 @@ takes_stacks() {
   wait_until state_is "$(<pid.1)" T
   run "$front" doctor --stacks=eu-stack --twice=0.1 "$id"
   shows '^1 of 2  1 \(node0\) .*nanosleep.*\(is stopped'
-  shows '^=> rank 1 \(node0\) is stopped: nacre kill -s CONT lets them go on$'
+  shows '^=> rank 1 \(node0\) is stopped: nacre kill -s CONT JOB lets them go on$'
   wait_until state_is "$(<pid.1)" T
   wait_until sleeps "$(<pid.0)"
   stop_job
@@ -278,7 +278,7 @@ takes_stacks() {
   shows '^=> rank 1 \(.*\) is frozen, by its cgroup: no signal ends that, only who has frozen it$'
   run "$front" doctor --twice=0.1
   [[ $output != *frozen* ]] || { echo "$output"; return 1; }
-  "$front" cancel
+  "$front" cancel last
   ends_with 143
 }
 

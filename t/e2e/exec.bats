@@ -9,7 +9,7 @@ load control.bash
 exec_() { "$front" exec "$@"; }
 
 end_job() {
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -150,7 +150,7 @@ end_job() {
   env --default-signal=INT "$front" exec sh -c 'echo up; exec sleep 76582' >up 2>said &
   clients=$!
   lines_come up 3
-  "$front" kill
+  "$front" kill last
   code=0
   wait "$clients" || code=$?
   [ "$code" -eq 143 ]

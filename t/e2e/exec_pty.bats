@@ -10,7 +10,7 @@ load terminals.bash
 on_terminal() { verb_there exec --pty "$@"; }
 
 end_job() {
-  "$front" kill
+  "$front" kill last
   ends_with 143
   nothing_left 'sleep 7658[34]'
 }
@@ -213,7 +213,7 @@ end_job() {
   start_job 2 1 'exec sleep 76583'
   on_terminal -r 1 sh -c 'echo up; exec sleep 76584'
   sees '^up'
-  "$front" kill
+  "$front" kill last
   ends_with 143
   sees '^nacre exec: node1: killed by SIGHUP'
   exits_with 129

@@ -38,7 +38,7 @@ row() { tr -s ' ' <<<"${lines[$1]}" | sed 's/^ //'; }
   taskset -pc "$cpus" "$pid" >moved
   run "$front" ps --plan
   grep -q "^1 .*; its process may use $cpus now$" <<<"$output" || { echo "$output"; return 1; }
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -57,7 +57,7 @@ row() { tr -s ' ' <<<"${lines[$1]}" | sed 's/^ //'; }
   [ "$(row 10)" = "memory 2 numa 2, where its cpus are" ] || { echo "$output"; return 1; }
   [ "$(row 11)" = "gpus 2 gpu 2 (0000:0b:00.0) at numa 2, where its cpus are" ] || { echo "$output"; return 1; }
   [ "$(row 12)" = "nics mlx5_2:1 mlx5_2:1 (0000:0c:00.0) at numa 2, where its cpus are, behind a PCI switch with gpu 2" ] || { echo "$output"; return 1; }
-  "$front" kill
+  "$front" kill last
   ends_with 143
 }
 
@@ -73,7 +73,7 @@ row() { tr -s ' ' <<<"${lines[$1]}" | sed 's/^ //'; }
   [ "$status" -eq 0 ]
   [[ $(row 1) == "0 node0 cpus "*": all that the job has" ]] || { echo "$output"; return 1; }
   [ "$(row 2)" = "gpus 0,1 all 2 that the job has on the node" ] || { echo "$output"; return 1; }
-  "$front" kill
+  "$front" kill last
   ends_with 143
   run "$front" ps --plan "$("$front" jobs -aq --json | jq -r .id)"
   [ "$status" -eq 1 ]

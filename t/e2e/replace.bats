@@ -335,7 +335,7 @@ END
   [ "$("$front" exec --ranks=1 -q sh -c 'echo $PPID' | tail -n 1 | grep -o '[0-9]*$')" = "$(<shell.1.2)" ]
   "$front" doctor --json >looked
   grep -q . looked
-  "$front" kill -s USR1 --ranks=5
+  "$front" kill -s USR1 --ranks=5 last
   wait_until grep -qx "5: caught in try 2" out
   lose 1 2
   wait_until test -e shell.1.3

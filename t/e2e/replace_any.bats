@@ -73,7 +73,7 @@ load replace.bash
   wait_until test -e shell.3.2
   [ "$(shells_of 0 1 2 3)" = "0:0:1 1:0:1 2:0:3 3:0:2" ] || { shells_of 0 1 2 3; return 1; }
   [ "$("$front" exec --ranks=3 -q sh -c 'echo $PPID' | tail -n 1 | grep -o '[0-9]*$')" = "$(<shell.3.2)" ]
-  "$front" kill -s USR1 --ranks=3
+  "$front" kill -s USR1 --ranks=3 last
   wait_until grep -qx "3: caught in try 2" out
   touch go
   ends_with 0

@@ -141,7 +141,7 @@ TEST_CASE("stuck in the kernel, stopped, held by a debugger, and frozen") {
   CHECK(lines[0] ==
         "=> rank 5 (n2) is stuck in the kernel, in nfs_wait_bit_killable (state D): at both looks; no "
         "signal ends that, so look at the host and its file systems");
-  CHECK(lines[1] == "=> rank 6 (n3) is stopped: nacre kill -s CONT lets them go on");
+  CHECK(lines[1] == "=> rank 6 (n3) is stopped: nacre kill -s CONT JOB lets them go on");
   CHECK(lines[2] == "=> rank 7 (n3) is held by a debugger: state t");
   CHECK(lines[3] == "=> rank 8 (n4) is frozen, by its cgroup: no signal ends that, only who has frozen it");
 }

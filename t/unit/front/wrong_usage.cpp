@@ -115,6 +115,8 @@ const Row kWrong[] = {
     {"attach", "--input=mine", "--input: 'mine': expected take, or nothing"},
     {"attach", "--format=x", "--format: expected text or json, got 'x'"},
     {"wait", "--via", "--via: expected a value"},
+    {"kill", "-s KILL", "expected a job: its id, its name, or last for the one that has begun last"},
+    {"cancel", "", "expected a job: its id, its name, or last for the one that has begun last"},
     {"kill", "-s FOO", "--signal: 'FOO': expected the name or the number of a signal"},
     {"kill", "--ranks=", "--ranks=: expected a value behind ="},
     {"cancel", "a b", "'b' is not known here"},
