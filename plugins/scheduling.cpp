@@ -2,15 +2,21 @@
 //
 // sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). None: the shell's own.
 // session=task: each task leads a session of its own, which on kernels with autogroups is a group of its own for
-// their scheduler. `shell`, the default: tasks are in the shell's session.
+// their scheduler: the default where these are on and tasks have no terminal, as otherwise all tasks of a job have
+// together what one process of another session has. `shell`: tasks are in the shell's session.
+#include <fcntl.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -18,6 +24,19 @@ namespace {
 
 constexpr std::array<std::pair<const char*, int>, 3> kPolicies{
     {{"batch", SCHED_BATCH}, {"other", SCHED_OTHER}, {"idle", SCHED_IDLE}}};
+
+bool has_autogroups() {
+  auto text = read_file("/proc/sys/kernel/sched_autogroup_enabled");
+  return text && trim(*text) == "1";
+}
+
+// Tasks that lead sessions do not reach it by /dev/tty. A shell that was launched has /dev/null as its standard
+// input, whatever its launcher has.
+bool has_terminal() {
+  if (::isatty(STDIN_FILENO) == 1) return true;
+  const UniqueFd terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  return terminal && is_null(STDIN_FILENO);
+}
 
 class Scheduling final : public plugin::Plugin {
  public:
@@ -42,7 +61,10 @@ class Scheduling final : public plugin::Plugin {
     if (auto option = host_.options().at("session")) {
       own_session_ = option->json() == "task";
       if (!own_session_ && option->json() != "shell") return option->expected("task or shell");
+      return {};
     }
+    const bool stays = TRY(host_.options().flag("nosetpgrp")) || host_.options().find("pty.interactive") != nullptr;
+    own_session_ = !stays && has_autogroups() && !has_terminal();
     return {};
   }
 

@@ -53,7 +53,7 @@ constexpr OptionEntry kTable[] = {
     {"rlimit.<NAME>", "integer", "", "rlimit", "", "a soft limit of the tasks; -1 is unlimited"},
     {"oom.adjust", "integer", "", "oom", "", "how ready the kernel is to kill the tasks, -1000 to 1000"},
     {"sched", "text", "", "scheduling", "batch other idle", "the policy by which the kernel schedules the tasks"},
-    {"session", "text", "shell", "scheduling", "task shell", "whether each task leads a session of its own"},
+    {"session", "text", "", "scheduling", "task shell", "whether each task leads a session of its own"},
 
     {"stop-tasks-in-exec", "switch", "off", "stop-tasks-in-exec", "",
      "tasks stand still before their first instruction"},

@@ -6,10 +6,29 @@
 #include <algorithm>
 #include <cassert>
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
 namespace nacre::task {
+namespace {
+
+// Whether the process neither catches nor ignores the signal; false if that cannot be found out.
+bool takes_by_default(pid_t pid, int signum) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  const std::uint64_t bit = std::uint64_t{1} << (signum - 1);
+  bool is_known = false;
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigIgn:") && !line.starts_with("SigCgt:")) continue;
+    if ((std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16) & bit) != 0) return false;
+    is_known = true;
+  }
+  return is_known;
+}
+
+}  // namespace
 
 std::string_view state_name(State state) {
   switch (state) {
@@ -79,6 +98,9 @@ bool Task::kill(int signum) const {
   if (state_ != State::running) return false;
   bool leads =
       command_.setup.new_process_group || command_.setup.new_session || command_.setup.controlling_terminal;
+  // The kernel drops these for a session whose leader's parent is elsewhere, as of one without job control.
+  bool is_dropped = signum == SIGTSTP || signum == SIGTTIN || signum == SIGTTOU;
+  if (is_dropped && command_.setup.new_session && takes_by_default(pid_, signum)) signum = SIGSTOP;
   return ::kill(leads ? -pid_ : pid_, signum) == 0;
 }
 

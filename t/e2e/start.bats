@@ -183,6 +183,27 @@ stops_once_started() {
   stops_once_started --shell="$NACRE_SHELL" -- --initrc=hold.lua
 }
 
+# bats test_tags=long
+@test "SIGTSTP stops tasks that lead sessions, too, and is left to those that catch it" {
+  prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] || { trap "echo caught >caught.$FLUX_TASK_RANK" TSTP; touch there; while :; do sleep 0.1; done; }; exec sleep 76558'
+  "${nacre[@]}" -o session=task >out 2>&1 3>&- &
+  pid=$!
+  wait_until test -e there
+  wait_until pgrep -xf "sleep 76558"
+  task=$(pgrep -xf "sleep 76558")
+  [ "$(ps -o sid= -p "$task" | tr -d ' ')" = "$task" ]
+  kill -TSTP "$pid"
+  state_is() { [ "$(ps -o state= -p "$task")" = "$1" ]; }
+  wait_until state_is T
+  wait_until test -e caught.1
+  kill -CONT "$pid"
+  wait_until state_is S
+  kill -TERM "$pid"
+  status=0
+  wait "$pid" || status=$?
+  [ "$status" -eq 143 ]
+}
+
 @test "a shell that is not started ends the job soon, though those that it would have started never come" {
   write_jobspec 5 true
   printf '#!/bin/sh\n[ "$1" != other1 ] || exit 9\nshift\nexec sh -c "$*"\n' >agent
