@@ -32,8 +32,8 @@ constexpr Builtin kBuiltins[] = {
     {make_multi_prog},  // before wrap, which puts words before its own
     {make_wrap},
     {make_mustache},
-    {make_hwloc},
     {make_cpu_affinity},
+    {make_hwloc},  // after cpu-affinity, which chooses the cores to which its file is restricted
     {make_mem_affinity},  // after cpu-affinity, which makes the plan, as are the next two
     {make_gpu_affinity},
     {make_nic_affinity},

@@ -53,6 +53,10 @@ PluginPtr make_torch(plugin::Host& host);
 PluginPtr make_usage(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
 
+// Whether the option cpu-affinity binds each task to whole cores of its own; false if it is wrong, which the plugin
+// reports.
+[[nodiscard]] bool binds_to_own_cores(const job::Options& options);
+
 // Pushes all of them, in the order of the table in builtins.cpp.
 void load_builtins(plugin::Host& host);
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -169,6 +170,11 @@ Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option,
   return out;
 }
 
+bool binds_to_own_cores(const job::Options& options) {
+  auto option = AffinityOption::read(options.at("cpu-affinity"), AffinityOption::Of::cpus);
+  return option && option->mode == AffinityOption::Mode::per_task && option->level == CpuLevel::core;
+}
+
 Result<Idset> parse_affinity_set(std::string_view text) {
   Result<Idset> set = text.starts_with("0x") ? parse_mask(text) : parse_list(text);
   if (set && set->empty()) set = invalid("the set is empty");
@@ -181,6 +187,12 @@ std::pair<std::size_t, std::size_t> share_of(std::size_t task, std::size_t tasks
   if (count == 0 || tasks == 0) return {0, 0};
   std::size_t first = task * count / tasks;
   return {first, std::max(first + 1, (task + 1) * count / tasks)};
+}
+
+std::pair<std::size_t, std::size_t> part_of(std::size_t task, std::size_t tasks, std::size_t count,
+                                            std::size_t each) {
+  auto [first, last] = share_of(task, tasks, count);
+  return {first, each > 0 && each * tasks <= count ? first + each : last};
 }
 
 }  // namespace nacre::plugins

@@ -63,4 +63,8 @@ Result<value::Idset> parse_affinity_set(std::string_view text);
 // theirs with no other. None if there are no things.
 [[nodiscard]] std::pair<std::size_t, std::size_t> share_of(std::size_t task, std::size_t tasks, std::size_t count);
 
+// The first `each` of that part, if there are as many for each task; else, or with 0, all of it.
+[[nodiscard]] std::pair<std::size_t, std::size_t> part_of(std::size_t task, std::size_t tasks, std::size_t count,
+                                                          std::size_t each);
+
 }  // namespace nacre::plugins

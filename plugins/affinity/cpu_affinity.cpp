@@ -2,7 +2,8 @@
 //
 // cpu-affinity: binds the tasks to cpus. affinity_option.hpp has the forms of the option; job_cpus.hpp finds the
 // job's cpus. `on` (the default): each task to all cores of the job on this node; `per-task`, `per-task:LEVEL`:
-// each to its part of them, as placement.hpp has it; `map:LIST`: each to a set of cpus of its own, which need not
+// each to its part of them, as placement.hpp has it, or to as many as it has asked for (Job::cores_each);
+// `map:LIST`: each to a set of cpus of its own, which need not
 // be the job's; `off`: tasks keep the shell's binding.
 //
 // The plan of all tasks, with the memory, gpus and network cards that other options ask for, is made here, and
@@ -67,13 +68,14 @@ class CpuAffinity final : public plugin::Plugin {
 
   Result<void> find_cpus() {
     if (option_.mode == Mode::per_task) {
-      cores_ = TRY(pick_cores(host_.job().node().cores, node_->cpus.cores, rights_));
+      cores_ = TRY(pick_cores(host_.job().node().all_cores(), node_->cpus.cores, rights_));
       for (const Idset& core : cores_) all_ = all_ | core;
     } else {
       CHECK_OK(find_rights());
       all_ = TRY(job_cpus(host_, rights_));
     }
-    if (option_.verbose) log(host_, *this, Level::notice, "cpus: {}", all_.str());
+    if (option_.verbose && (option_.mode != Mode::per_task || host_.job().cores_each == 0))
+      log(host_, *this, Level::notice, "cpus: {}", all_.str());
     return {};
   }
 
@@ -88,7 +90,8 @@ class CpuAffinity final : public plugin::Plugin {
     request_.memory = TRY(read_mem_affinity(host_.options().at("mem-affinity"))) != "off";
     request_.nics = TRY(read_nic_affinity(host_.options().at("nic-affinity"))) == "closest";
     auto gpus = TRY(AffinityOption::read(host_.options().at("gpu-affinity"), AffinityOption::Of::gpus));
-    request_.gpu_ids = host_.job().node().gpus.ids();
+    request_.gpu_ids = host_.job().node().all_gpus().ids();
+    request_.gpus_each = host_.job().gpus_each;
     bool closest = gpus.mode == Mode::closest && !request_.gpu_ids.empty();
     // A card is to be near to a task's own gpus, too.
     if (closest) request_.gpus = PlacementRequest::Gpus::closest;
@@ -105,6 +108,7 @@ class CpuAffinity final : public plugin::Plugin {
     request_.level = option_.level;
     if (option_.mode == Mode::per_task) {
       request_.cores = cores_;
+      if (option_.level == CpuLevel::core) request_.cpus_each = host_.job().cores_each;
     } else {
       for (const auto& task : host_.tasks()) request_.cpus.push_back(cpus_of(*task));
       request_.cpus_why = option_.mode == Mode::map  ? "as the map has it"
@@ -112,10 +116,25 @@ class CpuAffinity final : public plugin::Plugin {
                                                      : "all that the shell may use";
     }
     plan_ = AffinityPlan{TRY(place(*node_, request_)), option_.dry_run};
+    choose_cores();
     if (const Idset& unused = plan_->placement.unused; !unused.empty() && option_.verbose)
       log(host_, *this, Level::notice, "cpus of no task: {}, as the shares of others would span several sets",
           unused.str());
     return {};
+  }
+
+  // What the tasks have got is the job's, of all that the node offers.
+  void choose_cores() {
+    const Idset all = host_.job().node().all_cores();
+    if (plan_->placement.used.empty() || all.size() != cores_.size()) return;  // some may not be used here
+    const std::vector<Idset::Id> ids = all.ids();
+    Idset chosen, cpus;
+    for (std::size_t unit : plan_->placement.used) {
+      chosen.insert(ids[unit]);
+      cpus = cpus | cores_[unit];
+    }
+    host_.choose_cores(chosen);
+    if (option_.verbose) log(host_, *this, Level::notice, "cpus: {}", cpus.str());
   }
 
   // Reduces each set to the cpus that this shell may use.

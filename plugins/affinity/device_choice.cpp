@@ -54,8 +54,10 @@ std::string_view reason(Nearness nearness) {
 // Pairs tasks and gpus, the nearest first.
 class GpuPairing {
  public:
-  GpuPairing(const NearnessTable& near, const std::vector<const Device*>& gpus, std::size_t tasks)
-      : near_(near), gpus_(gpus), of_task_(tasks), users_(gpus.size()) {
+  // `exactly`: so many for each task; 0: all gpus are given away.
+  GpuPairing(const NearnessTable& near, const std::vector<const Device*>& gpus, std::size_t tasks,
+             std::size_t exactly)
+      : near_(near), gpus_(gpus), exactly_(exactly), of_task_(tasks), users_(gpus.size()) {
     for (const Device* each : gpus) cpus_.push_back(each->cpus.size());
   }
 
@@ -63,7 +65,7 @@ class GpuPairing {
   std::vector<std::vector<std::size_t>> pair() {
     std::size_t tasks = of_task_.size();
     bool is_shared = gpus_.size() < tasks;
-    std::size_t each = is_shared ? 1 : gpus_.size() / tasks;
+    std::size_t each = is_shared ? 1 : exactly_ > 0 ? exactly_ : gpus_.size() / tasks;
     std::size_t most_users = is_shared ? (tasks + gpus_.size() - 1) / gpus_.size() : 1;
     // One at a time, so that no task takes all that is near to several.
     for (Nearness wanted : kNearness) {
@@ -73,7 +75,7 @@ class GpuPairing {
         }
       }
     }
-    deal_rest();
+    if (exactly_ == 0) deal_rest();
     if (!is_shared) exchange();
     for (auto& own : of_task_) std::sort(own.begin(), own.end());
     return std::move(of_task_);
@@ -132,6 +134,7 @@ class GpuPairing {
 
   const NearnessTable& near_;
   const std::vector<const Device*>& gpus_;
+  std::size_t exactly_;
   std::vector<std::vector<std::size_t>> of_task_;
   std::vector<std::size_t> users_;
   std::vector<std::size_t> cpus_;
@@ -147,9 +150,16 @@ Error no_such_gpu(const NodeTopology& topology, Idset::Id id) {
       has));
 }
 
+// Without those that hwloc does not see, if there are enough others for what each task has asked for.
+std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request, std::size_t tasks) {
+  std::vector<Idset::Id> seen = request.gpu_ids;
+  std::erase_if(seen, [&](Idset::Id id) { return id >= topology.gpus.size(); });
+  return request.gpus_each > 0 && seen.size() >= request.gpus_each * tasks ? seen : request.gpu_ids;
+}
+
 void deal_evenly(const PlacementRequest& request, std::vector<PlacedTask>& tasks) {
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    auto [first, last] = share_of(i, tasks.size(), request.gpu_ids.size());
+    auto [first, last] = part_of(i, tasks.size(), request.gpu_ids.size(), request.gpus_each);
     tasks[i].gpus.assign(request.gpu_ids.begin() + static_cast<std::ptrdiff_t>(first),
                          request.gpu_ids.begin() + static_cast<std::ptrdiff_t>(last));
   }
@@ -206,14 +216,16 @@ Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const
     deal_evenly(request, tasks);
     return {};
   }
+  const std::vector<Idset::Id> ids = ids_for(topology, request, tasks.size());
   std::vector<const Device*> gpus;
-  for (Idset::Id id : request.gpu_ids) {
+  for (Idset::Id id : ids) {
     if (id >= topology.gpus.size()) return no_such_gpu(topology, id);
     gpus.push_back(&topology.gpus[id]);
   }
   if (gpus.empty()) return {};
   NearnessTable near(map, tasks, gpus);
-  auto pairs = GpuPairing(near, gpus, tasks.size()).pair();
+  const bool is_exact = request.gpus_each * tasks.size() <= gpus.size();
+  auto pairs = GpuPairing(near, gpus, tasks.size(), is_exact ? request.gpus_each : 0).pair();
   std::vector<std::size_t> users(gpus.size());
   for (const auto& own : pairs) {
     for (std::size_t gpu : own) ++users[gpu];
@@ -221,8 +233,8 @@ Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (std::size_t gpu : pairs[i]) {
       PlacedTask& task = tasks[i];
-      task.gpus.push_back(request.gpu_ids[gpu]);
-      task.gpus_why += fmt::format("{}gpu {} ({}) {}, {}", task.gpus_why.empty() ? "" : "; ", request.gpu_ids[gpu],
+      task.gpus.push_back(ids[gpu]);
+      task.gpus_why += fmt::format("{}gpu {} ({}) {}, {}", task.gpus_why.empty() ? "" : "; ", ids[gpu],
                                    gpus[gpu]->bus, map.place_of(*gpus[gpu]), reason(near.at(i, gpu)));
       if (near.at(i, gpu) == Nearness::elsewhere) task.gpus_why += ": the nearer ones are taken, or there are none";
       if (users[gpu] > 1)

@@ -61,15 +61,16 @@ class GpuAffinity final : public plugin::Plugin {
   Result<void> initialize() {
     option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Of::gpus));
     if (option_.mode == Mode::off) return {};
-    gpus_ = host_.job().node().gpus.ids();
+    gpus_ = dealt_ = host_.job().node().gpus.ids();
     for (const Idset& set : option_.map) {
       if (set.last() == kMaxAffinityId) return invalid(name() + ": map: a list of gpus needs an end, as in 4-7");
     }
+    if (gpus_.empty() && host_.job().resources.is_made && !option_.given) option_.mode = Mode::off;
+    if (option_.mode == Mode::closest && !gpus_.empty()) CHECK_OK(find_closest());
+    if (host_.job().gpus_each > 0 && (option_.mode == Mode::per_task || option_.mode == Mode::closest)) choose();
     std::string all = fmt::format("{}", fmt::join(gpus_, ","));
     if (option_.verbose && option_.mode != Mode::map)
       log(host_, *this, Level::notice, "gpus: {}", gpus_.empty() ? "none" : all);
-    if (gpus_.empty() && host_.job().resources.is_made && !option_.given) option_.mode = Mode::off;
-    if (option_.mode == Mode::closest && !gpus_.empty()) CHECK_OK(find_closest());
     if (option_.dry_run || option_.mode == Mode::off) return {};
     if (host_.job().resources.is_made && option_.mode != Mode::map) named_ = task::find_gpus(own_variable);
     if (!named_.names.empty()) {
@@ -82,6 +83,18 @@ class GpuAffinity final : public plugin::Plugin {
     return {};
   }
 
+  // Each task gets as many as it has asked for, of all that the node offers; those are the job's then.
+  void choose() {
+    dealt_ = host_.job().node().all_gpus().ids();
+    Gpus chosen;
+    for (const auto& task : host_.tasks()) {
+      Gpus own = gpus_of(*task);
+      chosen.insert(chosen.end(), own.begin(), own.end());
+    }
+    host_.choose_gpus(Idset::of(chosen));
+    gpus_ = host_.job().node().gpus.ids();
+  }
+
   Result<void> find_closest() {
     if (host_.job().resources.is_made && !task::find_gpus(own_variable).names.empty())
       return invalid(name() + ": closest: it is not known where gpus are that have only names; use per-task");
@@ -92,8 +105,9 @@ class GpuAffinity final : public plugin::Plugin {
   [[nodiscard]] Gpus gpus_of(const task::Task& task) {
     if (option_.mode == Mode::closest && !gpus_.empty()) return plan_.placement.tasks[task.local_id()].gpus;
     if (option_.mode == Mode::map) return option_.set_of(task.local_id()).ids();
-    auto [first, last] = share_of(task.local_id(), host_.tasks().size(), gpus_.size());
-    return {gpus_.begin() + static_cast<std::ptrdiff_t>(first), gpus_.begin() + static_cast<std::ptrdiff_t>(last)};
+    auto [first, last] = part_of(task.local_id(), host_.tasks().size(), dealt_.size(), host_.job().gpus_each);
+    return {dealt_.begin() + static_cast<std::ptrdiff_t>(first),
+            dealt_.begin() + static_cast<std::ptrdiff_t>(last)};
   }
 
   // Ids beyond the names are of another process than the one that has made R.
@@ -121,6 +135,7 @@ class GpuAffinity final : public plugin::Plugin {
   plugin::Host& host_;
   AffinityOption option_;
   Gpus gpus_;          // the job's on this node
+  Gpus dealt_;         // those that are dealt to the tasks: the job's, and with them what it has not asked for
   task::Gpus named_;   // by names, where a manager has given those
   AffinityPlan plan_;  // for Mode::closest
 };

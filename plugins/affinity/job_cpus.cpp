@@ -86,7 +86,17 @@ Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights
   std::optional<std::vector<Idset>> cores;
   if (!is_given(host)) cores = TRY(read_cores(rights.online));
   if (!cores) cores = TRY(ask_hwloc(host));
-  return pick_cores(host.job().node().cores, *cores, rights);
+  const job::NodeResources& node = host.job().node();
+  if (node.more_cores.empty()) return pick_cores(node.cores, *cores, rights);
+  // Which cores these are is known of all that the node offers.
+  const Idset all = node.all_cores();
+  std::vector<Idset> picked = TRY(pick_cores(all, *cores, rights));
+  if (picked.size() != all.size()) return pick_cores(node.cores, *cores, rights);
+  std::vector<Idset> out;
+  for (std::size_t i = 0; i < picked.size(); ++i) {
+    if (node.cores.contains(*all.nth(i))) out.push_back(std::move(picked[i]));
+  }
+  return out;
 }
 
 Result<NodeTopology> read_node(plugin::Host& host, const CpuRights& rights, bool with_devices) {

@@ -123,6 +123,11 @@ class Placer {
     LevelUnits level(map_, request_.cores, request_.level);
     if (level.units.weights.empty()) return invalid("cpu-affinity: per-task: the job has no cores on this node");
     auto shares = divide(level.units, request_.tasks);
+    const bool is_exact =
+        request_.cpus_each > 0 && request_.cpus_each * request_.tasks <= level.units.weights.size();
+    if (is_exact) {
+      for (auto& share : shares) share.resize(request_.cpus_each);
+    }
     std::vector<std::size_t> users(level.units.weights.size());
     for (const auto& share : shares) {
       for (std::size_t unit : share) ++users[unit];
@@ -131,14 +136,17 @@ class Placer {
       PlacedTask& task = out_.tasks[i];
       bool is_again = i > 0 && shares[i] == shares[i - 1];
       task.cpus = is_again ? out_.tasks[i - 1].cpus : level.cpus(shares[i]);
-      task.cpus_why = is_again ? out_.tasks[i - 1].cpus_why
-                               : share_text(task.cpus, shares[i].size(), users, users[shares[i].front()]);
+      task.cpus_why = is_again   ? out_.tasks[i - 1].cpus_why
+                      : is_exact ? fmt::format("{}: {}, as asked for", place_text(task.cpus),
+                                               counted(request_.cpus_each, level_name(request_.level)))
+                                 : share_text(task.cpus, shares[i].size(), users, users[shares[i].front()]);
     }
     std::vector<std::size_t> left;
-    for (std::size_t unit = 0; unit < users.size(); ++unit) {
-      if (users[unit] == 0) left.push_back(unit);
+    for (std::size_t unit = 0; unit < users.size(); ++unit) (users[unit] == 0 ? left : out_.used).push_back(unit);
+    if (!is_exact) {
+      out_.unused = level.cpus(left);
+      out_.used.clear();
     }
-    out_.unused = level.cpus(left);
     return {};
   }
 

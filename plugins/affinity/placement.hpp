@@ -33,6 +33,10 @@ struct PlacementRequest {
   std::string cpus_why;  // with `cpus`
   std::vector<value::Idset> cores;
   CpuLevel level = CpuLevel::core;
+  // With `cores`, in units of the level: each task gets just so many of its share, if there are as many for all;
+  // 0: all of it. The same for gpus.
+  std::size_t cpus_each = 0;
+  std::size_t gpus_each = 0;
   bool memory = false;
   Gpus gpus = Gpus::none;                 // evenly: in the order of their ids, wherever they are
   std::vector<value::Idset::Id> gpu_ids;  // the job's
@@ -53,7 +57,8 @@ struct PlacedTask {
 
 struct Placement {
   std::vector<PlacedTask> tasks;
-  value::Idset unused;  // cpus of the job that no task has
+  value::Idset unused;            // cpus of the job that no task has; with cpus_each: none
+  std::vector<std::size_t> used;  // with cpus_each: which of the units some task has, ascending
 };
 
 // An error says which option asks for what, what the node has, and the remedy.

@@ -210,8 +210,9 @@ std::optional<std::uint32_t> PmiSpawns::room() {
   gave_room_ = true;
   auto tasks = std::count_if(host_.tasks().begin(), host_.tasks().end(),
                              [](const auto& each) { return each->state() != task::State::exited; });
-  const auto all = static_cast<std::uint32_t>(host_.job().node().cores.size() / host_.job().spec.cores_per_slot);
-  return all - std::min(all, static_cast<std::uint32_t>(tasks) + processes);
+  const auto all =
+      static_cast<std::uint32_t>(host_.job().node().all_cores().size() / host_.job().spec.cores_per_slot);
+  return all - std::min(all, static_cast<std::uint32_t>(tasks) + table_.running());
 }
 
 void PmiSpawns::settled(const SpawnRound& round, const Result<void>& outcome) {

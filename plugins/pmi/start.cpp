@@ -44,7 +44,7 @@ value::Taskmap without_gaps(const value::Taskmap& map) {
 std::optional<std::uint32_t> universe_of(const job::Job& job) {
   std::uint64_t room = 0;
   for (std::uint32_t shell : shells_of_tasks(job).ids())
-    room += job.resources.nodes[shell].cores.size() / job.spec.cores_per_slot;
+    room += job.resources.nodes[shell].all_cores().size() / job.spec.cores_per_slot;
   return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
 }
 

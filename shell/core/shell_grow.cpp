@@ -173,7 +173,7 @@ elastic::Growth ShellGrow::growth() const {
   for (std::uint32_t shell = 0; shell < job_.shells(); ++shell) {
     const job::NodeResources& node = job_.resources.nodes[shell];
     if (shells_.roster().gone().contains(shell)) continue;
-    cores[node.hostname] = cores[node.hostname] | node.cores;
+    cores[node.hostname] = cores[node.hostname] | node.all_cores();
     gpus[node.hostname] = gpus[node.hostname] | node.gpus;
   }
   for (Rank rank : asked().ids()) {

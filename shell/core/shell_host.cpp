@@ -71,7 +71,7 @@ Json ShellHost::info() const {
               {"service", fmt::format("{}-shell-{}", ::getuid(), job_.f58())},
               {"options", {{"verbose", config_.verbose > 0}, {"standalone", standalone_}}},
               {"jobspec", job_.spec.document},
-              {"R", job_.resources.document}};
+              {"R", taken_document(job_.resources)}};
 }
 
 plugin::Registration ShellHost::signal_also(std::function<void(int)> processes) {

@@ -20,6 +20,8 @@ namespace nacre::core {
 class ShellHost : public plugin::Host {
  public:
   const job::Job& job() const override { return job_; }
+  void choose_cores(const value::Idset& ids) override { job_.choose_cores(ids); }
+  void choose_gpus(const value::Idset& ids) override { job_.choose_gpus(ids); }
   bool standalone() const override { return standalone_; }
   bool has_input() const override { return config_.has_input; }
   Json info() const override;

@@ -106,7 +106,7 @@ std::vector<elastic::Replacements::Other> ShellReplace::others() const {
     std::uint32_t shell = i % job_.shells();
     if (!shells_.roster().stays(shell)) continue;
     std::uint64_t tasks = shells_.all_tasks().unfinished_on(shell).size();
-    std::uint64_t room = job_.resources.nodes[shell].cores.size() / job_.spec.cores_per_slot;
+    std::uint64_t room = job_.resources.nodes[shell].all_cores().size() / job_.spec.cores_per_slot;
     out.push_back({shell, tasks, shares_cores(host_.options()) ? job_.tasks() : room - std::min(room, tasks)});
   }
   return out;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "plugins/builtins.hpp"
+
 namespace nacre::core {
 namespace {
 
@@ -39,6 +41,11 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
   job::Job job =
       TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
                            std::move(identity.resources), spread, oversubscribe != job::Oversubscribe::no, spares));
+  // Who has given an R has taken what the job asks for; what nodes offer, or a made-up machine has, is all of them.
+  if (job.resources.is_made || options.find("pretend") != nullptr)
+    job.take_what_was_asked(
+        !spread && oversubscribe != job::Oversubscribe::share && plugins::binds_to_own_cores(options),
+        oversubscribe != job::Oversubscribe::no);
   if (growth != nullptr) {
     std::vector<job::NodeResources> nodes;
     for (const elastic::Growth::Shell& each : growth->shells)

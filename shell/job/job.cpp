@@ -34,13 +34,18 @@ value::Idset first_of(const value::Idset& ids, std::uint64_t count) {
   return count == 0 ? value::Idset() : ids & value::Idset::range(0, *ids.nth(count - 1));
 }
 
-// What a node offers is all that it has; what it gives to the job is what the job has asked for. Spares keep all.
-void keep_asked_gpus(const Jobspec& spec, const std::vector<NodeShare>& shares, std::uint32_t spares,
-                     Resources& resources) {
-  for (std::size_t i = 0; i < shares.size() - spares; ++i) {
-    value::Idset& gpus = resources.nodes[i].gpus;
-    gpus = first_of(gpus, std::uint64_t{shares[i].slots} * spec.gpus_per_slot);
-  }
+// The first so many of `ids`; the others are `more`.
+void keep_first(std::uint64_t count, value::Idset& ids, value::Idset& more) {
+  value::Idset kept = first_of(ids, count);
+  more = more | (ids - kept);
+  ids = std::move(kept);
+}
+
+void choose(const value::Idset& chosen, value::Idset& ids, value::Idset& more) {
+  const value::Idset all = ids | more;
+  if (chosen.size() != ids.size() || !(chosen - all).empty()) return;
+  ids = chosen;
+  more = all - chosen;
 }
 
 // Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on
@@ -109,7 +114,6 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
   std::vector<NodeShare> shares =
       spares == 0 ? TRY(distribute(spec, resources, per_resource, oversubscribe))
                   : TRY(distribute_beside(spares, spec, resources, per_resource, oversubscribe));
-  if (resources.is_made && spec.gpus_per_slot > 0) keep_asked_gpus(spec, shares, spares, resources);
   bool has_empty_slots = spec.nodes.value_or(1) > 1 && spec.tasks() < spec.slots;
   if (has_empty_slots && !resources.is_made && !spec.node_exclusive && !per_resource)
     leave_out_empty_slots(spec, shares, resources);
@@ -125,6 +129,29 @@ Result<Job> Job::create(value::JobId id, std::uint32_t shell_rank, Jobspec spec,
              value::Taskmap::block(tasks),
              has_ascii_id,
              spares};
+}
+
+void Job::take_what_was_asked(bool cores, bool shares_cores) {
+  const bool has_task_each = spec.tasks() == spec.slots;  // so that a slot's are a task's
+  if (has_task_each) gpus_each = spec.gpus_per_slot;
+  if (has_task_each && cores) cores_each = spec.cores_per_slot;
+  const bool cuts_cores = cores && !shares_cores && !spec.node_exclusive;
+  for (std::size_t i = 0; i < nodes(); ++i) {
+    NodeResources& node = resources.nodes[i];
+    const std::uint64_t slots = shares[i].slots;
+    if (spec.gpus_per_slot > 0) keep_first(slots * spec.gpus_per_slot, node.gpus, node.more_gpus);
+    if (cuts_cores && slots > 0) keep_first(slots * spec.cores_per_slot, node.cores, node.more_cores);
+  }
+}
+
+void Job::choose_cores(const value::Idset& ids) {
+  NodeResources& own = resources.nodes[shell_rank];
+  choose(ids, own.cores, own.more_cores);
+}
+
+void Job::choose_gpus(const value::Idset& ids) {
+  NodeResources& own = resources.nodes[shell_rank];
+  choose(ids, own.gpus, own.more_gpus);
 }
 
 std::string Job::name() const {

@@ -40,6 +40,9 @@ struct Job {
   std::uint64_t restarts = 0;     // so often has it started tasks again, here or elsewhere
   // Of tasks that were started again where they were: the start that counts, unless they have moved since.
   std::map<value::Idset::Id, std::uint32_t> starts = {};
+  // Each task gets so many, where its node has them; 0: an even share of what the job has there.
+  std::uint32_t cores_each = 0;
+  std::uint32_t gpus_each = 0;
 
   // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
   // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
@@ -48,6 +51,14 @@ struct Job {
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                             const std::optional<PerResource>& per_resource, bool oversubscribe = false,
                             std::uint32_t spares = 0);
+
+  // R is all that the nodes offer: those with slots keep what the slots ask for, the first of each kind, and offer
+  // the rest (more_cores, more_gpus). Gpus if the job asks for some; `cores`: these too. `shares_cores`: tasks get
+  // as many cores as they ask for where there are enough, but R keeps all. Spares keep all.
+  void take_what_was_asked(bool cores, bool shares_cores);
+  // Of this node not the first ones, but these; as many as R has, else R stays as it is.
+  void choose_cores(const value::Idset& ids);
+  void choose_gpus(const value::Idset& ids);
 
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks

@@ -26,7 +26,12 @@ struct NodeResources {
   value::Idset cores;             // logical ids on that host
   value::Idset gpus;
   std::vector<std::string> properties;  // in alphabetical order, with what follows an '@'
+  // What the node has to offer beyond that, as the job has not asked for it; see Job::take_what_was_asked().
+  value::Idset more_cores = {};
+  value::Idset more_gpus = {};
 
+  [[nodiscard]] value::Idset all_cores() const { return cores | more_cores; }
+  [[nodiscard]] value::Idset all_gpus() const { return gpus | more_gpus; }
   // " on HOSTNAME" for messages; "" without a name.
   [[nodiscard]] std::string on() const { return hostname.empty() ? "" : " on " + hostname; }
 };
@@ -55,6 +60,8 @@ struct Resources {
 
 // Adds a node, with a broker rank above all others, to R and to its document, unless it has no cores.
 void add_node(Resources& resources, NodeResources node);
+// The document of R, of version 1, without what the job has not asked for (NodeResources::more_cores, more_gpus).
+[[nodiscard]] Json taken_document(const Resources& resources);
 // The document of R, of version 1, without the nodes of these shell ranks.
 [[nodiscard]] Json without_nodes(const Resources& resources, const value::Idset& shells);
 

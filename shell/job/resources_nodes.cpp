@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
 #include "base/json.hpp"
 #include "job/resources.hpp"
 #include "value/hostlist.hpp"
@@ -26,6 +31,24 @@ void add_node(Resources& resources, NodeResources node) {
     if (execution.contains("nodelist")) execution["nodelist"].push_back(node.hostname);
   }
   resources.nodes.push_back(std::move(node));
+}
+
+Json taken_document(const Resources& resources) {
+  auto is_cut = [](const NodeResources& node) { return !node.more_cores.empty() || !node.more_gpus.empty(); };
+  if (std::none_of(resources.nodes.begin(), resources.nodes.end(), is_cut)) return resources.document;
+  std::map<std::pair<std::string, std::string>, Idset> ranks;  // by cores and gpus
+  for (const NodeResources& node : resources.nodes) {
+    if (!node.cores.empty()) ranks[{node.cores.str(), node.gpus.str()}].insert(node.broker_rank);
+  }
+  Json lite = Json::array();
+  for (const auto& [what, which] : ranks) {
+    Json children{{"core", what.first}};
+    if (!what.second.empty()) children["gpu"] = what.second;
+    lite.push_back({{"rank", which.str()}, {"children", std::move(children)}});
+  }
+  Json out = resources.document;
+  out["execution"]["R_lite"] = std::move(lite);
+  return out;
 }
 
 Json without_nodes(const Resources& resources, const Idset& shells) {

@@ -40,6 +40,9 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   ~Host() override = default;
 
   virtual const job::Job& job() const = 0;
+  // Which of what its node offers the job has there; see Job::choose_cores().
+  virtual void choose_cores(const value::Idset& ids) = 0;
+  virtual void choose_gpus(const value::Idset& ids) = 0;
   virtual bool standalone() const = 0;
   virtual bool has_input() const = 0;  // whether the job's stdin, which is shell 0's, is not /dev/null
   // flux_shell_get_info(3): jobid, rank, size, ntasks, service, options {verbose, standalone}, jobspec, R.

@@ -179,6 +179,11 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   [[ $output == *"--cpu-bind: expected thread, core, l3, numa, package or none, got 'socket'"* ]]
 }
 
+@test "run -c 1: one core, however many there are" {
+  threads=$(tr , '\n' </sys/devices/system/cpu/cpu0/topology/thread_siblings_list | wc -l)
+  [ "$("$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -n 1 -c 1 nproc)" -le "$threads" ]
+}
+
 @test "hwloc is loaded only by what needs it" {
   prepare 1 true
   nacre=("$NACRE_SHELL" --standalone -j jobspec.json -R R.json)

@@ -47,6 +47,35 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
   [ ! -s err ]
 }
 
+@test "-c and -g: each task gets just so many, of its part of the node and near each other; R has no more" {
+  # "R's cores; each task's cpus", and the same of gpus, of a node of two packages of 4 cores and 2 gpus.
+  cpus() {
+    run_job --pretend=1x2p4c4g "$@" --explain true >plan 2>err || { cat err; return 1; }
+    echo "$(sed -n 's/^cores  *//p' plan); $(sed -nE 's/^ +cpus +([0-9,-]+)$/\1/p' plan | xargs)"
+  }
+  gpus() { echo "$(sed -n 's/^gpus  *//p' plan); $(sed -nE "s/^ +env .*CUDA_VISIBLE_DEVICES='(.*)'/\1/p" plan | xargs)"; }
+  [ "$(cpus -n 1 -c 1 -g 1)" = "0; 0" ]
+  [ "$(gpus | cut -d';' -f1)" = 0 ]
+  [ "$(cpus -n 3 -c 1 -g 1)" = "0,2,4; 0 2 4" ]
+  [ "$(gpus)" = "0-2; 0 1 2" ]
+  [ "$(cpus -n 2 -c 3 -g 1 -o gpu-affinity=closest)" = "0-2,4-6; 0-2 4-6" ]
+  [ "$(gpus)" = "0,2; 0 2" ]
+  [ "$(cpus -n 2 -c 1 -g 1)" = "0,4; 0 4" ]
+  [ "$(gpus)" = "0,2; 0 2" ]
+  # With --oversubscribe the job keeps the node; what does not fit shares it.
+  [ "$(cpus -n 2 -c 1 --oversubscribe)" = "0-7; 0 4" ]
+  [ "$(cpus -n 5 -c 2 --oversubscribe)" = "0-7; 0 1 2-3 4-5 6-7" ]
+  # Without -c the tasks share the node, also where each has its part of it.
+  [ "$(cpus -n 2)" = "0-7; " ]
+  [ "$(cpus -n 2 -o cpu-affinity=per-task)" = "0-7; 0-3 4-7" ]
+  for with in per-task closest; do
+    run_job --pretend=1x2p4c4g -n 3 -g 1 -o gpu-affinity=$with -q sh -c 'echo $CUDA_VISIBLE_DEVICES' >out 2>err
+    [ "$(sort out | xargs)" = "0 1 2" ]
+    run_job --pretend=1x2p4c4g -n 1 -g 1 -o gpu-affinity=$with -q sh -c 'echo $CUDA_VISIBLE_DEVICES' >out 2>err
+    [ "$(cat out)" = 0 ]
+  done
+}
+
 @test "hwloc's file for the tasks is of the made-up machine, and marked as another one's" {
   run_job --pretend=1x2p3c2t -o hwloc.xmlfile sh -c 'echo $HWLOC_THISSYSTEM; grep -c "type=\"PU\"" $HWLOC_XMLFILE; grep -c "type=\"Package\"" $HWLOC_XMLFILE' >out 2>err
   [ "$(xargs <out)" = "0 12 2" ]

@@ -34,6 +34,8 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   ~FakeHost() override;
 
   const job::Job& job() const override { return job_; }
+  void choose_cores(const value::Idset& ids) override { job_.choose_cores(ids); }
+  void choose_gpus(const value::Idset& ids) override { job_.choose_gpus(ids); }
   bool standalone() const override { return true; }
   bool has_input() const override { return true; }
   Json info() const override;

@@ -194,6 +194,49 @@ TEST_CASE("slots without tasks give no cores and gpus to the tasks of their node
   CHECK(Job::create(JobId(1), 1, spec, made, std::nullopt).value().node().cores.str() == "0-5,8-9");
 }
 
+// ---- of what nodes offer -----------------------------------------------------
+
+TEST_CASE("of what nodes offer the job has what its slots ask for, and spares keep all") {
+  Jobspec spec = Jobspec::parse(R"({"version":1,"resources":[{"type":"slot","count":3,"label":"task",
+    "with":[{"type":"core","count":2},{"type":"gpu","count":1}]}],
+    "tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],
+    "attributes":{"system":{"duration":0}}})")
+                     .value();
+  Resources offered = Resources::parse(R"({"version":1,"execution":{"R_lite":[
+    {"rank":"0-2","children":{"core":"0-7","gpu":"0-3"}}],"nodelist":["n[0-2]"],"starttime":0,"expiration":0}})")
+                          .value();
+  Job job = Job::create(JobId(1), 0, spec, offered, std::nullopt, false, 1).value();
+  Job shared = job;
+  job.take_what_was_asked(true, false);
+  CHECK(job.cores_each == 2);
+  CHECK(job.gpus_each == 1);
+  const auto& nodes = job.resources.nodes;
+  CHECK(nodes[0].cores.str() == "0-3");
+  CHECK(nodes[0].more_cores.str() == "4-7");
+  CHECK(nodes[0].gpus.str() == "0-1");
+  CHECK(nodes[1].cores.str() == "0-1");
+  CHECK(nodes[1].gpus.str() == "0");
+  CHECK(nodes[1].all_gpus().str() == "0-3");
+  CHECK(nodes[2].cores.str() == "0-7");
+  CHECK(nodes[2].gpus.str() == "0-3");
+  CHECK(nacre::job::taken_document(job.resources)["execution"]["R_lite"] ==
+        Json::parse(R"([{"rank":"1","children":{"core":"0-1","gpu":"0"}},
+          {"rank":"0","children":{"core":"0-3","gpu":"0-1"}},{"rank":"2","children":{"core":"0-7","gpu":"0-3"}}])"));
+
+  job.choose_cores(Idset::parse("0-1,6-7").value());
+  CHECK(job.node().cores.str() == "0-1,6-7");
+  CHECK(job.node().more_cores.str() == "2-5");
+  job.choose_cores(Idset::parse("0-2").value());  // not as many as R has
+  job.choose_gpus(Idset::parse("2,9").value());   // one is not there
+  CHECK(job.node().cores.str() == "0-1,6-7");
+  CHECK(job.node().gpus.str() == "0-1");
+
+  shared.take_what_was_asked(false, true);  // without -c
+  CHECK(shared.cores_each == 0);
+  CHECK(shared.node().cores.str() == "0-7");
+  CHECK(shared.node().gpus.str() == "0-1");
+}
+
 TEST_CASE("the job id begins with f where the job's locale is not of UTF-8, or where that is forced") {
   auto id_with = [](std::vector<std::pair<std::string, std::string>> environment) {
     Jobspec spec = five_on_two_nodes();

@@ -347,3 +347,19 @@ TEST_CASE("the kernel's files and hwloc give one topology") {
     CHECK(plugins::to_json(NodeTopology{**own, {}, {}}) == plugins::to_json(NodeTopology{hwloc.cpus, {}, {}}));
   }
 }
+
+TEST_CASE("each task gets as many cores and gpus as it has asked for, the nearest ones, where there are enough") {
+  NodeTopology node = synthetic("package:2 l3:1 core:6 pu:2");
+  PlacementRequest request = request_for(2);
+  request.cpus_each = 4;
+  Placement placement = placed(node, request);
+  CHECK(cpus(placement) == Texts{"0-7", "12-19"});  // no task has cores of both packages
+  CHECK(placement.used == std::vector<std::size_t>{0, 1, 2, 3, 6, 7, 8, 9});
+  CHECK(placement.unused.empty());
+  CHECK(placement.tasks[0].cpus_why.ends_with(": 4 cores, as asked for"));
+  request.tasks = 1;
+  request.cpus_each = 1;
+  CHECK(cpus(placed(node, request)) == Texts{"0-1"});
+  request.cpus_each = 13;  // more than there are: what there is
+  CHECK(cpus(placed(node, request)) == Texts{"0-23"});
+}
