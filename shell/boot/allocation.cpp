@@ -31,6 +31,20 @@ Result<std::uint32_t> slots_of(std::string_view text) {
       fmt::format("expected a number of slots from 1 to {}, got {}", Allocation::kMaxSlots, in_quotes(text)));
 }
 
+// Slots are what was asked for, but in Slurm, which tells how many cpus there are as well.
+Allocation with_tasks_of_slots(Allocation out) {
+  std::uint64_t sum = 0;
+  bool some = false;
+  for (const Allocation::Host& each : out.hosts) {
+    some = some || each.slots > 0;
+    sum += std::max<std::uint32_t>(each.slots, 1);
+  }
+  if (!some || sum > Allocation::kMaxSlots) return out;
+  out.tasks = static_cast<std::uint32_t>(sum);
+  out.tasks_source = out.source;
+  return out;
+}
+
 // Collects hosts by name, each once.
 class Gathering {
  public:
@@ -58,7 +72,7 @@ class Gathering {
 
   Result<Allocation> finish() && {
     if (out_.hosts.empty()) return invalid("it names no host");
-    return std::move(out_);
+    return with_tasks_of_slots(std::move(out_));
   }
 
  private:
@@ -118,6 +132,8 @@ Result<void> take_users(std::string_view line, Gathering& into) {
   return into.add(words[0], slots);
 }
 
+constexpr std::uint64_t kMostComponents = 128;  // of a heterogeneous job; Slurm's own limit
+
 // ---- managers ----------------------------------------------------------------------------
 
 // "16(x3),8": a number for each node, in their order.
@@ -142,6 +158,21 @@ Result<std::vector<std::uint32_t>> slurm_counts(std::string_view text, std::size
   return out;
 }
 
+// "": the job has one component, or this is a step of one.
+Result<std::string> all_components(const Variables& variables) {
+  auto text = variables("SLURM_HET_SIZE");
+  auto count = text ? parse_u64(*text) : std::nullopt;
+  value::Hostlist hosts;
+  for (std::uint64_t i = 0; count && *count > 1 && i < std::min<std::uint64_t>(*count, kMostComponents); ++i) {
+    const std::string name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i);
+    auto nodes = variables(name.c_str());
+    if (!nodes) return std::string();
+    for (const std::string& each : TRY(in(name, value::Hostlist::parse(*nodes))).names()) hosts.append(each);
+  }
+  hosts.uniq();
+  return hosts.str();
+}
+
 Result<Allocation> of_slurm(const Variables& variables, const char* name, const std::string& nodes) {
   std::vector<std::string> names = TRY(in(name, value::Hostlist::parse(nodes))).names();
   std::vector<std::uint32_t> slots(names.size(), 0);
@@ -153,7 +184,15 @@ Result<Allocation> of_slurm(const Variables& variables, const char* name, const 
   }
   Gathering gathering(name);
   for (std::size_t i = 0; i < names.size(); ++i) CHECK_OK(in(name, gathering.add(names[i], slots[i])));
-  return in(name, std::move(gathering).finish());
+  Allocation out = TRY(in(name, std::move(gathering).finish()));
+  out.tasks.reset();
+  out.tasks_source.clear();
+  if (auto text = variables("SLURM_NTASKS")) {
+    out.tasks = TRY(in("SLURM_NTASKS", slots_of(*text)));
+    out.tasks_source = "SLURM_NTASKS";
+  }
+  out.all_components = TRY(all_components(variables));
+  return out;
 }
 
 // LSB_HOSTS: "a a b"; LSB_MCPU_HOSTS, with counts: "a 2 b 1".

@@ -3,7 +3,8 @@
 // The hosts on which shells may be started, as this allocation's manager, or the user, has named them.
 //
 //   Slurm           SLURM_JOB_NODELIST, and the slots from SLURM_TASKS_PER_NODE or SLURM_JOB_CPUS_PER_NODE:
-//                   "16(x3),8"
+//                   "16(x3),8"; the components of a heterogeneous job are SLURM_JOB_NODELIST_HET_GROUP_0 and on,
+//                   SLURM_HET_SIZE of them
 //   PBS, Torque     PBS_NODEFILE: a file with a host's name on each line, once for each slot
 //   LSF             LSB_DJOB_HOSTFILE: the same; else LSB_MCPU_HOSTS: "a 4 b 2"; else LSB_HOSTS: "a a b"
 //   OAR             OAR_NODEFILE: as PBS_NODEFILE
@@ -35,6 +36,12 @@ struct Allocation {
 
   std::string source;       // for messages: "SLURM_JOB_NODELIST", "PBS_NODEFILE (/var/spool/pbs/7)"
   std::vector<Host> hosts;  // each once, in the order of their first mention; not empty
+  // How many tasks have been asked for: in Slurm SLURM_NTASKS, else the sum of the slots, where some are given.
+  // None: it is open. `tasks_source`: what has it, as `source`.
+  std::optional<std::uint32_t> tasks = {};
+  std::string tasks_source = {};
+  // In a heterogeneous job of Slurm, of which `hosts` are the first component: all of its hosts, as a hostlist.
+  std::string all_components = {};
 };
 
 // The value of an environment variable.

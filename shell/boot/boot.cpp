@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/boot.hpp"
 
+#include <sys/stat.h>
+
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -89,8 +91,10 @@ Result<Boot> boot(const BootRequest& request) {
   CHECK_OK(check_arity(request.arity));
   Boot out = TRY(boot_by_way(request));
   if (!out.record) return out;
-  // Over ssh a shell has a login's environment. The user's files are where the launcher's environment has them.
+  // Over ssh a shell has a login's environment, and its umask. The user's files are where the launcher's
+  // environment has them.
   for (const auto& [name, value] : out.record->environment) ::setenv(name.c_str(), value.c_str(), 1);
+  if (out.record->umask) ::umask(*out.record->umask);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/caller.hpp"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/variable.hpp"
+#include "task/limits.hpp"
 
 namespace nacre::front {
 
@@ -31,6 +33,18 @@ Result<std::string> own_directory() {
 }
 
 Variables own_environment() { return variables_of(environ); }
+
+std::vector<std::pair<std::string, Json>> own_limits() {
+  std::vector<std::pair<std::string, Json>> out;
+  for (const char* name : {"as", "core", "cpu", "data", "fsize", "nofile", "rss", "stack"}) {
+    rlimit limit{};
+    auto resource = static_cast<__rlimit_resource>(task::limit_resource(name).value_or(RLIMIT_CORE));
+    if (::getrlimit(resource, &limit) < 0) continue;
+    Json value = limit.rlim_cur == RLIM_INFINITY ? Json(-1) : Json(limit.rlim_cur);
+    out.emplace_back(fmt::format("rlimit.{}", name), std::move(value));
+  }
+  return out;
+}
 
 void leave_out_no_utf8(Variables& variables) {
   for (const std::string& each : drop_no_utf8(variables))

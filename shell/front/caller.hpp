@@ -4,6 +4,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
@@ -16,6 +20,11 @@ Result<std::string> own_directory();
 
 // The environment of this process.
 [[nodiscard]] Variables own_environment();
+
+// The soft limits of this process, as options of the shell, by their paths: for tasks on other hosts, as those
+// here have them anyway. Without those that each kernel derives from its host's memory (nproc, sigpending,
+// memlock), and those that need rights.
+[[nodiscard]] std::vector<std::pair<std::string, Json>> own_limits();
 
 // Prints to standard error which variables are left out because a jobspec cannot hold them.
 void leave_out_no_utf8(Variables& variables);

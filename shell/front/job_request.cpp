@@ -104,6 +104,15 @@ Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t>
   return out;
 }
 
+SizeRequest size_of_places(SizeRequest request, std::uint32_t places, std::optional<std::uint32_t> tasks) {
+  if (request.tasks || request.nodes || request.tasks_per_node || places <= request.spares) return request;
+  if (tasks)
+    request.tasks = tasks;
+  else
+    request.nodes = places - request.spares;
+  return request;
+}
+
 Result<Json> jobspec_of(const JobRequest& request) {
   for (std::size_t i = 0; i < request.command.size(); ++i) {
     const std::string& each = request.command[i];

@@ -48,6 +48,11 @@ struct NodeCounts {
 // but those for spares, and no more than there are tasks. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
+// What stands for a request without any number, of tasks, of nodes, of tasks on each: so many `tasks`, where these
+// were asked for elsewhere, else one on each of `places`, but those for spares.
+[[nodiscard]] SizeRequest size_of_places(SizeRequest request, std::uint32_t places,
+                                         std::optional<std::uint32_t> tasks);
+
 struct JobRequest {
   std::vector<std::string> command;  // not empty
   JobSize size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/place_options.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "base/program_path.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
@@ -103,6 +105,23 @@ Result<void> PlaceOptions::check() const {
   return {};
 }
 
+namespace {
+
+void note_tasks(const boot::Allocation& found, Places& out) {
+  out.is_named = true;
+  out.tasks = found.tasks;
+  out.tasks_source = found.tasks_source;
+  for (const auto& host : found.hosts) out.slots.push_back(host.slots);
+  if (!found.all_components.empty())
+    print_err(
+        "nacre: this is a heterogeneous job, of which the hosts of the first component are used; all of them, "
+        "without "
+        "srun: --hosts='{}'\n",
+        found.all_components);
+}
+
+}  // namespace
+
 Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
   Places out;
   if (!pretend_.empty()) {
@@ -122,6 +141,7 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
   bool is_given = found.has_value();
   if (!is_given) found = TRY(boot::allocation_of(own_variable));
   bool is_of_slurm = !is_given && found && found->source.starts_with("SLURM_");
+  if (found) note_tasks(*found, out);
   if (srun_ || (prefers_srun && is_of_slurm && is_in_path("srun"))) {
     out.by_srun = true;
     if (found) out.srun_most = static_cast<std::uint32_t>(found->hosts.size());
@@ -171,6 +191,9 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   for (const char* name : LaunchRecord::kVariables) {
     if (auto value = own_variable(name); value && is_utf8(*value)) record.environment[name] = *std::move(value);
   }
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  record.umask = mask;
   record.terminal = ::isatty(STDERR_FILENO) == 1;
   plan.verbose = verbose_;
   return {};

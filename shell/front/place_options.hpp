@@ -26,7 +26,13 @@ struct Places {
   bool by_srun = false;                             // Slurm's srun starts them
   std::optional<std::uint32_t> srun_most;           // how many nodes srun has; none: not known
   bool is_counted = false;                          // --local has given their number
+  bool is_named = false;                            // hosts that the user names, or of an allocation
   std::optional<job::MachineShape> pretended = {};  // --pretend: the nodes are made up
+  // Where nobody says how many tasks there are: so many, as `tasks_source` has it; none: one on each of several
+  // hosts.
+  std::optional<std::uint32_t> tasks = {};
+  std::string tasks_source = {};
+  std::vector<std::uint32_t> slots = {};  // of each host; 0: unknown. Empty: they are not of hosts
 
   [[nodiscard]] std::optional<std::uint32_t> most() const {
     return by_srun ? srun_most : std::optional(static_cast<std::uint32_t>(hosts.size()));

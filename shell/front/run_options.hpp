@@ -41,7 +41,8 @@ class RunOptions {
   Result<void> change(Json& jobspec) const;
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
-  [[nodiscard]] const std::string& file() const { return file_; }  // a jobspec instead; empty: none
+  [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_; }  // -c or -g is given
+  [[nodiscard]] const std::string& file() const { return file_; }     // a jobspec instead; empty: none
   [[nodiscard]] bool labels() const { return label_; }
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -27,6 +29,8 @@
 #include "job/jobspec.hpp"
 #include "job/on_lost.hpp"
 #include "job/options.hpp"
+#include "launch/launcher.hpp"
+#include "value/taskmap.hpp"
 
 namespace nacre::front {
 namespace {
@@ -156,15 +160,46 @@ class Run final : public cli::Verb {
     // --local=N is a number of nodes, as -N is, with the spares.
     if (places.is_counted && !wanted.nodes && !wanted.tasks && *places.most() > wanted.spares)
       wanted.nodes = *places.most() - wanted.spares;
+    const bool is_open = !wanted.tasks && !wanted.nodes && !wanted.tasks_per_node;
+    if (places.is_named && places.most()) wanted = size_of_places(wanted, *places.most(), places.tasks);
     JobSize size = TRY(size_of(wanted, places.most()));
     JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
     for (const std::string& each : ExitOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
+    if (is_open && places.is_named) follow_slots(places, size, known);
+    take_limits(places, known);
     request.options = known.json();
     Json jobspec = TRY(jobspec_of(request));
     auto sources = sources_of(given(), setopt());
     sources[""] = kFrontEnd;
     return JobPlan{dump_json(jobspec), std::move(known), size.shells(), std::move(sources)};
+  }
+
+  // As it has them, tasks elsewhere have them: on this host they inherit them, and srun brings them itself.
+  static void take_limits(const Places& places, job::Options& options) {
+    auto is_elsewhere = [](const std::string& host) { return !launch::is_this_host(host); };
+    if (places.is_local || places.by_srun || std::none_of(places.hosts.begin(), places.hosts.end(), is_elsewhere))
+      return;
+    for (const auto& [name, limit] : own_limits()) {
+      bool has_other_name = name == "rlimit.nofile" && options.find("rlimit.ofile") != nullptr;
+      if (options.find(name) == nullptr && !has_other_name) options.set(name, limit);
+    }
+  }
+
+  // Each host gets as many tasks as it has slots: where that is not what all get evenly, and no other map, and no
+  // number of cores or gpus for each task, is asked for.
+  void follow_slots(const Places& places, const JobSize& size, job::Options& options) const {
+    if (show_.explains() && places.tasks)
+      print_err("nacre run: tasks: {}, as {} has it\n", size.tasks, places.tasks_source);
+    const std::vector<std::uint32_t>& slots = places.slots;
+    const bool all_known =
+        std::find(slots.begin(), slots.end(), 0U) == slots.end() && slots.size() == size.shells();
+    const bool is_even = std::adjacent_find(slots.begin(), slots.end(), std::not_equal_to<>()) == slots.end();
+    const bool is_all = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0}) == size.tasks;
+    if (!all_known || is_even || !is_all || size.spares > 0 || options_.sizes_slots() ||
+        options.find("taskmap") != nullptr)
+      return;
+    options.set("taskmap", "manual:" + value::Taskmap::block(slots).str());
   }
 
   [[nodiscard]] Result<JobPlan> job_of_file(const Places& places) const {
@@ -179,6 +214,7 @@ class Run final : public cli::Verb {
       sources[each.substr(0, each.find('='))] = kFrontEnd;
       CHECK_OK(known.set_from_argument(each));
     }
+    take_limits(places, known);
     Json& attributes = spec.document["attributes"];
     if (attributes.is_null()) attributes = Json::object();
     attributes["system"]["shell"]["options"] = known.json();

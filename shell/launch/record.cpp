@@ -127,10 +127,10 @@ Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
 Result<LaunchRecord> read_record(const JsonAt& root) {
   LaunchRecord out;
   CHECK_OK(check_protocol(root, out));
-  CHECK_OK(
-      root.only_keys({"version", "protocol", "jobid",     "rank",        "size",    "arity",  "hosts",   "agent",
-                      "shell",   "timeout",  "addresses", "environment", "jobspec", "R",      "options", "input",
-                      "remote",  "terminal", "carriage",  "offer",       "sources", "detach", "growth",  "front"}));
+  CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
+                           "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
+                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources",
+                           "detach",  "growth",   "front",   "umask"}));
   JsonAt job = TRY(root.at("jobid"));
   out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
   CHECK_OK(read_places(root, out));
@@ -145,6 +145,7 @@ Result<LaunchRecord> read_record(const JsonAt& root) {
   }
   out.addresses = TRY(addresses_at(root, out.size));
   out.environment = TRY(environment_at(root));
+  if (root.json().contains("umask")) out.umask = TRY(number_at(root, "umask", 0, 0777));
   out.jobspec = TRY(text_at(root, "jobspec"));
   out.resources = TRY(text_at(root, "R"));
   out.makes_resources = !out.resources;
@@ -178,6 +179,7 @@ std::string LaunchRecord::line() const {
   for (const auto& [each, text] : addresses) known[std::to_string(each)] = text;
   json["addresses"] = std::move(known);
   if (!environment.empty()) json["environment"] = environment;
+  if (umask) json["umask"] = *umask;
   if (jobspec) json["jobspec"] = *jobspec;
   if (resources) json["R"] = *resources;
   if (!resources && !makes_resources) json["offer"] = false;

@@ -55,6 +55,7 @@ struct LaunchRecord {
   double timeout = 30;                             // seconds that a shell may take to join
   std::map<group::Rank, std::string> addresses;    // of the ancestors, joined by blanks
   std::map<std::string, std::string> environment;  // of kVariables those that the launcher has; set in the shell
+  std::optional<std::uint32_t> umask;              // the launcher's; set in the shell, and so in tasks
   bool makes_resources = true;                     // R is made of the shells' offers, as the leader is given none
   // The shell joins a job that runs (elastic::Growth, as JSON: the shells that have done so before); `rank` is
   // `size` or more.

@@ -398,3 +398,47 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run run_job --torch --local=2 sh -c "$show"
   [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 0 1 2 $host" ]
 }
+
+front=$NACRE_BUILD_DIR/nacre
+
+@test "in an allocation, and on hosts that are named, there are as many tasks as were asked for there, else one on each" {
+  asked() { "${no_manager[@]}" -u SLURM_NTASKS "$@" --dry-run true 2>said | jq -c '[(.resources[0] | if .type == "node" then .count * .with[0].count else .count end), .attributes.system.shell.options.taskmap]'; }
+  printf 'a\nb\nb\n' >nodes
+  [ "$(asked "$front" run)" = '[1,null]' ]
+  [ "$(asked "$front" run --hosts='n[0-3]')" = '[4,null]' ]
+  [ "$(asked "$front" run --hosts='n[0-3],m' --spares=1)" = '[5,null]' ] # with the spare's
+  [ "$(asked "$front" run --hosts='n[0-1]:2')" = '[4,null]' ]
+  [ "$(asked "$front" run --hosts='n[0-3]' -n 1)" = '[1,null]' ]
+  [ "$(asked PBS_NODEFILE="$PWD/nodes" "$front" run)" = '[3,"manual:[[0,1,1,1],[1,1,2,1]]"]' ]
+  [ "$(asked PBS_NODEFILE="$PWD/nodes" "$front" run --taskmap=cyclic)" = '[3,"cyclic"]' ]
+  [ "$(asked LSB_MCPU_HOSTS='a 2 b 2' "$front" run)" = '[4,null]' ]
+  [ "$(asked SLURM_JOB_NODELIST='n[0-1]' SLURM_NTASKS=6 "$front" run)" = '[6,null]' ]
+  [ "$(asked SLURM_JOB_NODELIST='n[0-1]' SLURM_TASKS_PER_NODE='8(x2)' "$front" run)" = '[2,null]' ]
+  [ ! -s said ]
+  asked SLURM_JOB_NODELIST=a SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=a SLURM_JOB_NODELIST_HET_GROUP_1='b[0-1]' "$front" run
+  [ "$(cat said)" = "nacre: this is a heterogeneous job, of which the hosts of the first component are used; all of them, without srun: --hosts='a,b[0-1]'" ]
+  # The plan says who has it.
+  "${no_manager[@]}" LSB_MCPU_HOSTS="$(uname -n) 2" "$front" run --shell="$NACRE_SHELL" --explain true >plan 2>said
+  grep -qx 'nacre run: tasks: 2, as LSB_MCPU_HOSTS has it' said
+  grep -q '^task 1 ' plan
+}
+
+@test "umask and soft limits of the caller are those of tasks on other hosts" {
+  cat >agent <<'END'
+#!/bin/sh
+umask 077
+shift
+ulimit -S -n 256
+ulimit -S -c 0
+exec sh -c "$*"
+END
+  chmod +x agent
+  umask 027
+  ulimit -S -n 512
+  tell='echo "$(umask) $(ulimit -S -n)"'
+  [ "$("${no_manager[@]}" "$front" run --shell="$NACRE_SHELL" --agent=./agent --hosts=elsewhere sh -c "$tell")" = "0027 512" ]
+  [ "$("${no_manager[@]}" "$front" run --shell="$NACRE_SHELL" --agent=./agent --hosts=elsewhere -o rlimit.nofile=128 sh -c "$tell")" = "0027 128" ]
+  write_jobspec 1 sh -c "$tell"
+  [ "$("${no_manager[@]}" "$front" run --shell="$NACRE_SHELL" --agent=./agent --hosts=elsewhere --file jobspec.json)" = "0027 512" ]
+  "${no_manager[@]}" "$front" run --dry-run --hosts="$(uname -n)" true | jq -e '.attributes.system.shell.options | has("rlimit") | not'
+}

@@ -57,6 +57,37 @@ TEST_CASE("Slurm's allocation: nodes, and slots by tasks or else by cpus") {
   CHECK(in_environment(job) == "SLURM_JOB_NODELIST: n1:2 n2:1 n3:1 n4:1");
 }
 
+TEST_CASE("how many tasks were asked for: by Slurm's variable, else by slots") {
+  auto asked = [](const Environment& environment) {
+    auto found = find_in(environment);
+    REQUIRE(found);
+    const Allocation& out = **found;
+    return out.tasks ? fmt::format("{} {}", *out.tasks, out.tasks_source) : "open";
+  };
+  Environment job{{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_CPUS_PER_NODE", "8(x2)"}};
+  CHECK(asked(job) == "open");
+  job["SLURM_NTASKS"] = "6";
+  CHECK(asked(job) == "6 SLURM_NTASKS");
+  job["SLURM_NTASKS"] = "x";
+  CHECK(in_environment(job).starts_with("SLURM_NTASKS: expected a number of slots"));
+  CHECK(asked({{"LSB_MCPU_HOSTS", "a 4 b 2"}}) == "6 LSB_MCPU_HOSTS");
+  CHECK(asked({{"LSB_HOSTS", "a a b"}}) == "3 LSB_HOSTS");
+  CHECK_FALSE(hosts_of_list("n[1-4]").value().tasks);
+  CHECK(hosts_of_list("n[1-2]:4,c").value().tasks == 9U);
+}
+
+TEST_CASE("a heterogeneous job of Slurm has hosts of all its components") {
+  Environment job{{"SLURM_JOB_NODELIST", "a1"},
+                  {"SLURM_HET_SIZE", "2"},
+                  {"SLURM_JOB_NODELIST_HET_GROUP_0", "a1"},
+                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "b[1-2]"}};
+  CHECK(find_in(job).value().value().all_components == "a1,b[1-2]");
+  job.erase("SLURM_JOB_NODELIST_HET_GROUP_1");
+  CHECK(find_in(job).value().value().all_components.empty());
+  job["SLURM_HET_SIZE"] = "1";
+  CHECK(find_in(job).value().value().all_components.empty());
+}
+
 TEST_CASE("what is wrong with Slurm's allocation is named") {
   CHECK(in_environment({{"SLURM_JOB_NODELIST", ""}}) == "SLURM_JOB_NODELIST: it names no host");
   CHECK_THAT(in_environment({{"SLURM_JOB_NODELIST", "n[1-"}}),

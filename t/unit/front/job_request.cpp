@@ -30,6 +30,19 @@ TEST_CASE("without a number of tasks there is one, or one a node where nodes wer
   CHECK(sized({kNone, 3, 2}, 4) == JobSize{6, 3, 2});
 }
 
+TEST_CASE("on places that are named there are as many tasks as were asked for with them, or one on each") {
+  auto open = [](SizeRequest request, std::uint32_t places, std::optional<std::uint32_t> tasks) {
+    return sized(size_of_places(request, places, tasks), places);
+  };
+  CHECK(open({}, 4, kNone) == JobSize{4, 4, 1});
+  CHECK(open({}, 4, 9) == JobSize{9, 4, kNone});
+  CHECK(open({}, 4, 2) == JobSize{2, 2, kNone});
+  CHECK(open({kNone, kNone, kNone, 1}, 4, kNone) == JobSize{3, 3, 1, 1});
+  for (SizeRequest given : {SizeRequest{1, kNone, kNone}, {kNone, 2, kNone}, {kNone, kNone, 2}})
+    CHECK(open(given, 4, 9) == sized(given, 4));
+  CHECK(size_error(size_of_places({kNone, kNone, kNone, 4}, 4, 9), 4).starts_with("--spares=4, but there are 4"));
+}
+
 TEST_CASE("tasks go to all places, as far as there are tasks") {
   CHECK(sized({4, kNone, kNone}, 1) == JobSize{4, 1, kNone});
   CHECK(sized({4, kNone, kNone}, 2) == JobSize{4, 2, kNone});

@@ -41,6 +41,7 @@ LaunchRecord sample() {
   record.environment = {{"NACRE_JOBS_DIR", "/shared/jobs"}, {"XDG_DATA_HOME", ""}};
   record.input = record.remote = record.terminal = true;
   record.detaching = Detaching::on_request;
+  record.umask = 0027;
   record.front = "nacre run";
   record.carriage = Carriage{"0123456789abcdef0123456789abcdef", {"exit-notify"}};
   return record;
@@ -83,6 +84,7 @@ TEST_CASE("a launch record is one line, and reads back to the same") {
   CHECK(again.front == "nacre run");
   CHECK(again.carriage == record.carriage);
   CHECK(again.environment == record.environment);
+  CHECK(again.umask == 0027);
 }
 
 TEST_CASE("the records from which the fuzzing starts are read to their end") {
@@ -108,6 +110,7 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(child.detaching == Detaching::never);
   CHECK_FALSE(child.carriage);
   CHECK(child.environment == record.environment);
+  CHECK(child.umask == record.umask);
   CHECK_FALSE(child.makes_resources);
   CHECK(child.children() == Ranks{5, 6});
   LaunchRecord leaf = child.of_child(5, "n3:71 10.0.0.3:71");
@@ -193,6 +196,7 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
              Catch::Matchers::ContainsSubstring("addresses.0: expected HOST:PORT"));
   CHECK_THAT(refused("addresses", {{"0", std::string(1025, ' ')}}),
              Catch::Matchers::ContainsSubstring("more than 1024 bytes"));
+  CHECK(refused("umask", 512).starts_with(front + "umask: expected"));
   CHECK(refused("environment", {{"PATH", "/"}}) ==
         front +
             "environment.PATH: expected one of NACRE_ARCHIVE_DIR, NACRE_JOBS_DIR, XDG_CACHE_HOME, XDG_CONFIG_HOME, "
