@@ -69,6 +69,7 @@ Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& rou
   call.in["rank"] = round.order.client;
   call.in["task"] = round.order.task;
   call.in["places"] = round.places;
+  if (round.universe) call.in["universe"] = *round.universe;
   Json& programs = call.in["programs"] = Json::array();
   for (const pmi::SpawnProgram& each : round.order.spawn.programs)
     programs.push_back({{"name", each.argv.front()}, {"processes", each.processes}});

@@ -83,6 +83,17 @@ Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vec
   return out;
 }
 
+std::optional<std::uint32_t> universe_of_spawn(const std::vector<std::uint32_t>& places,
+                                               const std::vector<SpawnRoom>& rooms) {
+  std::uint64_t left = 0;
+  for (const SpawnRoom& each : rooms) {
+    const auto placed = static_cast<std::uint64_t>(std::count(places.begin(), places.end(), each.shell));
+    const std::uint64_t free = each.free.value_or(0);
+    left += free - std::min(free, placed);
+  }
+  return left > 0 ? std::optional(static_cast<std::uint32_t>(places.size() + left)) : std::nullopt;
+}
+
 value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell) {
   value::Idset out;
   for (std::uint32_t rank = 0; rank < places.size(); ++rank) {

@@ -27,6 +27,11 @@ struct SpawnRoom {
 Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vector<SpawnRoom> rooms,
                                                std::uint32_t asker);
 
+// MPI_UNIVERSE_SIZE of such processes: how many there are, and as many as have cores free beside them then. None:
+// no core is left, so that a program finds no number and spawn refuses nothing. `rooms`: before they were placed.
+[[nodiscard]] std::optional<std::uint32_t> universe_of_spawn(const std::vector<std::uint32_t>& places,
+                                                             const std::vector<SpawnRoom>& rooms);
+
 // The ranks that are on this shell; `places`: of a spawn, as place_spawn() returns them.
 [[nodiscard]] value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell);
 

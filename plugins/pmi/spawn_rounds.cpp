@@ -121,9 +121,10 @@ void SpawnRounds::place(Open& open) {
       if (free && shell < rooms.size()) rooms[shell].free = static_cast<std::uint32_t>(*free);
     }
   }
-  auto places = place_spawn(open.round.order.spawn, std::move(rooms), open.round.order.shell);
+  auto places = place_spawn(open.round.order.spawn, rooms, open.round.order.shell);
   if (!places) return void(open.outcome = std::move(places).error());
   open.round.places = *std::move(places);
+  open.round.universe = universe_of_spawn(open.round.places, rooms);
 }
 
 // All that are to have processes have started them, and who has requested them is still there.

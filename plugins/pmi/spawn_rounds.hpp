@@ -26,9 +26,10 @@ namespace nacre::plugins {
 
 struct SpawnRound {
   SpawnOrder order;
-  std::uint64_t number = 0;           // from 1, of this start of the tasks
-  std::uint32_t last = 0;             // the shells up to this one perform it
-  std::vector<std::uint32_t> places;  // by rank: its shell; empty if no place was found
+  std::uint64_t number = 0;                    // from 1, of this start of the tasks
+  std::uint32_t last = 0;                      // the shells up to this one perform it
+  std::vector<std::uint32_t> places;           // by rank: its shell; empty if no place was found
+  std::optional<std::uint32_t> universe = {};  // MPI_UNIVERSE_SIZE of its processes, see universe_of_spawn()
 
   [[nodiscard]] std::string name() const;  // of its collectives, before a dot
   [[nodiscard]] bool has(std::uint32_t shell) const;

@@ -41,6 +41,7 @@ SpawnedGroup::SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, con
   departures_.attach(group_);
   for (const auto& [key, value] : spawn.preput) group_.server().set_attribute(key, value);
   set_process_map(group_.server(), map_of_places(origin_.places), options);
+  set_universe(group_.server(), origin_.universe_size);
   if (between_nodes_ != nullptr) departures_.when_lost(callbacks_.on_lost);
 }
 

@@ -151,7 +151,8 @@ std::string PmiSpawns::kvsname_of(const SpawnRound& round) const {
 Result<SpawnRound> PmiSpawns::start_alone(SpawnOrder order) {
   const std::uint32_t own = order.shell;
   auto places = TRY(place_spawn(order.spawn, {{own, host_.job().node().hostname, order.spawn.processes()}}, own));
-  SpawnRound round{std::move(order), ++count_, own, std::move(places)};
+  auto universe = universe_of_spawn(places, {{own, host_.job().node().hostname, free_here()}});
+  SpawnRound round{std::move(order), ++count_, own, std::move(places), universe};
   Result<void> started = start_part(round);
   settle(*table_.find(round.order.start, round.number), round, started);
   if (!started) return std::move(started).error();
@@ -183,8 +184,8 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Spawn
   on.on_over = [this, place] { part_over(place); };
   return std::make_unique<SpawnedGroup>(
       host_, plugin_, options_, names_, round.order.spawn,
-      SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task,
-                           start_.universe_size, &quota_, round.places, round.order.setup, barriers_of(round)},
+      SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task, round.universe,
+                           &quota_, round.places, round.order.setup, barriers_of(round)},
       std::move(on));
 }
 
@@ -204,10 +205,13 @@ Result<void> PmiSpawns::start_part(const SpawnRound& round) {
 // Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
 // than what has been spawned.
 std::optional<std::uint32_t> PmiSpawns::room() {
-  const std::uint32_t processes = table_.running();
-  if (host_.ending() || shell_leaves_ || (tasks_ended_ && processes == 0 && !is_idle_)) return std::nullopt;
+  if (host_.ending() || shell_leaves_ || (tasks_ended_ && table_.running() == 0 && !is_idle_)) return std::nullopt;
   host_.hold(kSpawnHold);
   gave_room_ = true;
+  return free_here();
+}
+
+std::uint32_t PmiSpawns::free_here() const {
   auto tasks = std::count_if(host_.tasks().begin(), host_.tasks().end(),
                              [](const auto& each) { return each->state() != task::State::exited; });
   const auto all =

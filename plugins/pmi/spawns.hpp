@@ -73,6 +73,7 @@ class PmiSpawns {
   void answer(const Asked& asked, const Result<SpawnRound>& round);
 
   std::optional<std::uint32_t> room();
+  [[nodiscard]] std::uint32_t free_here() const;  // so many processes have a core of their own
   Result<void> start_part(const SpawnRound& round);
   void settled(const SpawnRound& round, const Result<void>& outcome);
   void settle(SpawnTable::Entry& entry, const SpawnRound& round, const Result<void>& outcome);

@@ -94,11 +94,16 @@ void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOp
   if (!options.nomap && !text.empty() && text.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, text);
 }
 
+void set_universe(pmi::Server& server, const std::optional<std::uint32_t>& size) {
+  if (size) server.set_attribute("universeSize", fmt::format_int(*size).str());
+}
+
 void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) const {
   set_process_map(server, without_gaps(taskmap), options);
   std::string text = taskmap.str();
   if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
   server.set_attribute("flux.instance-level", "0");
+  set_universe(server, universe_size);
 }
 
 }  // namespace nacre::plugins

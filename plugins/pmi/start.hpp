@@ -43,4 +43,7 @@ struct PmiStart {
 // forbids it.
 void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOptions& options);
 
+// PMI-1 has a command for it, PMI-2 this attribute of the job.
+void set_universe(pmi::Server& server, const std::optional<std::uint32_t>& size);
+
 }  // namespace nacre::plugins

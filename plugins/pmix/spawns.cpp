@@ -131,6 +131,7 @@ Namespace Spawns::namespace_of(json_t* spawn) const {
   const char* parent = json_string_value(json_object_get(spawn, "nspace"));
   facts.parent = proc_of(parent != nullptr ? parent : "", static_cast<pmix_rank_t>(number_in(spawn, "rank")));
   facts.global_offset = clients_.processes();
+  facts.universe = static_cast<std::uint32_t>(number_in(spawn, "universe"));  // 0: no more than there are
   out.task = static_cast<std::uint32_t>(number_in(spawn, "task"));
   facts.nodes.clear();
   facts.app_sizes.clear();

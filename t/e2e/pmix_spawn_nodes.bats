@@ -49,16 +49,16 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
 @test "they go where cores are free, to the node of the task first; all know where all are" {
   tasks 3 3 2 1 "" 3 places
   run_nodes 3
-  says 0 "child 0 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 0, 3 nodes, app 0, universe 6" \
-    "child 1 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 1, 3 nodes, app 0, universe 6" \
-    "child 2 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 2, 3 nodes, app 0, universe 6"
+  says 0 "child 0 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 0, 3 nodes, app 0, universe 3" \
+    "child 1 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 1, 3 nodes, app 0, universe 3" \
+    "child 2 of 3 of rank 1: 0@node1/0 1@node2/0 2@node0/0; peers 2, 3 nodes, app 0, universe 3"
 }
 
 @test "nodes without tasks, and spares, take them; more than there are cores are spread evenly" {
   tasks 1 3 1 0 "" 2 places
   run_nodes 3
-  says 0 "child 0 of 2 of rank 0: 0@node1/0 1@node2/0; peers 0, 2 nodes, app 0, universe 3" \
-    "child 1 of 2 of rank 0: 0@node1/0 1@node2/0; peers 1, 2 nodes, app 0, universe 3"
+  says 0 "child 0 of 2 of rank 0: 0@node1/0 1@node2/0; peers 0, 2 nodes, app 0, universe 2" \
+    "child 1 of 2 of rank 0: 0@node1/0 1@node2/0; peers 1, 2 nodes, app 0, universe 2"
   tasks 1 2 1 0 "" 5 run sh -c "$where"
   more=(--spares=1)
   run_nodes 2

@@ -88,6 +88,16 @@ struct Rounds {
 
 }  // namespace
 
+TEST_CASE(
+    "the universe of spawned processes is they, and as many as have cores free beside them; none if there are "
+    "none") {
+  const std::vector<SpawnRoom> rooms{{0, "a", 1}, {1, "b", 0}, {2, "c", 2}, {3, "c", std::nullopt}};
+  CHECK(plugins::universe_of_spawn({0, 2}, rooms) == 3U);
+  CHECK(plugins::universe_of_spawn({1, 1}, rooms) == 5U);
+  CHECK_FALSE(plugins::universe_of_spawn({0, 2, 2}, rooms));
+  CHECK_FALSE(plugins::universe_of_spawn({0, 0, 1, 2, 2, 2}, rooms));
+}
+
 TEST_CASE("places: cores that are free, those of the asking shell first, then of those behind it, in turn") {
   CHECK(placed({program(1)}, 0) == "0");
   CHECK(placed({program(3)}, 0) == "0 2 2");
