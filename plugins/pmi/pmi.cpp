@@ -52,7 +52,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_ && next_ && call.in.value("all", false)) start_together();
       return Result<void>();
     });
-    on("task.init", [this](plugin::Call&) { return group_ ? give(*host_.current_task()) : Result<void>(); });
+    on("task.init", [this](plugin::Call&) {
+      if (spawns_) let_yield(host_, host_.current_task()->command());
+      return group_ ? give(*host_.current_task()) : Result<void>();
+    });
     on("task.fork", [this](plugin::Call&) { return group_ ? connect(*host_.current_task()) : Result<void>(); });
     on("task.exit", [this](plugin::Call&) {
       if (group_) exited(*host_.current_task());
@@ -110,6 +113,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     start_ = PmiStart::of_job(host_);
     quota_.limit = options_.max_size;
     if (options_.on()) open_group();
+    if (options_.on() || options_.pmix) separate_segments(host_);
     if (options_.on() || options_.pmix)
       spawns_.emplace(host_, *this, options_, names_, quota_).begin(start_, has_others_);
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);

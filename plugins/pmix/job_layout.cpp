@@ -75,7 +75,6 @@ std::optional<JobLayout> read_layout(flux_shell_t* shell, std::uint64_t start) {
   if (start > 1) facts.nspace += "." + std::to_string(start);
   shells.own = static_cast<std::uint32_t>(rank);
   std::vector<std::string> hosts = hosts_of(shell, size);
-  shells.on_this_host = std::count(hosts.begin(), hosts.end(), hosts.at(shells.own));
   shells.hosts = distinct(std::move(hosts));
   facts.this_node = JobFacts::kNowhere;
   for (int node = 0; node < taskmap_nnodes(map); ++node) {

@@ -15,9 +15,8 @@
 namespace nacre::pmix {
 
 struct JobShells {
-  std::uint32_t own = 0;            // this shell
-  std::vector<std::string> hosts;   // by shell, all different
-  std::ptrdiff_t on_this_host = 1;  // so many of them
+  std::uint32_t own = 0;           // this shell
+  std::vector<std::string> hosts;  // by shell, all different
 };
 
 struct JobLayout {

@@ -36,6 +36,13 @@ bool is_failure(const PmixClient& client) {
   return WIFSIGNALED(client.wait_status) || client.state == PmixClient::State::connected;
 }
 
+// Whether one of them has called PMIx_Init; what was spawned is meant to.
+bool is_in_use(const Namespace& space) {
+  if (space.facts.parent) return true;
+  return std::any_of(space.clients.begin(), space.clients.end(),
+                     [](const auto& each) { return each.second.state != PmixClient::State::absent; });
+}
+
 // The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has
 // ended.
 int status_of_failure(const PmixClient& client) {
@@ -60,6 +67,7 @@ ProcessEnds::ProcessEnds(ServerApi& server, Clients& clients, ServedJob& job, Al
 
 void ProcessEnds::end() {
   peers_ = nullptr;
+  killed_early_.clear();
   aborts_.clear();
   may_be_damaged_ = false;
 }
@@ -81,7 +89,9 @@ void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_stat
   if (auto abort = aborts_.find(id.rank); id.nspace == clients_.home() && abort != aborts_.end())
     return raise_abort(id, client, abort->second);
   if (!job_.tolerates_faults) {
-    if (is_failure(client) && client.state != PmixClient::State::aborted) end_job(id, client, how);
+    if (!is_failure(client) || client.state == PmixClient::State::aborted) return;
+    if (!is_in_use(*clients_.find_namespace(id.nspace))) return killed_early_.push_back(id);
+    end_job(id, client, how);
     return;
   }
   if (is_failure(client)) {
@@ -89,6 +99,16 @@ void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_stat
     notify_others(id, client.wait_status, true);
   }
   if (client.state == PmixClient::State::absent) stand_ins_.expect_for(id, status_of_failure(client));
+}
+
+// They would wait for those that were killed before.
+void ProcessEnds::connected(const pmix_proc_t& id) {
+  if (!job_.goes_on() || job_.tolerates_faults) return;
+  for (const pmix_proc_t& each : killed_early_) {
+    PmixClient* client = clients_.find(each);
+    if (client != nullptr && std::strcmp(each.nspace, id.nspace) == 0)
+      return end_job(each, *client, how_it_ended(client->wait_status) + " " + when_it_ended(client->state));
+  }
 }
 
 void ProcessEnds::starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status) {

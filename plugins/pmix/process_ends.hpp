@@ -30,6 +30,7 @@ class ProcessEnds {
   void begin(Peers& peers) { peers_ = &peers; }
   void end();
 
+  void connected(const pmix_proc_t& id);  // it has called PMIx_Init
   void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
   // In its place: the process ended, and its task starts again. Nothing follows for the others.
   void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
@@ -61,7 +62,9 @@ class ProcessEnds {
   Alarms& alarms_;
   StandIns& stand_ins_;
   std::function<void()> read_requests_;
-  Peers* peers_ = nullptr;               // of the start that has begun
+  Peers* peers_ = nullptr;  // of the start that has begun
+  // Were killed while no process of theirs had called PMIx_Init here, and so are no loss unless one does.
+  std::vector<pmix_proc_t> killed_early_;
   std::map<pmix_rank_t, Abort> aborts_;  // of tasks that have called PMIx_Abort, until it is known how they end
   bool may_be_damaged_ = false;
 };

@@ -3,15 +3,11 @@
 
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <utility>
 
 namespace nacre::pmix {
 
-int ServerDirectory::prepare(flux_shell_t* shell, std::ptrdiff_t shells_here) {
-  if (path_.empty() && make(shell) < 0) return -1;
-  return shells_here > 1 ? separate_segments(shell) : 0;
-}
+int ServerDirectory::prepare(flux_shell_t* shell) { return path_.empty() ? make(shell) : 0; }
 
 int ServerDirectory::make(flux_shell_t* shell) {
   const char* below = flux_shell_getenv(shell, "FLUX_JOB_TMPDIR");
@@ -22,16 +18,6 @@ int ServerDirectory::make(flux_shell_t* shell) {
   std::string path = std::string(below) + "/pmix";
   if (::mkdir(path.c_str(), 0700) < 0) return shell_log_errno("%s", path.c_str());
   path_ = std::move(path);
-  return 0;
-}
-
-// Open MPI names its segments of shared memory by host, job and local rank: those of two shells of a host would
-// meet.
-int ServerDirectory::separate_segments(flux_shell_t* shell) {
-  for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {
-    if (flux_shell_setenvf(shell, 0, name, "%s", path_.c_str()) < 0 && errno != EEXIST)
-      return shell_log_errno("%s", name);
-  }
   return 0;
 }
 

@@ -3,7 +3,6 @@
 // The directory of libpmix's files on this node, in that of the job.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "flux.hpp"
@@ -12,15 +11,13 @@ namespace nacre::pmix {
 
 class ServerDirectory {
  public:
-  // Makes it, unless it has been made. `shells_here`: so many of the job's are on this host. Returns 0, or -1 after
-  // one line in the log.
-  int prepare(flux_shell_t* shell, std::ptrdiff_t shells_here);
+  // Makes it, unless it has been made. Returns 0, or -1 after one line in the log.
+  int prepare(flux_shell_t* shell);
 
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute; "": it has not been made
 
  private:
   int make(flux_shell_t* shell);
-  int separate_segments(flux_shell_t* shell);
 
   std::string path_;
 };

@@ -13,16 +13,6 @@
 #include "job_layout.hpp"
 
 namespace nacre::pmix {
-namespace {
-
-bool has_more_tasks_than_cores(flux_shell_t* shell) {
-  int tasks = 0, cores = 0;
-  return flux_shell_rank_info_unpack(shell, -1, "{s:i s:{s:i}}", "ntasks", &tasks, "resources", "ncores", &cores) ==
-             0 &&
-         tasks > cores;
-}
-
-}  // namespace
 
 Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times)
     : shell_(shell),
@@ -56,7 +46,7 @@ bool Service::serves(const JobFacts& facts) {
 }
 
 int Service::prepare() {
-  if (directory_.prepare(shell_, clients_.shells().on_this_host) < 0 || give_home(shell_) < 0) return -1;
+  if (directory_.prepare(shell_) < 0 || give_home(shell_) < 0) return -1;
   if (link_) return 0;
   link_ = std::make_unique<PeerLink>(shell_);
   return link_->listen() < 0 ? shell_log_errno("cannot receive from the other shells") : 0;
@@ -82,7 +72,6 @@ std::unique_ptr<Peers> Service::make_peers(const JobFacts& home) {
 int Service::serve_start(std::uint64_t start, JobFacts facts) {
   bool is_first = !inbox_;
   facts.directory = directory_.path();
-  shares_cores_ = has_more_tasks_than_cores(shell_);
   const JobFacts& home = clients_.begin(std::move(facts)).facts;
   const JobShells& shells = clients_.shells();
   peers_ = make_peers(home);
@@ -170,8 +159,6 @@ int Service::prepare_task(flux_shell_task_t* task) {
       return shell_log_errno("rank %d: %s", rank, name.c_str());
     }
   }
-  // As mpirun has it: ranks of Open MPI that share cores leave them to each other where they would spin.
-  if (shares_cores_) flux_cmd_setenvf(command, 0, "OMPI_MCA_mpi_yield_when_idle", "1");
   return 0;
 }
 
@@ -200,6 +187,7 @@ void Service::connected(const pmix_proc_t& id, OperationReply reply) {
   if (client != nullptr && client->ended) stand_ins_.connected(id);
   if (client != nullptr && !client->ended) {
     client->state = PmixClient::State::connected;
+    ends_.connected(id);
     mark("pmi.init", id);
   }
   reply(client != nullptr ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);

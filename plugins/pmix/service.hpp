@@ -82,7 +82,6 @@ class Service {
   std::unique_ptr<ServerApi> server_;
   Times times_;
   ServedJob job_;
-  bool shares_cores_ = false;  // the tasks of this shell, since the last start of all
   Alarms alarms_;
   Clients clients_;
   StandIns stand_ins_;

@@ -88,11 +88,27 @@ TEST_CASE("who ends as a client ends the job with its status, and never with 0; 
              "143: rank 1 on fake0 was killed by signal 15 (Terminated) before PMIx_Init"}}) {
     Served job(2);
     job.start();
-    if (each.connects) job.connect(1);
+    job.connect(each.connects ? 1 : 0);
     job.end(1, each.status);
     CHECK(job.raised() == Texts{each.raised + kRemedy});
     CHECK(job.server->notices.empty());
   }
+}
+
+TEST_CASE("one that is killed before any has called PMIx_Init is no loss, unless another calls it later") {
+  Served job(3);
+  job.start();
+  job.end(1, value::WaitStatus::killed(SIGKILL));
+  job.exit(2, 3);
+  CHECK(job.raised().empty());
+  job.connect(0);
+  CHECK(job.raised() ==
+        Texts{std::string("137: rank 1 on fake0 was killed by signal 9 (Killed) before PMIx_Init") + kRemedy});
+  Served tolerant(2, kTolerant);
+  tolerant.start();
+  tolerant.end(1, value::WaitStatus::killed(SIGKILL));
+  tolerant.connect(0);
+  CHECK(tolerant.raised().empty());
 }
 
 TEST_CASE("what a client has said before its end counts also where the service looks only then") {
