@@ -86,6 +86,7 @@ class CoprocessPlugin final : public plugin::Plugin {
       }
       if (each.runs_on(host_.job().shell_rank)) wanted_.push_back(std::move(each));
     }
+    if (!wanted_.empty()) host_.start_after_all();
     return {};
   }
 

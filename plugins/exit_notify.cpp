@@ -82,6 +82,7 @@ class ExitNotify final : public plugin::Plugin {
       place_ = TRY(notice_place_of(*option));
     }
     if (place_.is_none() && !has_events_) return {};
+    if (!place_.path.empty()) host_.start_after_all();
     if (place_.fd >= 0) {
       CHECK_OK(inherited(*option, place_.fd));
       if (place_.fd > kLastStandard) ::fcntl(place_.fd, F_SETFD, FD_CLOEXEC);

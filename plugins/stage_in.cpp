@@ -143,6 +143,7 @@ class StageIn final : public plugin::Plugin {
     work_->options.max_bytes = request_->max_size;
     work_->options.limited_by = "stage-in.max-size";
     work_->options.all_or_nothing = true;
+    host_.start_after_all();
     if (request_->overwrite) work_->options.existing = archive::Existing::replace;
     return {};
   }

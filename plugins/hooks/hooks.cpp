@@ -3,7 +3,7 @@
 // hooks: the user's own programs before and after the tasks, by the options prolog and epilog (once on each node),
 // task-prolog and task-epilog (for each task); see command.hpp for their form.
 //
-//   shell.post-init   the prolog, then the task-prologs; no task starts before all have ended
+//   shell.post-init   the prolog, then the task-prologs; no task of the job starts before all have ended
 //   shell.restart, shell.take-over  the task-prologs of tasks that start again
 //   task.init         applies the changes of the environment that the task's prolog has printed
 //   task.exit         the task-epilog
@@ -66,6 +66,7 @@ class Hooks final : public plugin::Plugin {
     task_prolog_ = TRY(HookCommand::read(host_.options(), "task-prolog", command));
     task_epilog_ = TRY(HookCommand::read(host_.options(), "task-epilog", command));
     grace_ = event::Seconds(TRY(job::kill_timeout(host_.options())).seconds());
+    if (prolog_ || task_prolog_) host_.start_after_all();
     return {};
   }
 

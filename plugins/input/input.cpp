@@ -25,6 +25,7 @@
 #include "plugins/output/files.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/spill_directory.hpp"
+#include "plugins/pty/options.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -78,6 +79,7 @@ class Input final : public plugin::Plugin {
  public:
   explicit Input(plugin::Host& host) : Plugin("input"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return prepare(); });
+    on("shell.post-init", [this](plugin::Call&) { return open_files(); });
     on("task.init", [this](plugin::Call&) { return give(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return connect(*host_.current_task()); });
     on("shell.start", [this](plugin::Call&) { return start(); });
@@ -101,7 +103,10 @@ class Input final : public plugin::Plugin {
     if (auto* launched = host_.launched(); launched != nullptr && launched->input() != nullptr)
       launched->input()->ends_with_owner(options_.ends_when_left);
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
-    if (!options_.path.empty()) return {};
+    if (!options_.path.empty()) {
+      host_.start_after_all();
+      return {};
+    }
     if (host_.bulk() == nullptr || host_.job().shells() == 1) {
       way_ = host_.job().shell_rank == 0 ? own_stdin() : Way::none;
       return {};
@@ -197,6 +202,17 @@ class Input final : public plugin::Plugin {
     return fd && at >= 0 && ::lseek(fd.get(), at, SEEK_SET) == at ? std::move(fd) : UniqueFd();
   }
 
+  // So that one that cannot be read on this node is known before any task of the job starts.
+  Result<void> open_files() {
+    if (options_.path.empty()) return {};
+    const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+    for (const auto& task : host_.tasks()) {
+      if (!reads(*task) || pty.ranks.contains(task->rank())) continue;
+      task_ends_[task->local_id()] = TRY(in(kPath, open_file(*task)));
+    }
+    return {};
+  }
+
   Result<void> give(task::Task& task) {
     if (task.pty() != nullptr) return {};
     UniqueFd& end = task_ends_[task.local_id()];
@@ -205,7 +221,7 @@ class Input final : public plugin::Plugin {
     if (!reads(task) || (options_.path.empty() && way_ == Way::none) || has_had) {
       // Nothing: /dev/null.
     } else if (!options_.path.empty()) {
-      end = TRY(in(kPath, open_file(task)));
+      if (!end) end = TRY(in(kPath, open_file(task)));
     } else if (way_ == Way::inherit) {
       task_ends_.erase(task.local_id());
       return {};

@@ -145,6 +145,11 @@ bool StreamOptions::has(OutputType type) const {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
+bool OutputOptions::has_files() const {
+  return std::any_of(streams.begin(), streams.end(),
+                     [](const StreamOptions& each) { return each.has(OutputType::file); });
+}
+
 Result<OutputOptions> OutputOptions::read(const job::Options& options) {
   OutputOptions out;
   auto& [standard, errors] = out.streams;

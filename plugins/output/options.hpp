@@ -45,6 +45,7 @@ struct OutputOptions {
   std::optional<value::Idset> ranks;                    // none: all
   double drain_timeout = 10;                            // seconds
 
+  [[nodiscard]] bool has_files() const;  // something goes to a file that the options name
   [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
   // Settings that are missing for stderr are taken from stdout.
   static Result<OutputOptions> read(const job::Options& options);

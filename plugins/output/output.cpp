@@ -35,9 +35,8 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kHold = "output";
-constexpr const char* kOpened = "output.opened";  // the collective: the files that shells share are empty
-constexpr std::size_t kMostEarly = 1000;          // messages
-constexpr double kForever = 1e9;                  // seconds
+constexpr std::size_t kMostEarly = 1000;  // messages
+constexpr double kForever = 1e9;          // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
@@ -74,7 +73,6 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   ~Output() override {
     host_.log().remove_sink(name());
     host_.offer_output(nullptr);
-    if (opened_.active()) static_cast<void>(host_.release_start(kHold));
   }
 
   // Before any place is open nothing is on its way.
@@ -126,13 +124,14 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     options_ = TRY(OutputOptions::read(host_.options()));
     may_start_again_ = TRY(job::RestartOption::read(host_.options())).is_on();
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
+    if (options_.has_files() || host_.record_directory()) host_.start_after_all();
     if (host_.job().shell_rank == 0) CHECK_OK(options_.check_record(host_.record_directory().has_value()));
     host_.offer_output(this);
     return {};
   }
 
-  // Not called for a plan that is only printed: files are emptied here, before any task of any shell writes to
-  // them.
+  // Not called for a plan that is only printed: files are opened and emptied here, before any task of any shell
+  // writes to them.
   Result<void> open_places() {
     std::vector<value::Idset::Id> ranks;
     for (const auto& task : host_.tasks()) {
@@ -161,9 +160,6 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void join_others() {
     if (host_.job().shell_rank == 0) collect();
     if (!collector_) read_size_ = kReadToSend;  // all of it goes to the leader's shell
-    if (!places_->share_files()) return;
-    host_.hold_start(kHold);
-    opened_ = host_.gather(kOpened, "", [this](const auto&) { static_cast<void>(host_.release_start(kHold)); });
   }
 
   // The output of the other shells' tasks comes out here too.
@@ -392,7 +388,6 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   FoldTimer fold_timer_;
   EarlyEvents early_events_;
   std::optional<event::Timer> drain_timer_;
-  plugin::Registration opened_;  // for the collective
 };
 
 }  // namespace

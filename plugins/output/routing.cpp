@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -17,20 +16,12 @@
 #include "io/batch_wire.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/output/spill_directory.hpp"
+#include "plugins/pty/options.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 constexpr const char* kLogEvent = "log";
-
-// Whether several shells of the job are on one host, by the names that R has.
-bool hosts_have_several(const job::Job& job) {
-  std::set<std::string_view> names;
-  for (const auto& node : job.resources.nodes) {
-    if (!names.insert(node.hostname).second) return true;
-  }
-  return false;
-}
 
 // Whether this is the first shell on its host that has the file.
 Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
@@ -75,11 +66,28 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
   bool of_tasks = TRY(in(path_option(stream), plugin::differs_by_task(host_, of(stream).path)));
   bool common = shared(stream).file;
-  if (direct(stream) || of_tasks || (common && is_remote())) return {};
+  if (direct(stream) || of_tasks) return open_of_tasks(stream);
+  if (common && is_remote()) return {};
   if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
   OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
   if (common) shared(stream).places.push_back(place);
   if (common && stream == io::Stream::err) messages_ = place;
+  return {};
+}
+
+// A task with a terminal writes to it alone, which is stdout.
+Result<void> OutputRouting::open_of_tasks(io::Stream stream) {
+  const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+  for (const auto& task : host_.tasks()) {
+    if (!ranks_.contains(task->rank())) continue;
+    bool has_pty = pty.ranks.contains(task->rank());
+    if (has_pty && (stream == io::Stream::err || !pty.captures)) continue;
+    if (direct(stream) && !has_pty) {
+      own_[{task->rank(), stream}] = TRY(open_for(*task, stream));
+    } else {
+      static_cast<void>(TRY(of(*task, stream)));
+    }
+  }
   return {};
 }
 
@@ -101,13 +109,6 @@ value::Idset OutputRouting::writers() const {
   if (host_.bulk() == nullptr) return ranks_;
   auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
   return options_.ranks ? all & *options_.ranks : all;
-}
-
-bool OutputRouting::share_files() const {
-  bool some = std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
-    return of(stream).has(OutputType::file) && !direct(stream) && !shared(stream).file;
-  });
-  return some && host_.bulk() != nullptr && hosts_have_several(host_.job());
 }
 
 // Whether both streams of several tasks come out at the same pipe or terminal, and look alike: then only whole
@@ -178,6 +179,7 @@ bool OutputRouting::direct(io::Stream stream) const {
 }
 
 Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stream) {
+  if (auto opened = own_.extract({task.rank(), stream})) return std::move(opened.mapped());
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
   keep_earlier(task, path);
   UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));

@@ -27,7 +27,7 @@ class OutputRouting {
   OutputRouting(plugin::Host& host, const OutputOptions& options, OutputTarget::Callbacks callbacks)
       : host_(host), options_(options), callbacks_(std::move(callbacks)), files_(options.append) {}
 
-  // Opens the places that tasks share, so that errors are found before any task runs. `ranks`: the tasks whose
+  // Opens all places that the options name, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
@@ -36,14 +36,10 @@ class OutputRouting {
   // Likewise: as plugin::TaskOutput::redirect().
   void redirect_terminals(plugin::OutputFile* to);
 
-  // After open(): whether shells on one host share a file, which the first of them has to empty before the others
-  // open it. All shells of the job get the same result.
-  [[nodiscard]] bool share_files() const;
-
   // Whether each task writes to a file of its own by itself, as nothing is added to its lines. The file of the job
   // is not given to a task even if there is only one: it is faster if task and shell both work.
   [[nodiscard]] bool direct(io::Stream stream) const;
-  // Opens that file, for the task.
+  // Opens that file, for the task, unless open() has done so.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
   // The last bytes that a task has written: of that file, or as they were read.
   [[nodiscard]] std::string last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const;
@@ -90,6 +86,7 @@ class OutputRouting {
   [[nodiscard]] bool is_remote() const { return host_.bulk() != nullptr && host_.job().shell_rank != 0; }
   [[nodiscard]] value::Idset writers() const;
   Result<void> open_file(io::Stream stream);
+  Result<void> open_of_tasks(io::Stream stream);
   void open_uplink();
   [[nodiscard]] const StreamOptions& of(io::Stream stream) const {
     return options_.streams.at(static_cast<std::size_t>(stream));
@@ -117,6 +114,7 @@ class OutputRouting {
   // stderr's may be the same as stdout's
   std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;
   std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;  // by path
+  std::map<std::pair<std::uint32_t, io::Stream>, UniqueFd> own_;      // by rank: of tasks, until they have them
   std::set<std::pair<std::string, io::Stream>> redirected_;           // by path: what the eventlog knows of
   std::unique_ptr<OutputTarget> eventlog_;
 };

@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "io/terminal.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/options.hpp"
@@ -32,7 +34,7 @@ class PtyPlugin final : public plugin::Plugin {
  public:
   explicit PtyPlugin(plugin::Host& host) : Plugin("pty"), host_(host) {
     on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.post-init", [this](plugin::Call&) { return check_terminal(); });
+    on("shell.post-init", [this](plugin::Call&) { return open_all(); });
     on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return begin(*host_.current_task()); });
   }
@@ -40,6 +42,7 @@ class PtyPlugin final : public plugin::Plugin {
  private:
   Result<void> read() {
     options_ = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+    if (!options_.ranks.empty()) host_.start_after_all();
     return {};
   }
 
@@ -52,9 +55,25 @@ class PtyPlugin final : public plugin::Plugin {
         "pty.interactive: standard input or output is not a terminal (start it on one, or leave it out)");
   }
 
+  static Result<std::unique_ptr<task::Pty>> open() {
+    return task::Pty::open(io::terminal_size().value_or(kDefaultSize));
+  }
+
+  // A node that has no more terminals is known before any task of the job starts.
+  Result<void> open_all() {
+    CHECK_OK(check_terminal());
+    for (const auto& task : host_.tasks()) {
+      if (options_.ranks.contains(task->rank())) opened_[task->rank()] = TRY(in(task_name(*task), open()));
+    }
+    return {};
+  }
+
+  static std::string task_name(const task::Task& task) { return fmt::format("task {}", task.rank()); }
+
   Result<void> prepare(task::Task& task) {
     if (!options_.ranks.contains(task.rank())) return {};
-    auto pty = TRY(task::Pty::open(io::terminal_size().value_or(kDefaultSize)));
+    auto opened = opened_.extract(task.rank());
+    auto pty = opened ? std::move(opened.mapped()) : TRY(open());
     if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
     bool printed = !output_->ranks || output_->ranks->contains(task.rank());
     pty->set_captured(options_.captures && printed);
@@ -122,6 +141,7 @@ class PtyPlugin final : public plugin::Plugin {
   PtyOptions options_;
   std::optional<OutputOptions> output_;                                    // read for the first task with a pty
   std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id; read, and dropped
+  std::unordered_map<std::uint32_t, std::unique_ptr<task::Pty>> opened_;   // by rank, until the task has it
   UniqueFd copy_;                                                          // until the relay has it
   std::unique_ptr<task::Pty> split_;
   std::unique_ptr<io::Terminal> terminal_;

@@ -86,6 +86,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   // Once all plugins have looked where the shell's cgroup is, as it may be moved.
   void use_cgroups() {
+    host_.start_after_all();
     on("shell.post-init", [this](plugin::Call&) -> Result<void> {
       std::string name = fmt::format("{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank);
       cgroups_ = TRY(TaskCgroups::make(::getpid(), name));

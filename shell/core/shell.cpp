@@ -28,7 +28,8 @@
 namespace nacre::core {
 namespace {
 
-constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
+constexpr std::string_view kAfterAll = "*";  // before what a shell gives at the init barrier: start_after_all()
+constexpr int kMaxVerbosity = 2;             // more has no effect, as in flux-shell(1)
 
 Result<int> verbosity(const job::Options& options) {
   auto option = options.at("verbose");
@@ -73,6 +74,19 @@ std::vector<std::string> files_of(const script::Interpreter* interpreter) {
   if (interpreter == nullptr) return files;
   for (const auto& each : interpreter->files()) files.push_back(each.path);
   return files;
+}
+
+// Takes it off the marks of all shells: whether one had it.
+bool take_after_all(plugin::Gathered& marks) {
+  plugin::Gathered without;
+  bool any = false;
+  for (const auto& [mark, shells] : marks) {
+    bool has = mark.starts_with(kAfterAll);
+    any = any || has;
+    without[has ? mark.substr(kAfterAll.size()) : mark].insert(shells);
+  }
+  marks = std::move(without);
+  return any;
 }
 
 }  // namespace
@@ -246,17 +260,20 @@ Result<void> Shell::initialize() {
   return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
-// Passes on with it which initrc files this shell has read. All shells compare them alike; if they differ, the
-// leader ends the job.
+// Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All
+// compare the files alike; if they differ, the leader ends the job.
 Result<void> Shell::pass_init_barrier(std::string initrcs) {
   CHECK_OK(grow_.joining().check_initrcs(initrcs));
   if (shells_.leads()) grow_.set_initrcs(initrcs);
   if (!has_siblings()) {
+    starts_after_all_ = false;
     shells_.barriers().pass(join::kInitBarrier);
     return {};
   }
+  if (starts_after_all_) initrcs.insert(0, kAfterAll);
   auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
+  starts_after_all_ = take_after_all(*marks);
   Result<void> same = compare_initrcs(*marks, job_);
   if (!same && !shells_.leads() && !grow_.joining().is_joining()) shells_.barriers().wait([] { return false; });
   return same;
@@ -283,11 +300,13 @@ void Shell::execute() {
 }
 
 Result<void> Shell::post_init() {
+  CHECK_OK(tasks_.raise_descriptor_limit());  // plugins open there what tasks get
   Result<void> called = call_in_phase("shell.post-init");
   shells_.report_losses();
   if (bulk::Port* port = group_->bulk()) port->serve_no_more();
   CHECK_OK(std::move(called));
   shells_.barriers().wait([this] { return start_holds_.empty(); });
+  if (starts_after_all_ && !end_.is_ending()) shells_.barriers().pass(join::kReadyBarrier);
   return {};
 }
 

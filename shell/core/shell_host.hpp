@@ -43,6 +43,7 @@ class ShellHost : public plugin::Host {
   Result<void> release(std::string_view name) override;
   int hold_start(std::string_view name) override;
   Result<void> release_start(std::string_view name) override;
+  void start_after_all() override { starts_after_all_ = true; }
   void add_event_context(std::string_view event, const Json& members) override;
   const std::optional<std::string>& record_directory() const override { return config_.record_directory; }
   plugin::EventRecord& events() override { return events_; }
@@ -93,6 +94,7 @@ class ShellHost : public plugin::Host {
   plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
   plugin::CallbackList<const value::ExecShare&> ordered_to_;
   std::map<std::string, int, std::less<>> holds_, start_holds_;
+  bool starts_after_all_ = false;                           // since the init barrier: whether any shell wants that
   std::map<std::string, Json, std::less<>> event_context_;  // by event
   plugin::EventRecord events_;
   std::optional<group::EventLog> eventlog_;  // the leader's

@@ -48,6 +48,8 @@ class ShellTasks {
   Result<void> make();
   // Makes these, which have been on another shell, behind those that there are. `restarts`: NACRE_JOB_RESTARTS.
   Result<void> make(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
+  // So that all tasks can be started. Costs a system call if it has been done.
+  Result<void> raise_descriptor_limit();
   // Starts those that were not started, unless the job is being ended meanwhile. After an error those that were
   // started run on.
   Result<void> start();
@@ -99,7 +101,6 @@ class ShellTasks {
   [[nodiscard]] ChildsLine* childs_line() const { return childs_line_; }
 
  private:
-  Result<void> raise_descriptor_limit();
   Result<void> start(Batch batch);
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);

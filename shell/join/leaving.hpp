@@ -11,9 +11,11 @@
 
 namespace nacre::join {
 
-// The barriers of all shells: when their plugins are ready, when their tasks have been started, when these have
-// ended, and when nothing more can fail.
+// The barriers of all shells: when their plugins are ready, when their tasks can be started (only where something
+// may fail on one node until then), when these have been started, when they have ended, and when nothing more can
+// fail.
 inline constexpr const char* kInitBarrier = "init";
+inline constexpr const char* kReadyBarrier = "ready";
 inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";

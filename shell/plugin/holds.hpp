@@ -21,6 +21,9 @@ class Holds {
   // shell waits, running its loop, until every named reference is released.
   virtual int hold_start(std::string_view name) = 0;
   virtual Result<void> release_start(std::string_view name) = 0;
+  // For what may fail on this node in shell.post-init, or holds the start: no shell of the job starts a task before
+  // all are ready to, which costs a barrier. To be called in shell.init; one shell that does is enough.
+  virtual void start_after_all() = 0;
 };
 
 }  // namespace nacre::plugin

@@ -72,6 +72,7 @@ struct Facts {
 };
 
 inline constexpr const char* kInitBarrier = "init";
+inline constexpr const char* kReadyBarrier = "ready";  // only of some jobs
 inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";

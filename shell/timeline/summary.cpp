@@ -70,10 +70,15 @@ class Finder {
     barrier_step(
         kInitBarrier, [](const ShellFacts& shell) { return shell.joined; }, leader);
     prologs();
+    const Moment since_init = [](const ShellFacts& shell) { return shell.barrier(kInitBarrier).out; };
+    barrier_step(kReadyBarrier, since_init, leader);
     if (auto spawned = latest([](const ShellFacts& shell) { return shell.spawned; }))
       step(out_.launch_steps, "spawn", spawned->time, {});
-    barrier_step(
-        kStartBarrier, [](const ShellFacts& shell) { return shell.barrier(kInitBarrier).out; }, leader);
+    auto since_ready = [&](const ShellFacts& shell) {
+      When ready = shell.barrier(kReadyBarrier).out;
+      return ready ? ready : since_init(shell);
+    };
+    barrier_step(kStartBarrier, since_ready, leader);
     for (const LaunchStep& each : out_.launch_steps) out_.launch += each.time;
     out_.has_launched = leader.barrier(kStartBarrier).out.has_value();
   }
@@ -109,12 +114,15 @@ class Finder {
     step(out_.launch_steps, program, last_boot->time, std::move(slowest));
   }
 
-  // Plugins that let the start wait, as far as that is not over when the first shell begins to spawn.
+  // Plugins that let the start wait, until the last shell comes to the ready barrier or, without that, spawns.
   void prologs() {
     bool any = std::any_of(facts_.shells.begin(), facts_.shells.end(),
                            [](const ShellFacts& shell) { return !shell.holds.empty(); });
-    auto spawning = latest([](const ShellFacts& shell) { return shell.spawning; });
-    if (!any || !spawning) return;
+    auto over = latest([](const ShellFacts& shell) {
+      When ready = shell.barrier(kReadyBarrier).in;
+      return ready ? ready : shell.spawning;
+    });
+    if (!any || !over) return;
     std::optional<Last> longest;
     std::string name;
     for (std::uint32_t i = 0; i < facts_.shells.size(); ++i) {
@@ -128,7 +136,7 @@ class Finder {
       }
     }
     if (!has_others()) longest.reset();
-    step(out_.launch_steps, name, spawning->time, std::move(longest));
+    step(out_.launch_steps, name, over->time, std::move(longest));
   }
 
   // `since`: when the shells have begun with what leads to it.

@@ -33,7 +33,7 @@ class Writer {
         if (shown_ranks_[shown_at_++]) this->rank(i, rank, facts);
       }
     }
-    for (const char* name : {kInitBarrier, kStartBarrier, kExitBarrier}) arrows(name);
+    for (const char* name : {kInitBarrier, kReadyBarrier, kStartBarrier, kExitBarrier}) arrows(name);
     sort();
     about();
     return std::move(out_);

@@ -18,7 +18,7 @@ slow='case $(hostname) in node2) sleep 0.8;; esac'
   write_job 2 true
   launch node3 --timeline -o prolog="$slow" >said 2>&1
   grep -qE '^nacre: launch [0-9.]+ (ms|s): ssh [0-9.]+ \(slowest node[1-3] [0-9]+\), join ' said
-  grep -qE 'prolog [0-9]+ \(slowest node2 [0-9]+\), spawn [0-9.]+, start barrier [0-9.]+ \(last: node2, its prolog took [0-9]+\)' said
+  grep -qE 'prolog [0-9]+ \(slowest node2 [0-9]+\), ready barrier [0-9.]+ \(last: node2, its prolog took [0-9]+\), spawn' said
 }
 
 @test "the trace comes to the launcher's host and keeps the rules of its format; arrows come from the slow host" {
@@ -27,7 +27,7 @@ slow='case $(hostname) in node2) sleep 0.8;; esac'
   python3 "$NACRE_SOURCE_DIR/t/kit/trace_check.py" t.json
   is 'named("M"; "process_name") | map(.args.name) == [range(4) | "node\(.) (shell \(.))"]'
   is 'named("X"; "run") | map(.pid) | sort == [1, 1, 2, 2, 3, 3, 4, 4]'
-  is 'named("s"; "start barrier") | length == 3 and all(.pid == 3)'
+  is 'named("s"; "ready barrier") | length == 3 and all(.pid == 3)'
   is '[.traceEvents[] | select(.ph == "b" and (.name | startswith("ssh node")))] | length == 3'
   is '.otherData.clocks | length == 3 and all((.measured_offset_us | fabs) <= .measured_uncertainty_us)'
 }

@@ -3,6 +3,7 @@
 #
 # prolog, epilog, task-prolog and task-epilog, in a job.
 load lib.bash
+load nodes.bash
 
 @test "prologs run before the tasks, epilogs after them, in order" {
   prepare 2 sh -c 'echo task $FLUX_TASK_RANK $FROM_PROLOG >>log; exit $FLUX_TASK_RANK'
@@ -40,6 +41,30 @@ bye  bye" ]
   done
   run nacre -o 'prolog=["/nowhere/x"]'
   fails_with 1 "prolog '/nowhere/x': /nowhere/x: No such file or directory"
+}
+
+# RANK in the environment of all that shells start: the shell's.
+write_rank_rc() {
+  cat >rc.lua <<'LUA'
+plugin.register { name = "rank", handlers = { { topic = "shell.init", fn = function() shell.setenv ("RANK", shell.info.rank) end } } }
+LUA
+}
+
+@test "a prolog that fails on one node, and late: no task of any node runs" {
+  write_nodes 3 2
+  write_jobspec 6 sh -c 'echo ran >>log'
+  write_rank_rc
+  for option in prolog task-prolog; do
+    run launch -R R.json -o cpu-affinity=off --local=3 -o "$option=test \$RANK != 2 || { sleep 1; exit 3; }" -- --initrc="$PWD/rc.lua"
+    [ "$status" -eq 1 ]
+    [[ $output == *"$option"*"exited with code 3 on node2"* ]] || { echo "$output"; return 1; }
+    [ ! -e log ]
+  done
+  # Set by one shell alone.
+  echo 'if shell.info.rank == 2 then shell.options.prolog = "sleep 1; exit 3" end' >>rc.lua
+  run launch -R R.json -o cpu-affinity=off --local=3 -- --initrc="$PWD/rc.lua"
+  [ "$status" -eq 1 ]
+  [ ! -e log ]
 }
 
 @test "a prolog that takes too long is killed" {

@@ -3,6 +3,7 @@
 #
 # Where the tasks' output goes, and what it looks like there.
 load lib.bash
+load nodes.bash
 
 both='echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'
 
@@ -51,6 +52,30 @@ END
   run nacre --initrc=init.lua -o 'output.stdout.path=out.{{seat}}'
   [ "$status" -eq 0 ]
   [ "$(cat out.seat0 out.seat1)" = $'0\n1' ]
+}
+
+@test "a file that cannot be opened on one node: no task of any node runs" {
+  write_nodes 3 20
+  write_jobspec 60 sh -c "touch '$work/ran'"
+  mkdir dir0 dir1
+  for option in 'output.stdout.path=dir{{node.id}}/out' 'output.stderr.path=dir{{node.id}}/{{task.rank}}' 'input.stdin.path=dir{{node.id}}/.' \
+    'output.stdout.path=dir{{node.id}}/{{task.rank}} -o label-io' 'pty -o output.stdout.path=dir{{node.id}}/{{task.rank}}' \
+    'coprocess={"x":{"command":"true","output":"dir{{node.id}}/x"}}'; do
+    # shellcheck disable=SC2086
+    run launch -R R.json -o cpu-affinity=off --local=3 -o $option
+    [ "$status" -eq 1 ]
+    [[ $output == *"dir2"*"on node2"* ]] || { echo "$option: $output"; return 1; }
+    [ ! -e ran ] || { echo "$option"; return 1; }
+  done
+}
+
+@test "a terminal that is not there for task 0: no task of any node runs" {
+  write_nodes 3 1
+  write_jobspec 3 sh -c "touch '$work/ran'"
+  run launch -R R.json -o cpu-affinity=off --local=3 -o pty.interactive
+  [ "$status" -eq 1 ]
+  [[ $output == *"pty.interactive: standard input or output is not a terminal"* ]] || { echo "$output"; return 1; }
+  [ ! -e ran ]
 }
 
 @test "output goes to several places at once" {

@@ -143,18 +143,18 @@ END
 }
 
 # bats test_tags=long
-@test "a node whose prolog is slow is named as the last at the start barrier, with the prolog" {
+@test "a node whose prolog is slow is named as the last at the ready barrier, with the prolog" {
   write_nodes 4 1
   write_jobspec 4 true
   mkdir node{0..3}
   for each in node{0..3}; do echo 'shell.options.prolog = "true"' >"$each/rc.lua"; done
   echo 'shell.options.prolog = "sleep 3"' >node2/rc.lua
   on_hosts --timeline -o initrc=rc.lua -o initrc-check=off >said
-  grep -qE 'prolog [0-9]+ \(slowest node2 [0-9]+\), spawn .*, start barrier [0-9.]+ \(last: node2, its prolog took [0-9]+\)' said
+  grep -qE 'prolog [0-9]+ \(slowest node2 [0-9]+\), ready barrier [0-9.]+ \(last: node2, its prolog took [0-9]+\), spawn' said
   on_hosts -o timeline="$work/t.json" -o initrc=rc.lua -o initrc-check=off
   is_trace
   is 'named("b"; "prolog") | length == 4'
-  is 'named("s"; "start barrier") | length == 3 and all(.pid == 3)'
+  is 'named("s"; "ready barrier") | length == 3 and all(.pid == 3)'
   is 'named("b"; "agent node2") | length == 1'
 }
 

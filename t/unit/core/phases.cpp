@@ -84,6 +84,36 @@ TEST_CASE("one shell of three calls its topics in order, between the barriers") 
   CHECK(it.logged.empty());
 }
 
+TEST_CASE("where a plugin of one shell wants that, no task starts before all shells are ready to") {
+  ShellUnderTest it(1, 3);
+  it.command = {"sleep", "1000"};
+  it.at["shell.init"] = [](ShellUnderTest& shell) -> Result<void> {
+    shell.shell->start_after_all();
+    return {};
+  };
+  it.group->never_entered = {"ready"};  // by another, which fails
+  it.group->at_barrier["ready"] = [&it] {
+    CHECK(it.called("shell.post-init") == 1);
+    CHECK(it.called("task.init") == 0);
+    it.raise_elsewhere(3);
+  };
+  it.group->decided = 3;
+  CHECK(it.run() == 3);
+  CHECK(it.group->started.empty());
+  CHECK(it.called("task.init") == 0);
+  CHECK(it.group->acts == Topics{"gather init", "enter ready", "close bulk", "enter exit", "enter end", "leave 3"});
+}
+
+TEST_CASE("a job of one shell has nobody to wait for before its tasks start") {
+  ShellUnderTest it;
+  it.at["shell.init"] = [](ShellUnderTest& shell) -> Result<void> {
+    shell.shell->start_after_all();
+    return {};
+  };
+  CHECK(it.run() == 0);
+  CHECK(!it.shell);
+}
+
 TEST_CASE("a failure in any phase ends a job of one shell with its code") {
   for (const std::string& topic : kPhases) {
     for (const Way& way : ways()) {

@@ -26,6 +26,22 @@ TEST_CASE("the launch has the steps of all shells, and who came last, and why") 
         "clocks: known to ±0.5 ms (worst n1)\n");
 }
 
+TEST_CASE("where the shells wait for each other's prologs, the slow one is why its shell comes last there") {
+  JobTimeline job = sample_job();
+  for (std::uint32_t shell = 0; shell < 4; ++shell) {
+    bool is_slow = shell == 3;
+    ShellBy by;
+    by.at(100, Kind::booted).at(102, Kind::joining).at(172, Kind::joined).barrier("init", 174, 180);
+    by.hold("hooks", 180, is_slow ? 480 : 190).barrier("ready", is_slow ? 481 : 191, 485);
+    by.phase(kSpawnPhase, 486, 490).barrier("start", 491, 500);
+    job.shells[shell] = by.timeline(shell);
+    job.shells[shell].clock.set_same();
+  }
+  CHECK(text_of(summed(job), "")
+            .find("prolog 301 (slowest n3 300), ready barrier 4 (last: n3, its prolog took 300), "
+                  "spawn 5, start barrier 10 (last:") != std::string::npos);
+}
+
 TEST_CASE("a slow prolog is why its shell comes last at the start barrier") {
   JobTimeline job = sample_job();
   ShellBy slow;
