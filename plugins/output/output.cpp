@@ -303,6 +303,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
       for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
       look_at_places(channel);
+      if (task.is_given_up() && channel.open()) close(channel);
     }
     if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
     return {};

@@ -37,6 +37,10 @@ class PtyPlugin final : public plugin::Plugin {
     on("shell.post-init", [this](plugin::Call&) { return open_all(); });
     on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
     on("task.fork", [this](plugin::Call&) { return begin(*host_.current_task()); });
+    on("task.exit", [this](plugin::Call&) {
+      if (host_.current_task()->is_given_up() && on_terminal(*host_.current_task()) && terminal_) relay_->hang_up();
+      return Result<void>();
+    });
   }
 
  private:

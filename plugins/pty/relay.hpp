@@ -29,6 +29,8 @@ class PtyRelay {
                                                  std::function<void(End)> on_end);
   // Copies all that the task writes to `fd`, a pipe: its reader too stops the task if it is slow.
   Result<void> copy_to(event::Loop& loop, UniqueFd fd);
+  // Ends it though the task has not, as if the terminal had gone; before `on_end`.
+  void hang_up() { finish(End::terminal); }
   PtyRelay(const PtyRelay&) = delete;
   PtyRelay& operator=(const PtyRelay&) = delete;
 

@@ -121,6 +121,8 @@ Result<void> Shell::prepare_process() {
   CHECK_OK(open_record());
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   CHECK_OK(tasks_.watch_signals(grace_));
+  CHECK_OK(unkillable_timeout(options_));
+  tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.spare(pid); });
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
@@ -190,7 +192,7 @@ Result<int> Shell::run() {
   } else if (!end_.is_ending()) {
     attempt(print_plan());
   }
-  attempt(stragglers_.end(Stragglers::Of::all, loop(), children(), log_, grace_));
+  attempt(stragglers_.end(Stragglers::Of::all, *this, grace_));
   attempt(call("shell.exit"));
   loop().poll();  // a signal may have come meanwhile
   int code = leave_job();
@@ -328,11 +330,12 @@ void Shell::finish() {
   run_tasks();
   stand_by();
   restart_.finished();
+  tasks_.unkillable().look_at_all();
   attempt(call_in_phase("shell.finish"));
   shells_.wait_for_all_tasks();
   grow_.stop();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
-  attempt(stragglers_.end(Stragglers::Of::tasks, loop(), children(), log_, grace_,
+  attempt(stragglers_.end(Stragglers::Of::tasks, *this, grace_,
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));
   loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
   close_job();

@@ -233,6 +233,7 @@ void ShellEnding::on_signal(int signum, join::Signals::From from) {
 
 // Ends all that gets signals for the tasks (Host::signal_also) with them.
 void ShellEnding::end_tasks() {
+  tasks_.unkillable().look_at_all();
   bool over_time = end_.cause() && end_.cause()->over_time;
   tasks_.end({!signalled_also_.empty(), over_time});
 }

@@ -117,7 +117,8 @@ Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
 
 void ShellTasks::kill(int signum, const group::Targets& which) {
   for (const auto& task : tasks_) {
-    if (!which || which->contains(task->rank())) task->kill(signum);
+    if (which && !which->contains(task->rank())) continue;
+    if (task->kill(signum) && signum == SIGKILL) unkillable_.killed(task->pid());
   }
   if (restarting_.signalled) restarting_.signalled(signum, which);
 }
@@ -198,7 +199,9 @@ Result<void> ShellTasks::prepare_command(task::Task& task) {
 
 // The shell does not finish before these have been read to their end.
 Result<void> ShellTasks::open_channels(task::Task& task) {
-  CHECK_OK(task.open_channels(host_.loop(), [this] { static_cast<void>(host_.release(kChannels)); }));
+  CHECK_OK(task.open_channels(host_.loop(), [this, &task] {
+    if (!task.is_given_up()) static_cast<void>(host_.release(kChannels));
+  }));
   for (std::size_t i = 0; i < task.command().channels.size(); ++i) host_.hold(kChannels);
   return {};
 }
@@ -304,11 +307,20 @@ void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, co
 
 void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   --running_;
+  if (end.given_up) return give_up(task);
   task.exited(value::WaitStatus::of_raw(end.status), end.usage);
   host_.timeline().add(timeline::Kind::exit, task.rank(), end.status);
   host_.log().log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
   if (restarting_.keeps && restarting_.keeps(task)) return;
   end_for_good(task);
+}
+
+// Nobody has seen its end, as with those of a lost shell; and what it holds may stay open.
+void ShellTasks::give_up(task::Task& task) {
+  task.give_up();
+  for (std::size_t i = task.open_channels(); i > 0; --i) static_cast<void>(host_.release(kChannels));
+  call_exit(task);
+  record_end(task.rank(), gone_.contains(task.rank()) ? exits::Record::gone({}) : exits::Record::lost());
 }
 
 void ShellTasks::call_exit(task::Task& task) {

@@ -23,6 +23,7 @@
 #include "base/result.hpp"
 #include "core/childs_line.hpp"
 #include "core/shutdown.hpp"
+#include "core/unkillable.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/outcomes.hpp"
@@ -93,6 +94,7 @@ class ShellTasks {
   // not.
   bool end(Ending what);
 
+  [[nodiscard]] Unkillable& unkillable() { return unkillable_; }
   [[nodiscard]] Batch all() const { return tasks_; }
   [[nodiscard]] task::Task* current() const { return current_; }
   [[nodiscard]] std::size_t running() const { return running_; }
@@ -112,6 +114,7 @@ class ShellTasks {
   void fail_to_start(task::Task& task, const task::SpawnError& failure);
   void go_on_without(task::Task& task, const exits::Record& record, const std::string& why);
   void on_exit(task::Task& task, const event::ChildExit& end);
+  void give_up(task::Task& task);
   [[nodiscard]] std::unique_ptr<task::Task> new_task(std::uint32_t rank, std::uint32_t local_id,
                                                      std::uint32_t attempt, std::uint64_t restarts) const;
   [[nodiscard]] value::Idset number_of(value::Idset::Id rank, std::uint32_t attempt) const;
@@ -122,6 +125,7 @@ class ShellTasks {
   std::vector<event::SignalWatcher> signals_;
   std::optional<event::Timer> stop_timer_;
   std::optional<Shutdown> shutdown_;
+  Unkillable unkillable_{host_};
   task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places

@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "core/unkillable.hpp"
 #include "event/process_tree.hpp"
 
 namespace nacre::core {
@@ -98,8 +99,11 @@ Json Stragglers::facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>&
   return out;
 }
 
-Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
-                             const std::function<void(const std::vector<pid_t>&)>& found) const {
+Result<void> Stragglers::end(Of whose, plugin::Host& host, event::Seconds grace,
+                             const std::function<void(const std::vector<pid_t>&)>& found) {
+  event::Loop& loop = host.loop();
+  event::Children& children = host.children();
+  Log& log = host.log();
   children.reap();
   std::vector<pid_t> pids = left(whose, children);
   if (pids.empty()) return {};
@@ -127,7 +131,10 @@ Result<void> Stragglers::end(Of whose, event::Loop& loop, event::Children& child
     });
     if (all_gone(pids, whose, children)) return {};
   }
-  for (pid_t pid : pids) log.log(Level::warn, "", "process {} ({}) survives SIGKILL", pid, name_of(pid));
+  for (pid_t pid : pids)
+    log.log(Level::warn, "", "process {} ({}) survives SIGKILL: {}", pid, name_of(pid), KernelWait::of(pid).str());
+  Unkillable::announce(host, pids);
+  before_.insert(pids.begin(), pids.end());
   return {};
 }
 

@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "base/log.hpp"
 #include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
+#include "plugin/host.hpp"
 
 namespace nacre::core {
-
-inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is reported
 
 // Ends the tasks: calls `kill_tasks` with SIGTERM at once, and with SIGKILL after the grace.
 class Shutdown {
@@ -55,10 +53,11 @@ class Stragglers {
 
   enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
 
-  // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives. Costs one system
-  // call if there are none. `found`, if it is set, is called first, with all that are there.
-  Result<void> end(Of whose, event::Loop& loop, event::Children& children, Log& log, event::Seconds grace,
-                   const std::function<void(const std::vector<pid_t>&)>& found = {}) const;
+  // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives, reports them to
+  // plugins (Unkillable::announce), and does not look for them again. Costs one system call if there are none.
+  // `found`, if it is set, is called first, with all that are there.
+  Result<void> end(Of whose, plugin::Host& host, event::Seconds grace,
+                   const std::function<void(const std::vector<pid_t>&)>& found = {});
 
   // {"pid", "name", "rank"} of each, the rank if its environment has one. Those in the process groups `but` are
   // left out.

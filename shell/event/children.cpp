@@ -41,15 +41,28 @@ void Children::reap() {
     if (end.pid <= 0) return;
     if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a traced child has stopped
     report_group(end.pid);
-    auto it = watched_.find(end.pid);
-    if (it == watched_.end()) {
+    if (!watches(end.pid)) {
       if (on_orphan_) on_orphan_(end);
       continue;
     }
-    const Watched watched = std::move(it->second);
-    forget(end.pid);
-    guarded(watched.component, [&] { watched.on_exit(end); });
+    report(end);
   }
+}
+
+void Children::report(const ChildExit& end) {
+  const Watched watched = std::move(watched_.at(end.pid));
+  forget(end.pid);
+  guarded(watched.component, [&] { watched.on_exit(end); });
+}
+
+void Children::give_up(pid_t pid) {
+  if (watches(pid)) report({pid, SIGKILL, {}, true});
+}
+
+std::vector<pid_t> Children::watched_pids() const {
+  std::vector<pid_t> out;
+  for (const auto& [pid, watched] : watched_) out.push_back(pid);
+  return out;
 }
 
 void Children::report_group(pid_t leader) {

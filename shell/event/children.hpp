@@ -28,6 +28,7 @@ struct ChildExit {
   pid_t pid = 0;
   int status = 0;  // as waitpid(2) stores it
   rusage usage{};
+  bool given_up = false;  // nobody has seen it: see Children::give_up
 };
 
 class Children {
@@ -44,6 +45,11 @@ class Children {
   // Its end is then reported to `on_orphan`. Does nothing if it is not watched.
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
+  [[nodiscard]] bool watches(pid_t pid) const { return watched_.contains(pid); }
+  [[nodiscard]] std::vector<pid_t> watched_pids() const;
+  // Of one that does not end though it was sent SIGKILL: reports its end now, as if by that. When it does end, that
+  // is reported to `on_orphan`.
+  void give_up(pid_t pid);
 
   // Calls `look` with each child that has ended, before it is reaped: its files in /proc are still there then.
   // Costs a system call a child; null: none.
@@ -98,6 +104,7 @@ class Children {
   // Whether there is a child to reap now, which has been looked at.
   [[nodiscard]] bool looked_at_next(pid_t& pid) const;
   void report_group(pid_t leader);
+  void report(const ChildExit& end);  // to whoever watches it
 
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;

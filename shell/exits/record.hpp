@@ -6,7 +6,7 @@
 //   sN    killed by signal N; sN+ with a core dump
 //   fN    could not be started: 127 no such command, 126 not executable
 //   t     ended because it was over a time limit
-//   l     lost with its shell or its node
+//   l     lost with its shell or its node, or its process has not ended though it was killed
 //   c     a victim: ended because the job was being ended, or never started
 //   g     gone: its shell has left the job as somebody asked for (nacre shrink), so it is no failure
 //

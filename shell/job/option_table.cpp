@@ -21,6 +21,8 @@ constexpr OptionEntry kTable[] = {
     {"lua-timeout", "duration", "", "shell", "none 10s", "how long Lua may take for one call"},
     {"nosetpgrp", "switch", "off", "shell", "", "leave the tasks in the shell's process group"},
     {"kill-timeout", "duration", "5s", "shell", "5s 30s", "time between SIGTERM and SIGKILL when the job is ended"},
+    {"unkillable-timeout", "duration", "60s", "shell", "60s 5m none",
+     "time after SIGKILL until a task that does not end is given up"},
     {"cwd-fallback", "switch", "off", "shell", "", "run in /tmp where the working directory cannot be changed to"},
 
     {"taskmap", "object", "block", "taskmap", "block cyclic manual: hostfile:", "how ranks are given to nodes"},

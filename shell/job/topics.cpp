@@ -33,7 +33,8 @@ constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task
                                 "shell.joined",      "pmi.spawned",        "usage.gpus",
                                 "pmi.spawn",         "pmi.spawning",       "pmi.spawn-begins",
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
-                                "pmi.spawns-over",   "shell.not-replaced", "pmi.processes"};
+                                "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
+                                "shell.unkillable"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

@@ -105,8 +105,9 @@ BufferedStream* Channels::find(std::string_view name) const {
   return it != streams_.end() ? it->second.get() : nullptr;
 }
 
-bool Channels::reading() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& each) { return !each.second->at_end(); });
+std::size_t Channels::open_count() const {
+  return static_cast<std::size_t>(
+      std::count_if(streams_.begin(), streams_.end(), [](const auto& each) { return !each.second->at_end(); }));
 }
 
 }  // namespace nacre::task

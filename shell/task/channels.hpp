@@ -41,7 +41,8 @@ class Channels {
   void started() { others_.clear(); }  // the other process has its ends: closes our copies of them
 
   [[nodiscard]] BufferedStream* find(std::string_view name) const;  // nullptr: none
-  [[nodiscard]] bool reading() const;                               // some stream has not come to its end
+  [[nodiscard]] std::size_t open_count() const;                     // how many have not come to their end
+  [[nodiscard]] bool reading() const { return open_count() > 0; }
 
  private:
   BufferedStream::Callbacks callbacks_of(const std::string& name);

@@ -95,13 +95,14 @@ void Subprocess::on_exit(const event::ChildExit& end) {
   exited_ = true;
   status_ = value::WaitStatus::of_raw(end.status);
   usage_ = end.usage;
+  is_given_up_ = end.given_up;
   if (callbacks_.on_exit) callbacks_.on_exit();
   complete_if_done();
 }
 
 // Must come last, as the callback may destroy this object.
 void Subprocess::complete_if_done() {
-  if (!exited_ || complete_ || channels_.reading()) return;
+  if (!exited_ || complete_ || (channels_.reading() && !is_given_up_)) return;
   complete_ = true;
   if (callbacks_.on_complete) callbacks_.on_complete();
 }

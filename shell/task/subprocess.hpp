@@ -83,6 +83,7 @@ class Subprocess {
   std::unique_ptr<Pty> pty_;
   pid_t pid_ = 0;
   bool exited_ = false;
+  bool is_given_up_ = false;  // what it holds may never come to an end
   bool complete_ = false;
   value::WaitStatus status_;
   rusage usage_{};

@@ -94,6 +94,11 @@ void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   usage_ = usage;
 }
 
+void Task::give_up() {
+  exited(value::WaitStatus::killed(SIGKILL), {});
+  is_given_up_ = true;
+}
+
 bool Task::kill(int signum) const {
   if (state_ != State::running) return false;
   bool leads =

@@ -53,6 +53,13 @@ class Task {
   void started(pid_t pid, UniqueFd io = {});
   void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
 
+  // Its process has not ended, though it was killed, and nobody waits for it any more; it counts as exited, by
+  // SIGKILL. What the process holds, such as pipes, may never come to an end.
+  [[nodiscard]] bool is_given_up() const { return is_given_up_; }
+  void give_up();
+  // The number of its channels that have not come to their end.
+  [[nodiscard]] std::size_t open_channels() const { return channels_ ? channels_->open_count() : 0; }
+
   // It has ended, and the job starts its rank once more: this end is no record. Policies pass over it.
   [[nodiscard]] bool starts_again() const { return starts_again_; }
   void set_starts_again(bool again) { starts_again_ = again; }
@@ -86,6 +93,7 @@ class Task {
   std::uint32_t attempt_;
   State state_ = State::init;
   bool starts_again_ = false;
+  bool is_given_up_ = false;
   pid_t pid_ = 0;
   UniqueFd io_;
   value::WaitStatus status_;

@@ -147,6 +147,27 @@ TEST_CASE("a traced child that stops has not ended") {
   CHECK(WEXITSTATUS(ends[0]) == 5);
 }
 
+TEST_CASE("a child that is given up has ended for who watches it, and its real end is an orphan's") {
+  Fixture f;
+  pid_t child = start([]() -> int { wait_forever(); });
+  std::vector<ChildExit> ends;
+  f.children->watch(child, [&](const ChildExit& end) { ends.push_back(end); });
+  CHECK(f.children->watched_pids() == std::vector<pid_t>{child});
+  f.children->give_up(child);
+  f.children->give_up(child);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].pid == child);
+  CHECK(ends[0].given_up);
+  CHECK((WIFSIGNALED(ends[0].status) && WTERMSIG(ends[0].status) == SIGKILL));
+  CHECK(!f.children->watches(child));
+  ::kill(child, SIGKILL);
+  wait_for_end(child);
+  f.children->reap();
+  REQUIRE(f.orphans.size() == 1);
+  CHECK((f.orphans[0].pid == child && !f.orphans[0].given_up));
+  CHECK(ends.size() == 1);
+}
+
 TEST_CASE("watched children, and all below them, are set apart from the other descendants") {
   Fixture f;
   auto told = make_pipe(O_CLOEXEC).value();
