@@ -58,7 +58,8 @@ END
   write_nodes 3 20
   write_jobspec 60 sh -c "touch '$work/ran'"
   mkdir dir0 dir1
-  for option in 'output.stdout.path=dir{{node.id}}/out' 'output.stderr.path=dir{{node.id}}/{{task.rank}}' 'input.stdin.path=dir{{node.id}}/.' \
+  touch dir0/in dir1/in
+  for option in 'output.stdout.path=dir{{node.id}}/out' 'output.stderr.path=dir{{node.id}}/{{task.rank}}' 'input.stdin.path=dir{{node.id}}/in' \
     'output.stdout.path=dir{{node.id}}/{{task.rank}} -o label-io' 'pty -o output.stdout.path=dir{{node.id}}/{{task.rank}}' \
     'coprocess={"x":{"command":"true","output":"dir{{node.id}}/x"}}'; do
     # shellcheck disable=SC2086

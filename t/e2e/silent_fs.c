@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // silent_fs FOLDER: mounts a file system there, as root, whose only file, `file`, can be opened, and whose reads are
-// taken and never answered: who reads waits in the kernel, in state D once it was sent SIGKILL, until this program
-// ends. It is ended, and with it the waits, by any signal that ends it; the mount stays (umount -l).
+// taken and never answered: who reads waits in the kernel, in state D once it was sent SIGKILL, until this program is
+// ended. The mount stays then (umount -l).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

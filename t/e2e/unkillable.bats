@@ -90,7 +90,7 @@ keep_the_second() {
   before_cancel=release_later
   cancelled 2 "${nacre[@]}" -o kill-timeout=0.2s -o unkillable-timeout=none
   [ "$status" -eq 143 ]
-  says "rank 1 on node0 .* does not end: state Z; waiting \(unkillable-timeout=none\)"
+  says "rank 1 on node0 .* does not end: state Z; waiting \(unkillable-timeout=infinity\)"
   [[ $output != *"not waited for"* ]]
   keeper=
 }
