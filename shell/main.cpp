@@ -148,13 +148,12 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
   return given;
 }
 
-Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArguments&& arguments, Log& log) {
+Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArguments&& arguments, Log& log,
+                       CarriedChannels* carried) {
   bool leads = !boot.membership || boot.membership->rank == 0;
   if (arguments.explain && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
-  std::optional<launch::Carriage> carriage;
-  if (boot.record) carriage = boot.record->carriage;
   std::map<std::string, std::string> sources;
   if (boot.record) sources = boot.record->sources;
   launch::Detaching detaching = boot.record ? boot.record->detaching : launch::Detaching::never;
@@ -170,15 +169,25 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   config.option_sources = std::move(sources);
   config.detaches = detaching == launch::Detaching::at_start;
   config.may_be_left = detaching == launch::Detaching::on_request && at_terminal;
-  std::unique_ptr<CarriedChannels> carried;
-  if (carriage && me.shell_rank == 0) {
-    carried = TRY(CarriedChannels::create(*process.loop, *carriage, STDERR_FILENO));
+  if (carried != nullptr) {
     for (std::string& each : carried->options()) config.options.push_back(std::move(each));
     carried->send(launch::Carriage::kJoined, "");
   }
-  auto code = run_shell(process, std::move(assembled.identity), std::move(config), log);
-  if (carried) carried->finish();
-  return code;
+  return run_shell(process, std::move(assembled.identity), std::move(config), log);
+}
+
+// Of the leader, if its launcher reads them. What starts the shells may wait for one that never ends, so the
+// launcher is told that the job has.
+Result<std::unique_ptr<CarriedChannels>> carry(const ShellProcess& process, const boot::Boot& boot,
+                                               group::Rank rank) {
+  if (rank != 0 || !boot.record || !boot.record->carriage) return nullptr;
+  return CarriedChannels::create(*process.loop, *boot.record->carriage, STDERR_FILENO);
+}
+
+void send_end(CarriedChannels* carried, int code, bool is_local) {
+  if (carried == nullptr) return;
+  carried->send(launch::Carriage::kEnded, is_local ? "" : std::to_string(code));
+  carried->finish();
 }
 
 // Called before there are a loop and threads. Of a leader that is to part from an agent the new process is the
@@ -239,11 +248,15 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);
   process.guard = TRY(start_guard(process, boot, rank));
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
-  auto code = run_in_job(process, std::move(boot), std::move(arguments), log);
-  if (code || process.left) return over(std::move(code));
-  if (!process.group || process.joins_late) report(code.error());
-  if (process.joins_late) return 1;  // the job goes on
-  return over(give_up(process, rank, code.error(), log));
+  std::unique_ptr<CarriedChannels> carried = TRY(carry(process, boot, rank));
+  const bool is_local = arguments.exit_local;
+  auto code = run_in_job(process, std::move(boot), std::move(arguments), log, carried.get());
+  const bool is_over = code || process.left;
+  if (!is_over && (!process.group || process.joins_late)) report(code.error());
+  if (!is_over && process.joins_late) return 1;  // the job goes on
+  if (!is_over) code = give_up(process, rank, code.error(), log);
+  send_end(carried.get(), code.value_or(1), is_local);
+  return over(std::move(code));
 }
 
 Result<int> parse_and_run(int argc, char** argv) {

@@ -50,7 +50,7 @@ Result<std::unique_ptr<LaunchReports>> LaunchReports::create(event::Loop& loop, 
   std::unique_ptr<LaunchReports> out(new LaunchReports(loop, front));
   out->watch_ = std::move(watch);
   for (const LaunchReport& each : wanted) CHECK_OK(in(each.option, out->open(each, has_child)));
-  if (!has_child && (out->watch_.on_other || !out->files_.empty())) CHECK_OK(out->carry());
+  if (!has_child && (out->watch_.filter || !out->files_.empty())) CHECK_OK(out->carry());
   return out;
 }
 
@@ -139,13 +139,19 @@ void LaunchReports::read() {
 
 // If nobody reads standard error the bytes are dropped, as if the agent had written them there.
 void LaunchReports::pass_on(std::string_view bytes) {
+  std::string filtered;
+  if (watch_.filter) bytes = filtered = watch_.filter(bytes);
+  write(bytes);
+}
+
+void LaunchReports::write(std::string_view bytes) {
   std::array pieces{bytes};
-  static_cast<void>(stderr_->write(pieces));
-  if (watch_.on_other) watch_.on_other(bytes);
+  if (!bytes.empty()) static_cast<void>(stderr_->write(pieces));
 }
 
 void LaunchReports::deliver(std::string_view channel, std::string_view message) {
   if (channel == launch::Carriage::kJoined && watch_.on_joined) watch_.on_joined();
+  if (channel == launch::Carriage::kEnded && watch_.on_ended) watch_.on_ended(message);
   for (const auto& each : files_) {
     if (each->channel == channel) each->file->write(message);
   }
@@ -160,6 +166,7 @@ void LaunchReports::finish(const std::function<bool()>& is_complete) {
   loop_.run_until([&] { return late || is_complete(); });
   from_ = nullptr;
   reader_->end();
+  if (watch_.at_end) write(watch_.at_end());
   late = false;
   timer->start(kWaitAtEnd);
   auto idle = [](const auto& each) { return each->file->idle(); };

@@ -38,8 +38,10 @@ class LaunchReports {
 
   // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
   struct Watch {
-    std::function<void(std::string_view)> on_other;  // what is passed on to standard error
-    std::function<void()> on_joined;                 // the job's shells have come together
+    std::function<std::string(std::string_view)> filter;  // of standard error: returns what is passed on of it
+    std::function<std::string()> at_end;                  // what is passed on last
+    std::function<void()> on_joined;                      // the job's shells have come together
+    std::function<void(std::string_view code)> on_ended;  // the leader leaves: Carriage::kEnded
   };
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
@@ -75,6 +77,7 @@ class LaunchReports {
   Result<void> open(const LaunchReport& report, bool has_child);
   Result<void> carry();
   void pass_on(std::string_view bytes);
+  void write(std::string_view bytes);  // to standard error
   void deliver(std::string_view channel, std::string_view message);
   void read();
 

@@ -22,6 +22,7 @@
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
 #include "task/subprocess.hpp"
+#include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::front {
@@ -39,9 +40,11 @@ constexpr event::Seconds kAskAgain{0.02};
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
-constexpr event::Seconds kToEndToo{0.5};  // the same, once a signal has ended one, as the job does not go on then
-constexpr event::Seconds kToTell{2};      // until it is said that the shells that srun starts are not there yet
-constexpr int kAgentFailed = 255;         // what ssh exits with when it fails itself
+constexpr event::Seconds kToEndToo{0.5};   // the same, once a signal has ended one, as the job does not go on then
+constexpr event::Seconds kToLeaveStep{5};  // how long srun may take to end, once the job has
+constexpr event::Seconds kToTell{2};       // until it is said that the shells that srun starts are not there yet
+constexpr std::uint64_t kMostCode = 255;
+constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
 
 // The one process that `nacre launch`, or `nacre run`, starts and waits for.
 class LaunchRun {
@@ -61,14 +64,16 @@ class LaunchRun {
     reports_->finish([this] { return process_->complete(); });
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
+    if (!is_detached_at_start() && !unjoined_) {
+      if (auto code = job_code()) return with_losses(*code);
+    }
     if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
     if (runs) print_out("{}\n", plan_.record.job.f58_plain());
     if (runs) return flush_out() ? 0 : 1;
     if (unjoined_) return srun_errors_.signal() ? value::kSignalBase + *srun_errors_.signal() : 1;
-    int code = std::max(code_of(process_->status()), dropped_ ? 1 : 0);
-    return hung_up_ && code == 0 ? value::kSignalBase + SIGHUP : code;
+    return with_losses(code_of(process_->status()));
   }
 
  private:
@@ -83,7 +88,7 @@ class LaunchRun {
          {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
           std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
           std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined},
-          std::pair{&to_tell_, &LaunchRun::tell_of_waiting}}) {
+          std::pair{&to_tell_, &LaunchRun::tell_of_waiting}, std::pair{&to_leave_step_, &LaunchRun::end_step}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -113,9 +118,12 @@ class LaunchRun {
                 fmt::join(command.argv, " "));
     LaunchReports::Watch srun;
     if (plan_.srun && !labels_lines(*plan_.srun)) {
-      srun.on_other = [this](std::string_view bytes) { on_srun_error(bytes); };
+      srun.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
+      srun.at_end = [this] { return (is_told() ? "" : srun_errors_.kept()) + srun_errors_.rest(); };
+      srun.on_ended = [this](std::string_view code) { on_ended(code); };
       srun.on_joined = [this] {
         joined_ = true;
+        srun_errors_.keep();
         to_tell_->stop();
       };
     }
@@ -207,9 +215,35 @@ class LaunchRun {
 
   // srun goes on if a shell has ended, as one that leaves the job does; but if one could not even be run, the
   // others would wait for it. What the shells write before all have joined has nothing from tasks in it.
-  void on_srun_error(std::string_view bytes) {
-    if (joined_ || !srun_errors_.take(bytes)) return;
-    to_join_->start_grace(srun_errors_.signal() ? kToEndToo : kToJoin);
+  std::string take_srun_error(std::string_view bytes) {
+    const value::Idset before = srun_errors_.ended();
+    std::string out = srun_errors_.take(bytes);
+    if (srun_errors_.ended() == before) return out;
+    if (!joined_) {
+      to_join_->start_grace(srun_errors_.signal() ? kToEndToo : kToJoin);
+    } else if (!has_ended_ && srun_errors_.ended().contains(0)) {  // without a word; no shell goes on without it
+      to_leave_step_->start_grace(kToEnd);
+    }
+    return out;
+  }
+
+  // What srun says about shells adds nothing to what the leader has said, unless that has said nothing.
+  [[nodiscard]] bool is_told() const { return has_ended_ && !plan_.verbose; }
+
+  void on_ended(std::string_view code) {
+    has_ended_ = true;
+    if (auto number = parse_u64(code); number && *number <= kMostCode) code_ = static_cast<int>(*number);
+    to_leave_step_->start_grace(kToLeaveStep);
+  }
+
+  // A shell that stands still, and was lost to the job, would keep the step, and so this process.
+  void end_step() {
+    if (process_->exited()) return;
+    print_err("{}: the job has ended, and not all of its shells: one may stand still; ending the step of srun\n",
+              plan_.record.front);
+    srun_errors_.ends_step();
+    static_cast<void>(process_->kill(SIGTERM));
+    to_end_->start_grace(kToCancel);
   }
 
   void tell_of_waiting() {
@@ -283,6 +317,19 @@ class LaunchRun {
 
   // ---- the leader's state, and its end -------------------------------------------
 
+  // The job's exit code as its leader has decided it, whatever has ended the job; none: it is not known.
+  [[nodiscard]] std::optional<int> job_code() const {
+    if (plan_.srun) return code_;
+    const value::WaitStatus& status = process_->status();
+    bool is_agents = through_agent_ && status.job_code() == kAgentFailed;
+    return to_->taken() == 0 || status.is_signal() || is_agents ? std::nullopt : std::optional(status.exit_code());
+  }
+
+  [[nodiscard]] int with_losses(int code) const {
+    code = std::max(code, dropped_ ? 1 : 0);
+    return hung_up_ && code == 0 ? value::kSignalBase + SIGHUP : code;
+  }
+
   [[nodiscard]] std::string subject() const {
     if (plan_.srun) return "srun";
     std::string shell = fmt::format("shell 0 on {}", plan_.leader);
@@ -316,7 +363,7 @@ class LaunchRun {
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
-  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_;
+  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_, to_leave_step_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -326,9 +373,11 @@ class LaunchRun {
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;
-  bool joined_ = false;    // all shells have; reported if srun has started them
-  bool unjoined_ = false;  // the job was ended, as they never would
-  int untaken_ = 0;        // a signal that was passed on and that the job may not have got; 0: none
+  bool joined_ = false;        // all shells have; reported if srun has started them
+  bool has_ended_ = false;     // likewise the job ...
+  std::optional<int> code_{};  // ... and its exit code
+  bool unjoined_ = false;      // the job was ended, as they never would
+  int untaken_ = 0;            // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};

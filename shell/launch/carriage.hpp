@@ -29,8 +29,11 @@ struct Carriage {
   static constexpr std::size_t kToken = 32;       // hexadecimal digits
   static constexpr std::size_t kMaxChannel = 32;  // bytes: lower-case letters, digits, dots and dashes
   static constexpr std::size_t kMaxChannels = 8;
-  static constexpr std::string_view kJoined =
-      "joined";  // the channel of one message: the shells have come together
+  // Channels of one message each: the shells have come together; the leader leaves, and nothing more of the job
+  // comes. The latter has the job's exit code in decimal, or nothing where the leader exits with another
+  // (--exit-local).
+  static constexpr std::string_view kJoined = "joined";
+  static constexpr std::string_view kEnded = "ended";
 
   std::string token;
   std::vector<std::string>

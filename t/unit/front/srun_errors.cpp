@@ -10,22 +10,47 @@
 using nacre::front::labels_lines;
 using nacre::front::SrunErrors;
 
-TEST_CASE("srun's lines about tasks that have ended are known") {
+namespace {
+
+// The line is kept, or passed on.
+bool keeps(const std::string& line) {
+  SrunErrors errors;
+  errors.keep();
+  std::string passed = errors.take(line);
+  CHECK(passed + errors.kept() + errors.rest() == line);
+  return errors.kept() == line;
+}
+
+}  // namespace
+
+TEST_CASE("srun's lines about tasks that have ended are known, and kept back") {
   for (const char* line :
        {"srun: error: node2: task 2: Exited with exit code 13\n", "srun: error: node[2-4]: tasks 0,2-3: Killed\n",
         "srun: error: n2.site.org: task 12: Segmentation fault (core dumped)\n"}) {
     CAPTURE(line);
-    CHECK(SrunErrors().take(line));
+    CHECK(keeps(line));
   }
   for (const char* line :
        {"srun: error: node2: task 2: Exited with exit code 13", "srun: error: : task 2: Killed\n",
         "srun: error: Unable to confirm allocation for job 7: Invalid job id specified\n", "srun: error: \n", "\n",
         "srun: error: node2: task : Killed\n", "srun: error: node2: task 2\n",
         "srun: error: no host: task 2: Killed\n", "slurmstepd: error: execve(): /bin/x: Permission denied\n",
-        "0: srun: error: node2: task 2: Killed\n"}) {
+        "srun: job 12 queued and waiting for resources\n", "0: srun: error: node2: task 2: Killed\n"}) {
     CAPTURE(line);
-    CHECK_FALSE(SrunErrors().take(line));
+    CHECK_FALSE(keeps(line));
   }
+}
+
+TEST_CASE("srun's lines tell which shells have ended") {
+  SrunErrors errors;
+  std::string first = "srun: error: n0: task 0: Killed\n";
+  CHECK(errors.take(first) == first);  // nobody has said that they are kept
+  CHECK(errors.ended().str() == "0");
+  errors.keep();
+  CHECK(errors.take(
+            "srun: error: node2: task 2: Killed\nx\nsrun: error: n[1,3]: tasks 1,4-5: Exited with exit code 1\n") ==
+        "x\n");
+  CHECK(errors.ended().str() == "0-2,4-5");
 }
 
 TEST_CASE("srun reports the signal that has ended a shell by name, or by the shell's exit code") {
@@ -40,31 +65,52 @@ TEST_CASE("srun reports the signal that has ended a shell by name, or by the she
                              {"Exited with exit code 1300", 0}}) {
     CAPTURE(how);
     SrunErrors errors;
-    CHECK(errors.take(fmt::format("srun: error: node2: task 2: {}\n", how)));
+    errors.keep();
+    CHECK(errors.take(fmt::format("srun: error: node2: task 2: {}\n", how)).empty());
     CHECK(errors.signal().value_or(0) == signum);
   }
   SrunErrors errors;
-  CHECK(errors.take("srun: error: node2: task 2: Interrupt\nsrun: error: node[0-1]: tasks 0-1: Terminated\n"));
+  errors.keep();
+  CHECK(errors.take("srun: error: node2: task 2: Interrupt\nsrun: error: node[0-1]: tasks 0-1: Terminated\n")
+            .empty());
   CHECK(errors.signal() == SIGINT);
 }
 
-TEST_CASE("srun's lines come in any pieces, among others") {
+TEST_CASE("srun's lines come in any pieces, among others, which are passed on at once") {
   std::string text = "a line\nsrun: error: node2: task 2: Killed\nanother";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     CAPTURE(cut);
     SrunErrors errors;
-    bool first = errors.take(text.substr(0, cut));
-    bool second = errors.take(text.substr(cut));
-    CHECK(first != second);
+    errors.keep();
+    std::string passed = errors.take(text.substr(0, cut));
+    if (cut <= 7) CHECK(passed == text.substr(0, cut));
+    passed += errors.take(text.substr(cut));
+    CHECK(passed == "a line\nanother");
+    CHECK(errors.kept() == "srun: error: node2: task 2: Killed\n");
+    CHECK(errors.ended().str() == "2");
   }
 }
 
-TEST_CASE("of a long line of srun only the start is kept") {
+TEST_CASE("a long line of srun is passed on") {
   SrunErrors errors;
-  CHECK_FALSE(errors.take("srun: error: node2: task 2: "));
-  for (int each = 0; each < 1000; ++each) CHECK_FALSE(errors.take(std::string(SrunErrors::kMaxLine, 'x')));
-  CHECK(errors.take("\n"));
-  CHECK_FALSE(errors.take(std::string(SrunErrors::kMaxLine, 'x') + "srun: error: node2: task 2: Killed\n"));
+  errors.keep();
+  std::string begin = "srun: error: node2: task 2: ";
+  std::string passed = errors.take(begin);
+  for (int each = 0; each < 100; ++each) passed += errors.take(std::string(SrunErrors::kMaxLine, 'x'));
+  passed += errors.take("\n");
+  CHECK(passed == begin + std::string(100 * SrunErrors::kMaxLine, 'x') + "\n");
+  CHECK(errors.kept().empty());
+  for (int each = 0; each < 20'000; ++each) static_cast<void>(errors.take("srun: error: node2: task 2: Killed\n"));
+  CHECK(errors.kept().size() <= SrunErrors::kMaxKept);
+}
+
+TEST_CASE("once this process ends the step all that srun and slurmstepd say is kept back") {
+  SrunErrors errors;
+  std::string words = "srun: forcing job termination\nslurmstepd: error: *** STEP 7.0 ON n0 CANCELLED AT X ***\n";
+  CHECK(errors.take(words) == words);
+  errors.ends_step();
+  CHECK(errors.take(words + "sl\nof a task\n") == "sl\nof a task\n");
+  CHECK(errors.kept() == words);
 }
 
 TEST_CASE("srun labels lines if it is asked to") {

@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# How nacre launch ends whose shells srun has started: with the job, and with its code, whatever becomes of the step.
+load lib.bash
+load jobs.bash
+load faults.bash
+
+cluster=(4 --slurm)
+
+setup_file() { start_cluster && build_hold; }
+
+by_srun() { # OPTION...: $job; what it says goes to `said`
+  limit=150 on node3 "$NACRE_BUILD_DIR/nacre" launch --srun -n 4 --shell="$NACRE_SHELL" "${job_options[@]}" -o lost-after=3s "$@" >said 2>&1 3>&- &
+  job=$!
+}
+
+write_waiting() {
+  write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; until test -e $0/go; do sleep 0.1; done; [ $FLUX_TASK_RANK != 0 ] || exit 3' "$PWD"
+}
+
+says_nothing_of_srun() {
+  ! grep -E '^srun: error: |^slurmstepd: ' said || { cat said; return 1; }
+}
+
+@test "a shell that stands still does not keep the step, and with it nacre, once the job is over" {
+  write_waiting
+  by_srun
+  files_come started.0 started.1 started.2 started.3
+  kill_shell node2 STOP
+  job_ends_with 1 "shell 2 on node2 is lost" "the job has ended, and not all of its shells"
+  says_nothing_of_srun
+  wait_until 60 no_shells node0 node1 node2 node3
+}
+
+@test "the same with one that stands still while the job starts" {
+  write_waiting
+  by_srun -o hold.at=shell.init -o hold.rank=2 -o hold.marks="$PWD" -- --initrc="$programs/hold.lua"
+  files_come shell.init.2
+  kill_shell node2 STOP
+  job_ends_with 1 "shell 2 on node2 is lost" "the job has ended, and not all of its shells"
+  says_nothing_of_srun
+  wait_until 60 no_shells node0 node1 node2 node3
+}
+
+@test "the exit code is the job's, not the largest of srun's tasks, whose ends srun does not name" {
+  write_waiting
+  by_srun -o on-lost=go-on
+  files_come started.0 started.1 started.2 started.3
+  kill_shell node2 KILL
+  says "shell 2 on node2 is lost"
+  touch go
+  job_ends_with 3
+  says_nothing_of_srun
+}
