@@ -148,11 +148,18 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
                          ? fmt::format("; with it task {}", tasks.str())
                          : "";
   if (!why.empty()) with += fmt::format(", which {} not started again: {}", tasks.size() == 1 ? "is" : "are", why);
+  with += silence_text(rank);
   host_.raise(
       {"node-failure", ends ? 0 : 2,
        fmt::format("shell {}{}{} is lost: it has ended, or cannot be reached{}", rank,
                    host_.job().resources.nodes[rank].on(), host_.job().is_spare(rank) ? ", a spare," : "", with),
        std::nullopt});
+}
+
+// So that a loss that nobody has caused can be explained.
+std::string ShellGroup::silence_text(group::Rank rank) const {
+  std::string silence = process_.group->silence_of(rank);
+  return silence.empty() ? "" : "; " + silence;
 }
 
 void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all) {
@@ -167,8 +174,8 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
     where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.str(),
                          spares.contains(shell) ? "the spare shell" : "shell", shell, nodes[shell].on());
   host_.raise({"node-failure", 2,
-               fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}", from, nodes[from].on(),
-                           where, with_all),
+               fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}{}", from, nodes[from].on(),
+                           where, with_all, silence_text(from)),
                std::nullopt});
 }
 

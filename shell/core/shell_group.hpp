@@ -88,6 +88,7 @@ class ShellGroup {
   void on_lost(group::Rank rank);
   void decide_loss(group::Rank rank);
   void note_left(const value::Idset& shells);
+  [[nodiscard]] std::string silence_text(group::Rank rank) const;
 
   plugin::Host& host_;
   join::ShellProcess& process_;

@@ -52,6 +52,7 @@ class Extendable final : public Group {
   bulk::Port* bulk() override { return &port_; }
   void close_bulk() override { now_->close_bulk(); }
   void wait_for_silent(std::chrono::milliseconds bound) override;
+  [[nodiscard]] std::string silence_of(Rank rank) const override { return now_->silence_of(rank); }
   void suspect(Rank rank) override { now_->suspect(rank); }
   void hold_links(const value::Idset& shells) override;
   void give_up_absent() override { now_->give_up_absent(); }

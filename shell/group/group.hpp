@@ -126,6 +126,9 @@ class Group {
 
   // How long a shell may be silent before it counts as lost: 2 seconds or more. The same for all shells.
   virtual void wait_for_silent(std::chrono::milliseconds bound) = 0;
+  // Of a child of this shell that has counted as lost as it was silent: for how long, and how late this shell's own
+  // timers were then; else "".
+  [[nodiscard]] virtual std::string silence_of(Rank /*rank*/) const { return ""; }
   // This child of this shell, or a shell that a grow waits for, is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 

@@ -43,6 +43,18 @@ void NodeReports::perform(overlay::TooLarge& overflow) {
 }
 
 // What cannot be read is found when the shell is dialled, and has no address.
+// The leader says it with what follows from it, and the others by themselves.
+void NodeReports::perform(overlay::Silent& silent) {
+  log_.log(membership_.rank == 0 ? Level::debug : Level::warn, "", "shell {} is suspected: {}", silent.peer,
+           silent.why);
+  silences_[static_cast<Rank>(silent.peer)] = std::move(silent.why);
+}
+
+std::string NodeReports::silence_of(Rank rank) const {
+  auto found = silences_.find(rank);
+  return found == silences_.end() ? "" : found->second;
+}
+
 void NodeReports::note_address(Rank rank, const std::string& address) {
   Result<void> known = membership_.directory.set(rank, transport::usable_on(transport::host_mark(), address));
   if (!known) log_.log(Level::warn, "", "the address of shell {}: {}", rank, known.error().message);

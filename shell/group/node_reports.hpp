@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,8 +46,11 @@ class NodeReports {
   void perform(overlay::Unfit& unfit);
   void perform(overlay::TooLarge& overflow);
   void perform(overlay::Completed& /*completed*/) {}
+  void perform(overlay::Silent& silent);
   void perform(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
 
+  // Of a child that was suspected because it was silent: since when, and what this shell itself stood still; "".
+  [[nodiscard]] std::string silence_of(Rank rank) const;
   // Where that shell can be dialled.
   void note_address(Rank rank, const std::string& address);
   // The shells that are absent count as lost as soon as the job's code is known.
@@ -71,6 +75,7 @@ class NodeReports {
   Raise raise_;
   Announcements announcements_;
   bool gives_up_absent_ = false;
+  std::map<Rank, std::string> silences_;
   std::optional<int> code_;
 };
 

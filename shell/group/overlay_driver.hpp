@@ -52,6 +52,7 @@ class OverlayDriver final : public Group {
   bulk::Port* bulk() override { return &bulk_->users(); }
   void close_bulk() override { bulk_->users().close(); }
   void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
+  [[nodiscard]] std::string silence_of(Rank rank) const override { return reports_.silence_of(rank); }
   void suspect(Rank rank) override;
   void hold_links(const value::Idset& shells) override { link_table_->hold(shells); }
   void give_up_absent() override;

@@ -72,6 +72,7 @@ void ChildTable::set_children(Id self, const Tree& tree, bool is_first) {
       next.named = old->named;
       next.is_first = old->is_first;
       next.deadline = old->deadline;
+      next.heard = old->heard;
       if (!old->absent.empty()) next.absent = absent_below(id, tree);
     } else {
       DownLink* link = down(id);
@@ -117,6 +118,7 @@ void ChildTable::received(Id peer) {
   if (found == nullptr || !found->linked) return;
   found->deadline = out_.now + options_.silent_bound;
   found->suspected = false;
+  found->heard.note(out_.now);
 }
 
 bool ChildTable::busy(Id id) {
@@ -210,6 +212,7 @@ void ChildTable::tick(const Tree& tree) {
     if (!each.was_linked) known_since = std::min(known_since, each.named);
     if (each.finished || each.suspected || each.deadline > out_.now) continue;
     each.suspected = true;
+    if (each.linked) silent_.push_back(each.id);
     if (!each.was_linked) each.absent = absent_below(each.id, tree);
   }
   std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "overlay/effect.hpp"
+#include "overlay/hearing.hpp"
 #include "overlay/tree.hpp"
 
 namespace nacre::overlay {
@@ -40,6 +42,7 @@ struct Child {
   Time named{};           // when a view made it a child
   bool is_first = false;  // by the job's first view
   Time deadline{};
+  LastHeard heard;  // since it was linked first
 };
 
 class ChildTable {
@@ -82,6 +85,8 @@ class ChildTable {
   // This node itself was stopped for so long: no child is blamed for it.
   void excuse(Time gap);
   void tick(const Tree& tree);
+  // The children that this node has begun to suspect since the last call because they were silent, though linked.
+  [[nodiscard]] std::vector<Id> take_silent() { return std::exchange(silent_, {}); }
   [[nodiscard]] Time due() const;
 
  private:
@@ -89,6 +94,7 @@ class ChildTable {
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer
   std::vector<Child> children_;
+  std::vector<Id> silent_;
   Time busy_until_ = Outbox::kNever;
   std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
   std::map<Id, Time> went_;            // when a link of a member ended: kept for a hello bound at least

@@ -76,12 +76,16 @@ struct Finished {   // the node has nothing more to do: the shell may end once a
 struct Arm {  // call tick() at this time; replaces the Arm before
   Time at{};
 };
+struct Silent {  // this child is suspected, as nothing comes on its link
+  Id peer = 0;
+  std::string why;  // how long, and what this node itself stood still
+};
 struct Note {  // one line for the shell's log
   std::string text;
 };
 
 using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, TooLarge,
-                            Completed, Reported, Joined, Leave, Die, Finished, Arm, Note>;
+                            Completed, Reported, Joined, Leave, Die, Finished, Arm, Silent, Note>;
 
 // The parts of a node put their effects here.
 struct Outbox {

@@ -44,6 +44,7 @@ void Node::begin() {
 void Node::tick(Time now) {
   Time late = begun_ && out_.due != Outbox::kNever ? now - out_.due : Time(0);
   out_.now = now;
+  lateness_.note(now, late);
   if (late > options_.beat_interval) stood_still(late + options_.beat_interval);
   if (stage_ == Stage::over) return;
   if (begun_ && now < out_.due) return;
@@ -57,6 +58,7 @@ void Node::tick(Time now) {
     if (now >= sent_up_at_ + options_.beat_interval) send_up_beat();
   }
   child_table_.tick(tree_);
+  for (Id id : child_table_.take_silent()) note_silence(id);
   uplink_.tick();
   settle();
   arm();
@@ -70,6 +72,17 @@ void Node::stood_still(Time gap) {
   if (leave_deadline_ != Outbox::kNever) leave_deadline_ += gap;
   fed_at_ += gap;
   pulse_.wake(out_.now);
+}
+
+// What explains it is of now: the view that takes the child out comes later.
+void Node::note_silence(Id id) {
+  const Child* child = child_table_.child(id);
+  if (child == nullptr) return;
+  const Time since = child->heard.any() ? child->heard.last() : out_.now;
+  const Time late = lateness_.most_since(since);
+  out_.put(Silent{
+      id, fmt::format("{}; the timers of this shell were at most {:g} s late then", child->heard.text(out_.now),
+                      static_cast<double>(std::chrono::duration_cast<milliseconds>(late).count()) / 1000)});
 }
 
 Time Node::starving_at() const { return pulse_.starving_at(tree_.depth(options_.self)); }

@@ -103,6 +103,7 @@ class Node {
   [[nodiscard]] Seq acked() const;
   Collective& collective(const std::string& name, Scope scope, Merge merge);
   [[nodiscard]] bool is_whole(const Collective& each) const;
+  void note_silence(Id id);
   void flush_up();
   void flush_parts(LinkName parent);
   bool overflows(const Collective& each, std::size_t size);
@@ -128,6 +129,7 @@ class Node {
   EntryLog log_;
   Uplink uplink_;
   ChildTable child_table_;
+  Lateness lateness_;
   Reports reports_;
   Requests requests_;
   Campaigns campaigns_;

@@ -112,6 +112,7 @@ class Bench {
   static std::string words(const Die& /*m*/) { return "die"; }
   static std::string words(const Finished& /*m*/) { return "finished"; }
   static std::string words(const Arm& /*m*/) { return ""; }
+  static std::string words(const Silent& /*m*/) { return ""; }
   static std::string words(const Note& /*m*/) { return "note"; }
 };
 

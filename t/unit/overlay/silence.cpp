@@ -88,6 +88,28 @@ TEST_CASE("rules 9 and 10: the bounds of silence grow together") {
   CHECK(below.node.stage() == Stage::over);
 }
 
+TEST_CASE("a child that is suspected as it is silent: for how long, and how late this node was itself") {
+  LastHeard heard;
+  CHECK(heard.text(seconds(3)) == "nothing has come from it");
+  heard.note(seconds(1));
+  CHECK(heard.text(seconds(3)) == "nothing has come from it for 2 s");
+  heard.note(seconds(2));
+  heard.note(seconds(3));
+  heard.note(seconds(3) + milliseconds(20));  // at once with the one before
+  heard.note(seconds(3) + milliseconds(40));
+  CHECK(heard.text(seconds(9)) == "nothing has come from it for 5.96 s (before that 1 and 1 s apart)");
+  for (int i = 4; i < 10; ++i) heard.note(seconds(i));
+  CHECK(heard.text(seconds(10)) == "nothing has come from it for 1 s (before that 1, 1 and 1 s apart)");
+  Lateness late;
+  CHECK(late.most_since(Time(0)) == Time(0));
+  late.note(seconds(1), milliseconds(900));
+  late.note(seconds(5), milliseconds(200));
+  late.note(seconds(6), milliseconds(1));
+  CHECK(late.most_since(seconds(2)) == milliseconds(200));
+  CHECK(late.most_since(seconds(1)) == milliseconds(900));
+  CHECK(late.most_since(seconds(7)) == Time(0));
+}
+
 TEST_CASE("rule 9: a silent bound that is lowered or raised holds for a silence that has begun") {
   Bench bench(0, 3);
   for (Id id : {1, 2}) bench.below(id);
