@@ -11,7 +11,7 @@ target_compile_options(nacre_options INTERFACE
 target_include_directories(nacre_options INTERFACE ${PROJECT_SOURCE_DIR}/shell)
 if(NOT NACRE_SANITIZE AND NOT NACRE_LTO)
   # A shell runs with a stack of 64 KiB (t/e2e/start.bats). Sanitizers and what a linker inlines make larger frames.
-  target_compile_options(nacre_options INTERFACE -Wframe-larger-than=20480)
+  target_compile_options(nacre_options INTERFACE -Wframe-larger-than=40960)
 endif()
 if(NACRE_SANITIZE)
   # Left out of a build that is to be fast: what ASan sees too, or a processor of today does not mind; and UBSan and the
