@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/timeline/gatherer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "base/file.hpp"
 #include "base/json.hpp"
-#include "base/text.hpp"
 #include "event/clock.hpp"
 #include "plugin/shell_questions.hpp"
 #include "timeline/batch.hpp"
@@ -24,21 +16,10 @@ namespace {
 
 constexpr std::size_t kMostUnsent = 256;  // records
 
-// Equal in all processes for which the same monotonic clock counts: of one boot, in one time namespace.
-std::string clock_of_host() {
-  constexpr std::size_t kMostText = 64;
-  auto boot = read_file("/proc/sys/kernel/random/boot_id", kMostText);
-  if (!boot) return "";
-  std::array<char, PATH_MAX> space{};
-  ssize_t size = ::readlink("/proc/self/ns/time", space.data(), space.size());  // none: the kernel has no such
-  return fmt::format("{} {}", trim(*boot),
-                     std::string_view(space.data(), size > 0 ? static_cast<std::size_t>(size) : 0));
-}
-
 }  // namespace
 
 void TimelineGatherer::serve() {
-  clock_ = clock_of_host();
+  clock_ = event::clock_of_host();
   if (host_.job().shell_rank == 0) note_shells();
   asked_ = plugin::serve_questions(
       host_, records_, kTopic, [this](bulk::Id origin, std::string_view bytes) { take(origin, bytes); },

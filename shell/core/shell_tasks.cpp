@@ -19,7 +19,7 @@ namespace nacre::core {
 namespace {
 
 constexpr rlim_t kDescriptorsPerTask =
-    7;  // pipes of stdout and stderr, PMI; both ends, while a task is started; its usage
+    8;  // pipes of stdout and stderr, PMI; both ends, while a task is started; its usage; its death
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
@@ -151,6 +151,8 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 
 Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
+  // Times of several shells are compared; of one the order is enough.
+  if (host_.job().shells() > 1) CHECK_OK(host_.children().note_deaths_at_once());
   auto is_new = [](const auto& task) { return task->state() == task::State::init; };
   for (Batch rest(tasks_); !host_.ending();) {
     auto first = std::find_if(rest.begin(), rest.end(), is_new);
@@ -276,6 +278,7 @@ Result<void> ShellTasks::take_up(task::Task& task, task::SpawnPool::Outcome spaw
   task.started(spawned->pid, std::move(spawned->io));
   ++running_;
   host_.children().guard(spawned->pid);
+  host_.children().expect_death(spawned->pid);
   group_->tasks_started(number_of(task.rank(), task.attempt()));
   if (restarting_.started) restarting_.started(task);
   host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
@@ -308,7 +311,7 @@ void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, co
 void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   --running_;
   if (end.given_up) return give_up(task);
-  task.exited(value::WaitStatus::of_raw(end.status), end.usage);
+  task.exited(value::WaitStatus::of_raw(end.status), end.usage, end.death);
   host_.timeline().add(timeline::Kind::exit, task.rank(), end.status);
   host_.log().log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
   if (restarting_.keeps && restarting_.keeps(task)) return;

@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "base/guarded.hpp"
+#include "event/clock.hpp"
 #include "event/process_tree.hpp"
 
 namespace nacre::event {
@@ -32,21 +33,60 @@ void Children::forget(pid_t pid) {
   sigchld_->keeps_running(!watched_.empty());
 }
 
+Deaths* Children::deaths() {
+  if (deaths_ == nullptr) {
+    auto made = Deaths::create();
+    if (made) deaths_ = *std::move(made);
+  }
+  return deaths_.get();
+}
+
+// Without it their ends are reported as wait4(2) has them.
+void Children::expect_death(pid_t pid) {
+  if (Deaths* all = deaths()) all->expect(pid);
+}
+
+Result<void> Children::note_deaths_at_once() {
+  Deaths* all = deaths();
+  return all != nullptr ? all->look_by_thread() : Result<void>();
+}
+
 void Children::reap() {
   for (;;) {
+    reap_expected();
     pid_t which = -1;
-    if (look_ && !looked_at_next(which)) return;
-    ChildExit end;
-    end.pid = ::wait4(which, &end.status, WNOHANG, &end.usage);
-    if (end.pid <= 0) return;
-    if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) continue;  // a traced child has stopped
-    report_group(end.pid);
-    if (!watches(end.pid)) {
-      if (on_orphan_) on_orphan_(end);
-      continue;
+    bool are_expected = deaths_ && !deaths_->is_idle();
+    if (are_expected || look_) {
+      siginfo_t info{};
+      if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0) return;
+      which = info.si_pid;
+      // Others may have died before it meanwhile.
+      if (are_expected && deaths_->expects(which)) reap_expected();
     }
-    report(end);
+    if (!reap_one(which)) return;
   }
+}
+
+// A callback may reap, too.
+void Children::reap_expected() {
+  if (!deaths_) return;
+  while (auto pid = deaths_->next()) reap_one(*pid);
+}
+
+// -1: any. False: there is nothing to reap any more, or somebody else has done so.
+bool Children::reap_one(pid_t pid) {
+  if (look_ && pid > 0) look_(pid);
+  ChildExit end;
+  end.pid = ::wait4(pid, &end.status, WNOHANG, &end.usage);
+  if (end.pid <= 0) return pid > 0;
+  if (!WIFEXITED(end.status) && !WIFSIGNALED(end.status)) return true;  // a traced child has stopped
+  end.death = deaths_ ? deaths_->take(end.pid) : Death{clock_now(), 0};
+  report_group(end.pid);
+  if (watches(end.pid))
+    report(end);
+  else if (on_orphan_)
+    on_orphan_(end);
+  return true;
 }
 
 void Children::report(const ChildExit& end) {
@@ -56,7 +96,7 @@ void Children::report(const ChildExit& end) {
 }
 
 void Children::give_up(pid_t pid) {
-  if (watches(pid)) report({pid, SIGKILL, {}, true});
+  if (watches(pid)) report({pid, SIGKILL, {}, {clock_now(), 0}, true});
 }
 
 std::vector<pid_t> Children::watched_pids() const {
@@ -69,14 +109,6 @@ void Children::report_group(pid_t leader) {
   if (leaders_.erase(leader) == 0 || !guarding_.group) return;
   bool is_over = ::kill(-leader, 0) < 0 && errno == ESRCH;
   guarding_.group(leader, is_over ? GroupState::over : GroupState::left);
-}
-
-bool Children::looked_at_next(pid_t& pid) const {
-  siginfo_t info{};
-  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0) return false;
-  pid = info.si_pid;
-  look_(pid);
-  return true;
 }
 
 Result<void> Children::become_subreaper() {

@@ -20,6 +20,7 @@
 
 #include "base/guarded.hpp"
 #include "base/result.hpp"
+#include "event/deaths.hpp"
 #include "event/loop.hpp"
 
 namespace nacre::event {
@@ -28,6 +29,7 @@ struct ChildExit {
   pid_t pid = 0;
   int status = 0;  // as waitpid(2) stores it
   rusage usage{};
+  Death death = {};       // if it was expected: of expect_death(); else when it was reaped
   bool given_up = false;  // nobody has seen it: see Children::give_up
 };
 
@@ -42,6 +44,11 @@ class Children {
   // Reports the end of `pid` once; Loop::run() goes on while any child is watched. Has to be called before the loop
   // runs again after `pid` was started, so that its end cannot come first.
   void watch(pid_t pid, OnExit on_exit);
+  // Of those that are expected, each end is reported in the order in which they have died. `pid` has not been
+  // reaped.
+  void expect_death(pid_t pid);
+  // When they have died is known even while this thread is busy.
+  Result<void> note_deaths_at_once();
   // Its end is then reported to `on_orphan`. Does nothing if it is not watched.
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
@@ -101,13 +108,15 @@ class Children {
  private:
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
 
-  // Whether there is a child to reap now, which has been looked at.
-  [[nodiscard]] bool looked_at_next(pid_t& pid) const;
+  void reap_expected();
+  bool reap_one(pid_t pid);
+  Deaths* deaths();
   void report_group(pid_t leader);
   void report(const ChildExit& end);  // to whoever watches it
 
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;
+  std::unique_ptr<Deaths> deaths_;  // null: none has been expected
   Guarding guarding_;
   std::set<pid_t> leaders_;  // of groups that are reported, until they are reaped
   struct Watched {

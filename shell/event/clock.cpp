@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/clock.hpp"
 
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <string_view>
+
+#include <fmt/format.h>
 #include <uv.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
 
 namespace nacre::event {
 
@@ -9,6 +19,16 @@ Seconds clock_now() { return std::chrono::nanoseconds(uv_hrtime()); }
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string clock_of_host() {
+  constexpr std::size_t kMostText = 64;
+  auto boot = read_file("/proc/sys/kernel/random/boot_id", kMostText);
+  if (!boot) return "";
+  std::array<char, PATH_MAX> space{};
+  ssize_t size = ::readlink("/proc/self/ns/time", space.data(), space.size());  // none: the kernel has no such
+  return fmt::format("{} {}", trim(*boot),
+                     std::string_view(space.data(), size > 0 ? static_cast<std::size_t>(size) : 0));
 }
 
 }  // namespace nacre::event

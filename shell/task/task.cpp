@@ -84,7 +84,7 @@ Result<void> Task::open_channels(event::Loop& loop, std::function<void()> on_end
 
 BufferedStream* Task::channel(std::string_view name) const { return channels_ ? channels_->find(name) : nullptr; }
 
-void Task::exited(const value::WaitStatus& status, const rusage& usage) {
+void Task::exited(const value::WaitStatus& status, const rusage& usage, const event::Death& death) {
   assert(state_ != State::exited);
   if (state_ == State::init && channels_) channels_->started();  // the ends will never be used
   if (pty_) pty_->close_slave();
@@ -92,6 +92,7 @@ void Task::exited(const value::WaitStatus& status, const rusage& usage) {
   io_.reset();
   status_ = status;
   usage_ = usage;
+  death_ = death;
 }
 
 void Task::give_up() {

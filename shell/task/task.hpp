@@ -19,6 +19,7 @@
 
 #include "base/json_fwd.hpp"
 #include "base/unique_fd.hpp"
+#include "event/deaths.hpp"
 #include "task/channels.hpp"
 #include "task/command.hpp"
 #include "task/pty.hpp"
@@ -45,13 +46,15 @@ class Task {
   [[nodiscard]] int io() const { return io_.get(); }  // /proc/PID/io, open, if the command asks for it; -1: none
   [[nodiscard]] const value::WaitStatus& status() const { return status_; }  // once exited
   [[nodiscard]] const rusage& usage() const { return usage_; }               // once exited
+  [[nodiscard]] const event::Death& death() const { return death_; }         // once exited
 
   [[nodiscard]] Command& command() { return command_; }  // may be changed before it runs
   [[nodiscard]] const Command& command() const { return command_; }
 
   // init -> running. `io`: see Spawned.
   void started(pid_t pid, UniqueFd io = {});
-  void exited(const value::WaitStatus& status, const rusage& usage);  // running or init -> exited
+  // running or init -> exited
+  void exited(const value::WaitStatus& status, const rusage& usage, const event::Death& death = {});
 
   // Its process has not ended, though it was killed, and nobody waits for it any more; it counts as exited, by
   // SIGKILL. What the process holds, such as pipes, may never come to an end.
@@ -98,6 +101,7 @@ class Task {
   UniqueFd io_;
   value::WaitStatus status_;
   rusage usage_{};
+  event::Death death_;
   Command command_;
   std::map<std::string, std::function<void()>> subscribers_;  // by channel
   std::unique_ptr<Channels> channels_;

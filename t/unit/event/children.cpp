@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
+#include "event/clock.hpp"
 #include "event/process_tree.hpp"
 
 using namespace nacre;         // NOLINT
@@ -101,6 +104,51 @@ TEST_CASE("ends that come in one heap are all reported, once") {
   CHECK(ends == std::vector<int>(kChildren, 1));
   CHECK(sum == kChildren);
   CHECK(f.orphans.empty());
+}
+
+TEST_CASE("ends that are expected come in the order of the deaths, not of the starts") {
+  Fixture f;
+  bool by_thread = GENERATE(false, true);
+  if (by_thread) REQUIRE(f.children->note_deaths_at_once());
+  std::vector<pid_t> pids;
+  std::vector<pid_t> ends;
+  std::vector<Death> deaths;
+  for (int i = 0; i < 5; ++i) pids.push_back(start([]() -> int { wait_forever(); }));
+  for (pid_t pid : pids) {
+    f.children->expect_death(pid);
+    f.children->watch(pid, [&](const ChildExit& exit) {
+      ends.push_back(exit.pid);
+      deaths.push_back(exit.death);
+    });
+  }
+  const std::vector<pid_t> killed{pids[3], pids[0], pids[4], pids[2], pids[1]};
+  for (pid_t pid : killed) {
+    ::kill(pid, SIGKILL);
+    wait_for_end(pid);
+  }
+  f.loop->run_until([&] { return ends.size() == pids.size(); });
+  CHECK(ends == killed);
+  for (std::size_t i = 1; i < deaths.size(); ++i) {
+    CHECK(deaths[i - 1].order < deaths[i].order);
+    CHECK(deaths[i - 1].at <= deaths[i].at);
+  }
+}
+
+TEST_CASE("a thread notes when a child has died while the loop does not turn") {
+  Fixture f;
+  REQUIRE(f.children->note_deaths_at_once());
+  pid_t pid = start([]() -> int { wait_forever(); });
+  f.children->expect_death(pid);
+  std::optional<Death> death;
+  f.children->watch(pid, [&](const ChildExit& exit) { death = exit.death; });
+  Seconds before = clock_now();
+  ::kill(pid, SIGKILL);
+  wait_for_end(pid);
+  constexpr Seconds kBusy{3};  // far longer than a thread waits for its turn
+  while (clock_now() < before + kBusy) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  f.loop->run_until([&] { return death.has_value(); });
+  CHECK(death->at >= before);
+  CHECK(death->at < before + kBusy);
 }
 
 TEST_CASE("reap works without a signal and without the loop") {
