@@ -86,8 +86,15 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
                              [&](const auto& each) { return each->rank() == rank; });
     auto output = outputs_.tasks.find(rank);
     if (task == host_.tasks().end() || output == outputs_.tasks.end()) return std::nullopt;
+    io::Stream shown = (*task)->pty() != nullptr ? io::Stream::out : io::Stream::err;
     return Tail{places_->last_of(**task, io::Stream::out, output->second),
-                places_->last_of(**task, io::Stream::err, output->second), output->second.is_complete()};
+                places_->last_of(**task, io::Stream::err, output->second), output->second.is_complete(),
+                output->second.of(shown).tail.last_time()};
+  }
+
+  void read_now(std::uint32_t rank) override {
+    auto output = outputs_.tasks.find(rank);
+    if (output != outputs_.tasks.end()) read_pipes(output->second);
   }
 
   Written written(std::uint32_t rank) override { return outputs_.written(rank); }
@@ -297,7 +304,12 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // A task has ended: all that it wrote is in its pipes now. Its children may hold the pipes open, and write on.
   Result<void> task_exited(const task::Task& task) {
-    TaskStreams& output = outputs_.tasks[task.rank()];
+    read_pipes(outputs_.tasks[task.rank()]);
+    if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
+    return {};
+  }
+
+  void read_pipes(TaskStreams& output) {
     for (OutputChannel& channel : output.channels) {
       if (!channel.open()) continue;
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
@@ -305,8 +317,6 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       look_at_places(channel);
       if (task.is_given_up() && channel.open()) close(channel);
     }
-    if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
-    return {};
   }
 
   // A task has failed, and its streams have ended.

@@ -46,6 +46,7 @@ class ShellEnding : public ShellHost {
   std::optional<exits::TaskEnd> ended_by() const override {
     return end_.cause() ? end_.cause()->task : std::nullopt;
   }
+  void set_first_failure(const exits::TaskEnd& first) override { end_.set_first(first); }
   bool sent_to_tasks(int signum) const override { return end_.has_sent(signum); }
 
  protected:

@@ -88,6 +88,7 @@ int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   const Outcomes all = known(outcomes);
   // The first task that has failed by itself is the first, though others were ended before.
   bool is_first = least() == 0 && policy.kind() == Policy::Kind::first;
+  if (is_first && first_ && policy.is_failure(first_->record)) return policy.code_of(first_->record);
   return std::max(policy.code(is_first ? but_from_outside(all) : all), least());
 }
 

@@ -80,6 +80,9 @@ class JobEnd {
   // themselves.
   void sent_to_tasks(int signum) { sent_.insert(signum); }
   [[nodiscard]] bool has_sent(int signum) const { return sent_.contains(signum); }
+  // What has failed first, by evidence (exits/blame.hpp), and not as it was learnt.
+  void set_first(const TaskEnd& first) { first_ = first; }
+  [[nodiscard]] const std::optional<TaskEnd>& first() const { return first_; }
   // This shell does not belong to the job any more, or cannot reach it.
   Action cut_off(std::string why);
   // The leader has decided: the exit code of the job. Nothing that comes later changes it.
@@ -119,6 +122,7 @@ class JobEnd {
 
   std::optional<Cause> local_;  // this shell's first failure
   std::optional<Cause> cause_;  // the first of the common order
+  std::optional<TaskEnd> first_;
   std::optional<int> agreed_;
   std::optional<double> interrupted_at_;
   std::set<int> sent_;  // signals

@@ -10,6 +10,7 @@
 #include "base/escape.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 
@@ -64,6 +65,8 @@ std::string what_happened(const Json& cause, const Record& record) {
 // first.
 std::string what_it_did(const Json& cause, std::string_view name) {
   std::string message = plain(member<std::string>(cause, "message"));
+  constexpr std::string_view kHang = "hang-watch: ";
+  if (message.starts_with(kHang)) return "seems to be why the job hangs: " + message.substr(kHang.size());
   std::string start = fmt::format("{} ", name);
   return message.starts_with(start) ? message.substr(start.size()) : "has ended the job: " + message;
 }
@@ -78,9 +81,10 @@ std::string cause_line(const Json& cause, const Record& record) {
   auto started = member<double>(cause, "started");
   auto ended = member<double>(cause, "ended");
   if (started > 0 && ended >= started) out += fmt::format(" {} s after its start", seconds(ended - started));
-  if (std::string after = member<std::string>(cause, "after"); !after.empty())
-    out += fmt::format("; task {} failed at about the same time", after);
-  return out;
+  auto others = value::Idset::parse(member<std::string>(cause, "after"));
+  auto origin = origin_named(member<std::string>(cause, "origin"));
+  return out + doubt_of(member<bool>(cause, "certain"), origin.value_or(Origin::unknown),
+                        others.value_or(value::Idset()));
 }
 
 std::vector<std::string> last_lines(const std::string& text) {

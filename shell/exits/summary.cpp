@@ -10,8 +10,9 @@
 namespace nacre::exits {
 namespace {
 
-// The end of the task that failed first: the cause's task, else the first failure that came.
+// The end of the task that failed first: by evidence, or the cause's task, else the first failure that came.
 std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
+  if (end.first() && policy.is_failure(end.first()->record)) return end.first()->record;
   if (end.cause() && end.cause()->deciding() != nullptr) return end.cause()->deciding()->record;
   auto classes = outcomes.in_order();
   auto first = std::find_if(classes.begin(), classes.end(), [&](const auto& each) {

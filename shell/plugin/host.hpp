@@ -97,6 +97,9 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // Holds that are taken then are waited for.
   [[nodiscard]] virtual Registration on_ended(std::function<void(const Json& summary)> receive) = 0;
   virtual std::optional<exits::TaskEnd> ended_by() const = 0;  // the task whose end is why the job is being ended
+  // On the leader, before the job has ended: of what has failed this was the first (exits::first_of), which the
+  // exit policy `first` and exits::summary() go by. Else they go by what was learnt first.
+  virtual void set_first_failure(const exits::TaskEnd& /*first*/) {}
   // Whether this signal was sent to all tasks from outside.
   virtual bool sent_to_tasks(int signum) const = 0;
 

@@ -45,6 +45,8 @@ class TaskOutput {
   struct Tail {
     std::string out, err;      // the last bytes of each stream
     bool is_complete = false;  // the task has failed, and its streams have ended
+    // When the last of `err` was read (on a terminal: of `out`), seconds since the Epoch; 0: never.
+    double last_read = 0;
   };
 
   // What a task has written to its standard output and error so far.
@@ -61,6 +63,8 @@ class TaskOutput {
   virtual value::Idset come_out() = 0;
   // For a task of this shell; none: unknown.
   virtual std::optional<Tail> tail(std::uint32_t rank) = 0;
+  // Of a task of this shell that has ended: reads what it has written, and is still in its pipes.
+  virtual void read_now(std::uint32_t /*rank*/) {}
   // Of a task of this shell; complete once task.exit is called for the plugins after `output`.
   virtual Written written(std::uint32_t /*rank*/) { return {}; }
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this

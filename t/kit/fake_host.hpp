@@ -67,6 +67,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
   std::optional<exits::TaskEnd> ended_by() const override { return cause; }
+  void set_first_failure(const exits::TaskEnd& failed) override { first = failed; }
   bool sent_to_tasks(int signum) const override { return std::count(signals.begin(), signals.end(), signum) > 0; }
   timeline::Recorder& timeline() override { return recorder; }
   Log& log() override { return log_; }
@@ -97,7 +98,8 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   std::vector<plugin::RaisedException> exceptions;
   exits::Policy policy;
   std::optional<exits::TaskEnd> cause;
-  std::vector<std::string> deaths;  // "CODE COMPONENT: MESSAGE"
+  std::optional<exits::TaskEnd> first;  // of set_first_failure
+  std::vector<std::string> deaths;      // "CODE COMPONENT: MESSAGE"
   std::map<std::string, Json> event_context;
   std::vector<std::string> logged;  // "LEVEL COMPONENT: MESSAGE", down to trace
 

@@ -332,3 +332,15 @@ TEST_CASE("of a job that is over its time the policy decides, and what still ran
   CHECK(code(Policy::Kind::all, {late, late}) == 1);
   CHECK(code(Policy::Kind::main, {Record::of(WaitStatus::exited(0)), late}) == 0);
 }
+
+TEST_CASE("by the policy `first` the code is of what has failed first by evidence, if that is known") {
+  const Policy first(Policy::Kind::first, 0, {});
+  Outcomes ends = outcomes_of({Record::of(WaitStatus::exited(3)), Record::of(WaitStatus::exited(9))});
+  JobEnd end;
+  CHECK(end.code(ends, first) == 3);
+  end.set_first({1, Record::of(WaitStatus::exited(9))});
+  CHECK(end.code(ends, first) == 9);
+  CHECK(end.code(ends, kMax) == 9);
+  end.set_first({0, Record::of(WaitStatus::exited(0))});  // which the policy takes for no failure
+  CHECK(end.code(ends, first) == 3);
+}

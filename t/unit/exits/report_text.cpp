@@ -64,6 +64,15 @@ TEST_CASE("a task that has ended the job itself is named with what it did") {
             .starts_with("called PMI_Abort with code 7\n"));
   CHECK(cause_with({{"record", "c"}, {"message", "it was enough"}})
             .starts_with("has ended the job: it was enough\n"));
+  CHECK(cause_with({{"record", "c/s15"}, {"message", "hang-watch: no task has done anything; rank 1 spins"}})
+            .starts_with("seems to be why the job hangs: no task has done anything; rank 1 spins\n"));
+}
+
+TEST_CASE("a cause that is not proved is named with the doubt") {
+  constexpr const char* kAnother = "its start; its last words speak of another, so it may not be the first\n";
+  CHECK(cause_with({{"origin", "peer"}, {"certain", false}, {"after", "3"}}).find(kAnother) != std::string::npos);
+  CHECK(cause_with({{"origin", "own"}, {"certain", true}}).find("its start\n") != std::string::npos);
+  CHECK(cause_with({{"origin", 7}, {"certain", 7}}).find("its start\n") != std::string::npos);
 }
 
 TEST_CASE("a report of one task has no list of tasks, and names its file") {

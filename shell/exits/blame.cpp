@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exits/blame.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace nacre::exits {
+namespace {
+
+// ---- words ---------------------------------------------------------------------------------------
+
+constexpr std::size_t kLastLines = 40;    // of standard error that are looked at
+constexpr std::size_t kPlainLines = 8;    // ... where there is no traceback
+constexpr std::size_t kMessageLines = 6;  // of an exception
+
+// What a process says, in lower case, that has lost another one or waits for it in vain: libc's texts, those of
+// languages, and of the libraries that parallel programs talk by.
+constexpr auto kPeersWords = std::to_array<std::string_view>({
+    "connection reset",
+    "connection closed",
+    "connection aborted",
+    "connection refused",
+    "connection lost",
+    "connection timed out",
+    "connection was closed",
+    "connection broken",
+    "lost connection",
+    "closed the connection",
+    "closed by peer",
+    "reset by peer",
+    "broken pipe",
+    "epipe",
+    "econnreset",
+    "econnrefused",
+    "econnaborted",
+    "etimedout",
+    "enotconn",
+    "not connected",
+    "no route to host",
+    "host is down",
+    "network is unreachable",
+    "destination is unreachable",
+    "connectionreseterror",
+    "brokenpipeerror",
+    "connectionabortederror",
+    "connectionrefusederror",
+    "eoferror",
+    "unexpected eof",
+    "unexpected end of file",
+    "unexpectedeof",
+    "early eof",
+    "got eof",
+    "end of file on connection",
+    "incompletereaderror",
+    "eof occurred",
+    "failed to fill whole buffer",
+    "timed out",
+    "timeouterror",
+    "timeout expired",
+    "socket.timeout",
+    "i/o timeout",
+    "collective operation timeout",
+    // MPI: MPICH, Open MPI; UCX, libfabric
+    "communication error with rank",
+    "proc_failed",
+    "process failed",
+    "peer process has",
+    "remote process",
+    "hung up",
+    "endpoint timeout",
+    "remote endpoint",
+    "transport retry count exceeded",
+    // NCCL, RCCL, gloo, PyTorch
+    "remote peer",
+    "ncclremoteerror",
+    "socketprogress",
+    "pair closure",
+    "socket closed",
+    "failed to recv, got 0 bytes",
+    // RPC
+    "deadline_exceeded",
+    "peer disconnected",
+});
+
+constexpr auto kOwnWords = std::to_array<std::string_view>({
+    "assertion",
+    "terminate called",
+    "panicked at",
+    "panic:",
+    "segmentation fault",
+    "bus error",
+    "illegal instruction",
+    "floating point exception",
+    "floating-point exception",
+    "double free",
+    "corrupted",
+    "addresssanitizer",
+    "runtime error:",
+    "stack smashing",
+    "bad_alloc",
+    "out of memory",
+    "program received signal",
+    "caught signal",
+    "error stop",
+    "forrtl: severe",
+    "exception in thread",
+    "stack overflow",
+    "core dumped",
+    "unhandled exception",
+    "cuda error",
+});
+
+// Exceptions that do not come from a connection, so that what follows in the same text is no part of them.
+constexpr auto kOwnExceptions = std::to_array<std::string_view>({
+    "valueerror",          "typeerror",          "keyerror",           "indexerror",
+    "assertionerror",      "zerodivisionerror",  "nameerror",          "attributeerror",
+    "memoryerror",         "filenotfounderror",  "importerror",        "modulenotfounderror",
+    "notimplementederror", "permissionerror",    "unicodedecodeerror", "recursionerror",
+    "overflowerror",       "floatingpointerror", "arithmeticerror",    "syntaxerror",
+    "lookuperror",         "unboundlocalerror",
+});
+
+constexpr std::string_view kTraceback = "traceback (most recent call last)";
+
+template <typename Table>
+bool has_any(std::string_view line, const Table& table) {
+  return std::any_of(table.begin(), table.end(),
+                     [&](std::string_view each) { return line.find(each) != line.npos; });
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char each) { return std::tolower(each); });
+  return out;
+}
+
+// Without what PyTorch puts before each line of a traceback: "[rank3]: ".
+std::string_view bare(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (!line.starts_with("[rank")) return line;
+  std::size_t end = line.find("]:");
+  if (end == line.npos) return line;
+  line.remove_prefix(end + 2);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  return line;
+}
+
+bool is_indented(std::string_view line) { return line.starts_with(' ') || line.starts_with('\t'); }
+
+// In lower case, without those that are empty, and without an exception that Python has only noted in passing.
+std::vector<std::string> last_lines(std::string_view err) {
+  const std::string text = lower(err);
+  std::vector<std::string> out;
+  bool is_ignored = false;
+  for (std::string_view each : split(text, '\n')) {
+    std::string_view line = bare(each);
+    if (trim(line).empty()) continue;
+    if (line.starts_with("exception ignored in")) {
+      is_ignored = true;
+      continue;
+    }
+    bool goes_on = line.starts_with(kTraceback) || is_indented(line);
+    if (is_ignored) {
+      is_ignored = goes_on;  // the line of the exception itself is the last of it
+      continue;
+    }
+    out.emplace_back(line);
+  }
+  if (out.size() > kLastLines) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(kLastLines));
+  return out;
+}
+
+// Of the exceptions of a traceback, each of which the next one may have come from.
+Origin origin_of_traceback(const std::vector<std::string>& lines, std::size_t from) {
+  for (std::size_t i = from; i < lines.size(); ++i) {
+    if (!lines[i].starts_with(kTraceback)) continue;
+    std::size_t line = i + 1;
+    while (line < lines.size() && is_indented(lines[line])) ++line;
+    if (line == lines.size()) break;  // cut off
+    if (lines[line].starts_with("keyboardinterrupt") || lines[line].starts_with("systemexit"))
+      return Origin::unknown;
+    bool is_own = has_any(std::string_view(lines[line]).substr(0, lines[line].find(':')), kOwnExceptions);
+    std::size_t end = std::min(lines.size(), line + (is_own ? 1 : kMessageLines));
+    for (; line < end && !lines[line].starts_with(kTraceback); ++line) {
+      if (has_any(lines[line], kPeersWords) && !is_own) return Origin::peer;
+    }
+  }
+  return Origin::own;
+}
+
+// From where on the exceptions of the last traceback are one chain.
+std::optional<std::size_t> last_traceback(const std::vector<std::string>& lines) {
+  std::optional<std::size_t> out;
+  bool is_chained = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("during handling of the above") || lines[i].starts_with("the above exception was"))
+      is_chained = true;
+    if (!lines[i].starts_with(kTraceback)) continue;
+    if (!out || !is_chained) out = i;
+    is_chained = false;
+  }
+  return out;
+}
+
+Origin origin_of_words(std::string_view err) {
+  const std::vector<std::string> lines = last_lines(err);
+  if (auto from = last_traceback(lines)) return origin_of_traceback(lines, *from);
+  std::size_t least = lines.size() - std::min(lines.size(), kPlainLines);
+  bool is_own = false;
+  for (std::size_t i = lines.size(); i > least; --i) {
+    if (has_any(lines[i - 1], kPeersWords)) return Origin::peer;
+    is_own = is_own || has_any(lines[i - 1], kOwnWords);
+  }
+  return is_own ? Origin::own : Origin::unknown;
+}
+
+// A crash, or somebody outside of the job.
+bool is_own_signal(int signum) {
+  constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP, SIGKILL, SIGXCPU, SIGXFSZ};
+  return std::find(kSignals.begin(), kSignals.end(), signum) != kSignals.end();
+}
+
+// ---- times ---------------------------------------------------------------------------------------
+
+// `a` has failed before `b`, whatever their clocks are.
+bool precedes(const FailureFacts& a, const FailureFacts& b) {
+  if (a.clock == b.clock && a.at == b.at) return a.order != 0 && a.order < b.order;
+  double unknown = a.clock == b.clock ? 0 : a.uncertainty + b.uncertainty;
+  return a.at + unknown < b.at;
+}
+
+double distance(const FailureFacts& a, const FailureFacts& b) {
+  double unknown = a.clock == b.clock ? 0 : a.uncertainty + b.uncertainty;
+  return std::max(0.0, std::abs(a.at - b.at) - unknown);
+}
+
+using Choice = std::vector<std::size_t>;
+
+class Comparison {
+ public:
+  explicit Comparison(std::span<const FailureFacts> failures) : all_(failures) {}
+
+  [[nodiscard]] std::size_t first() const {
+    Choice left(all_.size());
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
+    left = within(left, kCascade);
+    // What came from others is not what they came from.
+    if (Choice rest = but(left, Origin::peer); !rest.empty()) left = rest;
+    left = within(left, kInstant);
+    if (auto odd = odd_one(left)) return *odd;
+    if (Choice own = only(left, Origin::own); !own.empty()) left = own;
+    return of_one_instant(left);
+  }
+
+  [[nodiscard]] bool is_certain(std::size_t first) const {
+    const FailureFacts& it = all_[first];
+    const auto& status = it.record.status();
+    bool is_silent_abort = status && status->is_signal() && status->signal() == SIGABRT && it.origin != Origin::own;
+    if (it.origin == Origin::peer || is_silent_abort) return false;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const FailureFacts& other = all_[i];
+      if (i == first) continue;
+      bool is_later = precedes(it, other);
+      if (!is_later || (other.origin != Origin::peer && distance(it, other) < kApart)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] value::Idset at_the_time_of(std::size_t first) const {
+    value::Idset out;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (i != first && distance(all_[i], all_[first]) <= kInstant) out.insert(all_[i].rank);
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] Choice only(const Choice& some, Origin origin) const {
+    Choice out;
+    for (std::size_t each : some) {
+      if (all_[each].origin == origin) out.push_back(each);
+    }
+    return out;
+  }
+  [[nodiscard]] Choice but(const Choice& some, Origin origin) const {
+    Choice out;
+    for (std::size_t each : some) {
+      if (all_[each].origin != origin) out.push_back(each);
+    }
+    return out;
+  }
+  // Those that failed so soon after the earliest of them.
+  [[nodiscard]] Choice within(const Choice& some, double time) const {
+    auto earliest = *std::min_element(some.begin(), some.end(),
+                                      [this](std::size_t a, std::size_t b) { return all_[a].at < all_[b].at; });
+    Choice out;
+    for (std::size_t each : some) {
+      if (distance(all_[earliest], all_[each]) <= time) out.push_back(each);
+    }
+    return out;
+  }
+  // Where all others failed alike, and it in another way that shows: they may all have an exception that only one
+  // has brought about, or it alone has one.
+  [[nodiscard]] std::optional<std::size_t> odd_one(const Choice& some) const {
+    std::map<std::pair<Origin, std::string>, Choice> alike;
+    for (std::size_t each : some) alike[{all_[each].origin, all_[each].record.str()}].push_back(each);
+    if (some.size() < 3 || alike.size() != 2) return std::nullopt;
+    const auto& [a, ones] = *alike.begin();
+    const auto& [b, others] = *std::next(alike.begin());
+    if (a.first == b.first) return std::nullopt;
+    if (ones.size() == 1) return ones.front();
+    return others.size() == 1 ? std::optional(others.front()) : std::nullopt;
+  }
+  // The way in which the lowest rank has ended, so that a job's exit code does not depend on moments; of those that
+  // ended so the first by the kernel.
+  [[nodiscard]] std::size_t of_one_instant(const Choice& some) const {
+    auto lowest = *std::min_element(some.begin(), some.end(),
+                                    [this](std::size_t a, std::size_t b) { return all_[a].rank < all_[b].rank; });
+    std::size_t out = lowest;
+    for (std::size_t each : some) {
+      if (all_[each].record == all_[lowest].record && precedes(all_[each], all_[out])) out = each;
+    }
+    return out;
+  }
+
+  std::span<const FailureFacts> all_;
+};
+
+}  // namespace
+
+std::string_view name_of(Origin origin) {
+  switch (origin) {
+    case Origin::peer: return "peer";
+    case Origin::own: return "own";
+    case Origin::unknown: break;
+  }
+  return "unknown";
+}
+
+std::optional<Origin> origin_named(std::string_view name) {
+  for (Origin each : {Origin::peer, Origin::unknown, Origin::own}) {
+    if (name_of(each) == name) return each;
+  }
+  return std::nullopt;
+}
+
+Origin origin_of(const Record& record, std::string_view err, std::string_view error) {
+  if (record.kind() == Record::Kind::lost) return Origin::unknown;
+  if (record.kind() == Record::Kind::not_started) return Origin::own;
+  const auto& status = record.status();
+  const int signum = status && status->is_signal() ? status->signal() : 0;
+  if (signum == SIGPIPE) return Origin::peer;
+  if (is_own_signal(signum)) return Origin::own;
+  if (!error.empty()) return has_any(lower(error), kPeersWords) ? Origin::peer : Origin::own;
+  return origin_of_words(err);
+}
+
+Blame first_of(std::span<const FailureFacts> failures) { return blame_on(failures, Comparison(failures).first()); }
+
+Blame blame_on(std::span<const FailureFacts> failures, std::size_t first) {
+  Comparison all(failures);
+  return {first, all.is_certain(first), all.at_the_time_of(first)};
+}
+
+bool outweighs(const FailureFacts& a, const FailureFacts& b) {
+  if (b.origin == Origin::peer) return a.origin != Origin::peer && distance(a, b) <= kCascade;
+  return a.origin == Origin::own && b.origin == Origin::unknown && distance(a, b) <= kInstant;
+}
+
+std::string doubt_of(bool is_certain, Origin origin, const value::Idset& others) {
+  if (is_certain) return "";
+  if (origin == Origin::peer) return "; its last words speak of another, so it may not be the first";
+  return others.empty() ? "" : fmt::format("; task {} failed at about the same time", others.str());
+}
+
+}  // namespace nacre::exits

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of several failures was the first, of which the others are perhaps only the consequence: when one process
+// of a parallel program fails the others see their connections close, and fail within milliseconds. The order in
+// which a shell learns of them says little, so evidence is compared: what the last words of each say of where its
+// failure came from, when it died by the kernel, how well the clocks of two hosts are known. nacre-exits(7), "WHO
+// FAILED FIRST", is the rule for people.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "exits/record.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::exits {
+
+// Where a failure has come from, as far as it shows.
+enum class Origin : std::uint8_t {
+  peer,     // from others: a connection that closed, an answer that did not come; SIGPIPE
+  unknown,  // nothing that is known says so
+  own,      // from itself: the signal of a crash, an exception or assertion of its own
+};
+
+// "peer", "unknown", "own".
+[[nodiscard]] std::string_view name_of(Origin origin);
+[[nodiscard]] std::optional<Origin> origin_named(std::string_view name);
+
+// `err`: the last bytes of its standard error; `error`: what it has written to its error file, "" if there is none.
+[[nodiscard]] Origin origin_of(const Record& record, std::string_view err, std::string_view error = {});
+
+struct FailureFacts {
+  value::Idset::Id rank;
+  Record record;
+  Origin origin = Origin::unknown;
+  // When it has failed: when it had written its last words, if these are why it failed, or else when it died.
+  double at = 0;            // seconds by one clock
+  double uncertainty = 0;   // of `at`, to either side
+  std::uint32_t clock = 0;  // of a shell: times of one are compared exactly
+  std::uint64_t order = 0;  // of deaths by that clock; 0: not known
+};
+
+struct Blame {
+  std::size_t first = 0;    // of the failures
+  bool is_certain = false;  // what is known of all of them says so
+  value::Idset others;      // that failed so soon before or after it that they may have been the first
+};
+
+constexpr double kInstant = 0.05;  // seconds: failures between which no time decides
+constexpr double kApart = 0.3;     // seconds from a failure that neither can be the consequence of the other
+constexpr double kCascade = 10;    // seconds in which failures of one cause come
+
+// At least one failure.
+[[nodiscard]] Blame first_of(std::span<const FailureFacts> failures);
+// The same where something else has decided that failures[first] is it.
+[[nodiscard]] Blame blame_on(std::span<const FailureFacts> failures, std::size_t first);
+// Whether `a` has been the first rather than `b`, though the end of `b` has ended the job.
+[[nodiscard]] bool outweighs(const FailureFacts& a, const FailureFacts& b);
+
+// "; task 3-4 failed at about the same time", or that its last words speak of another; "": it is certain.
+[[nodiscard]] std::string doubt_of(bool is_certain, Origin origin, const value::Idset& others);
+
+}  // namespace nacre::exits
