@@ -20,6 +20,27 @@ constexpr double kLooks = 4;        // in the time
 constexpr double kMostPeriod = 60;  // seconds from one look to the next
 constexpr int kCode = 124;          // of a job that is ended, as of one that is over its time limit
 
+// The first verdict, if it is that some tasks hang, or keep the others waiting; null: it blames none.
+const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
+  using Kind = doctor::Verdict::Kind;
+  if (verdicts.empty() || verdicts.front().ranks.empty()) return nullptr;
+  switch (verdicts.front().kind) {
+    case Kind::no_answer:
+    case Kind::missing:
+    case Kind::stuck:
+    case Kind::stopped:
+    case Kind::pipe:
+    case Kind::ended:
+    case Kind::spins: return &verdicts.front();
+    case Kind::input:
+    case Kind::slow_node:
+    case Kind::several:
+    case Kind::alike:
+    case Kind::fine: break;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Result<std::optional<HangWatchOption>> HangWatchOption::read(const job::Options& options) {
@@ -127,8 +148,14 @@ void HangWatch::report(const Examined& examined) {
               doctor::text_of(examined.examination, examined.verdicts, {}));
   }
   if (!option_.kills) return;
-  host_.raise({"hang-watch", 0, fmt::format("hang-watch: no task has done anything that can be seen for {}", time),
-               value::WaitStatus::exited(kCode)});
+  plugin::RaisedException end{"hang-watch", 0,
+                              fmt::format("hang-watch: no task has done anything that can be seen for {}", time),
+                              value::WaitStatus::exited(kCode)};
+  if (const doctor::Verdict* one = blames(examined.verdicts)) {
+    end.message += "; " + one->text;
+    end.task = exits::TaskEnd{*one->ranks.first(), exits::Record::victim({})};
+  }
+  host_.raise(end);
 }
 
 }  // namespace nacre::plugins

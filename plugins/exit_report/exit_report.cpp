@@ -43,7 +43,9 @@ class ExitReport final : public plugin::Plugin {
     if (auto file = host_.options().at("report")) {
       file_ = TRY(ReportFile::at(host_, *file, {name(), "report", "the report"}));
     }
-    if (extent_ == Extent::full || file_) return serve();
+    // The policy asks which was the first, whether there is a report or not.
+    judges_ = extent_ == Extent::full || file_ || host_.exit_policy().kind() == exits::Policy::Kind::first;
+    if (judges_) return serve();
     return {};
   }
 
@@ -97,7 +99,7 @@ class ExitReport final : public plugin::Plugin {
     JsonAt in = JsonAt::root(call.in);
     auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
     auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    if (extent_ == Extent::full || file_) report_.tasks_ended(ranks, record, event::wall_clock());
+    if (judges_) report_.tasks_ended(ranks, record, event::wall_clock());
     bool is_own_end =
         record.kind() == exits::Record::Kind::ended || record.kind() == exits::Record::Kind::not_started;
     if (extent_ == Extent::off || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
@@ -132,6 +134,7 @@ class ExitReport final : public plugin::Plugin {
 
   plugin::Host& host_;
   Extent extent_ = Extent::full;
+  bool judges_ = false;  // which failure was the first
   FailureNaming naming_;
   TaskFacts facts_;
   FailureReport report_;

@@ -17,13 +17,12 @@ constexpr const char* kAsk = "exit-report.ask";      // announcement: the ranks
 constexpr const char* kFacts = "exit-report.facts";  // announcement: facts of one task, JSON
 constexpr const char* kLeft = "exit-report.left";    // announcement: processes that have outlived their tasks, JSON
 constexpr const char* kReportHold = "exit-report";
-constexpr double kSoon = 0.05;  // seconds between failures of which either may have been the first
 constexpr event::Seconds kLookAgain{0.02};
 constexpr event::Seconds kMostDrain{
     0.5};  // for the output of a task to end, which a process that it left may hold open
 constexpr event::Seconds kReportAnswerTime{2.0};  // for answers
 constexpr std::size_t kMostEvents = 64;
-constexpr std::size_t kMostFailures = 256;  // whose times are kept
+constexpr std::size_t kMostArrivals = 256;  // of failures
 constexpr std::size_t kMostLeft = 64;       // processes
 constexpr std::size_t kMostLeftHere = 16;   // of one shell
 
@@ -52,6 +51,7 @@ void FailureReport::serve() {
     if (topic == kLeft && host_.job().shell_rank == 0) take_left(bytes);
   });
   digests_.serve();
+  evidence_.serve();
 }
 
 // ---- what the leader learns -------------------------------------------------------------------
@@ -64,13 +64,13 @@ bool FailureReport::is_failure(const exits::Record& record) const {
 }
 
 void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& record, double time) {
+  if (is_victim(record)) victims_.insert(ranks);
   if (ranks.empty() || !is_failure(record)) return;
   Rank rank = *ranks.first();
   bool is_new = representatives_.emplace(record.str(), rank).second;
-  if (!first_) first_ = exits::TaskEnd{rank, record};
+  if (arrivals_.size() < kMostArrivals) arrivals_.push_back({event::clock_now().count(), ranks, record});
   bool has_run = record.kind() == exits::Record::Kind::ended;
   if (has_run) failed_ += ranks.size();
-  if (has_run && failures_.size() < kMostFailures) failures_.emplace_back(time, ranks);
   if (!is_new) return;
   note("failed", {{"ranks", ranks.str()}, {"record", record.str()}}, time);
   if (record.kind() != exits::Record::Kind::lost) ask(rank);
@@ -86,15 +86,17 @@ bool FailureReport::has_news() const {
 }
 
 void FailureReport::note(std::string_view event, Json what, double time) {
+  hangs_ = hangs_ || event == "hang";
   if (timeline_.size() == kMostEvents) return;
   what["time"] = time;
   what["event"] = event;
   timeline_.push_back(std::move(what));
 }
 
-void FailureReport::ask(Rank rank) {
-  if (asked_.contains(rank) || asked_.size() >= kMostAsked) return;
+void FailureReport::ask(Rank rank, std::size_t most) {
+  if (asked_.contains(rank) || asked_.size() >= most) return;
   asked_.insert(rank);
+  asked_at_[rank] = event::clock_now().count();
   waited_for_.insert(rank);
   if (!host_.announce(kAsk, value::Idset::range(rank, rank).str())) settle(rank);
 }
@@ -110,7 +112,9 @@ void FailureReport::settle(Rank rank) {
 }
 
 void FailureReport::let_go() {
-  if (is_waiting() || !std::exchange(holds_, false)) return;
+  if (is_waiting()) return;
+  conclude();
+  if (!std::exchange(holds_, false)) return;
   finish_timer_.reset();
   static_cast<void>(host_.release(kReportHold));
 }
@@ -139,17 +143,37 @@ void FailureReport::take(std::string_view text) {
     auto member = facts->find(text_member);
     if (member != facts->end() && !member->is_string()) facts->erase(member);
   }
+  note_clock(rank, *facts);
   known_.insert_or_assign(rank, *std::move(facts));
   settle(rank);
 }
 
+// The shell that has answered has its own clock.
+void FailureReport::note_clock(Rank rank, Json& facts) {
+  auto times = facts.find("clock");
+  if (times == facts.end()) return;
+  const Json& received = member_of(*times, "received");
+  const Json& answered = member_of(*times, "answered");
+  auto shell = host_.job().taskmap.node_of(rank);
+  if (shell && received.is_number() && answered.is_number())
+    evidence_.add_exchange(
+        *shell, {asked_at_[rank], received.get<double>(), answered.get<double>(), event::clock_now().count()});
+  facts.erase("clock");
+}
+
 Result<void> FailureReport::finish() {
-  if (auto end = host_.ended_by(); end && (is_failure(end->record) || is_victim(end->record))) ask(end->rank);
+  auto end = host_.ended_by();
+  bool has_ended = end && (is_failure(end->record) || is_victim(end->record));
+  if (has_ended) ask(end->rank);
   if (failed_ > 1) ask_for_digests();
-  if (!is_waiting()) return {};
+  if (failed_ > 1 || (has_ended && host_.job().tasks() > 1)) ask_for_evidence();
+  if (!is_waiting()) {
+    conclude();
+    return {};
+  }
   finish_timer_ = TRY(event::Timer::create(host_.loop(), [this] {
     waited_for_ = {};
-    waits_for_digests_ = false;
+    waits_for_digests_ = waits_for_evidence_ = false;
     let_go();
   }));
   finish_timer_->start_grace(kReportAnswerTime);
@@ -169,6 +193,22 @@ void FailureReport::ask_for_digests() {
     waits_for_digests_ = false;
     let_go();
   });
+}
+
+// What the first was is asked for, too.
+void FailureReport::ask_for_evidence() {
+  waits_for_evidence_ = true;
+  evidence_.ask([this] {
+    auto found = verdict();
+    if (found && found->first.record.kind() != exits::Record::Kind::lost) ask(found->first.rank, kMostAsked + 1);
+    waits_for_evidence_ = false;
+    let_go();
+  });
+}
+
+void FailureReport::conclude() {
+  auto found = verdict();
+  if (found && is_failure(found->first.record)) host_.set_first_failure(found->first);
 }
 
 // ---- what a task's own shell answers ------------------------------------------------------------
@@ -191,9 +231,12 @@ void FailureReport::answer_if_complete() {
       ++each;
       continue;
     }
+    const event::Seconds until = each->second;
     each = asked_here_.erase(each);
     // A shell that is cut off need not report.
-    static_cast<void>(host_.announce(kFacts, dump_json(facts_.of(task))));
+    Json facts = facts_.of(task);
+    facts["clock"] = {{"received", (until - kMostDrain).count()}, {"answered", event::clock_now().count()}};
+    static_cast<void>(host_.announce(kFacts, dump_json(facts)));
   }
   answer_timer_.reset();
   if (asked_here_.empty()) return;
@@ -236,33 +279,111 @@ Json FailureReport::facts_of(Rank rank, const exits::Record& record) const {
   return out;
 }
 
+// Of a victim that has ended the job: how it has ended then.
 Json FailureReport::cause(const Json& end) const {
-  auto task = host_.ended_by();
+  auto found = verdict();
   Json out = Json::object();
-  if (task && is_failure(task->record))
-    out = facts_of(task->rank, task->record);
-  else if (task && is_victim(task->record))
-    out = facts_of(task->rank, record_in(end, task->rank).value_or(task->record));
-  else if (first_)
-    out = facts_of(first_->rank, first_->record);
+  if (found) {
+    const auto& [rank, record] = found->first;
+    out = facts_of(rank, is_victim(record) ? record_in(end, rank).value_or(record) : record);
+  }
   if (end.contains("cause")) out["message"] = end.at("cause");
-  if (!out.contains("rank")) return out;
-  value::Idset others = at_the_time_of(out.value("rank", Rank{0}));
-  int value = out.value("value", 0);
-  bool may_be_victim = out["kind"] == "s" && (value == SIGABRT || value == SIGPIPE);
-  out["certain"] = others.empty() && !may_be_victim;
-  if (!others.empty()) out["after"] = others.str();
+  if (!found) return out;
+  out["certain"] = found->is_certain;
+  out["origin"] = exits::name_of(found->origin);
+  if (!found->is_certain && !found->others.empty()) out["after"] = found->others.str();
   return out;
 }
 
-// The others that have failed by themselves so soon before or after it that either may have been the first.
-value::Idset FailureReport::at_the_time_of(Rank rank) const {
-  auto its = std::find_if(failures_.begin(), failures_.end(),
-                          [&](const auto& each) { return each.second.contains(rank); });
+std::optional<exits::Record> FailureReport::arrived(Rank rank) const {
+  for (const Arrival& each : arrivals_) {
+    if (each.ranks.contains(rank)) return each.record;
+  }
+  return std::nullopt;
+}
+
+exits::FailureFacts FailureReport::failure_by_arrival(Rank rank, const exits::Record& record, double at) const {
+  auto known = known_.find(rank);
+  exits::FailureFacts out{rank, record};
+  std::string err = known != known_.end() ? known->second.value("stderr", "") : "";
+  out.origin = exits::origin_of(record, err);
+  out.at = at;
+  out.clock = host_.job().shell_rank;
+  return out;
+}
+
+// Of tasks whose shells have not told more: the first of those that arrived together.
+void FailureReport::add_by_arrival(std::vector<exits::FailureFacts>& failures) const {
+  for (const Arrival& each : arrivals_) {
+    bool may_be_told = each.record.kind() == exits::Record::Kind::ended;
+    value::Idset rest = each.ranks;
+    for (std::uint32_t shell : may_be_told ? evidence_.answered().ids() : std::vector<std::uint32_t>()) {
+      if (shell < host_.job().shells()) rest = rest - host_.job().taskmap.ranks_on(shell);
+    }
+    if (rest.empty()) continue;
+    failures.push_back(failure_by_arrival(*rest.first(), each.record, each.at));
+    if (each.record.kind() != exits::Record::Kind::lost) continue;
+    failures.back().uncertainty = exits::kCascade;  // it has been silent for some time
+    failures.back().clock = host_.job().taskmap.node_of(*rest.first()).value_or(0);
+  }
+}
+
+// What has failed by itself, and what the end of the job may have ended though it had failed.
+std::vector<exits::FailureFacts> FailureReport::failures() const {
+  auto end = host_.ended_by();
+  std::vector<exits::FailureFacts> out = evidence_.failures();
+  std::erase_if(out, [&](const exits::FailureFacts& each) {
+    auto record = arrived(each.rank);
+    return record && record->kind() != exits::Record::Kind::ended;  // those come by arrival
+  });
+  add_by_arrival(out);
+  std::erase_if(out, [&](const exits::FailureFacts& each) {
+    bool is_own_end = each.record.kind() == exits::Record::Kind::ended;
+    if (!victims_.contains(each.rank) || (end && each.rank == end->rank)) return false;
+    return !is_own_end || each.record.status()->is_signal() || each.origin != exits::Origin::own;
+  });
+  return out;
+}
+
+std::optional<FailureReport::Verdict> FailureReport::verdict() const {
+  auto end = host_.ended_by();
+  std::vector<exits::FailureFacts> all = failures();
+  bool has_ended = end && (is_failure(end->record) || is_victim(end->record));
+  auto of_end =
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return end && each.rank == end->rank; });
+  if (has_ended && of_end == all.end()) {
+    double at = all.empty() ? 0 : all.front().at;
+    of_end = all.insert(all.end(), failure_by_arrival(end->rank, end->record, at));
+  }
+  if (all.empty()) return std::nullopt;
+  exits::Blame blame = exits::first_of(all);
+  if (has_ended) {
+    auto index = static_cast<std::size_t>(of_end - all.begin());
+    bool is_other = all[blame.first].rank != end->rank && exits::outweighs(all[blame.first], all[index]);
+    if (!is_other) {
+      blame = exits::blame_on(all, index);
+      all[index].record = end->record;
+    }
+  }
+  const exits::FailureFacts& first = all[blame.first];
+  // What the doctor concludes of a job that hangs is no more than likely.
+  bool has_hung = has_ended && is_victim(end->record) && first.rank == end->rank && hangs_;
+  blame.is_certain = blame.is_certain && !has_hung;
+  return Verdict{{first.rank, first.record},
+                 first.origin,
+                 blame.is_certain,
+                 blame.others | arrived_at_the_time_of(first.rank)};
+}
+
+// The others whose failures came to be known so soon before or after it.
+value::Idset FailureReport::arrived_at_the_time_of(Rank rank) const {
+  auto its = std::find_if(arrivals_.begin(), arrivals_.end(),
+                          [&](const Arrival& each) { return each.ranks.contains(rank); });
   value::Idset out;
-  if (its == failures_.end()) return out;
-  for (const auto& [time, ranks] : failures_) {
-    if (std::abs(time - its->first) <= kSoon) out = out | ranks;
+  if (its == arrivals_.end()) return out;
+  for (const Arrival& each : arrivals_) {
+    if (each.record.kind() == exits::Record::Kind::ended && std::abs(each.at - its->at) <= exits::kInstant)
+      out.insert(each.ranks);
   }
   out.remove(rank);
   return out;

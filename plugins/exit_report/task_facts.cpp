@@ -119,6 +119,18 @@ Json TaskFacts::of(const task::Task& task) const {
   return out;
 }
 
+bool TaskFacts::has_failed(const task::Task& task) const {
+  const value::WaitStatus& status = task.status();
+  if (!host_.exit_policy().is_failure(exits::Record::of(status))) return false;
+  return !status.is_signal() || !host_.sent_to_tasks(status.signal());
+}
+
+std::string TaskFacts::error_text(const task::Task& task) const {
+  auto file = task.command().env.get(kErrorFile);
+  Json error = file ? error_in(std::string(*file)) : Json();
+  return error.is_null() ? "" : dump_json(error);
+}
+
 std::string TaskFacts::last_line(const task::Task& task) const {
   auto tail = host_.task_output() != nullptr ? host_.task_output()->tail(task.rank()) : std::nullopt;
   return tail ? exits::last_line_of(tail->err) : "";

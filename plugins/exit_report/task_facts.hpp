@@ -27,6 +27,10 @@ class TaskFacts {
   [[nodiscard]] bool is_complete(const task::Task& task) const;
   // With what plugins add to it (report.note).
   [[nodiscard]] Json of(const task::Task& task) const;
+  // By its status, and not by a signal to all tasks from outside.
+  [[nodiscard]] bool has_failed(const task::Task& task) const;
+  // What it has written to its error file, as one text; "" if there is nothing.
+  [[nodiscard]] std::string error_text(const task::Task& task) const;
   // The last line that it has written to its standard error; "" if there is none.
   [[nodiscard]] std::string last_line(const task::Task& task) const;
   // Where its core dump is, as core_file() has it, with the module that it crashed in, if that can be found; null:

@@ -342,6 +342,14 @@ takes_stacks() {
   [ "$(jq -c '[.timeline[] | select(.event == "hang") | [.time > 0, .found.groups[0].ranks]]' report.json)" = '[[true,"0-3"]]' ]
 }
 
+@test "hang-watch: the task that it blames is the cause in the report, as likely" {
+  start_job 2 2 'touch there.$FLUX_TASK_RANK; [ $FLUX_TASK_RANK = 2 ] && kill -STOP $$; exec sleep 600' --hang-watch=1s,kill --report=report.json
+  ends_with 124
+  grep -q 'hang-watch: no task has done anything that can be seen for 1s; rank 2' err
+  grep -qE 'rank 2 on .* seems to be why the job hangs: ' err
+  jq -e '.cause | .rank == 2 and .certain == false and (.message | contains("rank 2"))' report.json || { jq .cause report.json; return 1; }
+}
+
 # bats test_tags=long
 @test "hang-watch: three times at most, and the job goes on" {
   start_job 1 1 'touch there.0; exec sleep 600' --hang-watch=1s
