@@ -5,11 +5,13 @@
 // `then` whether it does.
 //
 // Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own
-// tasks, too, before the others know of them.
+// tasks, too, before the others know of them. A task that has only lost another one (exits::Origin::peer) waits for
+// a moment, so that the job ends with what the other did.
 #include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "job/option_types.hpp"
+#include "plugin/failure_evidence.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -26,6 +28,7 @@ class ExitOnError final : public plugin::Plugin {
     on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
     on("shell.tasks-complete", [this](plugin::Call&) {
       timer_.reset();
+      settle_timer_.reset();
       return Result<void>();
     });
   }
@@ -65,11 +68,36 @@ class ExitOnError final : public plugin::Plugin {
 
   // A failure of this shell's that ends the job at once.
   Result<void> task_exited(const task::Task& task) {
-    bool at_once = limit_.tasks == 1 && !limit_.first_only && !notes_ && grace_.seconds() <= 0;
     exits::Record record = exits::Record::of(task.status());
-    auto rank = static_cast<Rank>(task.rank());
-    if (at_once && counts(record) && concerns(rank)) reached(rank, record, value::Idset::range(rank, rank));
+    if (!is_at_once() || is_reached_ || !counts(record) || !concerns(static_cast<Rank>(task.rank()))) return {};
+    here_.push_back(plugin::failure_of(host_, task, record));
+    if (here_.back().origin == exits::Origin::peer) {
+      if (!settle_timer_) settle(kSettle, [this] { judge_here(); });
+      return {};
+    }
+    host_.children().reap();  // which may call this
+    judge_here();
     return {};
+  }
+
+  [[nodiscard]] bool is_at_once() const {
+    return limit_.tasks == 1 && !limit_.first_only && !notes_ && grace_.seconds() <= 0;
+  }
+
+  void judge_here() {
+    if (is_reached_) return;
+    exits::Blame blame = exits::first_of(here_);
+    const exits::FailureFacts& first = here_[blame.first];
+    reached(first.rank, first.record, value::Idset::range(first.rank, first.rank),
+            exits::doubt_of(blame.is_certain, first.origin, blame.others));
+  }
+
+  void settle(event::Seconds time, std::function<void()> act) {
+    auto timer = event::Timer::create(host_.loop(), act);
+    if (!timer) return act();
+    settle_timer_ = *std::move(timer);
+    settle_timer_->unref();
+    settle_timer_->start(time);
   }
 
   // Shell 0's. Lost tasks are those of `tolerate-loss`, and one that could not be started has its own message.
@@ -83,7 +111,13 @@ class ExitOnError final : public plugin::Plugin {
     if (limit_.first_only && std::exchange(one_has_ended_, true)) return {};
     if (!counts(record)) return {};
     failed_ = failed_ | ranks;
-    if (failed_.size() >= limit_.tasks) reached(*ranks.first(), record, failed_);
+    if (failed_.size() < limit_.tasks) return {};
+    auto end = [this, rank = *ranks.first(), record] { reached(rank, record, failed_, ""); };
+    // The shell of the task does so, unless it is lost meanwhile.
+    if (!is_at_once())
+      end();
+    else if (!settle_timer_)
+      settle(kOfOthers, end);
     return {};
   }
 
@@ -97,9 +131,9 @@ class ExitOnError final : public plugin::Plugin {
     return codes_.empty() || codes_.contains(static_cast<Rank>(record.code()));
   }
 
-  void reached(Rank rank, const exits::Record& record, const value::Idset& failed) {
+  void reached(Rank rank, const exits::Record& record, const value::Idset& failed, const std::string& doubt) {
     if (std::exchange(is_reached_, true) || host_.ending()) return;
-    std::string what = message(rank, record, failed);
+    std::string what = message(rank, record, failed) + doubt;
     exits::TaskEnd end{rank, record};
     std::string prefix = limit_.tasks == 1 ? "" : name() + ": ";
     if (notes_) return host_.raise({"exec", kNote, fmt::format("{}{}; the job goes on", prefix, what), {}, end});
@@ -121,7 +155,9 @@ class ExitOnError final : public plugin::Plugin {
     return fmt::format("{} of {} tasks have failed ({}): {}", failed.size(), job.tasks(), failed.str(), last);
   }
 
-  static constexpr int kNote = 2;  // severity of an exception that does not end the job
+  static constexpr event::Seconds kSettle{0.15};   // for a failure that this one comes from
+  static constexpr event::Seconds kOfOthers{0.5};  // for another shell to judge
+  static constexpr int kNote = 2;                  // severity of an exception that does not end the job
 
   plugin::Host& host_;
   job::FailureLimit limit_;
@@ -131,8 +167,9 @@ class ExitOnError final : public plugin::Plugin {
   bool notes_ = false;          // instead of ending the job
   bool one_has_ended_ = false;  // of `ranks`
   bool is_reached_ = false;
-  value::Idset failed_;  // of all nodes, as far as they count
-  std::optional<event::Timer> timer_;
+  value::Idset failed_;                    // of all nodes, as far as they count
+  std::vector<exits::FailureFacts> here_;  // of this shell, that count
+  std::optional<event::Timer> timer_, settle_timer_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
+#include <map>
 
 #include "catch.hpp"
 
@@ -55,7 +56,48 @@ void end_elsewhere(kit::FakeHost& host, std::string_view ranks, std::string_view
   REQUIRE(host.stack().call(call));
 }
 
+// What tasks have written to their standard error.
+struct Written final : plugin::TaskOutput {
+  value::Idset come_out() override { return {}; }
+  void follow(plugin::OutputFollower* /*follower*/) override {}
+  void redirect(plugin::OutputFile* /*to*/) override {}
+  std::optional<Tail> tail(std::uint32_t rank) override { return Tail{"", words[rank], true, 0}; }
+  std::map<std::uint32_t, std::string> words;
+};
+
 }  // namespace
+
+TEST_CASE("a task that has only lost another one waits for what that one did") {
+  kit::FakeHost host;
+  Written output;
+  output.words = {{0, "recv: Connection reset by peer\n"}, {1, "write: Broken pipe\n"}};
+  host.offer_output(&output);
+  init(host, 1);
+  REQUIRE(host.end_task(0, WaitStatus::exited(1)));
+  REQUIRE(host.end_task(1, WaitStatus::exited(1)));
+  CHECK(host.exceptions.empty());
+  SECTION("which comes") {
+    REQUIRE(host.end_task(2, WaitStatus::killed(SIGSEGV)));
+    REQUIRE(host.exceptions.size() == 1);
+    CHECK(host.exceptions[0].message.starts_with("task 2 on fake0 killed by SIGSEGV"));
+    CHECK(host.exceptions[0].task->rank == 2);
+  }
+  SECTION("which does not come") {
+    REQUIRE(host.serve([&] { return !host.exceptions.empty(); }));
+    CHECK(host.exceptions[0].message ==
+          "task 0 on fake0 exited with code 1; its last words speak of another, so it may not be the first");
+  }
+  host.offer_output(nullptr);
+}
+
+TEST_CASE("the shell of a task judges it before shell 0 does") {
+  kit::FakeHost host(8);
+  init(host, 1);
+  end_elsewhere(host, "7", "s11");
+  CHECK(host.exceptions.empty());
+  REQUIRE(host.serve([&] { return !host.exceptions.empty(); }));
+  CHECK(host.exceptions[0].message == "task 7 on fake0 killed by SIGSEGV");
+}
 
 TEST_CASE("a task that fails ends nothing unless exit-on-error is on") {
   for (const Json& option : {Json(nullptr), Json(0), Json(false), Json("0")}) {
