@@ -13,6 +13,7 @@
 
 #include "elastic/restart_message.hpp"
 #include "event/loop.hpp"
+#include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
 #include "task/task.hpp"
@@ -28,8 +29,9 @@ struct KeptEnd {
 
   task::Task* task;  // that has ended
   exits::Record record;
-  bool whole = false;    // only all tasks of the job can start again
-  bool ordered = false;  // by nacre restart
+  exits::FailureFacts failure;  // why it has ended so
+  bool whole = false;           // only all tasks of the job can start again
+  bool ordered = false;         // by nacre restart
   State state = State::asked;
   std::uint32_t attempt = 0;   // once it is granted: the next start
   std::uint64_t restarts = 0;  // of the job by then

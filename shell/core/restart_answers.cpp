@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/restart_answers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,6 +33,51 @@ double RestartAnswers::ran() const { return (event::clock_now() - began_).count(
 
 void RestartAnswers::answer(const Message& message) {
   if (!all_started_ || !losses_.empty()) return unanswered_.push_back(message);
+  if (!shells_.has_others() || !message.origin) return send_answer(message);
+  held_.push_back({message, event::clock_now()});
+  if (settle_timer_) return;
+  auto timer = event::Timer::create(host_.loop(), [this] { settle(); });
+  if (!timer) return settle();
+  settle_timer_ = *std::move(timer);
+  settle_timer_->start(kSettle);
+}
+
+// The first of them is granted, or none is.
+void RestartAnswers::settle() {
+  settle_timer_.reset();
+  std::vector<Held> held = std::exchange(held_, {});
+  std::erase_if(held, [this](const Held& each) {
+    const elastic::RestartEnd& end = each.message.ends.front();
+    return host_.job().attempt_of(end.rank) != end.attempt;
+  });
+  if (held.empty()) return;
+  if (!losses_.empty()) {
+    for (Held& each : held) unanswered_.push_back(std::move(each.message));
+    return;
+  }
+  std::vector<exits::FailureFacts> failures;
+  for (const Held& each : held) {
+    const elastic::RestartEnd& end = each.message.ends.front();
+    exits::FailureFacts& failure =
+        failures.emplace_back(exits::FailureFacts{end.rank, end.record, *each.message.origin});
+    failure.at = each.at.count();
+    failure.clock = each.message.shell;
+    failure.uncertainty = kSettle.count() / 2;  // of when it came, to when it was
+  }
+  exits::Blame blame = exits::first_of(failures);
+  std::rotate(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(blame.first),
+              held.begin() + static_cast<std::ptrdiff_t>(blame.first) + 1);
+  // Where all others have only lost it, what its own shell knows is enough.
+  bool is_clear = failures[blame.first].origin == exits::Origin::own &&
+                  std::count_if(failures.begin(), failures.end(), [](const exits::FailureFacts& each) {
+                    return each.origin != exits::Origin::peer;
+                  }) == 1;
+  if (held.size() > 1 && !is_clear && held.front().message.doubt.empty())
+    held.front().message.doubt = exits::doubt_of(blame.is_certain, failures[blame.first].origin, blame.others);
+  for (const Held& each : held) send_answer(each.message);
+}
+
+void RestartAnswers::send_answer(const Message& message) {
   Message out = message;
   out.whole = true;
   out.why_not = why_not();

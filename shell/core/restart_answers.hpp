@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class RestartAnswers {
   void note_start();
   [[nodiscard]] double ran() const;  // seconds since then
 
-  // An end after which all tasks have to start again.
+  // An end after which all tasks have to start again. Where it was compared with others of its shell, those of
+  // other shells are waited for that may have come before it.
   void answer(const Message& message);
   // `nacre restart` of all tasks. A restart of all that is announced already does for the order, too.
   void answer_order();
@@ -50,6 +52,10 @@ class RestartAnswers {
   [[nodiscard]] std::string why_not() const;
 
  private:
+  static constexpr event::Seconds kSettle{0.1};
+
+  void settle();
+  void send_answer(const Message& message);
   void send(const Message& answer);
 
   plugin::Host& host_;
@@ -62,9 +68,15 @@ class RestartAnswers {
   bool all_started_ = false;
   value::Idset losses_;              // shells
   std::vector<Message> unanswered_;  // until then
-  bool order_waits_ = false;         // likewise, `nacre restart` of all tasks
-  bool order_is_answered_ = false;   // and its answer has not come back yet
-  event::Seconds began_{};           // when all tasks have started together
+  struct Held {
+    Message message;
+    event::Seconds at;  // when it came
+  };
+  std::vector<Held> held_;  // for kSettle
+  std::optional<event::Timer> settle_timer_;
+  bool order_waits_ = false;        // likewise, `nacre restart` of all tasks
+  bool order_is_answered_ = false;  // and its answer has not come back yet
+  event::Seconds began_{};          // when all tasks have started together
 };
 
 }  // namespace nacre::core

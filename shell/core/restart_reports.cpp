@@ -28,12 +28,13 @@ std::string places_of(const job::Job& job, group::Rank shell, const elastic::Spa
 void RestartReports::raise(const std::string& message) const { host_.raise({"restart", 2, message, std::nullopt}); }
 
 void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& decision) const {
+  const bool is_alone = decision.together.empty();
+  const value::Idset& which = decision.first_failed.empty() ? decision.ranks : decision.first_failed;
   if (!decision.why_not.empty())
-    return shells_.leads() ? refused(decision.ranks, shell, decision.record, decision.why_not) : void();
+    return shells_.leads() ? refused(which, shell, decision.record, decision.why_not) : void();
   notify(shell, decision);
   if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
   if (decision.ordered) return ordered(shell, decision);
-  const bool is_alone = decision.together.empty();
   bool is_one = decision.ranks.size() == 1;
   std::string when = when_of(decision);
   std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
@@ -42,9 +43,9 @@ void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& 
       is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
                : fmt::format("{} start again {}{}", all_of(shell, decision), when,
                              places_of(host_.job(), shell, decision.places));
-  raise(fmt::format("rank {}{} {}: {} (restart{} of {})", decision.ranks.str(),
+  raise(fmt::format("rank {}{} {}{}: {} (restart{} of {})", which.str(),
                     shells_.has_others() ? host_.job().resources.nodes[shell].on() : "",
-                    decision.record.status()->str(), what_starts, numbers, most_));
+                    decision.record.status()->str(), decision.doubt, what_starts, numbers, most_));
 }
 
 void RestartReports::notify(group::Rank shell, const elastic::RestartDecision& decision) const {

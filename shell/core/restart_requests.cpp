@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/restart_requests.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "elastic/restart_message.hpp"
@@ -26,7 +27,17 @@ void RestartRequests::send(const KeptEnds& kept, bool whole, bool ordered, const
   message.shell = host_.job().shell_rank;
   message.whole = whole;
   message.ordered = ordered;
-  for (Rank rank : ranks) {
+  std::vector<Rank> sorted = ranks;
+  if (!ordered && (whole || takes_node_)) {
+    std::vector<exits::FailureFacts> failures;
+    for (Rank rank : ranks) failures.push_back(kept.at(rank).failure);
+    exits::Blame blame = exits::first_of(failures);
+    std::rotate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(blame.first),
+                sorted.begin() + static_cast<std::ptrdiff_t>(blame.first) + 1);
+    message.origin = failures[blame.first].origin;
+    message.doubt = exits::doubt_of(blame.is_certain, *message.origin, blame.others);
+  }
+  for (Rank rank : sorted) {
     const KeptEnd& end = kept.at(rank);
     double ran = (event::clock_now() - started_[rank]).count();
     message.ends.push_back({rank, end.task->attempt(), end.record, ran});

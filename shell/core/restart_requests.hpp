@@ -24,8 +24,11 @@ class RestartRequests {
   // It has to outlive this object.
   explicit RestartRequests(plugin::Host& host) : host_(host) {}
 
+  // Tasks that are asked for alone start again with all tasks of this shell (scope=node).
+  void take_node() { takes_node_ = true; }
   void started(Rank rank);
   void add(Rank rank) { unsent_.push_back(rank); }  // its end is to be announced
+  [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   // Announces those of them that `kept` still has as asked. `refuse` is called for those for which that fails.
   void send(const KeptEnds& kept, const Refuse& refuse);
   // By nacre restart: all tasks of the job.
@@ -37,6 +40,7 @@ class RestartRequests {
   plugin::Host& host_;
   std::map<Rank, event::Seconds> started_;  // when
   std::vector<Rank> unsent_;
+  bool takes_node_ = false;
 };
 
 }  // namespace nacre::core

@@ -11,6 +11,7 @@
 #include "core/what_to_run.hpp"
 #include "elastic/starts.hpp"
 #include "job/option_types.hpp"
+#include "plugin/failure_evidence.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::core {
@@ -24,6 +25,7 @@ Result<void> ShellRestart::serve() {
   elastic::Restarts::Limits limits;
   limits.job = option_.max;
   reports_.set_most(option_.max);
+  if (option_.scope == job::RestartOption::Scope::node) requests_.take_node();
   limits.per_task = option_.per_task.value_or(limits.per_task);
   limits.first = option_.first.seconds();
   limits.longest = option_.longest.seconds();
@@ -67,8 +69,8 @@ bool ShellRestart::keep(task::Task& task) {
     return true;
   }
   if (asks_for_node() && !host_.ending()) {  // what is decided is for this one, too
-    kept_.emplace(rank, KeptEnd{&task, tasks_.record_of(task), false, is_ordered});
-    task.set_starts_again(true);
+    keep_asking(task, tasks_.record_of(task), false, is_ordered);
+    if (requests_.has_unsent()) requests_.add(rank);
     return true;
   }
   if (host_.ending() || shrink_.leaves() || !rules_.wants(task, is_ordered)) return false;
@@ -78,11 +80,19 @@ bool ShellRestart::keep(task::Task& task) {
                      takes_all.error().message);
   if (!takes_all || host_.ending()) return false;
   exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
-  kept_.emplace(rank, KeptEnd{&task, record, *takes_all, is_ordered});
-  task.set_starts_again(true);
+  // Those that end at once are announced at once. One that has only lost another waits for that one.
+  bool is_first = !requests_.has_unsent();
+  keep_asking(task, record, *takes_all, is_ordered);
   requests_.add(rank);
-  turn_->start(event::Seconds::zero());  // those that end at once are announced at once
+  bool is_together = *takes_all || option_.scope == job::RestartOption::Scope::node;
+  bool waits = is_together && !is_ordered && kept_.at(rank).failure.origin == exits::Origin::peer;
+  if (!waits || is_first) turn_->start(waits ? kSettle : event::Seconds::zero());
   return true;
+}
+
+void ShellRestart::keep_asking(task::Task& task, const exits::Record& record, bool whole, bool is_ordered) {
+  kept_.emplace(task.rank(), KeptEnd{&task, record, plugin::failure_of(host_, task, record), whole, is_ordered});
+  task.set_starts_again(true);
 }
 
 // The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.

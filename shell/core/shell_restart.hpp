@@ -79,12 +79,15 @@ class ShellRestart {
 
  private:
   using Rank = value::Idset::Id;
+  // For the failures that others only follow from, where all start again together.
+  static constexpr event::Seconds kSettle{0.15};
   static constexpr std::string_view kToSpare = "shell.restart-to-spare";
   using State = KeptEnd::State;
   using Message = elastic::RestartMessage;
   using Decision = elastic::RestartDecision;
 
   bool keep(task::Task& task);
+  void keep_asking(task::Task& task, const exits::Record& record, bool whole, bool is_ordered);
   void signalled(int signum, const group::Targets& tasks);
   void announced(const Message& message);
   void granted(Rank rank, const Decision& decision);
@@ -115,6 +118,7 @@ class ShellRestart {
   [[nodiscard]] bool asks_for_node() const;
   void decide_together(const Message& message);
   void begin_together(const Decision& decision);
+  void raise_finished(const Decision& decision);
   void keep_together(task::Task& task);
   void drop_node();
   Result<void> start_together(const std::function<void()>& wait_for_holds);

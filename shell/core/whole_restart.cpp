@@ -105,11 +105,7 @@ void ShellRestart::begin_together(const Decision& decision) {
     return;
   }
   if (host_.ending() || shrink_.leaves()) return;
-  if (finished_)
-    return host_.raise({"exec", 0,
-                        fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
-                                    job_.node().on()),
-                        value::WaitStatus::exited(1)});
+  if (finished_) return raise_finished(decision);
   if (together_) together_->leave();
   const std::uint32_t before = decision.places.moves.empty() ? 0 : moving_.last;
   const std::uint32_t last = std::max(host_.last_with_tasks(), before);
@@ -128,6 +124,18 @@ void ShellRestart::begin_together(const Decision& decision) {
   if (together_ && !is_starting_) together_->end_tasks(grace_);  // else once those that are being started run
 }
 
+// The job ends as the task has that was to start again with them.
+void ShellRestart::raise_finished(const Decision& decision) {
+  std::string what = fmt::format("shell {}{}: its tasks had ended when all were to start again", job_.shell_rank,
+                                 job_.node().on());
+  const auto& status = decision.record.status();
+  bool has_failed = host_.exit_policy().is_failure(decision.record) && status && !decision.ranks.empty();
+  if (!has_failed) return host_.raise({"exec", 0, what, value::WaitStatus::exited(1)});
+  Rank rank = *(decision.first_failed.empty() ? decision.ranks : decision.first_failed).first();
+  host_.raise({"exec", 0, fmt::format("{}, as rank {} {}", what, rank, status->str()), status,
+               exits::TaskEnd{rank, decision.record}});
+}
+
 // Its end counts only if nothing starts again, and then as one that this restart has brought about, unless it came
 // before.
 void ShellRestart::keep_together(task::Task& task) {
@@ -137,7 +145,10 @@ void ShellRestart::keep_together(task::Task& task) {
     auto known = tasks_.outcomes().of(rank);  // it had ended for good
     tasks_.forget_end(rank);
     exits::Record record = known ? *known : exits::Record::victim(task.status());
-    kept = kept_.emplace(rank, KeptEnd{&task, record, true, false, known ? State::waiting : State::asked}).first;
+    kept = kept_
+               .emplace(rank, KeptEnd{&task, record, exits::FailureFacts{rank, record}, true, false,
+                                      known ? State::waiting : State::asked})
+               .first;
   }
   bool is_new = std::exchange(kept->second.state, State::together) == State::asked;
   kept->second.timer.reset();

@@ -50,6 +50,8 @@ RestartDecision Recovery::decide_together(const RestartMessage& message) {
   const RestartEnd& first = message.ends.front();
   RestartDecision out{{}, first.record};
   out.why_not = message.why_not;
+  out.first_failed.insert(first.rank);
+  out.doubt = message.doubt;
   out.whole = message.whole;
   out.ordered = message.ordered;
   for (const RestartEnd& each : message.ends) {

@@ -12,6 +12,8 @@ Json json_of(const RestartMessage& message) {
     ends.push_back({each.rank, each.attempt, each.record.str(), each.ran});
   Json out{{"shell", message.shell}, {"whole", message.whole}, {"ends", std::move(ends)}};
   if (message.ordered) out["ordered"] = true;
+  if (message.origin) out["origin"] = exits::name_of(*message.origin);
+  if (!message.doubt.empty()) out["doubt"] = message.doubt;
   return out;
 }
 
@@ -44,6 +46,8 @@ Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32
     if (!out.ends.back().record.status()) return each.expected("a task that has ended");
   }
   if (auto ordered = TRY(message.find("ordered"))) out.ordered = TRY(ordered->boolean());
+  if (auto origin = TRY(message.find("origin"))) out.origin = exits::origin_named(TRY(origin->string()));
+  if (auto doubt = TRY(message.find("doubt"))) out.doubt = TRY(doubt->string());
   if (auto restarts = TRY(message.find("restarts")))
     out.restarts = static_cast<std::uint64_t>(TRY(restarts->integer(0, INT64_MAX)));
   if (out.ends.empty() && !(out.whole && out.ordered)) return message.expected("an end of a task");

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
 #include "value/idset.hpp"
@@ -31,6 +33,10 @@ struct RestartMessage {
   std::vector<RestartEnd> ends;  // none only if all have been ordered to start again
   std::uint64_t restarts = 0;    // of the job, when the leader answers such an order
   std::string why_not;           // of the leader's answer
+  // Where tasks start again together: of the first of `ends`, which has failed first as far as its shell knows.
+  // None: nobody has compared them.
+  std::optional<exits::Origin> origin = {};
+  std::string doubt;  // exits::doubt_of() it
 
   static constexpr std::string_view kAsked = "shell.restart-asked";        // topics of the two announcements
   static constexpr std::string_view kAnswered = "shell.restart-answered";  // by the leader
@@ -69,6 +75,8 @@ struct RestartDecision {
   std::string why_not = {};           // empty: it is granted
   bool whole = false;                 // all tasks of the job start again
   value::Idset together = {};         // those that start, if not only `ranks` do
+  value::Idset first_failed = {};     // of `ranks`: which has ended as `record`, where they start together
+  std::string doubt = {};             // exits::doubt_of() that it was the first
   bool ordered = false;
   bool stands = true;  // false: something else came before what was asked
   SparePlaces places =

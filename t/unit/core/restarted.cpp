@@ -2,6 +2,7 @@
 //
 // The option restart: what a shell keeps back, asks for, and does once the log has decided.
 #include <algorithm>
+#include <csignal>
 
 #include "catch.hpp"
 
@@ -167,6 +168,51 @@ TEST_CASE("not all tasks start again once one has ended for good") {
   CHECK(it.group->raised()[0].find(
             "is not started again: all tasks would have to start again, and task 0 has ended for "
             "good") != std::string::npos);
+}
+
+TEST_CASE("a shell whose tasks have ended when all are to start again ends the job as the task that failed") {
+  ShellUnderTest it(1, 2);
+  prepare(it, "on-failure,scope=job", "exit 0");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.finish"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.05), [&self] {
+      REQUIRE(self.group->announce("shell.restart-answered",
+                                   R"({"shell": 0, "whole": true, "ends": [[0, 1, "s9", 0.5]], "why": ""})"));
+    });
+    return Result<void>();
+  };
+  it.run();
+  REQUIRE(!it.group->raised().empty());
+  REQUIRE(it.cause());
+  CHECK(it.cause()->task == exits::TaskEnd{0, Record::of(WaitStatus::killed(SIGKILL))});
+  CHECK(it.group->raised().back().find(
+            "its tasks had ended when all were to start again, as rank 0 killed by SIGKILL") != std::string::npos);
+}
+
+TEST_CASE("ends of two shells that come together: the one that others only follow from is granted, and named") {
+  ShellUnderTest it(0, 2);
+  prepare(it, "on-failure,scope=job,backoff=0", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
+  it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
+  it.at["shell.start"] = [](ShellUnderTest& self) {
+    self.later(event::Seconds(0.05), [&self] {
+      REQUIRE(self.group->announce(
+          "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "x1", 0.5]], "origin": "peer"})"));
+      CHECK(self.shell->job().attempt_of(1) == 1);
+    });
+    self.later(event::Seconds(0.08), [&self] {
+      REQUIRE(self.group->announce(
+          "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "s11", 0.5]], "origin": "own"})"));
+    });
+    self.later(event::Seconds(0.5), [&self] {
+      CHECK(self.shell->job().restarts == 1);
+      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+    });
+    return Result<void>();
+  };
+  CHECK(it.run() == 0);
+  REQUIRE(it.group->raised().size() == 1);
+  CHECK(it.group->raised()[0].find("rank 1 on node1 killed by SIGSEGV: all tasks of the job start again now") !=
+        std::string::npos);
 }
 
 TEST_CASE("scope=node: the other tasks of the shell end, and all start again together, with one restart") {
