@@ -11,6 +11,7 @@ KILL_RUNS ?= 100
 CHAOS_TRIALS ?= 5000
 CHAOS_TRIALS_HOSTS ?= 1000
 ELASTIC_TIMES ?= 20
+BLAME_TRIALS ?= 100
 MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
 BEFORE ?=
@@ -55,7 +56,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT) BEFORE=$(BEFORE)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) BLAME_TRIALS=$(BLAME_TRIALS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT) BEFORE=$(BEFORE)"
 
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
@@ -99,6 +100,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(only_step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
 	$(only_step) "Random faults in random jobs, over ssh" t/long/chaos --build $(RELEASE) --on ssh --trials $(CHAOS_TRIALS_HOSTS)
 	$(only_step) "Random faults in random jobs, under srun" t/long/chaos --build $(RELEASE) --on srun --trials $(CHAOS_TRIALS_HOSTS)
+	$(only_step) "Who failed first, on a loaded machine" t/e2e/blame --build $(RELEASE) --trials $(BLAME_TRIALS) --load 20
 	$(only_step) "Kill ranks" t/long/kills --shell $(DEV)/nacre-shell --runs $(KILL_RUNS)
 	$(only_step) "Build an older MPICH" t/long/mpich_ch3 $(MPICH_CH3)
 	$(only_step) "Test with it, with HPCC, and traces in a browser" env NACRE_SHELL=$(abspath $(DEV)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(DEV)) \
