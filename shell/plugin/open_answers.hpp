@@ -46,6 +46,12 @@ class OpenAnswers {
     return waits ? &found->second.question.begun : nullptr;
   }
 
+  // Those that it still waits for; none: it is not open (any more).
+  [[nodiscard]] value::Idset awaited(Number number) const {
+    auto found = open_.find(number);
+    return found == open_.end() ? value::Idset() : found->second.question.shells;
+  }
+
   // The shell has sent its last for this question, which may be done now.
   void complete(Number number, std::uint32_t shell) {
     auto found = open_.find(number);

@@ -76,7 +76,9 @@ class OpenQuestions {
 
   // As OpenAnswers has them.
   [[nodiscard]] Answer* find(Number number, std::uint32_t shell) { return open_.find(number, shell); }
+  [[nodiscard]] value::Idset awaited(Number number) const { return open_.awaited(number); }
   void complete(Number number, std::uint32_t shell) { open_.complete(number, shell); }
+  void finish(Number number) { open_.finish(number); }
   void gone(std::uint32_t shell) { open_.gone(shell); }
   [[nodiscard]] const value::Idset& gone() const { return open_.gone(); }
   template <typename Act>
