@@ -307,7 +307,12 @@ void Answers::examine(const Json& arguments, Reply reply) {
     for (const doctor::Verdict& each : examined.verdicts) answer["verdicts"].push_back(each.json());
     reply.answer(std::move(answer));
   };
-  if (Result<void> begun = examiner->examine(*order, done); !begun) reply.answer(begun.error());
+  auto silent = [reply](const std::vector<doctor::Absent>& absent) {
+    Json verdicts = Json::array();
+    for (const doctor::Verdict& each : doctor::verdicts_of_absent(absent)) verdicts.push_back(each.json());
+    reply.part({{"silent", std::move(verdicts)}});
+  };
+  if (Result<void> begun = examiner->examine(*order, done, silent); !begun) reply.answer(begun.error());
 }
 
 }  // namespace nacre::plugins

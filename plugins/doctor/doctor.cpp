@@ -24,8 +24,9 @@ class Doctor final : public plugin::Plugin, public Examiner {
     on("shell.init", [this](plugin::Call&) { return read(); });
   }
 
-  Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done) override {
-    return examinations_.examine(order, std::move(done));
+  Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done,
+                       std::function<void(std::vector<doctor::Absent>)> silent) override {
+    return examinations_.examine(order, std::move(done), std::move(silent));
   }
 
   [[nodiscard]] Json last_look() const override { return examinations_.last_look(); }
@@ -53,6 +54,7 @@ class Doctor final : public plugin::Plugin, public Examiner {
     if (!option) return {};
     watch_.emplace(host_, examinations_, *option);
     examinations_.when_silent([this] { return watch_->silent(); });
+    examinations_.when_traced([this] { watch_->traced(); });
     on("shell.start", [this](plugin::Call&) { return watch_->start(); });
     on("shell.finish", [this](plugin::Call&) {
       watch_->stop();

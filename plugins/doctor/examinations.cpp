@@ -36,6 +36,7 @@ void Examinations::asked(std::string_view bytes) {
     if (silence_) silent = silence_();
     return records_.put(doctor::AnswerPart{number, true, {}, {}, silent}.text());
   }
+  records_.put(doctor::AnswerPart{number, false, {}, {}, std::nullopt}.text());
   Result<void> begun = look(number, *order, [this, number](auto groups, const auto& notes) {
     for (std::string& each : doctor::answer_of(number, std::move(groups), notes)) records_.put(std::move(each));
   });
@@ -68,7 +69,8 @@ void Examinations::take_stacks(std::uint64_t number, Own& own) {
     doctor::Doing doing = each.group.fact.doing;
     bool is_free =
         doing == doctor::Doing::busy || doing == doctor::Doing::sleeps || doing == doctor::Doing::stopped;
-    if (each.pid != 0 && is_free) targets.push_back({each.rank, each.pid, each.was_stopped});
+    if (each.pid != 0 && is_free)
+      targets.push_back({each.rank, each.pid, each.tid, each.waiting, each.was_stopped});
   }
   own.stacks.emplace(host_, own.order.stacks);
   own.stacks->start(std::move(targets),
@@ -80,9 +82,14 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
   auto taken = own_.extract(number);
   if (!taken) return;
   Own& own = taken.mapped();
+  if (own.order.stacks != StackWay::none && traced_) traced_();
   std::vector<doctor::TaskGroup> groups;
   for (TaskLooks::Examined& each : own.examined) {
-    if (auto stack = stacks.find(each.rank); stack != stacks.end()) each.group.fact.stack = stack->second;
+    if (auto taken = stacks.find(each.rank); taken != stacks.end()) {
+      each.group.fact.stack = taken->second.stack;
+      each.group.fact.others = taken->second.others;
+      each.group.fact.steps = taken->second.steps;
+    }
     groups.push_back(std::move(each.group));
   }
   if (!own.order.by_rank) groups = doctor::folded(std::move(groups));
@@ -93,12 +100,14 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
 
 // ---- the leader --------------------------------------------------------------
 
-Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done) {
+Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done,
+                                   Silent silent) {
   value::Idset shells = open_.others();
   shells.insert(0);
   auto text = [&order](std::uint64_t number) { return dump_json({{"number", number}, {"order", order.json()}}); };
   auto finish = [this, done = std::move(done)](plugin::OpenQuestions<Found>::Answered all) {
     own_.erase(all.number);
+    attendance_.erase(all.number);
     done(examined(std::move(all.answer), all.late));
   };
   Found begun;
@@ -106,9 +115,56 @@ Result<void> Examinations::examine(const ExaminationOrder& order, std::function<
   std::uint64_t number = TRY(
       open_.ask({std::move(shells), event::Seconds(order.most_time()), std::move(begun), text, std::move(finish)}));
   Result<void> looks = begin(number, order);
-  if (!looks) open_.drop(number);
+  if (looks && !order.only_silence && !open_.awaited(number).empty())
+    looks = watch_silent(number, order, std::move(silent));
+  if (!looks) {
+    open_.drop(number);
+    attendance_.erase(number);
+  }
   return looks;
 }
+
+// ---- shells that say nothing -------------------------------------------------
+
+Result<void> Examinations::watch_silent(std::uint64_t number, const ExaminationOrder& order, Silent silent) {
+  auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { silence_is_over(number); }));
+  Attendance& of = attendance_[number];
+  of.order = order;
+  of.tell = std::move(silent);
+  of.at_it.insert(0);
+  of.timer = std::move(timer);
+  of.timer->unref();
+  of.timer->start_grace(event::Seconds(ExaminationOrder::kMostAnswerTime));
+  return {};
+}
+
+// First they are told, then they are not waited for any more.
+void Examinations::silence_is_over(std::uint64_t number) {
+  Attendance& of = attendance_.at(number);
+  if (!std::exchange(of.is_told, true)) {
+    of.timer->start_grace(event::Seconds(of.order.most_silent_time() - ExaminationOrder::kMostAnswerTime));
+    value::Idset silent = silent_shells(number);
+    if (of.tell && !silent.empty()) of.tell(absent(silent));
+    return;
+  }
+  of.is_over = true;
+  leave_silent(number);
+}
+
+void Examinations::leave_silent(std::uint64_t number) {
+  auto of = attendance_.find(number);
+  if (of == attendance_.end() || !of->second.is_over) return;
+  value::Idset awaited = open_.awaited(number);
+  if (!awaited.empty() && (awaited - silent_shells(number)).empty()) open_.finish(number);
+}
+
+value::Idset Examinations::silent_shells(std::uint64_t number) const {
+  value::Idset out = open_.awaited(number);
+  for (std::uint32_t each : attendance_.at(number).at_it) out.remove(each);
+  return out;
+}
+
+// ---- what has come -----------------------------------------------------------
 
 // The leader's own part.
 Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& order) {
@@ -122,6 +178,7 @@ Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& o
     if (found == nullptr) return;
     found->from_all.add(0, {number, true, std::move(groups), notes, std::nullopt});
     open_.complete(number, 0);
+    leave_silent(number);
   });
 }
 
@@ -132,7 +189,9 @@ void Examinations::take(std::uint32_t shell, std::string_view bytes) {
   std::uint64_t number = part->number;
   bool is_last = part->is_last;
   found->from_all.add(shell, *std::move(part));
+  if (auto of = attendance_.find(number); of != attendance_.end()) of->second.at_it.insert(shell);
   if (is_last) open_.complete(number, shell);
+  leave_silent(number);
 }
 
 Examined Examinations::examined(Found found, const value::Idset& late) {

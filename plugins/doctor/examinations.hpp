@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Examinations of all tasks of a job: the leader asks the shells by an announcement, each looks twice at its tasks
-// and sends their facts, folded, up to the leader alone. A shell that has not answered in time is absent.
+// Examinations of all tasks of a job: the leader asks the shells by an announcement. Each says at once that it is
+// at it, looks twice at its tasks, and sends their facts, folded, up to the leader alone. A shell that has not
+// answered in time is absent; one that has said nothing is told before, and not waited for as long.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +34,15 @@ class Examinations {
   void serve();
 
   // The leader's; as Examiner::examine().
-  Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done);
+  using Silent = std::function<void(std::vector<doctor::Absent>)>;
+  Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done, Silent silent = nullptr);
   void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
   void lost(std::uint32_t shell) { open_.gone(shell); }               // it answers no more
   [[nodiscard]] const Json& last_look() const { return last_look_; }  // as Examiner::last_look()
   // Who knows for how long the tasks of this shell have done nothing that can be seen, in seconds.
   void when_silent(std::function<double()> silence) { silence_ = std::move(silence); }
+  // Who has to know that the tasks of this shell have been traced, which wakes their threads.
+  void when_traced(std::function<void()> traced) { traced_ = std::move(traced); }
 
  private:
   // What this shell finds out for one examination.
@@ -55,6 +59,15 @@ class Examinations {
     ExaminationOrder order;
     doctor::Gathered from_all;
   };
+  // Who is silent, while the others are at it.
+  struct Attendance {
+    ExaminationOrder order;
+    Silent tell;
+    std::set<std::uint32_t> at_it;  // shells that have said so
+    bool is_told = false;
+    bool is_over = false;  // those that are silent are not waited for any more
+    std::optional<event::Timer> timer;
+  };
 
   static constexpr const char* kTopic = "doctor.ask";  // announcement: {"number", "order"}
 
@@ -65,6 +78,10 @@ class Examinations {
   void take_stacks(std::uint64_t number, Own& own);
   void complete(std::uint64_t number, const StackTaker::Stacks& stacks, const std::set<std::string>& notes);
   void take(std::uint32_t shell, std::string_view bytes);
+  Result<void> watch_silent(std::uint64_t number, const ExaminationOrder& order, Silent silent);
+  void silence_is_over(std::uint64_t number);
+  void leave_silent(std::uint64_t number);
+  [[nodiscard]] value::Idset silent_shells(std::uint64_t number) const;
   [[nodiscard]] Examined examined(Found found, const value::Idset& late);
   [[nodiscard]] std::string host_of_shell(std::uint32_t shell) const;
   [[nodiscard]] std::vector<doctor::Absent> absent(const value::Idset& late) const;
@@ -74,9 +91,11 @@ class Examinations {
   std::map<std::uint64_t, Own> own_;
   bulk::RecordQueue records_{bulk::up::kDoctor};
   plugin::OpenQuestions<Found> open_{host_, kTopic, kMostOpen, "the job is examined for"};
+  std::map<std::uint64_t, Attendance> attendance_;  // by examination
   doctor::AnswerReader reader_;
   exits::Outcomes outcomes_;
   std::function<double()> silence_;
+  std::function<void()> traced_;
   Json last_look_ = nullptr;
 };
 

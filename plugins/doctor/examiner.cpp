@@ -11,7 +11,6 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr double kMostAnswerTime = 2;  // seconds beyond what the examination takes
 constexpr std::array kWays = {"none", "auto", "eu-stack", "gdb", "py-spy"};  // StackWay
 
 }  // namespace
@@ -45,6 +44,8 @@ double ExaminationOrder::most_time() const {
   double for_stacks = stacks == StackWay::none ? 0 : StackTaker::kMostInAll.count() + StackTaker::kMostTime.count();
   return interval + for_stacks + kMostAnswerTime;
 }
+
+double ExaminationOrder::most_silent_time() const { return interval + kMostAnswerTime; }
 
 Json json_of(const Examined& examined, std::size_t most) {
   Json out = examined.examination.json();

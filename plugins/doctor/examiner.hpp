@@ -19,6 +19,7 @@ namespace nacre::plugins {
 struct ExaminationOrder {
   static constexpr double kLeastInterval = 0.05;  // seconds
   static constexpr double kMostInterval = 60;
+  static constexpr double kMostAnswerTime = 2;  // seconds beyond what the examination takes
 
   double interval = 1;   // seconds between the two looks at each process
   bool by_rank = false;  // the answer has rows
@@ -30,6 +31,8 @@ struct ExaminationOrder {
   static Result<ExaminationOrder> parse(const Json& json);
   // Seconds until a shell that has not answered is absent.
   [[nodiscard]] double most_time() const;
+  // The same for one that has not even said that it is at it; it is named 2 s after it was asked.
+  [[nodiscard]] double most_silent_time() const;
 };
 
 struct Examined {
@@ -43,8 +46,10 @@ struct Examined {
 class Examiner {
  public:
   virtual ~Examiner() = default;
-  // On the leader: `done` is called once, from the loop. EBUSY: too many are under way.
-  virtual Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done) = 0;
+  // On the leader: `done` is called once, from the loop. EBUSY: too many are under way. `silent`, if there is one,
+  // is called before it, at most once: with the shells that have said nothing after kMostAnswerTime.
+  virtual Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done,
+                               std::function<void(std::vector<doctor::Absent>)> silent) = 0;
   // On the leader: what was found last, json_of() with the member `time`; null: nobody has asked.
   [[nodiscard]] virtual Json last_look() const = 0;
 };

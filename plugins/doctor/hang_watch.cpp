@@ -59,7 +59,7 @@ Result<std::optional<HangWatchOption>> HangWatchOption::read(const job::Options&
 }
 
 Result<void> HangWatch::start() {
-  active_ = event::clock_now();
+  active_ = looked_ = event::clock_now();
   double period = std::min(option_.time.seconds() / kLooks, kMostPeriod);
   timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
   timer_->unref();
@@ -78,7 +78,10 @@ void HangWatch::all_ended() {
 
 double HangWatch::silent() {
   std::map<std::uint32_t, Mark> marks;
+  event::Seconds now = event::clock_now();
+  double interval = (now - std::exchange(looked_, now)).count();
   auto* output = host_.task_output();
+  bool has_moved = false;
   for (const auto& task : host_.tasks()) {
     Mark& mark = marks[task->rank()];
     mark.state = task->state();
@@ -88,12 +91,30 @@ double HangWatch::silent() {
     }
     if (task->state() != task::State::running) continue;
     std::vector<pid_t> pids = event::descendants_of(task->pid(), event::best_lookup());
-    pids.push_back(task->pid());
-    mark.processes = pids.size();
-    for (pid_t pid : pids) mark.moved += bytes_moved_by(pid);
+    mark.processes = {pids.begin(), pids.end()};
+    mark.processes.insert(task->pid());
+    has_moved = moved(mark, interval) || has_moved;
   }
-  if (std::exchange(marks_, marks) != marks) active_ = event::clock_now();
-  return (event::clock_now() - active_).count();
+  std::erase_if(looks_, [&](const auto& look) {
+    return std::none_of(marks.begin(), marks.end(),
+                        [&](const auto& mark) { return mark.second.processes.contains(look.first); });
+  });
+  if (std::exchange(marks_, marks) != marks || has_moved) active_ = now;
+  return (now - active_).count();
+}
+
+// Since the last look at them.
+bool HangWatch::moved(const Mark& mark, double interval) {
+  bool out = false;
+  for (pid_t pid : mark.processes) {
+    auto look = look_at(pid);
+    if (!look) continue;
+    auto earlier = looks_.find(pid);
+    if (earlier != looks_.end() && earlier->second.started == look->started)
+      out = change_of(earlier->second, *look, interval).moves || out;
+    looks_.insert_or_assign(pid, *std::move(look));
+  }
+  return out;
 }
 
 void HangWatch::look() {

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hang-watch=DURATION[,kill]: when no task of the job has written, read, ended or called PMI for that time, the job
-// is examined, and what was found is printed and kept in the report; with `kill` the job is ended then. Without,
-// it is examined again after twice and four times that time.
+// hang-watch=DURATION[,kill]: when no task of the job has written, read, been woken by others, ended or called PMI
+// for that time, the job is examined, and what was found is printed and kept in the report; with `kill` the job is
+// ended then. Without, it is examined again after twice and four times that time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugins/doctor/examinations.hpp"
+#include "plugins/doctor/process_look.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::plugins {
@@ -41,17 +43,18 @@ class HangWatch {
 
   // Seconds since a task of this shell has last done something that can be seen.
   [[nodiscard]] double silent();
+  void traced() { looks_.clear(); }  // what that has woken does not count
 
  private:
   // Of a task: what changes when it does something.
   struct Mark {
-    std::uint64_t moved = 0;  // bytes that it and all processes below it have read and written
     std::uint64_t written = 0;
-    std::size_t processes = 0;
+    std::set<pid_t> processes;  // it and all below it
     task::State state{};
     bool operator==(const Mark&) const = default;
   };
 
+  [[nodiscard]] bool moved(const Mark& mark, double interval);
   void look();
   void ask();
   void examine();
@@ -61,7 +64,8 @@ class HangWatch {
   Examinations& examinations_;
   HangWatchOption option_;
   std::map<std::uint32_t, Mark> marks_;  // by rank
-  event::Seconds active_{};              // clock_now()
+  std::map<pid_t, ProcessLook> looks_;   // at their processes
+  event::Seconds active_{}, looked_{};   // clock_now()
   std::optional<event::Timer> timer_;
   bool is_over_ = false, asks_ = false;
   int reports_ = 0;

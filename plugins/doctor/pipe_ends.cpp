@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/doctor/pipe_writers.hpp"
+#include "plugins/doctor/pipe_ends.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,24 +28,23 @@ void for_each_number(const std::string& path, const std::function<void(std::uint
   ::closedir(folder);
 }
 
-// "pos:\t0\nflags:\t02000001\n...", octal.
-bool is_for_writing(std::uint64_t pid, std::uint64_t fd) {
+// "pos:\t0\nflags:\t02000001\n...", octal. O_RDONLY, O_WRONLY or O_RDWR; -1: unknown.
+int mode_of(std::uint64_t pid, std::uint64_t fd) {
   auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
-  if (!text) return false;
+  if (!text) return -1;
   for (std::string_view line : split(*text, '\n')) {
     constexpr std::string_view kFlags = "flags:";
     if (!line.starts_with(kFlags)) continue;
     std::string digits(trim(line.substr(kFlags.size())));
-    auto mode = std::strtoul(digits.c_str(), nullptr, 8) & O_ACCMODE;
-    return mode == O_WRONLY || mode == O_RDWR;
+    return static_cast<int>(std::strtoul(digits.c_str(), nullptr, 8) & O_ACCMODE);
   }
-  return false;
+  return -1;
 }
 
 }  // namespace
 
-std::map<std::string, std::set<pid_t>> pipe_writers(const std::set<std::string>& links) {
-  std::map<std::string, std::set<pid_t>> out;
+std::map<std::string, PipeEnds> pipe_ends(const std::set<std::string>& links) {
+  std::map<std::string, PipeEnds> out;
   if (links.empty()) return out;
   for_each_number("/proc", [&](std::uint64_t pid) {
     std::string folder = fmt::format("/proc/{}/fd", pid);
@@ -54,7 +53,10 @@ std::map<std::string, std::set<pid_t>> pipe_writers(const std::set<std::string>&
       ssize_t size = ::readlink(fmt::format("{}/{}", folder, fd).c_str(), link, sizeof link);
       if (size <= 0) return;
       auto found = links.find(std::string(link, static_cast<std::size_t>(size)));
-      if (found != links.end() && is_for_writing(pid, fd)) out[*found].insert(static_cast<pid_t>(pid));
+      if (found == links.end()) return;
+      int mode = mode_of(pid, fd);
+      if (mode == O_WRONLY || mode == O_RDWR) out[*found].writers.insert(static_cast<pid_t>(pid));
+      if (mode == O_RDONLY || mode == O_RDWR) out[*found].readers.insert(static_cast<pid_t>(pid));
     });
   });
   return out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has pipes open for writing: by one look at the descriptors of all processes, and only if a task waits to read
-// from a pipe.
+// Who has pipes open: by one look at the descriptors of all processes, and only if a task waits to read from a
+// pipe, or to write to one.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,11 @@
 
 namespace nacre::plugins {
 
+struct PipeEnds {
+  std::set<pid_t> writers, readers;
+};
+
 // `links`: of pipes, as /proc/PID/fd has them. Processes whose descriptors this one may not see are left out.
-[[nodiscard]] std::map<std::string, std::set<pid_t>> pipe_writers(const std::set<std::string>& links);
+[[nodiscard]] std::map<std::string, PipeEnds> pipe_ends(const std::set<std::string>& links);
 
 }  // namespace nacre::plugins

@@ -7,21 +7,39 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace nacre::plugins {
 
+struct ThreadLook {
+  pid_t tid = 0;
+  std::string name;         // at most 15 bytes; a thread has that of its program, or one of its own
+  char state = '?';         // as in proc(5)
+  double cpu = 0;           // seconds that it has run
+  double ready = 0;         // seconds that it was ready to run and did not
+  std::uint64_t waits = 0;  // how often it has gone to sleep
+  std::string where;        // the function of the kernel in which it waits; "": in none, or unknown
+
+  [[nodiscard]] bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
 struct ProcessLook {
+  static constexpr std::size_t kMostThreads = 256;
+
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;    // of its program, at most 15 bytes
-  char state = '?';    // as in proc(5)
-  double cpu = 0;      // seconds that all of its threads have run
-  double ready = 0;    // seconds that its first thread was ready to run and did not
-  double started = 0;  // seconds since the boot
-  std::uint64_t threads = 1;
+  std::string name;         // of its program, at most 15 bytes
+  double cpu = 0;           // seconds that all of its threads have run
+  double started = 0;       // seconds since the boot
   std::uint64_t moved = 0;  // bytes read and written, by system calls; 0 if that may not be known
-  std::string where;        // the function of the kernel in which its first thread waits; "": in none, or unknown
+  std::uint64_t threads_in_all = 1;
+  std::vector<ThreadLook> threads;  // by id, at most kMostThreads; at least one
+
+  [[nodiscard]] const ThreadLook& first() const;            // whose id is that of the process
+  [[nodiscard]] const ThreadLook* thread(pid_t tid) const;  // null: there is none
+  [[nodiscard]] double ready() const;                       // of all of them
 };
 
 // As ProcessLook::moved.
@@ -30,21 +48,50 @@ struct ProcessLook {
 // None: it is gone.
 [[nodiscard]] std::optional<ProcessLook> look_at(pid_t pid);
 
-// Whether its cgroup, of version 2 or 1, is frozen. Only where the look is that of a process which may be, files of
-// /proc and of cgroups are read.
+// Whether the cgroup of a process, of version 2 or 1, is frozen. Only where the look at its first thread is that of
+// a process which may be, files of /proc and of cgroups are read.
 [[nodiscard]] bool is_frozen(const ProcessLook& look);
 
-// The system call in which the process's first thread is.
+// The system call in which a thread is.
 struct SystemCall {
   std::string name;  // "read"; "" if it is in none
   int fd = -1;       // that a read or write is about; -1: none
+  // Seconds after which it returns whatever comes, 0: unknown how many; none: it waits until something comes.
+  std::optional<double> limit;
+  bool is_lock = false;       // it waits for a lock, or for a thread to end: for a change of memory at `address`
+  bool is_private = false;    // which no other process has, says the call
+  std::uint64_t address = 0;  // of its memory
 };
 // EPERM, EACCES: this may not be known. ESRCH: it is gone.
 struct CallAnswer {
   SystemCall call;
   int code = 0;
 };
-[[nodiscard]] CallAnswer current_call(pid_t pid);
+[[nodiscard]] CallAnswer current_call(pid_t pid, pid_t tid);
+
+// What has become of a process between two looks.
+struct Change {
+  double cpu = 0, ready = 0;  // seconds, of all threads
+  bool moves = false;         // it has read or written, a thread has begun or ended, or has been woken by others
+  bool wakes = false;         // a thread has slept and woken, as a time was over, for all that is known
+
+  [[nodiscard]] double wanted() const { return cpu + ready; }
+};
+// `interval`: seconds between the looks. Where a process may not be traced, any thread that has woken counts as
+// woken by others, but for those that sleep in nanosleep.
+[[nodiscard]] Change change_of(const ProcessLook& before, const ProcessLook& now, double interval);
+
+// A thread that a library has for itself, like UCX for its connections: it neither uses the program's locks and
+// pipes nor shows what the program does.
+[[nodiscard]] bool is_of_library(pid_t pid, const ThreadLook& thread);
+
+// Those of its threads that have waited at both looks, and were not woken, in calls that no time ends; without
+// those of libraries; likewise below.
+[[nodiscard]] std::set<pid_t> waiting_threads(const ProcessLook& before, const ProcessLook& now);
+
+// The number of its threads, if all have waited at both looks for locks of their own, or for each other to end: for
+// ever, as nobody else can wake them. 0: not so, or that may not be known.
+[[nodiscard]] std::uint64_t locked_threads(const ProcessLook& before, const ProcessLook& now);
 
 // What a process that waits in `where` does, where its system call may not be known; `object` as in doctor::Fact.
 struct GuessedCall {

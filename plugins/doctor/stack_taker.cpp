@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <utility>
@@ -51,7 +52,7 @@ void StackTaker::start(std::vector<Target> targets, Done done) {
   waiting_.assign(targets.begin(), targets.end());
   done_ = std::move(done);
   until_ = event::clock_now() + kMostInAll;
-  auto timer = event::Timer::create(host_.loop(), [this] { finish(); });
+  auto timer = event::Timer::create(host_.loop(), [this] { is_again_ ? finish() : begin_again(); });
   if (!timer) {
     notes_.insert(timer.error().message);
     waiting_.clear();
@@ -89,14 +90,18 @@ std::string StackTaker::why_no_tool() const {
 
 void StackTaker::begin_more() {
   if (event::clock_now() >= until_ && !waiting_.empty()) {
-    notes_.insert(fmt::format("the stacks of {} tasks have not been taken, as those of the others took {:g} s",
-                              waiting_.size(), kMostInAll.count()));
+    if (!is_again_)
+      notes_.insert(fmt::format("the stacks of {} tasks have not been taken, as those of the others took {:g} s",
+                                waiting_.size(), kMostInAll.count()));
     waiting_.clear();
   }
   while (running_.size() < kMostAtOnce && !waiting_.empty()) {
     Target target = waiting_.front();
     waiting_.pop_front();
-    auto tool = tool_for(program_of(target.pid));
+    std::string program = program_of(target.pid);
+    auto tool = is_again_ ? std::optional(firsts_[target.rank].tool) : tool_for(program);
+    if (is_python(program) && way_ == StackWay::automatic && tool && tool != StackTool::py_spy)
+      notes_.insert("py-spy, which is not in the shell's PATH, would name the functions of Python scripts");
     if (!tool) {
       notes_.insert(why_no_tool());
       waiting_.clear();
@@ -104,9 +109,33 @@ void StackTaker::begin_more() {
     }
     begin(target, *tool);
   }
-  if (running_.empty() && waiting_.empty()) {
-    let_go_on();
-    timer_->start(suspects_.empty() ? event::Seconds::zero() : kLastLook);
+  if (!running_.empty() || !waiting_.empty()) return;
+  bool is_first_done = !is_again_ && !firsts_.empty() && event::clock_now() < until_;
+  if (is_first_done) return timer_->start(kBetween);
+  is_again_ = true;
+  let_go_on();
+  timer_->start(suspects_.empty() ? event::Seconds::zero() : kLastLook);
+}
+
+// Of those with the same first stack a few are enough.
+void StackTaker::begin_again() {
+  is_again_ = true;
+  for (const auto& [rank, first] : firsts_) alike_[stacks_[rank].stack].push_back(rank);
+  for (const auto& [stack, ranks] : alike_) {
+    std::size_t count = std::min(ranks.size(), kMostAlike);
+    for (std::size_t i = 0; i < count; ++i) waiting_.push_back(firsts_[ranks[i * ranks.size() / count]].target);
+  }
+  begin_more();
+}
+
+// Those that have no second stack are as the others with the same first one.
+void StackTaker::share_steps() {
+  for (const auto& [stack, ranks] : alike_) {
+    doctor::Steps steps = doctor::Steps::unknown;
+    for (std::uint32_t rank : ranks) steps = std::max(steps, stacks_[rank].steps);
+    for (std::uint32_t rank : ranks) {
+      if (stacks_[rank].steps == doctor::Steps::unknown) stacks_[rank].steps = steps;
+    }
   }
 }
 
@@ -153,18 +182,38 @@ void StackTaker::complete(std::uint32_t rank) {
   std::unique_ptr<Run> run = std::move(taken.mapped());  // it lives to the end of this call
   read(*run);
   run->limit.reset();
-  auto frames = doctor::frames_in(run->tool, run->out);
   if (run->is_late || !run->process->status().success()) suspects_.push_back(run->target);
-  if (!frames.empty()) {
-    // What py-spy prints is of the script alone.
-    std::string program = run->tool == StackTool::py_spy ? "" : run->program;
-    stacks_[rank] = doctor::comparable(frames, program);
-  } else {
+  auto threads = doctor::stacks_in(run->tool, run->out);
+  if (threads.empty() && !is_again_) {
     note_failure(*run);
     bool may_retry = run->tool == StackTool::py_spy && way_ == StackWay::automatic;
     if (may_retry && is_there(StackTool::eu_stack)) begin(run->target, StackTool::eu_stack);
+  } else if (!threads.empty()) {
+    take(*run, threads);
   }
   begin_more();
+}
+
+// What py-spy prints is of the script alone.
+void StackTaker::take(const Run& run, const std::vector<doctor::ThreadStack>& threads) {
+  constexpr std::size_t kMostOthers = 8;
+  const Target& target = run.target;
+  std::string program = run.tool == StackTool::py_spy ? "" : run.program;
+  const doctor::ThreadStack& own = *doctor::stack_of(threads, target.tid);
+  Taken& taken = stacks_[target.rank];
+  if (is_again_) {
+    taken.steps = doctor::steps_between(firsts_[target.rank].frames, own.frames, program);
+    return;
+  }
+  taken.stack = doctor::comparable(own.frames, program);
+  std::set<std::vector<std::string>> others;
+  for (const doctor::ThreadStack& each : threads) {
+    if (&each == &own || !target.waiting.contains(static_cast<pid_t>(each.tid))) continue;
+    auto stack = doctor::comparable(each.frames, program);
+    if (stack != taken.stack && !stack.empty() && others.size() < kMostOthers) others.insert(std::move(stack));
+  }
+  taken.others.assign(others.begin(), others.end());
+  if (!target.was_stopped) firsts_[target.rank] = {target, run.tool, own.frames};
 }
 
 void StackTaker::note_failure(const Run& run) {
@@ -184,12 +233,13 @@ void StackTaker::note_failure(const Run& run) {
 void StackTaker::let_go_on() {
   for (const Target& each : suspects_) {
     auto look = look_at(each.pid);
-    if (!each.was_stopped && look && look->state == 'T') ::kill(each.pid, SIGCONT);
+    if (!each.was_stopped && look && look->first().state == 'T') ::kill(each.pid, SIGCONT);
   }
 }
 
 void StackTaker::finish() {
   let_go_on();
+  share_steps();
   auto done = std::exchange(done_, nullptr);
   if (done) done(stacks_, notes_);
 }

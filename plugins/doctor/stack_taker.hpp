@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the stacks of processes by programs that trace them: at most 4 at a time, 10 s each. No process is left
-// stopped: the kernel lets a traced process go when its tracer ends; a SIGSTOP of the tracer's that was on its way
-// then is undone here.
+// Takes the stacks of processes by programs that trace them: at most 4 at a time, 10 s each. One stack does not
+// tell whether a task waits or gets on, and it may have got on since it was looked at: so there is a second, of
+// some of those whose first ones are equal. No process is left stopped: the kernel lets a traced process go when
+// its tracer ends; a SIGSTOP of the tracer's that was on its way then is undone here.
 #pragma once
 
 #include <sys/types.h>
@@ -30,6 +31,8 @@ class StackTaker {
   static constexpr std::size_t kMostAtOnce = 4;
   static constexpr event::Seconds kMostTime{10};                  // of one
   static constexpr event::Seconds kMostInAll{30};                 // what has not begun by then is left out
+  static constexpr event::Seconds kBetween{0.3};                  // the two stacks of one, at least
+  static constexpr std::size_t kMostAlike = 4;                    // of equal first stacks that have a second
   static constexpr std::size_t kMostText = std::size_t{1} << 20;  // bytes that a program may print
 
   StackTaker(plugin::Host& host, StackWay way) : host_(host), way_(way) {}
@@ -38,10 +41,17 @@ class StackTaker {
   struct Target {
     std::uint32_t rank = 0;
     pid_t pid = 0;
+    pid_t tid = 0;            // of the thread that stands for it
+    std::set<pid_t> waiting;  // other threads of it that wait
     bool was_stopped = false;
   };
+  struct Taken {
+    std::vector<std::string> stack;  // as doctor::Fact has it; likewise those below
+    std::vector<std::vector<std::string>> others;
+    doctor::Steps steps = doctor::Steps::unknown;
+  };
   // By rank; and what went wrong, for people.
-  using Stacks = std::map<std::uint32_t, std::vector<std::string>>;
+  using Stacks = std::map<std::uint32_t, Taken>;
   using Done = std::function<void(const Stacks& stacks, const std::set<std::string>& notes)>;
   // `done` is called once, from the loop; it may destroy this object.
   void start(std::vector<Target> targets, Done done);
@@ -57,7 +67,16 @@ class StackTaker {
     bool is_late = false;
   };
 
+  struct First {  // of two stacks
+    Target target;
+    doctor::StackTool tool{};
+    std::vector<doctor::StackFrame> frames;
+  };
+
   void begin_more();
+  void begin_again();
+  void share_steps();
+  void take(const Run& run, const std::vector<doctor::ThreadStack>& threads);
   void begin(const Target& target, doctor::StackTool tool);
   [[nodiscard]] std::optional<doctor::StackTool> tool_for(const std::string& program) const;
   [[nodiscard]] static bool is_there(doctor::StackTool tool);
@@ -72,11 +91,14 @@ class StackTaker {
   StackWay way_;
   std::deque<Target> waiting_;
   std::map<std::uint32_t, std::unique_ptr<Run>> running_;  // by rank
-  std::vector<Target> suspects_;                           // whose tracer has failed
+  std::map<std::uint32_t, First> firsts_;                  // by rank, of those of which there is to be a second
+  std::map<std::vector<std::string>, std::vector<std::uint32_t>> alike_;  // the ranks in firsts_, by their stacks
+  bool is_again_ = false;                                                 // the second ones are taken
+  std::vector<Target> suspects_;                                          // whose tracer has failed
   Stacks stacks_;
   std::set<std::string> notes_;
   event::Seconds until_{};
-  std::optional<event::Timer> timer_;  // the last look at the suspects
+  std::optional<event::Timer> timer_;  // until the second stacks, or the last look at the suspects
   Done done_;
 };
 

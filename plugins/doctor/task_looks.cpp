@@ -12,37 +12,74 @@
 #include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "event/process_tree.hpp"
-#include "plugins/doctor/pipe_writers.hpp"
+#include "plugins/doctor/pipe_ends.hpp"
 #include "plugins/doctor/trace_rights.hpp"
 
 namespace nacre::plugins {
 namespace {
 
 using doctor::Doing;
-using doctor::PipeWriter;
+using doctor::PipeEnd;
 
 constexpr double kBusy = 0.5;   // of the interval
 constexpr double kRuns = 0.05;  // of the interval, for a process to stand for its task
 
-// Seconds in which it ran or was ready to run.
-double wanted_cpu(const ProcessLook& before, const ProcessLook& now) {
-  return (now.cpu - before.cpu) + (now.ready - before.ready);
+bool waits_for_child(const ProcessLook& look) { return look.first().where.starts_with("do_wait"); }
+
+bool is_stuck(const ThreadLook* before, const ThreadLook& now, const Change& change) {
+  if (now.state != 'D' || change.moves || change.cpu > 0) return false;
+  return before == nullptr || (before->state == 'D' && before->waits == now.waits);
 }
 
-bool waits_for_child(const ProcessLook& look) { return look.where.starts_with("do_wait"); }
+Doing doing_of(const ProcessLook* before, const ProcessLook& process, const ThreadLook& now, const Change& change,
+               double interval) {
+  const ThreadLook* earlier = before == nullptr ? nullptr : before->thread(now.tid);
+  if (now.state == 'T') return Doing::stopped;
+  if (now.state == 't') return Doing::traced;
+  if (now.has_ended()) return process.threads_in_all > 1 ? Doing::busy : Doing::over;
+  if (is_stuck(earlier, now, change)) return Doing::stuck;
+  if (now.state == 'R' && (earlier == nullptr || earlier->state == 'R')) return Doing::busy;
+  return before != nullptr && change.wanted() >= kBusy * interval ? Doing::busy : Doing::sleeps;
+}
 
-Doing doing_of(const ProcessLook* before, const ProcessLook& now, double interval) {
-  bool is_new = before == nullptr;
-  switch (now.state) {
-    case 'T': return Doing::stopped;
-    case 't': return Doing::traced;
-    case 'Z':
-    case 'X': return now.threads > 1 ? Doing::busy : Doing::over;
-    case 'D': return is_new || before->state == 'D' ? Doing::stuck : Doing::sleeps;
-    default: break;
+// The one that ran most; null: none did.
+const ThreadLook* busiest_of(const ProcessLook* before, const ProcessLook& now, double interval) {
+  const ThreadLook* out = nullptr;
+  double most = kRuns * interval;
+  for (const ThreadLook& each : now.threads) {
+    const ThreadLook* earlier = before == nullptr ? nullptr : before->thread(each.tid);
+    double wanted = each.cpu + each.ready - (earlier == nullptr ? 0 : earlier->cpu + earlier->ready);
+    if (wanted < most) continue;
+    most = wanted;
+    out = &each;
   }
-  if (now.state == 'R' && (is_new || before->state == 'R')) return Doing::busy;
-  return !is_new && wanted_cpu(*before, now) >= kBusy * interval ? Doing::busy : Doing::sleeps;
+  return out;
+}
+
+bool waits_for_more(const SystemCall& call) {
+  return call.fd >= 0 || call.name == "openat" || call.name == "open" || call.name.starts_with("wait");
+}
+
+// What the first thread waits for if that is another one: for that which waits for something else.
+const ThreadLook& thread_that_stands_for(const ProcessLook* before, const ProcessLook& now, double interval) {
+  if (const ThreadLook* busiest = busiest_of(before, now, interval)) return *busiest;
+  const ThreadLook& first = now.first();
+  if (now.threads.size() == 1 || !(first.has_ended() || first.where.starts_with("futex_"))) return first;
+  for (const ThreadLook& each : now.threads) {
+    if (!each.has_ended() && waits_for_more(current_call(now.pid, each.tid).call)) return each;
+  }
+  auto living =
+      std::find_if(now.threads.begin(), now.threads.end(), [](const auto& each) { return !each.has_ended(); });
+  return first.has_ended() && living != now.threads.end() ? *living : first;
+}
+
+bool others_wait_for_locks(const ProcessLook& process, pid_t tid) {
+  if (process.threads_in_all != process.threads.size()) return false;
+  return std::all_of(process.threads.begin(), process.threads.end(), [&](const ThreadLook& each) {
+    if (each.tid == tid || each.has_ended() || is_of_library(process.pid, each)) return true;
+    SystemCall call = current_call(process.pid, each.tid).call;
+    return each.state == 'S' && call.is_lock && !call.limit;
+  });
 }
 
 std::string why_unknown(int code) {
@@ -78,7 +115,8 @@ const ProcessLook& TaskLooks::representative(const task::Task& task, const Looks
   double most = kRuns * interval;
   for (const auto& [pid, look] : now) {
     auto first = before.find(pid);
-    double wanted = first == before.end() ? look.cpu : wanted_cpu(first->second, look);
+    double wanted =
+        look.cpu + look.ready() - (first == before.end() ? 0 : first->second.cpu + first->second.ready());
     if (wanted < most) continue;
     most = wanted;
     busiest = &look;
@@ -102,7 +140,7 @@ std::vector<TaskLooks::Examined> TaskLooks::look_again(double interval) {
     if (task->state() == task::State::running) now_[task->rank()] = processes_of(*task);
     out.push_back(examine(*task, interval));
   }
-  add_writers(out);
+  add_pipe_ends(out);
   return out;
 }
 
@@ -118,34 +156,50 @@ TaskLooks::Examined TaskLooks::examine(const task::Task& task, double interval) 
     return out;
   }
   const ProcessLook& look = representative(task, before, now, interval);
-  auto first = before.find(look.pid);
+  auto found = before.find(look.pid);
+  const ProcessLook* earlier = found == before.end() ? nullptr : &found->second;
+  const ThreadLook& thread = thread_that_stands_for(earlier, look, interval);
   out.pid = look.pid;
+  out.tid = thread.tid;
   fact.program = look.name;
-  fact.doing = doing_of(first == before.end() ? nullptr : &first->second, look, interval);
+  add_changes(before, now, interval, out.group);
+  Change own =
+      earlier == nullptr ? Change{look.cpu, look.ready(), true, false} : change_of(*earlier, look, interval);
+  fact.doing = doing_of(earlier, look, thread, own, interval);
   if (is_frozen(look)) fact.doing = Doing::frozen;
   out.was_stopped = fact.doing == Doing::stopped;
-  double cpu = 0, ready = 0;
-  for (const auto& [pid, each] : now) {
-    auto earlier = before.find(pid);
-    ready += each.ready - (earlier == before.end() ? 0 : earlier->second.ready);
-    cpu += each.cpu - (earlier == before.end() ? 0 : earlier->second.cpu);
-    fact.moves = fact.moves || (earlier != before.end() && earlier->second.moved != each.moved);
-  }
-  out.group.cpu.add(std::max(0.0, cpu / interval));
-  out.group.ready.add(std::max(0.0, ready / interval));
   if (fact.doing == Doing::sleeps || fact.doing == Doing::stuck) {
-    fact.where = look.where;
-    add_call(out);
+    fact.where = thread.where;
+    add_call(out, thread);
   }
-  auto own = now.find(task.pid());
-  add_output(task, own == now.end() ? look.started : own->second.started, out.group);
+  if (earlier != nullptr && look.threads.size() > 1) out.waiting = waiting_threads(*earlier, look);
+  if (fact.doing == Doing::sleeps && earlier != nullptr) fact.locked = locked_threads(*earlier, look);
+  auto first = now.find(task.pid());
+  add_output(task, first == now.end() ? look.started : first->second.started, out.group);
   add_pmi(task, fact);
   return out;
 }
 
-void TaskLooks::add_call(Examined& examined) {
+// A process that has begun or ended moves its task.
+void TaskLooks::add_changes(const Looks& before, const Looks& now, double interval, doctor::TaskGroup& group) {
+  Change all;
+  all.moves =
+      std::any_of(before.begin(), before.end(), [&](const auto& each) { return !now.contains(each.first); });
+  for (const auto& [pid, look] : now) {
+    auto earlier = before.find(pid);
+    Change own = earlier == before.end() ? Change{look.cpu, look.ready(), true, false}
+                                         : change_of(earlier->second, look, interval);
+    all = {all.cpu + own.cpu, all.ready + own.ready, all.moves || own.moves, all.wakes || own.wakes};
+  }
+  group.fact.moves = all.moves;
+  group.fact.wakes = all.wakes && !all.moves;
+  group.cpu.add(std::max(0.0, all.cpu / interval));
+  group.ready.add(std::max(0.0, all.ready / interval));
+}
+
+void TaskLooks::add_call(Examined& examined, const ThreadLook& thread) {
   doctor::Fact& fact = examined.group.fact;
-  CallAnswer answer = current_call(examined.pid);
+  CallAnswer answer = current_call(examined.pid, thread.tid);
   if (answer.code == ESRCH) return;
   if (answer.code != 0) {
     notes_.insert(why_unknown(answer.code));
@@ -161,34 +215,44 @@ void TaskLooks::add_call(Examined& examined) {
   DescriptorKind kind = kind_of_descriptor(examined.pid, answer.call.fd);
   fact.object = kind.object;
   bool reads = fact.call.starts_with("read") || fact.call.starts_with("pread") || fact.call.starts_with("recv");
+  bool writes = fact.call.starts_with("write");
   fact.is_input = reads && answer.call.fd == STDIN_FILENO;
   examined.group.path = kind.path;
-  if (reads && kind.object == "pipe") read_[examined.rank] = kind.link;
+  // Whoever finds the path of a FIFO may open its other end yet.
+  if ((reads || writes) && kind.object == "pipe" && kind.path.empty()) pipes_[examined.rank] = kind.link;
 }
 
-void TaskLooks::add_writers(std::vector<Examined>& all) {
+void TaskLooks::add_pipe_ends(std::vector<Examined>& all) {
   std::set<std::string> links;
-  for (const auto& [rank, link] : read_) links.insert(link);
-  auto writers = pipe_writers(links);
+  for (const auto& [rank, link] : pipes_) links.insert(link);
+  auto ends = pipe_ends(links);
   for (Examined& each : all) {
-    auto link = read_.find(each.rank);
-    if (link != read_.end()) each.group.fact.writer = writer_of(each, writers[link->second]);
+    auto link = pipes_.find(each.rank);
+    if (link == pipes_.end()) continue;
+    const PipeEnds& found = ends[link->second];
+    doctor::Fact& fact = each.group.fact;
+    if (fact.call.starts_with("write"))
+      fact.reader = end_of(each, found.readers);
+    else
+      fact.writer = end_of(each, found.writers);
   }
 }
 
-// Those of its ancestors in the task that wait for their child do not write either.
-PipeWriter TaskLooks::writer_of(const Examined& reader, const std::set<pid_t>& writers) const {
-  if (writers.empty()) return PipeWriter::nobody;
-  const Looks& looks = now_.at(reader.rank);
-  std::set<pid_t> idle{reader.pid};
-  auto at = looks.find(reader.pid);
+// Those of its ancestors in the task that wait for their child use it neither; but other threads of its own may.
+PipeEnd TaskLooks::end_of(const Examined& examined, const std::set<pid_t>& holders) const {
+  if (holders.empty()) return PipeEnd::nobody;
+  const Looks& looks = now_.at(examined.rank);
+  std::set<pid_t> idle;
+  auto at = looks.find(examined.pid);
+  if (at == looks.end()) return PipeEnd::unknown;
+  if (others_wait_for_locks(at->second, examined.tid)) idle.insert(examined.pid);
   for (std::size_t depth = 0; at != looks.end() && depth < looks.size(); ++depth) {
     at = looks.find(at->second.parent);
     if (at != looks.end() && waits_for_child(at->second)) idle.insert(at->first);
   }
-  bool all_idle = std::all_of(writers.begin(), writers.end(), [&](pid_t each) { return idle.contains(each); });
-  if (all_idle) return PipeWriter::itself;
-  return writers == std::set<pid_t>{::getpid()} ? PipeWriter::shell : PipeWriter::others;
+  bool all_idle = std::all_of(holders.begin(), holders.end(), [&](pid_t each) { return idle.contains(each); });
+  if (all_idle) return PipeEnd::itself;
+  return holders == std::set<pid_t>{::getpid()} ? PipeEnd::shell : PipeEnd::others;
 }
 
 void TaskLooks::add_output(const task::Task& task, double started, doctor::TaskGroup& group) {

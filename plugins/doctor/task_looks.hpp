@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tasks of this shell do, by two looks at each of their processes. The busiest process of a task stands
-// for it; if none runs, the one that its first process waits for.
+// What the tasks of this shell do, by two looks at each of their processes and threads. The busiest thread of the
+// busiest process of a task stands for it; if none runs, the process that its first process waits for, by its first
+// thread, or by one that waits for a descriptor if the first waits for a thread.
 #pragma once
 
 #include <map>
@@ -22,7 +23,9 @@ class TaskLooks {
   // A task of this shell that has not ended.
   struct Examined {
     std::uint32_t rank = 0;
-    pid_t pid = 0;  // that stands for it; 0: it has no process
+    pid_t pid = 0;            // that stands for it; 0: it has no process
+    pid_t tid = 0;            // of its thread
+    std::set<pid_t> waiting;  // other threads of it, as waiting_threads() has them
     bool was_stopped = false;
     doctor::TaskGroup group;  // of this rank alone
   };
@@ -38,15 +41,16 @@ class TaskLooks {
   [[nodiscard]] static const ProcessLook& representative(const task::Task& task, const Looks& before,
                                                          const Looks& now, double interval);
   Examined examine(const task::Task& task, double interval);
-  void add_call(Examined& examined);
-  void add_writers(std::vector<Examined>& all);
-  [[nodiscard]] doctor::PipeWriter writer_of(const Examined& reader, const std::set<pid_t>& writers) const;
+  void add_changes(const Looks& before, const Looks& now, double interval, doctor::TaskGroup& group);
+  void add_call(Examined& examined, const ThreadLook& thread);
+  void add_pipe_ends(std::vector<Examined>& all);
+  [[nodiscard]] doctor::PipeEnd end_of(const Examined& examined, const std::set<pid_t>& holders) const;
   void add_pmi(const task::Task& task, doctor::Fact& fact);
   void add_output(const task::Task& task, double started, doctor::TaskGroup& group);
 
   plugin::Host& host_;
   std::map<std::uint32_t, Looks> before_, now_;  // by rank
-  std::map<std::uint32_t, std::string> read_;    // by rank: the pipe that it waits to read from
+  std::map<std::uint32_t, std::string> pipes_;   // by rank: the pipe that it waits to read from, or to write to
   std::set<std::string> notes_;
 };
 

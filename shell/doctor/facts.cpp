@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kDoings = {"busy",   "sleeps", "stuck", "stopped",
                                                      "traced", "frozen", "over",  "not-started"};
-constexpr std::array<std::string_view, 5> kWriters = {"unknown", "nobody", "itself", "shell", "others"};
+constexpr std::array<std::string_view, 5> kPipeEnds = {"unknown", "nobody", "itself", "shell", "others"};
+constexpr std::array<std::string_view, 3> kSteps = {"unknown", "none", "some"};
 
 template <typename Enum, std::size_t N>
 Result<Enum> parse_name(const JsonAt& at, const std::array<std::string_view, N>& names) {
@@ -43,7 +44,9 @@ Result<Range> range_of(const JsonAt& at, const char* name) {
 
 std::string_view name_of(Doing doing) { return kDoings.at(static_cast<std::size_t>(doing)); }
 
-std::string_view name_of(PipeWriter writer) { return kWriters.at(static_cast<std::size_t>(writer)); }
+std::string_view name_of(PipeEnd end) { return kPipeEnds.at(static_cast<std::size_t>(end)); }
+
+std::string_view name_of(Steps steps) { return kSteps.at(static_cast<std::size_t>(steps)); }
 
 Json Fact::json() const {
   Json out{{"doing", name_of(doing)}, {"program", program}};
@@ -51,11 +54,16 @@ Json Fact::json() const {
        {std::pair("where", &where), {"call", &call}, {"object", &object}, {"pmi", &pmi}}) {
     if (!text->empty()) out[name] = *text;
   }
-  if (writer != PipeWriter::unknown) out["writer"] = name_of(writer);
-  if (is_input) out["stdin"] = true;
-  if (moves) out["moves"] = true;
+  if (writer != PipeEnd::unknown) out["writer"] = name_of(writer);
+  if (reader != PipeEnd::unknown) out["reader"] = name_of(reader);
+  for (const auto& [name, is_so] : {std::pair("stdin", is_input), {"moves", moves}, {"wakes", wakes}}) {
+    if (is_so) out[name] = true;
+  }
+  if (locked != 0) out["locked"] = locked;
+  if (steps != Steps::unknown) out["steps"] = name_of(steps);
   if (barrier != 0) out["barrier"] = barrier;
   if (!stack.empty()) out["stack"] = stack;
+  if (!others.empty()) out["other_stacks"] = others;
   return out;
 }
 
@@ -67,12 +75,19 @@ Result<Fact> Fact::parse(const Json& json) {
   out.where = TRY(text_of(at, "where"));
   out.call = TRY(text_of(at, "call"));
   out.object = TRY(text_of(at, "object"));
-  if (auto writer = TRY(at.find("writer"))) out.writer = TRY(parse_name<PipeWriter>(*writer, kWriters));
+  if (auto writer = TRY(at.find("writer"))) out.writer = TRY(parse_name<PipeEnd>(*writer, kPipeEnds));
+  if (auto reader = TRY(at.find("reader"))) out.reader = TRY(parse_name<PipeEnd>(*reader, kPipeEnds));
   out.is_input = TRY(flag_of(at, "stdin"));
   out.moves = TRY(flag_of(at, "moves"));
+  out.wakes = TRY(flag_of(at, "wakes"));
+  if (auto locked = TRY(at.find("locked"))) out.locked = static_cast<std::uint64_t>(TRY(locked->integer(0)));
+  if (auto steps = TRY(at.find("steps"))) out.steps = TRY(parse_name<Steps>(*steps, kSteps));
   out.pmi = TRY(text_of(at, "pmi"));
   if (auto barrier = TRY(at.find("barrier"))) out.barrier = static_cast<std::uint64_t>(TRY(barrier->integer(0)));
   if (auto stack = TRY(at.find("stack"))) out.stack = TRY(stack->strings());
+  if (auto others = TRY(at.find("other_stacks"))) {
+    for (const JsonAt& each : TRY(others->elements())) out.others.push_back(TRY(each.strings()));
+  }
   return out;
 }
 

@@ -29,23 +29,32 @@ enum class Doing : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Doing doing);  // "busy", "not-started"
 
-// Who has the other end of a pipe open that a task reads from.
-enum class PipeWriter : std::uint8_t { unknown, nobody, itself, shell, others };
-[[nodiscard]] std::string_view name_of(PipeWriter writer);
+// Who has the other end of a pipe open that a task reads from, or writes to. `itself`: only what waits with it.
+enum class PipeEnd : std::uint8_t { unknown, nobody, itself, shell, others };
+[[nodiscard]] std::string_view name_of(PipeEnd end);
 
-// Tasks with equal facts are one group.
+// Whether two stacks of a thread, one after the other, show that it gets on.
+enum class Steps : std::uint8_t { unknown, none, some };
+[[nodiscard]] std::string_view name_of(Steps steps);
+
+// Tasks with equal facts are one group. The busiest thread of the busiest process stands for a task.
 struct Fact {
   Doing doing = Doing::sleeps;
   std::string program;  // that stands for the task
   std::string where;    // the function of the kernel in which it waits; "": it does not, or that is unknown
   std::string call;     // the system call: "read"; "": none, or unknown
   std::string object;   // what the call is about: "pipe", "socket", "terminal", "file", ...; "": unknown
-  PipeWriter writer = PipeWriter::unknown;  // of a pipe that it reads
-  bool is_input = false;                    // the call is about its standard input
-  bool moves = false;                       // it has read or written in the interval
-  std::string pmi;                          // "connected", "finalized"; "": it does not use PMI, or that is unknown
-  std::uint64_t barrier = 0;                // number of the PMI barrier that it is in; 0: in none
-  std::vector<std::string> stack;           // from the outermost function on; empty: not taken
+  PipeEnd writer = PipeEnd::unknown;  // of a pipe that it reads
+  PipeEnd reader = PipeEnd::unknown;  // of a pipe that it writes to
+  bool is_input = false;              // the call is about its standard input
+  bool moves = false;                 // it has read, written, or been woken by others in the interval
+  bool wakes = false;        // a thread of it has slept and woken, as a time was over, for all that is known
+  std::uint64_t locked = 0;  // so many threads it has, and all wait for each other for ever; 0: not so
+  Steps steps = Steps::unknown;
+  std::string pmi;                 // "connected", "finalized"; "": it does not use PMI, or that is unknown
+  std::uint64_t barrier = 0;       // number of the PMI barrier that it is in; 0: in none
+  std::vector<std::string> stack;  // from the outermost function on; empty: not taken
+  std::vector<std::vector<std::string>> others;  // the other stacks of threads that wait, each once, in order
 
   [[nodiscard]] Json json() const;
   static Result<Fact> parse(const Json& json);

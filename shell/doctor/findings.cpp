@@ -11,6 +11,7 @@
 
 #include "base/escape.hpp"
 #include "base/json.hpp"
+#include "doctor/stacks.hpp"
 #include "doctor/words.hpp"
 #include "value/hostlist.hpp"
 
@@ -19,48 +20,83 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-constexpr std::array<std::string_view, 12> kKinds = {"no-answer", "missing",   "stuck", "stopped", "pipe",  "input",
-                                                     "spins",     "slow-node", "ended", "several", "alike", "fine"};
+constexpr std::array<std::string_view, 14> kKinds = {"no-answer", "missing", "deadlock", "stuck", "stopped",
+                                                     "pipe",      "input",   "works",    "spins", "slow-node",
+                                                     "ended",     "several", "alike",    "fine"};
 
 constexpr std::size_t kMostAlone = 4;        // shells without an answer that have a verdict each
 constexpr std::size_t kMostHostsText = 200;  // bytes
 
 bool has_a_process(const Fact& fact) { return fact.doing != Doing::over && fact.doing != Doing::not_started; }
 
-bool reads_from_nobody(const Fact& fact) {
+bool is_nobody_else(PipeEnd end) { return end == PipeEnd::nobody || end == PipeEnd::itself; }
+
+bool has_pipe_of_nobody(const Fact& fact) {
   if (fact.doing != Doing::sleeps) return false;
-  return fact.writer == PipeWriter::nobody || fact.writer == PipeWriter::itself || fact.object == "FIFO";
+  return is_nobody_else(fact.writer) || is_nobody_else(fact.reader) || fact.object == "FIFO";
 }
 
 // What a rule of its own names.
 bool is_named(const Fact& fact) {
   return fact.doing == Doing::stuck || fact.doing == Doing::stopped || fact.doing == Doing::traced ||
-         fact.doing == Doing::frozen || reads_from_nobody(fact);
+         fact.doing == Doing::frozen || fact.locked != 0 || has_pipe_of_nobody(fact);
 }
+
+// Places in which the kernel waits for a disk, a file system, or a server of one.
+bool is_of_storage(std::string_view where) {
+  constexpr std::string_view kParts[] = {
+      "nfs",   "rpc_",        "lustre", "ptlrpc", "fuse", "request_wait", "folio", "page",     "buffer",
+      "inode", "io_schedule", "blk",    "bio",    "jbd2", "ext4",         "xfs",   "btrfs",    "cifs",
+      "smb",   "ceph",        "gpfs",   "nvme",   "scsi", "dio",          "fsync", "writeback"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](std::string_view each) { return where.find(each) != std::string_view::npos; });
+}
+
+// What the tasks at a place do for the others.
+enum class Part : std::uint8_t {
+  waits,     // they wait, for all that is known for others
+  sleeps,    // until a time
+  works,     // they get on
+  computes,  // or wait without sleeping, in a function of their own
+  unsure,    // they compute, or wait without sleeping: there are no stacks
+};
 
 // Tasks that are at the same place, as far as the facts show.
 struct Place {
   value::Idset ranks;
   const TaskGroup* example = nullptr;  // the largest group in it
-  bool moves = false;
+  bool moves = false, wakes = false;
+  Steps steps = Steps::unknown;
+  Range cpu;
 
   [[nodiscard]] const Fact& fact() const { return example->fact; }
-  [[nodiscard]] bool waits() const {
-    return !moves && !is_named(fact()) && (fact().doing == Doing::sleeps || fact().doing == Doing::busy);
+  [[nodiscard]] Part part() const {
+    if (moves || steps == Steps::some) return Part::works;
+    if (fact().barrier != 0) return Part::waits;
+    if (fact().doing != Doing::busy) return fact().call.ends_with("nanosleep") ? Part::sleeps : Part::waits;
+    if (fact().stack.empty()) return Part::unsure;
+    return is_in_communication(fact().stack) ? Part::waits : Part::computes;
   }
+  // It does nothing, and does not wake by itself to look for what it waits for.
+  [[nodiscard]] bool is_still() const { return !wakes && (part() == Part::waits || part() == Part::sleeps); }
   [[nodiscard]] std::string text(bool several) const {
     if (fact().stack.empty()) return what(fact(), several);
     return fmt::format("{} in {}", several ? "are" : "is", escape_controls(fact().stack.back()));
   }
 };
 
-// Those that wait for others often do so in one of several calls by turns, so only the stack tells them apart.
+std::string stack_text(const std::vector<std::string>& stack) { return fmt::format("{}", fmt::join(stack, "\n")); }
+
+// Those that wait for others often do so in one of several calls by turns, so only the stacks tell them apart.
 std::string key_of(const Fact& fact) {
   if (fact.barrier != 0) return fmt::format("barrier {}", fact.barrier);
   if (is_named(fact)) return what(fact);
-  std::string place = fmt::format("{}", fmt::join(fact.stack, "\n"));
-  if (!place.empty()) return place;
-  return fact.doing == Doing::busy ? "busy" : what(fact);
+  std::string place = stack_text(fact.stack);
+  if (place.empty()) return fact.doing == Doing::busy ? "busy" : what(fact);
+  if (fact.doing != Doing::busy) {
+    for (const auto& each : fact.others) place += "\n\n" + stack_text(each);
+  }
+  return place;
 }
 
 std::vector<Place> places_of(const Examination& examination) {
@@ -71,6 +107,9 @@ std::vector<Place> places_of(const Examination& examination) {
     if (place.example == nullptr) place.example = &group;  // folded(): the largest comes first
     place.ranks.insert(group.ranks);
     place.moves = place.moves || group.fact.moves;
+    place.wakes = place.wakes || group.fact.wakes;
+    place.steps = std::max(place.steps, group.fact.steps);
+    place.cpu += group.cpu;
   }
   std::vector<Place> out;
   for (auto& [key, place] : by_key) out.push_back(std::move(place));
@@ -94,6 +133,11 @@ class Judge {
  public:
   explicit Judge(const Examination& examination)
       : examination_(examination), places_(places_of(examination)), running_(count(places_)) {}
+
+  std::vector<Verdict> judge_absent() {
+    for (bool is_lost : {false, true}) absent(is_lost);
+    return std::move(out_);
+  }
 
   std::vector<Verdict> judge() {
     for (bool is_lost : {false, true}) absent(is_lost);
@@ -148,19 +192,28 @@ class Judge {
     bool several = place.ranks.size() > 1;
     std::string subject = who(place.ranks, examination_) + ' ';
     const Fact& fact = place.fact();
-    if (fact.doing == Doing::stuck)
-      add(Kind::stuck, place.ranks, subject + what(fact, several),
-          "at both looks; no signal ends that, so look at the host and its file systems");
-    else if (fact.doing == Doing::stopped)
-      add(Kind::stopped, place.ranks, subject + what(fact, several), "nacre kill -s CONT JOB lets them go on");
-    else if (fact.doing == Doing::traced)
-      add(Kind::stopped, place.ranks, subject + what(fact, several), "state t");
-    else if (fact.doing == Doing::frozen)
-      add(Kind::stopped, place.ranks, subject + what(fact, several), "no signal ends that, only who has frozen it");
-    else if (reads_from_nobody(fact))
-      add(Kind::pipe, place.ranks, subject + what(fact, several), "so nothing will ever come");
-    else if (fact.is_input && fact.doing == Doing::sleeps && !fact.moves)
-      add(Kind::input, place.ranks, subject + what(fact, several), "it waits for whoever gives the job its input");
+    auto say = [&](Kind kind, std::string_view evidence) {
+      add(kind, place.ranks, subject + what(fact, several), std::string(evidence));
+    };
+    if (fact.doing == Doing::stuck) {
+      say(Kind::stuck, is_of_storage(fact.where)
+                           ? "at both looks; no signal ends that, so look at the host and its file systems"
+                           : "at both looks; no signal ends that");
+    } else if (fact.doing == Doing::stopped) {
+      say(Kind::stopped, "nacre kill -s CONT JOB lets them go on");
+    } else if (fact.doing == Doing::traced) {
+      say(Kind::stopped, "state t");
+    } else if (fact.doing == Doing::frozen) {
+      say(Kind::stopped, "no signal ends that, only who has frozen it");
+    } else if (fact.locked != 0) {
+      say(Kind::deadlock, "nobody else can wake them");
+    } else if (has_pipe_of_nobody(fact)) {
+      say(Kind::pipe, fact.object == "FIFO"         ? "until another process opens it"
+                      : is_nobody_else(fact.reader) ? "so nobody will ever read it"
+                                                    : "so nothing will ever come");
+    } else if (fact.is_input && fact.doing == Doing::sleeps && !fact.moves) {
+      say(Kind::input, "it waits for whoever gives the job its input");
+    }
   }
 
   void compare() {
@@ -168,23 +221,84 @@ class Judge {
     const Place& main = places_.front();
     if (main.ranks.size() == running_) return alike(main);
     if (main.ranks.size() * 2 <= running_) return several();
-    std::vector<const Place*> odd;
-    value::Idset elsewhere;
+    if (main.part() == Part::works) return;
+    Odd odd = odd_of(main);
+    bool is_few = odd.all.size() * 2 <= main.ranks.size();
+    bool all_named = odd.still.empty() && odd.active.empty();
+    bool in_barrier = main.fact().barrier != 0;
+    if (all_named && (is_few || in_barrier)) return missing(main, odd, odd.named);
+    if (!is_few && !in_barrier) return several();
+    if (main.part() != Part::waits) return apart(main, odd);
+    // Whoever waits elsewhere may wait for those that are active.
+    if (!odd.active.empty()) {
+      if (!odd.named.empty()) missing(main, odd, odd.named);
+      for (const Place* each : odd.active) active(main, *each);
+    } else if (odd.places.size() == 1 || in_barrier) {
+      missing(main, odd, odd.all);
+    } else {
+      several();
+    }
+  }
+
+  // Those that are not where most are.
+  struct Odd {
+    std::vector<const Place*> places, active;
+    value::Idset all, named, still;
+  };
+  [[nodiscard]] Odd odd_of(const Place& main) const {
+    Odd out;
     for (const Place& each : places_) {
       if (&each == &main) continue;
-      odd.push_back(&each);
-      elsewhere.insert(each.ranks);
+      out.places.push_back(&each);
+      out.all.insert(each.ranks);
+      if (is_named(each.fact()))
+        out.named.insert(each.ranks);
+      else if (each.is_still())
+        out.still.insert(each.ranks);
+      else
+        out.active.push_back(&each);
     }
-    if (!main.waits()) return;
-    std::string others =
-        fmt::format("{} of {} {}", main.ranks.size(), examination_.tasks, main.text(main.ranks.size() > 1));
-    if (main.fact().barrier != 0)
-      return add(Kind::missing, elsewhere, not_there(elsewhere), others + ", which waits for all" + each_of(odd));
-    bool all_named = std::all_of(odd.begin(), odd.end(), [](const Place* each) { return is_named(each->fact()); });
-    bool is_few = elsewhere.size() * 2 <= main.ranks.size();
-    if ((odd.size() == 1 || all_named) && is_few)
-      return add(Kind::missing, elsewhere, not_there(elsewhere), others + each_of(odd));
-    several();
+    return out;
+  }
+
+  void missing(const Place& main, const Odd& odd, const value::Idset& ranks) {
+    std::string others = most_of(main) + (main.fact().barrier == 0 ? "" : ", which waits for all");
+    add(Kind::missing, ranks, not_there(ranks), others + each_of(odd.places));
+  }
+
+  // Most are busy, and may wait without sleeping, or sleep until a time.
+  void apart(const Place& main, const Odd& odd) {
+    if (!odd.active.empty() || odd.still.empty()) return several();
+    bool several = odd.still.size() > 1;
+    std::string why = main.part() == Part::sleeps ? "a sleep ends by itself"
+                                                  : "they compute, or wait for others without sleeping";
+    if (main.part() == Part::unsure) why += "; --stacks tells which";
+    add(Kind::several, odd.still,
+        fmt::format("{} {}, and {}", who(odd.still, examination_), several ? "wait" : "waits", most_of(main)), why);
+    if (!odd.named.empty()) missing(main, odd, odd.named);
+  }
+
+  void active(const Place& main, const Place& place) {
+    bool several = place.ranks.size() > 1;
+    std::string them = several ? "them" : "it";
+    std::string where =
+        fmt::format("; {} {} {}", several ? "ranks" : "rank", place.ranks.str(), place.text(several));
+    auto say = [&](Kind kind, std::string_view does, std::string_view why) {
+      add(kind, place.ranks,
+          fmt::format("{} {}, and {} of {} wait, perhaps for {}", who(place.ranks, examination_), does,
+                      main.ranks.size(), examination_.tasks, them),
+          fmt::format("they {}{}{}", main.text(true), where, why));
+    };
+    if (place.steps == Steps::some)
+      return say(Kind::works, several ? "compute" : "computes", ", and elsewhere a moment later");
+    if (place.moves) return say(Kind::works, several ? "get on" : "gets on", ", and reads, writes, or is woken");
+    if (place.wakes) return say(Kind::works, several ? "wake now and then" : "wakes now and then", "");
+    say(Kind::spins, several ? "spin or compute" : "spins or computes",
+        place.steps == Steps::none ? ", and in the same place a moment later" : "");
+  }
+
+  [[nodiscard]] std::string most_of(const Place& main) const {
+    return fmt::format("{} of {} {}", main.ranks.size(), examination_.tasks, main.text(main.ranks.size() > 1));
   }
 
   [[nodiscard]] std::string not_there(const value::Idset& ranks) const {
@@ -209,7 +323,13 @@ class Judge {
 
   void alike(const Place& main) {
     if (is_named(main.fact()) || (main.fact().is_input && !main.moves)) return;
-    if (main.moves) return;
+    if (main.part() == Part::works) return;
+    if (is_uneven(main.cpu))
+      return add(Kind::several, {},
+                 fmt::format("all {} are in the same place, but some of them run, and some do not",
+                             counted(running_, "task")),
+                 fmt::format("they {}, with {:.0f} to {:.0f} % cpu", main.text(true), main.cpu.least * 100,
+                             main.cpu.most * 100));
     add(Kind::alike, main.ranks,
         fmt::format("all {} are in the same place, so none is missing",
                     examination_.absent.empty() ? counted(running_, "task") + " that run"
@@ -218,8 +338,14 @@ class Judge {
     if (main.fact().barrier == 0) spins(main);
   }
 
+  static bool is_uneven(const Range& cpu) {
+    constexpr double kNone = 0.005;  // of one cpu
+    constexpr double kSome = 0.05;
+    return cpu.count > 1 && cpu.least < kNone && cpu.most >= kSome;
+  }
+
   void spins(const Place& place) {
-    if (place.fact().doing != Doing::busy || place.moves || place.fact().barrier != 0) return;
+    if (place.fact().doing != Doing::busy || place.part() == Part::works || place.fact().barrier != 0) return;
     std::string silent = place.example->silent.count == 0
                              ? ""
                              : fmt::format(", silent for {}", time_words(place.example->silent.least));
@@ -232,14 +358,25 @@ class Judge {
   }
 
   void several() {
-    bool all_move = std::all_of(places_.begin(), places_.end(), [](const Place& each) { return each.moves; });
+    bool any_works =
+        std::any_of(places_.begin(), places_.end(), [](const Place& each) { return each.part() == Part::works; });
     bool any_named =
         std::any_of(places_.begin(), places_.end(), [](const Place& each) { return is_named(each.fact()); });
-    if (all_move || any_named) return;
+    if (any_works || any_named) return;
+    std::string shared = shared_by_most();
     add(Kind::several, {},
         fmt::format("the tasks are in {} different places, and none of them can be blamed", places_.size()),
-        fmt::format("{} of {} at most are in the same", places_.front().ranks.size(), running_));
+        fmt::format("{} of {} at most are in the same{}", places_.front().ranks.size(), running_,
+                    shared.empty() ? "" : "; the last function that most of them share is " + shared));
     for (const Place& each : places_) spins(each);
+  }
+
+  // The function farthest from main through which the stacks of more than half of them go; "": there is none.
+  [[nodiscard]] std::string shared_by_most() const {
+    StackTree tree = tree_of(examination_.groups);
+    const StackTree* at = &tree;
+    while (!at->below.empty() && at->below.front().ranks.size() * 2 > running_) at = &at->below.front();
+    return escape_controls(at->frame);
   }
 
   void slow() {
@@ -257,7 +394,7 @@ class Judge {
   void ended() {
     if (places_.empty() || examination_.ended_well.empty()) return;
     bool all_wait = std::all_of(places_.begin(), places_.end(),
-                                [](const Place& each) { return each.waits() || is_named(each.fact()); });
+                                [](const Place& each) { return each.is_still() || is_named(each.fact()); });
     if (!all_wait || examination_.ended_well.size() * 2 > examination_.tasks) return;
     bool one = examination_.ended_well.size() == 1;
     add(Kind::ended, examination_.ended_well,
@@ -335,6 +472,12 @@ Result<Verdict> Verdict::parse(const Json& json) {
 
 std::string Verdict::line() const {
   return fmt::format("=> {}{}{}", escape_controls(text), evidence.empty() ? "" : ": ", escape_controls(evidence));
+}
+
+std::vector<Verdict> verdicts_of_absent(const std::vector<Absent>& absent) {
+  Examination examination;
+  examination.absent = absent;
+  return Judge(examination).judge_absent();
 }
 
 std::vector<Verdict> verdicts(const Examination& examination) { return Judge(examination).judge(); }

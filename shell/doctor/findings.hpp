@@ -45,15 +45,17 @@ struct Examination {
 struct Verdict {
   enum class Kind : std::uint8_t {
     no_answer,  // a shell has not answered: it is frozen, or its host is
-    missing,    // the others wait, and this one is elsewhere
+    missing,    // the others wait, and this one is elsewhere, and does not get on
+    deadlock,   // all of its threads wait for each other
     stuck,      // in the kernel
     stopped,    // by a signal, a debugger, or a freezer
-    pipe,       // it reads a pipe that nobody will write to
+    pipe,       // it reads a pipe that nobody will write to, or writes to one that nobody will read
     input,      // it reads the job's standard input
+    works,      // it gets on, and the others wait
     spins,      // busy, and does nothing that can be seen
     slow_node,  // its tasks get on far more slowly than those of other nodes
     ended,      // has ended well while the others wait
-    several,    // groups, none of which can be blamed
+    several,    // groups, none of which can be blamed; `ranks`: those that wait while most are busy
     alike,      // all are in the same place
     fine,       // no sign that anything hangs
   };
@@ -67,6 +69,9 @@ struct Verdict {
   [[nodiscard]] std::string line() const;  // "=> TEXT: EVIDENCE"
 };
 [[nodiscard]] std::string_view name_of(Verdict::Kind kind);  // "no-answer"
+
+// What follows from absent shells alone.
+[[nodiscard]] std::vector<Verdict> verdicts_of_absent(const std::vector<Absent>& absent);
 
 // At least one, the most certain first.
 [[nodiscard]] std::vector<Verdict> verdicts(const Examination& examination);

@@ -3,6 +3,7 @@
 // Stacks of tasks: what debuggers print of them, made comparable, and folded into one tree. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,23 +17,42 @@ namespace nacre::doctor {
 enum class StackTool : std::uint8_t { eu_stack, gdb, py_spy };
 [[nodiscard]] std::string_view name_of(StackTool tool);  // as the program is called: "eu-stack"
 
-// The words that print the stack of a process's first thread (py-spy: of its main thread).
+// The words that print the stacks of all threads of a process.
 [[nodiscard]] std::vector<std::string> command_of(StackTool tool, std::int64_t pid);
 
 struct StackFrame {
   std::string function;  // without arguments and symbol versions; "": unknown
   std::string module;    // the file of the program or library, or the script; "": unknown
+  std::uint64_t at = 0;  // the address at which it goes on, of a script the line in the bits from 16 on; 0: unknown
 
   bool operator==(const StackFrame&) const = default;
 };
-// From what such a command has printed: the innermost frame first. Empty: there is no stack in it.
-[[nodiscard]] std::vector<StackFrame> frames_in(StackTool tool, std::string_view text);
+struct ThreadStack {
+  std::int64_t tid = 0;            // 0: unknown
+  bool is_main = false;            // as far as the tool says so
+  std::vector<StackFrame> frames;  // the innermost first; at least one
+
+  bool operator==(const ThreadStack&) const = default;
+};
+// From what such a command has printed.
+[[nodiscard]] std::vector<ThreadStack> stacks_in(StackTool tool, std::string_view text);
+// Of this thread, else of the main one, else the first; null: there is none.
+[[nodiscard]] const ThreadStack* stack_of(const std::vector<ThreadStack>& stacks, std::int64_t tid);
 
 // "function (library)" from the outermost function on, so that tasks at the same place have equal stacks: without
 // what comes before main, without addresses, and cut below the first function of MPI and the like, or of a library
-// of the system, as what that does inside changes from moment to moment. `program`: the file that the process
-// executes, whose functions have no library. At most 64.
+// of the system, as what that does inside changes from moment to moment. What an interpreter of Python calls of
+// itself is one function. `program`: the file that the process executes, whose functions have no library. At most
+// 64.
 [[nodiscard]] std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program);
+
+// What two stacks of one thread show, taken one after the other: nothing if only what comparable() cuts differs, or
+// the place in the innermost function by less than a short loop has.
+[[nodiscard]] Steps steps_between(const std::vector<StackFrame>& first, const std::vector<StackFrame>& second,
+                                  std::string_view program);
+
+// A stack of comparable() ends in a function that waits for other tasks inside, of MPI and the like.
+[[nodiscard]] bool is_in_communication(const std::vector<std::string>& stack);
 
 // "main > run (libapp.so) > read (libc.so.6)": of functions of one library that follow each other the last has it.
 [[nodiscard]] std::string path_text(const std::vector<std::string>& stack);

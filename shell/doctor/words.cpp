@@ -36,22 +36,28 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> li
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-std::string writer_text(const Fact& fact) {
-  switch (fact.writer) {
-    case PipeWriter::nobody: return " that nobody has open for writing";
-    case PipeWriter::itself: return " that nobody else has open for writing";
-    case PipeWriter::shell: return " that its shell feeds";
+// Who has the other end of the pipe: `does` to it, as `action`.
+std::string end_text(PipeEnd end, std::string_view does, std::string_view action) {
+  switch (end) {
+    case PipeEnd::nobody: return fmt::format(" that nobody has open for {}", action);
+    case PipeEnd::itself: return fmt::format(" that nobody else has open for {}", action);
+    case PipeEnd::shell: return fmt::format(" that its shell {}", does);
     default: return "";
   }
 }
 
 std::string object_text(const Fact& fact) {
   std::string object = fact.object.empty() ? "a descriptor" : "a " + plain(fact.object);
-  return (fact.is_input ? "its standard input, " + object : object) + writer_text(fact);
+  return (fact.is_input ? "its standard input, " + object : object) + end_text(fact.writer, "feeds", "writing") +
+         end_text(fact.reader, "reads", "reading");
 }
 
 std::string waiting_text(const Fact& fact, bool several) {
   auto verb = [&](std::string_view one) { return std::string(one) + (several ? "" : "s"); };
+  if (fact.locked == 1) return verb("wait") + " for a lock that only it could release (futex)";
+  if (fact.locked > 1)
+    return fmt::format("{} for locks or for its threads, as all of its {} threads do (futex)", verb("wait"),
+                       fact.locked);
   const std::string& call = fact.call;
   if (is_one_of(call, {"read", "pread64", "readv", "recvfrom", "recvmsg"}))
     return verb("read") + " " + object_text(fact);
@@ -79,6 +85,8 @@ std::string details(const TaskGroup& group) {
   if (!group.fact.stack.empty()) add(what(group.fact));
   if (!group.fact.where.empty() && group.fact.doing == Doing::sleeps && !group.fact.call.empty())
     add("in " + plain(group.fact.where));
+  if (group.fact.doing == Doing::sleeps && group.fact.moves) add("gets on");
+  if (group.fact.wakes) add("wakes now and then");
   if (group.cpu.count > 0) {
     double least = group.cpu.least * 100;
     double most = group.cpu.most * 100;
@@ -143,7 +151,9 @@ std::string what(const Fact& fact, bool several) {
   }
   if (fact.barrier != 0) return fmt::format("{} in PMI barrier {}", be, fact.barrier);
   if (fact.doing == Doing::busy)
-    return be + (fact.moves ? " busy, and reads or writes" : " busy, and neither reads nor writes");
+    return be + (fact.moves                  ? " busy, and gets on"
+                 : fact.steps == Steps::some ? " busy, and computes"
+                                             : " busy, and neither reads nor writes");
   return waiting_text(fact, several);
 }
 
@@ -163,6 +173,8 @@ std::string text_of(const Examination& examination, const std::vector<Verdict>& 
     if (hosts.find(',') == std::string::npos && !hosts.empty()) ranks += fmt::format(" ({})", hosts);
     std::string more = details(group);
     rows.push_back({std::move(count), std::move(ranks), subject(group), more.empty() ? "" : "(" + more + ")"});
+    for (const auto& each : group.fact.others)
+      rows.push_back({"", "", "  and " + escape_controls(path_text(each)), ""});
   };
   for (const TaskGroup& each : examination.groups) add(each);
   std::array<std::size_t, 3> widths{};

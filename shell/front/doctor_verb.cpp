@@ -2,6 +2,9 @@
 //
 // nacre doctor; see nacre-doctor(1).
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -60,6 +63,7 @@ class DoctorVerb final : public JobVerb {
     Json groups = Json::array();
     auto take = [&](const Json& part) {
       for (const Json& each : part.value("groups", Json::array())) groups.push_back(each);
+      for (const Json& each : part.value("silent", Json::array())) tell_silent(each);
     };
     Json asked{{"interval", seconds}, {"by-rank", by_rank_}};
     if (!stacks_.empty()) asked["stacks"] = stacks_;
@@ -73,6 +77,7 @@ class DoctorVerb final : public JobVerb {
     }
     auto all_answered = in("what the leader answers", print_text(answer));
     if (!all_answered) return all_answered.error();
+    if (unprinted_) return *unprinted_;
     return *all_answered ? 0 : 1;
   }
 
@@ -81,11 +86,22 @@ class DoctorVerb final : public JobVerb {
     return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", id, id));
   }
 
+  // Shells that say nothing are printed before the others have found out what their tasks do.
+  void tell_silent(const Json& verdict) {
+    auto found = doctor::Verdict::parse(verdict);
+    if (!found || json_ || !told_.insert(found->line()).second) return;
+    print_out("{}\n", found->line());
+    if (Result<void> flushed = flush_out(); !flushed) unprinted_ = flushed.error();
+  }
+
   // Returns false if some of the shells have not answered.
   Result<bool> print_text(const Json& answer) const {
     DoctorAnswer found = TRY(DoctorAnswer::parse(answer));
     bool is_complete = found.examination.absent.empty();
     if (quiet_) found.examination.groups.clear();
+    std::erase_if(found.verdicts, [&](const auto& each) { return told_.contains(each.line()); });
+    if (is_complete && !told_.empty())
+      found.examination.notes.emplace_back("shells that were silent at first have answered since");
     if (!json_) print_out(found.text({by_rank_}));
     return is_complete;
   }
@@ -93,6 +109,8 @@ class DoctorVerb final : public JobVerb {
   std::string twice_ = "1s";
   std::string stacks_;  // "": none
   bool by_rank_ = false;
+  std::set<std::string> told_;  // lines of verdicts that have been printed
+  std::optional<Error> unprinted_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 using namespace nacre;
 using doctor::Doing;
 using doctor::Fact;
-using doctor::PipeWriter;
+using doctor::PipeEnd;
 using doctor::TaskGroup;
 
 namespace {
@@ -28,12 +28,17 @@ Fact full_fact() {
   out.where = "folio_wait";
   out.call = "read";
   out.object = "pipe";
-  out.writer = PipeWriter::itself;
+  out.writer = PipeEnd::itself;
   out.is_input = true;
+  out.reader = PipeEnd::shell;
   out.moves = true;
+  out.wakes = true;
+  out.locked = 3;
+  out.steps = doctor::Steps::none;
   out.pmi = "connected";
   out.barrier = 7;
   out.stack = {"main", "solve", "MPI_Barrier (libmpich.so.12)"};
+  out.others = {{"work", "futex"}, {"work", "poll"}};
   return out;
 }
 
@@ -76,6 +81,9 @@ TEST_CASE("what is no group is refused, with the place") {
   CHECK(refused("doing", "dances") == "doing: no such name");
   CHECK(refused("writer", "me") == "writer: no such name");
   CHECK(refused("ranks", "") == "ranks: a group has at least one");
+  CHECK(refused("steps", "two") == "steps: no such name");
+  CHECK(refused("locked", -1).starts_with("locked: expected"));
+  CHECK(refused("other_stacks", "main").starts_with("other_stacks: expected"));
   CHECK(refused("barrier", -1).starts_with("barrier: expected"));
   CHECK(refused("stack", 5).starts_with("stack: expected"));
   CHECK(refused("cpu", Json::object()).starts_with("cpu: "));
@@ -114,9 +122,14 @@ TEST_CASE("any member that differs keeps groups apart") {
   CHECK(changed([](Fact& fact) { fact.where = "do_wait"; }) == 2);
   CHECK(changed([](Fact& fact) { fact.call = "write"; }) == 2);
   CHECK(changed([](Fact& fact) { fact.object = "socket"; }) == 2);
-  CHECK(changed([](Fact& fact) { fact.writer = PipeWriter::others; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.writer = PipeEnd::others; }) == 2);
   CHECK(changed([](Fact& fact) { fact.is_input = false; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.reader = PipeEnd::others; }) == 2);
   CHECK(changed([](Fact& fact) { fact.moves = false; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.wakes = false; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.locked = 0; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.steps = doctor::Steps::some; }) == 2);
+  CHECK(changed([](Fact& fact) { fact.others.clear(); }) == 2);
   CHECK(changed([](Fact& fact) { fact.pmi.clear(); }) == 2);
   CHECK(changed([](Fact& fact) { fact.barrier = 8; }) == 2);
   CHECK(changed([](Fact& fact) { fact.stack.pop_back(); }) == 2);

@@ -11,7 +11,8 @@ using namespace nacre;
 using doctor::Doing;
 using doctor::Examination;
 using doctor::Fact;
-using doctor::PipeWriter;
+using doctor::PipeEnd;
+using doctor::Steps;
 using doctor::TaskGroup;
 
 namespace {
@@ -25,7 +26,7 @@ Fact busy() {
   return out;
 }
 
-Fact waits(std::string call, std::string object = "", PipeWriter writer = PipeWriter::unknown) {
+Fact waits(std::string call, std::string object = "", PipeEnd writer = PipeEnd::unknown) {
   Fact out;
   out.program = "solver";
   out.call = std::move(call);
@@ -79,7 +80,7 @@ struct Patient : Examination {
 
 TEST_CASE("one is elsewhere, and the others wait") {
   Patient job(8);
-  job.put("0-2,4-7", busy()).put("3", waits("read", "pipe", PipeWriter::itself));
+  job.put("0-2,4-7", busy()).put("3", waits("read", "pipe", PipeEnd::itself));
   CHECK(job.lines() ==
         Texts{"=> rank 3 (n1) reads a pipe that nobody else has open for writing: so nothing will ever come",
               "=> rank 3 (n1) is not where the others are: 7 of 8 are busy, and neither reads nor writes; rank 3 "
@@ -92,19 +93,135 @@ TEST_CASE("those that wait are told apart by their stacks") {
   Fact solve = busy();
   solve.stack = {"main", "solve"};
   Patient job(4);
-  job.put("0-2", exchange).put("3", solve);
+  Fact receive = busy();
+  receive.stack = {"main", "MPI_Recv (libmpich.so.12)"};
+  job.put("0-2", exchange).put("3", receive);
   CHECK(job.lines() == Texts{"=> rank 3 (n1) is not where the others are: 3 of 4 are in MPI_Barrier "
-                             "(libmpich.so.12); rank 3 is in solve"});
+                             "(libmpich.so.12); rank 3 is in MPI_Recv (libmpich.so.12)"});
+  solve.steps = Steps::none;
+  Patient unsure(4);
+  unsure.put("0-2", exchange).put("3", solve);
+  CHECK(unsure.lines() ==
+        Texts{"=> rank 3 (n1) spins or computes, and 3 of 4 wait, perhaps for it: they are in "
+              "MPI_Barrier (libmpich.so.12); rank 3 is in solve, and in the same place a moment later"});
+}
+
+TEST_CASE("who gets on is not blamed") {
+  Fact exchange = busy();
+  exchange.stack = {"main", "exchange", "MPI_Barrier (libmpich.so.12)"};
+  Fact solve = busy();
+  solve.stack = {"main", "solve"};
+  solve.steps = Steps::some;
+  Patient computes(4);
+  computes.put("0-2", exchange).put("3", solve);
+  CHECK(computes.lines() ==
+        Texts{"=> rank 3 (n1) computes, and 3 of 4 wait, perhaps for it: they are in MPI_Barrier "
+              "(libmpich.so.12); rank 3 is in solve, and elsewhere a moment later"});
+  Fact polls = waits("clock_nanosleep");
+  polls.wakes = true;
+  Patient wakes(4);
+  wakes.put("0-2", waits("recvfrom", "socket")).put("3", polls);
+  CHECK(wakes.kinds() == Texts{"works 3"});
+  Fact answers = waits("recvfrom", "socket");
+  answers.moves = true;
+  Patient moves(4);
+  moves.put("0-2", waits("futex")).put("3", answers);
+  CHECK(moves.kinds() == Texts{"works 3"});
+  Patient most(4);  // and so do all the others
+  most.put("0-2", solve).put("3", waits("recvfrom", "socket"));
+  CHECK(most.kinds() == Texts{"fine "});
+  Patient both(8);  // who waits elsewhere may wait for the one that computes
+  both.put("0-5", exchange).put("6", solve).put("7", waits("futex"));
+  CHECK(both.kinds() == Texts{"works 6"});
+}
+
+TEST_CASE("most are busy, and perhaps compute: who waits is named, and not blamed") {
+  Patient job(4);
+  job.put("0-2", busy()).put("3", waits("recvfrom", "socket"));
+  CHECK(job.lines() == Texts{"=> rank 3 (n1) waits, and 3 of 4 are busy, and neither reads nor writes: they "
+                             "compute, or wait for others "
+                             "without sleeping; --stacks tells which"});
+  Patient sleeping(4);
+  sleeping.put("0-2", waits("clock_nanosleep")).put("3", waits("recvfrom", "socket"));
+  CHECK(sleeping.lines() ==
+        Texts{"=> rank 3 (n1) waits, and 3 of 4 sleep (clock_nanosleep): a sleep ends by itself"});
+}
+
+TEST_CASE("a task whose threads wait for each other") {
+  Fact locked = waits("futex");
+  locked.locked = 2;
+  Patient job(4);
+  job.put("0-2", busy()).put("3", locked);
+  Texts lines = job.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        "=> rank 3 (n1) waits for locks or for its threads, as all of its 2 threads do (futex): nobody else "
+        "can wake them");
+  CHECK(job.kinds() == Texts{"deadlock 3", "missing 3"});
+}
+
+TEST_CASE("threads that wait elsewhere are another place, though the first ones wait in the same") {
+  Fact joins = waits("futex");
+  joins.stack = {"main", "pthread_join (libc.so.6)"};
+  joins.others = {{"work", "cond_wait (libc.so.6)"}};
+  Fact other = joins;
+  other.others = {{"work", "mutex_lock (libc.so.6)"}};
+  Patient job(4);
+  job.put("0-2", joins).put("3", other);
+  CHECK(job.kinds() == Texts{"missing 3"});
+}
+
+TEST_CASE("some of those at the same place run, and some do not: they are not alike") {
+  Patient job(4);
+  job.put("0-3", waits("futex"));
+  for (double cpu : {0.0, 0.4, 0.3, 0.35}) job.groups[0].cpu.add(cpu);
+  CHECK(job.lines() ==
+        Texts{"=> all 4 tasks are in the same place, but some of them run, and some do not: they wait for a "
+              "lock or a thread (futex), with 0 to 40 % cpu"});
+}
+
+TEST_CASE("a full pipe that nobody else reads") {
+  Fact writes = waits("write", "pipe");
+  writes.reader = PipeEnd::itself;
+  Patient job(2);
+  job.put("1", writes);
+  CHECK(job.lines() ==
+        Texts{"=> rank 1 (n0) writes to a pipe that nobody else has open for reading: so nobody will ever "
+              "read it"});
+}
+
+TEST_CASE("the host is named only where it may be the cause") {
+  Fact stuck = with(Doing::stuck);
+  stuck.where = "kernel_clone";
+  Patient job(2);
+  job.put("0", stuck);
+  CHECK(job.lines() ==
+        Texts{"=> rank 0 (n0) is stuck in the kernel, in kernel_clone (state D): at both looks; no signal "
+              "ends that"});
+}
+
+TEST_CASE("the last function that most share is named where all are in different places") {
+  Patient job(3);
+  const char* names[] = {"a", "b", "c"};
+  for (int i = 0; i < 3; ++i) {
+    Fact fact = waits("futex");
+    fact.stack = {"main", i < 2 ? "exchange" : "read_mesh", names[i]};
+    job.put(std::to_string(i).c_str(), fact);
+  }
+  CHECK(job.lines() ==
+        Texts{"=> the tasks are in 3 different places, and none of them can be blamed: 1 of 3 at most are in "
+              "the same; the last function that most of them share is exchange"});
 }
 
 TEST_CASE("whoever has not entered a PMI barrier is missing there, however many they are") {
   Patient job(8);
-  job.put("0-4", in_barrier(2)).put("5", busy()).put("6", waits("futex")).put("7", waits("poll"));
-  CHECK(
-      job.lines() ==
-      Texts{"=> ranks 5-7 (n2, n3) are not where the others are: 5 of 8 are in PMI barrier 2, which waits for "
-            "all; rank 5 is busy, and neither reads nor writes; rank 6 waits for a lock or a thread (futex); rank "
-            "7 waits for descriptors (poll)"});
+  job.put("0-4", in_barrier(2)).put("5-6", waits("futex")).put("7", waits("poll"));
+  CHECK(job.lines() ==
+        Texts{"=> ranks 5-7 (n2, n3) are not where the others are: 5 of 8 are in PMI barrier 2, which waits for "
+              "all; ranks 5-6 wait for a lock or a thread (futex); rank 7 waits for descriptors (poll)"});
+  Patient computes(8);
+  computes.put("0-4", in_barrier(2)).put("5", busy()).put("6-7", waits("futex"));
+  CHECK(computes.kinds() == Texts{"spins 5"});
 }
 
 TEST_CASE("several small groups: none is blamed") {
@@ -177,7 +294,7 @@ TEST_CASE("tasks that read or write are fine") {
 }
 
 TEST_CASE("a task that waits for the job's input") {
-  Fact reads = waits("read", "pipe", PipeWriter::shell);
+  Fact reads = waits("read", "pipe", PipeEnd::shell);
   reads.is_input = true;
   Patient job(1);
   job.put("0", reads);

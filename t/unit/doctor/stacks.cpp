@@ -7,9 +7,10 @@
 
 using namespace nacre;
 using doctor::comparable;
-using doctor::frames_in;
 using doctor::StackFrame;
+using doctor::stacks_in;
 using doctor::StackTool;
+using doctor::Steps;
 using doctor::TaskGroup;
 
 namespace {
@@ -25,46 +26,100 @@ TaskGroup group(const char* ranks, Texts stack) {
 
 }  // namespace
 
-TEST_CASE("what eu-stack prints") {
-  auto frames = frames_in(StackTool::eu_stack,
-                          "PID 5 - process\n"
-                          "TID 5:\n"
-                          "#0  0x00007fe1eb88b2ad read@@GLIBC_2.2.5 - /usr/lib/x86_64-linux-gnu/libc.so.6\n"
-                          "#1  0x000055e3555a3173 app::Mesh::read(int, char const*) - /home/a b/app\n"
-                          "#2  0x000055747a8ee173 - /tmp/rs\n"
-                          "#3  0x00007ffd12345678 __vdso_gettimeofday - [vdso: 5]\n"
-                          "#4  0x000055747a8ee081 _start\n"
-                          "eu-stack: tid 5: shown max number of frames (5, use -n 0 for unlimited)\n");
-  CHECK(frames == std::vector<StackFrame>{{"read", "/usr/lib/x86_64-linux-gnu/libc.so.6"},
-                                          {"app::Mesh::read(int, char const*)", "/home/a b/app"},
-                                          {"", "/tmp/rs"},
-                                          {"__vdso_gettimeofday", "[vdso: 5]"},
-                                          {"_start", ""}});
-  CHECK(frames_in(StackTool::eu_stack, "eu-stack: dwfl_linux_proc_report pid 5: Permission denied\n").empty());
-  CHECK(frames_in(StackTool::eu_stack, "").empty());
+TEST_CASE("what eu-stack prints, thread by thread") {
+  auto threads = stacks_in(StackTool::eu_stack,
+                           "PID 5 - process\n"
+                           "TID 5:\n"
+                           "#0  0x00007fe1eb88b2ad read@@GLIBC_2.2.5 - /usr/lib/x86_64-linux-gnu/libc.so.6\n"
+                           "#1  0x000055e3555a3173 app::Mesh::read(int, char const*) - /home/a b/app\n"
+                           "#2  0x000055747a8ee173 - /tmp/rs\n"
+                           "#3  0x00007ffd12345678 __vdso_gettimeofday - [vdso: 5]\n"
+                           "#4  0x000055747a8ee081 _start\n"
+                           "eu-stack: tid 5: shown max number of frames (5, use -n 0 for unlimited)\n"
+                           "TID 6:\n"
+                           "#0  0x0000000000000010 work - /home/a b/app\n"
+                           "TID 7:\n");
+  REQUIRE(threads.size() == 2);
+  CHECK(threads[0].tid == 5);
+  CHECK(threads[0].frames ==
+        std::vector<StackFrame>{{"read", "/usr/lib/x86_64-linux-gnu/libc.so.6", 0x7fe1eb88b2ad},
+                                {"app::Mesh::read(int, char const*)", "/home/a b/app", 0x55e3555a3173},
+                                {"", "/tmp/rs", 0x55747a8ee173},
+                                {"__vdso_gettimeofday", "[vdso: 5]", 0x7ffd12345678},
+                                {"_start", "", 0x55747a8ee081}});
+  CHECK(threads[1] == doctor::ThreadStack{6, false, {{"work", "/home/a b/app", 0x10}}});
+  CHECK(stacks_in(StackTool::eu_stack, "eu-stack: dwfl_linux_proc_report pid 5: Permission denied\n").empty());
+  CHECK(stacks_in(StackTool::eu_stack, "").empty());
 }
 
-TEST_CASE("what gdb prints") {
-  auto frames = frames_in(StackTool::gdb,
-                          "[Thread debugging using libthread_db enabled]\n"
-                          "#0  0x00007fe1eb88b2ad in read () from /lib/x86_64-linux-gnu/libc.so.6\n"
-                          "#1  app::read (this=0x1, at=2) at /src/app.cpp:7\n"
-                          "#2  0x000055747a8ee173 in ?? ()\n"
-                          "#3  0x000055e3555a3173 in main (argc=1) at r.c:2\n"
-                          "[Inferior 1 (process 5) detached]\n");
-  CHECK(frames == std::vector<StackFrame>{
-                      {"read", "/lib/x86_64-linux-gnu/libc.so.6"}, {"app::read", ""}, {"", ""}, {"main", ""}});
-  CHECK(frames_in(StackTool::gdb, "ptrace: Operation not permitted.\nNo stack.\n").empty());
+TEST_CASE("what gdb prints, thread by thread") {
+  auto threads = stacks_in(StackTool::gdb,
+                           "[Thread debugging using libthread_db enabled]\n"
+                           "0x00007fe1eb88b2ad in read () from /lib/x86_64-linux-gnu/libc.so.6\n\n"
+                           "Thread 2 (Thread 0x7f3009e9d6c0 (LWP 6) \"app\"):\n"
+                           "#0  app::wait (this=0x1) at /src/app.cpp:9\n\n"
+                           "Thread 1 (Thread 0x7f3009e9e740 (LWP 5) \"app\"):\n"
+                           "#0  0x00007fe1eb88b2ad in read () from /lib/x86_64-linux-gnu/libc.so.6\n"
+                           "#1  app::read (this=0x1, at=2) at /src/app.cpp:7\n"
+                           "#2  0x000055747a8ee173 in ?? ()\n"
+                           "#3  0x000055e3555a3173 in main (argc=1) at r.c:2\n"
+                           "[Inferior 1 (process 5) detached]\n");
+  REQUIRE(threads.size() == 2);
+  CHECK(threads[0] == doctor::ThreadStack{6, false, {{"app::wait", "", 0}}});
+  CHECK(threads[1].tid == 5);
+  CHECK(threads[1].frames == std::vector<StackFrame>{{"read", "/lib/x86_64-linux-gnu/libc.so.6", 0x7fe1eb88b2ad},
+                                                     {"app::read", "", 0},
+                                                     {"", "", 0x55747a8ee173},
+                                                     {"main", "", 0x55e3555a3173}});
+  CHECK(stacks_in(StackTool::gdb, "Thread 1 (process 9):\n#0  main () at r.c:2\n")[0].tid == 9);
+  CHECK(stacks_in(StackTool::gdb, "ptrace: Operation not permitted.\nNo stack.\n").empty());
 }
 
-TEST_CASE("what py-spy prints: the main thread") {
-  auto frames = frames_in(StackTool::py_spy,
-                          "Process 5: python3 train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
-                          "Thread 6 (idle): \"Worker\"\n    run (threading.py:975)\n\n"
-                          "Thread 5 (active): \"MainThread\"\n    step (train (1).py:12)\n        Arguments:\n"
-                          "            x: 1\n    <module> (train (1).py:40)\n");
-  CHECK(frames == std::vector<StackFrame>{{"step", "train (1).py"}, {"<module>", "train (1).py"}});
-  CHECK(frames_in(StackTool::py_spy, "Error: Permission denied\n").empty());
+TEST_CASE("what py-spy prints, thread by thread") {
+  auto threads =
+      stacks_in(StackTool::py_spy,
+                "Process 5: python3 train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
+                "Thread 6 (idle): \"Worker\"\n    run (threading.py:975)\n\n"
+                "Thread 0x7F11 (active): \"MainThread\"\n    step (train (1).py:12)\n        Arguments:\n"
+                "            x: 1\n    <module> (train (1).py:40)\n");
+  REQUIRE(threads.size() == 2);
+  CHECK(threads[0].tid == 6);
+  CHECK(threads[1].frames == std::vector<StackFrame>{{"step", "train (1).py", std::uint64_t{12} << 16},
+                                                     {"<module>", "train (1).py", std::uint64_t{40} << 16}});
+  CHECK(stacks_in(StackTool::py_spy, "Error: Permission denied\n").empty());
+  CHECK(doctor::stack_of(threads, 6) == &threads[0]);
+  CHECK(doctor::stack_of(threads, 5) == &threads[1]);  // whose number in the kernel is not known
+  CHECK(doctor::stack_of({}, 5) == nullptr);
+}
+
+TEST_CASE("two stacks of a thread show whether it gets on") {
+  std::vector<StackFrame> barrier{{"progress", "/opt/mpi/libmpi.so.12", 0x50},
+                                  {"MPI_Barrier", "/opt/mpi/libmpi.so.12", 0x100},
+                                  {"step", "/a", 0x2000},
+                                  {"main", "/a", 0x1000}};
+  auto compare = [&](std::vector<StackFrame> second) { return doctor::steps_between(barrier, second, "/a"); };
+  CHECK(compare(barrier) == Steps::none);
+  auto other = barrier;
+  other[0] = {"poll", "/opt/mpi/libmpi.so.12", 0x70};  // what MPI does inside
+  other[1].at = 0x180;
+  CHECK(compare(other) == Steps::none);
+  other[2].at = 0x2008;  // another call of it
+  CHECK(compare(other) == Steps::some);
+  CHECK(compare({{"step", "/a", 0x2000}, {"main", "/a", 0x1000}}) == Steps::some);
+  CHECK(compare({}) == Steps::unknown);
+  std::vector<StackFrame> loop{{"solve", "/a", 0x3000}, {"main", "/a", 0x1000}};
+  auto further = loop;
+  further[0].at += 24;
+  CHECK(doctor::steps_between(loop, further, "/a") == Steps::none);
+  further[0].at += 240;
+  CHECK(doctor::steps_between(loop, further, "/a") == Steps::some);
+}
+
+TEST_CASE("what waits for other tasks inside") {
+  CHECK(doctor::is_in_communication({"main", "PMPI_Recv (libmpich.so.12)"}));
+  CHECK(doctor::is_in_communication({"<module> (train.py)", "all_reduce (distributed_c10d.py)"}));
+  CHECK_FALSE(doctor::is_in_communication({"main", "solve"}));
+  CHECK_FALSE(doctor::is_in_communication({}));
 }
 
 TEST_CASE("stacks begin with main, and end with the first function of the system") {
@@ -98,6 +153,20 @@ TEST_CASE("an interpreter of the system is not cut") {
                                  {"main", "/usr/bin/python3.11"}};
   CHECK(comparable(frames, "/usr/bin/python3.11") ==
         Texts{"main", "_PyEval_EvalFrameDefault (libpython3.11.so.1.0)", "time_sleep"});
+}
+
+TEST_CASE("what an interpreter of Python calls of itself is one function, however deep the script is") {
+  std::vector<StackFrame> frames{{"futex_wait", "/lib/x86_64-linux-gnu/libc.so.6"},
+                                 {"PyThread_acquire_lock_timed", "/opt/py/bin/python3.11"},
+                                 {"lock_PyThread_acquire_lock", "/opt/py/bin/python3.11"},
+                                 {"method_vectorcall_VARARGS", "/opt/py/bin/python3.11"},
+                                 {"_PyEval_EvalFrameDefault", "/opt/py/bin/python3.11"},
+                                 {"", "/opt/py/bin/python3.11"},
+                                 {"_PyEval_EvalFrameDefault", "/opt/py/bin/python3.11"},
+                                 {"pymain_run_python", "/opt/py/bin/python3.11"},
+                                 {"main", "/opt/py/bin/python3.11"}};
+  CHECK(comparable(frames, "/opt/py/bin/python3.11") ==
+        Texts{"main", "_PyEval_EvalFrameDefault", "lock_PyThread_acquire_lock", "futex_wait (libc.so.6)"});
 }
 
 TEST_CASE("a stack has at most 64 functions") {

@@ -7,7 +7,7 @@ using namespace nacre;
 using doctor::Doing;
 using doctor::Examination;
 using doctor::Fact;
-using doctor::PipeWriter;
+using doctor::PipeEnd;
 using doctor::TaskGroup;
 
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("what a task does, of one and of several") {
   unknown.where = "nfs_\x1bwait";
   CHECK(doctor::what(unknown) == "waits in the kernel, in nfs_\\x1bwait");
   Fact nobody = calls("read", "pipe");
-  nobody.writer = PipeWriter::nobody;
+  nobody.writer = PipeEnd::nobody;
   CHECK(doctor::what(nobody) == "reads a pipe that nobody has open for writing");
 }
 

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of the plugin doctor: looks at processes, orders, and examinations of several shells.
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <mutex>
+#include <thread>
 #include "catch.hpp"
 
 #include "base/json.hpp"
 #include "fake_host.hpp"
 #include "plugins/doctor/examiner.hpp"
 #include "plugins/doctor/hang_watch.hpp"
-#include "plugins/doctor/pipe_writers.hpp"
+#include "plugins/doctor/pipe_ends.hpp"
 #include "plugins/doctor/process_look.hpp"
 #include "plugins/doctor/task_looks.hpp"
 #include "plugins/doctor/trace_rights.hpp"
@@ -36,10 +40,21 @@ class Child {
     ::waitpid(pid_, nullptr, 0);
   }
   [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] bool has_threads(std::size_t count) const {
+    for (int i = 0; i < 3000; ++i) {
+      auto look = plugins::look_at(pid_);
+      if (look && look->threads.size() == count &&
+          std::all_of(look->threads.begin(), look->threads.end(),
+                      [](const auto& each) { return each.state == 'S'; }))
+        return true;
+      ::usleep(10 * 1000);
+    }
+    return false;
+  }
   // Waits until it is in this system call.
   [[nodiscard]] bool is_in(std::string_view call) const {
     for (int i = 0; i < 3000; ++i) {
-      if (plugins::current_call(pid_).call.name == call) return true;
+      if (plugins::current_call(pid_, pid_).call.name == call) return true;
       ::usleep(10 * 1000);
     }
     return false;
@@ -138,21 +153,84 @@ TEST_CASE("a process that reads a pipe which only it has open") {
   REQUIRE(look);
   CHECK(look->pid == child.pid());
   CHECK(look->parent == ::getpid());
-  CHECK(look->state == 'S');
-  auto call = plugins::current_call(child.pid()).call;
+  CHECK(look->first().state == 'S');
+  auto call = plugins::current_call(child.pid(), child.pid()).call;
   auto kind = plugins::kind_of_descriptor(child.pid(), call.fd);
   CHECK(kind.object == "pipe");
   CHECK(kind.path.empty());
-  auto writers = plugins::pipe_writers({kind.link});
-  CHECK(writers[kind.link] == std::set<pid_t>{child.pid()});
-  CHECK(plugins::pipe_writers({}).empty());
+  auto ends = plugins::pipe_ends({kind.link});
+  CHECK(ends[kind.link].writers == std::set<pid_t>{child.pid()});
+  CHECK(ends[kind.link].readers == std::set<pid_t>{child.pid()});
+  CHECK(plugins::pipe_ends({}).empty());
 }
 
 TEST_CASE("a process that is gone") {
   CHECK_FALSE(plugins::look_at(INT32_MAX));
-  CHECK(plugins::current_call(INT32_MAX).code != 0);
+  CHECK(plugins::current_call(INT32_MAX, INT32_MAX).code != 0);
   CHECK(plugins::kind_of_descriptor(INT32_MAX, 0).object.empty());
   CHECK(plugins::bytes_moved_by(INT32_MAX) == 0);
+}
+
+TEST_CASE("a process whose threads wait for each other is locked, and one that a timer wakes is not") {
+  auto deadlocks = [] {
+    std::mutex one;
+    one.lock();
+    std::thread([&] { one.lock(); }).join();
+  };
+  Child locked(deadlocks);
+  Child with_alarm([&] {
+    std::signal(SIGALRM, [](int) {});
+    deadlocks();
+  });
+  Child polls([] {
+    for (;;) ::usleep(1000);
+  });
+  for (const Child* each : {&locked, &with_alarm}) REQUIRE(each->is_in("futex"));
+  REQUIRE(polls.is_in("clock_nanosleep"));
+  REQUIRE(locked.has_threads(2));
+  REQUIRE(with_alarm.has_threads(2));
+  auto before = plugins::look_at(locked.pid()), alarm_before = plugins::look_at(with_alarm.pid());
+  auto polls_before = plugins::look_at(polls.pid());
+  ::usleep(100 * 1000);
+  auto now = plugins::look_at(locked.pid()), alarm_now = plugins::look_at(with_alarm.pid());
+  REQUIRE((before && now && alarm_before && alarm_now && polls_before));
+  CHECK(now->threads.size() == 2);
+  CHECK(plugins::locked_threads(*before, *now) == 2);
+  CHECK(plugins::waiting_threads(*before, *now).size() == 2);
+  CHECK(plugins::locked_threads(*alarm_before, *alarm_now) == 0);
+  auto change = plugins::change_of(*before, *now, 0.1);
+  CHECK_FALSE(change.moves);
+  CHECK_FALSE(change.wakes);
+  auto woken = [&] {  // it may just be on its way
+    auto look = plugins::look_at(polls.pid());
+    return look && plugins::change_of(*polls_before, *look, 0.1).wakes;
+  };
+  bool wakes = false;
+  for (int i = 0; i < 1000 && !wakes; ++i) wakes = woken();
+  CHECK(wakes);
+}
+
+TEST_CASE("a process that answers on a socket moves, though it sleeps and neither reads nor writes") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  Child answers([&] {
+    char byte = 0;
+    while (::recv(ends[1], &byte, 1, 0) == 1) ::send(ends[1], &byte, 1, 0);
+  });
+  REQUIRE(answers.is_in("recvfrom"));
+  auto before = plugins::look_at(answers.pid());
+  char byte = 'x';
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(::send(ends[0], &byte, 1, 0) == 1);
+    REQUIRE(::recv(ends[0], &byte, 1, 0) == 1);
+  }
+  REQUIRE(answers.is_in("recvfrom"));
+  auto now = plugins::look_at(answers.pid());
+  REQUIRE((before && now));
+  CHECK(before->moved == now->moved);
+  CHECK(plugins::change_of(*before, *now, 1).moves);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST_CASE("tasks by two looks at their processes") {
