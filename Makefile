@@ -95,6 +95,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(only_step) "Lint, every header alone" t/lint/run --every-header headers
 	$(only_step) "Fuzz" etc/fuzz.sh $(CLANG) $(FUZZ_SECONDS)
 	$(only_step) "Every fault of a shell" t/e2e/fault_matrix --build $(RELEASE) --all
+	$(only_step) "Healthy programs, and all kinds of deadlock, for nacre doctor" t/e2e/doctor_bench --build $(RELEASE)
 	$(only_step) "A client of notices stops reading" t/e2e/stalled_reader --shell $(RELEASE)/nacre-shell
 	$(only_step) "A signal at every moment of a start" t/e2e/start_signals --build $(RELEASE) --all
 	$(only_step) "Random faults in random jobs" t/long/chaos --build $(RELEASE) --trials $(CHAOS_TRIALS)
