@@ -30,11 +30,13 @@ const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
     case Kind::stuck:
     case Kind::stopped:
     case Kind::pipe:
+    case Kind::deadlock:
     case Kind::ended:
     case Kind::spins: return &verdicts.front();
     case Kind::input:
     case Kind::slow_node:
     case Kind::several:
+    case Kind::works:
     case Kind::alike:
     case Kind::fine: break;
   }

@@ -304,7 +304,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // A task has ended: all that it wrote is in its pipes now. Its children may hold the pipes open, and write on.
   Result<void> task_exited(const task::Task& task) {
-    read_pipes(outputs_.tasks[task.rank()]);
+    TaskStreams& output = outputs_.tasks[task.rank()];
+    read_pipes(output);
+    for (OutputChannel& channel : output.channels)
+      if (task.is_given_up() && channel.open()) close(channel);
     if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
     return {};
   }
@@ -315,7 +318,6 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
       for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
       look_at_places(channel);
-      if (task.is_given_up() && channel.open()) close(channel);
     }
   }
 
