@@ -104,6 +104,9 @@ TEST_CASE("one that is killed before any has called PMIx_Init is no loss, unless
   job.connect(0);
   CHECK(job.raised() ==
         Texts{std::string("137: rank 1 on fake0 was killed by signal 9 (Killed) before PMIx_Init") + kRemedy});
+}
+
+TEST_CASE("fault-tolerance: one that is killed before PMIx_Init is no loss, also if another calls it later") {
   Served tolerant(2, kTolerant);
   tolerant.start();
   tolerant.end(1, value::WaitStatus::killed(SIGKILL));
