@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_taskmap.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -62,7 +64,9 @@ Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
   }
   auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
   value::Taskmap map = TRY(in(call.topic, checked(text, job)));
-  std::uint32_t before = job.taskmap.tasks_on(job.shell_rank);
+  // Where tasks may share cores the block map gives each node as many as others, whatever room it has.
+  const std::uint64_t room = job.node().cores.size() / job.spec.cores_per_slot;
+  const std::uint64_t before = std::max<std::uint64_t>(job.taskmap.tasks_on(job.shell_rank), room);
   std::uint32_t now = map.tasks_on(job.shell_rank);
   if (now > before) {
     host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,

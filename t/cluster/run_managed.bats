@@ -113,6 +113,9 @@ in_allocation() { # VARIABLE=VALUE... -- options of nacre run
   said_lines "0 on node2 77" "1 on node3 77"
   in_allocation LSB_HOSTS="node3 node3 node1" LSB_JOBID=77 -- -N 2 sh -c "$tell"
   said_lines "0 on node3 77" "1 on node1 77"
+  # As many as there are slots, each where its slot is.
+  in_allocation LSB_HOSTS="node3 node1 node1" LSB_JOBID=77 -- sh -c "$tell"
+  said_lines "0 on node3 77" "1 on node1 77" "2 on node1 77"
   [ "$(nacre node0 jobs -a --json | jq -c '[.end.code, .shells]' | sort -u)" = '[0,2]' ]
   in_allocation PBS_NODEFILE="$PWD/none" -- true
   [ "$status" -eq 1 ]
