@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// silent_fs FOLDER: mounts a file system there, as root, whose only file, `file`, can be opened, and whose reads are
-// taken and never answered: who reads waits in the kernel, in state D once it was sent SIGKILL, until this program is
-// ended. The mount stays then (umount -l).
+// silent_fs FOLDER: mounts a file system there, as root, whose only file, `file`, can be opened, and whose reads
+// are taken and never answered: who reads waits in the kernel, in state D once it was sent SIGKILL, until this
+// program is ended. The mount stays then (umount -l).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
