@@ -65,7 +65,9 @@ class LaunchRun {
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
     if (!is_detached_at_start() && !unjoined_) {
-      if (auto code = job_code()) return with_losses(*code);
+      auto code = job_code();
+      bool is_success_ended = code == 0 && signals_.ended_by();
+      if (code && !is_success_ended) return with_losses(*code);
     }
     if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;

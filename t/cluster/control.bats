@@ -26,7 +26,7 @@ cluster=(4 --slurm)
     '[[4,["node0","node1","node2","node3"],[1,1,1,1]],[4,["node0","node1","node2","node3"],[1,1,1,1]]]' ]
   nacre "$other" wait last &
   waiting=$!
-  nacre "$other" kill --ranks=2
+  nacre "$other" kill --ranks=2 last
   ends_with 143
   code=0
   wait "$waiting" || code=$?

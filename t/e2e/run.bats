@@ -46,8 +46,8 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [ "$output" = "-- -n" ]
   run run_job --bogus echo
   [[ $status == 2 && ${lines[0]} == "nacre run: '--bogus' is not known here" ]]
-  run run_job --label echo # not shortened
-  [[ $status == 2 && ${lines[0]} == "nacre run: '--label' is not known here; did you mean --label-io?" ]]
+  run run_job --label-i echo # not shortened
+  [[ $status == 2 && ${lines[0]} == "nacre run: '--label-i' is not known here; did you mean --label-io?" ]]
 }
 
 @test "tasks know their rank, and see each other's number" {

@@ -85,7 +85,7 @@ keep_the_second() {
   prepare 2 sh -c 'echo >>up; exec "$0" "pid.$FLUX_TASK_RANK"' "$programs/keeps_zombie"
   release_later() {
     keep_the_second
-    (sleep 4; kill -KILL "$keeper") 3>&- &
+    (sleep 12; kill -KILL "$keeper") 3>&- &
   }
   before_cancel=release_later
   cancelled 2 "${nacre[@]}" -o kill-timeout=0.2s -o unkillable-timeout=none
@@ -126,7 +126,7 @@ keep_the_second() {
   launch -R R.json --local=2 -o cpu-affinity=off -o kill-timeout=0.2s -o unkillable-timeout=1s >out 2>&1 3>&- &
   shell=$!
   lines_come up 2
-  "$NACRE_BUILD_DIR/nacre" kill -s KILL --ranks=1
+  "$NACRE_BUILD_DIR/nacre" kill -s KILL --ranks=1 last
   status=0
   wait "$shell" || status=$?
   output=$(<out)

@@ -85,12 +85,13 @@ TEST_CASE("a command line: behind a prefix all is the command's") {
 }
 
 TEST_CASE("a command line: options of other programs are taken, or told what they are here") {
-  static constexpr std::array kForeign{ForeignOption{"-np --np", "--count=%", "", ""},
-                                       {"--still --silent", "--quiet", "1", "--quiet prints less"},
-                                       {"--pace", "--way=%", "fast slow", "--way says how"},
-                                       {"--gone", "", "", ""},
-                                       {"--all", "%", "yes", "there is no other way"},
-                                       {"-env --map", "", "", "--set sets it"}};
+  static constexpr std::array<ForeignOption, 6> kForeign{
+      {{"-np --np", "--count=%", "", ""},
+       {"--still --silent", "--quiet", "1", "--quiet prints less"},
+       {"--pace", "--way=%", "fast slow", "--way says how"},
+       {"--gone", "", "", ""},
+       {"--all", "%", "yes", "there is no other way"},
+       {"-env --map", "", "", "--set sets it"}}};
   auto read_foreign = [](const Words& words) {
     Line tried(true);
     tried.line.take_foreign(kForeign);

@@ -57,7 +57,7 @@ void end_elsewhere(kit::FakeHost& host, std::string_view ranks, std::string_view
 }
 
 // What tasks have written to their standard error.
-struct Written final : plugin::TaskOutput {
+struct LastLines final : plugin::TaskOutput {
   value::Idset come_out() override { return {}; }
   void follow(plugin::OutputFollower* /*follower*/) override {}
   void redirect(plugin::OutputFile* /*to*/) override {}
@@ -69,7 +69,7 @@ struct Written final : plugin::TaskOutput {
 
 TEST_CASE("a task that has only lost another one waits for what that one did") {
   kit::FakeHost host;
-  Written output;
+  LastLines output;
   output.words = {{0, "recv: Connection reset by peer\n"}, {1, "write: Broken pipe\n"}};
   host.offer_output(&output);
   init(host, 1);
