@@ -177,7 +177,7 @@ bool CommandLine::translate(std::vector<std::string>& words) const {
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(used));
   if (to.empty()) return true;
   if (has_value && !value) to.pop_back();
-  words.insert(words.begin(), to + value.value_or(""));
+  words.insert(words.begin(), has_value ? to + value.value_or("") : to);
   return true;
 }
 

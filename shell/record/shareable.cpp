@@ -252,10 +252,10 @@ struct Range {
 // Where a token that begins as those of kTokenStarts is. One without a digit is a word.
 std::optional<Range> known_token(std::string_view text, std::size_t from) {
   for (std::size_t at = from; at < text.size(); ++at) {
-    if (at > 0 && is_of_name(text[at - 1])) continue;
+    bool is_within = at > 0 && is_of_name(text[at - 1]);
     for (const TokenStart& each : kTokenStarts) {
-      if (!text.substr(at).starts_with(each.start)) continue;
       bool is_address = each.start.find('/') != std::string_view::npos;
+      if (!text.substr(at).starts_with(each.start) || (is_within && !is_address)) continue;
       std::size_t body = at + each.start.size(), end = body;
       while (end < text.size() && (is_of_name(text[end]) || (is_address && text[end] == '/'))) ++end;
       bool has_digit = text.substr(body, end - body).find_first_of("0123456789") != std::string_view::npos;

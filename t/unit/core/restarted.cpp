@@ -175,10 +175,9 @@ TEST_CASE("a shell whose tasks have ended when all are to start again ends the j
   prepare(it, "on-failure,scope=job", "exit 0");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
   it.at["shell.finish"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      REQUIRE(self.group->announce("shell.restart-answered",
-                                   R"({"shell": 0, "whole": true, "ends": [[0, 1, "s9", 0.5]], "why": ""})"));
-    });
+    REQUIRE(self.group->announce("shell.restart-answered",
+                                 R"({"shell": 0, "whole": true, "ends": [[0, 1, "s9", 0.5]], "why": ""})"));
+    self.shell->loop().poll();
     return Result<void>();
   };
   it.run();

@@ -41,11 +41,11 @@ constexpr const char* kKill = "0000000000000100";
 TEST_CASE("where the kernel keeps a process: the thread in state D, its place, and the file of its call") {
   Proc proc;
   proc.thread(77, 'Z', "0", "0 0x3 0x0", kNone);
-  CHECK(proc.wait() == "state Z, /mnt/x\\ny");
+  CHECK(proc.wait() == "state Z, /mnt/x\\x0ay");
   CHECK(!proc.killed());
   proc.thread(101, 'S', "futex_wait", "running\n", kNone);
   proc.thread(99, 'D', "request_wait_answer", "0 0x3 0x7ffc 0x10\n", kKill);
-  CHECK(proc.wait() == "state D in request_wait_answer, /mnt/x\\ny");
+  CHECK(proc.wait() == "state D in request_wait_answer, /mnt/x\\x0ay");
   CHECK(proc.killed());
 }
 

@@ -65,7 +65,7 @@ const Row kWrong[] = {
     {"run", "--pty= true", "--pty=: expected a value behind ="},
     {"run", "--usage= true", "--usage=: expected a value behind ="},
     {"run", "-N 4+ true", "--nodes: expected a number of nodes, or NODES+SPARES as in 4+1, got '4+'"},
-    {"run", "-t soon true", "--time-limit: expected minutes, or a time as 90s, 15m or 1.5h, got 'soon'"},
+    {"run", "-t soon true", "--time-limit: expected minutes, or a time as 90s, 15m, 1.5h or 1:30:00, got 'soon'"},
     {"run", "--notify= true", "--notify=: expected a value behind ="},
     {"run", "--joblog= true", "--joblog=: expected a value behind ="},
     {"run", "--exit-main=4294967295 true", "--exit-main: expected a number from 0 to 4294967294, got '4294967295'"},

@@ -170,6 +170,7 @@ TEST_CASE("the shells tell why their tasks have failed, and by it one that only 
   told(2, {{5, "x7", "own", at - 0.1, 2}, {4, "x1", "peer", at + 0.1, 1}, {4, "x1", "peer"}, 7});
   REQUIRE(leader.host.call("shell.tasks-complete"));
   CHECK(leader.asked.back() == "5");
+  leader.answer(5, "it has raised\n");
   CHECK(leader.host.first == exits::TaskEnd{5, *exits::Record::parse("x7")});
   Json cause = leader.report(7)["cause"];
   CHECK(cause["rank"] == 5);
