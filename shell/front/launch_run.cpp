@@ -64,11 +64,7 @@ class LaunchRun {
     reports_->finish([this] { return process_->complete(); });
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
-    if (!is_detached_at_start() && !unjoined_) {
-      auto code = job_code();
-      bool is_success_ended = code == 0 && signals_.ended_by();
-      if (code && !is_success_ended) return with_losses(*code);
-    }
+    if (code_ && !is_detached_at_start() && !unjoined_) return with_losses(*code_);
     if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
@@ -318,14 +314,6 @@ class LaunchRun {
   }
 
   // ---- the leader's state, and its end -------------------------------------------
-
-  // The job's exit code as its leader has decided it, whatever has ended the job; none: it is not known.
-  [[nodiscard]] std::optional<int> job_code() const {
-    if (plan_.srun) return code_;
-    const value::WaitStatus& status = process_->status();
-    bool is_agents = through_agent_ && status.job_code() == kAgentFailed;
-    return to_->taken() == 0 || status.is_signal() || is_agents ? std::nullopt : std::optional(status.exit_code());
-  }
 
   [[nodiscard]] int with_losses(int code) const {
     code = std::max(code, dropped_ ? 1 : 0);

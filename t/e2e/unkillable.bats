@@ -73,7 +73,7 @@ keep_the_second() {
   prepare 2 sh -c 'echo >>up; exec "$0" "pid.$FLUX_TASK_RANK"' "$programs/keeps_zombie"
   write_drain_rc
   before_cancel=keep_the_second
-  cancelled 2 "${nacre[@]}" --initrc=rc.lua -o kill-timeout=0.2s -o unkillable-timeout=4s -o report=report.json
+  cancelled 2 "${nacre[@]}" --initrc=rc.lua -o exit-timeout=1s -o kill-timeout=0.2s -o unkillable-timeout=4s -o report=report.json
   [ "$status" -eq 143 ]
   says "rank 1 on node0 \(pid $(<pid.1)\) does not end: state Z; waiting \(unkillable-timeout=4s\)" \
     "rank 1 on node0 \(pid $(<pid.1)\) has not ended 4s after SIGKILL: state Z; it is not waited for any more"
@@ -85,10 +85,10 @@ keep_the_second() {
   prepare 2 sh -c 'echo >>up; exec "$0" "pid.$FLUX_TASK_RANK"' "$programs/keeps_zombie"
   release_later() {
     keep_the_second
-    (sleep 12; kill -KILL "$keeper") 3>&- &
+    (sleep 10; kill -KILL "$keeper") 3>&- &
   }
   before_cancel=release_later
-  cancelled 2 "${nacre[@]}" -o kill-timeout=0.2s -o unkillable-timeout=none
+  cancelled 2 "${nacre[@]}" -o exit-timeout=1s -o kill-timeout=0.2s -o unkillable-timeout=none
   [ "$status" -eq 143 ]
   says "rank 1 on node0 .* does not end: state Z; waiting \(unkillable-timeout=infinity\)"
   [[ $output != *"not waited for"* ]]
@@ -123,7 +123,7 @@ keep_the_second() {
   mount_silent
   write_nodes 2 1
   write_jobspec 2 sh -c 'echo $$ >"pid.$FLUX_TASK_RANK"; echo >>up; if [ $FLUX_TASK_RANK = 1 ]; then exec cat mnt/file; fi; exec sleep 1000'
-  launch -R R.json --local=2 -o cpu-affinity=off -o kill-timeout=0.2s -o unkillable-timeout=1s >out 2>&1 3>&- &
+  launch -R R.json --local=2 -o cpu-affinity=off -o exit-timeout=1s -o kill-timeout=0.2s -o unkillable-timeout=1s >out 2>&1 3>&- &
   shell=$!
   lines_come up 2
   "$NACRE_BUILD_DIR/nacre" kill -s KILL --ranks=1 last
@@ -141,7 +141,7 @@ keep_the_second() {
   write_drain_rc
   prepare 1 sh -c 'cat mnt/file & sleep 0.5; echo done'
   status=0 # their output is the shell's own: a pipe would not come to its end
-  timeout -k 5 60 "${nacre[@]}" --initrc=rc.lua -o kill-timeout=0.2s -o unkillable-timeout=3s -o output.drain-timeout=1s \
+  timeout -k 5 60 "${nacre[@]}" --initrc=rc.lua -o exit-timeout=1s -o kill-timeout=0.2s -o unkillable-timeout=3s -o output.drain-timeout=1s \
     -o 'epilog.command=exec cat mnt/file' -o epilog.timeout=0.2s >out 2>&1 3>&- || status=$?
   output=$(<out)
   [ "$status" -eq 1 ] || { cat out; return 1; }
