@@ -172,18 +172,15 @@ TEST_CASE("a process that is gone") {
 }
 
 TEST_CASE("a process whose threads wait for each other is locked, and one that a timer wakes is not") {
-  auto deadlocks = [] {
-    for (int signum = 1; signum < NSIG; ++signum)
-      if (signum != SIGALRM) std::signal(signum, SIG_DFL);  // those of Catch2 and of a sanitizer
+  auto deadlocks = [](void (*on_alarm)(int)) {
+    for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);  // not this program's
+    std::signal(SIGALRM, on_alarm);
     std::mutex one;
     one.lock();
     std::thread([&] { one.lock(); }).join();
   };
-  Child locked(deadlocks);
-  Child with_alarm([&] {
-    std::signal(SIGALRM, [](int) {});
-    deadlocks();
-  });
+  Child locked([&] { deadlocks(SIG_DFL); });
+  Child with_alarm([&] { deadlocks([](int) {}); });
   Child polls([] {
     for (;;) ::usleep(1000);
   });
