@@ -28,7 +28,8 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 Result<void> flush_out();
 
 // To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report
-// them. A text goes out as it is; what is formatted has words of others in it, of which none can control a terminal.
+// them. A text goes out as it is; what is formatted has words of others in it, of which none can control a
+// terminal.
 void print_err(std::string_view text);
 
 template <typename... Args>

@@ -60,8 +60,8 @@ class CommandLine {
   // With one behind a '=', or `without_value` if there is none.
   Option* add_flag(const char* names, std::string& to, const char* help, const char* without_value);
   Option* add_counter(const char* names, int& to, const char* help);
-  // Options that are added later are of this group; "": of none. --help has the groups in the order in which they begin,
-  // or of order_groups(), and then the options of none.
+  // Options that are added later are of this group; "": of none. --help has the groups in the order in which they
+  // begin, or of order_groups(), and then the options of none.
   void begin_group(std::string title, std::string about = "");
   void order_groups(std::initializer_list<const char*> titles);
   // What --help shows before the options: a line each.

@@ -44,7 +44,7 @@ in_all_cells() {
     for shells in 1 2; do
       in_cell "$way" "$shells" $((4 / shells + spare_cores / shells)) "$rule" "$@"
       said=$(grep -E '^([0-9] went on|universe|child: )' <<<"$output" | sort | uniq | paste -sd' ')
-      [ "$status" -eq "$code" ] && [ "$said" = "$wanted" ] ||
+      [[ $status -eq $code && $said == "$wanted" ]] ||
         { echo "$rule by $way on $shells shells: exit code $status, not $code; '$said', not '$wanted': $output"; return 1; }
       nothing_left || { echo "$rule by $way on $shells shells"; return 1; }
     done

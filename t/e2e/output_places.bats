@@ -62,8 +62,8 @@ END
   for option in 'output.stdout.path=dir{{node.id}}/out' 'output.stderr.path=dir{{node.id}}/{{task.rank}}' 'input.stdin.path=dir{{node.id}}/in' \
     'output.stdout.path=dir{{node.id}}/{{task.rank}} -o label-io' 'pty -o output.stdout.path=dir{{node.id}}/{{task.rank}}' \
     'coprocess={"x":{"command":"true","output":"dir{{node.id}}/x"}}'; do
-    # shellcheck disable=SC2086
-    run launch -R R.json -o cpu-affinity=off --local=3 -o $option
+    read -ra words <<<"$option"
+    run launch -R R.json -o cpu-affinity=off --local=3 -o "${words[@]}"
     [ "$status" -eq 1 ]
     [[ $output == *"dir2"*"on node2"* ]] || { echo "$option: $output"; return 1; }
     [ ! -e ran ] || { echo "$option"; return 1; }

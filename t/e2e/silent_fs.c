@@ -28,14 +28,18 @@ static void answer(const struct fuse_in_header* in, int error, const void* body,
 
 static struct fuse_attr about(uint64_t node) {
   int is_file = node == kFile;
-  return (struct fuse_attr){.ino = node, .size = is_file ? 4096 : 0, .mode = is_file ? S_IFREG | 0666 : S_IFDIR | 0777,
-                            .nlink = 1, .blksize = 4096};
+  return (struct fuse_attr){.ino = node,
+                            .size = is_file ? 4096 : 0,
+                            .mode = is_file ? S_IFREG | 0666 : S_IFDIR | 0777,
+                            .nlink = 1,
+                            .blksize = 4096};
 }
 
 static void serve(const struct fuse_in_header* in, const void* body) {
   switch (in->opcode) {
     case FUSE_INIT: {
-      struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = 4096};
+      struct fuse_init_out out = {
+          .major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = 4096};
       return answer(in, 0, &out, sizeof out);
     }
     case FUSE_LOOKUP: {

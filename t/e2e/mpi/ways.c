@@ -36,8 +36,9 @@ int PMI_Barrier(void);
 int PMI_Finalize(void);
 int PMI_Abort(int code, const char text[]);
 int PMI_Get_universe_size(int* size);
-int PMI_Spawn_multiple(int count, const char* commands[], const char** argvs[], const int most[], const int info_sizes[],
-                       const void* infos[], int preput_size, const void* preput, int errors[]);
+int PMI_Spawn_multiple(int count, const char* commands[], const char** argvs[], const int most[],
+                       const int info_sizes[], const void* infos[], int preput_size, const void* preput,
+                       int errors[]);
 
 static void begin(void) {
   int spawned;
