@@ -239,7 +239,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   wrong --notify=77 "notify: descriptor 77 is not open"
   for limit in soon -1 nan 1e400; do
     run "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=1 --time-limit=$limit touch ran
-    run_said 2 "nacre run: --time-limit: expected minutes, or a time as 90s, 15m or 1.5h, got '$limit'"
+    run_said 2 "nacre run: --time-limit: expected minutes, or a time as 90s, 15m, 1.5h or 1:30:00, got '$limit'"
     [ ! -e ran ]
   done
 }
