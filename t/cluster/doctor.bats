@@ -16,7 +16,7 @@ shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output";
   start_sleepers node1 -o lost-after=100s
   wait_until listed node1
   wait_until concludes "alike 0-3"
-  nacre node3 kill -s STOP --ranks=2
+  nacre node3 kill -s STOP --ranks=2 last
   wait_until concludes "stopped 2"
   doctor --stacks
   [ "$status" -eq 0 ]
@@ -24,7 +24,7 @@ shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output";
   shows '^1 of 4  2 \(node2\) .*is stopped'
   shows '^=> rank 2 \(node2\) is stopped: nacre kill -s CONT JOB lets them go on$'
   shows '^=> rank 2 \(node2\) is not where the others are: 3 of 4'
-  nacre node3 kill -s CONT --ranks=2
+  nacre node3 kill -s CONT --ranks=2 last
   "$vcluster" exec node2 pkill -STOP -f '^nacre-shell: '
   doctor
   "$vcluster" exec node2 pkill -CONT -f '^nacre-shell: '
@@ -32,7 +32,7 @@ shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output";
   shows '^3 of 4  0-1,3 +sleep waits in a call that has been interrupted before'
   shows '^=> shell 2 on node2 has not answered in time: .* it has 1 task, 2$'
   wait_until concludes "alike 0-3"
-  nacre node3 kill
+  nacre node3 kill last
   ends_with 143
   nothing_left
 }

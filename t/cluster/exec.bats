@@ -22,7 +22,7 @@ everywhere=$'node0: node0\nnode1: node1\nnode2: node2\nnode3: node3'
   [ "$status" -eq 127 ]
   [[ $output == *"nacre exec: node[1-3]: no-such-command: No such file or directory"* ]]
   [ "$(echo text | nacre node3 exec -i cat | sort | uniq -c | wc -l)" -eq 4 ]
-  nacre node3 kill
+  nacre node3 kill last
   ends_with 143
   nothing_left
 }
@@ -43,7 +43,7 @@ everywhere=$'node0: node0\nnode1: node1\nnode2: node2\nnode3: node3'
     [ "$output" = "nacre exec: nothing is started, as node2 is lost: leave it out with -x" ]
   done
   [ ! -e ran ]
-  nacre node1 kill
+  nacre node1 kill last
   wait "$waiting" || :
   grep -x "nacre exec: node2: lost" others
   wait "$job" || :

@@ -128,7 +128,7 @@ ends_well() {
     nacre node0 grow --count=1 --wait=60s >answer 2>error || { cat error said; return 1; }
     one_other
     case $how in
-      cancel) nacre node1 cancel ;;
+      cancel) nacre node1 cancel last ;;
       launcher) "$vcluster" exec node0 pkill -KILL -f '^[^ ]*/nacre run ' ;;
       leader) "$vcluster" exec node0 pkill -KILL -f '^nacre-shell: .* rank 0/' ;;
     esac

@@ -67,7 +67,7 @@ commands_from_node3() { # job
   start_sleepers node1
   wait_until listed node1
   commands_from_node3 last
-  nacre node3 kill
+  nacre node3 kill last
   ends_with 143
   wait_until left_nothing 'sleep 7654[34]'
 }
@@ -77,7 +77,7 @@ commands_from_node3() { # job
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
   start_by_srun
   commands_from_node3 "$(nacre node0 jobs -q)"
-  nacre node3 kill
+  nacre node3 kill last
   ends_with 143
   wait_until left_nothing 'sleep 7654[34]'
 }
