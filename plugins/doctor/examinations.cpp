@@ -85,10 +85,10 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
   if (own.order.stacks != StackWay::none && traced_) traced_();
   std::vector<doctor::TaskGroup> groups;
   for (TaskLooks::Examined& each : own.examined) {
-    if (auto taken = stacks.find(each.rank); taken != stacks.end()) {
-      each.group.fact.stack = taken->second.stack;
-      each.group.fact.others = taken->second.others;
-      each.group.fact.steps = taken->second.steps;
+    if (auto found = stacks.find(each.rank); found != stacks.end()) {
+      each.group.fact.stack = found->second.stack;
+      each.group.fact.others = found->second.others;
+      each.group.fact.steps = found->second.steps;
     }
     groups.push_back(std::move(each.group));
   }
