@@ -13,8 +13,8 @@ struct ForeignOption {
   // value.
   std::string_view to;
   std::string_view values;  // between blanks: those that are taken; empty: any
-  std::string_view
-      instead;  // what a message says where it is not taken; with this and without `values` it never is
+  // What a message says where it is not taken; with this and without `values` it never is.
+  std::string_view instead;
 };
 
 }  // namespace nacre::cli

@@ -20,10 +20,10 @@ constexpr std::array<cli::ForeignOption, 36> kForeignOptions{{
     {"--bind-to -bind-to", "--cpu-bind=%", "core numa none",
      "--cpu-bind=thread|core|l3|numa|package|none binds each task to its part of the node"},
     {"-G --gpus --gpus-per-node --gres", "", "", "-g N gives each task N gpus"},
-    {"-W --wait", "--setopt=exit-timeout=%", "", ""},
+    {"-W --wait", "", "", "-o exit-timeout=TIME says how long the others may run once a task has ended"},
     // Environment and directory.
-    {"-x -genvlist", "--env=%", "", ""},
-    {"-env -genv", "", "", "--env=NAME=VALUE sets a variable of the tasks"},
+    {"-x", "--env=%", "", ""},
+    {"-env -genv -genvlist", "", "", "--env=NAME=VALUE sets a variable of the tasks"},
     {"--export", "%", "ALL", "tasks get this environment; --env='-*' removes it, --env=NAME=VALUE sets a variable"},
     {"-D -wdir --wdir -wd", "--chdir=%", "", ""},
     {"--mca -mca --pmixmca --prtemca", "", "", "--env=OMPI_MCA_NAME=VALUE sets a parameter of Open MPI"},
@@ -46,7 +46,8 @@ constexpr std::array<cli::ForeignOption, 36> kForeignOptions{{
      "it is an option of srun, to which --srun-arg gives it: --srun-arg=--partition=NAME"},
     {"-launcher -bootstrap -rmk -launcher-exec", "", "",
      "hosts are reached by srun in an allocation of Slurm, else by ssh, or what --agent names"},
-    {"--task-prolog --task-epilog --prolog --epilog", "", "", "initrc.lua has hooks, see nacre-hooks(7)"},
+    {"--task-prolog --task-epilog --prolog --epilog", "", "",
+     "-o prolog=CMD, epilog, task-prolog and task-epilog run programs before and after the tasks"},
     {"--signal", "", "", "-o signal=NUMBER and -o signal.timeleft=TIME warn tasks of a limit"},
     {"--setattr --requires --queue --dependency", "", "", "it is for a queue, and nacre starts the job at once"},
     // torchrun.
