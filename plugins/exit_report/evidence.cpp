@@ -40,7 +40,6 @@ std::optional<exits::FailureFacts> failure_in(const Json& json, std::uint32_t sh
 }  // namespace
 
 void FailureEvidence::serve() {
-  clock_ = event::clock_of_host();
   announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
     if (topic == kEvidence) asked();
   });
@@ -76,7 +75,7 @@ void FailureEvidence::answer_if_written() {
 }
 
 void FailureEvidence::answer() {
-  Json mine{{"clock", clock_}, {"shell", host_.job().shell_rank}, {"failures", Json::array()}};
+  Json mine{{"clock", event::clock_of_host()}, {"shell", host_.job().shell_rank}, {"failures", Json::array()}};
   for (const exits::FailureFacts& each : own()) mine["failures"].push_back(json_of(each));
   mine["received"] = received_.count();
   mine["answered"] = event::clock_now().count();
@@ -134,7 +133,8 @@ void FailureEvidence::take(const plugin::Gathered& all) {
     for (const Json& each : failures) {
       if (auto failure = failure_in(each, shell)) failures_.push_back(*failure);
     }
-    if (member_of(*told, "clock") == clock_ && !clock_.empty()) clocks_[shell].set_same();
+    const std::string& clock = event::clock_of_host();
+    if (member_of(*told, "clock") == clock && !clock.empty()) clocks_[shell].set_same();
     const Json& received = member_of(*told, "received");
     const Json& answered = member_of(*told, "answered");
     if (received.is_number() && answered.is_number())

@@ -57,7 +57,6 @@ class FailureEvidence {
   TaskFacts& facts_;
   plugin::Registration announcements_, gathered_;
   std::function<void()> done_;
-  std::string clock_;          // of this host
   event::Seconds sent_{};      // when all were asked
   event::Seconds received_{};  // when this shell was
   std::optional<event::Timer> timer_;

@@ -152,7 +152,7 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
   // Times of several shells are compared; of one the order is enough.
-  if (host_.job().shells() > 1) CHECK_OK(host_.children().note_deaths_at_once());
+  if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   auto is_new = [](const auto& task) { return task->state() == task::State::init; };
   for (Batch rest(tasks_); !host_.ending();) {
     auto first = std::find_if(rest.begin(), rest.end(), is_new);

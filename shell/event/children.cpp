@@ -46,9 +46,8 @@ void Children::expect_death(pid_t pid) {
   if (Deaths* all = deaths()) all->expect(pid);
 }
 
-Result<void> Children::note_deaths_at_once() {
-  Deaths* all = deaths();
-  return all != nullptr ? all->look_by_thread() : Result<void>();
+void Children::note_deaths_at_once() {
+  if (Deaths* all = deaths()) all->look_at_signals();
 }
 
 void Children::reap() {

@@ -48,7 +48,7 @@ class Children {
   // reaped.
   void expect_death(pid_t pid);
   // When they have died is known even while this thread is busy.
-  Result<void> note_deaths_at_once();
+  void note_deaths_at_once();
   // Its end is then reported to `on_orphan`. Does nothing if it is not watched.
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }

@@ -21,14 +21,17 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string clock_of_host() {
-  constexpr std::size_t kMostText = 64;
-  auto boot = read_file("/proc/sys/kernel/random/boot_id", kMostText);
-  if (!boot) return "";
-  std::array<char, PATH_MAX> space{};
-  ssize_t size = ::readlink("/proc/self/ns/time", space.data(), space.size());  // none: the kernel has no such
-  return fmt::format("{} {}", trim(*boot),
-                     std::string_view(space.data(), size > 0 ? static_cast<std::size_t>(size) : 0));
+const std::string& clock_of_host() {
+  static const std::string clock = [] {
+    constexpr std::size_t kMostText = 64;
+    auto boot = read_file("/proc/sys/kernel/random/boot_id", kMostText);
+    if (!boot) return std::string();
+    std::array<char, PATH_MAX> space{};
+    ssize_t size = ::readlink("/proc/self/ns/time", space.data(), space.size());  // none: the kernel has no such
+    return fmt::format("{} {}", trim(*boot),
+                       std::string_view(space.data(), size > 0 ? static_cast<std::size_t>(size) : 0));
+  }();
+  return clock;
 }
 
 }  // namespace nacre::event

@@ -14,6 +14,6 @@ namespace nacre::event {
 
 // Equal in all processes for which the same monotonic clock counts: of one boot, in one time namespace. "": not
 // known.
-[[nodiscard]] std::string clock_of_host();
+[[nodiscard]] const std::string& clock_of_host();
 
 }  // namespace nacre::event

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/deaths.hpp"
 
-#include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <system_error>
 
 #include "event/clock.hpp"
 
 namespace nacre::event {
 namespace {
 
-constexpr std::size_t kAtOnce = 64;  // deaths of one call
+std::atomic<Deaths*> at_signals{nullptr};
+struct sigaction next_action {};
 
 }  // namespace
 
@@ -28,10 +28,12 @@ Result<std::unique_ptr<Deaths>> Deaths::create() {
 }
 
 Deaths::~Deaths() {
-  if (!thread_.joinable()) return;
-  std::uint64_t one = 1;
-  [[maybe_unused]] ssize_t written = ::write(stop_.get(), &one, sizeof one);
-  thread_.join();
+  Deaths* own = this;
+  if (!at_signals.compare_exchange_strong(own, nullptr)) return;
+  struct sigaction now {};
+  bool is_ours = ::sigaction(SIGCHLD, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+                 now.sa_sigaction == &Deaths::on_signal;
+  if (is_ours) ::sigaction(SIGCHLD, &next_action, nullptr);
 }
 
 void Deaths::expect(pid_t pid) {
@@ -43,56 +45,64 @@ void Deaths::expect(pid_t pid) {
   if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0) expected_[pid] = std::move(fd);
 }
 
-Result<void> Deaths::look_by_thread() {
-  if (thread_.joinable()) return {};
-  stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  if (!stop_) return system_error(errno, "eventfd");
-  // Signals are for the loop's thread.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<void> started;
-  try {
-    thread_ = std::thread([this] { wait_and_look(); });
-  } catch (const std::system_error& error) {
-    started = system_error(error.code().value(), "cannot start a thread");
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+void Deaths::look_at_signals() {
+  Deaths* none = nullptr;
+  if (!at_signals.compare_exchange_strong(none, this)) return;
+  ::sigaction(SIGCHLD, nullptr, &next_action);
+  struct sigaction action = next_action;
+  action.sa_flags |= SA_SIGINFO;
+  action.sa_sigaction = &Deaths::on_signal;
+  ::sigaction(SIGCHLD, &action, nullptr);
 }
 
-void Deaths::wait_and_look() {
-  std::array<pollfd, 2> watched{{{set_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
-  while (watched[1].revents == 0) {
-    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
-    if (watched[0].revents != 0) look();
+// All that it calls is safe in a signal handler. If this thread is looking, or takes over what was noted, the loop
+// comes to this death at once.
+void Deaths::on_signal(int signum, siginfo_t* info, void* context) {
+  const int error = errno;
+  Deaths* deaths = at_signals.load();
+  if (deaths != nullptr && !deaths->is_in_use_.test_and_set(std::memory_order_acquire)) {
+    deaths->look();
+    deaths->is_in_use_.clear(std::memory_order_release);
   }
+  errno = error;
+  if ((next_action.sa_flags & SA_SIGINFO) != 0)
+    next_action.sa_sigaction(signum, info, context);
+  else if (next_action.sa_handler != SIG_DFL && next_action.sa_handler != SIG_IGN)
+    next_action.sa_handler(signum);
 }
 
 void Deaths::look() {
-  std::lock_guard lock(mutex_);
-  std::array<epoll_event, kAtOnce> events{};
-  int count = 0;
-  do {
-    count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
+  constexpr std::size_t kAtOnce = 64;
+  std::array<epoll_event, kAtOnce> events;
+  while (size_ < noted_.size()) {
+    const auto room = static_cast<int>(std::min(events.size(), noted_.size() - size_));
+    const int count = ::epoll_wait(set_.get(), events.data(), room, 0);
     const Seconds now = clock_now();
     for (int i = 0; i < count; ++i)
-      noted_.push_back({static_cast<pid_t>(events[static_cast<std::size_t>(i)].data.u64), {now, ++count_}});
-  } while (count == static_cast<int>(events.size()));
+      noted_[size_++] = {static_cast<pid_t>(events[static_cast<std::size_t>(i)].data.u64), {now, ++count_}};
+    if (count < room) return;
+  }
 }
 
-std::optional<pid_t> Deaths::next() {
-  look();
-  {
-    std::lock_guard lock(mutex_);
-    for (const Noted& each : noted_) {
+void Deaths::take_over() {
+  while (is_in_use_.test_and_set(std::memory_order_acquire)) ::sched_yield();  // by a handler in another thread
+  std::size_t taken = 0;
+  do {
+    look();
+    taken = size_;
+    for (std::size_t i = 0; i < taken; ++i) {
+      const Noted& each = noted_[i];
       expected_.erase(each.pid);
       known_[each.pid] = each.death;
       untold_.push_back(each.pid);
     }
-    noted_.clear();
-  }
+    size_ = 0;
+  } while (taken == noted_.size());
+  is_in_use_.clear(std::memory_order_release);
+}
+
+std::optional<pid_t> Deaths::next() {
+  if (untold_.empty() && !expected_.empty()) take_over();
   if (untold_.empty()) return std::nullopt;
   pid_t pid = untold_.front();
   untold_.pop_front();
