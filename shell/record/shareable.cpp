@@ -249,15 +249,31 @@ struct Range {
   std::size_t begin = 0, end = 0;
 };
 
+constexpr bool is_address(const TokenStart& token) { return token.start.find('/') != std::string_view::npos; }
+
+using Characters = std::array<bool, 256>;
+
+// With which characters tokens begin, so that most of a text is not compared with the whole table.
+constexpr Characters first_characters(bool of_addresses_only) {
+  Characters out{};
+  for (const TokenStart& each : kTokenStarts) {
+    if (!of_addresses_only || is_address(each)) out[static_cast<unsigned char>(each.start[0])] = true;
+  }
+  return out;
+}
+
+constexpr Characters kFirstOfTokens = first_characters(false), kFirstOfAddresses = first_characters(true);
+
 // Where a token that begins as those of kTokenStarts is. One without a digit is a word.
 std::optional<Range> known_token(std::string_view text, std::size_t from) {
   for (std::size_t at = from; at < text.size(); ++at) {
     bool is_within = at > 0 && is_of_name(text[at - 1]);
+    const Characters& firsts = is_within ? kFirstOfAddresses : kFirstOfTokens;
+    if (!firsts[static_cast<unsigned char>(text[at])]) continue;
     for (const TokenStart& each : kTokenStarts) {
-      bool is_address = each.start.find('/') != std::string_view::npos;
-      if (!text.substr(at).starts_with(each.start) || (is_within && !is_address)) continue;
+      if (!text.substr(at).starts_with(each.start) || (is_within && !is_address(each))) continue;
       std::size_t body = at + each.start.size(), end = body;
-      while (end < text.size() && (is_of_name(text[end]) || (is_address && text[end] == '/'))) ++end;
+      while (end < text.size() && (is_of_name(text[end]) || (is_address(each) && text[end] == '/'))) ++end;
       bool has_digit = text.substr(body, end - body).find_first_of("0123456789") != std::string_view::npos;
       if (end - body >= each.least && has_digit) return Range{at, end};
     }
