@@ -87,7 +87,7 @@ class ExitTimeout final : public plugin::Plugin {
     if (left.empty()) return;
     host_.raise({"exec", 0,
                  fmt::format("exit-timeout: task {} {} {} ago, and these {}: {}", first, how, timeout_.str(), what,
-                             left.str()),
+                             left.short_str()),
                  std::nullopt});
   }
 

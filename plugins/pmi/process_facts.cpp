@@ -91,7 +91,7 @@ std::vector<std::string> folded(const std::vector<Said>& all) {
   }
   std::vector<std::string> out;
   out.reserve(groups.size());
-  for (const auto& [ranks, text] : groups) out.push_back(fmt::format("{}: {}", ranks.str(), *text));
+  for (const auto& [ranks, text] : groups) out.push_back(fmt::format("{}: {}", ranks.short_str(), *text));
   return out;
 }
 

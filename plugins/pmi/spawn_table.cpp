@@ -127,7 +127,7 @@ void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
       {"exec", 0,
        fmt::format("rank {} of spawn {}{} is lost with its shell; the job ends (-o fault-tolerance lets the "
                    "others go on)",
-                   ranks.str(), entry.number, host_.job().resources.nodes[shell].on()),
+                   ranks.short_str(), entry.number, host_.job().resources.nodes[shell].on()),
        value::WaitStatus::exited(1)});
 }
 

@@ -19,8 +19,8 @@ Result<std::uint32_t> find_rank(const job::Resources& resources, std::uint32_t b
   if (auto rank = resources.shell_rank(broker_rank)) return *rank;
   value::Idset ranks;
   for (const job::NodeResources& node : resources.nodes) ranks.insert(node.broker_rank);
-  return Error{ENOENT,
-               fmt::format("no rank {}: it has rank{} {}", broker_rank, ranks.size() == 1 ? "" : "s", ranks.str())};
+  return Error{ENOENT, fmt::format("no rank {}: it has rank{} {}", broker_rank, ranks.size() == 1 ? "" : "s",
+                                   ranks.short_str())};
 }
 
 std::string_view name_of(const std::string& path) {

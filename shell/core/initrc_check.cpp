@@ -31,8 +31,8 @@ struct Mark {
 // "shell 1,3 on n[1,3]", or "shell 1,3" where R does not name all of these hosts.
 std::string shells_text(const value::Idset& shells, const job::Job& job) {
   const value::Hostlist hosts = job::hosts_of(shells, job);
-  if (hosts.size() < shells.size()) return "shell " + shells.str();
-  return fmt::format("shell {} on {}", shells.str(), hosts.str());
+  if (hosts.size() < shells.size()) return "shell " + shells.short_str();
+  return fmt::format("shell {} on {}", shells.short_str(), hosts.str());
 }
 
 std::string what_differs(const Mark& mark, const Mark& of_leader) {

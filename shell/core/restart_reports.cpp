@@ -43,7 +43,7 @@ void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& 
       is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
                : fmt::format("{} start again {}{}", all_of(shell, decision), when,
                              places_of(host_.job(), shell, decision.places));
-  raise(fmt::format("rank {}{} {}{}: {} (restart{} of {})", which.str(),
+  raise(fmt::format("rank {}{} {}{}: {} (restart{} of {})", which.short_str(),
                     shells_.has_others() ? host_.job().resources.nodes[shell].on() : "",
                     decision.record.status()->str(), decision.doubt, what_starts, numbers, most_));
 }
@@ -73,14 +73,14 @@ void RestartReports::notify(group::Rank shell, const elastic::RestartDecision& d
 void RestartReports::ordered(group::Rank shell, const elastic::RestartDecision& decision) const {
   std::string on = shells_.has_others() && !decision.whole ? host_.job().resources.nodes[shell].on() : "";
   std::string what = decision.together.empty() ? fmt::format("rank {}{} is started again: try {} starts now",
-                                                             decision.ranks.str(), on, decision.attempt)
+                                                             decision.ranks.short_str(), on, decision.attempt)
                                                : fmt::format("{}{} start again", all_of(shell, decision), on);
   raise(what + ", as nacre restart has asked");
 }
 
 void RestartReports::refused(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
                              std::string_view why) const {
-  raise(fmt::format("rank {}{} {}, and {} not started again: {}", ranks.str(),
+  raise(fmt::format("rank {}{} {}, and {} not started again: {}", ranks.short_str(),
                     shells_.has_others() ? host_.job().resources.nodes[shell].on() : "", record.status()->str(),
                     ranks.size() == 1 ? "is" : "are", why));
 }

@@ -171,7 +171,7 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
   for (const job::Move& each : moves) to[each.to].insert(each.ranks);
   std::string where;
   for (const auto& [shell, ranks] : to)
-    where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.str(),
+    where += fmt::format("{}task {} starts again on {} {}{}", where.empty() ? "its " : ", ", ranks.short_str(),
                          spares.contains(shell) ? "the spare shell" : "shell", shell, nodes[shell].on());
   host_.raise({"node-failure", 2,
                fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}{}", from, nodes[from].on(),

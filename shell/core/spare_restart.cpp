@@ -20,7 +20,7 @@ void report_places(plugin::Host& host, group::Rank shell, const elastic::SparePl
   const auto& nodes = host.job().resources.nodes;
   auto raise = [&](const value::Idset& ranks, const std::string& where) {
     host.raise({"restart", 2,
-                fmt::format("rank {}{} {} again {}", ranks.str(), nodes[shell].on(),
+                fmt::format("rank {}{} {} again {}", ranks.short_str(), nodes[shell].on(),
                             ranks.size() == 1 ? "starts" : "start", where),
                 std::nullopt});
   };

@@ -128,7 +128,7 @@ std::string pids_text(const std::vector<pid_t>& pids) {
 std::string Stuck::who(plugin::Host& host) const {
   std::string on = host.job().resources.nodes[host.job().shell_rank].on();
   if (ranks.empty()) return fmt::format("process {} ({}){}", pids.front(), program_of(pids.front()), on);
-  return fmt::format("rank {}{} (pid {})", ranks.str(), on, pids_text(pids));
+  return fmt::format("rank {}{} (pid {})", ranks.short_str(), on, pids_text(pids));
 }
 
 }  // namespace

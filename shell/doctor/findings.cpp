@@ -169,8 +169,8 @@ class Judge {
     }
     std::string where = hosts.empty() ? "" : " on " + escape_controls(hosts.str());
     if (where.size() > kMostHostsText) where.clear();
-    std::string subject = fmt::format("shells {}{}", shells.str(), where);
-    std::string tasks = counted(ranks.size(), "task") + (ranks.empty() ? "" : ", " + ranks.str());
+    std::string subject = fmt::format("shells {}{}", shells.short_str(), where);
+    std::string tasks = counted(ranks.size(), "task") + (ranks.empty() ? "" : ", " + ranks.short_str());
     if (is_lost) return add(Kind::no_answer, ranks, subject + " are lost", "they had " + tasks);
     add(Kind::no_answer, ranks, subject + " have not answered in time",
         "they, their hosts, or a shell between them and the leader are stopped, or slow; they have " + tasks);
@@ -179,7 +179,7 @@ class Judge {
   void absent(const Absent& absent) {
     std::string host = absent.host.empty() ? "" : " on " + escape_controls(absent.host);
     std::string ranks =
-        absent.ranks.empty() ? "no task" : counted(absent.ranks.size(), "task") + ", " + absent.ranks.str();
+        absent.ranks.empty() ? "no task" : counted(absent.ranks.size(), "task") + ", " + absent.ranks.short_str();
     if (absent.is_lost)
       return add(Kind::no_answer, absent.ranks, fmt::format("shell {}{} is lost", absent.shell, host),
                  "it had " + ranks);
@@ -282,7 +282,7 @@ class Judge {
     bool several = place.ranks.size() > 1;
     std::string them = several ? "them" : "it";
     std::string where =
-        fmt::format("; {} {} {}", several ? "ranks" : "rank", place.ranks.str(), place.text(several));
+        fmt::format("; {} {} {}", several ? "ranks" : "rank", place.ranks.short_str(), place.text(several));
     auto say = [&](Kind kind, std::string_view does, std::string_view why) {
       add(kind, place.ranks,
           fmt::format("{} {}, and {} of {} wait, perhaps for {}", who(place.ranks, examination_), does,
@@ -312,7 +312,8 @@ class Judge {
     std::string out;
     for (std::size_t i = 0; i < odd.size() && i < kMost; ++i) {
       bool several = odd[i]->ranks.size() > 1;
-      out += fmt::format("; {} {} {}", several ? "ranks" : "rank", odd[i]->ranks.str(), odd[i]->text(several));
+      out +=
+          fmt::format("; {} {} {}", several ? "ranks" : "rank", odd[i]->ranks.short_str(), odd[i]->text(several));
     }
     return out;
   }

@@ -23,7 +23,7 @@ std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes,
 
 std::string largest(const Outcomes& outcomes, const Policy& policy, int code) {
   for (const auto& [record, ranks] : outcomes.in_order()) {
-    if (policy.code_of(record) == code) return fmt::format("task {}", ranks.str());
+    if (policy.code_of(record) == code) return fmt::format("task {}", ranks.short_str());
   }
   return "the job was ended before its time";
 }

@@ -155,7 +155,7 @@ Result<void> MultiProg::check(std::uint64_t tasks) const {
     return invalid(fmt::format("rank {}, but the job has {} task{}: -n {}", beyond.str(), tasks,
                                tasks == 1 ? "" : "s", std::uint64_t{*named.last()} + 1));
   if (Idset left = all - named; !has_rest && !left.empty())
-    return invalid(fmt::format("no program for rank {}: add a line for it, or *", left.str()));
+    return invalid(fmt::format("no program for rank {}: add a line for it, or *", left.short_str()));
   return {};
 }
 

@@ -141,7 +141,7 @@ std::optional<value::Idset> shells_of_name(const std::string& name, const Job& j
 
 std::string RehearsalEvent::str() const {
   std::string out = fmt::format("{} {}", kActions.at(static_cast<std::size_t>(action)),
-                                node.empty() ? "rank " + ranks.str() : node);
+                                node.empty() ? "rank " + ranks.short_str() : node);
   if (action == Action::kill && node.empty() && signal != SIGKILL) out += " with " + signal_text();
   if (at.seconds() > 0) out += " at " + at.str();
   if (lasts) out += " for " + lasts->str();

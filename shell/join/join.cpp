@@ -238,7 +238,7 @@ class Assembly {
   Result<Assembled> learn(const group::Group::Gathered& all) {
     std::vector<std::optional<Introduction>> shells(size_);
     for (const auto& [text, ranks] : all) {
-      Introduction sent = TRY(in(fmt::format("shell {}", ranks.str()), Introduction::parse(text)));
+      Introduction sent = TRY(in(fmt::format("shell {}", ranks.short_str()), Introduction::parse(text)));
       for (group::Rank rank : ranks.ids()) {
         if (rank < size_) shells[rank] = sent;
       }

@@ -50,7 +50,7 @@ void AlikeLines::add(const std::string& line) {
 
 void AlikeLines::flush() {
   for (const Held& each : std::exchange(held_, {}))
-    put_(fmt::format("{}{}{}", kPrefix, each.shells.str(), each.rest));
+    put_(fmt::format("{}{}{}", kPrefix, each.shells.short_str(), each.rest));
 }
 
 }  // namespace nacre::launch

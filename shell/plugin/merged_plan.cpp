@@ -103,7 +103,7 @@ class MergedPlan {
 
   // "n[0-3]"; "shell 0-3" where names are missing, or stand for several shells.
   [[nodiscard]] std::string hosts_of(const Ranks& shells) const {
-    if (!names_hosts_) return fmt::format("shell {}", shells.str());
+    if (!names_hosts_) return fmt::format("shell {}", shells.short_str());
     value::Hostlist names;
     for (Ranks::Id each : shells.ids()) names.append(job_.resources.nodes[each].hostname);
     return names.str();

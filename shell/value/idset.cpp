@@ -28,6 +28,17 @@ Error bad_id(std::string_view text) {
   return Error{ERANGE, fmt::format("expected an id up to {}, got {}", Idset::kMaxId, in_quotes(text))};
 }
 
+void append(std::string& out, const Range& range) {
+  auto write = [&out](Id id) {
+    fmt::format_int digits(id);
+    out.append(digits.data(), digits.size());
+  };
+  write(range.first);
+  if (range.first == range.last) return;
+  out += '-';
+  write(range.last);
+}
+
 Result<Id> parse_id(std::string_view text) {
   std::optional<std::uint64_t> value = parse_u64(text);
   bool padded = text.size() > 1 && text.front() == '0';
@@ -139,20 +150,24 @@ Result<Idset> Idset::parse(std::string_view text) {
 std::string Idset::str(bool brackets) const {
   std::string out;
   bool several = brackets && size() > 1;
-  auto write = [&out](Id id) {
-    fmt::format_int digits(id);
-    out.append(digits.data(), digits.size());
-  };
   if (several) out += '[';
   for (const Range& each : ranges_) {
     if (&each != &ranges_.front()) out += ',';
-    write(each.first);
-    if (each.first == each.last) continue;
-    out += '-';
-    write(each.last);
+    append(out, each);
   }
   if (several) out += ']';
   return out;
+}
+
+std::string Idset::short_str() const {
+  constexpr std::size_t kMostRanges = 16;
+  if (ranges_.size() <= kMostRanges) return str();
+  std::string out;
+  for (std::size_t i = 0; i < kMostRanges; ++i) {
+    append(out, ranges_[i]);
+    out += ',';
+  }
+  return out + fmt::format(" ... ({} in all)", size());
 }
 
 std::uint64_t Idset::size() const {

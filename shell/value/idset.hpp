@@ -42,6 +42,8 @@ class Idset {
 
   // "0-3,7"; "" if empty. With `brackets`, in brackets if there is more than one id.
   [[nodiscard]] std::string str(bool brackets = false) const;
+  // For messages: of more than 16 ranges these, and how many ids there are: "0,2,4, ... (500 in all)".
+  [[nodiscard]] std::string short_str() const;
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
   [[nodiscard]] std::uint64_t size() const;  // how many ids

@@ -81,6 +81,16 @@ TEST_CASE("an idset prints with brackets only if asked to, and only around sever
   }
 }
 
+TEST_CASE("in a message an idset has at most sixteen ranges") {
+  Idset ids;
+  for (Idset::Id id = 0; id < 32; id += 2) ids.insert(id);
+  CHECK(ids.short_str() == "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30");
+  ids.insert(100, 199);
+  CHECK(ids.short_str() == "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30, ... (116 in all)");
+  CHECK(Idset::range(3, 5).short_str() == "3-5");
+  CHECK(Idset().short_str().empty());
+}
+
 TEST_CASE("a malformed idset is refused with what is wrong") {
   struct Row {
     const char* text;
