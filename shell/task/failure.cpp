@@ -2,6 +2,7 @@
 #include "task/failure.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,10 +81,20 @@ std::string where_it_was_looked_for(const Command& command) {
   return path ? fmt::format(" (PATH: {})", folders) : fmt::format(" (PATH is not set, so in {})", folders);
 }
 
+// Of a name without a slash: the working directory is not looked in.
+std::string lies_here(const Command& command) {
+  const std::string& name = command.argv.front();
+  const std::string path = command.setup.cwd.value_or(".") + '/' + name;
+  struct stat status {};
+  bool is_program =
+      ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  return is_program ? fmt::format("; did you mean ./{}?", name) : "";
+}
+
 Error exec_error(const Command& command, int code) {
   Error error = system_error(code, command.argv.front());
   bool is_name = !command.argv.front().empty() && command.argv.front().find('/') == std::string::npos;
-  if (code == ENOENT && is_name) error.message += where_it_was_looked_for(command);
+  if (code == ENOENT && is_name) error.message += where_it_was_looked_for(command) + lies_here(command);
   if (code == E2BIG) error.message += ": " + too_long(command);
   if (code == ENOENT && lacks_interpreter(command)) {
     error.message += " (the file is there, but not the interpreter or loader that it names)";

@@ -33,6 +33,17 @@ TEST_CASE("a name without a slash is looked up in the PATH of its own environmen
   CHECK(what.argv[0] == "nacre-x");
 }
 
+TEST_CASE("a program of the working directory that is given by its bare name is pointed at") {
+  Folder folder;
+  folder.file("nacre-z", "#!/bin/sh\necho here\n");
+  folder.folder("nacre-folder");
+  Command what = command({"nacre-z"});
+  what.setup.cwd = folder.path();
+  CHECK(run(what).error == "nacre-z: No such file or directory (PATH: /usr/bin:/bin); did you mean ./nacre-z?");
+  what.argv = {"nacre-folder"};
+  CHECK(run(what).error == "nacre-folder: No such file or directory (PATH: /usr/bin:/bin)");
+}
+
 TEST_CASE("without a PATH it is /bin and /usr/bin") {
   Command what = command({"echo", "here"});
   what.env.unset("PATH");
