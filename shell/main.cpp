@@ -51,6 +51,7 @@ void print_message(const StartedOthers& started, Level level, const std::string&
   bool may_be_alike = level == Level::warn;
   if (launcher != nullptr && may_be_alike && launcher->running() > 0) return launcher->print(line);
   if (launcher != nullptr) launcher->flush_lines();
+  if (level == Level::fatal) return print_last_err(line);
   print_err(line);  // one write: lines of several shells stay whole
 }
 

@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "base/print.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "job/restart_option.hpp"
@@ -155,6 +156,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (options_.fold)
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
+    err_taker_.emplace([this](std::string_view text) { return places_->take_err(text); });
     if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
     if (file_ != nullptr) places_->redirect_terminals(file_);
     for (const LogEntry& entry : std::exchange(early_, {})) places_->post_message(entry);
@@ -401,6 +403,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   FoldTimer fold_timer_;
   EarlyEvents early_events_;
   std::optional<event::Timer> drain_timer_;
+  std::optional<ErrTaker> err_taker_;
 };
 
 }  // namespace

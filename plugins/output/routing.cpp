@@ -296,6 +296,15 @@ void OutputRouting::post_line(std::string_view line) {
   uplink_->put(std::array{std::string_view(record)});
 }
 
+// Where it is full the text must not be lost: half a line is better.
+bool OutputRouting::take_err(std::string_view text) {
+  const auto& own = terminals_.at(static_cast<std::size_t>(io::Stream::err));
+  OutputTarget* place = own || options_.events || !one_terminal() ? own.get() : terminal(io::Stream::err);
+  if (place == nullptr || place->flushed() || place->full()) return false;
+  place->write(text);
+  return !place->failed();
+}
+
 bool OutputRouting::put_event(std::string_view line) {
   if (OutputTarget* place = terminal(io::Stream::out); options_.events && place != nullptr) place->write(line);
   return flushed();

@@ -55,6 +55,8 @@ class OutputRouting {
   // The places to which a task's stream goes. They live as long as this object.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
+  // As an ErrTaker: takes a text if output of tasks is on its way to standard error.
+  [[nodiscard]] bool take_err(std::string_view text);
   // On the leader: a line of JSON behind what has been put at standard output so far, with `output.events`. Whether
   // all has come out.
   [[nodiscard]] bool put_event(std::string_view line);

@@ -16,6 +16,12 @@ namespace {
 
 int first_error = 0;  // of print_out() since the last flush_out()
 
+struct TakesErr {
+  pid_t process;
+  std::function<bool(std::string_view)> take;
+};
+TakesErr takes_err;
+
 }  // namespace
 
 void print_out(std::string_view text) {
@@ -36,6 +42,15 @@ Result<void> flush_out() {
   return why;
 }
 
-void print_err(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+void print_err(std::string_view text) {
+  if (takes_err.take && takes_err.process == ::getpid() && takes_err.take(text)) return;
+  print_last_err(text);
+}
+
+void print_last_err(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+
+ErrTaker::ErrTaker(std::function<bool(std::string_view)> take) { takes_err = {::getpid(), std::move(take)}; }
+
+ErrTaker::~ErrTaker() { takes_err.take = nullptr; }
 
 }  // namespace nacre

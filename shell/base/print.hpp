@@ -4,6 +4,7 @@
 // fmt::print throws then, and t/lint forbids it.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -36,5 +37,19 @@ template <typename... Args>
 void print_err(fmt::format_string<Args...> format, Args&&... args) {
   print_err(std::string_view(escape_lines(fmt::format(format, std::forward<Args>(args)...))));
 }
+
+// While it lives, whoever writes what others say to standard error has the first word: it takes a text behind what it
+// has still to write there, so that the text does not come between two halves of a line. False: it has not taken it,
+// and nothing is on its way. One at a time, in the process that has made it.
+class ErrTaker {
+ public:
+  explicit ErrTaker(std::function<bool(std::string_view)> take);
+  ~ErrTaker();
+  ErrTaker(const ErrTaker&) = delete;
+  ErrTaker& operator=(const ErrTaker&) = delete;
+};
+
+// Past an ErrTaker: of a process that ends at once.
+void print_last_err(std::string_view text);
 
 }  // namespace nacre
