@@ -13,7 +13,11 @@ namespace {
 
 using Ranks = value::Idset;
 
-constexpr event::Seconds kMoment{0.15};  // with what a message takes, a line comes within 0.2 s
+// How long failures are gathered for a line: the first ones hardly, so that the line comes at once, but it is one if
+// all tasks fail together; then the longer, the more lines there have been, until none fails for a while.
+constexpr event::Seconds kFirstWait{0.02};
+constexpr event::Seconds kSecondWait{0.15};
+constexpr event::Seconds kLongestWait{2.0};
 // For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
 constexpr event::Seconds kLookAtOutput{0.02};
 constexpr event::Seconds kMostDelay{1.0};
@@ -69,9 +73,12 @@ Result<void> FailureNaming::add(const Ranks& ranks, const exits::Record& record)
   Ranks& alike = failed_[record.str()];
   alike = alike | ranks;
   if (timer_) return {};
+  const event::Seconds now = event::clock_now();
+  const bool is_first = !named_at_ || now - *named_at_ > kLongestWait;
+  wait_ = is_first ? kFirstWait : std::clamp(2 * wait_, kSecondWait, kLongestWait);
   timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
-  timer_->start(kMoment);
-  waits_since_ = event::clock_now() + kMoment;
+  timer_->start(wait_);
+  waits_since_ = now + wait_;
   return {};
 }
 
@@ -103,6 +110,7 @@ FailureNaming::Failed FailureNaming::take_ready() {
 }
 
 void FailureNaming::report(Failed failed) {
+  if (!failed.empty()) named_at_ = event::clock_now();
   std::size_t lines = 0;
   std::uint64_t more = 0;
   auto cause = host_.ended_by();

@@ -35,7 +35,9 @@ class FailureNaming {
   plugin::Host& host_;
   Failed failed_;  // that are not named yet
   std::optional<event::Timer> timer_;
+  event::Seconds wait_{};         // before the next line
   event::Seconds waits_since_{};  // for output
+  std::optional<event::Seconds> named_at_;
 };
 
 }  // namespace nacre::plugins

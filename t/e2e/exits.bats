@@ -261,7 +261,21 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   wrong exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
 }
 
-@test "tasks that fail are named in one line, with their hosts, while the others run" {
+# The tasks that lines of standard error name, one a line: "4 on node0: exit code 3".
+named() {
+  sed -nE 's/^nacre-shell\[0\]: error: task (.*): (exit code [0-9]+|killed by SIG[A-Z]+)$/\1|\2/p' "$1" |
+    awk -F '|' '{
+      host = ""
+      for (i = split($1, parts, ", "); i > 0; --i) {
+        if (match(parts[i], / on .*/)) host = substr(parts[i], RSTART)
+        sub(/ on .*/, "", parts[i])
+        last = split(parts[i], ends, "-")
+        for (rank = ends[1]; rank <= ends[last]; ++rank) print rank host ": " $2
+      }
+    }' | sort
+}
+
+@test "tasks that fail are named with their hosts, the first ones at once, while the others run" {
   for shells in 1 4; do
     write_nodes $shells $((8 / shells))
     : >err.$shells
@@ -270,15 +284,17 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
     launch -R R.json -o cpu-affinity=off --local=$shells -o rlimit.core=0 -o exit-report=line 2>err.$shells || code=$?
     [ "$code" -eq 139 ]
   done
-  sort -o err.1 err.1
-  sort -o err.4 err.4
-  diff -u err.1 - <<'END'
-nacre-shell[0]: error: task 1, 4-5 on node0: exit code 3
-nacre-shell[0]: error: task 7 on node0: killed by SIGSEGV
+  diff -u <(named err.1) - <<'END'
+1 on node0: exit code 3
+4 on node0: exit code 3
+5 on node0: exit code 3
+7 on node0: killed by SIGSEGV
 END
-  diff -u err.4 - <<'END'
-nacre-shell[0]: error: task 1 on node0, 4-5 on node2: exit code 3
-nacre-shell[0]: error: task 7 on node3: killed by SIGSEGV
+  diff -u <(named err.4) - <<'END'
+1 on node0: exit code 3
+4 on node2: exit code 3
+5 on node2: exit code 3
+7 on node3: killed by SIGSEGV
 END
 }
 
