@@ -33,6 +33,7 @@ constexpr cli::NamedVerb kVerbs[] = {
     {"initrc", "Check an initrc: what it reads, and what is wrong with it", cli::make_initrc},
     {"plugin", "Start a plugin, list those of a job, check one", cli::make_plugin},
     {"control", "Reach a job of this host, for nacre on another one", front::make_control},
+    {"version", "Print the version, its commit, and which libraries are here", cli::make_version},
 };
 
 }  // namespace

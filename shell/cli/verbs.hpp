@@ -41,6 +41,7 @@ struct NamedVerb {
 VerbPtr make_archive();
 VerbPtr make_initrc();
 VerbPtr make_plugin();
+VerbPtr make_version();
 
 // The whole program: reads the command line, runs the verb, prints errors and help; returns the exit code. Of the
 // verbs it makes the one that the first word names, so that no other costs time; all of them if none is named.

@@ -32,6 +32,7 @@ constexpr cli::NamedVerb kAll[] = {
     {"grow", "", front::make_grow},         {"report", "", front::make_report},
     {"archive", "", cli::make_archive},     {"initrc", "", cli::make_initrc},
     {"plugin", "", cli::make_plugin},       {"control", "", front::make_control},
+    {"version", "", cli::make_version},
 };
 
 constexpr std::size_t kWithQuiet = 16;  // so many of them have -q
