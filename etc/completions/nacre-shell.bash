@@ -2,20 +2,7 @@
 # shellcheck shell=bash
 #
 # Bash completion for nacre-shell. The program's own options come from its --help, so that they are always right; those of -o, and
-# their values (_nacre_shell_options, _nacre_shell_values), are what the program prints with --list-options=bash: the build puts
-# that before this.
-
-_nacre_shell_setopt() { # WORD: completes NAME or NAME=VALUE
-  local name=${1%%=*} value=${1#*=}
-  if [[ $1 == *=* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(_nacre_shell_values "$name")" -- "$value")
-    # Where bash makes words of colons, too, it replaces what is behind the last one.
-    [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${value%"${value##*:}"}"}")
-  else
-    mapfile -t COMPREPLY < <(compgen -W "${_nacre_shell_options[*]}" -- "$1")
-    if [[ ${COMPREPLY[*]} == *[=.] ]]; then compopt -o nospace; fi
-  fi
-}
+# their values are completed by _nacre_shell_setopt: the build puts that before this.
 
 _nacre_shell() {
   local word previous start=$COMP_CWORD

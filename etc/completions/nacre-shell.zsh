@@ -1,21 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Zsh completion for nacre-shell. The program's own options come from its --help; those of -o are what the program prints with
-# --list-options=zsh, which the build puts before this.
+# Zsh completion for nacre-shell. The program's own options come from its --help; those of -o are completed by _nacre_shell_setopt:
+# the build puts that before this.
 
-local previous=${words[CURRENT - 1]} word=${words[CURRENT]} name
+local previous=${words[CURRENT - 1]} word=${words[CURRENT]}
 local -a own
-
-# Of "NAME=VALUE" the values; of "NAM" the names.
-_nacre_shell_setopt() {
-  if [[ $1 == *=* ]]; then
-    name=${1%%=*}
-    compset -P '*='
-    compadd -- ${=_nacre_shell_values[$name]}
-  else
-    _describe -V 'shell option' _nacre_shell_options -S '' -q
-  fi
-}
 
 case $previous in
   -o | --setopt) _nacre_shell_setopt $word; return ;;

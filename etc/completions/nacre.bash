@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Bash completion for nacre. Verbs and options come from the program's own --help, so that they are always right.
+# Bash completion for nacre. Verbs and options come from the program's own --help, so that they are always right; those of -o are
+# completed by _nacre_shell_setopt: the build puts that before this.
 
 # WORD...: the command line so far, without the word at the cursor. Prints what --help has of subcommands, or options.
 _nacre_help() { "$@" --help 2>/dev/null; }
@@ -24,6 +25,17 @@ _nacre() {
     [[ ${COMP_WORDS[each]} == --dir ]] && directory=(--dir "${COMP_WORDS[each + 1]}")
   done
   COMPREPLY=()
+  # Bash makes words of their own of = and : in NAME=VALUE: put together what was one word.
+  local start=$COMP_CWORD whole
+  while ((start > 1)) && [[ ${COMP_WORDS[start]} == [=:] || ${COMP_WORDS[start - 1]} == [=:] ]]; do
+    start=$((start - 1))
+  done
+  printf -v whole %s "${COMP_WORDS[@]:start:COMP_CWORD-start+1}"
+  if [[ ${command[1]-} == @(run|launch) && (${COMP_WORDS[start - 1]} == @(-o|--setopt) || $whole == --setopt=*) ]]; then
+    _nacre_shell_setopt "${whole#--setopt=}"
+    return
+  fi
+  if [[ $whole == --*=* ]]; then previous=${whole%%=*} word=${whole#*=}; fi
 
   case $previous in
     -n | --name)

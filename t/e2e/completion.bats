@@ -68,6 +68,21 @@ nacre_completed() {
   [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
 }
 
+@test "shell options and values are completed for nacre run and launch, too" {
+  # shellcheck source=/dev/null
+  source "$NACRE_BUILD_DIR/etc/nacre.bash"
+  nacre_here() {
+    COMP_WORDS=("$NACRE_BUILD_DIR/nacre" "$@")
+    COMP_CWORD=$#
+    _nacre
+    echo "${COMPREPLY[*]}"
+  }
+  [ "$(nacre_here run -o cpu-)" = cpu-affinity= ]
+  [ "$(nacre_here launch --setopt = exit-timeout.after = f)" = failure ]
+  [ "$(nacre_here run --exit-policy = ma)" = "max main main+all" ]
+  [ "$(nacre_here run --exit-policy ma)" = "max main main+all" ]
+}
+
 # bats test_tags=long
 @test "names of archives, compressions and files are completed" {
   mkdir ar folder

@@ -87,6 +87,10 @@ END
   [ "$(complete_nacre 'nacre ini')" = initrc ]
   [ "$(complete_nacre 'nacre archive cr')" = create ]
   [[ $(complete_nacre 'nacre launch --fail') == *--fail-fast* ]]
+  complete_built() { fish --no-config -c "source '$NACRE_BUILD_DIR/etc/nacre.fish'; complete -C '$1'" | cut -f1 | sort | paste -sd' '; }
+  [ "$(complete_built 'nacre run --exit-policy ')" = "all first main main+all max" ]
+  [ "$(complete_built 'nacre launch -o exit-timeout.af')" = "exit-timeout.after= exit-timeout.after=exit exit-timeout.after=failure" ]
+  [[ $(complete_built 'nacre report ') == *last ]]
 }
 
 @test "zsh completes options, shell options and their values" {
@@ -112,4 +116,8 @@ END
   zsh_nacre '' | grep '^initrc:'
   zsh_nacre archive '' | grep '^create:'
   zsh_nacre launch - | grep -x -- --fail-fast
+  zsh_built() { zsh -f complete.zsh "$NACRE_BUILD_DIR/etc/nacre.zsh" "$NACRE_BUILD_DIR/nacre" "$@"; }
+  [ "$(zsh_built run --exit-policy '' | paste -sd' ')" = "max main all main+all first" ]
+  [ "$(zsh_built launch -o exit-timeout.after=)" = $'exit\nfailure' ]
+  [ "$(zsh_built wait '' | head -n 1)" = last ]
 }
