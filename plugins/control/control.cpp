@@ -116,6 +116,7 @@ class Control final : public plugin::Plugin {
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
     entry_ = own_entry(host_.job(), host_.options());
+    begun_ = event::clock_now();
     return {};
   }
 
@@ -321,6 +322,7 @@ class Control final : public plugin::Plugin {
     complete_entry(entry_, host_.job());
     record::EntryEnd end;
     end.time = event::wall_clock();
+    end.ran = (event::clock_now() - begun_).count();
     end.code = summary.at("exit").value("code", 1);
     end.cause = summary.value("cause", "");
     end.exits = record::exits_of(summary.value("tasks", Json::object()));
@@ -373,6 +375,7 @@ class Control final : public plugin::Plugin {
   Changes changes_;
   Details details_;
   record::JobEntry entry_;
+  event::Seconds begun_{};  // as its `started`
   std::optional<record::EntryDirectory> directory_;
   std::optional<Viewers> viewers_;  // on the leader
   std::unique_ptr<control::ControlServer> server_;

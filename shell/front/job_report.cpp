@@ -9,6 +9,7 @@
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "front/table.hpp"
+#include "record/list.hpp"
 
 namespace nacre::front {
 namespace {
@@ -56,8 +57,8 @@ std::string head_of(const record::JobEntry& entry) {
 std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>& other) {
   const record::EntryEnd& end = *entry.end;
   std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
-  std::string out =
-      fmt::format("{} {}, {} after its start\n", date_of(end.time), how, time_text(end.time - entry.started));
+  std::string out = fmt::format("{} {}, {} after its start\n", date_of(end.time), how,
+                                time_text(record::time_of(entry, {}, end.time)));
   if (other) out += fmt::format("policy {}: exit code {}\n", other->policy, other->code);
   if (!end.cause.empty()) out += fmt::format("because: {}\n", printable(end.cause, kLine));
   out += exits_text(end.exits);
@@ -66,7 +67,8 @@ std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>
 }
 
 std::string progress_of(const record::JobEntry& entry, const Json& exits) {
-  return fmt::format("runs since {}: ranks {}\n", time_text(event::wall_clock() - entry.started),
+  return fmt::format("runs since {}: ranks {}\n",
+                     time_text(record::time_of(entry, record::own_witness(), event::wall_clock())),
                      printable(exits.value("running", ""), kRanks)) +
          exits_text(exits.value("exits", Json::array()));
 }

@@ -40,12 +40,12 @@ std::string nodes_of(const record::JobEntry& entry) {
   return fmt::format("{}+{}", there - entry.spares, entry.spares);
 }
 
-Json json_of(const record::Listed& job, double now) {
+Json json_of(const record::Listed& job, const record::Witness& witness, double now) {
   const record::JobEntry& entry = job.entry;
   Json out = Json::parse(entry.text());
   if (out.contains("end")) out["end"].erase("report");
   out["status"] = job.status();
-  out["time"] = (entry.ended() ? entry.end->time : now) - entry.started;
+  out["time"] = record::time_of(entry, witness, now);
   return out;
 }
 
@@ -58,7 +58,8 @@ class Jobs final : public JobVerb {
 
  private:
   Result<int> run_verb() override {
-    double now = event::wall_clock();
+    const double now = event::wall_clock();
+    const record::Witness witness = record::own_witness();
     Table table({{"ID"},
                  {"NAME"},
                  {"ST"},
@@ -72,11 +73,11 @@ class Jobs final : public JobVerb {
       if (entry.ended() && !all_) continue;
       std::string id = entry.id.f58_plain();
       if (json_) {
-        print_out("{}\n", dump_json(json_of(job, now)));
+        print_out("{}\n", dump_json(json_of(job, witness, now)));
       } else if (quiet_) {
         print_out("{}\n", id);
       } else {
-        double time = (entry.ended() ? entry.end->time : now) - entry.started;
+        double time = record::time_of(entry, witness, now);
         table.add({id, printable(entry.name, kNameWidth), std::string(job.status()), std::to_string(entry.tasks),
                    nodes_of(entry), time_text(time), printable(entry.place.host, kHostWidth), info_of(entry)});
       }

@@ -41,6 +41,7 @@ Json json_of(const EntryEnd& end) {
            {"vanished", end.vanished},
            {"cause", shortened(end.cause)},
            {"exits", end.exits}};
+  if (end.ran > 0) out["ran"] = end.ran;
   if (!end.rule.is_null()) out["rule"] = end.rule;
   if (end.lost_output > 0) out["lost_output"] = end.lost_output;
   if (!end.report.is_null()) out["report"] = fitting_report(end.report);
@@ -107,6 +108,7 @@ Result<Json> exits_at(const JsonAt& at) {
 Result<EntryEnd> end_at(const JsonAt& at) {
   EntryEnd out;
   out.time = TRY(time_at(at, "time"));
+  if (TRY(at.find("ran"))) out.ran = TRY(time_at(at, "ran"));
   out.code = static_cast<int>(TRY(TRY(at.at("code")).integer(0, kMaxCode)));
   out.vanished = TRY(TRY(at.at("vanished")).boolean());
   out.cause = TRY(optional_string(at, "cause"));

@@ -38,6 +38,7 @@ struct Manager {
 // How a job has ended.
 struct EntryEnd {
   double time = 0;             // seconds since the Epoch
+  double ran = 0;              // seconds from the job's start, by a clock that nobody sets; 0: not known
   int code = 0;                // 0..255
   bool vanished = false;       // the leader was killed, or its host was: the code is not known
   std::string cause;           // one line; "": the job has ended by itself

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/list.hpp"
 
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -102,9 +106,26 @@ bool knows_more(const JobEntry& entry, const JobEntry& than) {
   return entry.ended() && (!than.ended() || (than.end->vanished && !entry.end->vanished));
 }
 
-bool is_over_date(const JobEntry& entry, double now) {
-  return entry.ended() && entry.end->time < now - JobList::kKeptFor;
-}
+bool has_failed(const EntryEnd& end) { return end.code != 0 || end.vanished; }
+
+// Which of the ended jobs are forgotten, by their end. How many have failed says nothing of how many may be kept
+// that went well, and the other way round.
+class Forgotten {
+ public:
+  explicit Forgotten(double now) : now_(now) {}
+  void count(const EntryEnd& end) { ++ended_[has_failed(end) ? 1 : 0]; }
+  // Of all that were counted the oldest comes first.
+  bool operator()(const EntryEnd& end) {
+    std::size_t& left = ended_[has_failed(end) ? 1 : 0];
+    const bool goes = left > JobList::kKept || end.time < now_ - JobList::kKeptFor;
+    if (goes) --left;
+    return goes;
+  }
+
+ private:
+  double now_;
+  std::array<std::size_t, 2> ended_{};
+};
 
 }  // namespace
 
@@ -115,7 +136,20 @@ std::string_view Listed::status() const {
   return entry.end->code == 0 ? "CD" : "F";
 }
 
-Witness own_witness() { return {own_place(), start_of}; }
+Witness own_witness() {
+  timespec since_boot{};
+  ::clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  return {own_place(), start_of,
+          static_cast<double>(since_boot.tv_sec) + static_cast<double>(since_boot.tv_nsec) * 1e-9};
+}
+
+double time_of(const JobEntry& entry, const Witness& witness, double now) {
+  if (entry.ended()) return entry.end->ran > 0 ? entry.end->ran : entry.end->time - entry.started;
+  const ProcessPlace& place = entry.place;
+  const bool is_here = place.machine == witness.here.machine && place.boot == witness.here.boot;
+  const double leader = static_cast<double>(entry.pid_start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return is_here && witness.since_boot > leader ? witness.since_boot - leader : now - entry.started;
+}
 
 Leader leader_of(const JobEntry& entry, const Witness& witness) {
   const ProcessPlace& place = entry.place;
@@ -194,17 +228,16 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
 }
 
 void JobList::prune(double now) {
-  std::size_t ended = static_cast<std::size_t>(
-      std::count_if(jobs.begin(), jobs.end(), [](const Listed& job) { return job.state == JobState::ended; }));
-  std::size_t too_many = ended > kKept ? ended - kKept : 0;
+  Forgotten is_forgotten(now);
+  for (const Listed& job : jobs) {
+    if (job.state == JobState::ended) is_forgotten.count(*job.entry.end);
+  }
   for (const EntryDirectory& each : directories) {
     each.remove_temporaries(kTemporaryFor);
     each.remove_outputs(kKeptFor);
   }
   std::erase_if(jobs, [&](const Listed& job) {
-    if (job.state != JobState::ended) return false;
-    bool goes = too_many > 0 || is_over_date(job.entry, now);
-    if (too_many > 0) --too_many;
+    const bool goes = job.state == JobState::ended && is_forgotten(*job.entry.end);
     if (goes) static_cast<void>(directories[job.place].remove(job.entry.id));
     return goes;
   });
@@ -243,17 +276,17 @@ Result<const Listed*> JobList::only_one() const {
 void prune(const EntryDirectory& directory, double now) {
   directory.remove_temporaries(kTemporaryFor);
   directory.remove_outputs(JobList::kKeptFor);
-  std::vector<std::pair<double, value::JobId>> ended;
+  std::vector<std::pair<EntryEnd, value::JobId>> ended;
+  Forgotten is_forgotten(now);
   for (const std::string& name : directory.names()) {
     auto entry = directory.read_named(name);
-    if (entry && entry->ended()) ended.emplace_back(entry->end->time, entry->id);
+    if (!entry || !entry->ended()) continue;
+    is_forgotten.count(*entry->end);
+    ended.emplace_back(std::move(*entry->end), entry->id);
   }
-  std::sort(ended.begin(), ended.end());
-  std::size_t too_many = ended.size() > JobList::kKept ? ended.size() - JobList::kKept : 0;
-  for (const auto& [time, id] : ended) {
-    bool goes = too_many > 0 || time < now - JobList::kKeptFor;
-    if (too_many > 0) --too_many;
-    if (goes) static_cast<void>(directory.remove(id));
+  std::sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) { return a.first.time < b.first.time; });
+  for (const auto& [end, id] : ended) {
+    if (is_forgotten(end)) static_cast<void>(directory.remove(id));
   }
 }
 

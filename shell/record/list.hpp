@@ -36,8 +36,13 @@ struct Witness {
   ProcessPlace here;
   // When a process was started, as places.hpp has it; none: there is no such process, or it has ended.
   std::function<std::optional<std::uint64_t>(std::int64_t pid)> start_of;
+  double since_boot = 0;  // seconds, proc(5): as processes' starts
 };
 [[nodiscard]] Witness own_witness();
+
+// How long a job has run, in seconds, at `now` (since the Epoch) if it still runs: by a clock that nobody sets, if
+// the job is of this boot of this host, or its leader has told so at its end.
+[[nodiscard]] double time_of(const JobEntry& entry, const Witness& witness, double now);
 
 // Whether the leader of a job without an end runs, is gone (the job has vanished), or cannot be seen from here.
 enum class Leader : std::uint8_t { there, gone, out_of_sight };
@@ -48,7 +53,7 @@ enum class Leader : std::uint8_t { there, gone, out_of_sight };
 [[nodiscard]] JobEntry vanished(JobEntry entry, double now);
 
 struct JobList {
-  static constexpr std::size_t kKept = 200;               // ended jobs, the newest
+  static constexpr std::size_t kKept = 200;               // jobs that have succeeded, and as many that have failed
   static constexpr double kKeptFor = 7.0 * 24 * 60 * 60;  // seconds
 
   std::vector<EntryDirectory> directories;

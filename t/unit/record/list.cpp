@@ -219,6 +219,21 @@ TEST_CASE("jobs that ended long ago, and more than 200, are forgotten", "[record
   CHECK(directory.read(JobId(3)));
 }
 
+TEST_CASE("a job that has failed is kept beside 200 that have succeeded since", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  double now = 10 * JobList::kKeptFor;
+  REQUIRE(directory.write(ended_entry(1, now - 5000)));
+  REQUIRE(directory.write(ended_entry(2, now - 4000, 3)));
+  for (std::uint64_t id = 10; id < 10 + JobList::kKept; ++id)
+    REQUIRE(directory.write(ended_entry(id, now - 1000 + static_cast<double>(id))));
+  SECTION("by who lists them") { CHECK(list_of(folder, now).jobs.size() == JobList::kKept + 1); }
+  SECTION("by who writes") { prune(directory, now); }
+  CHECK(directory.names().size() == JobList::kKept + 1);
+  CHECK(directory.read(JobId(1)).error().code == ENOENT);
+  CHECK(directory.read(JobId(2)));
+}
+
 TEST_CASE("a job is found by each of its names", "[record]") {
   TemporaryFolder folder;
   EntryDirectory directory = directory_in(folder);
