@@ -87,6 +87,7 @@ Json Answers::status(const record::JobEntry& entry) const {
            {"ending", host_.ending()},   {"state", summary_.is_null() ? "running" : "ended"}};
   if (!summary_.is_null()) out["code"] = summary_.at("exit").at("code");
   if (!terminals_.empty()) out["terminals"] = terminals_.str();
+  if (!questions_.gone().empty()) out["gone"] = questions_.gone().str();
   if (auto hosts = this->hosts()) out["hosts"] = *std::move(hosts);
   return out;
 }

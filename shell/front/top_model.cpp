@@ -34,6 +34,11 @@ Result<TopStatus> TopStatus::parse(const Json& json) {
     if (!list) return hosts->error(list.error().message);
     out.hosts = list->names();
   }
+  if (auto gone = TRY(at.find("gone"))) {
+    auto shells = value::Idset::parse(TRY(gone->string()));
+    if (!shells) return gone->error(shells.error().message);
+    out.gone = *std::move(shells);
+  }
   return out;
 }
 
@@ -71,12 +76,16 @@ void TopModel::take(TopSample sample, double now) {
   failed_ = sample.failed;
   now_ = now;
   std::set<std::string> late(sample.late.begin(), sample.late.end());
+  std::erase_if(nodes_, [this](const auto& each) { return status_.gone.contains(each.first); });
   for (std::uint32_t shell = 0; shell < status_.hosts.size(); ++shell) {
+    if (status_.gone.contains(shell)) continue;
     auto [node, is_new] = nodes_.try_emplace(shell);
     node->second.host = status_.hosts[shell];
     if (is_new) node->second.seen = now;
   }
-  for (const PsTask& task : sample.tasks) nodes_[task.shell].host = task.host;
+  for (const PsTask& task : sample.tasks) {
+    if (!status_.gone.contains(task.shell)) nodes_[task.shell].host = task.host;
+  }
   for (auto& [shell, node] : nodes_) {
     node.late = late.contains(node.host);
     if (!node.late) node.seen = now;
@@ -85,7 +94,9 @@ void TopModel::take(TopSample sample, double now) {
   std::set<std::uint32_t> fresh;
   for (const PsTask& task : sample.tasks) fresh.insert(task.rank);
   for (PsTask& task : tasks_) {
-    if (nodes_[task.shell].late && !fresh.contains(task.rank)) sample.tasks.push_back(std::move(task));
+    auto node = nodes_.find(task.shell);
+    if (node != nodes_.end() && node->second.late && !fresh.contains(task.rank))
+      sample.tasks.push_back(std::move(task));
   }
   tasks_ = std::move(sample.tasks);
   std::sort(tasks_.begin(), tasks_.end(), [](const PsTask& a, const PsTask& b) { return a.rank < b.rank; });
@@ -147,7 +158,7 @@ Json TopModel::json(bool with_tasks) const {
            {"ntasks", status_.tasks},
            {"running", status_.running},
            {"failed", failed_},
-           {"nnodes", status_.shells},
+           {"nnodes", status_.nodes()},
            {"cpu", cpu()},
            {"rss", rss()}};
   if (!notes_.empty()) out["notes"] = notes_;

@@ -4,6 +4,7 @@
 // clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "front/ps_rows.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
 
@@ -27,6 +29,8 @@ struct TopStatus {
   double started = 0;  // seconds since the Epoch
   bool ending = false;
   std::vector<std::string> hosts;  // of the shells, in their order; empty: the leader has left them out
+  value::Idset gone = {};          // shells that are lost, or have left
+  [[nodiscard]] std::uint64_t nodes() const { return shells - std::min(shells, gone.size()); }
 
   static Result<TopStatus> parse(const Json& json);
 };

@@ -50,7 +50,7 @@ std::vector<TopLine> TopView::header(const TopModel& model) const {
   }
   std::string first = fmt::format("nacre top: {} {}  {}  {}  {} node{}", printable(status.id, kTopNameWidth),
                                   printable(status.name, kTopNameWidth), status.ending ? "ending" : "running",
-                                  time_text(model.time()), status.shells, status.shells == 1 ? "" : "s");
+                                  time_text(model.time()), status.nodes(), status.nodes() == 1 ? "" : "s");
   std::uint64_t over = status.tasks - std::min(status.tasks, status.running);
   std::string second =
       fmt::format("tasks {}: {} running, {} failed, {} ended  cpu {}%  rss {}", status.tasks, status.running,

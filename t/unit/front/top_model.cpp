@@ -46,6 +46,17 @@ TEST_CASE("nodes are those of the job, also where none of their tasks runs") {
   CHECK(model.time() == 10);
 }
 
+TEST_CASE("shells that have left are no nodes any more") {
+  TopModel model;
+  model.take(sample({task(0, 0, 10, 5), task(3, 1, 10, 10)}), 1010);
+  TopSample after = sample({task(0, 0, 12, 5)});
+  after.status.gone = value::Idset::range(1, 1);
+  model.take(after, 1012);
+  REQUIRE(model.nodes().size() == 1);
+  CHECK(model.nodes()[0].host == "n0");
+  CHECK(model.json(false).at("nnodes") == 1);
+}
+
 TEST_CASE("CPU use is that since the sample before") {
   TopModel model;
   model.take(sample({task(0, 0, 10, 10)}), 1010);
