@@ -24,7 +24,7 @@ Result<void> GroupKeys::put(std::uint32_t client, std::string_view key, std::str
   CHECK_OK(fits(key, value));
   if (get(key) != nullptr) return invalid(fmt::format("the key {} is there already", key));
   CHECK_OK(look_for_room(client, key, value));
-  fresh_.push_back(kvs_.add(std::string(key), std::string(value)));
+  fresh_.push_back(known_.emplace_back(kvs_.add(std::string(key), std::string(value))));
   charge();
   return {};
 }
@@ -34,7 +34,9 @@ Result<void> GroupKeys::take_over(Entries others) {
   std::uint64_t bytes = kvs_.bytes();
   for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
   if (quota_ != nullptr && bytes > quota_->limit) return refuse(std::nullopt, bytes);
-  for (auto& [key, value] : others) kvs_.add(std::move(key), std::move(value));
+  for (auto& [key, value] : others) {
+    if (auto entry = kvs_.add(std::move(key), std::move(value)); entry != nullptr) known_.push_back(entry);
+  }
   charge();
   return {};
 }

@@ -29,6 +29,8 @@ class GroupKeys {
   Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
   [[nodiscard]] const std::string* get(std::string_view key) const;           // a key that was put, or an attribute
   [[nodiscard]] EntryRefs take_fresh() { return std::exchange(fresh_, {}); }  // put since this was called last
+  // The n-th key that this node has come to know; null: there are not so many.
+  [[nodiscard]] EntryRefs::value_type at(std::uint64_t n) const { return n < known_.size() ? known_[n] : nullptr; }
   // Stores what all nodes have put, or, if that is more than the quota allows, nothing.
   Result<void> take_over(Entries others);
 
@@ -51,6 +53,7 @@ class GroupKeys {
   Kvs kvs_;
   Kvs attributes_;
   Kvs node_attributes_;
+  EntryRefs known_;            // of kvs_, whose entries stay
   EntryRefs fresh_;            // of kvs_
   std::uint64_t charged_ = 0;  // to the quota
 };

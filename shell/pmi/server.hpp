@@ -76,6 +76,7 @@ class Server {
   Result<void> take(std::uint32_t client, const Frame& frame);
   Result<void> greet(std::uint32_t client, const PmiMessage& message);
   Result<void> take_v1(std::uint32_t client, const PmiMessage& message);
+  Result<void> answer_by_index(std::uint32_t client, const PmiMessage& message);
   Result<void> answer_v1(std::uint32_t client, const PmiMessage& message);
   Result<void> answer_v1_process(std::uint32_t client, const PmiMessage& message);
   void spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);

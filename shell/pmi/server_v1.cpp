@@ -3,6 +3,7 @@
 // PMI-1.1. The answer to each request has a name of its own. An error is rc=-1 and msg=, with '_' for blanks, since
 // clients end a value at the first blank.
 #include <algorithm>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,7 @@ constexpr Command kCommands[] = {
     {"put", "put_result"},
     {"mput", "mput_result"},
     {"get", "get_result"},
+    {"getbyidx", "getbyidx_results"},
     {"barrier_in", "barrier_out"},
     {"publish_name", "publish_result"},
     {"unpublish_name", "unpublish_result"},
@@ -71,9 +73,25 @@ Result<void> Server::take_v1(std::uint32_t client, const PmiMessage& message) {
   return {};
 }
 
+// PMI_KVS_Iter_first and _next: all keys, one by one, until there are no more.
+Result<void> Server::answer_by_index(std::uint32_t client, const PmiMessage& message) {
+  const std::string_view text = TRY(message.word("idx"));
+  auto index = parse_u64(text);
+  if (!index || *index > INT32_MAX) return invalid(fmt::format("idx is no index: {}", text));
+  const auto* entry = keys_.at(*index);
+  if (entry == nullptr) {
+    reply(client) += "cmd=getbyidx_results rc=-1 reason=no_more_keyvals\n";
+    return {};
+  }
+  const std::string_view value = TRY(one_line(entry->second));
+  reply(client) +=
+      fmt::format("cmd=getbyidx_results rc=0 nextidx={} key={} val={}\n", *index + 1, entry->first, value);
+  return {};
+}
+
 Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) {
   std::string_view command = message.command();
-  if (command == "get" || command == "put" || command == "mput") {
+  if (command == "get" || command == "getbyidx" || command == "put" || command == "mput") {
     auto space = message.find("kvsname");
     if (space && *space != group_.kvsname) return invalid(fmt::format("there is no space {}", *space));
   }
@@ -85,6 +103,8 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
              Result<void>();
     std::string_view line = TRY(one_line(*value));
     reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
+  } else if (command == "getbyidx") {
+    return answer_by_index(client, message);
   } else if (command == "put") {
     CHECK_OK(keys_.put(client, TRY(message.word("key")), TRY(message.text("value"))));
     reply(client) += "cmd=put_result rc=0\n";

@@ -48,6 +48,20 @@ TEST_CASE("PMI-1: what is put can be got, as it is") {
   CHECK(world.events().empty());
 }
 
+TEST_CASE("PMI-1: all keys can be asked for, one by one") {
+  Joined world;
+  CHECK(world.say(0, "cmd=getbyidx kvsname=kvs_1 idx=0") == "cmd=getbyidx_results rc=-1 reason=no_more_keyvals");
+  CHECK(world.say(0, kPut + "b value=2 3") == "cmd=put_result rc=0");
+  CHECK(world.say(0, kPut + "a value=1") == "cmd=put_result rc=0");
+  CHECK(world.say(0, "cmd=getbyidx kvsname=kvs_1 idx=0") == "cmd=getbyidx_results rc=0 nextidx=1 key=b val=2 3");
+  CHECK(world.say(0, "cmd=getbyidx idx=1") == "cmd=getbyidx_results rc=0 nextidx=2 key=a val=1");
+  CHECK(world.say(0, "cmd=getbyidx kvsname=kvs_1 idx=2") == "cmd=getbyidx_results rc=-1 reason=no_more_keyvals");
+  CHECK(world.say(0, "cmd=getbyidx kvsname=kvs_1 idx=-1") == "cmd=getbyidx_results rc=-1 msg=idx_is_no_index:_-1");
+  CHECK(world.say(0, "cmd=getbyidx kvsname=kvs_1") == "cmd=getbyidx_results rc=-1 msg=getbyidx:_no_field_'idx'");
+  CHECK(world.say(0, "cmd=getbyidx kvsname=other idx=0") ==
+        "cmd=getbyidx_results rc=-1 msg=there_is_no_space_other");
+}
+
 TEST_CASE("PMI-1: a key is put once, and another space does not exist") {
   Joined world;
   world.server.set_attribute("PMI_process_mapping", "(vector,(0,1,1))");
