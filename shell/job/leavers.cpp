@@ -14,9 +14,9 @@ Result<Idset> named(const Idset& shells, const Job& job, const Idset& gone) {
   Idset unknown = shells - Idset::range(0, job.shells() - 1);
   if (!unknown.empty())
     return invalid(fmt::format("shell {}: the job has shells 0 to {}", unknown.str(), job.shells() - 1));
-  Idset over = shells & gone;
-  if (!over.empty()) return no_longer("shell " + over.str());
-  return shells;
+  Idset left = shells - gone;
+  if (left.empty()) return no_longer("shell " + shells.str());
+  return left;
 }
 
 Result<Idset> on_hosts(const value::Hostlist& hosts, const Job& job, const Idset& gone) {

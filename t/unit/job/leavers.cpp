@@ -85,11 +85,17 @@ TEST_CASE_METHOD(Fixture, "by count spares come first") {
   CHECK(by_count(4) == "1-4");
 }
 
+TEST_CASE_METHOD(Fixture, "of those that are named who has gone already is passed over, and the rest leaves") {
+  CHECK(by_shells("1-3", "2") == "1,3");
+  CHECK(by_hosts("n[1-3]", "2") == "1,3-4");
+}
+
 TEST_CASE_METHOD(Fixture, "what cannot leave is refused in words") {
   CHECK(by_shells("0-1") == "shell 0 on n0 leads the job, and cannot leave it");
   CHECK(by_hosts("n0") == "shell 0 on n0 leads the job, and cannot leave it");
   CHECK(by_shells("5-6") == "shell 5-6: the job has shells 0 to 4");
-  CHECK(by_shells("1-2", "2") == "shell 2 is not of the job any more");
+  CHECK(by_shells("2", "2") == "shell 2 is not of the job any more");
+  CHECK(by_shells("1-2", "1-2") == "shell 1-2 is not of the job any more");
   CHECK(by_hosts("m1") == "m1 is no host of this job");
   CHECK(by_hosts("n1", "1") == "n1 is not of the job any more");
   ShrinkOrder order;
