@@ -66,6 +66,7 @@ run: ## build, without optimisation as that is quick, and run a first job
 	@cmake --preset first $(clang)
 	@$(build) $(FIRST)
 	@etc/demo/run.sh $(FIRST)/nacre-shell build/demo
+	@echo "To use it:  export PATH=$(CURDIR)/$(FIRST):\$$PATH    and then:  nacre run -n 4 hostname"
 	@echo "This build is slow, as it is not optimised: \`make install\` and \`make deb\` make one for use."
 
 check: ## build and run the unit tests and a short fuzzing with sanitizers, some of the end-to-end tests on the build of `make run`, and lint

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/builtins.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/guarded.hpp"
@@ -62,10 +64,34 @@ constexpr Builtin kBuiltins[] = {
 };
 // clang-format on
 
+Component components[std::size(kBuiltins)];
+
+bool is_builtin(std::string_view name) {
+  return std::any_of(std::begin(components), std::end(components),
+                     [&](const Component& each) { return each.name == name; });
+}
+
 }  // namespace
 
+std::string without_origin(std::string message) {
+  constexpr std::string_view kException = "exec: ", kPlugin = "plugin '", kBehindName = "': ", kBehindTopic = ": ";
+  if (message.starts_with(kException)) message.erase(0, kException.size());
+  for (std::size_t at = message.find(kPlugin); at != std::string::npos; at = message.find(kPlugin, at + 1)) {
+    const std::size_t name = at + kPlugin.size();
+    const std::size_t topic = message.find(kBehindName, name);
+    if (topic == std::string::npos || !is_builtin(message.substr(name, topic - name))) continue;
+    const std::size_t end = message.find(kBehindTopic, topic + kBehindName.size());
+    const std::string_view named = std::string_view(message).substr(topic + kBehindName.size());
+    // "taskmap.manual" is what the user has asked for, too.
+    const bool is_phase = named.starts_with("shell.") || named.starts_with("task.");
+    const std::size_t left =
+        is_phase && end != std::string::npos ? end + kBehindTopic.size() : topic + kBehindName.size();
+    message.erase(at, left - at);
+  }
+  return message;
+}
+
 void load_builtins(plugin::Host& host) {
-  static Component components[std::size(kBuiltins)];
   Component* component = components;
   for (const Builtin& each : kBuiltins) {
     component->is_vital = each.is_vital;

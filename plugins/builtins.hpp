@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "plugin/host.hpp"
 
@@ -59,6 +60,10 @@ PluginPtr make_wrap(plugin::Host& host);
 
 // Pushes all of them, in the order of the table in builtins.cpp.
 void load_builtins(plugin::Host& host);
+
+// A message without what only helps to find its place in nacre: which builtin plugin, of those that are loaded, has
+// failed in which topic, and "exec: ", the type of most exceptions.
+[[nodiscard]] std::string without_origin(std::string message);
 
 // Loads what comes with nacre for those jobs only that ask for it, once no option can change any more: the plugin
 // `pmix`, for -o pmi=pmix, from the searchpath. An error if it is not there.

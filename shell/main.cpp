@@ -27,6 +27,7 @@
 #include "join/leaving.hpp"
 #include "launch/own_sockets.hpp"
 #include "plugin/sudden_end.hpp"
+#include "plugins/builtins.hpp"
 #include "version.hpp"
 
 namespace {
@@ -57,8 +58,12 @@ void print_message(const StartedOthers& started, Level level, const std::string&
 
 void log_to_stderr(Log& log, std::uint32_t shell_rank, const StartedOthers& started) {
   set_rank_of_last_lines(shell_rank);
-  log.add_sink("stderr", [shell_rank, started](const LogEntry& entry) {
-    print_message(started, entry.level, log_line(entry, shell_rank) + line_end());
+  log.add_sink("stderr", [&log, shell_rank, started](LogEntry entry) {
+    if (!log.wants(Level::debug)) entry.message = plugins::without_origin(std::move(entry.message));
+    std::string line = log_line(entry, shell_rank);
+    if (entry.level <= Level::warn)
+      line = coloured(entry.level == Level::warn ? Colour::yellow : Colour::red, line);
+    print_message(started, entry.level, line + line_end());
   });
 }
 
@@ -72,6 +77,8 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.quiet = arguments.quiet;
   config.exit_local = arguments.exit_local;
   config.explain = arguments.explain;
+  if (arguments.explain_detail == "brief") config.explain_detail = plugin::PlanDetail::brief;
+  if (arguments.explain_detail == "env") config.explain_detail = plugin::PlanDetail::env;
   config.explain_plugins = arguments.explain_plugins;
   const InstalledTree installed(kProgramDirectory);
   config.plugin_searchpath = installed.path({kPluginPathOfBuild, kPluginPathFromHere}, kPluginPath);
@@ -100,8 +107,9 @@ void set_title(ProcessTitle& title, const value::JobId& id, std::uint32_t rank, 
              fmt::format("nacre-shell: {} {}/{}", name, rank, size)});
 }
 
-void report(const Error& error) {
-  if (!error.is_logged) print_err("nacre-shell: {}\n", error.message);
+void report(const Log& log, const Error& error) {
+  if (error.is_logged) return;
+  print_err("nacre-shell: {}\n", log.wants(Level::debug) ? error.message : plugins::without_origin(error.message));
 }
 
 Result<int> run_shell(ShellProcess& process, boot::Identity identity, ShellConfig config, Log& log) {
@@ -152,7 +160,7 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
 Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArguments&& arguments, Log& log,
                        CarriedChannels* carried) {
   bool leads = !boot.membership || boot.membership->rank == 0;
-  if (arguments.explain && leads) print_out("boot: {}\n", boot.how);
+  if (arguments.explain && arguments.explain_detail != "brief" && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   std::map<std::string, std::string> sources;
@@ -253,20 +261,19 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   const bool is_local = arguments.exit_local;
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log, carried.get());
   const bool is_over = code || process.left;
-  if (!is_over && (!process.group || process.joins_late)) report(code.error());
+  if (!is_over && (!process.group || process.joins_late)) report(log, code.error());
   if (!is_over && process.joins_late) return 1;  // the job goes on
   if (!is_over) code = give_up(process, rank, code.error(), log);
   send_end(carried.get(), code.value_or(1), is_local);
   return over(std::move(code));
 }
 
-Result<int> parse_and_run(int argc, char** argv) {
+Result<int> parse_and_run(int argc, char** argv, Log& log) {
   const timeline::Time begun = timeline::now();
   CHECK_OK(open_closed_streams());
   reset_signals();
   auto parsed = cli::parse_shell_arguments(argc, argv);
   if (auto* reply = std::get_if<cli::Reply>(&parsed)) return cli::print(*reply);
-  Log log;
   ProcessTitle title(argc, argv);
   return run(std::get<cli::ShellArguments>(std::move(parsed)), log, title, begun);
 }
@@ -274,10 +281,11 @@ Result<int> parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Log log;
   Result<int> code = 1;
-  guarded(nullptr, [&] { code = parse_and_run(argc, argv); });
+  guarded(nullptr, [&] { code = parse_and_run(argc, argv, log); });
   Result<void> flushed = flush_out();
-  if (!code) report(code.error());
-  if (!flushed) report(flushed.error());
+  if (!code) report(log, code.error());
+  if (!flushed) report(log, flushed.error());
   return code && flushed ? *code : std::max(1, code.value_or(1));
 }

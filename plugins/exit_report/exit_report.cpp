@@ -4,6 +4,9 @@
 // went wrong first, and where (full, the default). Not named are those that the end of the job has ended (victims),
 // or a signal to all tasks (Ctrl-C), and what another message names: the task whose end ends the job, commands that
 // could not be started and end it, lost shells. report=FILE: the report as JSON, of each job, whatever its end.
+#include <algorithm>
+#include <string>
+
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "event/clock.hpp"
@@ -129,7 +132,9 @@ class ExitReport final : public plugin::Plugin {
     if (!report_.has_news() || !host_.log().wants(Level::notice)) return;
     plugin::Call listed("job.listed");
     bool is_listed = host_.stack().call(listed).has_value() && listed.out.contains("id");
-    print_err(exits::report_text(report, is_listed ? listed.out["id"].get<std::string>() : ""));
+    std::string text = exits::report_text(report, is_listed ? listed.out["id"].get<std::string>() : "");
+    const std::size_t first = text.find('\n');  // what went wrong
+    print_err(coloured(Colour::red, text.substr(0, first)) + text.substr(std::min(first, text.size())));
   }
 
   plugin::Host& host_;

@@ -13,8 +13,8 @@ namespace {
 
 using Ranks = value::Idset;
 
-// How long failures are gathered for a line: the first ones hardly, so that the line comes at once, but it is one if
-// all tasks fail together; then the longer, the more lines there have been, until none fails for a while.
+// How long failures are gathered for a line: the first ones hardly, so that the line comes at once, but it is one
+// if all tasks fail together; then the longer, the more lines there have been, until none fails for a while.
 constexpr event::Seconds kFirstWait{0.02};
 constexpr event::Seconds kSecondWait{0.15};
 constexpr event::Seconds kLongestWait{2.0};

@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string>
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/variable.hpp"
 
 namespace nacre {
 
@@ -48,6 +50,16 @@ void print_err(std::string_view text) {
 }
 
 void print_last_err(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
+
+std::string coloured(Colour colour, std::string_view line) {
+  static const bool shows_colours = [] {
+    const std::string none = own_variable("NO_COLOR").value_or("");
+    const std::string terminal = own_variable("TERM").value_or("dumb");
+    return ::isatty(STDERR_FILENO) == 1 && none.empty() && terminal != "dumb";
+  }();
+  if (!shows_colours) return std::string(line);
+  return fmt::format("\x1b[{}m{}\x1b[0m", colour == Colour::red ? 31 : 33, line);
+}
 
 ErrTaker::ErrTaker(std::function<bool(std::string_view)> take) { takes_err = {::getpid(), std::move(take)}; }
 

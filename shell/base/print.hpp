@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -38,9 +39,14 @@ void print_err(fmt::format_string<Args...> format, Args&&... args) {
   print_err(std::string_view(escape_lines(fmt::format(format, std::forward<Args>(args)...))));
 }
 
-// While it lives, whoever writes what others say to standard error has the first word: it takes a text behind what it
-// has still to write there, so that the text does not come between two halves of a line. False: it has not taken it,
-// and nothing is on its way. One at a time, in the process that has made it.
+// A line as standard error shows it: in this colour if that is a terminal, neither NO_COLOR is set nor TERM is
+// "dumb".
+enum class Colour { red, yellow };
+[[nodiscard]] std::string coloured(Colour colour, std::string_view line);
+
+// While it lives, whoever writes what others say to standard error has the first word: it takes a text behind what
+// it has still to write there, so that the text does not come between two halves of a line. False: it has not taken
+// it, and nothing is on its way. One at a time, in the process that has made it.
 class ErrTaker {
  public:
   explicit ErrTaker(std::function<bool(std::string_view)> take);

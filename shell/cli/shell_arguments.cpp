@@ -95,10 +95,10 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   app.add_option("--record-dir", out.record_directory, "Keep the job's record, its events and output, in DIR")
       ->option_text("DIR");
   app.add_option("--eventlog", out.eventlog, "Write the job's events (RFC 18) to FILE")->option_text("FILE");
-  app.add_flag("--explain", to.explain, "Print the whole plan, and start nothing; plugins: only those, as JSON",
-               "plan")
-      ->option_text("[=plugins]")
-      ->check(one_of({"plugins"}));
+  app.add_flag("--explain", to.explain,
+               "Print the whole plan, or less of it, and start nothing; plugins: only those, as JSON", "plan")
+      ->option_text("[=brief|env|plugins]")
+      ->check(one_of({"brief", "env", "plugins"}));
   app.add_option("--list-options", list, "Print all shell options: json; or bash, zsh, fish: what completes them")
       ->option_text("FORMAT");
   app.add_counter("-v,--verbose", out.verbose, "Log more: once for debug messages, twice for a trace");
@@ -116,8 +116,9 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   to.has_way = app.count("--boot") > 0;
   to.has_jobspec = app.count("--jobspec") > 0;
   to.has_resources = app.count("--resources") > 0;
-  out.explain = to.explain == "plan";
   out.explain_plugins = to.explain == "plugins";
+  out.explain = !to.explain.empty() && !out.explain_plugins;
+  if (to.explain != "plan") out.explain_detail = to.explain;
   return std::nullopt;
 }
 

@@ -29,6 +29,7 @@ struct ShellArguments {
   int verbose = 0;
   bool quiet = false;
   bool explain = false;
+  std::string explain_detail;    // brief, env; "": all
   bool explain_plugins = false;  // only the plugins, as JSON
 };
 

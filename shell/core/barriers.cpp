@@ -42,11 +42,13 @@ bool Barriers::has_passed(const std::string& name) const {
 void Barriers::begin(const std::string& name) {
   passed_[name] = false;
   process_.timeline.add(timeline::Kind::enters, name);
+  if (host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: waits for the other shells", name);
 }
 
 void Barriers::note_passed(const std::string& name, const Result<void>& passed) {
   passed_[name] = true;
   if (passed) process_.timeline.add(timeline::Kind::passes, name);
+  if (passed && host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: all have come", name);
   // That this shell is cut off comes by itself, too.
   if (!passed && !process_.end.is_cut_off()) {
     host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);

@@ -380,8 +380,8 @@ Result<void> Shell::print_plan() {
   } else {
     parts[job_.shell_rank] = std::move(mine);
   }
-  std::string text =
-      plugin::merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts, !has_siblings());
+  std::string text = plugin::merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts,
+                                         !has_siblings(), config_.explain_detail);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
 }
@@ -403,6 +403,7 @@ Result<int> Shell::print_plugins() {
 // ---- the parts of phases ---------------------------------------------------
 
 Result<void> Shell::call_in_phase(std::string_view topic) {
+  log_.log(Level::trace, "", "calls the plugins: {}", topic);
   InPhase phase(process_.timeline, topic);
   return call(topic);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/plan.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::core {
@@ -27,6 +28,7 @@ struct ShellConfig {
   bool may_be_left = false;                     // its launcher is on a terminal, by which it can be left
   bool at_terminal = false;                     // the job's messages come out on one
   bool explain = false;
+  plugin::PlanDetail explain_detail = plugin::PlanDetail::all;
   bool explain_plugins = false;   // only load the plugins, and print what was loaded
   std::string plugin_searchpath;  // for plugin.load
   std::string system_initrc;

@@ -151,6 +151,7 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 
 Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
+  host_.log().log(Level::trace, "", "starts {} task{}", tasks_.size(), tasks_.size() == 1 ? "" : "s");
   // Times of several shells are compared; of one the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   auto is_new = [](const auto& task) { return task->state() == task::State::init; };

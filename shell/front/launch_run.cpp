@@ -114,19 +114,19 @@ class LaunchRun {
     if (plan_.verbose)
       print_err("{}: {} shells; starting {}\n", plan_.record.front, plan_.record.size,
                 fmt::join(command.argv, " "));
-    LaunchReports::Watch srun;
+    LaunchReports::Watch leader;
+    leader.on_ended = [this](std::string_view code) { on_ended(code); };
     if (plan_.srun && !labels_lines(*plan_.srun)) {
-      srun.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
-      srun.at_end = [this] { return (is_told() ? "" : srun_errors_.kept()) + srun_errors_.rest(); };
-      srun.on_ended = [this](std::string_view code) { on_ended(code); };
-      srun.on_joined = [this] {
+      leader.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
+      leader.at_end = [this] { return (is_told() ? "" : srun_errors_.kept()) + srun_errors_.rest(); };
+      leader.on_joined = [this] {
         joined_ = true;
         srun_errors_.keep();
         to_tell_->stop();
       };
     }
     reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
-                                         std::move(srun)));
+                                         std::move(leader)));
     reports_->add_to(command, plan_.record);
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
@@ -231,7 +231,7 @@ class LaunchRun {
   void on_ended(std::string_view code) {
     has_ended_ = true;
     if (auto number = parse_u64(code); number && *number <= kMostCode) code_ = static_cast<int>(*number);
-    to_leave_step_->start_grace(kToLeaveStep);
+    if (plan_.srun) to_leave_step_->start_grace(kToLeaveStep);
   }
 
   // A shell that stands still, and was lost to the job, would keep the step, and so this process.
@@ -424,7 +424,8 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
 
 void let_leave(const job::Options& options, LaunchPlan& plan) {
   const auto& words = plan.record.shell;
-  bool explains = std::find(words.begin(), words.end(), "--explain") != words.end();
+  bool explains = std::any_of(words.begin(), words.end(),
+                              [](const std::string& each) { return each.starts_with("--explain"); });
   // What is no value of theirs is named by the shell.
   bool lends = options.find("pty") != nullptr && options.flag("pty.interactive").value_or(false);
   bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
@@ -443,14 +444,14 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
                                 fmt::format("--nodes={}", plan.record.size),
                                 fmt::format("--ntasks={}", plan.record.size),
                                 "--kill-on-bad-exit=0",
-                                "--wait=0"};
+                                "--wait=0",
+                                "--no-kill"};  // even if one of the nodes fails
   // The step that this is in has what it was given, and a step within it would wait for that.
   if (own_variable("SLURM_STEP_ID") || own_variable("SLURM_STEPID")) argv.emplace_back("--overlap");
-  if (plan.tolerates_loss) argv.emplace_back("--no-kill");  // Slurm would end all, were one of the nodes to fail
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
   task::Command command = TRY(launch::agent_command({}, "localhost", argv));
-  if (plan.tolerates_loss) command.env.set(job::BatchSystem::kStepSurvives, "1");
+  command.env.set(job::BatchSystem::kStepSurvives, "1");
   return command;
 }
 

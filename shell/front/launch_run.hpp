@@ -22,8 +22,6 @@ struct LaunchPlan {
   std::optional<std::vector<std::string>> srun;  // its arguments, if it starts the shells
   std::vector<LaunchReport> reports;             // those that the leader sends
   int input = 0;  // the descriptor that the job's input is read from; < 0: see LaunchFeed
-  bool tolerates_loss =
-      false;  // the job tolerates that shells are lost, or some of them, as far as its options show
   bool verbose = false;
   bool quiet = false;     // nothing but warnings and errors is printed
   bool outlived = false;  // the job goes on if this process goes: on-launcher-lost=go-on

@@ -61,7 +61,7 @@ class Launch final : public cli::Verb {
                      {1, group::Membership::kMaxShells})
         ->option_text("N");
     add_job();
-    show_.add_to(*verb_);
+    show_.add_to(*verb_, "all");
     usage_.add_to(*verb_);
     timeline_.add_to(*verb_);
     exits_.add_to(*verb_);
@@ -157,7 +157,7 @@ class Launch final : public cli::Verb {
     for (std::string& each : usage_.shell_options()) record.options.push_back(std::move(each));
     for (std::string& each : timeline_.shell_options()) record.options.push_back(std::move(each));
     plan.quiet = show_.is_quiet();
-    plan.tolerates_loss = TRY(job::OnLost::read(known)).goes_on || spares > 0;
+    CHECK_OK(job::OnLost::read(known));
     for (std::string& each : ExitOptions::defaults(known)) {
       if (show_.explains()) record.sources[each.substr(0, each.find('='))] = "nacre launch";
       record.options.push_back(std::move(each));

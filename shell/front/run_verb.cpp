@@ -53,7 +53,7 @@ class Run final : public cli::Verb {
     places_.add_to(*verb_, "by default those of the allocation that this is run in, else this host");
     places_.add_pretend(*verb_);
     rehearse_.add_to(*verb_);
-    show_.add_to(*verb_);
+    show_.add_to(*verb_, "brief");
     usage_.add_to(*verb_);
     timeline_.add_to(*verb_);
     exits_.add_to(*verb_);
@@ -236,7 +236,8 @@ class Run final : public cli::Verb {
     for (const std::string& each : options_.setopt()) {
       if (each.starts_with("rlimit")) plan.record.options.push_back(each);
     }
-    plan.tolerates_loss = TRY(job::OnLost::read(job.options)).goes_on || TRY(job::spares_of(job.options)) > 0;
+    CHECK_OK(job::OnLost::read(job.options));
+    CHECK_OK(job::spares_of(job.options));
     if (!options_.notify().empty()) plan.reports.push_back({"--notify", "exit-notify", options_.notify()});
     if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
     for (LaunchReport& each : usage_.reports()) plan.reports.push_back(std::move(each));

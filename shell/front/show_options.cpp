@@ -10,13 +10,17 @@ constexpr const char* kEvents = "output.events";
 
 }  // namespace
 
-void ShowOptions::add_to(cli::CommandLine& verb) {
+void ShowOptions::add_to(cli::CommandLine& verb, const char* explained) {
   verb.add_option("--format", format_, "json: output and events as lines of JSON, all to stdout (default: text)")
       ->option_text("text|json")
       ->check(cli::one_of({"text", "json"}));
   verb.add_flag("-q,--quiet", quiet_, "Print only warnings and errors beside the tasks' output")
       ->excludes({"--verbose"});
-  verb.add_flag("--explain", explain_, "Print the plan, of all shells in one, and start no task");
+  verb.add_flag("--explain", explain_,
+                "Print where tasks run, with env also their variables, with all the whole plan, and start none",
+                explained)
+      ->option_text("[=brief|env|all]")
+      ->check(cli::one_of({"brief", "env", "all"}));
 }
 
 std::vector<GivenOption> ShowOptions::given() const {
@@ -31,7 +35,7 @@ std::vector<std::string> ShowOptions::shell_options() const {
 
 std::vector<std::string> ShowOptions::shell_words() const {
   std::vector<std::string> out;
-  if (explain_) out.emplace_back("--explain");
+  if (explains()) out.push_back(explain_ == "all" ? "--explain" : "--explain=" + explain_);
   if (quiet_) out.emplace_back("--quiet");
   return out;
 }

@@ -17,12 +17,13 @@ namespace nacre::front {
 
 class ShowOptions {
  public:
-  // After the options that have --verbose, which --quiet excludes.
-  void add_to(cli::CommandLine& verb);
+  // After the options that have --verbose, which --quiet excludes. `explained`: what --explain alone shows, brief or
+  // all.
+  void add_to(cli::CommandLine& verb, const char* explained);
 
   [[nodiscard]] bool is_json() const { return format_ == "json"; }
   [[nodiscard]] bool is_quiet() const { return quiet_; }
-  [[nodiscard]] bool explains() const { return explain_; }
+  [[nodiscard]] bool explains() const { return !explain_.empty(); }
   [[nodiscard]] std::vector<GivenOption> given() const;
   // Options in the form that -o takes.
   [[nodiscard]] std::vector<std::string> shell_options() const;
@@ -31,7 +32,8 @@ class ShowOptions {
 
  private:
   std::string format_;  // empty: not given, which is text
-  bool quiet_ = false, explain_ = false;
+  bool quiet_ = false;
+  std::string explain_;  // brief, env, all; empty: the job runs
 };
 
 }  // namespace nacre::front

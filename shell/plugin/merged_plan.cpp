@@ -48,16 +48,26 @@ std::string setter_of(const Setters& setters, std::string path) {
   }
 }
 
+// "cpus    0-1" without what makes it a column.
+std::string without_columns(std::string_view line) {
+  std::string out;
+  for (char each : line) {
+    if (each != ' ' || (!out.empty() && out.back() != ' ')) out += each;
+  }
+  return out;
+}
+
 class MergedPlan {
  public:
   MergedPlan(const job::Job& job, const PlanSources& sources, const std::map<std::uint32_t, Json>& parts,
-             bool is_alone)
+             bool is_alone, PlanDetail detail)
       : job_(job),
         front_(sources.front),
         jobspec_(values_of(sources.jobspec)),
         given_(values_of(sources.given)),
         parts_(parts),
-        is_alone_(is_alone) {
+        is_alone_(is_alone),
+        detail_(detail) {
     for (const auto& [rank, part] : parts_) {
       all_.insert(rank);
       const std::string& host = job_.resources.nodes[rank].hostname;
@@ -67,10 +77,11 @@ class MergedPlan {
 
   std::string text() {
     add_job();
+    if (detail_ == PlanDetail::brief) return brief_text();
     add_section("\nenvironment, against the jobspec's\n", "environment");
     add_tasks();
-    out_ += "\noptions, and where they come from\n";
-    add_lines(fold_parts([this](const Json& part) { return options_of(part); }));
+    add_options("\noptions, and where they come from\n");
+    if (detail_ == PlanDetail::env) return std::move(out_);
     out_ += "\nplugins, in order\n";
     add_plugins();
     add_section("\nfiles that were read\n", "files");
@@ -111,6 +122,45 @@ class MergedPlan {
 
   [[nodiscard]] std::string mark_of(const Ranks& shells) const {
     return shells == all_ ? "" : hosts_of(shells) + ": ";
+  }
+
+  // Where tasks run, and what was asked for.
+  std::string brief_text() {
+    add_places();
+    add_options("options, and where they come from\n");
+    return std::move(out_) + "\nMore: --explain=env (variables), --explain=all (plugins and files, too).\n";
+  }
+
+  void add_options(const char* title) {
+    const std::vector<Line> lines = fold_parts([this](const Json& part) { return options_of(part); });
+    if (lines.empty() && detail_ == PlanDetail::brief) return;
+    out_ += title;
+    add_lines(lines);
+  }
+
+  // "tasks 0-1: cpus 0, memory 0", a line for all that are placed alike.
+  void add_places() {
+    constexpr std::size_t kMostPlaces = 8;
+    std::vector<Line> lines;
+    std::map<std::string, std::size_t> known;
+    for (const auto& [shell, part] : parts_) {
+      const std::string on = is_alone_ ? "" : " on " + hosts_of(Ranks::range(shell, shell));
+      for (const Json& task : part.at("tasks")) {
+        std::vector<std::string> words;
+        for (const Json& each : task.at("lines")) {
+          if (auto text = each.get<std::string>(); !text.starts_with("env "))
+            words.push_back(without_columns(text));
+        }
+        fold(lines, known, fmt::format("{}: {}", on, fmt::join(words, ", ")), task.at("rank").get<std::uint32_t>());
+      }
+    }
+    for (std::size_t i = 0; i < std::min(lines.size(), kMostPlaces); ++i) {
+      const Ranks& tasks = lines[i].of;
+      out_ += fmt::format("{:<9} task{} {}{}\n", i == 0 ? "places" : "", tasks.size() == 1 ? "" : "s",
+                          tasks.short_str(), lines[i].text);
+    }
+    if (lines.size() > kMostPlaces)
+      out_ += fmt::format("{:<9} and {} more places: --explain=env\n", "", lines.size() - kMostPlaces);
   }
 
   void add_section(const char* title, const char* name) {
@@ -165,8 +215,10 @@ class MergedPlan {
       return std::vector{part.at("node").at(member).get<std::string>()};
     };
     auto add = [&](const char* title, const char* member) {
-      for (const Line& each : fold_parts([&](const Json& part) { return node(part, member); }))
-        out_ += fmt::format("{:<9} {}{}\n", title, mark_of(each.of), each.text);
+      for (const Line& each : fold_parts([&](const Json& part) { return node(part, member); })) {
+        if (detail_ != PlanDetail::brief || each.text != "none")
+          out_ += fmt::format("{:<9} {}{}\n", title, mark_of(each.of), each.text);
+      }
     };
     out_ += fmt::format("shells    {} of {}: {}\n", all_.size(), job_.shells(), hosts_of(all_));
     if (job_.spares > 0)
@@ -181,8 +233,10 @@ class MergedPlan {
     const std::string& host = job_.node().hostname;
     out_ += fmt::format("shell     {} of {}, broker rank {}{}{}\n", job_.shell_rank, job_.shells(),
                         node.at("broker").get<std::uint64_t>(), host.empty() ? "" : ", host ", host);
-    for (const char* each : {"cores", "gpus", "cwd"})
-      out_ += fmt::format("{:<9} {}\n", each, node.at(each).get<std::string>());
+    for (const char* each : {"cores", "gpus", "cwd"}) {
+      auto text = node.at(each).get<std::string>();
+      if (detail_ != PlanDetail::brief || text != "none") out_ += fmt::format("{:<9} {}\n", each, text);
+    }
   }
 
   // What all tasks have comes once.
@@ -221,6 +275,7 @@ class MergedPlan {
   Values jobspec_, given_;
   const std::map<std::uint32_t, Json>& parts_;
   bool is_alone_;
+  PlanDetail detail_;
   Ranks all_;                    // shells
   std::set<std::string> hosts_;  // their names
   bool names_hosts_ = true;      // each has one of its own
@@ -230,8 +285,8 @@ class MergedPlan {
 }  // namespace
 
 std::string merged_plan(const job::Job& job, const PlanSources& sources, const std::map<std::uint32_t, Json>& parts,
-                        bool is_alone) {
-  return MergedPlan(job, sources, parts, is_alone).text();
+                        bool is_alone, PlanDetail detail) {
+  return MergedPlan(job, sources, parts, is_alone, detail).text();
 }
 
 }  // namespace nacre::plugin

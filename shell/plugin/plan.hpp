@@ -38,10 +38,14 @@ struct PlanPartOptions {
 [[nodiscard]] Json plan_part(Host& host, const std::vector<std::string>& files,
                              const PlanPartOptions& options = {});
 
+// brief: where tasks run, and the options; env: all but plugins and files.
+enum class PlanDetail { brief, env, all };
+
 // `parts`: of each shell, by its rank, not none; shells that are missing have been lost. `is_alone`: there is no
 // other shell, whatever R has.
 [[nodiscard]] std::string merged_plan(const job::Job& job, const PlanSources& sources,
-                                      const std::map<std::uint32_t, Json>& parts, bool is_alone);
+                                      const std::map<std::uint32_t, Json>& parts, bool is_alone,
+                                      PlanDetail detail = PlanDetail::all);
 
 // One line of JSON: "asked": [OPTION, ...], the options that were asked for as the initrc was run; "plugins":
 // [{"name", "origin", "topics": [...], "replaces_builtin"}, ...], in the order of the stack; and "read":

@@ -142,7 +142,7 @@ in_allocation() { # VARIABLE=VALUE... -- options of nacre run
 
 @test "over ssh and srun: --explain is one plan of all hosts" {
   for way in --hosts=node[1-3] --srun; do
-    run --separate-stderr run_job node0 "$way" -N 3 --explain -o kill-timeout=7s touch "$PWD/ran"
+    run --separate-stderr run_job node0 "$way" -N 3 --explain=all -o kill-timeout=7s touch "$PWD/ran"
     [ "$status" -eq 0 ] || { echo "$output$stderr"; return 1; }
     [ "$(grep -c '^job ' <<<"$output")" -eq 1 ]
     grep -qx 'shells    3 of 3: node\[[0-9,-]*\]' <<<"$output"

@@ -145,6 +145,14 @@ usage_error() {
   fails_with 1 "execution.nodelist"
 }
 
+@test "which plugin has refused an option, and in which topic, is shown with -v" {
+  prepare 1 true
+  run nacre -o output.fold=maybe
+  fails_with 1 "nacre-shell: output.fold: "
+  run nacre -v -o output.fold=maybe
+  [[ $status -eq 1 && $output == *"nacre-shell: plugin 'output': shell.init: output.fold: "* ]]
+}
+
 @test "options of the wrong type" {
   prepare 1 true
   run nacre -o rlimit=5

@@ -139,7 +139,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
       wait $! || code=$?
       [ "$code" -eq "${signal#*:}" ] || { echo "SIG$signal, $shells shells: $code: $(cat err)"; return 1; }
       [ "$(jq .exit.code r.json)" -eq "$code" ] || { cat r.json; return 1; }
-      grep -q "error: exec: second SIG${signal%:*}: ending the job" err || { cat err; return 1; }
+      grep -q "error: second SIG${signal%:*}: ending the job" err || { cat err; return 1; }
     done
   done
 }
@@ -302,8 +302,8 @@ END
   both 4 "$r 2) exit 3;; esac; exec sleep 30" -o exit-on-error -o exit-report=line
   [ "${codes[*]}" = "3 3" ]
   diff -u err - <<'END'
-nacre-shell[0]: error: exec: task 2 on node0 exited with code 3
-nacre-shell[2]: error: exec: task 2 on node2 exited with code 3
+nacre-shell[0]: error: task 2 on node0 exited with code 3
+nacre-shell[2]: error: task 2 on node2 exited with code 3
 END
 }
 

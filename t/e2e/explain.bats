@@ -78,6 +78,21 @@ prepare_hosts() {
   done
 }
 
+@test "nacre run --explain is a few lines; variables, plugins and files are asked for" {
+  local shells
+  explain() { run --separate-stderr "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=$shells -n 4 -o kill-timeout=1s "$@" true; }
+  for shells in 1 2; do
+    explain --explain
+    [[ $status -eq 0 && $(wc -l <<<"$output") -le 15 ]] || { echo "$output$stderr"; return 1; }
+    grep -qE '^places    tasks? 0(-[13])?( on .*)?: cpus ' <<<"$output" || { echo "$output"; return 1; }
+    [[ $output == *'command line     kill-timeout="1s"'* && $output != *NACRE_* && $output != *builtin* ]]
+    explain --explain=env
+    [[ $output == *"env     +NACRE_TASK_RANK='3'"* && $output != *builtin* ]]
+    explain --explain=all
+    [[ $output == *"env     +NACRE_TASK_RANK='3'"* && $output == *builtin* && $output == *"files that were read"* ]]
+  done
+}
+
 # bats test_tags=long
 @test "a shell that fails has no plan; the error is the leader's" {
   prepare_hosts

@@ -26,9 +26,9 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 @test "the first failure ends the job, on whichever shell it is" {
   for rank in 0 1 2 3; do
     both 4 "[ \$FLUX_TASK_RANK != $rank ] || exit 3; exec sleep 30" --fail-fast
-    both_were 3 "error: exec: task $rank on node[0-3] exited with code 3\$"
+    both_were 3 "error: task $rank on node[0-3] exited with code 3\$"
     both 4 "[ \$FLUX_TASK_RANK != $rank ] || kill -SEGV \$\$; exec sleep 30" -K -o rlimit.core=0
-    both_were 139 "error: exec: task $rank on node[0-3] killed by SIGSEGV\$"
+    both_were 139 "error: task $rank on node[0-3] killed by SIGSEGV\$"
   done
 }
 
@@ -36,7 +36,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 @test "so many failures end the job, of all shells together; a share of the tasks is rounded up" {
   script="$r 0) exit 2;; 3) sleep 0.2; exit 3;; 6) sleep 0.4; exit 4;; esac; exec sleep 30"
   both 8 "$script" --fail-fast=3
-  both_were 4 "error: exec: exit-on-error: 3 of 8 tasks have failed \(0,3,6\): task 6 on node[03] exited with code 4\$"
+  both_were 4 "error: exit-on-error: 3 of 8 tasks have failed \(0,3,6\): task 6 on node[03] exited with code 4\$"
   both 8 "$script" --fail-fast=2
   both_were 3 "2 of 8 tasks have failed \(0,3\): task 3 on node[01] exited with code 3\$"
   both 8 "$script" --fail-fast=25%
@@ -73,7 +73,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
   script="$r 1) exit 3;; 2) sleep 0.3; exit 9;; esac; trap 'echo \$FLUX_TASK_RANK >>ended; exit 1' TERM; sleep 30 & wait"
   both 4 "$script" --fail-fast -o exit-on-error.grace=1s
   both_were 9 "warn: exit-on-error: task 1 on node[01] exited with code 3; the job ends in 1s\$"
-  grep -q "error: exec: task 1 on node1 exited with code 3" err
+  grep -q "error: task 1 on node1 exited with code 3" err
   [ "$(sort ended | tr -d '\n')" = 0033 ]
   both 4 "$r 1) exit 3;; esac; sleep 0.5" --fail-fast -o exit-on-error.grace=1m
   both_were 3
@@ -82,7 +82,7 @@ nothing_was_said() { [ ! -s err ] || { cat err; return 1; }; }
 
 @test "then=note: one line, and the job goes on" {
   both 4 "$r 0|2|3) exit 3;; esac; sleep 0.4" --fail-fast=2 -o exit-on-error.then=note -o exit-report=off
-  both_were 3 "warn: exec: exit-on-error: . of 4 tasks have failed \([0-3,-]*\): task . on node. exited with code 3; the job goes on\$"
+  both_were 3 "warn: exit-on-error: . of 4 tasks have failed \([0-3,-]*\): task . on node. exited with code 3; the job goes on\$"
   [ "$(wc -l <err)" -eq 2 ]
 }
 
@@ -120,7 +120,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
 # bats test_tags=long
 @test "a task that cannot be started ends the job, but with exit-on-error=off set it is a record only" {
   both 4 "sleep 0.3; touch ran.\$FLUX_TASK_RANK" -o "$missing"
-  both_were 127 "error: exec: task [12].*: /no/such/program: No such file or directory"
+  both_were 127 "error: task [12].*: /no/such/program: No such file or directory"
   for off in off false 0; do
     for policy in max:127 main:0 all:1 main+all:1 first:127; do
       rm -f ran.*
@@ -153,7 +153,7 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
     local words=()
     for each in $given; do words+=(-o "$each"); done
     both 4 "exec sleep 30" -o "$missing" "${words[@]}"
-    both_were 127 "error: exec: task [12].*: /no/such/program: No such file or directory"
+    both_were 127 "error: task [12].*: /no/such/program: No such file or directory"
   done
 }
 
@@ -173,9 +173,9 @@ missing='wrap=[{"ranks": "1-2", "command": ["/no/such/program"]}]'
   both_were 0
   nothing_was_said
   both 4 "$r 1) exit 0;; 2) sleep 0.4; kill -SEGV \$\$;; esac; exec sleep 30" -o exit-timeout=0.2s -o rlimit.core=0
-  both_were 139 "error: exec: exit-timeout: task 2 failed 200ms ago, and these still run: 0,3\$"
+  both_were 139 "error: exit-timeout: task 2 failed 200ms ago, and these still run: 0,3\$"
   both 4 "$r 1) exit 0;; esac; exec sleep 30" -o exit-timeout=0.2s -o exit-timeout.after=exit
-  both_were 1 "error: exec: exit-timeout: task 1 ended 200ms ago, and these still run: 0,2-3\$"
+  both_were 1 "error: exit-timeout: task 1 ended 200ms ago, and these still run: 0,2-3\$"
   both 4 "$r 1) exit 0;; esac; exec sleep 30" -o exit-timeout.after=exit -o exit-timeout=0.2s
   both_were 1
   options='{"exit-timeout": {"after": "exit", "timeout": "0.2s"}}' both 4 "$r 1) exit 0;; esac; exec sleep 30"

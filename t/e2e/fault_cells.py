@@ -195,7 +195,7 @@ def expected(cell):
     out.signalled = out.told or cell.way in ("loops", "hangs")
     if out.signalled:
         out.besides += ["ended by SIGTERM", "nacre launch: terminated twice: ending the job",
-                         "the launcher has gone: without its launcher the job ends", "error: exec: second SIGTERM: ending the job$"]
+                         "the launcher has gone: without its launcher the job ends", "error: second SIGTERM: ending the job$"]
     if cell.topic in BEFORE_BARRIER:
         out.no_task = "any"
     elif cell.topic in BEFORE_TASK:

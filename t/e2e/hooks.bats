@@ -121,7 +121,7 @@ signalled() {
   [ "$status" -eq 1 ]
   [ "$output" = "nacre-shell[0]: error: hooks: task 0: task-epilog 'exit 4': exited with code 4
 nacre-shell[0]: error: hooks: epilog 'exit 5': exited with code 5
-nacre-shell[0]: error: exec: 2 epilogs failed" ]
+nacre-shell[0]: error: 2 epilogs failed" ]
   prepare 1 sh -c 'exit 7'
   run nacre -o 'epilog=exit 1'
   [ "$status" -eq 7 ]

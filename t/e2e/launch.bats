@@ -294,13 +294,8 @@ EOF
   chmod +x bin/srun
   PATH=$PWD/bin:$PATH run launch --srun -n 4 --srun-arg=--partition=p <<<'quit 5'
   [ "$status" -eq 5 ]
-  [ "${lines[0]}" = "srun --mpi=none --ntasks-per-node=1 --nodes=4 --ntasks=4 --kill-on-bad-exit=0 --wait=0 --partition=p $stand_in --boot=slurm" ]
+  [ "${lines[0]}" = "srun --mpi=none --ntasks-per-node=1 --nodes=4 --ntasks=4 --kill-on-bad-exit=0 --wait=0 --no-kill --partition=p $stand_in --boot=slurm" ]
   [ "$(record '[.size,.rank,.hosts]')" = '[4,null,""]' ]
-  # Where shells may be lost, Slurm ends none for it.
-  for each in tolerate-loss spares=1; do
-    PATH=$PWD/bin:$PATH run launch --srun -n 2 -o "$each" <<<'quit 0'
-    [[ ${lines[0]} == *" --wait=0 --no-kill "* ]]
-  done
   SLURM_JOB_NODELIST="n[4-6]" PATH=$PWD/bin:$PATH run "$NACRE_BUILD_DIR/nacre" launch --shell="$stand_in" -j jobspec.json --srun <<<'quit 0'
   [ "$(record .size)" = 3 ]
 }

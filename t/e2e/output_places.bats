@@ -282,7 +282,7 @@ open("all", "wb").write(total)'
     "output.ranks=x|output.ranks: " "output.stdout.timestamps=now|output.stdout.timestamps: expected one of" \
     "output.stdout.buffer.type=page|output.stdout.buffer.type: expected one of" "output.drain-timeout=soon|output.drain-timeout: "; do
     run nacre -o "${each%%|*}"
-    fails_with 1 "plugin 'output': shell.init: ${each#*|}"
+    fails_with 1 "nacre-shell: ${each#*|}"
   done
   run nacre -o output.fold -o output.stdout.format=json
   fails_with 1 "fold" "format=json"

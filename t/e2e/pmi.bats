@@ -63,7 +63,7 @@ load pmi.bash
 @test "PMI_Abort ends the job with the client's exit code" {
   clients 4 init '2:send:cmd=abort exitcode=19 message=out\ of\ luck\n' barrier
   run nacre
-  ends_with 19 "error: exec: rank 2 on node0 called PMI_Abort with code 19: out of luck"
+  ends_with 19 "error: rank 2 on node0 called PMI_Abort with code 19: out of luck"
 }
 
 # What was asked for, and what the job exits with.
@@ -73,7 +73,7 @@ load pmi.bash
   for case in "0 1" "1 1" "255 255" "256 255" "300 44" "-1 255" "-256 255" "2147483647 255"; do
     clients 2 init "1:send:cmd=abort exitcode=${case% *}\\n" barrier
     run nacre
-    ends_with "${case#* }" "error: exec: rank 1 on node0 called PMI_Abort with code ${case% *}" || return
+    ends_with "${case#* }" "error: rank 1 on node0 called PMI_Abort with code ${case% *}" || return
   done
 }
 
@@ -187,7 +187,7 @@ END
   [ "$status" -eq 0 ]
   [[ $output == *"warn: pmi: pmi: there is no plugin 'simpel', and tasks do without it; "*"; did you mean simple?" ]]
   run nacre -o pmi=simple,
-  fails_with 1 "plugin 'pmi': shell.init: pmi: expected a list of names, as simple, pmi2 and pmix, or off, got \"simple,\""
+  fails_with 1 "nacre-shell: pmi: expected a list of names, as simple, pmi2 and pmix, or off, got \"simple,\""
   run nacre -o pmi.usr=simple
   fails_with 1 "pmi.usr: unknown key; known: use, explain, hang-report, max-size, library"
   run nacre -o fault-tolerance.signal=SIGNOT
@@ -225,7 +225,7 @@ lose() {
     code=137
     [[ $place == *"with 0"* ]] && code=1
     [[ $place == *"with 3"* ]] && code=3
-    ends_with "$code" "error: exec: rank 1 on node0 " || { echo "$place"; return 1; }
+    ends_with "$code" "error: rank 1 on node0 " || { echo "$place"; return 1; }
     [[ $output == *"; the job ends (-o fault-tolerance lets the others go on)"* ]]
   done
 }

@@ -59,7 +59,7 @@ nacre-shell[2]: warn: pmi: rank 5 on node2 is lost; the others go on" ]
       clients 2 1 init "$rank:send:cmd=abort exitcode=${case% *}\\n" barrier
       run_nodes 2
       [ "$status" -eq "${case#* }" ] || { echo "$case of rank $rank: exit code $status: $output"; return 1; }
-      [[ $output == *"error: exec: rank $rank on node$rank called PMI_Abort with code ${case% *}"* ]]
+      [[ $output == *"error: rank $rank on node$rank called PMI_Abort with code ${case% *}"* ]]
     done
   done
 }

@@ -22,12 +22,12 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 
 @test "the job's nodes have made-up names, for templates and for plugins" {
   run_job --pretend=3x1c -N3 --output='o.{{node.name}}' true 2>err || { cat err; return 1; }
-  run_job --pretend=3x1c -N2 -o verbose=0 --explain true >plan
+  run_job --pretend=3x1c -N2 -o verbose=0 --explain=all true >plan
   grep -qx 'shells    2 of 2: pretend\[0-1\]' plan
 }
 
 @test "the plan is the made-up machine's: cores, threads, NUMA nodes, gpus near them" {
-  run_job --pretend=2x2p4c2t2g -N2 -n4 -c4 -g1 --explain -o cpu-affinity=per-task -o mem-affinity=bind -o gpu-affinity=closest true >plan 2>err
+  run_job --pretend=2x2p4c2t2g -N2 -n4 -c4 -g1 --explain=all -o cpu-affinity=per-task -o mem-affinity=bind -o gpu-affinity=closest true >plan 2>err
   # Each of two tasks of a node has a package: 4 cores of 2 threads, its NUMA node and its gpu.
   for rank in 0 2; do
     sed -n "/^task $rank /,/^\$/p" plan >task
@@ -50,7 +50,7 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 @test "-c and -g: each task gets just so many, of its part of the node and near each other; R has no more" {
   # "R's cores; each task's cpus", and the same of gpus, of a node of two packages of 4 cores and 2 gpus.
   cpus() {
-    run_job --pretend=1x2p4c4g "$@" --explain true >plan 2>err || { cat err; return 1; }
+    run_job --pretend=1x2p4c4g "$@" --explain=all true >plan 2>err || { cat err; return 1; }
     echo "$(sed -n 's/^cores  *//p' plan); $(sed -nE 's/^ +cpus +([0-9,-]+)$/\1/p' plan | xargs)"
   }
   gpus() { echo "$(sed -n 's/^gpus  *//p' plan); $(sed -nE "s/^ +env .*CUDA_VISIBLE_DEVICES='(.*)'/\1/p" plan | xargs)"; }
@@ -106,7 +106,7 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
   run run_job --pretend=1025x1c true
   [ "$status" -eq 2 ]
   [[ $output == *"expected 1 to 1024 nodes"* ]]
-  run_job --pretend=1024x1c -N1 --explain true >plan
+  run_job --pretend=1024x1c -N1 --explain=all true >plan
   grep -q 'host pretend0' plan
   run run_job --pretend=2x2c -o pretend=3x3c true
   [ "$status" -eq 2 ]

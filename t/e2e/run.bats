@@ -15,6 +15,26 @@ dry() { run_job --dry-run "$@"; }
 of_jobspec() { dry "${@:2}" | jq -c "$1"; }
 environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
 
+@test "what has failed is red on a terminal, but not with NO_COLOR, nor in a pipe" {
+  local job="'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -n 2 false"
+  on_terminal() { env -u NO_COLOR TERM=xterm "$@" script -qec "$job" /dev/null | tr -d '\r'; }
+  on_terminal | grep -q $'^\e\\[31mnacre-shell\\[0\\]: error: task .*: exit code 1\e\\[0m$'
+  on_terminal | grep -q $'^\e\\[31mnacre: .*exited with code 1.*\e\\[0m$'
+  for each in NO_COLOR=1 TERM=dumb; do
+    [[ $(on_terminal "$each") == *"exit code 1"* && $(on_terminal "$each") != *$'\e'* ]]
+  done
+  [[ $(TERM=xterm bash -c "$job" 2>&1) != *$'\e'* ]]
+}
+
+@test "verbose=2 shows each shell's steps" {
+  run_job --local=2 -n 2 -o verbose=2 true 2>err
+  for each in 0 1; do
+    [ "$(grep -oE "^nacre-shell\\[$each\\]: trace: (calls the plugins: shell.(init|start|finish)|start barrier: .*|starts 1 task)$" err | cut -d' ' -f3- | paste -sd,)" = \
+      "calls the plugins: shell.init,starts 1 task,calls the plugins: shell.start,start barrier: waits for the other shells,start barrier: all have come,calls the plugins: shell.finish" ] ||
+      { grep trace err; return 1; }
+  done
+}
+
 @test "a command runs, in this directory and environment, and its exit code is the job's" {
   export MINE='a "b" c'
   run --separate-stderr run_job sh -c 'pwd; echo "$MINE"; exit 7'
@@ -418,7 +438,7 @@ front=$NACRE_BUILD_DIR/nacre
   asked SLURM_JOB_NODELIST=a SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=a SLURM_JOB_NODELIST_HET_GROUP_1='b[0-1]' "$front" run
   [ "$(cat said)" = "nacre: this is a heterogeneous job, of which the hosts of the first component are used; all of them, without srun: --hosts='a,b[0-1]'" ]
   # The plan says who has it.
-  "${no_manager[@]}" LSB_MCPU_HOSTS="$(uname -n) 2" "$front" run --shell="$NACRE_SHELL" --explain true >plan 2>said
+  "${no_manager[@]}" LSB_MCPU_HOSTS="$(uname -n) 2" "$front" run --shell="$NACRE_SHELL" --explain=all true >plan 2>said
   grep -qx 'nacre run: tasks: 2, as LSB_MCPU_HOSTS has it' said
   grep -q '^task 1 ' plan
 }

@@ -126,7 +126,7 @@ names() { jq -r '.name // "output"' out | uniq; }
   for option in output.fold output.stdout.label output.stdout.timestamps output.stdout.format=text; do
     run run_job --format=json -o $option true
     [ "$status" -eq 1 ] || { echo "$option: $status $output"; return 1; }
-    [[ $output == *"plugin 'output': shell.init: output"*json* ]] || { echo "$option: $output"; return 1; }
+    [[ $output == *"nacre-shell: output"*json* ]] || { echo "$option: $output"; return 1; }
   done
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("what is wrong is told in words of this program") {
            {{"--standalone=true"}, "--standalone: takes no value, got 'true'"},
            {{"--launch-record=2"}, "--launch-record: expected a number from 3 to 2147483647, got '2'"},
            {{"--arity", "x"}, "--arity: expected a number from 2 to 1024, got 'x'"},
-           {{"--explain=x"}, "--explain: expected plugins, got 'x'"},
+           {{"--explain=x"}, "--explain: expected brief, env or plugins, got 'x'"},
            {{"--list-options=x"}, "--list-options: expected json, bash, zsh, fish, got 'x'"},
            {{"-q", "-vv"}, "--quiet and --verbose exclude each other: give one of them"},
        }) {
