@@ -38,7 +38,6 @@ struct Manager {
 // How a job has ended.
 struct EntryEnd {
   double time = 0;             // seconds since the Epoch
-  double ran = 0;              // seconds from the job's start, by a clock that nobody sets; 0: not known
   int code = 0;                // 0..255
   bool vanished = false;       // the leader was killed, or its host was: the code is not known
   std::string cause;           // one line; "": the job has ended by itself
@@ -51,6 +50,7 @@ struct EntryEnd {
   // What another policy has to know, as exits::summary() has it; null: it has not been recorded.
   Json rule = nullptr;
   std::uint64_t lost_output = 0;  // bytes that could not be written to the job's file of output
+  double ran = 0;                 // seconds from the job's start, by a clock that nobody sets; 0: not known
   bool operator==(const EntryEnd&) const = default;
 };
 

@@ -27,6 +27,7 @@ TEST_CASE("an entry reads back as it was written", "[record]") {
 
   JobEntry ended = running;
   ended.end = EntryEnd{12.5, 3, false, "task 1 failed", exits_of({{"x0", "0,2-3"}, {"x3", "1"}}), {{"version", 1}}};
+  ended.end->ran = 2.25;
   again = JobEntry::parse(ended.text());
   REQUIRE(again);
   CHECK(*again == ended);
