@@ -36,6 +36,12 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   return out;
 }
 
+// That the report is about it, although how it ends does not decide.
+std::optional<exits::TaskEnd> PmiDepartures::as_cause(std::uint32_t client) const {
+  auto rank = processes_.task_of(client);
+  return rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
+}
+
 // Where all tasks may start again it ends this one, and whether they do is decided by how that ends. MPI libraries
 // abort, too, when they find that another process has gone, which may be known here only later.
 void PmiDepartures::aborted(const pmi::Abort& abort) {
@@ -43,11 +49,9 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
   std::string message =
       fmt::format("{} called PMI_Abort with code {}", processes_.name_of(abort.client), abort.exit_code);
   if (!abort.message.empty()) message += ": " + escape_controls(abort.message);
-  auto rank = processes_.task_of(abort.client);
-  auto by = rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
   plugin::RaisedException end{"exec", 0, message, value::WaitStatus::exited(exits::failure_code(abort.exit_code)),
-                              by};
-  if (!rank || !options_.starts_again) return host_.raise(end);
+                              as_cause(abort.client)};
+  if (!end.task || !options_.starts_again) return host_.raise(end);
   aborted_.emplace(abort.client, std::move(end));
   leaving_.insert(abort.client);
   await_ends();
@@ -102,10 +106,12 @@ void PmiDepartures::forget() {
 }
 
 void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when) {
+  // Its own record is that of a success, and would not tell.
+  const bool hides = status.success();
   host_.raise({"exec", 0,
                fmt::format("{} {} {}; the job ends (-o fault-tolerance lets the others go on)",
                            processes_.name_of(client), status.str(), when),
-               status.success() ? value::WaitStatus::exited(1) : status});
+               hides ? value::WaitStatus::exited(1) : status, hides ? as_cause(client) : std::nullopt});
   ends_ = true;
 }
 
@@ -146,7 +152,7 @@ void PmiDepartures::still_there() {
                      "others go on)",
                      processes_.name_of(client),
                      joined ? "finalize" : "init, and the others wait for it in a barrier"),
-         value::WaitStatus::exited(1)});
+         value::WaitStatus::exited(1), as_cause(client)});
   }
 }
 

@@ -79,6 +79,7 @@ class PmiDepartures {
  private:
   void aborted(const pmi::Abort& abort);
   void end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when);
+  [[nodiscard]] std::optional<exits::TaskEnd> as_cause(std::uint32_t client) const;
   void dropped_or_left(std::uint32_t client);
   void await_ends();
   void still_there();

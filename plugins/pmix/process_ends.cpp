@@ -119,8 +119,10 @@ void ProcessEnds::starts_again(const pmix_proc_t& id, PmixClient& client, int wa
 
 void ProcessEnds::end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how) {
   job_.is_ending = true;
-  flux_shell_raise_exit_status(status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
-                               clients_.name_of(id, client).c_str(), how.c_str());
+  // Of one that has ended with 0 its own record would not tell that it is the cause.
+  const int rank = client.task != nullptr && client.wait_status == 0 ? static_cast<int>(id.rank) : -1;
+  nacre_shell_raise_task_status(rank, status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
+                                clients_.name_of(id, client).c_str(), how.c_str());
 }
 
 void ProcessEnds::aborted(const pmix_proc_t& id, int status, const std::string& message,

@@ -76,7 +76,9 @@ std::string cause_line(const Json& cause, const Record& record) {
   const std::string name = fmt::format("rank {}{}", member<std::uint64_t>(cause, "rank"), on_host(cause));
   std::string out = name;
   if (auto pid = member<std::int64_t>(cause, "pid"); pid != 0) out += fmt::format(" (pid {})", pid);
-  if (record.kind() == Record::Kind::victim) return out + " " + what_it_did(cause, name);
+  // How it has ended does not tell why that ends the job.
+  bool tells = record.kind() != Record::Kind::victim && record != Record::of(value::WaitStatus::exited(0));
+  if (!tells) return out + " " + what_it_did(cause, name);
   out += " " + what_happened(cause, record);
   auto started = member<double>(cause, "started");
   auto ended = member<double>(cause, "ended");

@@ -17,8 +17,8 @@ namespace nacre::front {
 
 class ShowOptions {
  public:
-  // After the options that have --verbose, which --quiet excludes. `explained`: what --explain alone shows, brief or
-  // all.
+  // After the options that have --verbose, which --quiet excludes. `explained`: what --explain alone shows, brief
+  // or all.
   void add_to(cli::CommandLine& verb, const char* explained);
 
   [[nodiscard]] bool is_json() const { return format_ == "json"; }

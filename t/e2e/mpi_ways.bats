@@ -64,6 +64,18 @@ spare_cores=0
   in_all_cells exit-after-init 1 "" 1 0
 }
 
+@test "one that leaves with 0 and without finalize is what the report is about" {
+  local way shells
+  more=(-o exit-report=full)
+  for way in "${ways[@]}"; do
+    for shells in 1 2; do
+      in_cell "$way" "$shells" $((4 / shells)) exit-after-init 1 0
+      [[ $status -eq 1 ]] && grep -qE '^nacre: .* rank 1 on .* exited with code 0 .*without PMI(x_F| f)inalize' <<<"$output" ||
+        { echo "$way on $shells shells: exit code $status: $output"; return 1; }
+    done
+  done
+}
+
 # bats test_tags=long
 @test "one that is killed before init, as others have called it, ends the job" {
   in_all_cells kill-before-init 137 "" 1
