@@ -70,7 +70,7 @@ spare_cores=0
   for way in "${ways[@]}"; do
     for shells in 1 2; do
       in_cell "$way" "$shells" $((4 / shells)) exit-after-init 1 0
-      [[ $status -eq 1 ]] && grep -qE '^nacre: .* rank 1 on .* exited with code 0 .*without PMI(x_F| f)inalize' <<<"$output" ||
+      [[ $status -eq 1 ]] && grep -qE '^nacre: .* rank 1 .*exited with code 0 .*without PMI(x_F| f)inalize' <<<"$output" ||
         { echo "$way on $shells shells: exit code $status: $output"; return 1; }
     done
   done
