@@ -261,20 +261,6 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
   wrong exit-ok=9-3 "exit-ok: expected exit codes, 1 to 255"
 }
 
-# The tasks that lines of standard error name, one a line: "4 on node0: exit code 3".
-named() {
-  sed -nE 's/^nacre-shell\[0\]: error: task (.*): (exit code [0-9]+|killed by SIG[A-Z]+)$/\1|\2/p' "$1" |
-    awk -F '|' '{
-      host = ""
-      for (i = split($1, parts, ", "); i > 0; --i) {
-        if (match(parts[i], / on .*/)) host = substr(parts[i], RSTART)
-        sub(/ on .*/, "", parts[i])
-        last = split(parts[i], ends, "-")
-        for (rank = ends[1]; rank <= ends[last]; ++rank) print rank host ": " $2
-      }
-    }' | sort
-}
-
 @test "tasks that fail are named with their hosts, the first ones at once, while the others run" {
   for shells in 1 4; do
     write_nodes $shells $((8 / shells))

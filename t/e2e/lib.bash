@@ -79,6 +79,20 @@ prepare() {
 
 nacre() { "${nacre[@]}" "$@"; }
 
+# The tasks that have failed, as the lines of $1 name them, one a line: "4 on node0: exit code 3".
+named() {
+  sed -nE 's/^nacre-shell\[0\]: error: task (.*): (exit code [0-9]+|killed by SIG[A-Z]+|not started: .*)$/\1|\2/p' "$1" |
+    awk -F '|' '{
+      host = ""
+      for (i = split($1, parts, ", "); i > 0; --i) {
+        if (match(parts[i], / on .*/)) host = substr(parts[i], RSTART)
+        sub(/ on .*/, "", parts[i])
+        last = split(parts[i], ends, "-")
+        for (rank = ends[1]; rank <= ends[last]; ++rank) print rank host ": " $2
+      }
+    }' | sort
+}
+
 # The run failed with exit code $1, and all it said on stderr is one line that has each of the other arguments in it.
 fails_with() {
   local code=$1
