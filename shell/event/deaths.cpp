@@ -34,6 +34,7 @@ Deaths::~Deaths() {
   bool is_ours = ::sigaction(SIGCHLD, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
                  now.sa_sigaction == &Deaths::on_signal;
   if (is_ours) ::sigaction(SIGCHLD, &next_action, nullptr);
+  while (is_in_use_.test_and_set(std::memory_order_acquire)) ::sched_yield();  // by a handler in another thread
 }
 
 void Deaths::expect(pid_t pid) {
@@ -56,11 +57,12 @@ void Deaths::look_at_signals() {
 }
 
 // All that it calls is safe in a signal handler. If this thread is looking, or takes over what was noted, the loop
-// comes to this death at once.
+// comes to this death at once. A process that was forked has the same epoll set, and leaves it alone.
 void Deaths::on_signal(int signum, siginfo_t* info, void* context) {
   const int error = errno;
   Deaths* deaths = at_signals.load();
-  if (deaths != nullptr && !deaths->is_in_use_.test_and_set(std::memory_order_acquire)) {
+  if (deaths != nullptr && deaths->owner_ == ::getpid() &&
+      !deaths->is_in_use_.test_and_set(std::memory_order_acquire)) {
     deaths->look();
     deaths->is_in_use_.clear(std::memory_order_release);
   }

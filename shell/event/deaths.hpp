@@ -6,6 +6,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -59,6 +60,7 @@ class Deaths {
   void look();
   void take_over();
 
+  const pid_t owner_ = ::getpid();
   UniqueFd set_;  // epoll(7)
   std::map<pid_t, UniqueFd> expected_;
   std::deque<pid_t> untold_;
