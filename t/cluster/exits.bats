@@ -138,8 +138,8 @@ names_the_cause() {
   nothing_left
 }
 
-@test "a second Ctrl-C gives 130" {
-  start_all "trap '' INT; sleep 76543; sleep 76543" -o kill-timeout=0.5s
+@test "a second Ctrl-C gives 130, and so does the report" {
+  start_all "trap '' INT; sleep 76543; sleep 76543" -o kill-timeout=0.5s --report=r.json
   wait_until all_started
   sleep 1
   for policy in "${policies[@]}"; do
@@ -148,6 +148,11 @@ names_the_cause() {
     signal_launcher INT "$policy"
   done
   have_codes 130 130 130 130 130
+  local wrong=0
+  for policy in "${policies[@]}"; do
+    [ "$(jq .exit.code "$policy/r.json")" = 130 ] || { echo "$policy: $(jq -c .exit "$policy/r.json")"; wrong=1; }
+  done
+  [ "$wrong" -eq 0 ]
   nothing_left
 }
 

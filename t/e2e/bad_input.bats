@@ -68,6 +68,16 @@ usage_error() {
   [[ $output == "nacre-shell "[0-9]* ]]
 }
 
+@test "nacre version: the commit, the compiler, and what is loaded where it is needed" {
+  run "$NACRE_BUILD_DIR/nacre" version
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ ${lines[0]} =~ ^nacre\ [0-9]+\.[0-9]+ ]]
+  [[ ${lines[1]} =~ ^built\ with\ [A-Za-z]+\ [0-9]+ ]]
+  [[ $output == *"yes libssl.so.3 "*"links between hosts"* ]]
+  [ "$(grep -cE '^(yes|no ) lib[a-z]+\.so\.[0-9]+ ' <<<"$output")" -eq $((${#lines[@]} - 2)) ]
+}
+
 @test "files that are missing" {
   prepare 1 true
   rm jobspec.json

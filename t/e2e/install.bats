@@ -37,6 +37,13 @@ staged_pkg_config() {
   done
 }
 
+@test "apropos finds the man pages at once" {
+  env -u DESTDIR cmake --install "$BATS_TEST_TMPDIR/build" --prefix "$stage/here" >/dev/null
+  run apropos -M "$stage/here/share/man" -s 1 "tasks of a job"
+  echo "$output"
+  grep -q "^nacre-run (1) " <<<"$output"
+}
+
 @test "the man page of the initrc names the file that is installed" {
   install_all
   local named

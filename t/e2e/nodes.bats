@@ -195,6 +195,22 @@ done
 done" ]
 }
 
+# bats test_tags=long
+@test "a shell that is silent for too long is lost, and the line says for how long and what was before that" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; exec sleep 987642'
+  launch --local=2 -R R.json -o cpu-affinity=off -o lost-after=2s >out 2>&1 &
+  for rank in 0 1; do wait_until test -s shell.$rank; done
+  sleep 2 # so that beats have come
+  kill -STOP "$(cat shell.1)"
+  local code=0
+  wait $! || code=$?
+  cat out
+  [ "$code" -ne 0 ]
+  grep -E 'nothing has come from it for [0-9.]+ s \(before that [0-9., and]+ s apart\)' out
+  nothing_left 'sleep 987642'
+}
+
 @test "lost-after: what cannot be waited for is refused" {
   write_nodes 2 1
   write_jobspec 2 true

@@ -56,6 +56,22 @@ TEST_CASE("tasks that fail alike within a moment are named in one line") {
   CHECK(report.at_the_end().size() == 3);
 }
 
+TEST_CASE("the first failure is named before the next ones would be gathered, and those for longer") {
+  Report report;
+  std::vector<std::size_t> lines;
+  auto look = [&] { lines.push_back(report.host.logged.size()); };
+  auto named = event::Timer::create(report.host.loop(), look);
+  REQUIRE(named);
+  report.ended("1", "x3");
+  named->start(event::Seconds(0.1));
+  REQUIRE(report.host.run_loop());
+  report.ended("2", "x3");
+  named->start(event::Seconds(0.1));
+  REQUIRE(report.host.run_loop());
+  CHECK(lines == std::vector<std::size_t>{1, 1});
+  CHECK(report.host.logged.size() == 2);
+}
+
 TEST_CASE("what fails as the job ends is named at its end") {
   Report report;
   report.ended("2", "s9");
