@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::size_t kRowsInPart = 2048;    // of an answer that comes in parts: far below a frame's limit
 constexpr std::size_t kEventsInPart = 1024;  // likewise
-constexpr std::size_t kMostInPart = std::size_t{256} << 10;  // bytes of rows in a part, likewise
-constexpr std::size_t kMostUsage = std::size_t{512} << 10;   // bytes of the answer: below a frame's limit
-constexpr std::size_t kMostHosts = std::size_t{64} << 10;    // bytes of the hosts' names
+constexpr std::size_t kMostInPart = std::size_t{256} << 10;    // bytes of rows in a part, likewise
+constexpr std::size_t kMostUsage = std::size_t{512} << 10;     // bytes of the answer: below a frame's limit
+constexpr std::size_t kMostHostBytes = std::size_t{64} << 10;  // bytes of the hosts' names
 
 }  // namespace
 
@@ -77,7 +77,7 @@ std::optional<std::string> Answers::hosts() const {
     hosts.append(node.hostname);
   }
   std::string text = hosts.str();
-  return text.size() <= kMostHosts ? std::optional(std::move(text)) : std::nullopt;
+  return text.size() <= kMostHostBytes ? std::optional(std::move(text)) : std::nullopt;
 }
 
 Json Answers::status(const record::JobEntry& entry) const {

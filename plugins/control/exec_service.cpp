@@ -6,7 +6,7 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kHold = "control.exec";
+constexpr const char* kExecHold = "control.exec";
 
 }  // namespace
 
@@ -87,8 +87,8 @@ bool ExecService::take(ClientId client, const control::ControlRequest& request) 
 }
 
 void ExecService::end_all() {
-  host_.hold(kHold);
-  execs_->end_all([this] { static_cast<void>(host_.release(kHold)); });
+  host_.hold(kExecHold);
+  execs_->end_all([this] { static_cast<void>(host_.release(kExecHold)); });
 }
 
 }  // namespace nacre::plugins

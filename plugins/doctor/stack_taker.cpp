@@ -22,7 +22,7 @@ namespace {
 
 using doctor::StackTool;
 
-constexpr event::Seconds kLastLook{0.1};  // after the last tracer: its SIGSTOP may still be on its way
+constexpr event::Seconds kAfterTracer{0.1};  // after the last tracer: its SIGSTOP may still be on its way
 
 std::string program_of(pid_t pid) {
   char path[PATH_MAX];
@@ -114,7 +114,7 @@ void StackTaker::begin_more() {
   if (is_first_done) return timer_->start(kBetween);
   is_again_ = true;
   let_go_on();
-  timer_->start(suspects_.empty() ? event::Seconds::zero() : kLastLook);
+  timer_->start(suspects_.empty() ? event::Seconds::zero() : kAfterTracer);
 }
 
 // Of those with the same first stack a few are enough.

@@ -35,7 +35,7 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr const char* kHold = "output";
+constexpr const char* kOutputHold = "output";
 constexpr std::size_t kMostEarly = 1000;  // messages
 constexpr double kForever = 1e9;          // seconds
 
@@ -215,7 +215,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   void hold() {
-    host_.hold(kHold);
+    host_.hold(kOutputHold);
     ++held_;
   }
 
@@ -348,7 +348,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void release_flushed() {
     if (places_ && !places_->flushed()) return;
     for (; closed_ > 0; --closed_, --held_) {
-      Result<void> released = host_.release(kHold);
+      Result<void> released = host_.release(kOutputHold);
       if (!released) log(host_, *this, Level::error, "{}", released.error().message);
     }
     if (finishes_ && held_ == 0 && follower_ != nullptr) std::exchange(follower_, nullptr)->all_out();

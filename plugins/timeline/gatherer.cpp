@@ -14,7 +14,7 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kMostUnsent = 256;  // records
+constexpr std::size_t kMostUnsentEvents = 256;  // records
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void TimelineGatherer::asked(std::string_view bytes) {
   timeline::Time received = timeline::now();
   auto json = parse_json(bytes);
   if (!json || !member_of(*json, "number").is_number_unsigned()) return;
-  if (records_.waiting() > kMostUnsent) return;  // the leader takes them as late
+  if (records_.waiting() > kMostUnsentEvents) return;  // the leader takes them as late
   send(json->at("number").get<std::uint64_t>(), received, json->value("events", Json()) == true, true);
   ++answers_;
   has_leaders_clock_ = !clock_.empty() && json->value("clock", Json()) == clock_;

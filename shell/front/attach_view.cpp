@@ -19,7 +19,7 @@ namespace nacre::front {
 namespace {
 
 constexpr std::uint64_t kCredit = std::uint64_t{256} << 10;  // bytes underway
-constexpr std::array kLeave{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kLeaveView{SIGINT, SIGTERM, SIGHUP};
 
 bool is_one_file(int first, int second) {
   struct stat a {};
@@ -56,7 +56,7 @@ Result<void> AttachView::watch_signals() {
     signals_.push_back(TRY(event::SignalWatcher::create(*loop_, signum, [act](int) { act(); })));
     return {};
   };
-  for (int signum : kLeave) {
+  for (int signum : kLeaveView) {
     CHECK_OK(watch(signum, [this, signum] {
       if (signum == SIGINT && input_ && id_ != 0 && !input_->is_taken()) return input_->interrupt();
       end_ = End{How::left};

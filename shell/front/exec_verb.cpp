@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kOneTarget =
     "--pty: a terminal is that of one command: name one rank (-r), host (-w) or shell (--shells)";
-constexpr int kUsage = 2;  // exit code
+constexpr int kUsageError = 2;  // exit code
 
 class Exec final : public JobVerb {
  public:
@@ -158,7 +158,7 @@ class Exec final : public JobVerb {
     bool names_target = verb_->count("-r") + verb_->count("-w") + verb_->count("--shells") > 0;
     if (!names_target && job.entry.shells > 1 && verb_->count("-x") == 0) {
       print_err("nacre exec: {}\n", kOneTarget);
-      return kUsage;
+      return kUsageError;
     }
     Json arguments = this->arguments();
     if (auto terminal = own_variable("TERM"); terminal && !arguments["env"].contains("TERM"))

@@ -17,7 +17,7 @@
 namespace nacre::front {
 namespace {
 
-constexpr double kForAnswers = 10;  // seconds that the leader may take beyond its usual time
+constexpr double kForTimeline = 10;  // seconds that the leader may take beyond its usual time
 
 class TimelineVerb final : public JobVerb {
  public:
@@ -39,7 +39,7 @@ class TimelineVerb final : public JobVerb {
 
   Result<int> running(const record::Listed& job) {
     control::Client client = TRY(reach_job(job));
-    client.allow(client.answer_time() + event::Seconds(kForAnswers));
+    client.allow(client.answer_time() + event::Seconds(kForTimeline));
     timeline::Trace trace;
     Json answer = TRY(client.ask("timeline", {{"trace", wants_trace()}}, [&](const Json& part) {
       for (const Json& each : part.value("events", Json::array())) trace.events.push_back(dump_json(each));

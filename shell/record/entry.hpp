@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The record of a job by which it can be found while it runs, and its end be read afterwards: one JSON object in a
-// file of its own. nacre-jobs(7) lists the members. It has no secrets: neither the job's secret nor its
+// file of its own. doc/control.md lists the members. It has no secrets: neither the job's secret nor its
 // environment.
 #pragma once
 

@@ -149,3 +149,50 @@ class _Scanner:
 def scan(text):
     """The functions of a file, in order of their ends."""
     return _Scanner(text).scan()
+
+
+_TYPE_HEAD = re.compile(r"(?:template ?<.*?> ?)?(?:struct|class|enum(?: class)?|union) (\w+)(?: final)?(?: ?: ?[^:].*)?$")
+_OBJECT_HEAD = re.compile(r"([A-Za-z_]\w*) ?(?:\[[^\]]*\] ?)*(?:=.*)?$")
+
+
+def _declared(head):
+    """What a declaration makes: a type or an object by its name, a function by its name and the types it takes; None: nothing, or another name."""
+    head = re.sub(r"\s+", " ", re.sub(r"\[\[.*?\]\]", "", head)).strip()
+    if re.match(r"(using|typedef|namespace|static_assert|extern)\b", head):
+        return None
+    made = _TYPE_HEAD.match(head)
+    if made:
+        return made.group(1)
+    while (without := re.sub(r"<[^<>]*>", "", head)) != head:
+        head = without
+    made = re.match(r"[^(=]*?(\w+) ?\((.*)\)", head)
+    if made:
+        types = [re.sub(r"(?<=[ &*>])[a-z]\w*$", "", re.sub(r" ?=.*", "", each).strip()) for each in made.group(2).split(",")]
+        return f"{made.group(1)}({', '.join(each.strip() for each in types)})"
+    made = _OBJECT_HEAD.search(head)
+    return made.group(1) if made else None
+
+
+def kept(text):
+    """(namespace, name, line) of what the anonymous namespaces of a source have, without names that stand for others."""
+    text = _first_branches(_blank(text))
+    stack, start, found = [], 0, []
+
+    def outside():
+        return all(each is not None for each in stack)
+
+    for match in re.finditer(r"[{};]", text):
+        char, at = match.group(0), match.start()
+        head = text[start:at].strip()
+        begun = re.search(r"\bnamespace\b ?([\w:]*)$", head) if char == "{" else None
+        if begun:
+            stack.append(begun.group(1))
+        elif char != "}" and outside() and "" in stack and (name := _declared(head)):
+            found.append(("::".join(filter(None, stack)), name, text.count("\n", 0, at) + 1))
+        if char == "{" and not begun:
+            stack.append(None)
+        elif char == "}" and stack:
+            stack.pop()
+        if outside():
+            start = match.end()
+    return found

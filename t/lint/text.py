@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence lines, names of files, paths of one machine, how programs print, the pages for people, comments and commits."""
+"""Licence lines, names of files, paths of one machine, how programs print, the pages for people, comments and what they refer to, commits."""
 
 import re
 import subprocess
@@ -16,6 +16,10 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 PACKAGE_TABLE = "doc/building.md"
 README_LINES = 120  # at most
+# What a comment, or a page in `code`, refers to: a source, or a page of the manual.
+SOURCE = re.compile(r"(?<![\w./*<{$-])(?:[a-z_0-9]+/)*[a-z_0-9]+\.(?:hpp|cpp|bats)(?![\w*/{-])")
+SOURCE_FOLDERS = ("", "shell/", "t/", "t/unit/")  # that a path may be below, and the folder of who refers to it
+PAGE = re.compile(r"(?<![\w-])nacre[-a-z]*\(\d\)")
 SUBJECT = re.compile(r"[\w./, +*-]+: \S.*")
 SUBJECT_LENGTH = 120  # at most
 SUBJECTS = 20  # the newest
@@ -70,6 +74,27 @@ def check_links(tree):
                     yield Offence(path, number, f"a link to {target}, which is not there")
 
 
+def check_references(tree):
+    """What comments and pages refer to is there."""
+    sources = set(tree.files)
+    names = {path.rsplit("/", 1)[-1] for path in tree.files}
+    pages = {re.sub(r"\.(\d)\.scd$", r"(\1)", name) for name in names if name.endswith(".scd")}
+    for path in tree.files:
+        if path.endswith(CXX_SUFFIXES):
+            prose = (line[line.find("//"):] if "//" in line and "://" not in line else "" for line in tree.lines(path))
+        elif path.endswith((".md", ".scd")):
+            prose = (" ".join(re.findall(r"`[^`]+`|nacre[-a-z]*\(\d\)", line)) for line in tree.lines(path))
+        else:
+            continue
+        here = path.rsplit("/", 1)[0] + "/"
+        for number, line in enumerate(prose, 1):
+            for name in SOURCE.findall(line):
+                if not any(folder + name in sources for folder in (*SOURCE_FOLDERS, here)) and ("/" in name or name not in names):
+                    yield Offence(path, number, f"{name} is not there")
+            for name in set(PAGE.findall(line)) - pages:
+                yield Offence(path, number, f"there is no page {name}")
+
+
 def check_packages(tree):
     """Each package of etc/packages is in the table of doc/building.md, and no other."""
     rows = [line.split() for line in tree.lines("etc/packages") if line.strip() and not line.startswith("#")]
@@ -115,6 +140,6 @@ def check_subjects(tree):
 
 
 def check(tree):
-    checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_packages,
+    checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_references, check_packages,
               check_comments, check_subjects)
     return [offence for each in checks for offence in each(tree)]
