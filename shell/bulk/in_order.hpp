@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/invariant.hpp"
 #include "bulk/options.hpp"
 
 namespace nacre::bulk {
@@ -14,7 +15,10 @@ namespace nacre::bulk {
 class InOrder {
  public:
   // The numbers ascend.
-  void add(Numbered number) { waiting_.push_back({number, false}); }
+  void add(Numbered number) {
+    INVARIANT(waiting_.empty() || number > waiting_.back().number);
+    waiting_.push_back({number, false});
+  }
   // Marks a number that was added. Returns the last number up to which all are done, if it is a new one.
   std::optional<Numbered> done(Numbered number) {
     auto found =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/store.hpp"
 
+#include "base/invariant.hpp"
+
 namespace nacre::bulk {
 
 const BroadcastStore::Kept& BroadcastStore::add(Head head, std::string_view bytes) {
@@ -11,6 +13,7 @@ const BroadcastStore::Kept& BroadcastStore::add(Head head, std::string_view byte
 
 void BroadcastStore::drop(Numbered stable) {
   for (; stable_ < stable && !records_.empty(); ++stable_) {
+    INVARIANT(bytes_ >= kHead + records_.front().bytes.size());
     bytes_ -= kHead + records_.front().bytes.size();
     records_.pop_front();
   }

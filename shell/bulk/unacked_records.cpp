@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
+
 namespace nacre::bulk {
 
 Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep, bool is_answer) {
@@ -15,6 +17,7 @@ Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep,
 
 void UnackedRecords::taken(Numbered number) {
   for (; first_ <= number && !records_.empty(); ++first_) {
+    INVARIANT(bytes_ >= kHead + records_.front().size);
     bytes_ -= kHead + records_.front().size;
     records_.pop_front();
     next_ -= std::min<std::size_t>(next_, 1);

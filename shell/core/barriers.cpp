@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/invariant.hpp"
+
 namespace nacre::core {
 
 void Barriers::wait(const std::function<bool()>& done) {
@@ -46,6 +48,7 @@ void Barriers::begin(const std::string& name) {
 }
 
 void Barriers::note_passed(const std::string& name, const Result<void>& passed) {
+  INVARIANT(passed_.contains(name));
   passed_[name] = true;
   if (passed) process_.timeline.add(timeline::Kind::passes, name);
   if (passed && host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: all have come", name);

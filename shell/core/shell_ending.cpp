@@ -89,8 +89,9 @@ void ShellEnding::fail(const Error& why) {
 
 // Of a plugin that only tells what the job does, each is told once: a timer may throw again and again.
 void ShellEnding::on_thrown(const Component* component, std::string_view what) {
-  if (component == nullptr) return fail(invalid(std::string(what)));
-  if (component->is_vital) return fail(invalid(fmt::format("plugin '{}': {}", component->name, what)));
+  if (component == nullptr) return fail(invalid(fmt::format("{} (job {})", what, job_.f58())));
+  if (component->is_vital)
+    return fail(invalid(fmt::format("plugin '{}': {} (job {})", component->name, what, job_.f58())));
   if (!thrown_.insert(fmt::format("{}: {}", component->name, what)).second) return;
   log_.log(Level::error, "", "plugin '{}': {}; the job goes on, without what this plugin would do", component->name,
            what);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "base/invariant.hpp"
 #include "elastic/starts.hpp"
 #include "event/clock.hpp"
 #include "job/on_lost.hpp"
@@ -310,6 +311,7 @@ void ShellTasks::go_on_without(task::Task& task, const exits::Record& record, co
 // ---- the end ---------------------------------------------------------------
 
 void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
+  INVARIANT(running_ > 0);
   --running_;
   if (end.given_up) return give_up(task);
   task.exited(value::WaitStatus::of_raw(end.status), end.usage, end.death);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
+
 namespace nacre::elastic {
 namespace {
 
@@ -27,6 +29,7 @@ Result<Restarts::Granted> Restarts::take(Rank rank, double ran) {
   Task& task = tasks_[rank];
   if (task.used >= limits_.per_task) return none_left("task", limits_.per_task);
   ++task.used;
+  INVARIANT(task.used <= used_ + 1);
   return Granted{++used_, next_delay(task.in_a_row, ran)};
 }
 

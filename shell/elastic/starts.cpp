@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
+
 namespace nacre::elastic {
 
 std::map<Starts::Attempt, value::Idset> Starts::ranks(const Idset& numbers) const {
@@ -20,6 +22,7 @@ std::map<Starts::Attempt, value::Idset> Starts::ranks(const Idset& numbers) cons
 }
 
 void ExpectedStarts::expect(const Idset& ranks, Starts::Attempt attempt) {
+  INVARIANT(attempt > 1);
   for (auto& [other, expected] : later_) expected = expected - ranks;
   later_[attempt].insert(ranks);
 }

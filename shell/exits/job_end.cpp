@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::exits {
@@ -32,6 +33,7 @@ Action JobEnd::ordered(Cause cause) {
   if (cause_ || agreed_) return Action::nothing;
   bool was_ending = is_ending();
   cause_ = std::move(cause);
+  INVARIANT(is_ending());
   return was_ending ? Action::nothing : Action::end;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "base/text.hpp"
 
 namespace nacre::exits {
@@ -173,6 +174,7 @@ void Notifier::keep(Message message) {
   kept_bytes_ += message.bytes();
   kept_.push_back(std::move(message));
   while (kept_.size() > 1 && (kept_.size() > kKept || kept_bytes_ > kKeptBytes)) {
+    INVARIANT(kept_bytes_ >= kept_.front().bytes());
     kept_bytes_ -= kept_.front().bytes();
     kept_.pop_front();
   }

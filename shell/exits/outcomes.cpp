@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/outcomes.hpp"
 
+#include "base/invariant.hpp"
+
 namespace nacre::exits {
 
 value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
@@ -12,6 +14,7 @@ value::Idset Outcomes::add(const value::Idset& ranks, const Record& record) {
     arrivals_.push_back(it->first);
   else
     it->second.second.insert(fresh);
+  INVARIANT(arrivals_.size() == classes_.size());
   return fresh;
 }
 
@@ -20,6 +23,7 @@ void Outcomes::forget(const value::Idset& ranks) {
   for (auto& [text, each] : classes_) each.second = each.second - ranks;
   std::erase_if(arrivals_, [this](const std::string& text) { return classes_.at(text).second.empty(); });
   std::erase_if(classes_, [](const auto& each) { return each.second.second.empty(); });
+  INVARIANT(arrivals_.size() == classes_.size());
 }
 
 std::vector<Outcomes::Class> Outcomes::classes() const {

@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/invariant.hpp"
 
 namespace nacre::io {
 namespace {
@@ -61,7 +62,7 @@ Result<void> FdSink::write(std::span<const std::string_view> pieces) {
     keep(pieces);
     return {};
   }
-  assert(pieces.size() <= kMostPieces);
+  INVARIANT(pieces.size() <= kMostPieces);
   std::array<std::string_view, kMostPieces> left{};
   std::copy(pieces.begin(), pieces.end(), left.begin());
   std::span<std::string_view> rest(left.data(), pieces.size());

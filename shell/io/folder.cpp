@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::io {
@@ -66,6 +67,7 @@ void Folder::emit_complete(const Emit& emit) {
 void Folder::emit_front(const Emit& emit) {
   Line& line = lines_.front();
   by_text_.erase({line.text, line.stream, first_});
+  INVARIANT(bytes_ >= line.text.size() + kLineCost);
   bytes_ -= line.text.size() + kLineCost;
   for (std::uint32_t rank : line.ranks) {
     auto last = last_.find({line.stream, rank});

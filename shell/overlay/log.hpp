@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "base/invariant.hpp"
 #include "overlay/entry.hpp"
 
 namespace nacre::overlay {
@@ -19,8 +20,10 @@ class EntryLog {
     return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
   }
 
-  // entry.seq is last() + 1.
-  void append(Entry entry) { entries_.push_back(std::move(entry)); }
+  void append(Entry entry) {
+    INVARIANT(entry.seq == last() + 1);
+    entries_.push_back(std::move(entry));
+  }
   // Drops the entries up to this one.
   void drop(Seq stable) {
     for (; first_ <= stable && !entries_.empty(); ++first_) entries_.pop_front();

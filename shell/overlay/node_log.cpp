@@ -3,6 +3,7 @@
 // The log: an entry is accepted in turn, forwarded to all below, delivered, and then applied.
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {
@@ -28,6 +29,7 @@ void Node::take(LinkName from, const Entry& entry) {
 }
 
 void Node::accept(const Entry& entry) {
+  INVARIANT(stage_ == Stage::member || leads());
   log_.append(entry);
   for (DownLink& each : child_table_.down_links()) {
     if (each.welcomed) feed(each);
@@ -43,7 +45,9 @@ void Node::apply(const Entry& entry, const View& change) {
   if (change.dead.contains(options_.self)) return die("the others hold this member for dead");
   leaving_ = leaving_ | change.leave;
   if (change.leave.contains(options_.self)) return begin_leaving(change);
+  INVARIANT(entry.seq > view_);
   tree_.apply(entry.seq, change);
+  INVARIANT(tree_.has(options_.self));
   view_ = entry.seq;
   child_table_.set_children(options_.self, tree_);
   // Drops a collective when none of its members is left: no newcomer can be in a scope that has ended.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
+
 namespace nacre::overlay {
 
 Tree::Tree(const Snapshot& snapshot) : first_(snapshot.first), arity_(snapshot.arity), size_(snapshot.size) {
@@ -141,6 +143,7 @@ void Tree::remove(Id id) {
   Id last = at(size_ - 1);
   if (last != id) seat(*slot, last);
   place(id).slot = kGone;
+  INVARIANT(size_ > 0);
   --size_;
   // The last slot is empty now, so what is noted of it is dropped: the next newcomer there has its own.
   if (!moved_.empty() && moved_.back().slot == size_) moved_.pop_back();

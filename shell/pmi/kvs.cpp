@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
+
 namespace nacre::pmi {
 namespace {
 
@@ -25,6 +27,7 @@ void Kvs::set(std::string_view key, std::string_view value) {
 bool Kvs::remove(std::string_view key) {
   auto it = values_.find(key);
   if (it == values_.end()) return false;
+  INVARIANT(bytes_ >= cost_of(it->first, it->second));
   bytes_ -= cost_of(it->first, it->second);
   values_.erase(it);
   return true;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "base/text.hpp"
 
 namespace nacre::pmi {
@@ -102,7 +103,11 @@ void Server::leave(std::uint32_t client) {
   if (asker.stage == ClientStage::finalized) return;
   asker.stage = ClientStage::left;
   asker.left_waiting = std::exchange(asker.waits, false);
-  if (asker.left_waiting) --waiting_;
+  if (asker.left_waiting) {
+    INVARIANT(waiting_ > 0);
+    --waiting_;
+  }
+  INVARIANT(expected_ > 0);
   --expected_;
   check_barrier();
 }
@@ -110,6 +115,7 @@ void Server::leave(std::uint32_t client) {
 Result<void> Server::finalize(std::uint32_t client) {
   if (clients_[client].waits) return invalid("finalize: a barrier is not over");
   clients_[client].stage = ClientStage::finalized;
+  INVARIANT(expected_ > 0);
   --expected_;
   check_barrier();
   return {};

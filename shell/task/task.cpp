@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "base/invariant.hpp"
 
 namespace nacre::task {
 namespace {
@@ -40,7 +41,7 @@ std::string_view state_name(State state) {
 }
 
 void Task::started(pid_t pid, UniqueFd io) {
-  assert(state_ == State::init && pid > 0);
+  INVARIANT(state_ == State::init && pid > 0);
   state_ = State::running;
   pid_ = pid;
   io_ = std::move(io);
@@ -85,7 +86,7 @@ Result<void> Task::open_channels(event::Loop& loop, std::function<void()> on_end
 BufferedStream* Task::channel(std::string_view name) const { return channels_ ? channels_->find(name) : nullptr; }
 
 void Task::exited(const value::WaitStatus& status, const rusage& usage, const event::Death& death) {
-  assert(state_ != State::exited);
+  INVARIANT(state_ != State::exited);
   if (state_ == State::init && channels_) channels_->started();  // the ends will never be used
   if (pty_) pty_->close_slave();
   state_ = State::exited;

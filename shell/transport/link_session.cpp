@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
+
 namespace nacre::transport {
 
 // ---- what this end sends --------------------------------------------------------
@@ -129,6 +131,7 @@ void LinkSession::fill_control(std::string& out, std::size_t target) {
   std::size_t size = std::min(first.size() - control_sent_, target - std::min(target, out.size()));
   out.append(first, control_sent_, size);
   control_sent_ += size;
+  INVARIANT(control_bytes_ >= size);
   control_bytes_ -= size;
   if (control_sent_ < first.size()) return;
   control_.pop_front();
@@ -142,6 +145,7 @@ void LinkSession::fill_chunk(std::string& out) {
   } else {
     append_bulk_head(out, chunk.stream, chunk.bytes.size());
     out += chunk.bytes;
+    INVARIANT(bulk_bytes_ >= chunk.bytes.size());
     bulk_bytes_ -= chunk.bytes.size();
   }
   bulk_.pop_front();

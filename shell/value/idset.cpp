@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "base/text.hpp"
 
 namespace nacre::value {
@@ -131,7 +131,7 @@ Idset Idset::of(std::span<const Id> ids) {
     sort(sorted);
     ids = sorted;
   }
-  assert(ids.empty() || ids.back() <= kMaxId);
+  INVARIANT(ids.empty() || ids.back() <= kMaxId);
   Idset set;
   for (Id id : ids) append(set.ranges_, {id, id});
   return set;
@@ -225,7 +225,7 @@ std::vector<Idset::Id> Idset::ids() const {
 
 void Idset::insert(Id first, Id last) {
   if (first > last) return;
-  assert(last <= kMaxId);
+  INVARIANT(last <= kMaxId);
   if (ranges_.empty() || first > ranges_.back().last) return append(ranges_, {first, last});
   // All ranges from the one that touches `first` to the one that touches `last` become one.
   auto begin = reaching(ranges_, first == 0 ? 0 : first - 1);

@@ -2,11 +2,11 @@
 #include "value/taskmap.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "value/taskmap_runs.hpp"
 
 namespace nacre::value {
@@ -79,10 +79,10 @@ Result<void> Taskmap::add(std::uint64_t nodeid, std::uint64_t nnodes, std::uint6
 }
 
 void Taskmap::append(Block block) {
-  assert(block.nodeid < kMaxNodes && block.nnodes <= kMaxNodes - block.nodeid);
+  INVARIANT(block.nodeid < kMaxNodes && block.nnodes <= kMaxNodes - block.nodeid);
   std::uint64_t start = tasks_;
   tasks_ += tasks_of(block);
-  assert(tasks_ <= kMaxTasks);
+  INVARIANT(tasks_ <= kMaxTasks);
   nodes_ = std::max(nodes_, block.nodeid + block.nnodes);
   block = plain(block);
   // A joined block may join the one before it: such as the second round of a cyclic map, once it is complete.

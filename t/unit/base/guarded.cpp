@@ -8,6 +8,8 @@
 
 #include "catch.hpp"
 
+#include "base/invariant.hpp"
+
 using namespace nacre;
 
 namespace {
@@ -32,6 +34,18 @@ TEST_CASE("what a callback throws is reported, with its component, and its calle
   guarded(&kUsage, [] { throw std::out_of_range("no such key"); });
   guarded(nullptr, [] { throw std::bad_alloc(); });
   CHECK(reports.texts == std::vector<std::string>{"usage: internal error: no such key", "-: out of memory"});
+}
+
+TEST_CASE("an invariant that does not hold is reported with its condition and its place") {
+  Reports reports;
+  int looks = 0;
+  guarded(&kUsage, [&looks] { INVARIANT(++looks == 1); });
+  CHECK(reports.texts.empty());
+  guarded(&kUsage, [&looks] { INVARIANT(++looks == 1); });
+  CHECK(looks == 2);
+  REQUIRE(reports.texts.size() == 1);
+  CHECK_THAT(reports.texts[0], Catch::Matchers::StartsWith("usage: internal error: guarded.cpp:") &&
+                                   Catch::Matchers::EndsWith(": '++looks == 1' does not hold"));
 }
 
 TEST_CASE("the component that runs is known, also within another one") {
