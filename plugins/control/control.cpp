@@ -329,6 +329,7 @@ class Control final : public plugin::Plugin {
     end.rule = summary.value("rule", Json());
     end.report = answers_.report(summary);
     end.usage = answers_.usage(usage::kMostKept, usage::kFewCells);
+    if (end.usage.is_null()) end.usage = summary.value("used", Json());
     end.timeline = answers_.timeline();
     if (host_.launched() != nullptr) end.lost_output = host_.launched()->lost_output();
     entry_.end = std::move(end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What /proc/PID/stat has about a process, proc(5).
+// What /proc has about a process, proc(5): PID/stat, and of this one its largest memory.
 #pragma once
 
 #include <sys/types.h>
@@ -30,6 +30,10 @@ struct ProcessStat {
   // None: there is no such process. `root`: the folder that proc is in.
   static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
 };
+
+// The most resident memory that this process has had, in bytes: what a child is a copy of, or shares, until its
+// execve(2).
+[[nodiscard]] std::optional<std::uint64_t> peak_of_this_process();
 
 // As ProcessStat::start is counted from; 0 if it is not known.
 [[nodiscard]] double seconds_since_boot();

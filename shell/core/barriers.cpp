@@ -30,10 +30,23 @@ std::optional<plugin::Gathered> Barriers::gather(const std::string& name, std::s
   return *given;
 }
 
-void Barriers::pass_last(const std::string& name) {
+std::optional<std::int64_t> Barriers::sum_last(const std::string& name, std::int64_t mine) {
+  return pass_last(name, &group::Group::sum_with_all, mine);
+}
+
+std::optional<std::int64_t> Barriers::max_last(const std::string& name, std::int64_t mine) {
+  return pass_last(name, &group::Group::max_with_all, mine);
+}
+
+std::optional<std::int64_t> Barriers::pass_last(const std::string& name, Count count, std::int64_t mine) {
   begin(name);
-  process_.group->enter_with_all(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
+  std::optional<std::int64_t> out;
+  ((*process_.group).*count)(name, mine, [&, name](const Result<std::int64_t>& all) {
+    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
+    if (all) out = *all;
+  });
   host_.loop().run_until([&] { return has_passed(name); });
+  return out;
 }
 
 bool Barriers::has_passed(const std::string& name) const {

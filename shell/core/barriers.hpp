@@ -4,6 +4,7 @@
 // losses are handled. Only Shell::run, and what it calls, may wait.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,13 +26,17 @@ class Barriers {
   void pass(const std::string& name);
   // The same, and what all shells have given there; none if the job is being ended.
   std::optional<plugin::Gathered> gather(const std::string& name, std::string mine);
-  // A barrier that all shells enter, however their job ends.
-  void pass_last(const std::string& name);
+  // Barriers that all shells enter, however their job ends: with the sum of what they give, or the largest of it.
+  // None: this shell is cut off.
+  std::optional<std::int64_t> sum_last(const std::string& name, std::int64_t mine);
+  std::optional<std::int64_t> max_last(const std::string& name, std::int64_t mine);
 
   [[nodiscard]] bool has_entered(const std::string& name) const { return passed_.contains(name); }
   [[nodiscard]] bool has_passed(const std::string& name) const;
 
  private:
+  using Count = void (group::Group::*)(std::string_view barrier, std::int64_t mine, group::Group::WhenCounted done);
+  std::optional<std::int64_t> pass_last(const std::string& name, Count count, std::int64_t mine);
   void begin(const std::string& name);
   void note_passed(const std::string& name, const Result<void>& passed);
 

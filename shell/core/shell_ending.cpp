@@ -261,7 +261,9 @@ void ShellEnding::close_job() {
   group_->close_bulk();
   shells_.decide_losses();
   shrink_.put_all();
-  shells_.barriers().pass_last(join::kExitBarrier);
+  used_ = WaitedUsage::of(tasks_.all());
+  used_.cpu = shells_.barriers().sum_last(join::kExitBarrier, used_.cpu).value_or(used_.cpu);
+  gave_none_ = shells_.roster().gone();
   shrink_.job_over();
 }
 
@@ -269,7 +271,7 @@ void ShellEnding::close_job() {
 int ShellEnding::leave_job() {
   bool has_run = shells_.barriers().has_entered(join::kExitBarrier);
   if (!has_run) close_job();
-  shells_.barriers().pass_last(join::kEndBarrier);
+  used_.largest = shells_.barriers().max_last(join::kEndBarrier, used_.largest).value_or(used_.largest);
   int local = own_code();
   int code = shells_.leads() ? job_code(shells_.all_tasks().final_outcomes()) : local;
   auto post_exit = [&] { return has_run ? post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
@@ -296,7 +298,10 @@ int ShellEnding::leave_job() {
 void ShellEnding::report_end(int code) {
   if (config_.explain || ended_.empty()) return;
   auto before = holds_;
-  ended_.call(exits::summary(end_, shells_.all_tasks().outcomes(), exit_policy_, code));
+  const exits::Outcomes& outcomes = shells_.all_tasks().outcomes();
+  Json summary = exits::summary(end_, outcomes, exit_policy_, code);
+  summary["used"] = used_.json(job_, outcomes, gave_none_);
+  ended_.call(summary);
   loop().run_until([&] { return holds_ == before || end_.is_killed(); });
 }
 

@@ -24,6 +24,7 @@
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
+#include "core/waited_usage.hpp"
 #include "script/interpreter.hpp"
 
 namespace nacre::core {
@@ -68,6 +69,8 @@ class ShellEnding : public ShellHost {
   event::Seconds grace_{};                   // between SIGTERM and SIGKILL
   bool has_started_ = false;                 // the event shell.start has been posted
   std::optional<exits::TaskEnd> first_end_;  // leader: of all tasks
+  WaitedUsage used_;                         // leader: likewise, once the shells have given it
+  value::Idset gave_none_;                   // shells that were gone then
   ShellTasks tasks_;
   ShellGroup shells_;
   ShellShrink shrink_;

@@ -80,8 +80,15 @@ class Report final : public JobVerb {
     Json rows = Json::array();
     Json usage = job.entry.ended() ? TRY(kept_usage(job.entry)) : TRY(usage_so_far(job, rows));
     if (!usage.is_object())
-      return invalid(fmt::format("job {}: what its tasks use is not measured: start it with --usage, or -o usage",
-                                 job.entry.id.f58_plain()));
+      return invalid(
+          fmt::format("job {}: what its tasks use is not measured{}: start it with --usage, or -o usage",
+                      job.entry.id.f58_plain(),
+                      job.entry.ended() ? "" : ", and only its end tells their CPU time and largest RSS"));
+    if (!plot_.empty() && usage::is_unmeasured(usage))
+      return invalid(
+          fmt::format("job {}: --plot={}: what its tasks have used was not measured, so there is nothing "
+                      "to draw: start it with --usage, or -o usage",
+                      job.entry.id.f58_plain(), plot_));
     if (!plot_.empty())
       CHECK_OK(write_whole_file(
           plot_, usage::svg_of(usage, fmt::format("job {}: {}", job.entry.id.f58_plain(), title_of(job.entry)))));

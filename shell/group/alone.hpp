@@ -21,9 +21,8 @@ class Alone final : public Group {
   // Made when it is first asked for.
   Result<const transport::Secret*> secret() override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
-    enter(barrier, std::move(done));
-  }
+  void sum_with_all(std::string_view /*barrier*/, std::int64_t mine, WhenCounted done) override { done(mine); }
+  void max_with_all(std::string_view /*barrier*/, std::int64_t mine, WhenCounted done) override { done(mine); }
   void gather(std::string_view name, std::string mine, WhenGathered done) override;
   void gather_up_to(Rank /*last*/, std::string_view name, std::string mine, WhenGathered done) override {
     gather(name, std::move(mine), std::move(done));

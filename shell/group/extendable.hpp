@@ -27,8 +27,11 @@ class Extendable final : public Group {
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
     now_->enter(barrier, std::move(done));
   }
-  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override {
-    now_->enter_with_all(barrier, std::move(done));
+  void sum_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) override {
+    now_->sum_with_all(barrier, mine, std::move(done));
+  }
+  void max_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) override {
+    now_->max_with_all(barrier, mine, std::move(done));
   }
   void gather(std::string_view name, std::string mine, WhenGathered done) override {
     now_->gather(name, std::move(mine), std::move(done));

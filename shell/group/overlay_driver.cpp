@@ -35,14 +35,17 @@ OpenCalls::WhenReleased when_gathered(Group::WhenGathered done) {
   };
 }
 
-// Both give the collective's name.
-Result<std::string> begin_barrier(overlay::Node& node, std::string name, overlay::Scope scope) {
-  CHECK_OK(in(name, node.enter(name, overlay::Merge::max, std::int64_t{0}, scope)));
-  return name;
+OpenCalls::WhenReleased when_counted(Group::WhenCounted done) {
+  return [done = std::move(done)](Result<overlay::Value> value) {
+    if (!value) return done(std::move(value).error());
+    done(std::get<std::int64_t>(*value));
+  };
 }
 
-Result<std::string> begin_gather(overlay::Node& node, std::string name, std::string mine, overlay::Scope scope) {
-  CHECK_OK(in(name, node.enter(name, overlay::Merge::gather, std::move(mine), scope)));
+// Returns the collective's name.
+Result<std::string> begin(overlay::Node& node, std::string name, overlay::Merge merge, overlay::Own mine,
+                          overlay::Scope scope) {
+  CHECK_OK(in(name, node.enter(name, merge, mine, scope)));
   return name;
 }
 
@@ -188,22 +191,30 @@ void OverlayDriver::open(Done done, Begin begin) {
 }
 
 void OverlayDriver::enter(std::string_view barrier, std::function<void(Result<void>)> done) {
-  open(when_passed(std::move(done)),
-       [&] { return begin_barrier(node_, own_scope_.name_of(barrier), own_scope_.scope); });
+  open(when_passed(std::move(done)), [&] {
+    return begin(node_, own_scope_.name_of(barrier), overlay::Merge::max, std::int64_t{0}, own_scope_.scope);
+  });
 }
 
-void OverlayDriver::enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) {
-  open(when_passed(std::move(done)), [&] { return begin_barrier(node_, std::string(barrier), overlay::Scope{}); });
+void OverlayDriver::sum_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) {
+  open(when_counted(std::move(done)),
+       [&] { return begin(node_, std::string(barrier), overlay::Merge::sum, mine, overlay::Scope{}); });
+}
+
+void OverlayDriver::max_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) {
+  open(when_counted(std::move(done)),
+       [&] { return begin(node_, std::string(barrier), overlay::Merge::max, mine, overlay::Scope{}); });
 }
 
 void OverlayDriver::gather(std::string_view name, std::string mine, WhenGathered done) {
-  open(when_gathered(std::move(done)),
-       [&] { return begin_gather(node_, own_scope_.name_of(name), std::move(mine), own_scope_.scope); });
+  open(when_gathered(std::move(done)), [&] {
+    return begin(node_, own_scope_.name_of(name), overlay::Merge::gather, std::move(mine), own_scope_.scope);
+  });
 }
 
 void OverlayDriver::gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) {
   open(when_gathered(std::move(done)), [&] {
-    return begin_gather(node_, std::string(name), std::move(mine), {0, node_.tree().joined(last)});
+    return begin(node_, std::string(name), overlay::Merge::gather, std::move(mine), {0, node_.tree().joined(last)});
   });
 }
 

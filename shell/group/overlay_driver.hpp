@@ -37,7 +37,8 @@ class OverlayDriver final : public Group {
 
   void serve(Callbacks callbacks) override;
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
-  void enter_with_all(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void sum_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) override;
+  void max_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) override;
   void gather(std::string_view name, std::string mine, WhenGathered done) override;
   void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) override;
   [[nodiscard]] Rank last_come_with(Rank rank) const override;

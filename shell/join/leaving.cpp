@@ -98,8 +98,8 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   // The barriers that a Shell enters when it ends.
   bool passed = false;  // the callback may set it until leave() destroys the group
   bool enters = process.joined || rank != 0;
-  if (enters) group.enter_with_all(kExitBarrier, [](const Result<void>&) {});
-  if (enters) group.enter_with_all(kEndBarrier, [&passed](const Result<void>&) { passed = true; });
+  if (enters) group.sum_with_all(kExitBarrier, 0, [](const Result<std::int64_t>&) {});
+  if (enters) group.max_with_all(kEndBarrier, 0, [&passed](const Result<std::int64_t>&) { passed = true; });
   if (process.joined) process.loop->run_until([&passed] { return passed; });
   auto agreed = leave(process, end.code({}, exits::Policy::max()));
   process.launched_by.on_gone = nullptr;

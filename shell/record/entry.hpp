@@ -43,7 +43,8 @@ struct EntryEnd {
   std::string cause;           // one line; "": the job has ended by itself
   Json exits = Json::array();  // [{"record": text, "count": tasks, "ranks": idset}, ...]; a long idset is left out
   Json report;                 // as -o report=FILE has it, at most kMaxReport bytes of text; null: there is none
-  // What the tasks have used, as nacre-report(1) has it, shortened by who makes it; null: it was not measured.
+  // What the tasks have used, as nacre-report(1) has it, shortened by who makes it: only their totals if it was not
+  // measured; null: nothing is known.
   Json usage = nullptr;
   // The timeline's summary, as nacre-timeline(1) has it, with the trace's file; null: it was not kept.
   Json timeline = nullptr;

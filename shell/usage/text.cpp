@@ -57,8 +57,12 @@ std::string head_of(const Json& summary) {
   auto count = [&](std::string_view name) { return number_in(summary, name).value_or(0); };
   std::string out = fmt::format("usage: {:.0f} of {:.0f} task{} ended", count("ended"), count("tasks"),
                                 count("tasks") == 1 ? "" : "s");
-  if (auto cpu = number_in(member_in(member_in(summary, "measures"), "cpu"), "sum"))
-    out += fmt::format(", {} of cpu time", value_text(*cpu, Unit::seconds));
+  auto cpu = is_unmeasured(summary) ? number_in(summary, "cpu")
+                                    : number_in(member_in(member_in(summary, "measures"), "cpu"), "sum");
+  if (cpu) out += fmt::format(", {} of cpu time", value_text(*cpu, Unit::seconds));
+  if (auto most = number_in(summary, "maxrss"))
+    out += fmt::format(", max RSS of the largest {}{}", member_in(summary, "maxrss_is_bound") == true ? "<=" : "",
+                       value_text(*most, Unit::bytes));
   if (double unstarted = count("unstarted"); unstarted > 0)
     out += fmt::format("; {:.0f} could not be started", unstarted);
   if (std::string missing = text_in(summary, "missing"); !missing.empty())
@@ -206,10 +210,14 @@ std::string end_text(const Json& row) {
 
 }  // namespace
 
+bool is_unmeasured(const Json& summary) { return number_in(summary, "cpu").has_value(); }
+
 std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks) {
   std::string out(prefix);
   out += head_of(summary) + measures_text(summary, prefix, has_blocks) + outliers_text(summary, prefix) +
          nodes_text(summary, prefix) + gpus_text(summary, prefix);
+  if (is_unmeasured(summary))
+    out += fmt::format("{}more is known of a job that is started with --usage, or -o usage\n", prefix);
   if (member_in(summary, "shortened") == true)
     out += fmt::format("{}(shortened: it was too long to be kept)\n", prefix);
   return out;

@@ -11,8 +11,12 @@
 
 namespace nacre::usage {
 
-// Lines that begin with `prefix`. `summary`: as UsageTable makes it; members that are missing or of another type
-// are left out. `has_blocks`: with a column of block characters, UTF-8, that has each measure by rank.
+// Whether it is only what wait4(2) has told: then there are no measures, nor anything by task or node.
+[[nodiscard]] bool is_unmeasured(const Json& summary);
+
+// Lines that begin with `prefix`. `summary`: as UsageTable makes it, or of what was not measured; members that are
+// missing or of another type are left out. `has_blocks`: with a column of block characters, UTF-8, that has each
+// measure by rank.
 [[nodiscard]] std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks = false);
 
 // A table of tasks, of TaskRow::json(), with a line of titles.

@@ -178,17 +178,33 @@ END
   [[ $output == *"job $id has ended: --all is for one that runs"* ]]
 }
 
-# bats test_tags=long
-@test "nacre report --usage of a job that measures nothing names the option" {
-  start_job 1 1 'until [ -e go ]; do sleep 0.1; done'
-  for _ in running ended; do
+@test "nacre report --usage of a job that measures nothing: cpu time and the largest memory, by one shell and by four" {
+  for shells in 1 4; do
+    start_job "$shells" 2 "until [ -e go$shells ]; do sleep 0.1; done
+      [ \$FLUX_TASK_RANK != $((2 * shells - 1)) ] || exec python3 -c 'b = bytearray(300 << 20); [None for _ in range(10**6)]'"
     run "$front" report --usage "$id"
     [ "$status" -eq 1 ]
-    [[ $output == *"what its tasks use is not measured: start it with --usage, or -o usage"* ]]
-    touch go
-    [[ -z $launcher ]] || ends_with 0
-    launcher=
+    [[ $output == *"what its tasks use is not measured, and only its end tells their CPU time and largest RSS: start it with --usage, or -o usage"* ]]
+    touch "go$shells"
+    ends_with 0
+    "$front" report --usage -q "$id" >text
+    grep -qE "^usage: $((2 * shells)) of $((2 * shells)) tasks ended, [0-9.]+s of cpu time, max RSS of the largest 3[0-9.]+M$" text || { cat text; return 1; }
+    grep -q '^more is known of a job that is started with --usage' text
+    "$front" report --usage --json "$id" >u.jsonl
+    is ".[0] | .tasks == $((2 * shells)) and .ended == .tasks and .cpu > 0.03 and .maxrss > (300 * 1024 * 1024) and (has(\"maxrss_is_bound\") | not)"
+    run "$front" report --usage --plot=x.svg "$id"
+    [ "$status" -eq 1 ]
+    [[ $output == *"--plot=x.svg: what its tasks have used was not measured, so there is nothing to draw: start it with --usage, or -o usage"* ]]
+    [ ! -e x.svg ]
   done
+}
+
+@test "without --usage: of small tasks the largest memory is at most the shell's; those of a lost shell are missing" {
+  job 3 2 'case $FLUX_TASK_RANK in 5) while [ ! -e others ]; do sleep 0.1; done; kill -KILL $PPID;; 0) : >others;; esac' -o on-lost=go-on
+  "$front" report --usage -q last >text
+  grep -qE '^usage: 4 of 6 tasks ended, [0-9.]+s of cpu time, max RSS of the largest <=[0-9.]+M; not known, as their shell is lost or late: 4-5$' text || { cat text err; return 1; }
+  "$front" report --usage --json last >u.jsonl
+  is '.[0].missing == "4-5" and .[0].maxrss_is_bound == true'
 }
 
 # SVG that a parser takes, with so many bars of time.

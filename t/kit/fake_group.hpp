@@ -30,6 +30,7 @@ class FakeGroup : public group::Group {
   std::map<std::string, std::function<void()>> at_barrier;  // what happens once this shell waits there
   std::optional<int> decided;  // the leader's code; none: this shell never learns it. Of the leader: its own
   bool answers_leave = true;
+  std::int64_t others_sum = 0, others_max = 0;  // what the others give to sum_with_all() and max_with_all()
   std::optional<group::Ended> others;  // leader: how the others' tasks end, once all have passed the start barrier
   void raise_elsewhere(const Exception& exception) {
     if (callbacks_.on_exception) callbacks_.on_exception(exception);
@@ -67,7 +68,16 @@ class FakeGroup : public group::Group {
   void enter(std::string_view barrier, std::function<void(Result<void>)> done) override {
     wait_at("enter", std::string(barrier), std::move(done));
   }
-  void enter_with_all(std::string_view name, std::function<void(Result<void>)> done) override { enter(name, done); }
+  void sum_with_all(std::string_view name, std::int64_t mine, WhenCounted done) override {
+    enter(name, [this, mine, done](const Result<void>& passed) {
+      done(passed ? Result<std::int64_t>(mine + others_sum) : passed.error());
+    });
+  }
+  void max_with_all(std::string_view name, std::int64_t mine, WhenCounted done) override {
+    enter(name, [this, mine, done](const Result<void>& passed) {
+      done(passed ? Result<std::int64_t>(std::max(mine, others_max)) : passed.error());
+    });
+  }
   void gather(std::string_view name, std::string mine, WhenGathered done) override {
     wait_at("gather", std::string(name),
             [this, mine = std::move(mine), done = std::move(done)](const Result<void>& passed) {

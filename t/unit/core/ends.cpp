@@ -176,6 +176,60 @@ TEST_CASE("the leader decides by the tasks of all shells") {
   CHECK(it.group->acts.back() == "leave 4");
 }
 
+TEST_CASE("the leader knows what tasks have used, though nothing is measured") {
+  std::uint32_t size = GENERATE(1, 3);
+  CAPTURE(size);
+  Json used;
+  plugin::Registration ended;
+  ShellUnderTest it(0, size);
+  it.tasks = 2;
+  it.command = {"sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"};
+  it.at["shell.init"] = [&](ShellUnderTest& self) -> Result<void> {
+    ended = self.shell->on_ended([&](const Json& summary) { used = summary.at("used"); });
+    return {};
+  };
+  std::uint64_t largest = 5;  // KiB
+  SECTION("the largest task is of this shell, which it is a copy of") {}
+  SECTION("the largest task is of another one") { largest = std::uint64_t{1} << 40; }
+  if (it.group != nullptr) {
+    it.group->others_sum = 7'000'000;
+    it.group->others_max = static_cast<std::int64_t>(2 * largest + 1);
+  }
+  CHECK(it.run() == 0);
+  ended = {};
+  CHECK(used.at("tasks") == 2 * size);
+  CHECK(used.at("ended") == 2 * size);
+  CHECK(used.at("cpu").get<double>() > (size == 1 ? 0 : 7));
+  if (size > 1 && largest > 5) {
+    CHECK(used.at("maxrss") == largest << 10);
+    CHECK_FALSE(used.contains("maxrss_is_bound"));
+  } else {
+    CHECK(used.at("maxrss").get<std::uint64_t>() > 100'000);
+  }
+  CHECK_FALSE(used.contains("missing"));
+}
+
+TEST_CASE("what the tasks of a lost shell have used is missing, and that is said") {
+  Json used;
+  plugin::Registration ended;
+  ShellUnderTest it(0, 3);
+  it.options = {{"on-lost", "go-on"}};
+  it.group->others = {value::Idset::range(1, 1), exited(0)};
+  it.at["shell.init"] = [&](ShellUnderTest& self) -> Result<void> {
+    ended = self.shell->on_ended([&](const Json& summary) { used = summary.at("used"); });
+    return {};
+  };
+  it.at["shell.finish"] = [](ShellUnderTest& self) -> Result<void> {
+    self.later(event::Seconds(0.05), [&self] { self.group->lose(2); });
+    return {};
+  };
+  it.run();
+  ended = {};
+  CHECK(used.at("tasks") == 3);
+  CHECK(used.at("ended") == 2);
+  CHECK(used.at("missing") == "2");
+}
+
 TEST_CASE("a failure in shell.finish or shell.exit counts on any shell") {
   for (const char* topic : {"shell.finish", "shell.exit"}) {
     for (group::Rank rank : {0, 2}) {

@@ -131,10 +131,10 @@ TEST_CASE("others join the only shell of a job, leave, and join again") {
   second.member.reset();
   world.run_until([&] { return shrunk; });
   FakeShell& third = first.grow(2);
-  int all = 0;
+  std::int64_t all = 0;
   for (Group* each : {static_cast<Group*>(&first.group), static_cast<Group*>(third.member.get())})
-    each->enter_with_all("exit", [&all](const Result<void>& result) { all += result ? 1 : 0; });
-  world.run_until([&] { return all == 2; });
+    each->sum_with_all("exit", 20, [&all](const Result<std::int64_t>& sum) { all += sum ? *sum : 0; });
+  world.run_until([&] { return all == 80; });
   std::optional<int> code;
   std::optional<int> others;
   first.group.leave(5, [&](std::optional<int> agreed) { code = agreed; });

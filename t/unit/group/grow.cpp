@@ -30,12 +30,17 @@ std::string text_of(const Grown& grown) {
 // Passes a barrier that all shells are to enter.
 void pass_with_all(World& world, const std::string& barrier) {
   std::size_t passed = 0;
-  std::size_t here = 0;
+  std::int64_t here = 0;
+  std::set<std::int64_t> sums;
   world.each([&](FakeShell& shell) {
     ++here;
-    shell.member->enter_with_all(barrier, [&](const Result<void>& result) { passed += result ? 1 : 0; });
+    shell.member->sum_with_all(barrier, 3, [&](const Result<std::int64_t>& sum) {
+      ++passed;
+      sums.insert(sum.value_or(-1));
+    });
   });
-  world.run_until([&] { return passed == here; });
+  world.run_until([&] { return passed == static_cast<std::size_t>(here); });
+  CHECK(sums == std::set{3 * here});
 }
 
 }  // namespace

@@ -56,6 +56,15 @@ TEST_CASE("what the shells give is gathered, equal parts once, and the largest n
     CHECK(each.at("same").str() == "0-2,4");
     CHECK(each.at(long_part).str() == "3");
   }
+  std::vector<std::int64_t> counted;
+  auto count = [&](const Result<std::int64_t>& all) { counted.push_back(all.value_or(-1)); };
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    world.shells[rank].member->sum_with_all("sum", std::int64_t{1} << rank, count);
+    world.shells[rank].member->max_with_all("max", rank == 2 ? 40 : rank, count);
+  }
+  world.run_until([&] { return counted.size() == 2 * std::size_t{world.size}; });
+  CHECK(std::count(counted.begin(), counted.end(), 31) == world.size);
+  CHECK(std::count(counted.begin(), counted.end(), 40) == world.size);
 }
 
 TEST_CASE("what the shells give may be more than a link holds", "[long]") {

@@ -119,8 +119,8 @@ class Joining {
       if (raised.severity != 0) return linked();
       world.shells[other].exceptions.push_back(raised.message);
       if (world.shells[other].exceptions.size() > 1) return;
-      member.enter_with_all(kExitBarrier, [](const Result<void>&) {});
-      member.enter_with_all(kEndBarrier, [](const Result<void>&) {});
+      member.sum_with_all(kExitBarrier, 0, [](const Result<std::int64_t>&) {});
+      member.max_with_all(kEndBarrier, 0, [](const Result<std::int64_t>&) {});
       member.leave(raised.exit_code.value_or(1), [this, other](std::optional<int> code) {
         codes_[other] = code;
         static_cast<void>(world.folder.file("left", ""));

@@ -204,6 +204,17 @@ TEST_CASE("all measures of a job fit into what the list of jobs keeps") {
   CHECK(kept["measures"].size() == kMeasures);
 }
 
+TEST_CASE("text of what was not measured: totals only, and how more is known") {
+  Json used{{"tasks", 4},    {"ended", 3}, {"cpu", 1.5}, {"maxrss", 20 << 20}, {"maxrss_is_bound", true},
+            {"missing", "2"}};
+  CHECK(is_unmeasured(used));
+  CHECK(
+      summary_text(used, "") ==
+      "usage: 3 of 4 tasks ended, 1.500s of cpu time, max RSS of the largest <=20.0M; not known, as their shell is "
+      "lost or late: 2\nmore is known of a job that is started with --usage, or -o usage\n");
+  CHECK_FALSE(is_unmeasured(summary_of({row_of(0, 1)})));
+}
+
 TEST_CASE("text of a summary that is none") {
   CHECK(summary_text(Json(), "") == "usage: 0 of 0 tasks ended\n");
   Json odd =
