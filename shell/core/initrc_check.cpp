@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/file.hpp"
 #include "base/fingerprint.hpp"
@@ -35,9 +36,9 @@ std::string shells_text(const value::Idset& shells, const job::Job& job) {
   return fmt::format("shell {} on {}", shells.short_str(), hosts.str());
 }
 
-std::string what_differs(const Mark& mark, const Mark& of_leader) {
-  if (mark.initrc == kNone) return "has none";
-  if (of_leader.initrc == kNone) return "has one, and shell 0 has none";
+std::string what_differs(const Mark& mark, const Mark& of_leader, const std::string& files) {
+  if (mark.initrc == kNone) return fmt::format("has read none, and shell 0 has read {}", files);
+  if (of_leader.initrc == kNone) return fmt::format("has read one, and shell 0 has no {}", files);
   return mark.initrc != of_leader.initrc ? "has another than shell 0" : "has other files in lua.d than shell 0";
 }
 
@@ -62,7 +63,17 @@ Result<std::string> initrc_mark(const job::Options& options, const script::Inter
   return fmt::format("{} {}", initrc.str(), drop_ins.str());
 }
 
-Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job) {
+std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {
+  std::vector<std::string> out;
+  if (interpreter != nullptr) {
+    for (const auto& file : interpreter->files()) {
+      if (file.of == script::Interpreter::FileOf::initrc) out.push_back(file.path);
+    }
+  }
+  return out.empty() ? installed : fmt::format("{}", fmt::join(out, " and "));
+}
+
+Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files) {
   std::string_view first;
   for (const auto& [text, shells] : marks) {
     if (shells.contains(0)) first = text;
@@ -72,7 +83,7 @@ Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job)
   for (const auto& [text, shells] : marks) {
     if (text == first || text == kOff) continue;
     differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", shells_text(shells, job),
-                          what_differs(Mark::of(text), Mark::of(first)));
+                          what_differs(Mark::of(text), Mark::of(first), files));
   }
   if (differ.empty()) return {};
   return invalid(fmt::format("initrc: {}: install the same on all hosts, or run with -o initrc-check=off", differ));

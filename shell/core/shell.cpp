@@ -276,7 +276,7 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
   auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
   starts_after_all_ = take_after_all(*marks);
-  Result<void> same = compare_initrcs(*marks, job_);
+  Result<void> same = compare_initrcs(*marks, job_, initrc_files(interpreter_.get(), config_.system_initrc));
   if (!same && !shells_.leads() && !grow_.joining().is_joining()) shells_.barriers().wait([] { return false; });
   return same;
 }

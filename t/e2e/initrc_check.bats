@@ -74,6 +74,42 @@ install_below() {
   [ "$output" = "nacre-shell[0]: initrc: read $work/here/etc/nacre/shell 0-1" ]
 }
 
+# Each host has an installed tree of its own in the same place, by its PATH.
+by_own_path() {
+  cat >agent <<'END'
+#!/bin/sh
+host=$1
+shift
+cd "$WORK/$host" && PATH=$PWD/here/bin:/usr/bin:/bin exec sh -c "$*"
+END
+  chmod +x agent
+  export WORK=$work
+  NACRE_SHELL=nacre-shell run --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off "$@"
+  echo "$output$stderr"
+}
+
+@test "a host that lacks the installed initrc is named with the file, and so is one that lacks the program" {
+  prepare_hosts
+  install_below "$work/node0/here"
+  for host in node1 node2 node3; do cp -a node0/here "$host"; done
+  rm node1/here/etc/nacre/shell/initrc.lua node3/here/etc/nacre/shell/initrc.lua
+  by_own_path
+  [ "$status" -eq 1 ]
+  [ -z "$output" ]
+  [[ $stderr == *"initrc: shell 1,3 on node[1,3] has read none, and shell 0 has read $work/node0/here/etc/nacre/shell/initrc.lua: install the same on all hosts, or run with -o initrc-check=off"* ]]
+  [ "$(wc -l <<<"$stderr")" -eq 1 ]
+  rm node0/here/etc/nacre/shell/initrc.lua
+  by_own_path
+  [ "$status" -eq 1 ]
+  [[ $stderr == *"initrc: shell 2 on node2 has read one, and shell 0 has no "*"/initrc.lua: install the same"* ]]
+  by_own_path -o initrc-check=off
+  [ "$status" -eq 0 ]
+  rm node2/here/bin/nacre-shell
+  by_own_path
+  [ "$status" -eq 1 ]
+  [[ $stderr == *"shell 2 on node2 was not started: "*"nacre-shell: not found"* ]]
+}
+
 @test "a site's mandatory.lua is run before any other, and without one" {
   install_below "$work/here"
   echo 'shell.setenv ("SITE", (shell.getenv ("SITE") or "") .. "site")' >here/etc/nacre/shell/mandatory.lua
