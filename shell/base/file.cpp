@@ -14,23 +14,24 @@
 namespace nacre {
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  UniqueFd opened;
-  if (path != "-") {
-    opened = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!opened) return system_error(errno, path);
-  }
-  int fd = opened ? opened.get() : STDIN_FILENO;
+  if (path == "-") return read_file(STDIN_FILENO, path, limit);
+  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return system_error(errno, path);
+  return read_file(opened.get(), path, limit);
+}
+
+Result<std::string> read_file(int fd, const std::string& name, std::size_t limit) {
   struct stat info {};
   std::string text;
   if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) text.reserve(static_cast<std::size_t>(info.st_size) + 1);
   std::size_t used = 0;
   for (;;) {
-    if (used > limit) return Error{EFBIG, fmt::format("{}: larger than the limit of {} bytes", path, limit)};
+    if (used > limit) return Error{EFBIG, fmt::format("{}: larger than the limit of {} bytes", name, limit)};
     std::size_t room = std::max<std::size_t>(text.capacity() - used, 4096);
     text.resize(used + room);
     ssize_t got = ::read(fd, text.data() + used, room);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(errno, path);
+    if (got < 0) return system_error(errno, name);
     if (got == 0) break;
     used += static_cast<std::size_t>(got);
   }

@@ -17,6 +17,9 @@ inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 // All bytes of `path` ("-": standard input). Errors name the path: missing, a directory, larger than `limit`.
 Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxInputFile);
 
+// The same of a descriptor, from where it stands; errors name it `name`.
+Result<std::string> read_file(int fd, const std::string& name, std::size_t limit = kMaxInputFile);
+
 // Writes all of `text` to `fd`, with as many write(2)s as needed; waits for room if it is non-blocking. Returns 0,
 // or the errno of the write that failed.
 [[nodiscard]] int write_all(int fd, std::string_view text);

@@ -4,21 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <climits>
 #include <filesystem>
 #include <string_view>
+
+#include "base/program_path.hpp"
 
 namespace nacre {
 
 InstalledTree::InstalledTree(const char* program_directory) {
-  std::array<char, PATH_MAX> program{};
-  ssize_t size = ::readlink("/proc/self/exe", program.data(), program.size());
-  if (size <= 0) return;
-  std::string_view path(program.data(), static_cast<std::size_t>(size));
-  path = path.substr(0, path.rfind('/'));
+  const std::string program = own_program();
+  if (program.empty()) return;
+  const std::string path = program.substr(0, program.rfind('/'));
   struct stat of_program {};
-  if (path == program_directory || ::stat("/proc/self/exe", &of_program) != 0) return;
+  if (path == program_directory) return;
+  // The file may have been replaced, or removed, since it was started.
+  if (::stat("/proc/self/exe", &of_program) != 0 && ::stat(program.c_str(), &of_program) != 0) return;
   directory_ = path;
   owner_ = of_program.st_uid;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "base/file.hpp"
@@ -53,10 +55,11 @@ Result<Boot> read_and_join(const BootRequest& request) {
 }
 
 Result<Boot> take_own_record(int descriptor) {
-  UniqueFd fd(descriptor);  // no task gets it
-  auto text = read_file(fmt::format("/proc/self/fd/{}", descriptor), launch::LaunchRecord::kMaxLine);
-  if (!text) return invalid(fmt::format("descriptor {} cannot be read", descriptor));
-  auto record = TRY(launch::LaunchRecord::parse(trim(*text)));
+  UniqueFd fd(descriptor);           // no task gets it
+  ::lseek(descriptor, 0, SEEK_SET);  // it stands where who has written it has stopped
+  std::string text =
+      TRY(read_file(descriptor, fmt::format("descriptor {}", descriptor), launch::LaunchRecord::kMaxLine));
+  auto record = TRY(launch::LaunchRecord::parse(trim(text)));
   if (record.size != 1)
     return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
   Boot out;

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/program_path.hpp"
 #include "base/unique_fd.hpp"
 
 namespace nacre::capi {
@@ -46,6 +47,7 @@ struct Image {
     Image out;
     out.file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     UniqueFd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    if (!self) self = UniqueFd(::open(own_program().c_str(), O_RDONLY | O_CLOEXEC));
     struct stat info {};
     if (!out.file || !self || ::fstat(out.file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
     if (!read_at(out.file.get(), 0, out.header) || !read_at(self.get(), 0, out.own)) return std::nullopt;

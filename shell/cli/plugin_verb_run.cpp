@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/program_path.hpp"
 #include "base/unique_fd.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
@@ -35,10 +36,8 @@ constexpr std::string_view kResources = R"({"version": 1, "execution": {
 )";
 
 std::string shell_program() {
-  std::error_code failed;
-  auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
-  std::string beside = (own.parent_path() / kShell).string();
-  return !failed && ::access(beside.c_str(), X_OK) == 0 ? beside : kShell;
+  std::string beside = beside_own_program(kShell);
+  return ::access(beside.c_str(), X_OK) == 0 ? beside : kShell;
 }
 
 task::Command command_of(const ShellRun& run) {

@@ -29,15 +29,6 @@ namespace {
 
 using launch::LaunchRecord;
 
-// The nacre-shell in this program's directory.
-std::string own_shell() {
-  std::array<char, 4096> path;
-  ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  std::string_view own(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  std::size_t slash = own.rfind('/');
-  return slash == std::string_view::npos ? "nacre-shell" : fmt::format("{}/nacre-shell", own.substr(0, slash));
-}
-
 }  // namespace
 
 void add_spares(cli::CommandLine& verb, std::optional<std::uint32_t>& into) {
@@ -179,7 +170,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths.
   // What has no slash is looked for in the PATH of each host.
   bool is_name = shell_.find('/') == std::string::npos;
-  record.shell.push_back(shell_.empty() ? own_shell()
+  record.shell.push_back(shell_.empty() ? beside_own_program("nacre-shell")
                          : is_name      ? shell_
                                         : std::filesystem::absolute(shell_).native());
   for (auto [option, path] : {std::pair{"--initrc", &initrc_}, std::pair{"--eventlog", &eventlog_},

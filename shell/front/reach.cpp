@@ -26,12 +26,6 @@ constexpr event::Seconds kBridgeTime{30};  // how long the start of the bridge m
 constexpr std::array<std::pair<std::string_view, Via>, 4> kVias{
     {{"unix", Via::unix_socket}, {"srun", Via::srun}, {"flux", Via::flux}, {"ssh", Via::ssh}}};
 
-std::string own_program() {
-  std::array<char, 4096> path;
-  ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "nacre";
-}
-
 // Starts a program with a pair of streams to it; its standard error is this process's.
 Result<control::Client> start_bridge(const std::vector<std::string>& words) {
   Pipe to = TRY(make_pipe(O_CLOEXEC));
@@ -111,7 +105,8 @@ std::vector<Via> ways_to(const record::JobEntry& entry, const record::ProcessPla
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory) {
   std::string id = entry.id.f58_plain();
-  std::vector<std::string> bridge{own_program(), "control", "--bridge", id, "--jobs-dir", directory};
+  std::string own = own_program();
+  std::vector<std::string> bridge{own.empty() ? "nacre" : own, "control", "--bridge", id, "--jobs-dir", directory};
   if (entry.place.host.empty() || entry.place.host.front() == '-')
     return invalid(fmt::format("job {}: its host has no name", id));
   std::vector<std::string> out;

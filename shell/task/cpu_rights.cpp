@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <cerrno>
+
 namespace nacre::task {
 namespace {
 
@@ -33,7 +35,9 @@ Idset cpus_of_cgroup() {
 
 Result<CpuRights> read_cpu_rights(const std::string& system) {
   CpuRights rights;
-  rights.online = TRY(read_online_cpus(system));
+  auto online = read_online_cpus(system);
+  if (!online && online.error().code != ENOENT) return std::move(online).error();
+  rights.online = online ? *std::move(online) : cpus_of_cgroup();
   rights.allowed = cpus_allowed_to(0) & rights.online;
   // If a thread may use all cpus, its cgroup forbids none.
   rights.cgroup = rights.allowed == rights.online ? rights.online : cpus_of_cgroup() & rights.online;

@@ -21,7 +21,8 @@ struct CpuRights {
   value::Idset allowed;  // of these, the ones set now: those that this process, and so its tasks, may use
 };
 
-// Of the calling thread.
+// Of the calling thread. Where the kernel's files about cpus are missing, as in a container without /sys, those
+// that the cgroup grants are all that are known to be online.
 [[nodiscard]] Result<CpuRights> read_cpu_rights(const std::string& system = kSystemDirectory);
 
 // For each core the cpus that are in `cpus`, without the cores that have none there.

@@ -334,3 +334,29 @@ usage_error() {
   run nacre --eventlog=/no/such/folder/log
   fails_with 1 "--eventlog: /no/such/folder/log: No such file or directory"
 }
+
+# Where file systems of the kernel are hidden: $1 of them, with the command behind.
+hidden() { run unshare -m sh -c 'for each in $0; do mount -t tmpfs none "$each" || exit 77; done; exec "$@"' "$@"; }
+
+# bats test_tags=root
+@test "without /proc a job runs, of one shell and of several" {
+  needs_root "to mount a file system"
+  local shells
+  for shells in 1 3; do
+    hidden /proc "$NACRE_BUILD_DIR/nacre" run --local="$shells" -n 3 --oversubscribe sh -c 'echo hi; exit 3'
+    [[ "$status" -eq 3 && $(grep -cx hi <<<"$output") -eq 3 ]] || { echo "$shells shells: exit code $status: $output"; return 1; }
+  done
+}
+
+# bats test_tags=root
+@test "without /sys a job runs on the cpus that it may use" {
+  needs_root "to mount a file system"
+  local shells cpu
+  cpu=$(taskset -pc $$ | sed 's/.*: \([0-9]*\).*/\1/')
+  for shells in 1 3; do
+    hidden /sys "$NACRE_BUILD_DIR/nacre" run --local="$shells" -n 3 --oversubscribe sh -c 'echo hi; exit 3'
+    [[ "$status" -eq 3 && $(grep -cx hi <<<"$output") -eq 3 ]] || { echo "$shells shells: exit code $status: $output"; return 1; }
+  done
+  hidden /sys taskset -c "$cpu" "$NACRE_BUILD_DIR/nacre" run -n 1 -o cpu-affinity=per-task sh -c 'taskset -pc $$'
+  [[ "$status" -eq 0 && "$output" == *": $cpu" ]] || { echo "exit code $status: $output"; return 1; }
+}

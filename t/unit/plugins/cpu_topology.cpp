@@ -8,6 +8,7 @@
 
 #include "fake_machine.hpp"
 #include "plugins/affinity/hwloc_topology.hpp"
+#include "task/cpu_rights.hpp"
 
 using namespace nacre;
 using kit::Machine;
@@ -190,4 +191,16 @@ TEST_CASE("files that are missing or no lists are errors that name them") {
   auto cores = task::read_cores(files.online(), files.system());
   REQUIRE_FALSE(cores);
   CHECK(cores.error().message.starts_with(core + ": "));
+}
+
+TEST_CASE("without the kernel's files the cpus that may be used are what is known, and each is a core") {
+  auto rights = task::read_cpu_rights("/no/such/system");
+  REQUIRE(rights);
+  CHECK(rights->allowed == task::cpus_allowed_to(0));
+  CHECK(rights->online == rights->cgroup);
+  CHECK((rights->allowed - rights->online).empty());
+  auto cores = task::read_cores(rights->online, "/no/such/system");
+  REQUIRE(cores);
+  REQUIRE(*cores);
+  CHECK((*cores)->size() == rights->online.size());
 }
