@@ -2,6 +2,7 @@
 #include "plugins/affinity/placement.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -84,6 +85,99 @@ class LevelUnits {
   std::vector<std::vector<Idset::Id>> ids_;
 };
 
+using Shares = std::vector<std::vector<std::size_t>>;
+
+// The job's gpus by the cpus that are nearest to them, and the units that are all among these cpus.
+class GpuLocalities {
+ public:
+  GpuLocalities(const NodeTopology& topology, const PlacementRequest& request, const LevelUnits& level)
+      : request_(request), units_(level.units) {
+    for (Idset::Id id : request.gpu_ids) {
+      if (id >= topology.gpus.size()) continue;
+      const Idset& cpus = topology.gpus[id].cpus;
+      auto found = std::find_if(all_.begin(), all_.end(), [&](const Locality& each) { return each.cpus == cpus; });
+      if (found == all_.end()) found = all_.insert(all_.end(), {cpus, {}, 0});
+      ++found->gpus;
+    }
+    locality_of_.resize(units_.weights.size(), NodeMap::kNone);
+    for (std::size_t unit = 0; unit < locality_of_.size(); ++unit) add_unit(unit, level.cpus({unit}));
+  }
+
+  // Whether each task's units are near as many gpus as it has asked for, that no other task needs.
+  [[nodiscard]] bool suit(const Shares& shares) const {
+    std::vector<std::size_t> tasks(all_.size());
+    for (const auto& share : shares) {
+      std::size_t locality = locality_of_[share.front()];
+      bool is_in = locality != NodeMap::kNone && std::all_of(share.begin(), share.end(), [&](std::size_t unit) {
+                     return locality_of_[unit] == locality;
+                   });
+      if (!is_in || ++tasks[locality] * request_.gpus_each > all_[locality].gpus) return false;
+    }
+    return true;
+  }
+
+  // Shares that do; none: there are none, or the node does not tell where its gpus are.
+  [[nodiscard]] std::optional<Shares> divide_near() const {
+    std::vector<std::size_t> counts(all_.size());
+    if (overlap_) return std::nullopt;
+    for (std::size_t task = 0; task < request_.tasks; ++task) {
+      std::size_t best = all_.size();
+      for (std::size_t i = 0; i < all_.size(); ++i) {
+        if (counts[i] == room(i)) continue;
+        if (best == all_.size() || room(i) * (counts[best] + 1) > room(best) * (counts[i] + 1)) best = i;
+      }
+      if (best == all_.size()) return std::nullopt;
+      ++counts[best];
+    }
+    Shares out;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (counts[i] > 0) divide_units(all_[i].units, counts[i], out);
+    }
+    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.front() < b.front(); });
+    return out;
+  }
+
+ private:
+  struct Locality {
+    Idset cpus;
+    std::vector<std::size_t> units;
+    std::size_t gpus = 0;
+  };
+
+  void add_unit(std::size_t unit, const Idset& cpus) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (!(cpus - all_[i].cpus).empty()) continue;
+      overlap_ = overlap_ || locality_of_[unit] != NodeMap::kNone;
+      locality_of_[unit] = i;
+      all_[i].units.push_back(unit);
+    }
+  }
+
+  // For tasks.
+  [[nodiscard]] std::size_t room(std::size_t locality) const {
+    return std::min(all_[locality].gpus / request_.gpus_each, all_[locality].units.size() / request_.cpus_each);
+  }
+
+  void divide_units(const std::vector<std::size_t>& among, std::size_t tasks, Shares& out) const {
+    Units part;
+    part.groups.resize(units_.groups.size());
+    for (std::size_t unit : among) {
+      part.weights.push_back(units_.weights[unit]);
+      for (std::size_t i = 0; i < part.groups.size(); ++i) part.groups[i].push_back(units_.groups[i][unit]);
+    }
+    for (auto& share : divide(part, tasks)) {
+      for (std::size_t& unit : share) unit = among[unit];
+      out.push_back(std::move(share));
+    }
+  }
+
+  const PlacementRequest& request_;
+  const Units& units_;
+  std::vector<Locality> all_;
+  std::vector<std::size_t> locality_of_;  // by unit; kNone: it is near no gpu
+  bool overlap_ = false;                  // a unit is near gpus of several
+};
+
 class Placer {
  public:
   Placer(const NodeTopology& topology, const PlacementRequest& request)
@@ -122,12 +216,9 @@ class Placer {
     CHECK_OK(check_level());
     LevelUnits level(map_, request_.cores, request_.level);
     if (level.units.weights.empty()) return invalid("cpu-affinity: per-task: the job has no cores on this node");
-    auto shares = divide(level.units, request_.tasks);
     const bool is_exact =
         request_.cpus_each > 0 && request_.cpus_each * request_.tasks <= level.units.weights.size();
-    if (is_exact) {
-      for (auto& share : shares) share.resize(request_.cpus_each);
-    }
+    const Shares shares = is_exact ? exact_shares(level) : divide(level.units, request_.tasks);
     std::vector<std::size_t> users(level.units.weights.size());
     for (const auto& share : shares) {
       for (std::size_t unit : share) ++users[unit];
@@ -148,6 +239,23 @@ class Placer {
       out_.used.clear();
     }
     return {};
+  }
+
+  // As many units as asked for; where some tasks would be far from their gpus, in other places if there are any.
+  [[nodiscard]] Shares exact_shares(const LevelUnits& level) const {
+    Shares shares = divide(level.units, request_.tasks);
+    auto cut = [&] {
+      for (auto& share : shares) share.resize(request_.cpus_each);
+    };
+    cut();
+    if (request_.gpus != PlacementRequest::Gpus::closest || request_.gpus_each == 0) return shares;
+    const GpuLocalities gpus(topology_, request_, level);
+    if (gpus.suit(shares)) return shares;
+    if (auto near = gpus.divide_near()) {
+      shares = *std::move(near);
+      cut();
+    }
+    return shares;
   }
 
   // "core 0-3, 2 threads each, in numa 0, package 0".

@@ -363,3 +363,32 @@ TEST_CASE("each task gets as many cores and gpus as it has asked for, the neares
   request.cpus_each = 13;  // more than there are: what there is
   CHECK(cpus(placed(node, request)) == Texts{"0-23"});
 }
+
+TEST_CASE("tasks that ask for cores and gpus have cores where the job's gpus are") {
+  NodeTopology node = machine("--packages 2 --cores 4 --gpus 2");
+  auto with = [&](std::size_t tasks, std::size_t cores, std::vector<value::Idset::Id> gpu_ids) {
+    PlacementRequest request = devices_for(tasks, 4);
+    request.cpus_each = cores;
+    request.gpus_each = 1;
+    request.gpu_ids = std::move(gpu_ids);
+    return placed(node, request);
+  };
+  Placement spread = with(2, 1, {0, 1, 2, 3});
+  CHECK(cpus(spread) == Texts{"0", "4"});
+  CHECK(gpus(spread) == Texts{"0", "2"});
+  // Those of the first package are not the job's.
+  Placement one = with(1, 2, {2, 3});
+  CHECK(cpus(one) == Texts{"4-5"});
+  CHECK(gpus(one) == Texts{"2"});
+  CHECK(one.tasks[0].gpus_why == "gpu 2 (0000:0a:00.0) at numa 1, where its cpus are");
+  Placement two = with(2, 2, {2, 3});
+  CHECK(cpus(two) == Texts{"4-5", "6-7"});
+  CHECK(gpus(two) == Texts{"2", "3"});
+  CHECK(two.used == std::vector<std::size_t>{4, 5, 6, 7});
+  // The first package has room for one.
+  Placement three = with(3, 1, {1, 2, 3});
+  CHECK(cpus(three) == Texts{"0", "4", "6"});
+  CHECK(gpus(three) == Texts{"1", "2", "3"});
+  // There are too few cores near them: cores first, as they are shared out without gpus.
+  CHECK(cpus(with(2, 3, {2, 3})) == Texts{"0-2", "4-6"});
+}
