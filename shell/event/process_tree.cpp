@@ -2,9 +2,15 @@
 #include "event/process_tree.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -14,7 +20,9 @@
 
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
+#include "base/signals_blocked.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 
 namespace nacre::event {
 namespace {
@@ -68,7 +76,9 @@ Lookup best_lookup() {
   return is_listed ? Lookup::listed : Lookup::scan;
 }
 
-std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+namespace {
+
+std::vector<pid_t> look_for_descendants(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
   ByParent by_parent = lookup == Lookup::scan ? scan() : ByParent();
   std::vector<pid_t> found{ancestor};
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -82,6 +92,62 @@ std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<
     return !stat || is_ended(*stat);
   });
   return {found.rbegin(), found.rend()};
+}
+
+bool has_descriptor_left() {
+  UniqueFd file(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return file || (errno != EMFILE && errno != ENFILE);
+}
+
+// A thread of the parent may have held a lock that this child waits for.
+void end_after(unsigned seconds) {
+  ::signal(SIGALRM, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::alarm(seconds);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What a child finds, which closes all of its descriptors: memory that both have needs none.
+std::vector<pid_t> let_child_look(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+  constexpr std::size_t kMost = std::size_t{64} << 10;  // processes
+  constexpr unsigned kMostLook = 10;                    // seconds
+  constexpr std::size_t kBytes = (kMost + 1) * sizeof(pid_t);
+  void* shared = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return {};
+  auto* found = static_cast<pid_t*>(shared);  // the first one is how many follow
+  SignalsBlocked blocked;
+  // Without the handlers of fork(2): libuv's opens a pipe, and ends the process if it cannot.
+  pid_t child = ::_Fork();
+  if (child == 0) {
+    end_after(kMostLook);
+    close_from(0);
+    raise_descriptor_limit();
+    for (pid_t pid : look_for_descendants(ancestor, lookup, without)) {
+      if (pid != ::getpid() && static_cast<std::size_t>(found[0]) < kMost) found[++found[0]] = pid;
+    }
+    ::_exit(0);
+  }
+  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  std::vector<pid_t> out(found + 1, found + 1 + found[0]);
+  ::munmap(shared, kBytes);
+  return out;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+  return has_descriptor_left() ? look_for_descendants(ancestor, lookup, without)
+                               : let_child_look(ancestor, lookup, without);
 }
 
 }  // namespace nacre::event

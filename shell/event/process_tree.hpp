@@ -18,7 +18,8 @@ enum class Lookup {
 [[nodiscard]] Lookup best_lookup();
 
 // The processes below `ancestor` that have not ended, children before their parents, except those `without` and the
-// ones below them. Zombies are left out, but not a process whose first thread has ended while others run.
+// ones below them. Zombies are left out, but not a process whose first thread has ended while others run. Where
+// this process has no descriptor left a child of it looks, which has.
 [[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without = {});
 
 }  // namespace nacre::event

@@ -81,8 +81,8 @@ class Group {
 
   // Collectives. Each shell enters each name once. `done` is called once: when every shell has entered, or with an
   // error when this shell has been cut off. It may be called before enter() returns. The shells of the job's start
-  // are among themselves, and those that one grow has brought as well; only
-  // sum_with_all() and max_with_all() are for all together.
+  // are among themselves, and those that one grow has brought as well; only sum_with_all()
+  // and max_with_all() are for all together.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
   // As a barrier, and `done` is given the sum of what all shells give, which stops at the ends of 64 bits, or the
   // largest of it.

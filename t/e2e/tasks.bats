@@ -303,6 +303,19 @@ $((lower + 7))" ]
   [ "$status" -ne 0 ]
 }
 
+@test "what a task has left behind is ended also by a shell that may open no file any more" {
+  prepare 1 sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $! >left; until [ -e go ]; do sleep 0.1; done'
+  "${nacre[@]}" >out 2>err &
+  wait_until test -s left
+  prlimit --nofile=5:5 --pid "$!"
+  : >go
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 0 ] || { echo "exit code $code"; cat err; return 1; }
+  run kill -0 "$(cat left)"
+  [ "$status" -ne 0 ] || { cat err; return 1; }
+}
+
 @test "stop-tasks-in-exec leaves tasks standing before their first instruction" {
   prepare 1 sh -c 'echo ran'
   "${nacre[@]}" -o stop-tasks-in-exec >out &

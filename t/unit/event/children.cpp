@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,6 +293,16 @@ TEST_CASE("descendants are found by both ways, children before their parents, zo
   CHECK(descendants_of(::getpid(), lookup, {grandchild}) == std::vector<pid_t>{child});
   CHECK(descendants_of(grandchild, lookup).empty());
   CHECK(descendants_of(zombie, lookup).empty());
+  // Without a descriptor that is left.
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  auto found = descendants_of(::getpid(), lookup);
+  auto others = descendants_of(::getpid(), lookup, {grandchild});
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(found == std::vector<pid_t>{grandchild, child});
+  CHECK(others == std::vector<pid_t>{child});
   end(child);
   end(zombie);
 }
