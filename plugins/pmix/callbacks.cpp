@@ -69,11 +69,19 @@ pmix_status_t fence(const pmix_proc_t* procs, std::size_t nprocs, const pmix_inf
   });
 }
 
+// The key that the client waits for, "" if any will do; clients do not commit reserved ones.
+std::string awaited_key(const InfoList& directives) {
+  const pmix_value_t* key = directives.find(PMIX_REQUIRED_KEY);
+  std::string name = key != nullptr ? text_of(*key).value_or("") : "";
+  return PMIX_CHECK_RESERVED_KEY(name.c_str()) ? "" : name;
+}
+
 // Called for a process that is not on this node.
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo,
                            pmix_modex_cbfunc_t done, void* data) {
-  return post([id = *proc, timeout = timeout_in(InfoList(info, ninfo)), reply = ModexReply{done, data}](
-                  Service& service) { service.peers().direct_modex(id, timeout, reply); });
+  InfoList how(info, ninfo);
+  return post([id = *proc, key = awaited_key(how), timeout = timeout_in(how), reply = ModexReply{done, data}](
+                  Service& service) { service.peers().direct_modex(id, key, timeout, reply); });
 }
 
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t done,
@@ -239,6 +247,12 @@ void modex_found(pmix_status_t status, char* data, std::size_t size, void* quest
   std::string bytes(data != nullptr ? data : "", data != nullptr ? size : 0);
   auto number = reinterpret_cast<std::uintptr_t>(question);
   post([number, status, bytes](Service& service) { service.peers().found(number, status, bytes); });
+}
+
+void key_looked_up(pmix_status_t status, std::uintptr_t question) {
+  post([question, is_there = status == PMIX_SUCCESS](Service& service) {
+    service.peers().key_looked_up(question, is_there);
+  });
 }
 
 // A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no

@@ -21,6 +21,9 @@ void process_forgotten(pmix_status_t status, void* process);
 // For Server::find_modex(): `question` is its number.
 void modex_found(pmix_status_t status, char* data, std::size_t size, void* question);
 
+// For Server::look_up_key().
+void key_looked_up(pmix_status_t status, std::uintptr_t question);
+
 // For PMIX_ERR_LOST_CONNECTION.
 void lost_connection(std::size_t handler, pmix_status_t status, const pmix_proc_t* source, pmix_info_t info[],
                      std::size_t ninfo, pmix_info_t results[], std::size_t nresults,

@@ -17,7 +17,8 @@ using Rank = std::uint32_t;
 struct PeerMessage {
   enum class Kind : std::uint8_t {
     part,       // of a collective: its name, bytes; with a status
-    ask,        // asks shell `to` for what process `rank` has committed: its number in ProcessMap
+    ask,        // asks shell `to` for what process `rank` has committed, its number in ProcessMap, once that has a
+                // key, or "" for any; `status`: the client's timeout in seconds, or 0
     answer,     // answers question `number` of shell `to`: bytes; with a status
     publish,    // the publisher's namespace, infos; it is `rank`
     look_up,    // the requester's namespace, directives, keys...; it is `rank`

@@ -2,12 +2,19 @@
 #include "peers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "layout.hpp"
 
 namespace nacre::pmix {
 namespace {
+
+// If no timeout is given, as libpmix waits for a key of a process of the same node. Programs also ask for keys that
+// nobody commits.
+constexpr double kKeyTime = 2;       // seconds
+constexpr double kLookAgain = 0.02;  // seconds
+constexpr double kLongest = 1e9;     // seconds
 
 std::vector<std::vector<Rank>> ranks_by_node(const JobFacts& facts, std::uint32_t shells) {
   std::vector<std::vector<Rank>> nodes(shells);
@@ -199,10 +206,10 @@ void Peers::list(const std::string& nspace, double seconds, ProcessTables::Done 
   tables_.list(nspace, std::move(shells), seconds, std::move(done));
 }
 
-void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply) {
+void Peers::direct_modex(const pmix_proc_t& proc, const std::string& key, double timeout, ModexReply reply) {
   auto later = [=, this](bool is_there) {
     if (!is_there) return reply(PMIX_ERR_NOT_FOUND);
-    direct_modex(proc, timeout, reply);
+    direct_modex(proc, key, timeout, reply);
   };
   if (postponed(proc.nspace, later)) return;
   auto process = processes_.number_of(proc.nspace, proc.rank);
@@ -212,7 +219,12 @@ void Peers::direct_modex(const pmix_proc_t& proc, double timeout, ModexReply rep
   request.modex = reply;
   request.asked = shell;
   std::uint64_t number = expect(request, timeout);
-  send({.kind = PeerMessage::Kind::ask, .to = shell, .number = number, .rank = *process, .texts = {}});
+  send({.kind = PeerMessage::Kind::ask,
+        .to = shell,
+        .number = number,
+        .rank = *process,
+        .status = static_cast<std::int32_t>(std::min(std::ceil(timeout), kLongest)),
+        .texts = {key}});
 }
 
 void Peers::publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply) {
@@ -276,9 +288,42 @@ void Peers::signal(const std::vector<Rank>& numbers, int signum) {
         .texts = {text_of(numbers)}});
 }
 
+// libpmix has no callback for commits, and answers with what a process has committed so far.
+void Peers::look_up(std::uintptr_t question) {
+  auto asked = questions_.find(question);
+  if (asked == questions_.end() || asked->second.takes_all) return;
+  const ProcessMap::Place& place = *processes_.find(asked->second.process);
+  server_.look_up_key(proc_of(*place.nspace, place.rank), asked->second.key, question);
+}
+
+void Peers::key_looked_up(std::uintptr_t question, bool is_there) {
+  auto asked = questions_.find(question);
+  if (asked == questions_.end() || asked->second.takes_all) return;
+  if (is_there) return find_all(question);
+  if (asked->second.has_committed) return duties_.after(kLookAgain, [this, question] { look_up(question); });
+  const ProcessMap::Place& place = *processes_.find(asked->second.process);
+  server_.find_modex(proc_of(*place.nspace, place.rank), question);
+}
+
+void Peers::find_all(std::uintptr_t question) {
+  auto asked = questions_.find(question);
+  if (asked == questions_.end() || std::exchange(asked->second.takes_all, true)) return;
+  const ProcessMap::Place& place = *processes_.find(asked->second.process);
+  server_.find_modex(proc_of(*place.nspace, place.rank), question);
+}
+
+void Peers::give_up_after(double seconds, std::uintptr_t question, pmix_status_t status) {
+  duties_.after(seconds, [this, question, status] { found(question, status, {}); });
+}
+
 void Peers::found(std::uintptr_t question, pmix_status_t status, std::string bytes) {
   auto asked = questions_.find(question);
   if (asked == questions_.end()) return;
+  if (status == PMIX_SUCCESS && !asked->second.takes_all) {
+    asked->second.has_committed = true;
+    if (!asked->second.has_timeout) duties_.after(kKeyTime, [this, question] { find_all(question); });
+    return look_up(question);
+  }
   PeerMessage message{.kind = PeerMessage::Kind::answer,
                       .to = asked->second.shell,
                       .number = asked->second.number,
@@ -315,7 +360,7 @@ void Peers::settled(const std::string& nspace, bool is_there) {
 
 // ---- ends --------------------------------------------------------------------------------
 
-// What it has not committed by now will never come.
+// What it has not committed by now will never come: those that wait for a key get what there is.
 void Peers::ended(const pmix_proc_t& id, bool others_care) {
   if (postponed(id.nspace, [=, this](bool is_there) {
         if (is_there) ended(id, others_care);
@@ -326,7 +371,14 @@ void Peers::ended(const pmix_proc_t& id, bool others_care) {
   for (const auto& [number, question] : questions_) {
     if (question.process == process) about_it.push_back(number);
   }
-  for (std::uintptr_t number : about_it) found(number, PMIX_ERR_NOT_FOUND, {});
+  for (std::uintptr_t number : about_it) {
+    if (!questions_.at(number).has_committed) {
+      found(number, PMIX_ERR_NOT_FOUND, {});
+      continue;
+    }
+    find_all(number);
+    give_up_after(kAnswerTime, number, PMIX_ERR_NOT_FOUND);
+  }
   if (process) ended_.insert(*process);
   bool was_in_store = in_store_.erase({id.nspace, id.rank}) > 0;
   if (process) groups_.ended_here(*process);

@@ -65,7 +65,8 @@ class Peers {
   void group(const GroupCall& call, InfoReply reply);
   // The rows of all processes of a namespace, but those on shells that do not answer within so many seconds.
   void list(const std::string& nspace, double seconds, ProcessTables::Done done);
-  void direct_modex(const pmix_proc_t& proc, double timeout, ModexReply reply);
+  // What the process has committed, once that has `key`, if one is named.
+  void direct_modex(const pmix_proc_t& proc, const std::string& key, double timeout, ModexReply reply);
   void publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply);
   void look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
                pmix_lookup_cbfunc_t function, void* data);
@@ -77,6 +78,7 @@ class Peers {
 
   // libpmix's result for a question of another shell; ignored if that has been answered.
   void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
+  void key_looked_up(std::uintptr_t question, bool is_there);
 
   // A process of this shell has ended; `others_care`: others may wait for it.
   void ended(const pmix_proc_t& id, bool others_care);
@@ -103,7 +105,12 @@ class Peers {
   std::uint64_t expect(const Request& request, double timeout = 0);
   Request take(std::uint64_t number);  // an empty one if it is not this shell's, or was answered
   void left_by(std::uint32_t shell, const std::string& nspace);
+  // If libpmix has data of a process that has ended it answers at once, or never.
+  static constexpr double kAnswerTime = 1;  // second
   void receive_question(const PeerMessage& message);
+  void look_up(std::uintptr_t question);
+  void find_all(std::uintptr_t question);
+  void give_up_after(double seconds, std::uintptr_t question, pmix_status_t status);
   void receive_of_store(const PeerMessage& message);
   void receive_signal(const PeerMessage& message);
   void receive_end(const PeerMessage& message);
@@ -131,8 +138,12 @@ class Peers {
     Rank process = 0;         // its number
     std::uint32_t shell = 0;  // the shell that asks
     std::uint64_t number = 0;
+    std::string key;             // has to be there; "": none in particular
+    bool has_timeout = false;    // of the client's
+    bool has_committed = false;  // something, as far as is known
+    bool takes_all = false;      // what is there by now is the answer
   };
-  std::map<std::uintptr_t, Question> questions_;  // those that libpmix is working on
+  std::map<std::uintptr_t, Question> questions_;  // not answered yet
   ProcessMap processes_;
   PeerGroups groups_;
   PeerTables tables_;

@@ -9,9 +9,6 @@
 namespace nacre::pmix {
 namespace {
 
-// If libpmix has data of a process that has ended it answers at once, or never.
-constexpr double kAnswerTime = 1;  // second
-
 // It is the same on all nodes.
 std::uint64_t request_id(const PeerMessage& message) { return std::uint64_t{message.shell} << 40 | message.number; }
 
@@ -23,6 +20,7 @@ std::size_t texts_of(PeerMessage::Kind kind) {
     case PeerMessage::Kind::look_up:
     case PeerMessage::Kind::unpublish:
     case PeerMessage::Kind::event: return 2;
+    case PeerMessage::Kind::ask:
     case PeerMessage::Kind::answer:
     case PeerMessage::Kind::signal:
     case PeerMessage::Kind::leave:
@@ -62,10 +60,12 @@ void Peers::receive_question(const PeerMessage& message) {
   if (place == nullptr) return;
   static std::uintptr_t last_question = 0;  // libpmix may answer what was asked in a former start
   std::uintptr_t question = ++last_question;
-  questions_[question] = {message.rank, message.shell, message.number};
-  server_.find_modex(proc_of(*place->nspace, place->rank), question);
-  if (ended_.count(message.rank) == 0) return;
-  duties_.after(kAnswerTime, [this, question] { found(question, PMIX_ERR_NOT_FOUND, {}); });
+  questions_[question] = {message.rank, message.shell, message.number, message.texts[0], message.status > 0};
+  const bool has_ended = ended_.count(message.rank) > 0;
+  if (has_ended) give_up_after(kAnswerTime, question, PMIX_ERR_NOT_FOUND);
+  if (message.status > 0) give_up_after(message.status, question, PMIX_ERR_TIMEOUT);
+  if (has_ended || message.texts[0].empty()) return find_all(question);
+  look_up(question);
 }
 
 void Peers::receive_signal(const PeerMessage& message) {

@@ -129,6 +129,26 @@ void PmixServer::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
   if (status != PMIX_SUCCESS) modex_found(status, nullptr, 0, passed_on);
 }
 
+void PmixServer::look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) {
+  struct Search {
+    std::string key;
+    InfoList how;
+    std::uintptr_t question;
+  };
+  std::unique_ptr<Search> search(new Search{key, {}, question});
+  pmix_scope_t scope = PMIX_REMOTE;
+  search->how.add(PMIX_DATA_SCOPE, &scope, PMIX_SCOPE);
+  auto done = [](pmix_status_t status, pmix_value_t* value, void* data) {
+    std::unique_ptr<Search> own(static_cast<Search*>(data));
+    if (value != nullptr) PMIX_VALUE_RELEASE(value);
+    key_looked_up(status, own->question);
+  };
+  pmix_status_t status =
+      PMIx_Get_nb(&proc, search->key.c_str(), search->how.data(), search->how.size(), done, search.get());
+  if (status != PMIX_SUCCESS) return key_looked_up(status, question);
+  (void)search.release();
+}
+
 void PmixServer::add_resources(InfoList resources, InfoReply reply, InfoList results) {
   struct Waiting {
     InfoList resources;

@@ -85,6 +85,8 @@ class ServerApi {
   // Finds what a process of this node has committed, once it has. The service may never be notified. `question` is
   // passed on.
   virtual void find_modex(const pmix_proc_t& proc, std::uintptr_t question) = 0;
+  // Looks whether a process of this node has committed the key, for other nodes to read, and notifies the service.
+  virtual void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) = 0;
   // Answers with success, and the results, once libpmix has the resources.
   virtual void add_resources(InfoList resources, InfoReply reply, InfoList results) = 0;
 };
@@ -110,6 +112,7 @@ class PmixServer final : public ServerApi {
   void forget(const pmix_proc_t& proc) override;
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) override;
   void find_modex(const pmix_proc_t& proc, std::uintptr_t question) override;
+  void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) override;
   void add_resources(InfoList resources, InfoReply reply, InfoList results) override;
 
  private:

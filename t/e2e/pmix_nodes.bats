@@ -49,6 +49,20 @@ ranks() {
   says 0 "rank 0 alone: ERR_TIMEOUT" "rank 0: ERR_TIMEOUT" "rank 0: ERR_NOT_FOUND"
 }
 
+@test "a key that is committed after the fence is waited for, on one node as on several" {
+  run_nodes 1 across later absent
+  local one=$output
+  says 0 "rank 0: later 2" "rank 0: absent ERR_TIMEOUT" "rank 0: not without a timeout"
+  run_nodes 2 across later absent
+  [ "$(grep -v "^rank 1: early 1$" <<<"$output")" = "$one" ] || { echo "not as on one node: $output"; return 1; }
+  says 0 "rank 0: later 2" "rank 1: early 1" "rank 0: absent ERR_TIMEOUT" "rank 0: not without a timeout"
+}
+
+@test "a key is waited for as long as asked, whatever else is committed, but not of one that has gone" {
+  run_nodes 2 across much-later left
+  says 0 "rank 0: much-later SUCCESS" "rank 0: not-left ERR_NOT_FOUND"
+}
+
 @test "a name lasts as long as it should, and an event reaches all" {
   run_nodes 2 calls names
   says 0 "again: ERR_DUPLICATE_KEY" "mine: secret from 0" "mine, by another: ERR_NOT_FOUND" "never: ERR_TIMEOUT" \

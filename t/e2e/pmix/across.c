@@ -63,6 +63,69 @@ static void never(void) {
   if (me.rank == 0) say("rank 0: %s", name_of(PMIx_Get(&last, "never", NULL, 0, &value)));
 }
 
+static pmix_status_t get_within(int seconds, pmix_rank_t of, const char* key) {
+  pmix_value_t* value = NULL;
+  pmix_proc_t proc;
+  pmix_info_t info;
+  PMIX_LOAD_PROCID(&proc, me.nspace, of);
+  PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
+  return PMIx_Get(&proc, key, &info, 1, &value);
+}
+
+/* The last rank commits a key while the first waits for it, and the second wants one that is there. */
+static void later(void) {
+  if (me.rank == size - 1) put("early", 1);
+  must(fence(false), "fence");
+  if (me.rank == 0) {
+    say("rank 0: later %u", get(size - 1, "later"));
+  } else if (me.rank == size - 1) {
+    usleep(500000);
+    put("later", 2);
+  } else if (me.rank == 1) {
+    usleep(200000);
+    say("rank 1: early %u", get(size - 1, "early"));
+  }
+  must(fence(false), "fence");
+}
+
+/* As before, but the last rank first commits something else, and takes longer than libpmix waits by itself. */
+static void much_later(void) {
+  pmix_rank_t last = size - 1;
+  if (me.rank == last) put("begun", 1);
+  must(fence(false), "fence");
+  if (me.rank == last) {
+    usleep(300000);
+    put("between", 2);
+    sleep(3);
+    put("much-later", 3);
+  } else if (me.rank == 0) {
+    say("rank 0: much-later %s", name_of(get_within(60, last, "much-later")));
+  }
+  must(fence(false), "fence");
+}
+
+/* Of one that has committed other keys, and goes on: with a timeout and without. */
+static void absent(void) {
+  pmix_value_t* value = NULL;
+  pmix_proc_t last;
+  PMIX_LOAD_PROCID(&last, me.nspace, size - 1);
+  if (me.rank == size - 1) put("other", 1);
+  must(fence(false), "fence");
+  if (me.rank == 0) {
+    say("rank 0: absent %s", name_of(get_within(1, size - 1, "absent")));
+    if (PMIx_Get(&last, "absent", NULL, 0, &value) != PMIX_SUCCESS) say("rank 0: not without a timeout");
+  }
+  must(fence(false), "fence");
+}
+
+/* Of one that has committed other keys, and leaves while others wait. */
+static void left(void) {
+  if (me.rank == size - 1) put("left", 1);
+  must(fence(false), "fence");
+  if (me.rank == 0) say("rank 0: not-left %s", name_of(get_within(60, size - 1, "not-left")));
+  if (me.rank == size - 1) usleep(300000);
+}
+
 /* A fence with one on another node that never comes to it. */
 static void alone(void) {
   pmix_proc_t procs[2];
@@ -203,8 +266,10 @@ static const struct {
   const char* name;
   void (*run)(void);
 } kWays[] = {
-    {"places", places},         {"modex", modex}, {"never", never}, {"alone", alone},     {"long", long_fence},
-    {"long-modex", long_modex}, {"some", some},   {"names", names}, {"control", control}, {"connect", connect_all},
+    {"places", places},         {"modex", modex},           {"never", never}, {"later", later},
+    {"much-later", much_later}, {"absent", absent},         {"left", left},   {"alone", alone},
+    {"long", long_fence},       {"long-modex", long_modex}, {"some", some},   {"names", names},
+    {"control", control},       {"connect", connect_all},
 };
 
 int main(int argc, char** argv) {

@@ -91,6 +91,10 @@ void FakeServer::find_modex(const pmix_proc_t& proc, std::uintptr_t question) {
   calls.push_back(fmt::format("find_modex {} {}", text_of(proc), question));
 }
 
+void FakeServer::look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) {
+  calls.push_back(fmt::format("look_up_key {} {} {}", text_of(proc), key, question));
+}
+
 void FakeServer::add_resources(InfoList resources, InfoReply reply, InfoList results) {
   calls.push_back(fmt::format("add_resources {}", resources.size()));
   answer(reply, PMIX_SUCCESS, std::move(results));

@@ -43,6 +43,7 @@ class FakeServer final : public ServerApi {
   void forget(const pmix_proc_t& proc) override;
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) override;
   void find_modex(const pmix_proc_t& proc, std::uintptr_t question) override;
+  void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) override;
   void add_resources(InfoList resources, InfoReply reply, InfoList results) override;
 
   std::map<std::string, std::string> errors;  // of a function: why it fails

@@ -3,6 +3,7 @@
 // PMIx_Spawn, with real processes that the builtin plugin pmi starts.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -284,13 +285,107 @@ TEST_CASE("spawn: data of a process of another node is asked for there, and of t
   OfTwoNodes job;
   job.settle(1);
   job.said.clear();
-  job.service->peers().direct_modex(proc_of(job.spawned, 2), 0, {OfTwoNodes::fenced, &job.answers});
+  job.service->peers().direct_modex(proc_of(job.spawned, 2), "", 0, {OfTwoNodes::fenced, &job.answers});
   REQUIRE(job.host.serve([&] { return job.said.size() == 1; }));
   job.hear({.kind = PeerMessage::Kind::answer, .to = 0, .number = 1, .texts = {"data"}});
   REQUIRE(job.host.serve([&] { return job.answers.statuses.size() == 1; }));
-  job.hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 4, .texts = {}});
+  job.hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 4, .texts = {""}});
   const std::string asked = "find_modex nacre-1-spawn-1.0 1";
   REQUIRE(job.host.serve([&] { return job.server->calls.back() == asked; }));
+}
+
+namespace {
+
+// Another node asks for a key of rank 0.
+struct Asked : OfTwoNodes {
+  explicit Asked(int timeout = 0) {
+    settle(1);
+    said.clear();
+    hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 0, .status = timeout, .texts = {"port"}});
+    number = is_asked("look_up_key nacre-1.0 port ");
+  }
+  // The number of the question; libpmix has been asked for this last.
+  std::uintptr_t is_asked(const std::string& call) {
+    REQUIRE(host.serve([&] { return server->calls.back().starts_with(call); }));
+    std::uintptr_t question = std::stoul(server->calls.back().substr(call.size()));
+    server->calls.emplace_back("");
+    return question;
+  }
+  void has_committed(const char* what) {
+    std::string data = what;
+    modex_found(PMIX_SUCCESS, data.data(), data.size(), reinterpret_cast<void*>(number));
+    read();
+  }
+  void looked(pmix_status_t status) { pmix::key_looked_up(status, number), read(); }
+  bool answers(pmix_status_t status, const char* data = "") {
+    const std::string answer =
+        encode({.kind = PeerMessage::Kind::answer, .to = 1, .number = 5, .status = status, .texts = {data}});
+    return host.serve([&] {
+      return std::any_of(said.begin(), said.end(),
+                         [&](const auto& each) { return each.find(answer) != each.npos; });
+    });
+  }
+  std::uintptr_t number = 0;
+};
+
+}  // namespace
+
+TEST_CASE("modex: a key that another node wants and that is there is answered with all") {
+  Asked job;
+  job.looked(PMIX_SUCCESS);
+  CHECK(job.is_asked("find_modex nacre-1.0 ") == job.number);
+  job.has_committed("all");
+  CHECK(job.answers(PMIX_SUCCESS, "all"));
+}
+
+TEST_CASE("modex: one that is not there is looked for until it is, after the first commit as before") {
+  Asked job(60);
+  job.looked(PMIX_ERR_NOT_FOUND);
+  job.is_asked("find_modex nacre-1.0 ");  // libpmix waits for the first commit
+  job.has_committed("old");
+  for (int i = 0; i < 3; ++i) {
+    job.is_asked("look_up_key nacre-1.0 port ");
+    job.looked(PMIX_ERR_NOT_FOUND);
+  }
+  CHECK(job.said.size() == 1);  // the question
+  job.is_asked("look_up_key nacre-1.0 port ");
+  job.looked(PMIX_SUCCESS);
+  job.is_asked("find_modex nacre-1.0 ");
+  job.has_committed("old and new");
+  CHECK(job.answers(PMIX_SUCCESS, "old and new"));
+}
+
+TEST_CASE("modex: the client's timeout ends the wait; without one what there is comes after libpmix's own") {
+  {
+    Asked timed(1);
+    timed.looked(PMIX_ERR_NOT_FOUND);
+    timed.has_committed("old");
+    CHECK(timed.answers(PMIX_ERR_TIMEOUT));
+  }
+  Asked untimed;
+  untimed.looked(PMIX_ERR_NOT_FOUND);
+  untimed.is_asked("find_modex nacre-1.0 ");
+  untimed.has_committed("old");
+  untimed.is_asked("look_up_key nacre-1.0 port ");  // libpmix does not answer that
+  untimed.is_asked("find_modex nacre-1.0 ");
+  untimed.has_committed("old");
+  CHECK(untimed.answers(PMIX_SUCCESS, "old"));
+}
+
+TEST_CASE("modex: once the process has ended what it has committed is the answer, or that it has nothing") {
+  {
+    Asked nothing(60);
+    nothing.looked(PMIX_ERR_NOT_FOUND);
+    nothing.exit(0, 0);
+    CHECK(nothing.answers(PMIX_ERR_NOT_FOUND));
+  }
+  Asked something(60);
+  something.looked(PMIX_ERR_NOT_FOUND);
+  something.has_committed("old");
+  something.exit(0, 0);
+  something.is_asked("find_modex nacre-1.0 ");
+  something.has_committed("old");
+  CHECK(something.answers(PMIX_SUCCESS, "old"));
 }
 
 TEST_CASE("spawn: with fault-tolerance those of a lost node count as killed, as its tasks do") {
