@@ -158,6 +158,13 @@ void ProcessEnds::raise_abort(const pmix_proc_t& id, const PmixClient& client, c
                                 abort.status, note_of(abort.message).c_str());
 }
 
+void ProcessEnds::end_as_asked(const pmix_proc_t& id, const PmixClient& client, int signum) {
+  if (std::exchange(job_.is_ending, true)) return;
+  int rank = client.task != nullptr ? static_cast<int>(id.rank) : -1;
+  nacre_shell_raise_task_status(rank, W_EXITCODE(0, signum), "%s called PMIx_Job_control to %s the job",
+                                clients_.name_of(id, client).c_str(), signum == SIGKILL ? "kill" : "terminate");
+}
+
 // Whether all start again is decided by how the task ends. MPI libraries abort, too, when they find that another
 // process has gone, which may be known here only later.
 void ProcessEnds::abort_later(const pmix_proc_t& id, Abort abort) {

@@ -36,6 +36,8 @@ class ProcessEnds {
   void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
   void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
                OperationReply reply);
+  // This client has asked for the end of the whole job, by PMIx_Job_control: SIGTERM, or SIGKILL.
+  void end_as_asked(const pmix_proc_t& id, const PmixClient& client, int signum);
   void connection_lost(const pmix_proc_t& id);
   void shell_lost(std::uint32_t shell);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Queries, signals, log lines and groups that clients request.
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include "service.hpp"
 #include "targets.hpp"
@@ -9,18 +11,36 @@
 namespace nacre::pmix {
 namespace {
 
-// The signal of a directive, 0 if it has none.
-int signal_of(const pmix_info_t& directive) {
+// What a directive does. Signal 0: it is none that is served.
+struct Act {
+  int signum = 0;
+  bool ends = false;  // the processes are meant to end
+};
+
+Act act_of(const pmix_info_t& directive) {
   if (is(directive, PMIX_JOB_CTRL_SIGNAL)) {
     std::int64_t number = number_of(directive.value).value_or(0);
-    return number > 0 && number <= SIGRTMAX ? static_cast<int>(number) : 0;
+    return {number > 0 && number <= SIGRTMAX ? static_cast<int>(number) : 0};
   }
-  if (!is_true(directive.value)) return 0;
-  if (is(directive, PMIX_JOB_CTRL_KILL)) return SIGKILL;
-  if (is(directive, PMIX_JOB_CTRL_TERMINATE)) return SIGTERM;
-  if (is(directive, PMIX_JOB_CTRL_PAUSE)) return SIGSTOP;
-  if (is(directive, PMIX_JOB_CTRL_RESUME)) return SIGCONT;
-  return 0;
+  if (!is_true(directive.value)) return {};
+  if (is(directive, PMIX_JOB_CTRL_KILL)) return {SIGKILL, true};
+  if (is(directive, PMIX_JOB_CTRL_TERMINATE)) return {SIGTERM, true};
+  if (is(directive, PMIX_JOB_CTRL_PAUSE)) return {SIGSTOP};
+  if (is(directive, PMIX_JOB_CTRL_RESUME)) return {SIGCONT};
+  return {};
+}
+
+bool has_all(const Targets& all, const Targets& some) {
+  auto has = [&all](PmixClient* each) {
+    return std::find(all.here.begin(), all.here.end(), each) != all.here.end();
+  };
+  return std::all_of(some.here.begin(), some.here.end(), has) &&
+         std::includes(all.elsewhere.begin(), all.elsewhere.end(), some.elsewhere.begin(), some.elsewhere.end());
+}
+
+std::string name_of(const Targets& all, const std::vector<pmix_proc_t>& named) {
+  if (named.size() == 1 && named[0].rank <= PMIX_RANK_VALID) return "rank " + std::to_string(named[0].rank);
+  return std::to_string(all.size()) + (all.size() == 1 ? " process" : " processes");
 }
 
 bool is_about_how(const pmix_info_t& info) {
@@ -35,20 +55,34 @@ bool is_about_how(const pmix_info_t& info) {
 
 void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
-  std::vector<int> signals;
+  std::vector<Act> acts;
+  bool is_unknown = false;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
-    int signum = signal_of(directive);
-    if (signum == 0) return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});
-    signals.push_back(signum);
+    Act act = act_of(directive);
+    if (act.signum != 0) {
+      acts.push_back(act);
+    } else if (PMIX_INFO_IS_REQUIRED(&directive)) {
+      return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});
+    } else {
+      is_unknown = true;
+    }
   }
-  if (signals.empty()) return answer(reply, PMIX_ERR_BAD_PARAM, {});
+  if (acts.empty()) return answer(reply, is_unknown ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_BAD_PARAM, {});
   const Targets all = find_targets(clients_, *peers_, id, targets);
-  if (all.empty()) return answer(reply, PMIX_ERR_NOT_FOUND, {});
-  shell_debug("rank %u sends signal %d to %zu processes", id.rank, signals.front(), all.size());
+  const PmixClient* client = clients_.find(id);
+  if (all.empty() || client == nullptr) return answer(reply, PMIX_ERR_NOT_FOUND, {});
   // Answers before it sends the signals, as one may end the client that asked.
   answer(reply, PMIX_SUCCESS, {});
-  for (int signum : signals) {
+  const bool is_job = has_all(all, find_targets(clients_, *peers_, proc_of(clients_.home(), 0), {}));
+  for (const auto& [signum, ends] : acts) {
+    if (ends && is_job) ends_.end_as_asked(id, *client, signum);
+    if (ends && is_job && signum == SIGTERM) continue;  // the job's end sends it, too
+    const char* what = signum == SIGKILL ? "kill" : "terminate";
+    if (ends && !is_job) {
+      shell_log("%s called PMIx_Job_control to %s %s", clients_.name_of(id, *client).c_str(), what,
+                name_of(all, targets).c_str());
+    }
     if (!all.elsewhere.empty()) peers_->signal(all.elsewhere, signum);
     signal_all(all.here, signum);
   }

@@ -98,6 +98,32 @@ ranks() {
   done
 }
 
+@test "PMIx_Job_control: the job's end, of one rank's and what is not supported; on one node, and from any of several" {
+  local nodes rank
+  for nodes in 1 2; do
+    for rank in 0 $((nodes * 2 - 1)); do
+      run_nodes $nodes ends end-kill $rank -1
+      ended_saying 137 "rank $rank (process " ") on node$((rank / 2)) called PMIx_Job_control to kill the job" || return
+      [[ $output != *"without PMIx_Finalize"* ]] || { echo "$output"; return 1; }
+      run_nodes $nodes ends end-terminate $rank -1
+      ended_saying 143 "rank $rank (process " ") on node$((rank / 2)) called PMIx_Job_control to terminate the job" || return
+    done
+    run_nodes $nodes ends end-kill 0 1
+    ended_saying 137 "rank 0 (process " ") on node0 called PMIx_Job_control to kill rank 1" || return
+    run_nodes $nodes ends end-restart 0 1
+    says 0 "rank 0: restart: ERR_NOT_SUPPORTED"
+    run_nodes $nodes ends end-pause 0 $((nodes * 2 - 1))
+    says 0 "rank 0: pause: SUCCESS" "rank 0: resume: SUCCESS"
+  done
+}
+
+@test "fault-tolerance: one that is killed by PMIx_Job_control on another node, and the others go on" {
+  more=(-o fault-tolerance)
+  run_nodes 2 ends end-kill 0 3
+  [ "$status" -eq 137 ] || { echo "exit code $status: $output"; return 1; }
+  [[ $output == *"rank 0 (process "*") on node0 called PMIx_Job_control to kill rank 3"* ]] || { echo "$output"; return 1; }
+}
+
 @test "one that is killed ends the job on all nodes" {
   run_nodes 2 ends kill-in-fence 3
   ended_saying 137 "rank 3 (process " ") on node1 was killed by signal 9 (Killed) after PMIx_Init, without PMIx_Finalize; -o f"

@@ -10,6 +10,8 @@
  *   exit-before-init   exits with STATUS
  *   exit-after-init    exits with STATUS, without PMIx_Finalize
  *   abort              PMIx_Abort with STATUS
+ *   end-ACT            PMIx_Job_control with the directive ACT (kill, terminate, pause or restart) for rank STATUS, or
+ *                      for all if that is -1, and says what came of it
  *
  * The others say what became of a fence with the victim, and then "rank R of N went on" after more fences without it.
  */
@@ -67,6 +69,46 @@ static void die_in_fence(void) {
   die();
 }
 
+static void control(const char* act) {
+  static const char* const kActs[][2] = {{"kill", PMIX_JOB_CTRL_KILL},
+                                         {"terminate", PMIX_JOB_CTRL_TERMINATE},
+                                         {"pause", PMIX_JOB_CTRL_PAUSE},
+                                         {"resume", PMIX_JOB_CTRL_RESUME},
+                                         {"restart", PMIX_JOB_CTRL_RESTART}};
+  pmix_proc_t target;
+  pmix_info_t info;
+  bool yes = true;
+  PMIX_LOAD_PROCID(&target, me.nspace, (pmix_rank_t)status);
+  for (size_t i = 0; i < sizeof kActs / sizeof *kActs; ++i) {
+    if (strcmp(act, kActs[i][0]) != 0) continue;
+    PMIX_INFO_LOAD(&info, kActs[i][1], &yes, PMIX_BOOL);
+    say_what(act, PMIx_Job_control(&target, status < 0 ? 0 : 1, &info, 1, NULL, NULL));
+  }
+}
+
+/* Others wait for it in a fence; one that is terminated ends with 0. */
+static int be_controller(const char* act) {
+  begin();
+  must(fence(false), "fence");
+  control(act);
+  if (strcmp(act, "pause") == 0) sleep(1), control("resume");
+  if (status < 0) pause();
+  fence(false);
+  finish();
+  return 0;
+}
+
+static void leave(int signum) { _exit(signum - SIGTERM); }
+
+static int be_controlled(void) {
+  signal(SIGTERM, leave);
+  begin();
+  must(fence(false), "fence");
+  must(fence(false), "fence");
+  finish();
+  return 0;
+}
+
 static int be_victim(const char* how) {
   pthread_t thread;
   if (strcmp(how, "kill-before-init") == 0) die();
@@ -114,6 +156,8 @@ int main(int argc, char** argv) {
   if (argc < 3 || rank == NULL) return 2;
   victim = (pmix_rank_t)atoi(argv[2]);
   if (argc > 3) status = atoi(argv[3]);
+  if (strncmp(argv[1], "end-", 4) == 0)
+    return (pmix_rank_t)atoi(rank) == victim ? be_controller(argv[1] + 4) : be_controlled();
   if ((pmix_rank_t)atoi(rank) == victim) return be_victim(argv[1]);
   survive(argv[1]);
   return 0;

@@ -157,6 +157,35 @@ TEST_CASE("job control: what is no signal, or is for nobody, is refused") {
   CHECK(control(who, wrong) == PMIX_ERR_NOT_SUPPORTED);
   CHECK(control(who, unknown) == PMIX_ERR_NOT_SUPPORTED);
   CHECK(control(who, {}) == PMIX_ERR_BAD_PARAM);
+  unknown.integer(PMIX_JOB_CTRL_SIGNAL, SIGUSR1);
+  CHECK(control(who, unknown) == PMIX_SUCCESS);  // what is not required is left out
+  PMIX_INFO_REQUIRED(&unknown.data()[0]);
+  CHECK(control(who, unknown) == PMIX_ERR_NOT_SUPPORTED);
+  CHECK(job.raised().empty());
+}
+
+TEST_CASE("job control: the end of all tasks is the end of the job, and who has asked for it is named") {
+  for (int signum : {SIGKILL, SIGTERM}) {
+    for (pmix_rank_t target : {PMIX_RANK_WILDCARD, pmix_rank_t{1}}) {
+      Served job(2);
+      job.start();
+      InfoList how;
+      how.flag(signum == SIGKILL ? PMIX_JOB_CTRL_KILL : PMIX_JOB_CTRL_TERMINATE, true);
+      job.service->control(proc_of("nacre-1", 0), {proc_of("nacre-1", target)}, how, {Answers::info, &job.answers});
+      CHECK(job.answers.statuses == std::vector<pmix_status_t>{PMIX_SUCCESS});
+      const std::string what = signum == SIGKILL ? "kill" : "terminate";
+      const std::string says = "rank 0 on fake0 called PMIx_Job_control to " + what;
+      if (target == 1) {
+        CHECK(job.raised().empty());
+        CHECK(job.logged("notice") == std::vector<std::string>{says + " rank 1"});
+      } else {
+        CHECK(job.raised() == std::vector<std::string>{std::to_string(128 + signum) + ": " + says + " the job"});
+      }
+      // Without targets it is the job of who asks; it ends once.
+      job.service->control(proc_of("nacre-1", 1), {}, how, {Answers::info, &job.answers});
+      CHECK(job.raised().size() == 1);
+    }
+  }
 }
 
 TEST_CASE("log: text is logged with the rank, what is none is refused, and a part is told as such") {
