@@ -187,10 +187,13 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
 
 // Of the leader, if its launcher reads them. What starts the shells may wait for one that never ends, so the
 // launcher is told that the job has.
-Result<std::unique_ptr<CarriedChannels>> carry(const ShellProcess& process, const boot::Boot& boot,
-                                               group::Rank rank) {
+Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {
   if (rank != 0 || !boot.record || !boot.record->carriage) return nullptr;
-  return CarriedChannels::create(*process.loop, *boot.record->carriage, STDERR_FILENO);
+  auto carried = TRY(CarriedChannels::create(*process.loop, *boot.record->carriage, STDERR_FILENO));
+  process.launched_by.on_read = [to = carried.get()](int signum) {
+    to->send(launch::Carriage::kSignal, std::to_string(signum));
+  };
+  return carried;
 }
 
 void send_end(CarriedChannels* carried, int code, bool is_local) {

@@ -152,6 +152,7 @@ void LaunchReports::write(std::string_view bytes) {
 void LaunchReports::deliver(std::string_view channel, std::string_view message) {
   if (channel == launch::Carriage::kJoined && watch_.on_joined) watch_.on_joined();
   if (channel == launch::Carriage::kEnded && watch_.on_ended) watch_.on_ended(message);
+  if (channel == launch::Carriage::kSignal && watch_.on_signal) watch_.on_signal(message);
   for (const auto& each : files_) {
     if (each->channel == channel) each->file->write(message);
   }

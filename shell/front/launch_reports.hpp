@@ -38,10 +38,11 @@ class LaunchReports {
 
   // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
   struct Watch {
-    std::function<std::string(std::string_view)> filter;  // of standard error: returns what is passed on of it
-    std::function<std::string()> at_end;                  // what is passed on last
-    std::function<void()> on_joined;                      // the job's shells have come together
-    std::function<void(std::string_view code)> on_ended;  // the leader leaves: Carriage::kEnded
+    std::function<std::string(std::string_view)> filter;     // of standard error: returns what is passed on of it
+    std::function<std::string()> at_end;                     // what is passed on last
+    std::function<void()> on_joined;                         // the job's shells have come together
+    std::function<void(std::string_view code)> on_ended;     // the leader leaves: Carriage::kEnded
+    std::function<void(std::string_view number)> on_signal;  // the leader has read it: Carriage::kSignal
   };
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
@@ -57,6 +58,8 @@ class LaunchReports {
   void add_to(task::Command& command, launch::LaunchRecord& record) const;
   // Whether the leader's agent needs a stream "stderr" without a line buffer.
   [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
+  // What the leader sends is not read, as nobody reads standard error.
+  [[nodiscard]] bool is_held_up() const { return stderr_ && stderr_->full(); }
   // To be called when there is something to read in that stream.
   void on_ready(task::BufferedStream& from);
   // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer

@@ -86,7 +86,8 @@ class LaunchRun {
          {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
           std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
           std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined},
-          std::pair{&to_tell_, &LaunchRun::tell_of_waiting}, std::pair{&to_leave_step_, &LaunchRun::end_step}}) {
+          std::pair{&to_tell_, &LaunchRun::tell_of_waiting},
+          std::pair{&to_leave_step_, &LaunchRun::end_kept_step}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -116,6 +117,9 @@ class LaunchRun {
                 fmt::join(command.argv, " "));
     LaunchReports::Watch leader;
     leader.on_ended = [this](std::string_view code) { on_ended(code); };
+    leader.on_signal = [this](std::string_view number) {
+      if (number == std::to_string(untaken_)) untaken_ = 0;
+    };
     if (plan_.srun && !labels_lines(*plan_.srun)) {
       leader.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
       leader.at_end = [this] { return (is_told() ? "" : srun_errors_.kept()) + srun_errors_.rest(); };
@@ -180,15 +184,26 @@ class LaunchRun {
     if (!LaunchSignals::ends_programs(signum) || untaken_ != 0 || signals_.ended_by()) return;
     untaken_ = signum;
     to_be_taken_ = to_->written();
-    to_take_->start_grace(kToTake);
+    to_take_->start_grace(is_confirmed() ? kToLeaveStep : kToTake);
   }
+
+  // Whether the leader says which signals it has read, as srun reads for it.
+  [[nodiscard]] bool is_confirmed() const { return plan_.srun && reports_->is_carried(); }
 
   // The leader may have stopped reading: it stands still, or nobody reads the job's input, which precedes the
   // signal.
   void end_untaken() {
     int signum = std::exchange(untaken_, 0);
-    if (to_->taken() >= to_be_taken_ || signals_.ended_by()) return;
+    if (signum == 0 || signals_.ended_by()) return;
+    if (is_confirmed() ? has_ended_ : to_->taken() >= to_be_taken_) return;
+    if (is_confirmed() && reports_->is_held_up()) {
+      untaken_ = signum;
+      return to_take_->start_grace(kToLeaveStep);
+    }
     signals_.end_by(signum);
+    if (is_confirmed())
+      return end_step(
+          fmt::format("{} was not taken within {} s", value::signal_name(signum), kToLeaveStep.count()));
     end(signum, fmt::format("{} was not taken within {} s", value::signal_name(signum), kToTake.count()));
   }
 
@@ -225,8 +240,8 @@ class LaunchRun {
     return out;
   }
 
-  // What srun says about shells adds nothing to what the leader has said, unless that has said nothing.
-  [[nodiscard]] bool is_told() const { return has_ended_ && !plan_.verbose; }
+  // What srun says about shells adds nothing to what the leader, or this process, has said, unless that is nothing.
+  [[nodiscard]] bool is_told() const { return (has_ended_ || ends_step_) && !plan_.verbose; }
 
   void on_ended(std::string_view code) {
     has_ended_ = true;
@@ -235,10 +250,12 @@ class LaunchRun {
   }
 
   // A shell that stands still, and was lost to the job, would keep the step, and so this process.
-  void end_step() {
+  void end_kept_step() { end_step("the job has ended, and not all of its shells: one may stand still"); }
+
+  void end_step(std::string_view why) {
     if (process_->exited()) return;
-    print_err("{}: the job has ended, and not all of its shells: one may stand still; ending the step of srun\n",
-              plan_.record.front);
+    print_err("{}: {}; ending the step of srun\n", plan_.record.front, why);
+    ends_step_ = true;
     srun_errors_.ends_step();
     static_cast<void>(process_->kill(SIGTERM));
     to_end_->start_grace(kToCancel);
@@ -367,6 +384,7 @@ class LaunchRun {
   bool has_ended_ = false;     // likewise the job ...
   std::optional<int> code_{};  // ... and its exit code
   bool unjoined_ = false;      // the job was ended, as they never would
+  bool ends_step_ = false;     // srun is made to end, as shells may stand still
   int untaken_ = 0;            // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time

@@ -19,6 +19,7 @@ Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Ran
   }
   launch::LaunchStream::Callbacks callbacks;
   callbacks.on_signal = [&events, signals = process.signals.get()](int signum) {
+    if (events.on_read) events.on_read(signum);
     if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
     if (events.on_signal) return events.on_signal(signum);
     events.kept.keep(signum);

@@ -28,6 +28,7 @@ namespace nacre::join {
 
 // What comes from the job's launcher, besides the signals that end the job (Signals).
 struct LauncherEvents {
+  std::function<void(int signum)> on_read;  // any signal, before anything is done about it
   std::function<void(int signum)> on_signal;
   std::function<void()> on_detach;  // it wants to leave; before the tasks run it cannot
   std::function<void()> on_gone;    // the job ends without its launcher

@@ -34,6 +34,9 @@ struct Carriage {
   // (--exit-local).
   static constexpr std::string_view kJoined = "joined";
   static constexpr std::string_view kEnded = "ended";
+  // A message for each signal that the leader has read, its number in decimal: an agent such as srun reads all that
+  // is written to it, whether the leader does or not.
+  static constexpr std::string_view kSignal = "signal";
 
   std::string token;
   std::vector<std::string>

@@ -43,6 +43,32 @@ says_nothing_of_srun() {
   wait_until 60 no_shells node0 node1 node2 node3
 }
 
+launcher_gets() { on node3 pkill "-$1" -x nacre; } # SIGNAL
+
+@test "a leader that stands still does not keep the step, and with it nacre, once a signal was to end the job" {
+  local signal
+  for signal in TERM HUP; do
+    rm -f started.*
+    write_waiting
+    by_srun -o lost-after=100s
+    files_come started.0 started.1 started.2 started.3
+    kill_shell node0 STOP
+    launcher_gets $signal
+    job_ends_with $((128 + $(kill -l $signal))) "SIG$signal was not taken within 5 s; ending the step of srun"
+    says_nothing_of_srun
+    wait_until 60 no_shells node0 node1 node2 node3
+  done
+}
+
+@test "a leader that has taken a signal may take its time, and so may its tasks" {
+  write_job 1 sh -c 'trap "sleep 8; exit 5" TERM; touch $0/started.$FLUX_TASK_RANK; while :; do sleep 0.1; done' "$PWD"
+  by_srun -o kill-timeout=60s
+  files_come started.0 started.1 started.2 started.3
+  launcher_gets TERM
+  job_ends_with 5
+  ! grep -F "was not taken" said || { cat said; return 1; }
+}
+
 @test "the exit code is the job's, not the largest of srun's tasks, whose ends srun does not name" {
   write_waiting
   by_srun -o on-lost=go-on
