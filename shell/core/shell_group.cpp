@@ -112,7 +112,7 @@ void ShellGroup::send_kept_signals() {
 
 void ShellGroup::on_lost(group::Rank rank) {
   if (process_.launcher) process_.launcher->lost(rank);
-  if (roster_.is_to_leave(rank)) {
+  if (roster_.is_to_leave(rank) || asked_.contains(rank)) {
     note_left(value::Idset::range(rank, rank));
     if (on_lost_leaving_) on_lost_leaving_(rank);
     return;
@@ -179,7 +179,15 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                std::nullopt});
 }
 
+void ShellGroup::report_loss(group::Rank rank) {
+  host_.raise({"node-failure", is_fatal(rank, host_) ? 0 : 2,
+               fmt::format("shell {}{} is lost: it has ended, or cannot be reached", rank,
+                           host_.job().resources.nodes[rank].on()),
+               std::nullopt});
+}
+
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
+  asked_ = asked_ - shells;
   roster_.note_leaving(shells);
   notices_.leaving(shells, grace);
 }

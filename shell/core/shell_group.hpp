@@ -49,7 +49,13 @@ class ShellGroup {
   void leaving(const value::Idset& shells, double grace);
   // They have left. Their tasks that have no record yet count as ended by the shrink.
   void left(const value::Shrunk& shrunk);
-  // Leader: `receive` is called for a shell that is lost while it leaves, which is no loss.
+  // These have been asked whether they may leave: from now on, until leaving() or staying(), what becomes of them
+  // is no loss.
+  void asked_to_leave(const value::Idset& shells) { asked_.insert(shells); }
+  void staying(const value::Idset& shells) { asked_ = asked_ - shells; }  // they are not to leave after all
+  // Leader: this one was lost while it was asked, and is a loss after all.
+  void report_loss(group::Rank rank);
+  // Leader: `receive` is called for a shell that is lost while it leaves, or is asked to, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
   // ---- grows
@@ -98,6 +104,7 @@ class ShellGroup {
   AllTasks all_tasks_{host_, notices_};
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
+  value::Idset asked_;  // see asked_to_leave()
   plugin::Registration tasks_over_;
   bool tasks_are_over_ = false;  // the leader has announced it
   bool reports_losses_ = false;  // true once plugins have run shell.post-init

@@ -35,6 +35,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
     if (topic != kShrinkQuestionTopic) return;
+    shells_.asked_to_leave(ShrinkQuestion::leaving_in(bytes));
     if (std::string answer = question_.answer(bytes); !answer.empty()) records_.put(std::move(answer));
   });
   records_.serve(*port, [this](bulk::Id origin, std::string_view bytes) {
@@ -46,7 +47,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   if (!shells_.leads()) return;
   callbacks.on_lost = [this, before = std::move(callbacks.on_lost)](group::Rank rank) {
     if (before) before(rank);
-    question_.gone(rank);
+    if (!question_.asked_to_leave().contains(rank)) question_.gone(rank);  // else lost_leaving() does
   };
   shells_.when_lost_leaving([this](group::Rank rank) { lost_leaving(rank); });
 }
@@ -79,13 +80,20 @@ void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news)
 void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& shells,
                           const ShrinkQuestion::Connected& connected, const WhenShrunk& news) {
   value::ShrinkOrder same = order;
+  const value::Idset lost = shells & lost_;
   same.shells = shells - shells_.roster().gone();
   same.hosts = {};
   same.count = 0;
-  if (same.shells.empty()) same.shells = shells;
-  if (auto still = shells_of(same); !still) return news(still.error(), true);
-  if (connected.none()) return open(order, same.shells, news);
-  news(refusal(shells, connected), true);
+  if (same.shells.empty() && lost.empty()) same.shells = shells;
+  auto still = same.shells.empty() ? Result<value::Idset>(lost) : shells_of(same);
+  if (still && connected.none()) return open(order, same.shells | lost, news);
+  withdraw(shells);
+  news(still ? refusal(shells, connected) : still.error(), true);
+}
+
+void ShellShrink::withdraw(const value::Idset& shells) {
+  Result<void> sent = group_->announce(kTopic, dump_json({{"shells", shells.str()}, {"stay", true}}));
+  if (!sent) host_.log().log(Level::debug, "", "shrink: {}", sent.error().message);
 }
 
 Error ShellShrink::refusal(const value::Idset& shells, const ShrinkQuestion::Connected& connected) const {
@@ -111,6 +119,9 @@ void ShellShrink::open(const value::ShrinkOrder& order, const value::Idset& shel
   auto number = shrinks_.open(shells, fresh);
   open_.emplace(number, Open{news, std::nullopt});
   news(Json{{"shells", shells.str()}, {"hosts", job::hosts_of(shells, host_.job()).str()}}, false);
+  const value::Idset lost = fresh & lost_;
+  fresh = fresh - lost;
+  for (group::Rank rank : lost.ids()) settle_lost(rank);
   if (fresh.empty()) return;
   Result<void> begun = begin(number, fresh, order);
   if (begun) return;
@@ -153,10 +164,14 @@ void ShellShrink::take_out(const value::Idset& shells) {
 }
 
 void ShellShrink::lost_leaving(group::Rank rank) {
+  lost_.insert(rank);
+  if (shrinks_.is_leaving(rank)) settle_lost(rank);
   question_.gone(rank);
-  if (!shrinks_.is_leaving(rank)) return;
+}
+
+void ShellShrink::settle_lost(group::Rank rank) {
   released(value::Idset::range(rank, rank), [this, rank] {
-    shrinks_.lost(rank);
+    shrinks_.lost(rank, group_->has_ended(rank));
     settle();
   });
 }
@@ -216,6 +231,7 @@ void ShellShrink::announced(std::string_view bytes) {
   if (!shells || shells->empty()) {
     return host_.log().log(Level::warn, "", "shrink: an announcement that this version does not understand");
   }
+  if (what.value("stay", false)) return stay(*shells);
   double grace = what.value("grace", grace_.count());
   shells_.leaving(*shells, grace);
   if (!shells->contains(host_.job().shell_rank)) return;
@@ -230,6 +246,14 @@ void ShellShrink::announced(std::string_view bytes) {
   ending.grace = event::Seconds(grace);
   tasks_.end(ending);
   send_ready();
+}
+
+// One that was lost meanwhile, and that no order takes out, is a loss.
+void ShellShrink::stay(const value::Idset& shells) {
+  shells_.staying(shells);
+  const value::Idset losses = (shells & lost_) - shrinks_.left();
+  lost_ = lost_ - losses;
+  for (group::Rank rank : losses.ids()) shells_.report_loss(rank);
 }
 
 void ShellShrink::put_all() {

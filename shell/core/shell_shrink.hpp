@@ -87,10 +87,13 @@ class ShellShrink {
   Result<void> begin(elastic::Shrinks::Order number, const value::Idset& fresh, const value::ShrinkOrder& order);
   void settle();
   void take_out(const value::Idset& shells);
+  void withdraw(const value::Idset& shells);
   void lost_leaving(group::Rank rank);
+  void settle_lost(group::Rank rank);
   void released(const value::Idset& shells, const std::function<void()>& done);
   [[nodiscard]] Json answer_of(const value::Shrunk& shrunk) const;
   void announced(std::string_view bytes);
+  void stay(const value::Idset& shells);
   void send_ready();
 
   plugin::Host& host_;
@@ -105,6 +108,7 @@ class ShellShrink {
   plugin::NodeRelease* release_ = nullptr;
   SlurmNodes* nodes_ = nullptr;
   value::Idset given_back_;                              // shells
+  value::Idset lost_;                                    // shells, while they left or were asked to
   std::vector<std::pair<value::Idset, Json>> releases_;  // what the manager has answered
   ShrinkAsks asks_;
   ShrinkQuestion question_;

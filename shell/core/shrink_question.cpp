@@ -7,7 +7,9 @@
 namespace nacre::core {
 
 void ShrinkQuestion::ask(const value::Idset& shells, About about, const Done& done) {
-  auto text = [&shells](std::uint64_t number) { return dump_json({{"number", number}, {"shells", shells.str()}}); };
+  auto text = [&shells, about](std::uint64_t number) {
+    return dump_json({{"number", number}, {"shells", shells.str()}, {"leave", about == About::leaving}});
+  };
   auto finish = [this, done](const plugin::OpenQuestions<Asked>::Answered& all) {
     if (!all.late.empty()) host_.log().log(Level::debug, "", "shrink: shell {} does not answer", all.late.str());
     done(all.answer.connected);
@@ -38,6 +40,12 @@ value::Idset ShrinkQuestion::asked_to_leave() const {
 }
 
 // ---- a shell that is asked -----------------------------------------------------------------------
+
+value::Idset ShrinkQuestion::leaving_in(std::string_view announcement) {
+  Json what = Json::parse(announcement, nullptr, false);
+  if (!what.is_object() || !what.value("leave", false)) return {};
+  return value::Idset::parse(what.value("shells", "")).value_or(value::Idset());
+}
 
 std::string ShrinkQuestion::answer(std::string_view announcement) {
   Json what = Json::parse(announcement, nullptr, false);

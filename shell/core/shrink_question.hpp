@@ -40,6 +40,8 @@ class ShrinkQuestion {
   [[nodiscard]] value::Idset asked_to_leave() const;
   void end() { open_.drop_all(); }
 
+  // Of any shell: those that are about to leave, perhaps, if this announcement asks for that.
+  static value::Idset leaving_in(std::string_view announcement);
   // Of a shell that is asked: the record for this announcement; "": it is not for this shell.
   std::string answer(std::string_view announcement);
 

@@ -15,13 +15,14 @@ void Shrinks::ready(std::uint32_t shell) {
   for (auto& [number, batch] : batches_) batch.waiting.remove(shell, shell);
 }
 
-bool Shrinks::lost(std::uint32_t shell) {
+bool Shrinks::lost(std::uint32_t shell, bool has_ended) {
   if (!leaving_.contains(shell)) return false;
   for (auto& [number, batch] : batches_) {
     batch.shells.remove(shell, shell);
     batch.waiting.remove(shell, shell);
   }
-  ended({{}, Idset::range(shell, shell)});
+  const Idset one = Idset::range(shell, shell);
+  ended(has_ended ? value::Shrunk{one, {}} : value::Shrunk{{}, one});
   return true;
 }
 

@@ -29,7 +29,9 @@ class Shrinks {
   Order open(const Idset& shells, Idset& fresh);
 
   void ready(std::uint32_t shell);  // it has ended its tasks, and put out what they have written
-  bool lost(std::uint32_t shell);   // false: it is not about to leave, so its loss is one
+  // It is out of the job; `has_ended`: with its tasks, else it may just not answer. False: it is not about to
+  // leave, so its loss is one.
+  bool lost(std::uint32_t shell, bool has_ended);
   void overdue(Order batch);        // no shell of this batch is waited for any more
   // The next shells that can be taken out of the job, once.
   std::optional<Idset> take_ready();

@@ -56,6 +56,7 @@ class Extendable final : public Group {
   void close_bulk() override { now_->close_bulk(); }
   void wait_for_silent(std::chrono::milliseconds bound) override;
   [[nodiscard]] std::string silence_of(Rank rank) const override { return now_->silence_of(rank); }
+  [[nodiscard]] bool has_ended(Rank rank) const override { return now_->has_ended(rank); }
   void suspect(Rank rank) override { now_->suspect(rank); }
   void hold_links(const value::Idset& shells) override;
   void give_up_absent() override { now_->give_up_absent(); }

@@ -134,6 +134,9 @@ class Group {
   // Of a child of this shell that has counted as lost as it was silent: for how long, and how late this shell's own
   // timers were then; else "".
   [[nodiscard]] virtual std::string silence_of(Rank /*rank*/) const { return ""; }
+  // Leader: of a shell that has counted as lost: its process has ended, or its link has, which ends the shell too.
+  // False: it may just not answer.
+  [[nodiscard]] virtual bool has_ended(Rank /*rank*/) const { return false; }
   // This child of this shell, or a shell that a grow waits for, is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
 

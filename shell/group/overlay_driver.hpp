@@ -54,6 +54,7 @@ class OverlayDriver final : public Group {
   void close_bulk() override { bulk_->users().close(); }
   void wait_for_silent(std::chrono::milliseconds bound) override { node_.wait_for_silent(bound); }
   [[nodiscard]] std::string silence_of(Rank rank) const override { return reports_.silence_of(rank); }
+  [[nodiscard]] bool has_ended(Rank rank) const override { return node_.has_ended(rank); }
   void suspect(Rank rank) override;
   void hold_links(const value::Idset& shells) override { link_table_->hold(shells); }
   void give_up_absent() override;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "overlay/wire.hpp"
+
 namespace nacre::overlay {
 namespace {
 
@@ -68,6 +70,7 @@ void ChildTable::set_children(Id self, const Tree& tree, bool is_first) {
       next.linked = old->linked;
       next.was_linked = old->was_linked;
       next.suspected = old->suspected;
+      next.ended = old->ended;
       next.finished = old->finished;
       next.named = old->named;
       next.is_first = old->is_first;
@@ -117,7 +120,7 @@ void ChildTable::received(Id peer) {
   Child* found = child(peer);
   if (found == nullptr || !found->linked) return;
   found->deadline = out_.now + options_.silent_bound;
-  found->suspected = false;
+  found->suspected = found->ended = false;
   found->heard.note(out_.now);
 }
 
@@ -131,7 +134,7 @@ bool ChildTable::busy(Id id) {
     return false;
   }
   found->deadline = std::max(found->deadline, bound);
-  found->suspected = false;
+  found->suspected = found->ended = false;
   return true;
 }
 
@@ -166,7 +169,7 @@ void ChildTable::welcome(DownLink& link) {
 void ChildTable::doubted(const Idset& ids) {
   for (Child& each : children_) {
     bool is_lost = each.was_linked && !each.linked && !each.finished && ids.contains(each.id);
-    if (is_lost && down(each.id) == nullptr) each.suspected = true;
+    if (is_lost && down(each.id) == nullptr) each.suspected = each.ended = true;
   }
 }
 
@@ -202,6 +205,15 @@ Idset ChildTable::suspects(const Tree& tree) const {
   return out;
 }
 
+Idset ChildTable::ended(const Tree& tree) const {
+  Idset out;
+  for (const Child& each : children_) {
+    if (each.suspected && each.ended) out.insert(each.id);
+    if (!each.ended_below.empty()) out = out | each.ended_below;
+  }
+  return out.empty() ? out : (out & suspects(tree)).take_first(kSplitIds);
+}
+
 void ChildTable::excuse(Time gap) {
   for (Child& each : children_) each.deadline += gap;
 }
@@ -212,6 +224,7 @@ void ChildTable::tick(const Tree& tree) {
     if (!each.was_linked) known_since = std::min(known_since, each.named);
     if (each.finished || each.suspected || each.deadline > out_.now) continue;
     each.suspected = true;
+    each.ended = each.was_linked && !each.linked;
     if (each.linked) silent_.push_back(each.id);
     if (!each.was_linked) each.absent = absent_below(each.id, tree);
   }

@@ -35,9 +35,11 @@ struct Child {
   bool was_linked = false;
   bool reported = false;  // has sent a report in this view
   bool suspected = false;
+  bool ended = false;  // once it is suspected: its process has ended, or its link has and did not come back
   bool finished = false;
   Seq acked = 0;
   Idset suspects;         // those that the child suspects in its subtree
+  Idset ended_below;      // of these
   Idset absent;           // once it is suspected and has never come: those below it that may be lost with it
   Time named{};           // when a view made it a child
   bool is_first = false;  // by the job's first view
@@ -81,6 +83,9 @@ class ChildTable {
   [[nodiscard]] Idset lost() const;  // the children that are suspected and have not finished
   // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects(const Tree& tree) const;
+
+  // Of these: those that are not just silent, as many of them as a message has room for.
+  [[nodiscard]] Idset ended(const Tree& tree) const;
 
   // This node itself was stopped for so long: no child is blamed for it.
   void excuse(Time gap);

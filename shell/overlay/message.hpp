@@ -74,6 +74,7 @@ struct Up {
   Idset started;
   std::vector<TaskReport> exited;
   std::vector<Part> parts;
+  Idset ended = {};  // suspects whose process has ended, or whose link has: they are not just silent
   bool operator==(const Up&) const = default;
 };
 

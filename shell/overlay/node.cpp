@@ -205,7 +205,11 @@ void Node::stays() {
 }
 
 void Node::suspect(Id child) {
-  if (Child* found = child_table_.child(child)) found->suspected = true;
+  if (Child* found = child_table_.child(child)) found->suspected = found->ended = true;
+  if (leaving_.contains(child)) {
+    processes_over_.insert(child);
+    if (child_table_.down(child) == nullptr) reports_.add_gone(Idset::range(child, child));
+  }
   if (leads()) campaigns_.give_up(child);
   settle();
 }

@@ -42,7 +42,8 @@ class Node {
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();      // after Leave
   void stays();            // after Finished, of one that has left: nobody is to wait for the end of its process
-  void suspect(Id child);  // of this node, or a newcomer that will not come: by other evidence than silence
+  // The process of a child of this node, or of one that leaves, has ended, or a newcomer will not come.
+  void suspect(Id child);
   void leader_refuses();   // the leader's address refuses connections: the leader has ended
   void suspect_absent();   // all children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();
@@ -53,6 +54,8 @@ class Node {
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
+  // Leader: of one that it has declared dead: its process has ended, or its link has; else it may be just silent.
+  [[nodiscard]] bool has_ended(Id id) const { return ended_.contains(id); }
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const EntryLog& log() const { return log_; }
   [[nodiscard]] const std::vector<Collective>& collectives() const { return collectives_; }
@@ -143,6 +146,8 @@ class Node {
   Seq end_ = 0;             // the entry that ends the job
   Idset leaving_, doomed_;  // of open campaigns; children that leave with this node
   Idset exited_;            // leader: tasks whose end is known
+  Idset ended_;             // leader: see has_ended()
+  Idset processes_over_;    // of members that leave, or have left: they are gone once their links have ended
   std::uint64_t next_request_ = 1;
   Time sent_up_at_{}, leave_deadline_ = Outbox::kNever, fed_at_{};  // fed_at_: the leader's last beat to any
   bool begun_ = false, tasks_done_ = false;                         // begun: by the first tick

@@ -51,6 +51,7 @@ bool Node::bury() {
   }
   if (change.dead.empty()) return false;
   change.dead = change.dead.take_first(kSplitIds);  // the others are found again
+  if (!is_alone) ended_ = ended_ | (child_table_.ended(tree_) & change.dead);
   append({}, std::move(change));
   return true;
 }

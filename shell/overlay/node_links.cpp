@@ -32,7 +32,8 @@ void Node::unlinked(LinkName link) {
 
 void Node::lose(LinkName link) {
   if (link.side == Side::up) return uplink_.unlinked(link.peer);
-  if (has_left(link.peer) && leaving_.contains(link.peer)) reports_.add_gone(Idset::range(link.peer, link.peer));
+  bool is_over = has_left(link.peer) || processes_over_.contains(link.peer);
+  if (is_over && leaving_.contains(link.peer)) reports_.add_gone(Idset::range(link.peer, link.peer));
   child_table_.unlinked(link.peer);
 }
 

@@ -25,6 +25,7 @@ void Node::take(LinkName from, const Up& up) {
   child->reported = true;
   child->acked = std::max(child->acked, up.acked);
   child->suspects = up.suspects;
+  child->ended_below = up.ended;
   auto index = static_cast<std::size_t>(child - child_table_.children().data());
   for (const Part& each : up.parts) take_part(index, each);
 }
@@ -91,7 +92,8 @@ void Node::flush_up() {
   if (!with_standing) return;
   flush_parts(link);
   bool acks = acked() != sent_standing_.acked && sent_standing_.acked < wants_ack_;
-  if (acks || view_ != sent_standing_.view || child_table_.suspects(tree_) != sent_standing_.suspects)
+  if (acks || view_ != sent_standing_.view || child_table_.suspects(tree_) != sent_standing_.suspects ||
+      child_table_.ended(tree_) != sent_standing_.ended)
     send_up(link, {}, true);
 }
 
@@ -121,7 +123,8 @@ void Node::send_up(LinkName to, Up up, bool with_standing) {
     up.view = view_;
     up.acked = acked();
     up.suspects = child_table_.suspects(tree_);
-    sent_standing_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}};
+    up.ended = child_table_.ended(tree_);
+    sent_standing_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}, up.ended};
   }
   out_.send(to, std::move(up));
 }

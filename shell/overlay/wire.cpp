@@ -169,6 +169,7 @@ void fields(auto& io, Of<Up> auto& m) {
   io.ids("started", m.started);
   io.list("exited", m.exited);
   io.list("parts", m.parts);
+  io.ids("ended", m.ended);
 }
 void fields(auto& io, Of<Beat> auto& m) {
   io.number("number", m.number);

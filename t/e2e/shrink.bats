@@ -76,6 +76,7 @@ code_of_shrunk() {
   code=0
   wait "$launcher" || code=$?
 }
+gone() { ! grep -q "^State:.[^Z]" "/proc/$1/status" 2>kill.err; }
 has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
 
 @test "tasks that have left with their shell are no failure to --require-all-success; one that fails is" {
@@ -111,8 +112,8 @@ has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
 }
 
 # bats test_tags=long
-@test "a shell that is killed while it leaves is named; the job goes on" {
-  start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done'
+@test "a shell that is killed while it leaves has left, and its guard ends its tasks; the job goes on" {
+  start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' -o report="$PWD/report"
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
   "$front" shrink --shells=2-3 --grace=100s --json >answer 2>said &
   clients=$!
@@ -123,11 +124,68 @@ has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
   kill -KILL "$task"
   code=0
   wait "$clients" || code=$?
-  [ "$code" -eq 1 ] || { cat answer said err; return 1; }
-  [ "$(jq -c '[.gone, .unconfirmed]' answer)" = '["3","2"]' ]
-  grep -F "shell 2 on node2 is out of the job, but has not confirmed it" said
+  [ "$code" -eq 0 ] || { cat answer said err; return 1; }
+  [ "$(jq -c '[.gone, .unconfirmed]' answer)" = '["2-3",""]' ]
+  read -r shell task <shell.2
+  wait_until gone "$task"
   touch go
   ends_with 0
+  [ "$(jq -c '[.classes[] | [.record[:1], .ranks]] | sort' report)" = '[["g","2"],["g","3"],["x","0-1"]]' ] || { cat report; return 1; }
+}
+
+# What comes of shell 1 of $1, which is killed as it leaves: $2: while it is asked whether it may, before its tasks have got the
+# signal, in their time, or once they have ended. Options of the job follow.
+killed_as_it_leaves() {
+  local many=$1 when=$2 rank task shell code=0
+  shift 2
+  rm -rf go leaves.* shell.* held answer report rc.lua
+  local -A held_at=([signal]=job.shrinking [ended]=shell.finish)
+  cat >rc.lua <<END
+plugin.register { name = "hold", handlers = { { topic = "${held_at[$when]:-none}", fn = function ()
+  if shell.info.rank == 1 then os.execute ("touch held; while ! [ -e go ]; do sleep 0.1; done") end
+end } } }
+END
+  start_job "$many" 1 'trap "touch leaves.$FLUX_TASK_RANK; [ -e stay ] || exit 3" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' \
+    -o report="$PWD/report" "$@" -- --initrc="$PWD/rc.lua"
+  for ((rank = 0; rank < many; ++rank)); do wait_until test -s "shell.$rank"; done
+  read -r shell task <shell.1
+  rm -f stay
+  [ "$when" != grace ] || touch stay
+  [ "$when" != asked ] || kill -STOP "$shell"
+  "$front" shrink --shells=1 --grace=100s --json >answer 2>said &
+  clients=$!
+  case $when in
+  asked) sleep 0.5 ;; # less than it is waited for
+  grace) wait_until test -e leaves.1 ;;
+  *) wait_until test -e held ;;
+  esac
+  kill -KILL "$shell"
+  wait "$clients" || code=$?
+  [ "$code" -eq 0 ] || { echo "$when: nacre shrink: $code"; cat answer said err; return 1; }
+  [ "$(jq -c '[.gone, .unconfirmed]' answer)" = '["1",""]' ] || { echo "$when: $(<answer)"; return 1; }
+  wait_until gone "$task" || { echo "$when: its task is left"; return 1; }
+  touch go
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -eq 0 ] || { echo "$when: the job: $code"; cat err; return 1; }
+  ! grep -F "is lost" err || return 1
+  [ "$(jq -r '.classes[] | select(.record[:1] == "g") | .ranks' report)" = 1 ] || { echo "$when"; cat report; return 1; }
+}
+
+@test "one that is killed in the time of its tasks has left" {
+  killed_as_it_leaves 2 grace
+  killed_as_it_leaves 4 asked
+}
+
+# bats test_tags=long
+@test "the same at any time of its leave, with any on-lost, of two shells and of more" {
+  local many when
+  for many in 2 4; do
+    for when in asked signal grace ended; do
+      killed_as_it_leaves $many $when
+      killed_as_it_leaves $many $when -o on-lost=go-on
+    done
+  done
 }
 
 # bats test_tags=long

@@ -38,7 +38,7 @@ void JobShrinks::ready(Id shell) {
 
 void JobShrinks::lost(Id shell) {
   if (!shrinks_.is_leaving(shell)) return;
-  shrinks_.lost(shell);
+  shrinks_.lost(shell, false);
   settle();
 }
 

@@ -54,22 +54,22 @@ TEST_CASE("orders that overlap: each shell leaves once, and both have its end") 
   CHECK(shrinks.take_ended().value() == std::pair(two, Shrunk{shells_of("3"), shells_of("2")}));
 }
 
-TEST_CASE("a shell that is lost while it leaves is not confirmed, and not waited for") {
+TEST_CASE("a shell that is lost while it leaves is not waited for, and is confirmed if it has ended") {
   Shrinks shrinks;
   Idset fresh;
   auto order = shrinks.open(shells_of("1-2"), fresh);
-  CHECK_FALSE(shrinks.lost(5));
-  CHECK(shrinks.lost(1));
-  CHECK_FALSE(shrinks.lost(1));
+  CHECK_FALSE(shrinks.lost(5, true));
+  CHECK(shrinks.lost(1, false));
+  CHECK_FALSE(shrinks.lost(1, true));
   shrinks.ready(2);
   CHECK(shrinks.take_ready().value().str() == "2");
   shrinks.ended({shells_of("2"), {}});
   CHECK(shrinks.take_ended().value() == std::pair(order, Shrunk{shells_of("2"), shells_of("1")}));
   // All of an order: nothing is left to be taken out.
   order = shrinks.open(shells_of("7"), fresh);
-  CHECK(shrinks.lost(7));
+  CHECK(shrinks.lost(7, true));
   CHECK_FALSE(shrinks.take_ready());
-  CHECK(shrinks.take_ended().value().first == order);
+  CHECK(shrinks.take_ended().value() == std::pair(order, Shrunk{shells_of("7"), {}}));
 }
 
 TEST_CASE("in whatever order things happen, each order ends once, and each shell leaves once") {
@@ -97,7 +97,7 @@ TEST_CASE("in whatever order things happen, each order ends once, and each shell
           break;
         }
         case 1: shrinks.ready(shell); break;
-        case 2: shrinks.lost(shell); break;
+        case 2: shrinks.lost(shell, in(0, 1) == 1); break;
         case 3:
           if (!open.empty()) shrinks.overdue(open.begin()->first);
           break;

@@ -5,6 +5,7 @@
 #include "overlay/node.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "catch.hpp"
 
@@ -192,6 +193,80 @@ TEST_CASE("rule 8: all within a bound") {
   stuck.entry(0, 1, left("1"));
   stuck.wait(stuck.node.options().leave_bound);
   CHECK(stuck.asks().ends_with("die"));
+}
+
+TEST_CASE("rule 8: one whose process has ended without having reported itself gone is gone with its link") {
+  Bench leader(0, 3);
+  leader.below(1);
+  leader.below(2);
+  leader.node.request(Shrink{members("1-2")}).value();
+  leader.node.suspect(1);  // of which a link is left
+  leader.node.suspect(2);
+  leader.node.unlinked({2, Side::down});
+  CHECK(leader.node.applied() == 1);
+  leader.node.unlinked({1, Side::down});
+  CHECK(std::get<Campaign>(leader.node.entry(2)->body) == Campaign{false, 1, members("1-2"), {}});
+}
+
+TEST_CASE("rule 9: of those that are removed the leader knows which have ended, and which were silent") {
+  auto loses = [](const std::function<void(Bench&)>& how) {
+    Bench leader(0, 4);  // 1, above 3, and 2
+    leader.below(1);
+    leader.below(2);
+    how(leader);
+    Idset out;
+    for (Id id = 1; id < 4; ++id) {
+      if (!leader.node.tree().has(id) && leader.node.has_ended(id)) out.insert(id);
+    }
+    return out;
+  };
+  auto one_speaks = [](Bench& leader, milliseconds time) {
+    for (milliseconds each{0}; each < time; each += milliseconds(500)) {
+      leader.wait(milliseconds(500));
+      leader.say({1, Side::down}, Beat{});
+    }
+  };
+  const Idset told = loses([](Bench& leader) { leader.node.suspect(2); });
+  CHECK(told == members("2"));
+  const Idset cut = loses([&](Bench& leader) {
+    leader.node.unlinked({2, Side::down});
+    one_speaks(leader, leader.node.options().relink_bound);
+  });
+  CHECK(cut == members("2"));
+  const Idset silent = loses([&](Bench& leader) {
+    one_speaks(leader, leader.node.options().silent_bound);
+    CHECK_FALSE(leader.node.tree().has(2));
+  });
+  CHECK(silent.empty());
+  Up up;
+  up.suspects = members("3");
+  const Idset suspected = loses([&](Bench& leader) { leader.say({1, Side::down}, up); });
+  CHECK(suspected.empty());
+  up.ended = members("3");
+  const Idset ended = loses([&](Bench& leader) { leader.say({1, Side::down}, up); });
+  CHECK(ended == members("3"));
+}
+
+TEST_CASE("rule 9: a child whose link has ended is reported as such, and one that is silent is not") {
+  Middle bench;
+  bench.node.unlinked({3, Side::down});
+  auto ended = [&] {
+    Idset out;
+    for (const Effect& each : bench.node.take_effects()) {
+      const auto* send = std::get_if<Send>(&each);
+      const auto* up = send != nullptr ? std::get_if<Up>(&send->message.body) : nullptr;
+      if (up != nullptr) out.insert(up->ended);
+    }
+    return out;
+  };
+  CHECK(ended().empty());
+  Idset said;
+  for (milliseconds each{0}; each < bench.node.options().silent_bound; each += milliseconds(500)) {
+    bench.wait(milliseconds(500));
+    bench.say({0, Side::up}, Beat{});
+    said.insert(ended());
+  }
+  CHECK(said == members("3"));
 }
 
 TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view") {

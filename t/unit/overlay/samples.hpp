@@ -24,7 +24,7 @@ inline std::vector<Sample> samples() {
   const std::string req = head + R"("request","request":{"origin":3,"number":9},"kind":)";
   Snapshot snapshot{4, 2, 4, {{3, 9, 6, "h:1"}, {4294967295, 3, 0, ""}}, ids("1"), {{2, 300}}};
   Up up{
-      6, 70000, ids("5"), ids("1-2"), ids("0-3"), {{ids("0,2"), "x1"}}, {{"b", {0, 5}, Merge::sum, 0, 1, "\x05"}}};
+      6, 70000, ids("5"), ids("1-2"), ids("0-3"), {{ids("0,2"), "x1"}}, {{"b", {0, 5}, Merge::sum, 0, 1, "\x05"}}, ids("5")};
   return {
       {make(Hello{4, Standing::member, 12, 10, "", ids("1,3-4")}),
        head + R"("hello","from":4,"standing":"member","applied":12,"view":10,"address":"","suspects":"1,3-4"})"},
@@ -37,7 +37,7 @@ inline std::vector<Sample> samples() {
          "answered":[{"origin":2,"number":300}]}})"},
       {make(up), head + R"("up","view":6,"acked":70000,"suspects":"5","gone":"1-2","started":"0-3",
          "exited":[{"tasks":"0,2","what":"7831"}],
-         "parts":[{"name":"b","scope":{"from":0,"to":5},"merge":"sum","at":0,"total":1,"data":"05"}]})"},
+         "parts":[{"name":"b","scope":{"from":0,"to":5},"merge":"sum","at":0,"total":1,"data":"05"}],"ended":"5"})"},
       {make(Beat{5000000000, 11, {}}), head + R"("beat","number":5000000000,"stable":11,"busy":""})"},
       {make(Beat{0, 0, ids("0-1")}), head + R"("beat","number":0,"stable":0,"busy":"0-1"})"},
       {make(Bye{Farewell::moved, ""}), head + R"("bye","why":"moved","text":""})"},
