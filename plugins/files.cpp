@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "archive/destination.hpp"
+#include "archive/extract.hpp"
 #include "archive/path.hpp"
 #include "base/base64.hpp"
 #include "base/file.hpp"

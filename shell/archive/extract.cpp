@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/extract.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "archive/path.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 
@@ -86,6 +93,192 @@ Result<Progress> extract(Reader& reader, const ExtractOptions& options, const Wa
   ExtractDestination destination = TRY(in(
       "cannot extract to", ExtractDestination::open(options.directory, options.existing, options.all_or_nothing)));
   return Extraction(reader, std::move(destination), options, watch).run();
+}
+
+// ---- destination ------------------------------------------------------------------------
+
+namespace {
+
+constexpr mode_t kOwnerAll = 0700;
+constexpr mode_t kOwnerWrite = 0600;
+
+bool is_symlink(int parent, const char* name) {
+  struct stat info {};
+  return ::fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+}
+
+Error exists(std::string_view path) {
+  return Error{EEXIST, fmt::format("{}: exists already, and overwriting was not asked for", in_quotes(path))};
+}
+
+// All parts but the last, and the position of the last.
+std::pair<std::string_view, std::size_t> parent_of(std::string_view path) {
+  std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {{}, 0};
+  return {path.substr(0, slash), slash + 1};
+}
+
+int set_times(int fd, const timespec& mtime) {
+  const timespec times[2] = {{0, UTIME_OMIT}, mtime};
+  return ::futimens(fd, times);
+}
+
+}  // namespace
+
+Result<ExtractDestination> ExtractDestination::open(const std::string& directory, Existing existing,
+                                                    bool undoable) {
+  UniqueFd root(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return system_error(errno, directory);
+  return ExtractDestination(std::move(root), existing, undoable);
+}
+
+Result<UniqueFd> ExtractDestination::step(int parent, const std::string& name, std::string_view path, bool make) {
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(::openat(parent, name.c_str(), kFlags));
+  if (!fd && errno == ENOENT && make) {
+    if (::mkdirat(parent, name.c_str(), 0777) == 0) {
+      made_on_the_way_.emplace(path);
+      made(path);
+    } else if (errno != EEXIST) {
+      return failed(errno, path);
+    }
+    fd = UniqueFd(::openat(parent, name.c_str(), kFlags));
+  }
+  if (fd) return fd;
+  int code = errno;
+  if (!is_symlink(parent, name.c_str())) return failed(code, path);
+  return Error{ELOOP,
+               fmt::format("{}: refused: a symbolic link stands where a directory is to be", in_quotes(path))};
+}
+
+Result<UniqueFd> ExtractDestination::walk(std::string_view path, bool make) {
+  UniqueFd at(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at) return failed(errno, ".");
+  for (std::size_t begin = 0; begin < path.size();) {
+    std::size_t end = std::min(path.find('/', begin), path.size());
+    at = TRY(step(at.get(), std::string(path.substr(begin, end - begin)), path.substr(0, end), make));
+    begin = end + 1;
+  }
+  return at;
+}
+
+Result<ExtractDestination::Place> ExtractDestination::place_of(const std::string& path) {
+  auto [parent, name_at] = parent_of(path);
+  if (!parent_ || parent != parent_path_) {
+    parent_ = TRY(walk(parent, true));
+    parent_path_ = parent;
+  }
+  return Place{parent_.get(), path.c_str() + name_at};
+}
+
+// Makes room for a file or a link. Never removes a directory, whose content must not be lost.
+Result<void> ExtractDestination::clear(const Place& place, const std::string& path) const {
+  if (existing_ == Existing::refuse || ::unlinkat(place.parent, place.name, 0) == 0 || errno == ENOENT) return {};
+  return failed(errno, path);
+}
+
+Result<void> ExtractDestination::add_directory(const ArchiveEntry& entry) {
+  Place place = TRY(place_of(entry.path));
+  bool is_ours = ::mkdirat(place.parent, place.name, kOwnerAll) == 0;
+  if (!is_ours && errno != EEXIST) return failed(errno, entry.path);
+  if (is_ours) made(entry.path);
+  if (!is_ours) TRY(step(place.parent, place.name, entry.path, false));
+  is_ours = made_on_the_way_.erase(entry.path) > 0 || is_ours;
+  if (is_ours || existing_ == Existing::replace) directories_.push_back(entry);
+  return {};
+}
+
+Result<UniqueFd> ExtractDestination::open_file(const ArchiveEntry& entry) {
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  UniqueFd file(
+      ::openat(place.parent, place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerWrite));
+  if (file) {
+    made(entry.path);
+    return file;
+  }
+  return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+}
+
+Result<void> ExtractDestination::close_file(UniqueFd file, const ArchiveEntry& entry) {
+  auto size = static_cast<off_t>(entry.size);
+  if (size < 0 || ::ftruncate(file.get(), size) < 0) return failed(size < 0 ? EFBIG : errno, entry.path);
+  if (::fchmod(file.get(), entry.mode) < 0) return failed(errno, entry.path);
+  if (set_times(file.get(), entry.mtime) < 0) return failed(errno, entry.path);
+  // A network file system may report an error only now
+  if (::close(file.release()) < 0) return failed(errno, entry.path);
+  return {};
+}
+
+void ExtractDestination::discard_file(const ArchiveEntry& entry) {
+  if (auto place = place_of(entry.path)) ::unlinkat(place->parent, place->name, 0);
+}
+
+Result<void> ExtractDestination::add_symlink(const ArchiveEntry& entry) {
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  if (::symlinkat(entry.target.c_str(), place.parent, place.name) < 0) {
+    return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+  }
+  made(entry.path);
+  const timespec times[2] = {{0, UTIME_OMIT}, entry.mtime};
+  if (::utimensat(place.parent, place.name, times, AT_SYMLINK_NOFOLLOW) < 0) return failed(errno, entry.path);
+  return {};
+}
+
+Result<void> ExtractDestination::add_hard_link(const ArchiveEntry& entry) {
+  auto refused = [&](std::string_view why) {
+    return invalid(fmt::format("{}: refused: a hard link to {}, which {}", in_quotes(entry.path),
+                               in_quotes(entry.target), why));
+  };
+  if (entry.target == entry.path) return refused("is itself");
+  auto [parent, name_at] = parent_of(entry.target);
+  Result<UniqueFd> from = walk(parent, false);
+  const char* name = entry.target.c_str() + name_at;
+  struct stat info {};
+  if (!from || ::fstatat(from->get(), name, &info, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (!from && from.error().code == ELOOP) return refused("is behind a symbolic link");
+    return refused("is not there");
+  }
+  if (!S_ISREG(info.st_mode)) return refused("is no regular file");
+  Place place = TRY(place_of(entry.path));
+  CHECK_OK(clear(place, entry.path));
+  if (::linkat(from->get(), name, place.parent, place.name, 0) == 0) {
+    made(entry.path);
+    return {};
+  }
+  return errno == EEXIST ? exists(entry.path) : failed(errno, entry.path);
+}
+
+// From the lowest up: once a directory cannot be searched, those below it cannot be reached.
+Result<void> ExtractDestination::finish() {
+  std::stable_sort(directories_.begin(), directories_.end(),
+                   [](const ArchiveEntry& a, const ArchiveEntry& b) { return a.path > b.path; });
+  for (const ArchiveEntry& entry : directories_) {
+    auto [parent, name_at] = parent_of(entry.path);
+    UniqueFd above = TRY(walk(parent, false));
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    UniqueFd fd(::openat(above.get(), entry.path.c_str() + name_at, kFlags));
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) < 0) return failed(errno, entry.path);
+    mode_t inherited = info.st_mode & S_ISGID;  // from the directory above, not from the archive
+    if (::fchmod(fd.get(), entry.mode | inherited) < 0) return failed(errno, entry.path);
+    if (set_times(fd.get(), entry.mtime) < 0) return failed(errno, entry.path);
+  }
+  directories_.clear();
+  return {};
+}
+
+// The last one first, so that a directory is empty when its turn comes.
+void ExtractDestination::undo() {
+  for (auto path = made_.rbegin(); path != made_.rend(); ++path) {
+    auto [parent, name_at] = parent_of(*path);
+    Result<UniqueFd> above = walk(parent, false);
+    if (!above) continue;
+    const char* name = path->c_str() + name_at;
+    if (::unlinkat(above->get(), name, 0) < 0) ::unlinkat(above->get(), name, AT_REMOVEDIR);
+  }
+  made_.clear();
 }
 
 }  // namespace nacre::archive

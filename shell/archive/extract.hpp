@@ -7,13 +7,74 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
 
-#include "archive/destination.hpp"
 #include "archive/entry.hpp"
 #include "archive/reader.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace nacre::archive {
+
+// The directory to which an archive is extracted. Nothing outside of it is made, changed or removed: each path is
+// followed from it part by part, through no symbolic link, whether that is from the archive or was there before.
+// The name of the directory itself may contain links.
+//
+// Paths are in the form of clean_path(). Errors name the path.
+enum class Existing { refuse, replace };  // what to do if a file or link exists already
+
+class ExtractDestination {
+ public:
+  // `undoable`: records what is made, for undo().
+  static Result<ExtractDestination> open(const std::string& directory, Existing existing, bool undoable = false);
+
+  // Makes the directory, or uses an existing one. finish() sets its permissions and time; those of one that existed
+  // before only with Existing::replace.
+  Result<void> add_directory(const ArchiveEntry& entry);
+  // A new file, empty, for writing; if it replaces a hard link, the other names of that keep their content.
+  // close_file() sets its size, permissions and time.
+  Result<UniqueFd> open_file(const ArchiveEntry& entry);
+  Result<void> close_file(UniqueFd file, const ArchiveEntry& entry);
+  // Removes a file that could not be completed.
+  void discard_file(const ArchiveEntry& entry);
+  Result<void> add_symlink(const ArchiveEntry& entry);
+  // The target is a regular file below the directory.
+  Result<void> add_hard_link(const ArchiveEntry& entry);
+
+  // Has to be called last: a directory may then forbid writing to it.
+  Result<void> finish();
+
+  // Removes what was made, as far as possible. It does not restore what was replaced, and it leaves a directory
+  // that has other things in it.
+  void undo();
+
+ private:
+  struct Place {
+    int parent = -1;   // valid as long as parent_ is
+    const char* name;  // in the parent; the end of the path
+  };
+  ExtractDestination(UniqueFd root, Existing existing, bool undoable)
+      : root_(std::move(root)), existing_(existing), undoable_(undoable) {}
+  void made(std::string_view path) {
+    if (undoable_) made_.emplace_back(path);
+  }
+  Result<Place> place_of(const std::string& path);
+  // Opens a directory below, step by step; `make`: makes the missing ones.
+  Result<UniqueFd> walk(std::string_view path, bool make);
+  Result<UniqueFd> step(int parent, const std::string& name, std::string_view path, bool make);
+  Result<void> clear(const Place& place, const std::string& path) const;
+
+  UniqueFd root_;
+  Existing existing_;
+  bool undoable_;
+  std::string parent_path_;  // the last parent that was used, as entries of one directory come together
+  UniqueFd parent_;
+  std::unordered_set<std::string> made_on_the_way_;  // directories that have had no entry of their own so far
+  std::vector<ArchiveEntry> directories_;            // their permissions and times are still to be set
+  std::vector<std::string> made_;                    // in the order of making; only if undoable_
+};
 
 struct ExtractOptions {
   std::string directory = ".";         // it has to exist

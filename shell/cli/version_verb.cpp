@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "archive/dynamic_library.hpp"
+#include "archive/library.hpp"
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
 #include "cli/verbs.hpp"

@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "archive/dynamic_library.hpp"
+#include "archive/library.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
 
