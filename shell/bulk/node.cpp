@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include "base/invariant.hpp"
 
 namespace nacre::bulk {
 namespace {
@@ -268,6 +271,511 @@ void BulkNode::feed(Id peer, BulkChild& child) {
   std::string out;
   broadcast_.feed(child, out);
   write({peer, Side::down}, kRecords, std::move(out));
+}
+
+// ---- child ------------------------------------------------------------------------------
+
+void BulkChild::enqueue(std::string_view record, bool is_answer) {
+  queue.push_back({std::string(record), is_answer});
+  queued += record.size();
+  if (!is_answer) ++urgent;
+}
+
+std::size_t BulkChild::take_first(std::string& out) {
+  const Queued& first = queue.front();
+  std::size_t size = first.record.size();
+  out += first.record;
+  if (!first.is_answer) --urgent;
+  queue.pop_front();
+  queued -= size;
+  return size;
+}
+
+void BulkChild::drop_queue() {
+  queue.clear();
+  queued = urgent = 0;
+}
+
+std::size_t BulkChild::take_owed(std::size_t most) {
+  constexpr std::size_t kMuch = std::size_t{16} << 10;
+  if (owed < kMuch && traffic.record_credit >= most / 2) return 0;
+  traffic.record_credit += owed;
+  return std::exchange(owed, 0);
+}
+
+BulkChild& BulkChildren::add(Id peer) {
+  children_.erase(peer);
+  return children_.emplace(peer, BulkChild(++serial_, limits_)).first->second;
+}
+
+BulkChild* BulkChildren::linked(Id peer) {
+  auto found = children_.find(peer);
+  return found == children_.end() || found->second.gone ? nullptr : &found->second;
+}
+
+BulkChild* BulkChildren::linked(Id peer, std::uint64_t serial) {
+  BulkChild* child = linked(peer);
+  return child != nullptr && child->serial == serial ? child : nullptr;
+}
+
+void BulkChildren::unlink(Id peer) {
+  BulkChild* child = linked(peer);
+  if (child == nullptr) return;
+  child->gone = true;
+  child->traffic.records = BulkRecordReader(Direction::up, limits_.record);
+}
+
+void BulkChildren::forget_done() {
+  std::erase_if(children_, [](const auto& each) { return each.second.gone && each.second.queue.empty(); });
+}
+
+std::size_t BulkChildren::held_bytes(Id peer) const {
+  auto found = children_.find(peer);
+  return found == children_.end() ? 0 : found->second.queued + found->second.traffic.records.unread();
+}
+
+void BulkChildren::set_view(ViewNumber number, const std::vector<Id>& members) {
+  view_ = number;
+  members_ = members;
+}
+
+std::optional<Numbered> BulkChildren::heard_by_all(Numbered own) {
+  if (!view_) return std::nullopt;
+  Numbered all = own;
+  for (Id id : members_) {
+    const BulkChild* child = linked(id);
+    if (child == nullptr || !child->heard || child->heard->view != *view_) return std::nullopt;
+    all = std::min(all, child->heard->number);
+  }
+  return all;
+}
+
+// ---- upward records ---------------------------------------------------------------------
+
+// ---- own records -------------------------------------------------------------------------
+
+Result<bool> UpwardRecords::put(Channel channel, std::string_view bytes) {
+  CHECK_OK(check_record(options_.limits, unacked_.ended(), channel, bytes));
+  std::size_t size = kHead + bytes.size();
+  if (unacked_.bytes() + size > options_.limits.window) {
+    wants_ = size;
+    return false;
+  }
+  add(channel, bytes);
+  return true;
+}
+
+Result<void> UpwardRecords::end(Channel channel) {
+  if (unacked_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  unacked_.end(channel);
+  add(channel, {});
+  return {};
+}
+
+void UpwardRecords::add(Channel channel, std::string_view bytes) {
+  BulkKind kind = bytes.empty() ? BulkKind::end : BulkKind::data;
+  Numbered number = unacked_.add(channel, bytes, !options_.leads(), is_answer(kind, channel));
+  if (options_.leads()) out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
+}
+
+Result<void> UpwardRecords::own_taken(Numbered number) {
+  if (number > unacked_.last()) {
+    return Error{EPROTO, fmt::format("record {} was taken; {} is the last one", number, unacked_.last())};
+  }
+  bool had = !unacked_.empty();
+  unacked_.taken(number);
+  if (had && unacked_.empty()) out_.put(Drained{});
+  if (wants_ == 0 || unacked_.bytes() + wants_ > options_.limits.window) return {};
+  wants_ = 0;
+  out_.put(Room{});
+  return {};
+}
+
+// ---- the way up --------------------------------------------------------------------------
+
+// What is under way may be lost. All origins whose records have passed here send them again, so the records that
+// wait here need not go.
+void UpwardRecords::new_path() {
+  unacked_.rewind();
+  if (!std::exchange(dirty_, false)) return;
+  for (auto& [peer, child] : children_) {
+    if (child.gone) continue;  // its records would not be sent again
+    child.path = true;
+    child.owed += child.queued;
+    child.drop_queue();
+  }
+}
+
+Result<void> UpwardRecords::take(Id peer, BulkChild& child, const BulkRecord& record) {
+  OriginTable::Route from{peer, child.serial};
+  bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
+  if (goes_on && options_.leads()) goes_on = deliver(from, record);
+  if (!goes_on) {
+    child.owed += record.whole.size();
+  } else if (!options_.leads()) {
+    child.enqueue(record.whole, is_answer(record.head.kind, record.head.channel));
+  }
+  return {};
+}
+
+// True: the record is the owner's until it calls taken().
+bool UpwardRecords::deliver(OriginTable::Route from, const BulkRecord& record) {
+  Id origin = origin_of(record.head);
+  switch (origins_.judge(origin, record.head.number)) {
+    case OriginTable::Verdict::ahead: return false;
+    case OriginTable::Verdict::again:  // the origin may have missed the note
+      note_taken(origin, origins_.taken(origin));
+      return false;
+    case OriginTable::Verdict::next: break;
+  }
+  origins_.delivered(origin, record.head.number, from, record.whole.size(),
+                     is_answer(record.head.kind, record.head.channel));
+  out_.put(DeliverRecord{origin, record.head.number, record.head.channel, std::string(record.bytes)});
+  return true;
+}
+
+bool UpwardRecords::has_some_to_send() const {
+  return !unacked_.all_sent() || std::any_of(children_.begin(), children_.end(),
+                                             [](const auto& each) { return !each.second.queue.empty(); });
+}
+
+// Only answers are to be sent, and this shell's or those of a child of the view are still to come.
+bool UpwardRecords::waits_for_answers() const {
+  if (options_.answers.empty() || unacked_.is_urgent()) return false;
+  for (const auto& [peer, child] : children_) {
+    if (child.urgent > 0) return false;
+  }
+  auto lacks = [this](Id member) {
+    auto found = children_.find(member);
+    return found != children_.end() && !found->second.gone && found->second.queue.empty();
+  };
+  return unacked_.all_sent() || std::any_of(children_.members().begin(), children_.members().end(), lacks);
+}
+
+bool UpwardRecords::waited() {
+  if (!waits_) return false;
+  go_ = true;
+  return true;
+}
+
+void UpwardRecords::send(std::string& out) {
+  if (!has_some_to_send()) {
+    waits_ = go_ = false;
+    return;
+  }
+  if (!go_ && waits_for_answers()) {
+    if (!std::exchange(waits_, true)) out_.put(WaitForMore{});
+    return;
+  }
+  waits_ = false;
+  go_ = true;
+  while (out.size() < options_.limits.write && send_next(out)) {
+  }
+}
+
+// Sends one record of the origin whose turn it is: this shell's, then each child's.
+bool UpwardRecords::send_next(std::string& out) {
+  auto waits = [](const auto& each) { return !each.second.queue.empty(); };
+  auto begin = last_ ? children_.after(*last_) : children_.begin();
+  auto next = std::find_if(begin, children_.end(), waits);
+  if (next == children_.end()) {
+    if (unacked_.send_next(out)) {
+      last_ = std::nullopt;
+      return true;
+    }
+    next = std::find_if(children_.begin(), begin, waits);
+    if (next == begin) return false;
+  }
+  auto& [peer, child] = *next;
+  std::size_t size = child.take_first(out);
+  last_ = peer;
+  if (child.gone) return true;
+  dirty_ = true;
+  child.owed += size;
+  return true;
+}
+
+// ---- acknowledgements of records -----------------------------------------------------------------
+
+// Bytes of answers of which an origin need not be notified: it has room for one record beside them.
+std::size_t UpwardRecords::most_unnoted() const {
+  constexpr std::size_t kMostUnnoted = std::size_t{16} << 10;
+  return std::min(kMostUnnoted,
+                  options_.limits.window - std::min(options_.limits.window, kHead + options_.limits.record));
+}
+
+void UpwardRecords::taken(Id origin, Numbered number) {
+  if (origin == options_.self) {
+    (void)own_taken(std::min(number, unacked_.last()));
+  } else {
+    bool any = false;
+    while (auto credit = origins_.take(origin, number)) {
+      any = true;
+      BulkChild* child = children_.linked(credit->to.peer, credit->to.link);
+      if (child != nullptr) child->owed += credit->bytes;
+    }
+    if (any && origins_.note_is_due(origin, most_unnoted())) note_taken(origin, origins_.taken(origin));
+  }
+}
+
+Result<void> UpwardRecords::take_note(const Taken& note) {
+  if (note.origin == options_.self) return own_taken(note.number);
+  note_taken(note.origin, note.number);
+  return {};
+}
+
+void UpwardRecords::note_taken(Id origin, Numbered number) {
+  auto route = origins_.route(origin);
+  BulkChild* child = route ? children_.linked(route->peer, route->link) : nullptr;
+  if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
+  Numbered& last = child->taken[origin];
+  last = std::max(last, number);
+}
+
+// ---- broadcast records ------------------------------------------------------------------
+
+namespace {
+
+// Ends may exceed the window.
+constexpr std::size_t kEnds = kMaxBroadcastChannels * kHead;
+
+}  // namespace
+
+// ---- the leader's ------------------------------------------------------------------------
+
+Result<bool> BroadcastRecords::broadcast(Channel channel, std::string_view bytes) {
+  if (!options_.leads()) return Error{EPERM, "only the leader broadcasts"};
+  CHECK_OK(check_record(options_.limits, store_.ended(), channel, bytes));
+  std::size_t size = kHead + bytes.size();
+  if (store_.bytes() + size > options_.limits.broadcast) {
+    wants_ = size;
+    return false;
+  }
+  add(BulkKind::data, channel, bytes);
+  return true;
+}
+
+Result<void> BroadcastRecords::end(Channel channel) {
+  if (!options_.leads()) return Error{EPERM, "only the leader broadcasts"};
+  if (store_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  if (store_.ended().size() == kMaxBroadcastChannels) {
+    return Error{ENOSPC, fmt::format("channel {}: {} channels have ended; no more are allowed", channel,
+                                     kMaxBroadcastChannels)};
+  }
+  add(BulkKind::end, channel, {});
+  return {};
+}
+
+void BroadcastRecords::add(BulkKind kind, Channel channel, std::string_view bytes) {
+  Head head{kind, channel, store_.stable(), store_.have() + 1, static_cast<std::uint32_t>(bytes.size())};
+  out_.put(Announce{head.number, channel, store_.add(head, bytes).bytes});
+}
+
+// ---- what comes from above ---------------------------------------------------------------
+
+Result<void> BroadcastRecords::take(const BulkRecord& record) {
+  if (cut_off_) return {};
+  const Head& head = record.head;
+  if (head.kind == BulkKind::start) return start(record);
+  if (!started_) return Error{EPROTO, "a broadcast record before a newcomer's start"};
+  if (head.number != store_.have() + 1) {
+    return Error{EPROTO, fmt::format("broadcast record {} after {}", head.number, store_.have())};
+  }
+  if (head.tag >= head.number)
+    return Error{EPROTO, fmt::format("record {} is stable before it comes", head.number)};
+  drop(head.tag);
+  if (cut_off_) return {};
+  if (store_.bytes() + record.whole.size() > options_.limits.broadcast + kEnds) {
+    return Error{EPROTO, fmt::format("broadcast record {}: more than {} bytes that not all have", head.number,
+                                     options_.limits.broadcast)};
+  }
+  const BroadcastStore::Kept& kept = store_.add(head, record.bytes);
+  if (head.number > first_) out_.put(Announce{head.number, head.channel, kept.bytes});
+  return {};
+}
+
+// Records up to the start's number are no longer available. A newcomer that begins after them does not need them.
+// Another shell that gets such a start is no longer of the view, as its members never get one.
+Result<void> BroadcastRecords::start(const BulkRecord& record) {
+  std::vector<Channel> ended = TRY(ended_channels(record.bytes));
+  Numbered kept = record.head.number;
+  if (started_ && kept <= store_.have()) {
+    return Error{EPROTO, fmt::format("a start after {} for a shell that has {}", kept, store_.have())};
+  }
+  if (started_ && kept > first_) {
+    cut_off();
+    return {};
+  }
+  store_.start_after(kept);
+  if (std::exchange(started_, true)) return {};
+  first_ = consumed_ = record.head.tag;
+  for (Channel channel : ended) {
+    store_.end(channel);
+    out_.put(Announce{first_, channel, {}});
+  }
+  return {};
+}
+
+void BroadcastRecords::cut_off() {
+  if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
+}
+
+// Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
+void BroadcastRecords::drop(Numbered stable) {
+  stable_ = std::max(stable_, stable);
+  if (started_ && stable_ > consumed_) cut_off();
+  store_.drop(std::min(stable_, consumed_));
+}
+
+// ---- which shells have it -------------------------------------------------------------------------
+
+void BroadcastRecords::consumed(Numbered number) {
+  consumed_ = std::max(consumed_, std::min(number, store_.have()));
+}
+
+void BroadcastRecords::all_have(Numbered number) {
+  drop(number);
+  if (wants_ == 0 || store_.bytes() + wants_ > options_.limits.broadcast) return;
+  wants_ = 0;
+  out_.put(BroadcastRoom{});
+}
+
+// ---- what goes down ----------------------------------------------------------------------
+
+void BroadcastRecords::feed(BulkChild& child, std::string& out) const {
+  if (!child.greeted || !started_) return;
+  if (child.unstarted || child.fed < store_.stable()) {
+    std::string ended;
+    for (Channel channel : store_.ended()) append_channel(ended, channel);
+    append_record(out, {BulkKind::start, 0, std::max(store_.have(), first_), store_.stable(), 0}, ended);
+    child.fed = store_.stable();
+    child.unstarted = false;
+  }
+  for (const BroadcastStore::Kept* each = nullptr; out.size() < options_.limits.write; ++child.fed) {
+    each = store_.find(child.fed + 1);
+    if (each == nullptr) break;
+    append_record(out, each->head, each->bytes);
+    child.stable_sent = std::max(child.stable_sent, each->head.tag);
+  }
+}
+
+void BroadcastRecords::notify(BulkChild& child, std::string& out) const {
+  if (!child.greeted || !started_ || store_.stable() <= child.stable_sent) return;
+  child.stable_sent = store_.stable();
+  append_note(out, Stable{child.stable_sent});
+}
+
+// ---- unacked records --------------------------------------------------------------------
+
+Numbered UnackedRecords::add(Channel channel, std::string_view bytes, bool keep, bool is_answer) {
+  records_.push_back(
+      {bytes.empty() ? BulkKind::end : BulkKind::data, channel, bytes.size(), std::string(keep ? bytes : "")});
+  bytes_ += kHead + bytes.size();
+  if (!is_answer) last_urgent_ = last();
+  return last();
+}
+
+void UnackedRecords::taken(Numbered number) {
+  for (; first_ <= number && !records_.empty(); ++first_) {
+    INVARIANT(bytes_ >= kHead + records_.front().size);
+    bytes_ -= kHead + records_.front().size;
+    records_.pop_front();
+    next_ -= std::min<std::size_t>(next_, 1);
+  }
+}
+
+bool UnackedRecords::send_next(std::string& out) {
+  if (all_sent()) return false;
+  const Kept& each = records_[next_];
+  append_record(out, {each.kind, each.channel, tag_of(self_, attempt_), first_ + next_, 0}, each.bytes);
+  ++next_;
+  return true;
+}
+
+// ---- store ------------------------------------------------------------------------------
+
+const BroadcastStore::Kept& BroadcastStore::add(Head head, std::string_view bytes) {
+  bytes_ += kHead + bytes.size();
+  if (head.kind == BulkKind::end) end(head.channel);
+  return records_.emplace_back(Kept{head, std::string(bytes)});
+}
+
+void BroadcastStore::drop(Numbered stable) {
+  for (; stable_ < stable && !records_.empty(); ++stable_) {
+    INVARIANT(bytes_ >= kHead + records_.front().bytes.size());
+    bytes_ -= kHead + records_.front().bytes.size();
+    records_.pop_front();
+  }
+}
+
+void BroadcastStore::start_after(Numbered stable) {
+  records_.clear();
+  bytes_ = 0;
+  stable_ = stable;
+}
+
+// ---- origin table -----------------------------------------------------------------------
+
+Result<bool> OriginTable::came(const Head& head, Route from) {
+  auto found = origins_.find(origin_of(head));
+  if (found == origins_.end()) {
+    if (origins_.size() >= most_) {
+      return Error{ENOSPC, fmt::format("records of more than {} origins; see Limits::origins", most_)};
+    }
+    found = origins_.emplace(origin_of(head), Origin{}).first;
+  }
+  Origin& origin = found->second;
+  if (attempt_of(head) < origin.attempt) return false;
+  origin.attempt = attempt_of(head);
+  origin.route = from;
+  return true;
+}
+
+std::optional<OriginTable::Route> OriginTable::route(Id origin) const {
+  auto found = origins_.find(origin);
+  if (found == origins_.end()) return std::nullopt;
+  return found->second.route;
+}
+
+OriginTable::Verdict OriginTable::judge(Id origin, Numbered number) {
+  Origin& of = origins_[origin];
+  if (number <= of.delivered) return Verdict::again;
+  if (number > of.delivered + 1) return Verdict::ahead;
+  of.delivered = number;
+  return Verdict::next;
+}
+
+void OriginTable::delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer) {
+  origins_[origin].waiting.push_back({number, {from, bytes}, is_answer});
+}
+
+std::optional<OriginTable::Credit> OriginTable::take(Id origin, Numbered number) {
+  auto found = origins_.find(origin);
+  if (found == origins_.end()) return std::nullopt;
+  Origin& of = found->second;
+  if (of.waiting.empty() || of.waiting.front().number > number) return std::nullopt;
+  Credit credit = of.waiting.front().credit;
+  of.taken = of.waiting.front().number;
+  if (of.waiting.front().is_answer) {
+    of.unnoted_answers += credit.bytes;
+  } else {
+    of.unnoted_others = true;
+  }
+  of.waiting.pop_front();
+  return credit;
+}
+
+bool OriginTable::note_is_due(Id origin, std::size_t most_answers) {
+  Origin& of = origins_[origin];
+  if (!of.unnoted_others && of.unnoted_answers <= most_answers) return false;
+  of.unnoted_answers = 0;
+  of.unnoted_others = false;
+  return true;
+}
+
+Numbered OriginTable::taken(Id origin) const {
+  auto found = origins_.find(origin);
+  return found == origins_.end() ? 0 : found->second.taken;
 }
 
 }  // namespace nacre::bulk

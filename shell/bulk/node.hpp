@@ -13,20 +13,347 @@
 // and effects that name its link mean the new one.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
-#include "bulk/broadcast_records.hpp"
-#include "bulk/child.hpp"
 #include "bulk/effect.hpp"
 #include "bulk/options.hpp"
-#include "bulk/upward_records.hpp"
 #include "bulk/wire.hpp"
 
 namespace nacre::bulk {
+
+// What a node keeps of each link: of those over which it feeds other shells, its children, and of its own way up.
+
+// What came over a link and is not yet a whole record or note, and how much each end may still write.
+struct Traffic {
+  Traffic(Direction way, std::size_t most, std::size_t credit)
+      : records(way, most), notes(way), record_credit(credit) {}
+
+  BulkRecordReader records;
+  NoteReader notes;
+  std::size_t record_credit;  // bytes that the peer may still send
+  std::size_t note_credit = kNotesCredit;
+  bool writes_records = false;  // a Write that has not been taken as a whole
+  bool writes_notes = false;
+};
+
+struct BulkChild {
+  BulkChild(std::uint64_t number, const Limits& limits)
+      : serial(number), traffic(Direction::up, limits.record, limits.link) {}
+
+  std::uint64_t serial;  // of the link: a later link of the same peer has another number
+  Traffic traffic;
+  bool gone = false;  // the link has ended, but what it has brought still goes up
+  struct Queued {
+    std::string record;  // whole
+    bool is_answer;
+  };
+  std::deque<Queued> queue;  // on their way up
+  std::size_t queued = 0;    // bytes of the queue
+  std::size_t urgent = 0;    // records of it that are no answers
+  std::size_t owed = 0;      // bytes of credit that are not yet given back
+
+  bool path = false;             // the child is still to be sent `path`
+  std::map<Id, Numbered> taken;  // per origin below it: still to be sent
+  Numbered stable_sent = 0;
+
+  bool greeted = false;
+  bool unstarted = false;      // a newcomer that is still to be sent where the broadcast begins for it
+  Numbered fed = 0;            // the last broadcast record that it has, or was sent
+  std::optional<Heard> heard;  // the last one that it has sent
+
+  void enqueue(std::string_view record, bool is_answer);
+  // Moves the first record of the queue to `out`; its size.
+  std::size_t take_first(std::string& out);
+  void drop_queue();
+  // Credit is given back in large parts: all that is owed, once that is much, or the peer has less than half of
+  // `most`. 0: not now.
+  std::size_t take_owed(std::size_t most);
+};
+
+// The children over whose links records come, and those whose links have ended but whose records still go up; and
+// which of them the view has.
+class BulkChildren {
+ public:
+  using Map = std::map<Id, BulkChild>;
+
+  explicit BulkChildren(const Limits& limits) : limits_(limits) {}
+
+  BulkChild& add(Id peer);                              // a new link, in place of the peer's one before
+  BulkChild* linked(Id peer);                           // null: there is no link
+  BulkChild* linked(Id peer, std::uint64_t serial);     // null: there is not this link
+  void unlink(Id peer);                                 // what has come only in part is dropped
+  void forget_done();                                   // those without a link whose records have gone up
+  [[nodiscard]] std::size_t held_bytes(Id peer) const;  // of records that have not gone up
+
+  void set_view(ViewNumber number, const std::vector<Id>& members);
+  [[nodiscard]] std::optional<ViewNumber> view() const { return view_; }
+  [[nodiscard]] const std::vector<Id>& members() const { return members_; }  // the view's children
+  // Up to where all members, and this shell, which has `own`, have taken the broadcast. None: some member has not
+  // reported in this view.
+  std::optional<Numbered> heard_by_all(Numbered own);
+
+  Map::iterator begin() { return children_.begin(); }
+  Map::iterator end() { return children_.end(); }
+  [[nodiscard]] Map::const_iterator begin() const { return children_.begin(); }
+  [[nodiscard]] Map::const_iterator end() const { return children_.end(); }
+  [[nodiscard]] Map::const_iterator find(Id peer) const { return children_.find(peer); }
+  Map::iterator after(Id peer) { return children_.upper_bound(peer); }
+
+ private:
+  Limits limits_;
+  Map children_;
+  std::optional<ViewNumber> view_;
+  std::vector<Id> members_;
+  std::uint64_t serial_ = 0;  // of the last link
+};
+
+struct BulkUplink {
+  BulkUplink(Id id, const Limits& limits, std::size_t credit)
+      : peer(id), traffic(Direction::down, limits.record, credit) {}
+
+  Id peer;
+  Traffic traffic;
+  bool greeted = false;
+  std::optional<Heard> sent;
+};
+
+// The newest part of the broadcast that this shell has: all that another shell may still need.
+class BroadcastStore {
+ public:
+  struct Kept {
+    Head head;
+    std::string bytes;
+  };
+
+  // The last number that was dropped, and the last one that came.
+  [[nodiscard]] Numbered stable() const { return stable_; }
+  [[nodiscard]] Numbered have() const { return stable_ + records_.size(); }
+  [[nodiscard]] const Kept* find(Numbered number) const {
+    return number > stable_ && number <= have() ? &records_[number - stable_ - 1] : nullptr;
+  }
+  // Adds the record have() + 1. Its bytes do not move until it is dropped.
+  const Kept& add(Head head, std::string_view bytes);
+  // Drops the records up to this number.
+  void drop(Numbered stable);
+  // Empties the store; the next record is `stable` + 1.
+  void start_after(Numbered stable);
+
+  void end(Channel channel) { ended_.insert(channel); }
+  [[nodiscard]] const std::set<Channel>& ended() const { return ended_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of all that is here, with heads
+
+ private:
+  std::deque<Kept> records_;
+  Numbered stable_ = 0;
+  std::size_t bytes_ = 0;
+  std::set<Channel> ended_;
+};
+
+// What one shell has of the broadcast: announces it to its owner, keeps it for the shells that it feeds, and knows
+// up to where all shells have it. It gets records from its owner (on the leader) or from above.
+class BroadcastRecords {
+ public:
+  // Both have to outlive it.
+  BroadcastRecords(const BulkOptions& options, BulkOutbox& out)
+      : options_(options), out_(out), started_(!options.newcomer) {}
+
+  // As those of BulkNode.
+  Result<bool> broadcast(Channel channel, std::string_view bytes);
+  Result<void> end(Channel channel);
+  void consumed(Numbered number);
+
+  // ---- what comes from above
+  Result<void> take(const BulkRecord& record);
+  void drop(Numbered stable);            // all shells have taken up to here
+  void drop_stable() { drop(stable_); }  // also what came after it was known to be stable
+
+  // Leader: all members of the view have taken up to here.
+  void all_have(Numbered number);
+
+  // ---- what goes down
+  void feed(BulkChild& child, std::string& out) const;  // appends the next records that it has not been sent
+  void notify(BulkChild& child, std::string& out) const;
+
+  [[nodiscard]] bool started() const { return started_; }  // knows where the broadcast begins
+  [[nodiscard]] Numbered have() const { return store_.have(); }
+  [[nodiscard]] Numbered consumed() const { return std::min(consumed_, store_.have()); }
+  [[nodiscard]] std::size_t bytes() const { return store_.bytes(); }
+
+ private:
+  Result<void> start(const BulkRecord& record);
+  void add(BulkKind kind, Channel channel, std::string_view bytes);
+  void cut_off();
+
+  const BulkOptions& options_;
+  BulkOutbox& out_;
+  BroadcastStore store_;
+  std::size_t wants_ = 0;  // bytes that broadcast() has refused
+  bool started_;
+  bool cut_off_ = false;   // the broadcast goes on without this shell
+  Numbered first_ = 0;     // newcomer: up to here nothing is announced
+  Numbered consumed_ = 0;  // the owner has consumed up to here
+  Numbered stable_ = 0;    // all shells have taken up to here, as far as this one knows
+};
+
+// What a shell knows of the origins whose records reach it: the link over which the last attempt of each came; on
+// the leader also how far each has been delivered and taken.
+class OriginTable {
+ public:
+  explicit OriginTable(std::size_t most) : most_(most) {}
+
+  struct Route {
+    Id peer = 0;
+    std::uint64_t link = 0;  // Child::serial
+  };
+  // False: the record is of an earlier attempt than one that was seen; its origin has sent it again, or will.
+  // Otherwise notes for the origin go over this link from now on. ENOSPC: too many origins.
+  Result<bool> came(const Head& head, Route from);
+  [[nodiscard]] std::optional<Route> route(Id origin) const;
+
+  // ---- at the leader
+  enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: those between were lost, and will come again
+  Verdict judge(Id origin, Numbered number);                 // next: it counts as delivered
+  void delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer);
+  struct Credit {
+    Route to;
+    std::size_t bytes;
+  };
+  // The next of the delivered records up to this number: the credit to give its link for it. None: there are no
+  // more.
+  std::optional<Credit> take(Id origin, Numbered number);
+  // Whether the origin is to be notified of what was taken since this was true last: not of answers alone, while
+  // they are at most so many bytes.
+  bool note_is_due(Id origin, std::size_t most_answers);
+  [[nodiscard]] Numbered taken(Id origin) const;
+
+ private:
+  struct Waiting {
+    Numbered number;
+    Credit credit;
+    bool is_answer;
+  };
+  struct Origin {
+    std::uint32_t attempt = 0;
+    Route route;
+    Numbered delivered = 0;
+    Numbered taken = 0;
+    std::deque<Waiting> waiting;      // delivered, not taken
+    std::size_t unnoted_answers = 0;  // bytes
+    bool unnoted_others = false;
+  };
+
+  std::size_t most_;
+  std::unordered_map<Id, Origin> origins_;
+};
+
+// The records of this shell that the leader has not taken. They are kept, to be sent again when the way to the
+// leader is new.
+class UnackedRecords {
+ public:
+  explicit UnackedRecords(Id self) : self_(self) {}
+
+  // Returns the record's number. With `keep` its bytes are kept here; without, only its size counts.
+  Numbered add(Channel channel, std::string_view bytes, bool keep, bool is_answer);
+  void end(Channel channel) { ended_.insert(channel); }
+  [[nodiscard]] const std::set<Channel>& ended() const { return ended_; }
+  // Forgets those up to this number.
+  void taken(Numbered number);
+
+  // All records that are here will be sent again, as another attempt.
+  void rewind() {
+    next_ = 0;
+    ++attempt_;
+  }
+  // Appends the next record to be sent; false: there is none.
+  bool send_next(std::string& out);
+
+  [[nodiscard]] Numbered last() const { return first_ + records_.size() - 1; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] bool empty() const { return records_.empty(); }
+  [[nodiscard]] bool all_sent() const { return next_ == records_.size(); }
+  // Among those that are to be sent is one that is no answer.
+  [[nodiscard]] bool is_urgent() const { return last_urgent_ >= first_ + next_; }
+
+ private:
+  struct Kept {
+    BulkKind kind;
+    Channel channel;
+    std::size_t size;
+    std::string bytes;
+  };
+
+  Id self_;
+  std::deque<Kept> records_;
+  Numbered first_ = 1;         // of records_
+  Numbered last_urgent_ = 0;   // the last one that is no answer
+  std::size_t next_ = 0;       // index in records_ of the next one to be sent
+  std::size_t bytes_ = 0;      // of all records_, with heads
+  std::uint32_t attempt_ = 0;  // how many times the way was new
+  std::set<Channel> ended_;
+};
+
+// Records on their way to the leader, and the acknowledgements on their way back: those of this shell, which are
+// kept until the leader has taken them, and those of the shells below, which it passes on or, as the leader,
+// delivers to its owner.
+class UpwardRecords {
+ public:
+  // All have to outlive it. Records from below wait in the queues of `children`.
+  UpwardRecords(const BulkOptions& options, BulkChildren& children, BulkOutbox& out)
+      : options_(options),
+        children_(children),
+        out_(out),
+        unacked_(options.self),
+        origins_(options.limits.origins) {}
+
+  // As those of BulkNode.
+  Result<bool> put(Channel channel, std::string_view bytes);
+  Result<void> end(Channel channel);
+  void taken(Id origin, Numbered number);
+  bool waited();  // false: no answers wait
+
+  Result<void> take(Id peer, BulkChild& child, const BulkRecord& record);  // from below
+  Result<void> take_note(const Taken& note);                               // from above
+  void new_path();  // a link above is new, and what was under way may be lost
+  // Appends the records that are to go up now.
+  void send(std::string& out);
+
+  [[nodiscard]] std::size_t bytes() const { return unacked_.bytes(); }  // of this shell's records, with heads
+
+ private:
+  void add(Channel channel, std::string_view bytes);
+  Result<void> own_taken(Numbered number);
+  void note_taken(Id origin, Numbered number);
+  bool deliver(OriginTable::Route from, const BulkRecord& record);
+  [[nodiscard]] bool is_answer(BulkKind kind, Channel channel) const {
+    return kind == BulkKind::data && options_.answers.contains(channel);
+  }
+  [[nodiscard]] std::size_t most_unnoted() const;
+  [[nodiscard]] bool has_some_to_send() const;
+  [[nodiscard]] bool waits_for_answers() const;
+  bool send_next(std::string& out);
+
+  const BulkOptions& options_;
+  BulkChildren& children_;
+  BulkOutbox& out_;
+  UnackedRecords unacked_;
+  OriginTable origins_;
+  std::optional<Id> last_;  // the origin whose record went up last; none: this shell's
+  std::size_t wants_ = 0;   // bytes that put() has refused
+  bool dirty_ = false;      // a record from below was sent up since the way was new
+  // Of answers that are to be sent:
+  bool waits_ = false;  // they wait for others
+  bool go_ = false;     // they do not wait, or no more
+};
 
 class BulkNode {
  public:
