@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "capi/elf.hpp"
+#include "capi/dso.hpp"
 #include "capi/loader.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/options.hpp"

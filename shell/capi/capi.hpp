@@ -23,7 +23,6 @@
 
 #include "capi/aux_items.hpp"
 #include "capi/dso.hpp"
-#include "capi/extension.hpp"
 #include "capi/jansson.hpp"
 #include "capi/values.hpp"
 #include "plugin/crash.hpp"

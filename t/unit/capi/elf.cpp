@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capi/elf.hpp"
+#include "capi/dso.hpp"
 
 #include <unistd.h>
 
