@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre archive create|list|extract|remove; see nacre-archive(1).
+
+#include "cli/archive_verb.hpp"
+
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -16,7 +21,6 @@
 #include "base/variable.hpp"
 #include "cli/command_line.hpp"
 #include "cli/interrupts.hpp"
-#include "cli/progress_line.hpp"
 #include "cli/verbs.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
@@ -215,5 +219,35 @@ class Archive final : public Verb {
 }  // namespace
 
 VerbPtr make_archive() { return std::make_unique<Archive>(); }
+
+// ---- progress line ----------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kEraseLine = "\r\x1b[K";
+
+}  // namespace
+
+std::string ProgressLine::update(const archive::Progress& progress, double now) {
+  if (now < due_) return {};
+  due_ = now + kEvery;
+  visible_ = true;
+  return fmt::format("{}{} entries, {}", kEraseLine, progress.entries, human_size(progress.bytes));
+}
+
+std::string ProgressLine::clear() {
+  if (!visible_) return {};
+  visible_ = false;
+  return std::string(kEraseLine);
+}
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  double size = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
 
 }  // namespace nacre::cli

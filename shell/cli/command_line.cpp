@@ -2,16 +2,49 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/nearest.hpp"
 #include "base/text.hpp"
-#include "cli/split_words.hpp"
 
 namespace nacre::cli {
+
+// ---- split words ------------------------------------------------------------------------
+//
+// Which words of a command line belong to which option. This is all that CLI11 is asked, and only what its versions
+// 1.9 to 2.5 answer alike.
+
+struct SplitOption {
+  const std::vector<std::string>* names;  // with their dashes
+  bool has_value = false;                 // in the same word or the next one; else only behind a '='
+};
+
+struct GivenWord {
+  std::size_t option = 0;  // its index
+  std::optional<std::string> value;
+  bool by_equals = false;  // --NAME=VALUE; if VALUE is not empty, a next word may be it as well
+};
+
+struct SplitWords {
+  std::vector<GivenWord> given;         // in order
+  std::optional<std::size_t> no_value;  // the last word is this option, of which the value is missing
+  std::vector<std::string> rest;        // from the first word on that is no option, or not a known one
+};
+
+[[nodiscard]] SplitWords split_words(std::span<const SplitOption> options, const std::vector<std::string>& words);
+
+// ---- command line -----------------------------------------------------------------------
 
 CommandLine::CommandLine(std::string program, std::string about)
     : program_(std::move(program)), about_(std::move(about)) {}
@@ -279,6 +312,237 @@ Result<void> CommandLine::check_together() const {
       return invalid(fmt::format("give only one of {}", fmt::join(names, ",")));
   }
   return {};
+}
+
+// ---- command line help ------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kColumn = 30;  // where the texts begin
+
+// "  NAME      TEXT", where the text has a line of its own if the name is long, and may have several.
+std::string row(const std::string& name, std::string_view text) {
+  std::string out = fmt::format("{:<{}}", "  " + name, kColumn);
+  const std::string indent = '\n' + std::string(kColumn, ' ');
+  if (name.size() + 2 >= kColumn) out += indent;
+  for (char each : text) {
+    if (each == '\n')
+      out += indent;
+    else
+      out += each;
+  }
+  return out + '\n';
+}
+
+}  // namespace
+
+std::string CommandLine::help_of(std::size_t group) const {
+  std::string out;
+  for (const auto& each : options_)
+    if (!each->is_word() && each->group_ == group) out += row(each->shown(), each->help_);
+  if (out.empty()) return out;
+  const auto& [title, about] = groups_[group];
+  const char* other = group == 0 && groups_.size() > 1 ? "Other options" : title.c_str();
+  return fmt::format("\n{}:{}{}\n{}", other, about.empty() ? "" : " ", about, out);
+}
+
+std::string CommandLine::help() const {
+  std::string words, usage;
+  for (const auto& each : options_) {
+    if (!each->is_word()) continue;
+    std::string name = each->name() + (each->repeatable_ ? "..." : "");
+    usage += each->required_ ? ' ' + name : fmt::format(" [{}]", name);
+    words += row(each->shown(), each->help_);
+  }
+  if (*rest_text_ != '\0') usage += std::string(" ") + rest_text_;
+  std::string out = fmt::format("{}\nUsage: {} [OPTIONS]{}{}\n", about_, program_, usage,
+                                subcommands_.empty() ? "" : " SUBCOMMAND");
+  if (!examples_.empty()) out += "\nExamples:\n";
+  for (const auto& [command, about] : examples_) out += fmt::format("  {:<50}  {}\n", command, about);
+  if (!words.empty()) out += "\nPositionals:\n" + words;
+  for (std::size_t i = 1; i < groups_.size(); ++i) out += help_of(i);
+  out += help_of(0);
+  if (!subcommands_.empty()) out += "\nSubcommands:\n";
+  for (const auto& each : subcommands_) out += row(each->verb_, each->about_);
+  return out;
+}
+
+// ---- option -----------------------------------------------------------------------------
+
+namespace {
+
+// "a, b or c"
+std::string alternatives(const std::vector<std::string>& words) {
+  if (words.size() < 2) return fmt::format("{}", fmt::join(words, ""));
+  return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
+}
+
+}  // namespace
+
+TakeValue one_of(std::vector<std::string> words) {
+  return [words = std::move(words)](const std::string& value) -> Result<void> {
+    if (std::find(words.begin(), words.end(), value) != words.end()) return {};
+    return invalid(fmt::format("expected {}, got {}", alternatives(words), in_quotes(value)));
+  };
+}
+
+TakeValue not_empty(const char* what) {
+  return [what](const std::string& value) -> Result<void> {
+    if (value.empty()) return invalid(fmt::format("expected {}", what));
+    return {};
+  };
+}
+
+Error NumberRange::expected(const std::string& text) const {
+  std::string range = std::isinf(most) ? "" : fmt::format(" from {} to {}", least, most);
+  return invalid(fmt::format("expected a number{}, got {}", range, in_quotes(text)));
+}
+
+Option::Option(const char* names, TakeValue take, const char* help, Value value)
+    : take_(std::move(take)), help_(help), value_(value) {
+  for (std::string_view each : split(names, ',')) names_.emplace_back(each);
+}
+
+Option* Option::option_text(const char* text) {
+  text_ = text;
+  return this;
+}
+
+Option* Option::description(const char* text) {
+  help_ = text;
+  return this;
+}
+
+Option* Option::required() {
+  required_ = true;
+  return this;
+}
+
+Option* Option::repeatable() {
+  repeatable_ = true;
+  return this;
+}
+
+Option* Option::suffices() {
+  suffices_ = true;
+  return this;
+}
+
+Option* Option::excludes(std::initializer_list<const char*> others) {
+  excludes_.assign(others);
+  return this;
+}
+
+Option* Option::needs(std::initializer_list<const char*> others) {
+  needs_.assign(others);
+  return this;
+}
+
+const std::string& Option::name() const {
+  auto is_long = [](const std::string& each) { return each.starts_with("--"); };
+  auto first = std::find_if(names_.begin(), names_.end(), is_long);
+  return first != names_.end() ? *first : names_[0];
+}
+
+bool Option::has_name(std::string_view name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+Result<void> Option::take(const std::optional<std::string>& value, bool by_equals) {
+  if (value && value->empty() && by_equals && value_ != Value::none)
+    return invalid(fmt::format("{}=: expected a value behind =", name()));
+  if (value && value_ == Value::none)
+    return invalid(fmt::format("{}: takes no value, got {}", name(), in_quotes(*value)));
+  if (count_++ > 0 && value_ == Value::required && !repeatable_)
+    return invalid(fmt::format("{}: give it only once", name()));
+  if (value) {
+    for (const TakeValue& each : checks_) CHECK_OK(in(name(), each(*value)));
+  }
+  return in(name(), take_(value.value_or("")));
+}
+
+std::string Option::shown() const {
+  std::string out = fmt::format("{}", fmt::join(names_, ","));
+  return *text_ == '\0' ? out : out + ' ' + text_;
+}
+
+// ---- split words ------------------------------------------------------------------------
+
+namespace {
+
+// CLI11 gives a meaning to an empty value, to "{}", "[...]" and "--"; with this before them it gives them none.
+// Only a "[[...]]" right behind a short option's letter is left to it.
+constexpr char kMark = '\x1f';
+constexpr const char* kEnd = "\x1f.";  // behind all words: an option that has it as its value has none
+
+std::string marked(const std::string& word) {
+  std::string out = word;
+  if (std::size_t equals = word.find('='); word.starts_with("--") && equals != std::string::npos)
+    out.insert(equals + 1, 1, kMark);
+  else if (word == "--" || word.starts_with('[') || word.starts_with(kMark))
+    out.insert(0, 1, kMark);
+  return out;
+}
+
+std::string without_mark(std::string word) {
+  std::size_t at = word.starts_with("--") ? word.find('=') + 1 : 0;
+  if (at < word.size() && word[at] == kMark) word.erase(at, 1);
+  return word;
+}
+
+// Whether an option may be among the words: to tell CLI11 of all would take time.
+bool is_among(const SplitOption& option, const std::vector<std::string>& words) {
+  auto is_in = [&option](const std::string& word) {
+    return std::any_of(option.names->begin(), option.names->end(), [&word](const std::string& name) {
+      bool is_long = name.starts_with("--");
+      return is_long ? std::string_view(word).substr(0, word.find('=')) == name
+                     : word.starts_with('-') && word.find(name[1]) != std::string::npos;
+    });
+  };
+  return std::any_of(words.begin(), words.end(), is_in);
+}
+
+}  // namespace
+
+SplitWords split_words(std::span<const SplitOption> options, const std::vector<std::string>& words) {
+  CLI::App app("", "");
+  app.set_help_flag();
+  app.prefix_command();
+  const CLI::callback_t ignore = [](const CLI::results_t&) { return true; };
+  std::map<const CLI::Option*, std::size_t> known;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!is_among(options[i], words)) continue;
+    std::string names;
+    for (const std::string& each : *options[i].names) names += (names.empty() ? "" : ",") + each;
+    CLI::Option* added = app.add_option(names, ignore);
+    added->expected(options[i].has_value ? 1 : 0)->allow_extra_args(false);
+    added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    known[added] = i;
+  }
+  std::vector<std::string> reversed{kEnd};  // CLI11 takes them in reverse order
+  std::transform(words.rbegin(), words.rend(), std::back_inserter(reversed), marked);
+  app.parse(reversed);
+  SplitWords out;
+  std::map<const CLI::Option*, std::size_t> taken;
+  for (const CLI::Option* each : app.parse_order()) {
+    GivenWord given{known.at(each), each->results().at(taken[each]++)};
+    if (*given.value == kEnd) {
+      out.no_value = given.option;
+      break;
+    }
+    bool is_marked = given.value->starts_with(kMark);
+    bool has_value = options[given.option].has_value;
+    if (!has_value && !is_marked)
+      given.value.reset();
+    else
+      given.value = without_mark(*std::move(given.value));
+    given.by_equals = is_marked;
+    out.given.push_back(std::move(given));
+  }
+  out.rest = app.remaining();
+  if (!out.rest.empty() && out.rest.back() == kEnd) out.rest.pop_back();
+  for (std::string& each : out.rest) each = without_mark(std::move(each));
+  return out;
 }
 
 }  // namespace nacre::cli

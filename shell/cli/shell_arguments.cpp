@@ -1,18 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/shell_arguments.hpp"
 
+#include <algorithm>
+#include <climits>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
-#include "cli/option_list.hpp"
-#include "cli/raw_arguments.hpp"
+#include "job/option_table.hpp"
 #include "job/options.hpp"
 #include "version.hpp"
 
 namespace nacre::cli {
+
+// ---- option list ------------------------------------------------------------------------
+//
+// nacre-shell --list-options=FORMAT: the table of shell options, as JSON or as the beginning of a completion for
+// bash, zsh or fish.
+
+inline constexpr const char* kListFormats[] = {"json", "bash", "zsh", "fish"};
+
+// None: there is no such format.
+[[nodiscard]] std::optional<std::string> list_options(std::string_view format);
+
+// ---- shell arguments --------------------------------------------------------------------
+
 namespace {
 
 Reply misused(const std::string& message) { return usage_error("nacre-shell", message); }
@@ -130,6 +149,196 @@ std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv)
   }
   if (auto reply = check(raw)) return *std::move(reply);
   return std::move(raw.values);
+}
+
+// ---- usual arguments --------------------------------------------------------------------
+
+namespace {
+
+// An option with a value, which is given once.
+struct UsualOption {
+  std::string_view name;
+  std::string_view letter;  // "": it has none
+  bool (*take)(RawArguments& to, std::string&& value);
+};
+
+bool take_way(RawArguments& to, std::string&& value) {
+  to.way = std::move(value);
+  to.has_way = true;
+  return true;
+}
+
+bool take_jobspec(RawArguments& to, std::string&& value) {
+  to.values.boot.jobspec_path = std::move(value);
+  to.has_jobspec = true;
+  return true;
+}
+
+bool take_resources(RawArguments& to, std::string&& value) {
+  to.values.boot.resources_path = std::move(value);
+  to.has_resources = true;
+  return true;
+}
+
+bool take_initrc(RawArguments& to, std::string&& value) {
+  to.values.initrc = std::move(value);
+  return true;
+}
+
+bool take_launch_record(RawArguments& to, std::string&& value) {
+  auto number = parse_u64(value);
+  if (!number || *number < 3 || *number > INT_MAX) return false;
+  to.values.launch_record = static_cast<int>(*number);
+  return true;
+}
+
+bool take_setopt(RawArguments& to, std::string&& value) {
+  to.values.options.push_back(std::move(value));
+  return true;
+}
+
+constexpr UsualOption kUsual[] = {
+    {"--boot", "", take_way},        {"--jobspec", "-j", take_jobspec},
+    {"--initrc", "", take_initrc},   {"--resources", "-R", take_resources},
+    {"--setopt", "-o", take_setopt}, {"--launch-record", "", take_launch_record},
+};
+
+// The option that `word` is, or begins with before "=".
+const UsualOption* find_usual(std::string_view word) {
+  std::string_view name = word.substr(0, word.find('='));
+  for (const UsualOption& each : kUsual) {
+    if (name == each.name || (!each.letter.empty() && word == each.letter)) return &each;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool read_usual(std::span<char* const> words, RawArguments& to) {
+  RawArguments out;
+  unsigned given = 0;  // a bit for each of kUsual
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string_view word = words[i];
+    if (word == "-s" || word == "--standalone") {
+      if (std::exchange(out.values.standalone, true)) return false;
+      continue;
+    }
+    const UsualOption* option = find_usual(word);
+    if (option == nullptr) return false;
+    unsigned bit = 1U << (option - kUsual);
+    bool again = (given & bit) != 0 && option->take != take_setopt;
+    given |= bit;
+    std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos && ++i == words.size()) return false;
+    std::string value(equals == std::string_view::npos ? std::string_view(words[i]) : word.substr(equals + 1));
+    if (again || value.empty() || !option->take(out, std::move(value))) return false;
+  }
+  to = std::move(out);
+  return true;
+}
+
+// ---- option list ------------------------------------------------------------------------
+
+namespace {
+
+using job::OptionEntry;
+
+bool is_switch(const OptionEntry& option) { return std::string_view(option.type) == "switch"; }
+
+// The text that completion inserts: "NAME=" if a value has to follow, "NAME" for a switch, and "rlimit." for
+// "rlimit.<NAME>".
+std::string word_of(const OptionEntry& option) {
+  std::string name = option.name;
+  if (std::size_t any = name.find('<'); any != std::string::npos) return name.substr(0, any);
+  return is_switch(option) ? name : name + '=';
+}
+
+// `text` in single quotes, as sh(1) reads it.
+std::string in_single_quotes(std::string_view text) {
+  std::string out = "'";
+  for (char each : text) {
+    if (each == '\'') {
+      out += "'\\''";
+    } else {
+      out += each;
+    }
+  }
+  return out + "'";
+}
+
+std::string as_json() {
+  Json options = Json::array();
+  for (const OptionEntry& each : job::option_table()) {
+    Json option{{"name", each.name}, {"type", each.type}, {"owner", each.owner}, {"help", each.help}};
+    option["default"] = *each.default_value != '\0' ? Json(each.default_value) : Json();
+    Json values = Json::array();
+    for (std::string_view value : split(each.values, ' ')) {
+      if (!value.empty()) values.push_back(value);
+    }
+    option["values"] = std::move(values);
+    options.push_back(std::move(option));
+  }
+  return dump_json({{"version", 1}, {"options", std::move(options)}}) + '\n';
+}
+
+bool takes_any_name(const OptionEntry& option) {
+  return std::string_view(option.name).find('<') != std::string_view::npos;
+}
+
+// The texts for completion, each once: all options like "rlimit.<NAME>" have one.
+std::vector<std::pair<std::string, std::string>> words() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const OptionEntry& each : job::option_table()) {
+    std::string word = word_of(each);
+    if (out.empty() || out.back().first != word) out.emplace_back(std::move(word), each.help);
+  }
+  return out;
+}
+
+bool has_values(const OptionEntry& option) { return *option.values != '\0' && !takes_any_name(option); }
+
+std::string bash_part() {
+  std::string out = "_nacre_shell_options=(\n";
+  for (const auto& [word, help] : words()) out += fmt::format("  {}\n", word);
+  out += ")\n\n_nacre_shell_values() { # NAME: the values that the shell option NAME takes\n  case $1 in\n";
+  for (const OptionEntry& each : job::option_table()) {
+    if (has_values(each)) out += fmt::format("    {}) echo {} ;;\n", each.name, in_single_quotes(each.values));
+  }
+  return out + "  esac\n}\n\n";
+}
+
+// The format of zsh's _describe: WORD:HELP, with the colons of WORD quoted.
+std::string zsh_part() {
+  std::string out = "#compdef nacre-shell\n\nlocal -a _nacre_shell_options\n_nacre_shell_options=(\n";
+  for (const auto& [word, help] : words())
+    out += fmt::format("  {}\n", in_single_quotes(fmt::format("{}:{}", word, help)));
+  out += ")\n\nlocal -A _nacre_shell_values\n_nacre_shell_values=(\n";
+  for (const OptionEntry& each : job::option_table()) {
+    if (has_values(each)) out += fmt::format("  {} {}\n", each.name, in_single_quotes(each.values));
+  }
+  return out + ")\n\n";
+}
+
+std::string fish_part() {
+  std::string out = "function __nacre_shell_options\n";
+  for (const auto& [word, help] : words())
+    out += fmt::format("    printf '%s\\t%s\\n' {} {}\n", in_single_quotes(word), in_single_quotes(help));
+  for (const OptionEntry& each : job::option_table()) {
+    if (is_switch(each) || !has_values(each)) continue;
+    for (std::string_view value : split(each.values, ' '))
+      out += fmt::format("    echo {}\n", in_single_quotes(fmt::format("{}={}", each.name, value)));
+  }
+  return out + "end\n\n";
+}
+
+}  // namespace
+
+std::optional<std::string> list_options(std::string_view format) {
+  if (format == "json") return as_json();
+  if (format == "bash") return bash_part();
+  if (format == "zsh") return zsh_part();
+  if (format == "fish") return fish_part();
+  return std::nullopt;
 }
 
 }  // namespace nacre::cli

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "cli/foreign_option.hpp"
+#include "cli/command_line.hpp"
 
 namespace nacre::front {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/initrc_findings.hpp"
+#include "cli/initrc_verb.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plugin_verb_findings.hpp"
+#include "cli/plugin_verb.hpp"
 
 #include <filesystem>
 #include <regex>

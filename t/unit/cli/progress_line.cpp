@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/progress_line.hpp"
+#include "cli/archive_verb.hpp"
 
 #include "catch.hpp"
 

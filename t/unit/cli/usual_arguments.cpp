@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include "catch.hpp"
 
-#include "cli/raw_arguments.hpp"
+#include "cli/shell_arguments.hpp"
 
 using namespace nacre::cli;  // NOLINT
 
