@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/future.h>: one future.
+
 #include "flux/future.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "flux/handle.hpp"
+#include "job/option_types.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
@@ -267,4 +273,313 @@ void flux_future_set_flux(flux_future_t* f, flux_t* h) noexcept {
 flux_t* flux_future_get_flux(flux_future_t* f) noexcept {
   if (f == nullptr || f->handle == nullptr) return none(EINVAL);
   return f->handle;
+}
+
+// ---- future several ---------------------------------------------------------------------
+//
+// <flux/future.h>: composite futures, and futures that follow each other.
+
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
+using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+enum class Wanted { all, any };
+
+// Fulfils with the error of the first child, by name, that has one.
+void judge_children(flux_future& self, Wanted wanted) {
+  if (self.ready()) return;
+  auto is_ready = [](const auto& each) { return each.second->ready(); };
+  bool done = wanted == Wanted::all ? std::all_of(self.children.begin(), self.children.end(), is_ready)
+                                    : std::any_of(self.children.begin(), self.children.end(), is_ready);
+  if (!done) return;
+  for (const auto& [name, child] : self.children) {
+    if (!flux_future_has_error(child)) continue;
+    return flux_future_fulfill_error(&self, child->front().errnum, flux_future_error_string(child));
+  }
+  flux_future_fulfill(&self, nullptr, nullptr);
+}
+
+flux_future_t* composite(Wanted wanted) {
+  auto* f = new flux_future(nullptr, nullptr);
+  f->begin = [wanted](flux_future& self, flux_future::When when, flux_reactor* reactor) {
+    for (const auto& [name, child] : self.children) {
+      Result<void> armed = child->arm(when, reactor, [&self, wanted] { judge_children(self, wanted); });
+      if (!armed) flux_future_fatal_error(&self, armed.error().code, armed.error().message.c_str());
+    }
+  };
+  return f;
+}
+
+enum class After { result, error };
+
+// `prev` is ready: calls the continuation if it is for this result; a result that it does not continue is passed
+// on.
+void go_on(flux_future& self, After after, flux_continuation_f cb, void* arg, const Callback& owner) {
+  flux_future* prev = self.previous;
+  if (prev == nullptr || self.ready()) return;
+  bool failed = flux_future_has_error(prev);
+  self.continued = false;
+  if (cb != nullptr && failed == (after == After::error)) {
+    flux_future_incref(&self);
+    owner.run([=] { cb(prev, arg); });
+    bool done = self.continued || self.previous != prev;
+    flux_future_decref(&self);
+    if (done) return;
+  }
+  flux_future_fulfill_with(&self, prev);
+}
+
+flux_future_t* chain(flux_future_t* f, After after, flux_continuation_f cb, void* arg) {
+  if (f == nullptr) return none(EINVAL);
+  if (f->next != nullptr) return none(EEXIST);
+  auto* next = new flux_future(nullptr, nullptr);
+  next->previous = f;
+  next->handle = f->handle;
+  f->next = next;
+  Callback owner("future continuation");
+  next->begin = [=](flux_future& self, flux_future::When when, flux_reactor* reactor) {
+    if (self.previous == nullptr) return;
+    auto call = [=, &self] { go_on(self, after, cb, arg, owner); };
+    Result<void> armed = self.previous->arm(when, reactor, call);
+    if (!armed) flux_future_fatal_error(&self, armed.error().code, armed.error().message.c_str());
+  };
+  return next;
+}
+
+// The future that follows `prev`, if this is called within the continuation between them.
+flux_future* next_of(flux_future_t* prev) {
+  if (prev == nullptr) return none(EINVAL);
+  if (prev->next == nullptr) return none(ENOENT);
+  prev->next->continued = true;
+  return prev->next;
+}
+
+}  // namespace
+
+// ---- composite -------------------------------------------------------------------
+
+flux_future_t* flux_future_wait_all_create() noexcept { return composite(Wanted::all); }
+flux_future_t* flux_future_wait_any_create() noexcept { return composite(Wanted::any); }
+
+int flux_future_push(flux_future_t* cf, const char* name, flux_future_t* f) noexcept {
+  if (cf == nullptr || f == nullptr || !cf->begin) return fail(EINVAL);
+  std::string key = name != nullptr ? name : std::to_string(cf->children.size());
+  if (!cf->children.try_emplace(key, f).second) return fail(EEXIST);
+  // it was pushed while the parent is waited for, so it is waited for too
+  for (auto when : {flux_future::When::then, flux_future::When::now}) {
+    flux_future::Context& context = cf->context(when);
+    if (context.begun && context.reactor != nullptr) cf->begin(*cf, when, context.reactor);
+  }
+  return 0;
+}
+
+const char* flux_future_first_child(flux_future_t* cf) noexcept {
+  if (cf == nullptr) return none(EINVAL);
+  auto it = cf->children.begin();
+  if (it == cf->children.end()) return nullptr;
+  cf->listed = it->first;
+  return cf->listed.c_str();
+}
+
+const char* flux_future_next_child(flux_future_t* cf) noexcept {
+  if (cf == nullptr) return none(EINVAL);
+  auto it = cf->children.upper_bound(cf->listed);
+  if (it == cf->children.end()) return nullptr;
+  cf->listed = it->first;
+  return cf->listed.c_str();
+}
+
+flux_future_t* flux_future_get_child(flux_future_t* cf, const char* name) noexcept {
+  if (cf == nullptr || name == nullptr) return none(EINVAL);
+  auto it = cf->children.find(name);
+  return it != cf->children.end() ? it->second : none(ENOENT);
+}
+
+// ---- following each other --------------------------------------------------------
+
+flux_future_t* flux_future_and_then(flux_future_t* f, flux_continuation_f cb, void* arg) noexcept {
+  return chain(f, After::result, cb, arg);
+}
+
+flux_future_t* flux_future_or_then(flux_future_t* f, flux_continuation_f cb, void* arg) noexcept {
+  return chain(f, After::error, cb, arg);
+}
+
+int flux_future_continue(flux_future_t* prev, flux_future_t* f) noexcept {
+  flux_future* next = next_of(prev);
+  if (next == nullptr) return -1;
+  if (f == nullptr) return 0;
+  // `f` becomes a child of the next one, which is fulfilled by it
+  flux_future_decref(std::exchange(next->children["continued"], f));
+  bool waiting = next->now.reactor != nullptr;
+  flux_future::When when = waiting ? flux_future::When::now : flux_future::When::then;
+  flux_reactor* reactor = waiting ? next->now.reactor : next->current_reactor();
+  Result<void> armed = f->arm(when, reactor, [next, f] { flux_future_fulfill_with(next, f); });
+  return armed ? 0 : fail(armed.error().code);
+}
+
+void flux_future_continue_error(flux_future_t* prev, int errnum, const char* errstr) noexcept {
+  if (flux_future* next = next_of(prev)) flux_future_fulfill_error(next, errnum, errstr);
+}
+
+int flux_future_fulfill_next(flux_future_t* prev, void* result, flux_free_f free_fn) noexcept {
+  flux_future* next = next_of(prev);
+  if (next == nullptr) return -1;
+  flux_future_fulfill(next, result, free_fn);
+  return 0;
+}
+
+// ---- future wait ------------------------------------------------------------------------
+//
+// <flux/future.h>: waiting for a future within a call.
+
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
+using namespace nacre::plugin;  // NOLINT
+
+namespace {
+
+constexpr double kAnswerTimeout = 60;  // seconds; the default of the option rpc-timeout
+constexpr event::Seconds kLook{0.01};  // how often a loop beside the shell's is run
+
+// One call of flux_future_wait_for(3). The future's own loop runs, and the messages of its handle are dispatched.
+// While a call to another shell is open, the shell's loop runs, too.
+class Wait {
+ public:
+  Wait(flux_future& f, event::Loop& own) : future_(f), own_(own), shell_(current_shell()) {}
+
+  // 0, or -1 with errno. A negative `timeout`: none but that of answers of other shells.
+  int run(double timeout);
+
+ private:
+  Result<void> prepare(double timeout);
+  Result<void> prepare_shell();
+  int round_with_shell();
+  [[nodiscard]] Result<double> answer_timeout() const;
+  int give_up();
+
+  flux_future& future_;
+  event::Loop& own_;
+  flux_shell* shell_;
+  flux_t* handle_ = nullptr;  // whose messages are dispatched
+  double deadline_ = -1;      // as own_.now(); negative: none
+  bool was_ending_ = false;
+  bool late_ = false;
+  bool is_unanswered_ = false;                // late by the time that other shells are given
+  std::optional<event::Timer> timer_;         // on own_
+  UniqueFd messages_;                         // a copy, of an interthread handle
+  std::optional<event::Poll> waking_;         // on own_
+  std::optional<event::Timer> shells_timer_;  // on the shell's loop
+  std::optional<event::Timer> look_;          // the same: the own loop has to run again
+};
+
+Result<void> Wait::prepare(double timeout) {
+  timer_.emplace(TRY(event::Timer::create(own_, [this] { late_ = true; })));
+  if (timeout > 0) {
+    timer_->start(event::Seconds(nacre::flux::never_early(timeout)));
+    deadline_ = own_.now() + timeout;
+  }
+  bool is_link = future_.handle != nullptr && future_.handle->link != nullptr;
+  if (is_link) {
+    handle_ = &future_.handle->root();
+  } else if (shell_ != nullptr) {
+    handle_ = nacre::flux::handle_of(*shell_);
+  }
+  if (!is_link) return {};
+  messages_ = UniqueFd(::dup(handle_->incoming.fd()));
+  if (!messages_) return system_error(errno, "dup");
+  waking_.emplace(TRY(event::Poll::create(own_, messages_.get(), [](int) {})));
+  return waking_->start(event::Poll::kReadable);
+}
+
+int Wait::run(double timeout) {
+  if (Result<void> prepared = prepare(timeout); !prepared) return fail(prepared.error().code);
+  while (!future_.ready()) {
+    if (handle_ != nullptr && handle_->dispatch()) continue;
+    if (late_) return give_up();
+    if (handle_ != nullptr && handle_->waits_for_others()) {
+      if (round_with_shell() < 0) return -1;
+    } else if (!own_.alive()) {
+      return fail(EDEADLOCK);
+    } else {
+      own_.run_once();
+    }
+  }
+  return 0;
+}
+
+int Wait::give_up() {
+  if (is_unanswered_) {
+    shell_->host.log().log(Level::warn, running_plugin_name(),
+                           "another shell's answer has not come in time (rpc-timeout)");
+  }
+  return fail(ETIMEDOUT);
+}
+
+Result<double> Wait::answer_timeout() const {
+  auto option = shell_->host.options().at("rpc-timeout");
+  if (!option) return kAnswerTimeout;
+  if (option->json() == "none") return value::Duration::infinite().seconds();
+  return TRY(job::seconds_option(*option)).seconds();
+}
+
+Result<void> Wait::prepare_shell() {
+  event::Loop& loop = shell_->host.loop();
+  shells_timer_.emplace(TRY(event::Timer::create(loop, [this] { late_ = true; })));
+  look_.emplace(TRY(event::Timer::create(loop, [] {})));
+  was_ending_ = shell_->host.ending();
+  double rest = deadline_ - own_.now();
+  if (deadline_ < 0) {
+    rest = TRY(answer_timeout());
+    is_unanswered_ = true;
+  }
+  if (std::isfinite(rest)) shells_timer_->start(event::Seconds(std::max(rest, 0.0)));
+  return {};
+}
+
+int Wait::round_with_shell() {
+  Host& host = shell_->host;
+  if (!shells_timer_) {
+    if (host.loop().running()) {
+      host.log().log(Level::warn, running_plugin_name(),
+                     "in a callback no answer of another shell can be waited for: use flux_future_then");
+      return fail(EDEADLOCK);
+    }
+    if (Result<void> prepared = prepare_shell(); !prepared) {
+      host.log().log(Level::error, "", "{}", prepared.error().message);
+      return fail(prepared.error().code);
+    }
+  }
+  if (!was_ending_ && host.ending()) return fail(ECANCELED);
+  timer_->keeps_running(false);
+  own_.poll();
+  if (own_.alive()) look_->start(kLook);
+  timer_->keeps_running(true);
+  if (!future_.ready() && !late_) host.loop().run_once();
+  look_->stop();
+  return 0;
+}
+
+}  // namespace
+
+int flux_future_wait_for(flux_future_t* f, double timeout) {
+  if (f == nullptr || f->waiting) return fail(EINVAL);
+  if (f->ready()) return 0;
+  if (timeout == 0) return fail(ETIMEDOUT);
+  flux_reactor* reactor = f->now.reactor;
+  if (reactor == nullptr && (reactor = flux_reactor_create(0)) == nullptr) return -1;
+  flux_reactor_incref(reactor);
+  if (f->now.reactor == nullptr) flux_reactor_decref(reactor);  // arm() takes a reference of its own
+  flux_future_incref(f);
+  f->waiting = true;
+  Result<void> armed = f->arm(flux_future::When::now, reactor, {});
+  int done = armed ? Wait(*f, *reactor->loop).run(timeout) : fail(armed.error().code);
+  int saved = errno;
+  f->waiting = false;
+  flux_reactor_decref(reactor);
+  flux_future_decref(f);
+  errno = saved;
+  return done;
 }

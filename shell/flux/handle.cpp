@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/handle.h>: handles, and the ways of their messages.
+
 #include "flux/handle.hpp"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "base/big_endian.hpp"
 #include "base/text.hpp"
 #include "flux/future.hpp"
 #include "flux/subprocess.hpp"
@@ -372,3 +376,283 @@ void flux_flags_unset(flux_t* h, int flags) noexcept {
 }
 
 int flux_flags_get(flux_t* h) noexcept { return h != nullptr ? h->flags : 0; }
+
+// ---- handle clone -----------------------------------------------------------------------
+//
+// <flux/handle.h>: clones of a handle, and which of a handle and its clones gets a message.
+
+using namespace nacre;        // NOLINT
+using namespace nacre::capi;  // NOLINT
+using nacre::flux::MsgRef;
+
+bool flux_handle::is_busy() {
+  auto started = [](const flux_msg_handler* each) { return each->started; };
+  auto mine = [this](const auto& each) { return each.second.handle == this; };
+  const auto& open = root().calls;
+  return std::any_of(handlers.begin(), handlers.end(), started) || std::any_of(open.begin(), open.end(), mine);
+}
+
+// This one first.
+std::vector<flux_handle*> flux_handle::on_this_loop() {
+  std::vector<flux_handle*> out{this};
+  auto add = [&](flux_handle* other) {
+    bool same = reactor != nullptr && other->reactor != nullptr && other->reactor->loop == reactor->loop;
+    if (other != this && same) out.push_back(other);
+  };
+  add(&root());
+  for (flux_handle* each : root().clones) add(each);
+  return out;
+}
+
+bool flux_handle::accepts(const flux_msg& msg) {
+  std::vector<flux_handle*> beside = on_this_loop();
+  auto is_beside = [&](flux_handle* each) { return std::find(beside.begin(), beside.end(), each) != beside.end(); };
+  if (is_beside(&root())) return true;
+  if (msg.type == FLUX_MSGTYPE_RESPONSE) {
+    auto call = root().calls.find(msg.matchtag);
+    if (call != root().calls.end()) return is_beside(call->second.handle);
+  }
+  return handler_for(msg) != nullptr;
+}
+
+// What a clone does not accept is taken from the inbox all the same: its loop would not come to rest.
+MsgRef flux_handle::next() {
+  for (flux_handle* each : clones) each->give_back();
+  for (;;) {
+    MsgRef msg = incoming.take(FLUX_MATCH_ANY);
+    if (msg.get() == nullptr || accepts(*msg.get())) return msg;
+    held_.push_back(std::move(msg));
+  }
+}
+
+void flux_handle::give_back() {
+  if (held_.empty()) return;
+  incoming.give_back(std::move(held_));
+  held_.clear();
+  if (link == nullptr && root().poll_) root().poll_->keeps_running(true);
+}
+
+// The handler made last that has this very topic, else the last one that matches.
+flux_msg_handler* flux_handle::handler_for(const flux_msg& msg) {
+  auto exact = [&](const flux_msg_handler* each) { return each->takes(msg) && each->topic == msg.topic; };
+  auto any = [&](const flux_msg_handler* each) { return each->takes(msg); };
+  flux_msg_handler* found = nullptr;
+  for (flux_handle* each : on_this_loop()) {
+    const auto& of_it = each->handlers;
+    auto it = std::find_if(of_it.rbegin(), of_it.rend(), exact);
+    if (it != of_it.rend()) return *it;
+    it = std::find_if(of_it.rbegin(), of_it.rend(), any);
+    if (found == nullptr && it != of_it.rend()) found = *it;
+  }
+  return found;
+}
+
+void flux_handle::deliver_event(const flux_msg& msg) {
+  // a handler may destroy others
+  auto all = [&] {
+    std::vector<flux_msg_handler*> out;
+    for (const flux_handle* each : on_this_loop())
+      out.insert(out.end(), each->handlers.begin(), each->handlers.end());
+    return out;
+  };
+  for (flux_msg_handler* each : all()) {
+    std::vector<flux_msg_handler*> now = all();
+    bool there = std::find(now.begin(), now.end(), each) != now.end();
+    if (there && each->takes(msg) && each->allows(msg)) each->handle->call(*each, msg);
+  }
+}
+
+flux_t* flux_clone(flux_t* orig) noexcept {
+  if (orig == nullptr) return none(EINVAL);
+  flux_handle& root = orig->root();
+  auto* clone = new flux_handle(root.runtime, root.incoming, root.outgoing, nullptr);
+  clone->link = root.link;
+  clone->flags = orig->flags | FLUX_O_CLONE;
+  clone->original = flux_incref(&root);
+  root.clones.push_back(clone);
+  return clone;
+}
+
+// ---- handle options ---------------------------------------------------------------------
+//
+// <flux/handle.h>: options of a handle.
+
+using namespace nacre;        // NOLINT
+using namespace nacre::capi;  // NOLINT
+
+namespace {
+
+// 0, or -1 with EINVAL: `val` is no such number.
+template <typename T>
+int take(T& out, const void* val, size_t len) {
+  if (val == nullptr || len != sizeof out) return fail(EINVAL);
+  std::memcpy(&out, val, sizeof out);
+  return 0;
+}
+
+template <typename T>
+int give_number(T number, void* val, size_t len) {
+  if (val == nullptr || len != sizeof number) return fail(EINVAL);
+  std::memcpy(val, &number, sizeof number);
+  return 0;
+}
+
+}  // namespace
+
+int flux_opt_set(flux_t* h, const char* option, const void* val, size_t len) noexcept {
+  if (h == nullptr || option == nullptr) return fail(EINVAL);
+  std::string_view name = option;
+  if (name == FLUX_OPT_TESTING_USERID) return take(h->root().testing.userid, val, len);
+  if (name == FLUX_OPT_TESTING_ROLEMASK) return take(h->root().testing.rolemask, val, len);
+  return fail(EINVAL);
+}
+
+int flux_opt_get(flux_t* h, const char* option, void* val, size_t len) noexcept {
+  if (h == nullptr || option == nullptr) return fail(EINVAL);
+  std::string_view name = option;
+  if (name == FLUX_OPT_TESTING_USERID) return give_number(h->root().testing.userid, val, len);
+  if (name == FLUX_OPT_TESTING_ROLEMASK) return give_number(h->root().testing.rolemask, val, len);
+  if (name == FLUX_OPT_RECV_QUEUE_COUNT) return give_number(h->incoming.size(), val, len);
+  if (name == FLUX_OPT_SEND_QUEUE_COUNT) return give_number(h->link != nullptr ? h->outgoing.size() : 0, val, len);
+  return fail(EINVAL);
+}
+
+int flux_pollfd(flux_t* h) noexcept { return h != nullptr ? h->incoming.fd() : fail(EINVAL); }
+
+// ---- inbox ------------------------------------------------------------------------------
+
+namespace nacre::flux {
+
+Result<std::unique_ptr<Inbox>> Inbox::create() {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) return system_error(errno, "eventfd");
+  return std::unique_ptr<Inbox>(new Inbox(std::move(fd)));
+}
+
+Result<void> Inbox::put(MsgRef message, End end) {
+  std::lock_guard lock(mutex_);
+  if (messages_.size() == kMaxMessages) return Error{ENOBUFS, "too many messages wait to be handled"};
+  if (messages_.empty()) ::eventfd_write(signal_.get(), 1);
+  if (end == End::head) {
+    messages_.push_front(std::move(message));
+  } else {
+    messages_.push_back(std::move(message));
+  }
+  return {};
+}
+
+MsgRef Inbox::take(const struct flux_match& match) {
+  std::lock_guard lock(mutex_);
+  for (auto it = messages_.begin(); it != messages_.end(); ++it) {
+    if (!flux_msg_cmp(it->get(), match)) continue;
+    MsgRef found = std::move(*it);
+    messages_.erase(it);
+    eventfd_t count = 0;
+    if (messages_.empty()) ::eventfd_read(signal_.get(), &count);
+    return found;
+  }
+  return {};
+}
+
+void Inbox::give_back(std::vector<MsgRef> taken) {
+  std::lock_guard lock(mutex_);
+  if (messages_.empty() && !taken.empty()) ::eventfd_write(signal_.get(), 1);
+  messages_.insert(messages_.begin(), std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end()));
+}
+
+std::size_t Inbox::size() const {
+  std::lock_guard lock(mutex_);
+  return messages_.size();
+}
+
+}  // namespace nacre::flux
+
+// ---- remote calls -----------------------------------------------------------------------
+
+namespace nacre::flux {
+namespace {
+
+constexpr char kRequest = 'q';
+constexpr char kResponse = 's';
+constexpr std::size_t kHead = 1 + 3 * sizeof(std::uint32_t);
+
+std::string bytes_of(const flux_msg& msg) {
+  std::string out(1, msg.type == FLUX_MSGTYPE_REQUEST ? kRequest : kResponse);
+  append_number(out, msg.matchtag);
+  append_number(out, static_cast<std::uint32_t>(msg.flags));
+  append_number(out, static_cast<std::uint32_t>(msg.errnum));
+  out += msg.topic;
+  out += '\0';
+  if (msg.payload) out += *msg.payload;
+  return out;
+}
+
+// An empty reference: this is no message.
+MsgRef message_of(std::string_view bytes, std::uint32_t from) {
+  std::size_t end = bytes.find('\0', std::min(kHead, bytes.size()));
+  if (end == bytes.npos) return {};
+  bool is_request = bytes[0] == kRequest;
+  auto* msg = new flux_msg(is_request ? FLUX_MSGTYPE_REQUEST : FLUX_MSGTYPE_RESPONSE);
+  MsgRef own(msg);
+  msg->topic = bytes.substr(kHead, end - kHead);
+  std::string_view payload = bytes.substr(end + 1);
+  bytes.remove_prefix(1);
+  msg->matchtag = take_number<std::uint32_t>(bytes);
+  msg->flags = static_cast<int>(take_number<std::uint32_t>(bytes));
+  msg->errnum = static_cast<int>(take_number<std::uint32_t>(bytes));
+  if ((msg->flags & FLUX_MSGFLAG_PAYLOAD) != 0) msg->payload = payload;
+  msg->from = from;
+  msg->userid = ::getuid();
+  msg->rolemask = FLUX_ROLE_OWNER;
+  return own;
+}
+
+}  // namespace
+
+void RemoteCalls::begin() {
+  service_ = runtime_.shell().host.info()["service"].get<std::string>() + ".";
+  plugin::ShellMessages& messages = runtime_.shell().host.messages();
+  messages_ = messages.on_message([this](plugin::ShellMessages::Message& message) { receive(message); });
+  unreachable_ = messages.on_unreachable(
+      [this](std::uint32_t shell, int code) { runtime_.handle()->fail_calls(shell, code); });
+}
+
+std::optional<std::uint32_t> RemoteCalls::target_of(const flux_msg& request) const {
+  std::uint32_t to = request.nodeid;
+  bool is_here =
+      to == FLUX_NODEID_ANY || to == FLUX_NODEID_UPSTREAM || to == runtime_.shell().host.job().shell_rank;
+  if (is_here || !request.topic.starts_with(service_)) return std::nullopt;
+  return to;
+}
+
+Result<void> RemoteCalls::send(std::uint32_t to, const flux_msg& msg) {
+  plugin::Host& host = runtime_.shell().host;
+  plugin::ShellMessages& messages = host.messages();
+  if (to >= host.job().shells()) return Error{EHOSTUNREACH, fmt::format("there is no shell {}", to)};
+  Result<void> sent = messages.send(to, bytes_of(msg));
+  if (sent || msg.type == FLUX_MSGTYPE_REQUEST) return sent;
+  if (sent.error().code == EHOSTUNREACH) return {};  // nobody waits for it any more
+  MsgRef error(flux_response_encode_error(msg.topic.c_str(), sent.error().code, sent.error().message.c_str()));
+  const_cast<flux_msg*>(error.get())->matchtag = msg.matchtag;
+  static_cast<void>(messages.send(to, bytes_of(*error.get())));
+  return sent;
+}
+
+void RemoteCalls::receive(plugin::ShellMessages::Message& message) {
+  MsgRef msg = message_of(message.bytes, message.from);
+  flux_handle& handle = *runtime_.handle();
+  message.is_taken = msg.get() == nullptr || msg->type == FLUX_MSGTYPE_RESPONSE || message.is_last_offer ||
+                     handle.handles(*msg.get());
+  if (msg.get() == nullptr || !message.is_taken) return;
+  if (msg->type == FLUX_MSGTYPE_RESPONSE) {
+    auto call = handle.calls.find(msg->matchtag);
+    if (call != handle.calls.end() && call->second.shell != message.from) return;
+  }
+  MsgRef own = MsgRef::to(msg.get());
+  Result<void> put = handle.receive(std::move(msg));
+  if (put) return;
+  if (own->type == FLUX_MSGTYPE_RESPONSE) return handle.fail_call(own->matchtag, put.error());
+  flux_respond_error(&handle, own.get(), put.error().code, put.error().message.c_str());
+}
+
+}  // namespace nacre::flux

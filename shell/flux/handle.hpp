@@ -4,21 +4,85 @@
 // messages come back to itself; others are the two ends of a Link. A clone has its original's messages.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "flux/inbox.hpp"
+#include "base/unique_fd.hpp"
+#include "flux/message.hpp"
 #include "flux/reactor.hpp"
-#include "flux/remote_calls.hpp"
+#include "plugin/host.hpp"
 
 namespace nacre::flux {
+
+// Messages that wait to be handled. Any thread may put one in; a descriptor wakes the reader's loop.
+class Inbox {
+ public:
+  static constexpr std::size_t kMaxMessages = 65536;
+
+  static Result<std::unique_ptr<Inbox>> create();
+
+  enum class End { head, tail };
+  Result<void> put(MsgRef message, End end = End::tail);  // ENOBUFS when it is full
+  void give_back(std::vector<MsgRef> taken);              // to its head, in their order, whatever its limit
+  // The first message that matches; an empty reference: none.
+  MsgRef take(const struct flux_match& match);
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] int fd() const { return signal_.get(); }  // readable while there is a message
+
+ private:
+  explicit Inbox(UniqueFd signal) : signal_(std::move(signal)) {}
+
+  UniqueFd signal_;  // eventfd(2)
+  mutable std::mutex mutex_;
+  std::deque<MsgRef> messages_;
+};
+
+// Two handles in one process, interthread://NAME: each receives what the other sends.
+struct InboxLink {
+  std::string name;
+  std::unique_ptr<Inbox> sides[2];
+  int ends = 0;  // handles that were opened and not closed: at most two
+};
+
+// Requests between the shells of a job, and their responses. A request whose topic begins with the job's service
+// goes to the shell that its nodeid names. A shell that has not run shell.init keeps requests that no handler
+// takes.
+//
+// A message is: the kind (1 byte: 'q' a request, 's' a response), matchtag, flags, errnum (4 each, the highest byte
+// first), the topic and a NUL, and the payload.
 class Runtime;
-}
+
+class RemoteCalls {
+ public:
+  explicit RemoteCalls(Runtime& runtime) : runtime_(runtime) {}
+
+  void begin();  // messages of other shells are received from now on
+  // The rank, even if there is no such shell, of the other one that this request is for; none: it is for this one.
+  [[nodiscard]] std::optional<std::uint32_t> target_of(const flux_msg& request) const;
+  // Errors as of ShellMessages::send, but EHOSTUNREACH for no such shell. Of a response that is too large the other
+  // shell gets the error.
+  Result<void> send(std::uint32_t to, const flux_msg& msg);
+
+ private:
+  void receive(plugin::ShellMessages::Message& message);
+
+  Runtime& runtime_;
+  std::string service_;  // and a dot
+  plugin::Registration messages_;
+  plugin::Registration unreachable_;
+};
+
+class Runtime;
+}  // namespace nacre::flux
 
 struct flux_msg_handler {
   flux_msg_handler(flux_handle* of_handle, const struct flux_match& match, flux_msg_handler_f function,

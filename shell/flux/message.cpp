@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/message.h>.
+
 #include "flux/message.hpp"
 
 #include <cstring>
+#include <deque>
+
+#include <flux/msglist.h>
 
 #include "base/text.hpp"
 
@@ -348,4 +352,151 @@ int flux_msg_authorize(const flux_msg_t* msg, uint32_t userid) noexcept {
 
 bool flux_msg_is_local(const flux_msg_t* msg) noexcept {
   return msg != nullptr && (msg->rolemask & FLUX_ROLE_LOCAL) != 0;
+}
+
+// ---- message routes ---------------------------------------------------------------------
+//
+// <flux/message.h>: the routes of a message.
+
+using namespace nacre;        // NOLINT
+using namespace nacre::capi;  // NOLINT
+
+namespace {
+
+constexpr std::size_t kShownOfId = 8;  // characters in flux_msg_route_string(3)
+
+// 0, or -1 with EINVAL (NULL) or EPROTO (without routes).
+int check_routes(const flux_msg_t* msg) {
+  if (msg == nullptr) return fail(EINVAL);
+  return (msg->flags & FLUX_MSGFLAG_ROUTE) != 0 ? 0 : fail(EPROTO);
+}
+
+}  // namespace
+
+void flux_msg_route_enable(flux_msg_t* msg) noexcept {
+  if (msg != nullptr) msg->flags |= FLUX_MSGFLAG_ROUTE;
+}
+
+void flux_msg_route_disable(flux_msg_t* msg) noexcept {
+  if (msg == nullptr) return;
+  msg->flags &= ~FLUX_MSGFLAG_ROUTE;
+  msg->routes.clear();
+}
+
+void flux_msg_route_clear(flux_msg_t* msg) noexcept {
+  if (msg != nullptr) msg->routes.clear();
+}
+
+int flux_msg_route_push(flux_msg_t* msg, const char* id) noexcept {
+  if (id == nullptr) return fail(EINVAL);
+  if (check_routes(msg) < 0) return -1;
+  msg->routes.emplace_back(id);
+  return 0;
+}
+
+int flux_msg_route_delete_last(flux_msg_t* msg) noexcept {
+  if (check_routes(msg) < 0) return -1;
+  if (!msg->routes.empty()) msg->routes.pop_back();
+  return 0;
+}
+
+const char* flux_msg_route_first(const flux_msg_t* msg) noexcept {
+  return msg != nullptr && !msg->routes.empty() ? msg->routes.front().c_str() : nullptr;
+}
+
+const char* flux_msg_route_last(const flux_msg_t* msg) noexcept {
+  return msg != nullptr && !msg->routes.empty() ? msg->routes.back().c_str() : nullptr;
+}
+
+int flux_msg_route_count(const flux_msg_t* msg) noexcept {
+  return check_routes(msg) < 0 ? -1 : static_cast<int>(msg->routes.size());
+}
+
+char* flux_msg_route_string(const flux_msg_t* msg) noexcept {
+  if (check_routes(msg) < 0) return nullptr;
+  std::string out;
+  for (const std::string& each : msg->routes) {
+    if (!out.empty()) out += '!';
+    out += each.substr(0, kShownOfId);
+  }
+  return c_string(out);
+}
+
+bool flux_msg_route_match_first(const flux_msg_t* msg1, const flux_msg_t* msg2) noexcept {
+  const char *first = flux_msg_route_first(msg1), *second = flux_msg_route_first(msg2);
+  if (first == nullptr || second == nullptr) return first == second;
+  return std::string_view(first) == second;
+}
+
+// ---- msglist ----------------------------------------------------------------------------
+//
+// <flux/msglist.h>.
+
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
+using namespace nacre::plugin;  // NOLINT
+using nacre::flux::MsgRef;
+
+struct flux_msglist {
+  static constexpr std::size_t kBeforeFirst = SIZE_MAX;  // one more is 0
+
+  std::deque<MsgRef> messages;
+  std::size_t cursor = 0;
+
+  [[nodiscard]] const flux_msg_t* at_cursor() const {
+    return cursor < messages.size() ? messages[cursor].get() : nullptr;
+  }
+};
+
+struct flux_msglist* flux_msglist_create() noexcept {
+  return new flux_msglist;
+}
+void flux_msglist_destroy(struct flux_msglist* l) noexcept { delete l; }
+
+int flux_msglist_append(struct flux_msglist* l, const flux_msg_t* msg) noexcept {
+  if (l == nullptr || msg == nullptr) return fail(EINVAL);
+  l->messages.push_back(MsgRef::to(msg));
+  return 0;
+}
+
+int flux_msglist_push(struct flux_msglist* l, const flux_msg_t* msg) noexcept {
+  if (l == nullptr || msg == nullptr) return fail(EINVAL);
+  l->messages.push_front(MsgRef::to(msg));
+  return 0;
+}
+
+const flux_msg_t* flux_msglist_pop(struct flux_msglist* l) noexcept {
+  if (l == nullptr || l->messages.empty()) return nullptr;
+  const flux_msg_t* msg = l->messages.front().release();
+  l->messages.pop_front();
+  return msg;
+}
+
+int flux_msglist_count(struct flux_msglist* l) noexcept {
+  return l != nullptr ? static_cast<int>(l->messages.size()) : fail(EINVAL);
+}
+
+const flux_msg_t* flux_msglist_first(struct flux_msglist* l) noexcept {
+  if (l == nullptr) return nullptr;
+  l->cursor = 0;
+  return l->at_cursor();
+}
+
+const flux_msg_t* flux_msglist_next(struct flux_msglist* l) noexcept {
+  if (l == nullptr || (l->cursor >= l->messages.size() && l->cursor != flux_msglist::kBeforeFirst)) return nullptr;
+  ++l->cursor;
+  return l->at_cursor();
+}
+
+const flux_msg_t* flux_msglist_last(struct flux_msglist* l) noexcept {
+  if (l == nullptr || l->messages.empty()) return nullptr;
+  l->cursor = l->messages.size() - 1;
+  return l->at_cursor();
+}
+
+// The next message takes its place, so the cursor goes back by one: flux_msglist_next() then returns that message.
+void flux_msglist_delete(struct flux_msglist* l) noexcept {
+  if (l == nullptr || l->at_cursor() == nullptr) return;
+  l->messages.erase(l->messages.begin() + static_cast<std::ptrdiff_t>(l->cursor));
+  --l->cursor;
 }
