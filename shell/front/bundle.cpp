@@ -18,7 +18,10 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/interrupts.hpp"
+#include "front/doctor_verb.hpp"
 #include "record/shareable.hpp"
+#include "timeline/summary.hpp"
+#include "usage/text.hpp"
 
 namespace nacre::front {
 namespace {
@@ -127,5 +130,142 @@ Result<Bundle::Written> Bundle::write(const std::string& path, bool replaces, Js
   CHECK_OK(std::move(committed));
   return out;
 }
+
+// ---- bundle of --------------------------------------------------------------------------
+
+namespace {
+
+std::string text_member(const Json& of, const char* name) {
+  const Json& value = member_of(of, name);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+class Content {
+ public:
+  explicit Content(const BundleSources& from)
+      : from_(from), details_(from.details), bundle_("nacre-" + from.entry.id.f58_plain()) {}
+
+  Bundle made() {
+    add_report();
+    add_usage();
+    for (const char* each : {"versions", "options", "environment", "shell_environment", "plan", "events"}) {
+      if (details_.is_object() && member_of(details_, each).is_null())
+        bundle_.lacks(each, "was left out, as the details of the job were too long");
+    }
+    if (details_.is_null()) {
+      bundle_.lacks("versions, options, environment, plan, events, doctor, output", from_.why_no_details);
+    } else {
+      add_details();
+      add_doctor();
+    }
+    add_output();
+    add_timeline();
+    return std::move(bundle_);
+  }
+
+ private:
+  void add_report() {
+    bundle_.add("report.txt", from_.text);
+    Json report = Json::parse(from_.entry.text(), nullptr, false);
+    if (!from_.exits.is_null()) {
+      report["running"] = member_of(from_.exits, "running");
+      report["exits"] = member_of(from_.exits, "exits");
+      report["report"] = record::json_without_secrets(member_of(from_.report, "report"));
+    }
+    bundle_.add_json("report.json", report);
+    bundle_.add_json("exits.json", from_.entry.ended() ? from_.entry.end->exits : member_of(from_.exits, "exits"));
+  }
+
+  void add_usage() {
+    const Json& usage = from_.entry.ended() ? from_.entry.end->usage : from_.usage;
+    if (!usage.is_object()) return bundle_.lacks("usage", "was not measured: start the job with --usage");
+    bundle_.add_json("usage.json", usage);
+    bundle_.add("usage.txt", usage::summary_text(usage, ""));
+  }
+
+  void add_timeline() {
+    const Json& timeline = from_.entry.ended() ? from_.entry.end->timeline : from_.timeline;
+    if (!timeline.is_object()) return bundle_.lacks("timeline", "was not kept: start the job with --timeline");
+    bundle_.add_json("timeline.json", timeline);
+    if (auto summary = timeline::Summary::parse(timeline))
+      bundle_.add("timeline.txt", timeline::text_of(*summary, ""));
+    else
+      bundle_.lacks("timeline.txt", summary.error().message);
+  }
+
+  void add_details() {
+    for (const char* each : {"versions", "options", "environment"}) {
+      if (!member_of(details_, each).is_null())
+        bundle_.add_json(fmt::format("{}.json", each), member_of(details_, each));
+    }
+    if (!member_of(details_, "shell_environment").is_null())
+      bundle_.add_json("environment-shell.json", member_of(details_, "shell_environment"));
+    add_plan();
+    std::string events;
+    if (member_of(details_, "events").is_array()) {
+      for (const Json& each : member_of(details_, "events")) events += dump_json(each) + '\n';
+    }
+    bundle_.add("eventlog.jsonl", events);
+    if (std::string messages = text_member(details_, "messages"); !messages.empty())
+      bundle_.add("messages.txt", messages);
+    else
+      bundle_.lacks("messages", "the shells have logged none that the leader has kept");
+  }
+
+  void add_plan() {
+    const Json& plan = member_of(details_, "plan");
+    if (!plan.is_object()) return;
+    bundle_.add("plan.txt", text_member(plan, "text"));
+    bundle_.add_json("plan.json", member_of(plan, "part"));
+    std::string host = text_member(plan, "host");
+    if (member_of(plan, "tasks_left_out").is_number())
+      bundle_.lacks("plan",
+                    fmt::format("{} more tasks of {}", plan.at("tasks_left_out").get<std::uint64_t>(), host));
+    if (from_.entry.shells > 1)
+      bundle_.lacks("plan",
+                    fmt::format("that of the shells on other hosts than {}: nacre run --explain has it", host));
+  }
+
+  void add_doctor() {
+    const Json& look = member_of(details_, "doctor");
+    if (look.is_null())
+      return bundle_.lacks("doctor", "nobody has run nacre doctor, and hang-watch has found nothing");
+    bundle_.add_json("doctor.json", record::json_without_secrets(look));
+    if (auto found = DoctorAnswer::parse(look))
+      bundle_.add("doctor.txt", record::text_without_secrets(found->text({})));
+    else
+      bundle_.lacks("doctor.txt", found.error().message);
+  }
+
+  void add_output() {
+    if (std::string text = text_member(details_, "output"); !text.empty())
+      bundle_.add("output/last.txt", text);
+    else if (!details_.is_null() && from_.own_output.empty())
+      bundle_.lacks("output/last.txt", from_.entry.ended() && from_.entry.end->code == 0
+                                           ? "of a job that has ended well nothing is kept"
+                                           : "nothing came out at the job's standard output and error");
+    if (!from_.own_output.empty()) bundle_.add_tail("output/detached.txt", from_.own_output);
+    if (!member_of(details_, "files").is_array()) return;
+    int number = 0;
+    for (const Json& each : member_of(details_, "files")) {
+      std::string path = text_member(each, "path"), stream = text_member(each, "stream");
+      if (path.empty()) {
+        bundle_.lacks("output/" + stream,
+                      fmt::format("files of tasks on other hosts, {}", text_member(each, "template")));
+        continue;
+      }
+      std::string name = std::filesystem::path(path).filename().native();
+      bundle_.add_tail(fmt::format("output/{:02}-{}-{}", ++number, stream, name), path);
+    }
+  }
+
+  const BundleSources& from_;
+  const Json& details_;
+  Bundle bundle_;
+};
+
+}  // namespace
+
+Bundle bundle_of(const BundleSources& sources) { return Content(sources).made(); }
 
 }  // namespace nacre::front

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre doctor; see nacre-doctor(1).
+
+#include "front/doctor_verb.hpp"
+
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,7 +17,6 @@
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
-#include "front/doctor_answer.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
@@ -116,5 +120,25 @@ class DoctorVerb final : public JobVerb {
 }  // namespace
 
 VerbPtr make_doctor() { return std::make_unique<DoctorVerb>(); }
+
+// ---- doctor answer ----------------------------------------------------------------------
+
+Result<DoctorAnswer> DoctorAnswer::parse(const Json& answer) {
+  DoctorAnswer out{TRY(doctor::Examination::parse(answer)), {}};
+  std::map<std::uint32_t, std::string> hosts;  // by the first rank of a group that is on one host
+  JsonAt at = JsonAt::root(answer);
+  for (const JsonAt& each : TRY(TRY(at.at("groups")).elements())) {
+    out.examination.groups.push_back(TRY(doctor::TaskGroup::parse(each.json())));
+    auto names = TRY(TRY(each.at("hosts")).strings());
+    if (names.size() == 1) hosts[*out.examination.groups.back().ranks.first()] = names[0];
+  }
+  out.examination.host_of = [hosts = std::move(hosts)](std::uint32_t rank) {
+    auto found = hosts.find(rank);
+    return found == hosts.end() ? std::string() : found->second;
+  };
+  for (const JsonAt& each : TRY(TRY(at.at("verdicts")).elements()))
+    out.verdicts.push_back(TRY(doctor::Verdict::parse(each.json())));
+  return out;
+}
 
 }  // namespace nacre::front

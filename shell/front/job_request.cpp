@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/job_request.hpp"
 
+#include <regex.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/print.hpp"
 #include "base/text.hpp"
+#include "base/variable.hpp"
 #include "group/membership.hpp"
+#include "job/environment.hpp"
 #include "job/jobspec.hpp"
+#include "task/limits.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::front {
@@ -157,6 +174,443 @@ Result<double> time_limit_of(const std::string& text) {
     return invalid(
         fmt::format("expected minutes, or a time as 90s, 15m, 1.5h or 1:30:00, got {}", in_quotes(text)));
   return duration->is_infinite() ? 0 : duration->seconds();
+}
+
+// ---- environment rules ------------------------------------------------------------------
+
+namespace {
+
+// SLURM_JOB_* stays: it describes the allocation, and the job finds its hosts by it. The variables that sbatch sets
+// for options of srun stay too.
+constexpr std::string_view kDropped[] = {
+    "PMI_*",
+    "PMIX_*",
+    "SLURM_STEP*",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_TASK_PID",
+    "SLURM_GTIDS",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_SRUN_COMM_*",
+    "SLURM_CPU_BIND*",
+    "SLURM_DISTRIBUTION",
+    "SLURM_MPI_TYPE",
+    "SLURM_PMI*",
+    "SLURM_UMASK",
+    "SLURMD_TRES_*",
+    "FLUX_TASK_*",
+    "FLUX_JOB_*",
+    "FLUX_KVS_NAMESPACE",
+    "NACRE_TASK_*",
+    "NACRE_JOB_*",
+    "NACRE_SHELL_ID",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
+    "HYDI_*",
+    "HYDRA_*",
+    "OMPI_COMM_WORLD_*",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_APP_CTX_NUM_PROCS",
+    "OMPI_FIRST_RANKS",
+    "OMPI_FILE_LOCATION",
+    "OMPI_MCA_ess*",
+    "OMPI_MCA_orte_*",
+    "PRTE_MCA_*",
+    "PALS_*",
+};
+
+using Matcher = std::function<bool(const std::string&)>;
+
+struct FreeRegex {
+  void operator()(regex_t* regex) const {
+    ::regfree(regex);
+    delete regex;
+  }
+};
+
+Result<Matcher> matcher_of_regex(const std::string& text) {
+  auto* compiled = new regex_t;
+  int code = ::regcomp(compiled, fmt::format("^({})$", text).c_str(), REG_EXTENDED | REG_NOSUB);
+  if (code != 0) {
+    char why[256];
+    ::regerror(code, compiled, why, sizeof why);
+    delete compiled;
+    return invalid(fmt::format("{} is no regular expression: {}", in_quotes(text), why));
+  }
+  std::shared_ptr<regex_t> regex(compiled, FreeRegex());
+  return Matcher(
+      [regex](const std::string& name) { return ::regexec(regex.get(), name.c_str(), 0, nullptr, 0) == 0; });
+}
+
+Result<Matcher> matcher_of(std::string_view pattern) {
+  if (pattern.empty()) return invalid("expected a name or a pattern, got nothing");
+  if (pattern.find('\0') != std::string_view::npos) return invalid("a name cannot have a NUL");
+  if (pattern.size() > 2 && pattern.front() == '/' && pattern.back() == '/')
+    return matcher_of_regex(std::string(pattern.substr(1, pattern.size() - 2)));
+  return Matcher([glob = std::string(pattern)](const std::string& name) { return glob_match(glob, name); });
+}
+
+bool is_name_byte(char c, bool first) {
+  bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return letter || (!first && c >= '0' && c <= '9');
+}
+
+// What follows a dollar sign: the name, and the number of bytes that it takes with its braces. An empty name: no
+// variable follows.
+struct Reference {
+  std::string_view name;
+  std::size_t size = 0;
+};
+
+Reference reference_at(std::string_view text) {
+  bool braced = text.starts_with('{');
+  std::size_t begin = braced ? 1 : 0;
+  std::size_t end = begin;
+  while (end < text.size() && is_name_byte(text[end], end == begin)) ++end;
+  if (end == begin || (braced && (end == text.size() || text[end] != '}'))) return {};
+  return {text.substr(begin, end - begin), end + begin};
+}
+
+}  // namespace
+
+Variables variables_of(const char* const* block) {
+  Variables out;
+  for (; block != nullptr && *block != nullptr; ++block) {
+    std::string_view text = *block;
+    std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string_view::npos) continue;
+    out.insert_or_assign(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
+  }
+  return out;
+}
+
+bool is_of_outer_launcher(std::string_view name) {
+  return std::any_of(std::begin(kDropped), std::end(kDropped), [name](std::string_view pattern) {
+    if (!pattern.ends_with('*')) return name == pattern;
+    return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  });
+}
+
+void drop_outer_launcher(Variables& variables) {
+  std::erase_if(variables, [](const auto& each) { return is_of_outer_launcher(each.first); });
+}
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    auto first = static_cast<unsigned char>(text[i]);
+    std::size_t more = first < 0x80 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    bool may_start = first < 0x80 || (first >= 0xc2 && first <= 0xf4);
+    if (!may_start || text.size() - i <= more) return false;
+    std::uint32_t code = more == 0 ? first : first & (0x3fU >> more);
+    for (std::size_t n = 1; n <= more; ++n) {
+      auto next = static_cast<unsigned char>(text[i + n]);
+      if ((next & 0xc0U) != 0x80) return false;
+      code = code << 6U | (next & 0x3fU);
+    }
+    bool overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
+    if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+std::vector<std::string> drop_no_utf8(Variables& variables) {
+  std::vector<std::string> names;
+  std::erase_if(variables, [&names](const auto& each) {
+    bool is_text = is_utf8(each.first) && is_utf8(each.second);
+    if (!is_text) names.push_back(each.first);
+    return !is_text;
+  });
+  return names;
+}
+
+Result<void> EnvironmentRules::apply(std::string_view rule) { return apply_one(rule, false); }
+
+Result<void> EnvironmentRules::apply_file(const std::string& path) {
+  return apply_text(TRY(read_file(path, kMaxFile)), path == "-" ? "standard input" : path);
+}
+
+Result<void> EnvironmentRules::apply_text(std::string_view text, std::string_view name) {
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    line = trim(line);
+    if (line.empty() || line.starts_with('#')) continue;
+    CHECK_OK(in(fmt::format("{}: line {}", name, number), apply_one(line, true)));
+  }
+  return {};
+}
+
+Result<void> EnvironmentRules::apply_one(std::string_view rule, bool in_file) {
+  if (rule.empty()) return invalid("expected -PATTERN, PATTERN, NAME=TEXT or ^FILE, got nothing");
+  if (rule.front() == '-') return remove(rule.substr(1));
+  if (rule.front() == '^' && in_file) return invalid("a file of rules cannot name another: put its rules here");
+  if (rule.front() == '^') return apply_file(std::string(rule.substr(1)));
+  std::size_t equals = rule.find('=');
+  if (equals == std::string_view::npos || rule.front() == '/') return take(rule);
+  std::string_view name = rule.substr(0, equals);
+  std::string value = TRY(in(in_quotes(rule), expand(rule.substr(equals + 1))));
+  CHECK_OK(in(in_quotes(rule), job::Environment::check(name, value)));
+  job_.insert_or_assign(std::string(name), std::move(value));
+  return {};
+}
+
+Result<void> EnvironmentRules::remove(std::string_view pattern) {
+  Matcher matches = TRY(matcher_of(pattern));
+  std::erase_if(job_, [&matches](const auto& each) { return matches(each.first); });
+  return {};
+}
+
+// A name that is not set is no error, and neither is a pattern that matches nothing.
+Result<void> EnvironmentRules::take(std::string_view pattern) {
+  Matcher matches = TRY(matcher_of(pattern));
+  for (const auto& [name, value] : caller_) {
+    if (matches(name)) job_.insert_or_assign(name, value);
+  }
+  return {};
+}
+
+Result<std::string> EnvironmentRules::expand(std::string_view text) const {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t dollar = text.find('$');
+    out += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar + 1);
+    if (text.starts_with('$')) {
+      out += '$';
+      text.remove_prefix(1);
+      continue;
+    }
+    Reference reference = reference_at(text);
+    if (reference.name.empty()) {
+      out += '$';
+      continue;
+    }
+    const std::string* value = find(reference.name);
+    if (value == nullptr) return invalid(fmt::format("{} is not set; write $$ for a dollar sign", reference.name));
+    out += *value;
+    text.remove_prefix(reference.size);
+  }
+  return out;
+}
+
+const std::string* EnvironmentRules::find(std::string_view name) const {
+  for (const Variables* each : {&job_, &caller_}) {
+    if (auto found = each->find(name); found != each->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+// ---- caller -----------------------------------------------------------------------------
+
+Result<std::string> own_directory() {
+  struct stat here {};
+  struct stat there {};
+  auto shown = own_variable("PWD");
+  bool is_here = shown && shown->starts_with('/') && ::stat(shown->c_str(), &there) == 0 &&
+                 ::stat(".", &here) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+  if (is_here && is_utf8(*shown)) return *shown;
+  std::error_code failed;
+  std::string path = std::filesystem::current_path(failed).native();
+  if (failed) return system_error(failed.value(), "cannot find the working directory; give --cwd=DIR");
+  if (is_utf8(path)) return path;
+  return Error{EILSEQ, "the working directory's name is no UTF-8, which a jobspec has to be: give --cwd=DIR"};
+}
+
+Variables own_environment() { return variables_of(environ); }
+
+std::vector<std::pair<std::string, Json>> own_limits() {
+  std::vector<std::pair<std::string, Json>> out;
+  for (const char* name : {"as", "core", "cpu", "data", "fsize", "nofile", "rss", "stack"}) {
+    rlimit limit{};
+    auto resource = static_cast<__rlimit_resource>(task::limit_resource(name).value_or(RLIMIT_CORE));
+    if (::getrlimit(resource, &limit) < 0) continue;
+    Json value = limit.rlim_cur == RLIM_INFINITY ? Json(-1) : Json(limit.rlim_cur);
+    out.emplace_back(fmt::format("rlimit.{}", name), std::move(value));
+  }
+  return out;
+}
+
+void leave_out_no_utf8(Variables& variables) {
+  for (const std::string& each : drop_no_utf8(variables))
+    print_err("nacre: the variable {} is left out: it is no UTF-8, which a jobspec has to be\n", each);
+}
+
+Result<std::string> with_callers(Json jobspec) {
+  Json& attributes = jobspec["attributes"];
+  if (attributes.is_null()) attributes = Json::object();
+  Json& system = attributes["system"];
+  if (system.is_null()) system = Json::object();
+  if (Json& cwd = system["cwd"]; cwd.is_null()) cwd = TRY(own_directory());
+  if (Json& environment = system["environment"]; environment.is_null()) {
+    Variables variables = own_environment();
+    drop_outer_launcher(variables);
+    leave_out_no_utf8(variables);
+    environment = variables;
+  }
+  return dump_json(jobspec);
+}
+
+// ---- multi prog -------------------------------------------------------------------------
+
+namespace {
+
+using value::Idset;
+
+// Splits one line into words.
+class Words {
+ public:
+  explicit Words(std::string_view text) : text_(text) {}
+
+  Result<std::vector<std::string>> split_all() {
+    while (!text_.empty() && !ended_) CHECK_OK(take(next()));
+    end_word();
+    return std::move(words_);
+  }
+
+ private:
+  char next() {
+    char c = text_.front();
+    text_.remove_prefix(1);
+    return c;
+  }
+
+  Result<void> take(char c) {
+    if (c == ' ' || c == '\t' || c == '\r') {
+      end_word();
+    } else if (c == '#' && !in_word_) {
+      ended_ = true;
+    } else if (c == '\'' || c == '"') {
+      return quoted(c);
+    } else {
+      add(c == '\\' && !text_.empty() ? next() : c);
+    }
+    return {};
+  }
+
+  // Within "" a backslash stands for itself, except before another backslash, a quote, a dollar sign or a
+  // backquote.
+  Result<void> quoted(char quote) {
+    in_word_ = true;
+    while (!text_.empty()) {
+      char c = next();
+      if (c == quote) return {};
+      bool escapes = quote == '"' && c == '\\' && !text_.empty() &&
+                     std::string_view("\\\"$`").find(text_.front()) != std::string_view::npos;
+      add(escapes ? next() : c);
+    }
+    return invalid(fmt::format("the quote {} is not closed", quote));
+  }
+
+  void add(char c) {
+    in_word_ = true;
+    word_ += c;
+  }
+
+  void end_word() {
+    if (std::exchange(in_word_, false)) words_.push_back(std::exchange(word_, {}));
+  }
+
+  std::string_view text_;
+  std::string word_;
+  std::vector<std::string> words_;
+  bool in_word_ = false;
+  bool ended_ = false;
+};
+
+// The lines with their numbers; a line that ends in a backslash includes the next one.
+std::vector<std::pair<std::size_t, std::string>> logical_lines(std::string_view text) {
+  std::vector<std::pair<std::size_t, std::string>> out;
+  bool goes_on = false;
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    bool more = line.ends_with('\\') && !line.ends_with("\\\\");
+    if (more) line.remove_suffix(1);
+    if (goes_on)
+      out.back().second += line;
+    else
+      out.emplace_back(number, line);
+    goes_on = more;
+  }
+  return out;
+}
+
+Result<std::optional<Idset>> program_ranks(const std::string& word) {
+  if (word == "*") return std::optional<Idset>();
+  auto set = Idset::parse(word);
+  if (!set || set->empty()) return invalid(fmt::format("expected ranks, as 0-3,7, or *, got {}", in_quotes(word)));
+  return std::optional(*std::move(set));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> words_of(std::string_view line) { return Words(line).split_all(); }
+
+Result<MultiProg> MultiProg::parse(std::string_view text) {
+  MultiProg out;
+  Idset named;
+  bool has_rest = false;
+  for (const auto& [number, line] : logical_lines(text)) {
+    std::string where = fmt::format("line {}", number);
+    if (line.find('\0') != std::string::npos) return invalid(where + ": an argument cannot have a NUL");
+    auto words = TRY(in(where, words_of(line)));
+    if (words.empty()) continue;
+    Program program;
+    program.ranks = TRY(in(where, program_ranks(words[0])));
+    if (words.size() < 2 || words[1].empty()) return invalid(where + ": expected a program behind the ranks");
+    program.command.assign(words.begin() + 1, words.end());
+    if (!program.ranks && std::exchange(has_rest, true)) return invalid(where + ": a second *");
+    if (program.ranks) {
+      if (Idset twice = named & *program.ranks; !twice.empty())
+        return invalid(fmt::format("{}: a line before has rank {} too", where, twice.str()));
+      named = named | *program.ranks;
+    }
+    if (out.programs.size() == kMaxPrograms)
+      return Error{E2BIG, fmt::format("{}: more than {} programs", where, kMaxPrograms)};
+    out.programs.push_back(std::move(program));
+  }
+  if (out.programs.empty()) return invalid("no program: expected lines of RANKS PROGRAM [ARG...]");
+  return out;
+}
+
+std::optional<std::uint64_t> MultiProg::least_tasks() const {
+  std::optional<std::uint64_t> out;
+  for (const Program& each : programs) {
+    if (each.ranks) out = std::max(out.value_or(0), std::uint64_t{*each.ranks->last()} + 1);
+  }
+  return out;
+}
+
+Result<void> MultiProg::check(std::uint64_t tasks) const {
+  Idset all = Idset::range(0, static_cast<Idset::Id>(tasks - 1));
+  Idset named;
+  bool has_rest = false;
+  for (const Program& each : programs) {
+    if (each.ranks)
+      named = named | *each.ranks;
+    else
+      has_rest = true;
+  }
+  if (Idset beyond = named - all; !beyond.empty())
+    return invalid(fmt::format("rank {}, but the job has {} task{}: -n {}", beyond.str(), tasks,
+                               tasks == 1 ? "" : "s", std::uint64_t{*named.last()} + 1));
+  if (Idset left = all - named; !has_rest && !left.empty())
+    return invalid(fmt::format("no program for rank {}: add a line for it, or *", left.short_str()));
+  return {};
+}
+
+Json MultiProg::option() const {
+  Json out = Json::array();
+  for (const Program& each : programs) {
+    Json entry{{"command", each.command}};
+    if (each.ranks) entry["ranks"] = each.ranks->str();
+    out.push_back(std::move(entry));
+  }
+  return out;
 }
 
 }  // namespace nacre::front

@@ -4,18 +4,78 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
-#include "front/environment_rules.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
+
+// The environment that a job gets: the caller's, without the variables that an outer launcher has set for its own
+// tasks, and changed by rules. The rules are applied in order, and are those of `flux run --env`:
+//
+//   -PATTERN   remove the variables whose names match
+//   PATTERN    take those of the caller again (a name, or a pattern)
+//   NAME=TEXT  set one; $VAR and ${VAR} in TEXT are variables of the job so far, else of the caller, and $$ is a
+//              dollar sign
+//   ^FILE      the rules in FILE, one a line; empty lines and those that start with # are ignored
+//
+// A PATTERN is a glob(7) pattern, or /REGEX/, an extended regular expression (regex(7)) that the whole name has to
+// match.
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+// The variables of a block like environ(7). Entries that are not NAME=value are left out.
+[[nodiscard]] Variables variables_of(const char* const* block);
+
+// Removes the variables that launchers set for the processes that they start; they would mislead the processes of
+// another job: PMI_*, PMIX_*, those of a Slurm step, those of Flux and nacre about a task and its job, and those of
+// Hydra, Open MPI, PRRTE and PALS.
+[[nodiscard]] bool is_of_outer_launcher(std::string_view name);
+void drop_outer_launcher(Variables& variables);
+
+// A jobspec is JSON, and all text in JSON is UTF-8: removes the variables that are not UTF-8, and returns their
+// names.
+std::vector<std::string> drop_no_utf8(Variables& variables);
+[[nodiscard]] bool is_utf8(std::string_view text);
+
+class EnvironmentRules {
+ public:
+  static constexpr std::size_t kMaxFile = std::size_t{8} << 20;  // bytes of a file of rules
+
+  // `caller`: the environment that PATTERN and $VAR are looked up in.
+  explicit EnvironmentRules(Variables caller) : caller_(std::move(caller)), job_(caller_) {
+    drop_outer_launcher(job_);
+  }
+  // The same, but the job's environment is `job` before the rules.
+  EnvironmentRules(Variables caller, Variables job) : caller_(std::move(caller)), job_(std::move(job)) {}
+
+  // Errors name the rule; errors in a file of rules name the file and the line.
+  Result<void> apply(std::string_view rule);
+  Result<void> apply_file(const std::string& path);
+  // The text of a file of rules, which cannot name another file.
+  Result<void> apply_text(std::string_view text, std::string_view name);
+
+  [[nodiscard]] const Variables& job() const { return job_; }
+
+ private:
+  Result<void> apply_one(std::string_view rule, bool in_file);
+  Result<void> remove(std::string_view pattern);
+  Result<void> take(std::string_view pattern);
+  [[nodiscard]] Result<std::string> expand(std::string_view text) const;
+  [[nodiscard]] const std::string* find(std::string_view name) const;
+
+  Variables caller_;
+  Variables job_;
+};
 
 // How many tasks and nodes the user asked for; none: the option was not given.
 struct SizeRequest {
@@ -70,5 +130,62 @@ Result<Json> jobspec_of(const JobRequest& request);
 
 // The value of -t: a number of minutes, or a Flux Standard Duration (RFC 23): "90s", "1.5h".
 Result<double> time_limit_of(const std::string& text);
+
+// What a job takes from the process that starts it: the working directory and the environment.
+
+// The working directory: $PWD if that names it, as a shell shows it; else what getcwd(3) returns.
+Result<std::string> own_directory();
+
+// The environment of this process.
+[[nodiscard]] Variables own_environment();
+
+// The soft limits of this process, as options of the shell, by their paths: for tasks on other hosts, as those
+// here have them anyway. Without those that each kernel derives from its host's memory (nproc, sigpending,
+// memlock), and those that need rights.
+[[nodiscard]] std::vector<std::pair<std::string, Json>> own_limits();
+
+// Prints to standard error which variables are left out because a jobspec cannot hold them.
+void leave_out_no_utf8(Variables& variables);
+
+// Takes the text of a valid jobspec, and adds attributes.system.cwd and attributes.system.environment if they are
+// missing.
+Result<std::string> with_callers(Json jobspec);
+
+// Several programs in one job: reads a file as srun's --multi-prog takes it, and makes the shell's option
+// multi-prog of it.
+//
+//   # ranks  program  arguments
+//   0        ./server --port 7000
+//   1-3,5    ./worker "a b" %t
+//   *        ./idle
+//
+// RANKS are an idset (RFC 22) without brackets or with them; * stands for all ranks that no other line names. Words
+// are split as a shell does, with '', "" and \; a line that ends in \ goes on in the next. The shell replaces %t by
+// the task's rank, and %o by the task's number within its line (nacre-shell-options(7)).
+struct Program {
+  std::optional<value::Idset> ranks;  // none: those that no other program has
+  std::vector<std::string> command;   // not empty
+  bool operator==(const Program&) const = default;
+};
+
+struct MultiProg {
+  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes of a file
+  static constexpr std::size_t kMaxPrograms = 65536;
+
+  std::vector<Program> programs;  // not empty
+
+  // Errors name the line. A rank that two lines name, and a second *, are errors.
+  static Result<MultiProg> parse(std::string_view text);
+
+  // The least number of tasks that the file needs: one more than its largest rank; none, if it has only *.
+  [[nodiscard]] std::optional<std::uint64_t> least_tasks() const;
+  // Checks that each of so many tasks has a program, and that no program has a rank beyond them; the error names
+  // the ranks.
+  [[nodiscard]] Result<void> check(std::uint64_t tasks) const;
+  [[nodiscard]] Json option() const;  // [{"ranks": "0-3", "command": [...]}, {"command": [...]}]
+};
+
+// A line's words, as a shell would split them, up to a comment. An error: a quote is not closed.
+Result<std::vector<std::string>> words_of(std::string_view line);
 
 }  // namespace nacre::front

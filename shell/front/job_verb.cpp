@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/job_verb.hpp"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/print.hpp"
+#include "base/program_path.hpp"
+#include "base/standstill.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
+#include "launch/launcher.hpp"
 #include "value/hostlist.hpp"
 #include "value/wait_status.hpp"
+#include "version.hpp"
 
 namespace nacre::front {
 namespace {
@@ -146,6 +156,144 @@ void JobVerb::print_changed(const record::Listed& job, const Json& answer, const
   }
   std::string changed = answer.value(shells, ""), hosts = answer.value("hosts", "");
   if (!quiet_ && !changed.empty()) print_out("{}\n", hosts.empty() ? "shell " + changed : hosts);
+}
+
+// ---- reach ------------------------------------------------------------------------------
+
+namespace {
+
+constexpr event::Seconds kBridgeTime{30};  // how long the start of the bridge may take, and each answer
+constexpr std::array<std::pair<std::string_view, Via>, 4> kVias{
+    {{"unix", Via::unix_socket}, {"srun", Via::srun}, {"flux", Via::flux}, {"ssh", Via::ssh}}};
+
+// Starts a program with a pair of streams to it; its standard error is this process's.
+Result<control::Client> start_bridge(const std::vector<std::string>& words) {
+  Pipe to = TRY(make_pipe(O_CLOEXEC));
+  Pipe from = TRY(make_pipe(O_CLOEXEC));
+  std::vector<char*> argv;
+  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, to.read.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, from.write.get(), STDOUT_FILENO);
+  pid_t pid = 0;
+  int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) return system_error(code, words[0]);
+  to.read.reset();
+  from.write.reset();
+  return control::Client::over(std::move(from.read), std::move(to.write), kVersion, kBridgeTime);
+}
+
+std::string leader_text(const record::JobEntry& entry) {
+  return fmt::format("job {}: its leader, process {} on {}", entry.id.f58_plain(), entry.pid, entry.place.host);
+}
+
+// Adds to the error what can be found out about a leader on this host.
+Error unreached(const record::JobEntry& entry, Error why) {
+  bool is_refused = why.code == ECONNREFUSED || why.code == ENOENT || why.code == ECONNRESET;
+  if (record::leader_of(entry, record::own_witness()) == record::Leader::gone)
+    return Error{ESTALE, fmt::format("{}, has gone", leader_text(entry))};
+  auto state = process_state(static_cast<pid_t>(entry.pid));
+  bool is_stopped = state && (*state == 'T' || *state == 't');
+  if (why.code == ETIMEDOUT && is_stopped)
+    why.message += fmt::format(": it has been stopped by a signal; `kill -CONT {}` lets it go on", entry.pid);
+  if (is_refused && entry.address.empty()) why.message += "; it has no control socket";
+  return in(leader_text(entry), std::move(why));
+}
+
+Result<control::Client> reach_by(Via via, const record::JobEntry& entry, const std::string& directory) {
+  if (via == Via::unix_socket) {
+    auto client = control::Client::dial(entry.address, kVersion);
+    if (!client) return unreached(entry, client.error());
+    return client;
+  }
+  auto words = TRY(bridge_command(via, entry, directory));
+  auto client = start_bridge(words);
+  if (!client) return in(fmt::format("{}, by {}", leader_text(entry), via_name(via)), std::move(client).error());
+  return client;
+}
+
+}  // namespace
+
+std::string_view via_name(Via via) {
+  for (const auto& [name, each] : kVias) {
+    if (each == via) return name;
+  }
+  return "?";
+}
+
+Result<Via> parse_via(const std::string& name) {
+  for (const auto& [each, via] : kVias) {
+    if (each == name) return via;
+  }
+  return invalid(fmt::format("--via: {}: expected unix, srun, flux or ssh", name));
+}
+
+std::vector<Via> ways_to(const record::JobEntry& entry, const record::ProcessPlace& here) {
+  const record::ProcessPlace& there = entry.place;
+  if (there.host == here.host && there.machine == here.machine && there.boot == here.boot)
+    return {Via::unix_socket};
+  std::vector<Via> out;
+  if (entry.manager.kind == "slurm") out.push_back(Via::srun);
+  if (entry.manager.kind == "flux") out.push_back(Via::flux);
+  out.push_back(Via::ssh);
+  return out;
+}
+
+Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
+                                                const std::string& directory) {
+  std::string id = entry.id.f58_plain();
+  std::string own = own_program();
+  std::vector<std::string> bridge{own.empty() ? "nacre" : own, "control", "--bridge", id, "--jobs-dir", directory};
+  if (entry.place.host.empty() || entry.place.host.front() == '-')
+    return invalid(fmt::format("job {}: its host has no name", id));
+  std::vector<std::string> out;
+  switch (via) {
+    case Via::srun:
+      if (entry.manager.kind != "slurm" || entry.manager.job.empty())
+        return invalid(fmt::format("job {}: is no step of Slurm", id));
+      out = {"srun",
+             "--jobid=" + entry.manager.job,
+             "--overlap",
+             "-N1",
+             "-n1",
+             "-w",
+             entry.place.host,
+             "--mpi=none",
+             "--quiet",
+             "--input=0",
+             "--unbuffered"};
+      break;
+    case Via::flux:
+      if (entry.manager.kind != "flux" || entry.manager.job.empty())
+        return invalid(fmt::format("job {}: is no job of Flux", id));
+      out = {"flux", "exec", "-j", entry.manager.job, "-r", "0"};
+      break;
+    default: {
+      std::vector<std::string> agent = launch::ssh_agent();
+      if (auto other = own_variable("NACRE_AGENT")) agent = {*other};
+      return TRY(launch::agent_command(agent, entry.place.host, bridge)).argv;
+    }
+  }
+  out.insert(out.end(), bridge.begin(), bridge.end());
+  return out;
+}
+
+Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how) {
+  std::vector<Via> ways = how.only ? std::vector{*how.only} : ways_to(entry, record::own_place());
+  Error why = invalid("no way");
+  for (Via via : ways) {
+    bool is_last = via == ways.back();
+    if (!is_last && !is_in_path(via_name(via))) continue;
+    if (how.verbose) print_err("nacre: job {}: reached by {}\n", entry.id.f58_plain(), via_name(via));
+    auto client = reach_by(via, entry, directory);
+    if (client) return client;
+    why = client.error();
+    if (!is_last && how.verbose) print_err("nacre: {}\n", why.message);
+  }
+  return why;
 }
 
 }  // namespace nacre::front

@@ -19,7 +19,7 @@
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
 #include "cli/command_line.hpp"
-#include "front/environment_rules.hpp"
+#include "front/job_request.hpp"
 #include "group/first_words.hpp"
 #include "launch/launcher.hpp"
 #include "version.hpp"

@@ -21,7 +21,6 @@
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/job_verb.hpp"
-#include "front/top_feed.hpp"
 #include "front/top_screen.hpp"
 #include "front/top_view.hpp"
 #include "front/verbs.hpp"

@@ -2,12 +2,11 @@
 //
 // The first byte says what the rest is: a file of programs, a line of words, or rules for the environment. Whatever
 // is read is sound, and can be written down and read again; errors say the line.
-#include "front/multi_prog.hpp"
+#include "front/job_request.hpp"
 
 #include <algorithm>
 
 #include "base/json.hpp"
-#include "front/environment_rules.hpp"
 #include "require.hpp"
 
 using nacre::fuzz::require;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/environment_rules.hpp"
+#include "front/job_request.hpp"
 
 #include "catch.hpp"
 

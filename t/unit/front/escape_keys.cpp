@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/escape_keys.hpp"
+#include "front/terminal_session.hpp"
 
 #include <algorithm>
 

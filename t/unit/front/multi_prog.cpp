@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/multi_prog.hpp"
+#include "front/job_request.hpp"
 
 #include <nlohmann/json.hpp>
 #include "catch.hpp"

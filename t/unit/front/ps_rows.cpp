@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/ps_rows.hpp"
+#include "front/ps_verb.hpp"
 
 #include "catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What `nacre top` asks, and how it takes answers that come late, in parts, or not at all. The leader is this test.
-#include "front/top_feed.hpp"
+#include "front/top_view.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/top_model.hpp"
+#include "front/top_view.hpp"
 
 #include "catch.hpp"
 
