@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "base/big_endian.hpp"
 
 namespace nacre::group {
 namespace {
@@ -228,6 +231,114 @@ void BulkDriver::do_effect(bulk::BroadcastRoom& /*room*/) {
 
 void BulkDriver::do_effect(bulk::CutOff& /*cut_off*/) {
   cut_off(Error{ECANCELED, "this shell is taken out of the job"});
+}
+
+// ---- node bulk --------------------------------------------------------------------------
+
+namespace {
+
+bulk::BulkOptions with_answers(bulk::BulkOptions options) {
+  options.answers = bulk::answer_channels();
+  return options;
+}
+
+}  // namespace
+
+NodeBulk::NodeBulk(const bulk::BulkOptions& options, bool leads, LinkTable& links, const Callbacks& callbacks)
+    : users_(with_answers(options), links, 0, callbacks.broken,
+             [this] { answers_timer_->start(bulk::kAnswerWait); }),
+      values_(options, links, bulk::kRecords, callbacks.broken),
+      carrier_(values_, leads ? ValueCarrier::Arrived() : callbacks.arrived) {}
+
+Result<std::unique_ptr<NodeBulk>> NodeBulk::create(event::Loop& loop, const bulk::BulkOptions& options, bool leads,
+                                                   LinkTable& links, Callbacks callbacks) {
+  std::unique_ptr<NodeBulk> out(new NodeBulk(options, leads, links, callbacks));
+  NodeBulk& self = *out;
+  self.answers_timer_ = TRY(event::Timer::create(loop, [&self] { self.users_.waited(); }));
+  self.answers_timer_->unref();
+  return out;
+}
+
+void NodeBulk::perform(overlay::Publish& publish) { carrier_.publish(publish.entry, std::move(publish.value)); }
+
+void NodeBulk::look_at(const overlay::Node& node) {
+  for (BulkDriver* each : {&users_, &values_}) each->look_at(node);
+  for (BulkDriver* each : {&users_, &values_}) each->pump();
+}
+
+void NodeBulk::linked(overlay::LinkName link) {
+  users_.linked(link);
+  values_.linked(link);
+}
+
+void NodeBulk::gone(overlay::LinkName link) {
+  users_.gone(link);
+  values_.gone(link);
+}
+
+void NodeBulk::received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
+  of(stream).received(from, stream, bytes);
+}
+
+void NodeBulk::on_credit(overlay::LinkName to, transport::StreamId stream) { of(stream).on_credit(to, stream); }
+
+void NodeBulk::cut_off(const Error& why) {
+  users_.cut_off(why);
+  values_.cut_off(why);
+}
+
+// ---- value carrier ----------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kValueHead = 3 * sizeof(std::uint64_t);  // bytes before the piece of the value
+
+}  // namespace
+
+ValueCarrier::ValueCarrier(bulk::Port& port, Arrived arrived) : port_(port), arrived_(std::move(arrived)) {
+  bulk::Port::Downward downward;
+  downward.on_record = [this](bulk::Numbered number, std::string_view record) {
+    if (arrived_) take(record);
+    port_.consumed(number);
+  };
+  downward.on_room = [this] { send_more(); };
+  port_.serve(bulk::values::kValue, std::move(downward));
+  port_.serve_no_more();
+}
+
+void ValueCarrier::publish(overlay::Seq entry, std::string value) {
+  outgoing_.push_back({entry, std::move(value), 0});
+  if (outgoing_.size() == 1) send_more();
+}
+
+// An error: the shell is cut off, and no shell waits for values any more.
+void ValueCarrier::send_more() {
+  while (!outgoing_.empty()) {
+    Outgoing& first = outgoing_.front();
+    std::string_view piece = std::string_view(first.value).substr(first.at, bulk::kMaxRecord - kValueHead);
+    std::string record;
+    record.reserve(kValueHead + piece.size());
+    append_number(record, first.entry);
+    append_number(record, std::uint64_t{first.at});
+    append_number(record, std::uint64_t{first.value.size()});
+    record += piece;
+    Result<bool> sent = port_.broadcast(bulk::values::kValue, record);
+    if (!sent) return outgoing_.clear();
+    if (!*sent) return;
+    first.at += piece.size();
+    if (first.at == first.value.size()) outgoing_.pop_front();
+  }
+}
+
+// Ignores a value whose beginning has not come to this shell.
+void ValueCarrier::take(std::string_view record) {
+  if (record.size() < kValueHead) return;
+  auto entry = take_number<std::uint64_t>(record);
+  auto at = take_number<std::uint64_t>(record);
+  auto total = take_number<std::uint64_t>(record);
+  if (total > overlay::kMaxValue || at > total || (at > 0 && entry != entry_)) return;
+  entry_ = entry;
+  if (incoming_.add(at, total, record)) arrived_(entry, incoming_.take());
 }
 
 }  // namespace nacre::group

@@ -4,10 +4,13 @@
 // it, and reports links and views to it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,9 +18,11 @@
 #include "bulk/in_order.hpp"
 #include "bulk/node.hpp"
 #include "bulk/port.hpp"
-#include "group/bulk_streams.hpp"
+#include "event/loop.hpp"
 #include "group/deferred_calls.hpp"
 #include "group/directory.hpp"
+#include "group/link_table.hpp"
+#include "overlay/collective.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::group {
@@ -96,6 +101,72 @@ class BulkDriver final : public bulk::Port {
   DeferredCalls deferred_;  // callbacks of users
   std::optional<Error> cut_off_;
   Pump pump_;
+};
+
+// The values of collectives that go beside the log, from the leader to all. They have a broadcast of their own, as
+// the one of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the
+// records.
+class ValueCarrier {
+ public:
+  using Arrived = std::function<void(overlay::Seq entry, std::string value)>;
+
+  // `port` has to outlive it. `arrived` is empty on the leader, which has the values.
+  ValueCarrier(bulk::Port& port, Arrived arrived);
+  ValueCarrier(const ValueCarrier&) = delete;
+  ValueCarrier& operator=(const ValueCarrier&) = delete;
+
+  void publish(overlay::Seq entry, std::string value);  // leader
+
+ private:
+  struct Outgoing {
+    overlay::Seq entry = 0;
+    std::string value;
+    std::size_t at = 0;  // what is before it has been sent
+  };
+
+  void send_more();
+  void take(std::string_view record);
+
+  bulk::Port& port_;
+  Arrived arrived_;
+  std::deque<Outgoing> outgoing_;
+  overlay::Pieces incoming_;
+  overlay::Seq entry_ = 0;  // the entry whose value is coming in
+};
+
+// Bulk data beside the overlay's log: that of the shell's users, and the values of collectives, which have a
+// broadcast of their own.
+class NodeBulk {
+ public:
+  struct Callbacks {
+    std::function<void(overlay::LinkName, const Error&)> broken;  // a link has to be ended; then gone() is called
+    // A value that the leader has published has come. Not called on the leader, which has it.
+    std::function<void(overlay::Seq entry, std::string value)> arrived;
+  };
+
+  // `links` has to outlive it. `leads`: this shell is the leader.
+  static Result<std::unique_ptr<NodeBulk>> create(event::Loop& loop, const bulk::BulkOptions& options, bool leads,
+                                                  LinkTable& links, Callbacks callbacks);
+
+  [[nodiscard]] BulkDriver& users() { return users_; }
+  void perform(overlay::Publish& publish);
+  // After each step of the node: what follows for bulk data from where the others are now.
+  void look_at(const overlay::Node& node);
+
+  void linked(overlay::LinkName link);
+  void gone(overlay::LinkName link);
+  void received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes);
+  void on_credit(overlay::LinkName to, transport::StreamId stream);
+  void cut_off(const Error& why);
+
+ private:
+  NodeBulk(const bulk::BulkOptions& options, bool leads, LinkTable& links, const Callbacks& callbacks);
+  BulkDriver& of(transport::StreamId stream) { return stream > bulk::kRecords ? values_ : users_; }
+
+  std::optional<event::Timer> answers_timer_;  // of users_
+  BulkDriver users_;
+  BulkDriver values_;
+  ValueCarrier carrier_;
 };
 
 }  // namespace nacre::group

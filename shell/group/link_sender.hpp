@@ -3,17 +3,67 @@
 // What the overlay's node has for its links: messages, entries of the log, dials and ends.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/result.hpp"
 #include "group/link_table.hpp"
-#include "group/send_queue.hpp"
+#include "overlay/effect.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::group {
+
+// Messages that wait until their link has room. The log can be far ahead of a link, so its entries wait here as
+// their numbers, not as a copy for each link. Beats do not wait, so that a busy link is not mistaken for a lost
+// leader.
+class SendQueue {
+ public:
+  // Access to a link: see LinkTable.
+  struct Links {
+    std::function<Result<void>(overlay::LinkName, std::string_view frame)> send;
+    std::function<bool(overlay::LinkName)> has_room;
+    std::function<void(overlay::LinkName)> half_close;
+    // The entry as a frame, valid until the next call; null: no member needs it any more.
+    std::function<const std::string*(overlay::Seq)> frame_of;
+  };
+  explicit SendQueue(Links links) : links_(std::move(links)) {}
+
+  // A link's messages go in this order, except for send_first(). An error: the link has to be given up.
+  Result<void> send(overlay::LinkName to, std::string frame);
+  Result<void> send_entry(overlay::LinkName to, overlay::Seq seq);
+  Result<void> half_close(overlay::LinkName link);
+  Result<void> send_first(overlay::LinkName to, std::string_view frame) { return links_.send(to, frame); }
+
+  Result<void> go_on(overlay::LinkName link);  // the link has room again
+  // The queue is about to go: sends all that waits, as far as the link takes it.
+  void flush(overlay::LinkName link);
+  void flush_all();
+  void forget(overlay::LinkName link) { waiting_.erase(link); }
+  [[nodiscard]] bool holds(overlay::LinkName link) const { return waiting_.contains(link); }
+
+ private:
+  struct Close {};
+  using Item = std::variant<std::string, overlay::Seq, Close>;
+  struct Less {
+    bool operator()(overlay::LinkName a, overlay::LinkName b) const {
+      return a.peer != b.peer ? a.peer < b.peer : a.side < b.side;
+    }
+  };
+
+  Result<void> add(overlay::LinkName link, Item item);
+  Result<void> put(overlay::LinkName link, const Item& item);
+  Result<void> drain(overlay::LinkName link, bool needs_room);
+
+  Links links_;
+  std::map<overlay::LinkName, std::deque<Item>, Less> waiting_;  // without empty queues
+};
 
 class LinkSender {
  public:

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/overlay_driver.hpp"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
@@ -327,6 +331,279 @@ void OverlayDriver::end_if_gone() {
   bool is_over = finished_ ? link_table_->idle(gone) : cut_off_ && !removed_;
   if (!leaving_ || !when_gone_ || !is_over) return;
   std::exchange(when_gone_, nullptr)(reports_.code());
+}
+
+// ---- overlay driver effects -------------------------------------------------------------
+//
+// How an OverlayDriver performs the effects of its node, by its parts or itself.
+
+void OverlayDriver::pump() {
+  if (pump_.run([this] { return step(); })) bulk_->look_at(node_);
+}
+
+bool OverlayDriver::step() {
+  std::vector<overlay::Effect> effects = node_.take_effects();
+  auto perform_it = [this](auto& effect) {
+    if constexpr (requires { sender_->perform(effect); }) {
+      sender_->perform(effect);
+    } else if constexpr (requires { reports_.perform(effect); }) {
+      reports_.perform(effect);
+    } else if constexpr (requires { bulk_->perform(effect); }) {
+      bulk_->perform(effect);
+    } else if constexpr (requires { timer_.perform(effect); }) {
+      timer_.perform(effect);
+    } else {
+      perform(effect);
+    }
+  };
+  for (overlay::Effect& effect : effects) std::visit(perform_it, effect);
+  std::vector<overlay::LinkName> failed = sender_->take_failed();
+  for (overlay::LinkName link : failed) node_.unlinked(link);
+  return !failed.empty() || !effects.empty() || deferred_.call_next();
+}
+
+// From now on this shell may be fed by others that have joined later.
+void OverlayDriver::perform(overlay::Joined& joined) {
+  own_scope_.scope = {joined.view, joined.view};
+  const overlay::Tree& tree = node_.tree();
+  for (overlay::Slot slot = 0; slot < tree.size(); ++slot) {
+    Rank rank = tree.at(slot);
+    if (rank != membership_.rank && tree.joined(rank) != 0) reports_.note_address(rank, tree.address(rank));
+  }
+  if (hooks().on_member) deferred_.add([this] { hooks().on_member(); });
+}
+
+void OverlayDriver::perform(overlay::Leave& /*leave*/) {
+  link_table_->keep_half_closed(true);
+  removed_ = true;
+  end(Error{ECANCELED, "this shell is taken out of the job"});
+}
+
+void OverlayDriver::perform(overlay::Die& die) {
+  removed_ = false;
+  end(Error{ENOTCONN, std::move(die.why)});
+  deferred_.add([this] { end_if_gone(); });
+}
+
+void OverlayDriver::perform(overlay::Finished& finished) {
+  finished_ = true;
+  open_calls_.fail_requests({EPIPE, "the job has ended"});
+  sender_->flush_all();
+  link_table_->stop(last_link());
+  for (Rank rank : finished.lost.ids()) {
+    if (hooks().on_lost_at_end) deferred_.add([this, rank] { hooks().on_lost_at_end(rank); });
+  }
+  deferred_.add([this] { end_if_gone(); });
+}
+
+void OverlayDriver::end(Error why) {
+  if (cut_off_) return;
+  cut_off_ = std::move(why);
+  bulk_->cut_off(*cut_off_);
+  if (!removed_) link_table_->stop();
+  deferred_.add_for_served([this, is_planned = removed_] {
+    const Callbacks& owner = reports_.callbacks;
+    if (is_planned && owner.on_leave) owner.on_leave();
+    if (!is_planned && owner.on_cut_off) owner.on_cut_off(*cut_off_);
+  });
+  open_calls_.fail_collectives(*cut_off_);
+  open_calls_.fail_requests(*cut_off_);
+  pump();
+}
+
+// ---- node reports -----------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint32_t kMaxCode = 255;  // of a process that exits
+
+}  // namespace
+
+void NodeReports::perform(overlay::Deliver& deliver_it) {
+  if (const overlay::Entry* entry = node_.entry(deliver_it.seq)) deliver(*entry);
+}
+
+void NodeReports::perform(overlay::Reported& reported) {
+  std::vector<Ended> ended;
+  for (const overlay::TaskReport& record : reported.exited) {
+    auto each = ended_of(record);
+    if (each) ended.push_back(*std::move(each));
+    if (!each) log_.log(Level::warn, "", "{}", each.error().message);
+  }
+  deferred_.add_for_served([this, started = std::move(reported.started), ended = std::move(ended)] {
+    if (callbacks.on_tasks) callbacks.on_tasks(started, ended);
+  });
+}
+
+void NodeReports::perform(overlay::Unfit& unfit) {
+  raise_({"exec", 0, fmt::format("{}: what the leader has sent is damaged: {}", unfit.name, unfit.why), 1});
+}
+
+void NodeReports::perform(overlay::TooLarge& overflow) {
+  raise_({"exec", 0,
+          fmt::format("{}: what the shells give is {} bytes together; at most {}", overflow.name, overflow.size,
+                      node_.options().max_value),
+          1});
+}
+
+// What cannot be read is found when the shell is dialled, and has no address.
+// The leader says it with what follows from it, and the others by themselves.
+void NodeReports::perform(overlay::Silent& silent) {
+  log_.log(membership_.rank == 0 ? Level::debug : Level::warn, "", "shell {} is suspected: {}", silent.peer,
+           silent.why);
+  silences_[static_cast<Rank>(silent.peer)] = std::move(silent.why);
+}
+
+std::string NodeReports::silence_of(Rank rank) const {
+  auto found = silences_.find(rank);
+  return found == silences_.end() ? "" : found->second;
+}
+
+void NodeReports::note_address(Rank rank, const std::string& address) {
+  Result<void> known = membership_.directory.set(rank, transport::usable_on(transport::host_mark(), address));
+  if (!known) log_.log(Level::warn, "", "the address of shell {}: {}", rank, known.error().message);
+}
+
+void NodeReports::give_up_absent() {
+  gives_up_absent_ = true;
+  if (code_) node_.suspect_absent();
+}
+
+// ---- entries of the log ---------------------------------------------------------------------
+
+void NodeReports::deliver(const overlay::Entry& entry) {
+  if (const auto* campaign = std::get_if<overlay::Campaign>(&entry.body)) deliver(*campaign);
+  if (entry.request.origin == membership_.rank) open_calls_.answer(entry);
+  if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
+    deliver(*view);
+  } else if (const auto* end = std::get_if<overlay::End>(&entry.body)) {
+    deliver(*end);
+  } else if (const auto* exception = std::get_if<overlay::ExceptionEntry>(&entry.body)) {
+    deliver(*exception);
+  } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
+    deliver(*event);
+  } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
+    deliver(*signal);
+  } else if (const auto* exec = std::get_if<overlay::Exec>(&entry.body)) {
+    deliver(*exec, entry.seq);
+  }
+}
+
+void NodeReports::deliver(const overlay::Campaign& campaign) {
+  if (campaign.grow) return;
+  deferred_.add_for_served([this, shrunk = value::Shrunk{campaign.done, campaign.unconfirmed}] {
+    if (callbacks.on_shrunk) callbacks.on_shrunk(shrunk);
+  });
+}
+
+void NodeReports::deliver(const overlay::View& view) {
+  for (const overlay::Newcomer& each : view.add) note_address(each.id, each.address);
+  if (!view.leave.empty() && !view.leave.contains(membership_.rank)) {
+    deferred_.add_for_served([this, left = view.leave] {
+      if (callbacks.on_left) callbacks.on_left(left);
+    });
+  }
+  for (Rank rank : view.dead.ids()) {
+    deferred_.add_for_served([this, rank] {
+      if (callbacks.on_lost) callbacks.on_lost(rank);
+    });
+  }
+}
+
+void NodeReports::deliver(const overlay::End& end) {
+  code_ = static_cast<int>(std::min<std::uint32_t>(end.code, kMaxCode));
+  if (gives_up_absent_) node_.suspect_absent();
+}
+
+void NodeReports::deliver(const overlay::ExceptionEntry& exception) {
+  JobException raised = exception_of(exception);
+  if (raised.severity == 0) node_.expect_end(node_.options().fence);
+  if (raised.severity == 0 && !deferred_.serving() && hooks.on_ended)
+    deferred_.add([this, raised] { hooks.on_ended(raised); });
+  deferred_.add_for_served([this, raised = std::move(raised)] {
+    if (callbacks.on_exception) callbacks.on_exception(raised);
+  });
+}
+
+void NodeReports::deliver(const overlay::Event& event) {
+  auto whole = announcements_.take(event);
+  if (!whole) return;
+  if (whole->topic == kGiveUpSilent) {
+    node_.wait_for_silent(std::min(Group::kSilentAtEnd, node_.options().silent_bound));
+    return node_.expect_end(node_.options().silent_bound);
+  }
+  bool is_early = hooks.on_announced && !deferred_.serving();
+  if (is_early && hooks.on_announced(whole->topic, whole->bytes)) return deferred_.drop_kept();
+  deferred_.add_for_served([this, whole = *std::move(whole)] {
+    if (callbacks.on_announcement) callbacks.on_announcement(whole.topic, whole.bytes);
+  });
+}
+
+void NodeReports::deliver(const overlay::Signal& signal) {
+  deferred_.add_for_served([this, signal] {
+    if (callbacks.on_signal) callbacks.on_signal(static_cast<int>(signal.number), signal.ranks);
+  });
+}
+
+void NodeReports::deliver(const overlay::Exec& exec, overlay::Seq seq) {
+  auto share = share_of(exec, seq, membership_.rank);
+  if (!share) return;
+  deferred_.add_for_served([this, share = *std::move(share)] {
+    if (callbacks.on_exec) callbacks.on_exec(share);
+  });
+}
+
+// ---- open calls -------------------------------------------------------------------------
+
+namespace {
+
+Result<value::ExecAnswer> answer_to_order(const overlay::Entry& entry) {
+  const auto* refused = std::get_if<overlay::Refused>(&entry.body);
+  if (refused == nullptr) return value::ExecAnswer{entry.seq, {}};
+  if (refused->members.empty()) return Error{EMSGSIZE, refused->why};
+  return value::ExecAnswer{0, refused->members};
+}
+
+// Takes `key` out of `open`, and has what waits for it called with `answer`.
+void finish(DeferredCalls& deferred, auto& open, const auto& key, auto answer) {
+  auto found = open.extract(key);
+  if (!found) return;
+  deferred.add(
+      [done = std::move(found.mapped()), answer = std::move(answer)]() mutable { done(std::move(answer)); });
+}
+
+void fail(DeferredCalls& deferred, auto& open, const Error& why) {
+  for (auto& [key, done] : std::exchange(open, {})) deferred.add([why, done = std::move(done)] { done(why); });
+}
+
+}  // namespace
+
+void OpenCalls::answer(overlay::Released& released) {
+  finish(deferred_, collectives_, released.name, Result<overlay::Value>(std::move(released.value)));
+}
+
+void OpenCalls::answer(const overlay::Entry& entry) {
+  finish(deferred_, orders_, entry.request.number, answer_to_order(entry));
+  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body)) {
+    finish(deferred_, shrinks_, entry.request.number, Result<value::Shrunk>(Error{EINVAL, refused->why}));
+    finish(deferred_, grows_, entry.request.number, Result<value::Grown>(Error{EINVAL, refused->why}));
+  }
+  const auto* end = std::get_if<overlay::Campaign>(&entry.body);
+  if (end == nullptr) return;
+  if (end->grow)
+    finish(deferred_, grows_, entry.request.number,
+           Result<value::Grown>(value::Grown{end->done, end->unconfirmed}));
+  else
+    finish(deferred_, shrinks_, entry.request.number,
+           Result<value::Shrunk>(value::Shrunk{end->done, end->unconfirmed}));
+}
+
+void OpenCalls::fail_collectives(const Error& why) { fail(deferred_, collectives_, why); }
+
+void OpenCalls::fail_requests(const Error& why) {
+  fail(deferred_, orders_, why);
+  fail(deferred_, shrinks_, why);
+  fail(deferred_, grows_, why);
 }
 
 }  // namespace nacre::group

@@ -6,28 +6,183 @@
 // It dials as soon as it is made. What concerns the whole job is kept until serve() is called.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/log.hpp"
 #include "base/pump.hpp"
+#include "base/result.hpp"
+#include "event/clock.hpp"
 #include "event/loop.hpp"
+#include "group/announcements.hpp"
+#include "group/bulk_driver.hpp"
 #include "group/deferred_calls.hpp"
-#include "group/driver_hooks.hpp"
 #include "group/group.hpp"
-#include "group/keep_alive.hpp"
 #include "group/link_sender.hpp"
 #include "group/link_table.hpp"
 #include "group/membership.hpp"
-#include "group/node_bulk.hpp"
-#include "group/node_reports.hpp"
-#include "group/node_timer.hpp"
-#include "group/open_calls.hpp"
-#include "group/own_scope.hpp"
+#include "overlay/effect.hpp"
+#include "overlay/entry.hpp"
 #include "overlay/node.hpp"
 
 namespace nacre::group {
+
+// What an OverlayDriver tells whoever brings the shells of a job together, beside what Group::Callbacks has. Each
+// may be unset. Called from the loop; they may call members of the driver, but not destroy it.
+struct DriverHooks {
+  // Each exception of severity 0 before serve(), which reports them again.
+  std::function<void(const JobException&)> on_ended;
+  std::function<void()> on_member;  // of a newcomer
+  // Each announcement before serve(); true: serve() only reports what comes behind this one.
+  std::function<bool(std::string_view topic, std::string_view bytes)> on_announced;
+  std::function<void(Rank)> on_child;  // that shell has dialled this one
+  // A shell that a shrink has taken out has left, and its link has ended. It counts as gone once `done` is called,
+  // at once or later.
+  std::function<void(Rank, std::function<void()> done)> on_gone;
+  // The job has ended, and that shell, which this one feeds, is lost: it is not waited for.
+  std::function<void(Rank)> on_lost_at_end;
+};
+
+// What this shell has asked of the others and has no answer to yet: collectives by their names, orders, shrinks
+// and grows by the numbers of their requests. Each is answered once, by a deferred call.
+class OpenCalls {
+ public:
+  using WhenReleased = std::function<void(Result<overlay::Value>)>;
+
+  explicit OpenCalls(DeferredCalls& deferred) : deferred_(deferred) {}  // has to outlive this object
+
+  void add(std::string collective, WhenReleased done) {
+    collectives_.emplace(std::move(collective), std::move(done));
+  }
+  void add(std::uint64_t request, Group::WhenOrdered done) { orders_.emplace(request, std::move(done)); }
+  void add(std::uint64_t request, Group::WhenShrunk done) { shrinks_.emplace(request, std::move(done)); }
+  void add(std::uint64_t request, Group::WhenGrown done) { grows_.emplace(request, std::move(done)); }
+
+  void answer(overlay::Released& released);
+  void answer(const overlay::Entry& entry);  // of a request of this shell
+  void fail_collectives(const Error& why);
+  void fail_requests(const Error& why);
+
+ private:
+  DeferredCalls& deferred_;
+  std::map<std::string, WhenReleased, std::less<>> collectives_;
+  std::map<std::uint64_t, Group::WhenOrdered> orders_;
+  std::map<std::uint64_t, Group::WhenShrunk> shrinks_;
+  std::map<std::uint64_t, Group::WhenGrown> grows_;
+};
+
+// What the overlay's node reports to its owner: entries of the job's log, results of collectives, and how tasks
+// fare. All calls to the owner are deferred.
+class NodeReports {
+ public:
+  using Raise = std::function<void(const JobException&)>;
+
+  // All have to outlive this object.
+  NodeReports(Membership& membership, overlay::Node& node, Log& log, DeferredCalls& deferred, OpenCalls& open_calls,
+              Raise raise)
+      : membership_(membership),
+        node_(node),
+        log_(log),
+        deferred_(deferred),
+        open_calls_(open_calls),
+        raise_(std::move(raise)) {}
+  NodeReports(const NodeReports&) = delete;
+  NodeReports& operator=(const NodeReports&) = delete;
+
+  Group::Callbacks callbacks;  // of the owner, once it serves
+  DriverHooks hooks;
+
+  void perform(overlay::Deliver& deliver_it);
+  void perform(overlay::Released& released) { open_calls_.answer(released); }
+  void perform(overlay::Reported& reported);
+  void perform(overlay::Unfit& unfit);
+  void perform(overlay::TooLarge& overflow);
+  void perform(overlay::Completed& /*completed*/) {}
+  void perform(overlay::Silent& silent);
+  void perform(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
+
+  // Of a child that was suspected because it was silent: since when, and what this shell itself stood still; "".
+  [[nodiscard]] std::string silence_of(Rank rank) const;
+  // Where that shell can be dialled.
+  void note_address(Rank rank, const std::string& address);
+  // The shells that are absent count as lost as soon as the job's code is known.
+  void give_up_absent();
+  [[nodiscard]] std::optional<int> code() const { return code_; }  // the job's, once the leader has decided
+
+ private:
+  void deliver(const overlay::Entry& entry);
+  void deliver(const overlay::Campaign& campaign);
+  void deliver(const overlay::View& view);
+  void deliver(const overlay::End& end);
+  void deliver(const overlay::ExceptionEntry& exception);
+  void deliver(const overlay::Event& event);
+  void deliver(const overlay::Signal& signal);
+  void deliver(const overlay::Exec& exec, overlay::Seq seq);
+
+  Membership& membership_;
+  overlay::Node& node_;
+  Log& log_;
+  DeferredCalls& deferred_;
+  OpenCalls& open_calls_;
+  Raise raise_;
+  Announcements announcements_;
+  bool gives_up_absent_ = false;
+  std::map<Rank, std::string> silences_;
+  std::optional<int> code_;
+};
+
+// When the overlay's node wants its next tick.
+
+inline overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
+
+class NodeTimer {
+ public:
+  explicit NodeTimer(std::function<void()> on_due) : on_due_(std::move(on_due)) {}
+  NodeTimer(const NodeTimer&) = delete;
+  NodeTimer& operator=(const NodeTimer&) = delete;
+
+  Result<void> create(event::Loop& loop) {
+    timer_ = TRY(event::Timer::create(loop, [this] { fired(); }));
+    return {};
+  }
+  void perform(const overlay::Arm& arm) {
+    due_ = arm.at;
+    start();
+  }
+
+ private:
+  void start() { timer_->start(std::max(event::Seconds::zero(), event::Seconds(due_ - present()))); }
+  // The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask
+  // again.
+  void fired() {
+    if (present() < due_) return start();
+    on_due_();
+  }
+
+  std::function<void()> on_due_;
+  std::optional<event::Timer> timer_;
+  overlay::Time due_{};
+};
+
+// The collectives of the shells that have joined with this one.
+struct OwnScope {
+  overlay::Scope scope{0, 0};
+
+  // A name counts in the whole job.
+  [[nodiscard]] std::string name_of(std::string_view collective) const {
+    if (scope.from == 0) return std::string(collective);
+    return fmt::format("{}@{}", collective, scope.from);
+  }
+};
 
 class OverlayDriver final : public Group {
  public:

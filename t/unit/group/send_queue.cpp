@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/send_queue.hpp"
+#include "group/link_sender.hpp"
 
 #include <vector>
 

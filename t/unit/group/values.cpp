@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fewer.hpp"
-#include "group/value_carrier.hpp"
+#include "group/bulk_driver.hpp"
 #include "group_world.hpp"
 #include "quiet_port.hpp"
 
