@@ -5,16 +5,51 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "overlay/effect.hpp"
-#include "overlay/hearing.hpp"
+#include "overlay/options.hpp"
 #include "overlay/tree.hpp"
 
 namespace nacre::overlay {
+
+// What explains a silence: when another member was heard last, and how late this node itself was then.
+
+// The last times at which something came from one member.
+class LastHeard {
+ public:
+  static constexpr std::size_t kMost = 4;
+  static constexpr Time kApart = milliseconds(100);  // what comes sooner after one of them is none of them
+
+  void note(Time now);
+  [[nodiscard]] bool any() const { return !times_.empty(); }
+  [[nodiscard]] Time last() const { return last_; }
+  // "nothing has come from it for 5.2 s (before that 1, 1 and 1.3 s apart)"
+  [[nodiscard]] std::string text(Time now) const;
+
+ private:
+  std::deque<Time> times_;  // the latest last
+  Time last_{};             // of all
+};
+
+// How late this node's ticks were: what the process, or its host, stood still.
+class Lateness {
+ public:
+  static constexpr std::size_t kMost = 600;
+  static constexpr Time kLeast = milliseconds(5);    // what is less says nothing
+  static constexpr Time kApart = milliseconds(100);  // of those that come sooner the largest is kept
+
+  void note(Time now, Time late);
+  [[nodiscard]] Time most_since(Time since) const;  // 0: none was
+
+ private:
+  std::deque<std::pair<Time, Time>> ticks_;  // when, and how late; the latest last
+};
 
 // A link that another member has dialled.
 struct DownLink {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {
@@ -238,6 +239,798 @@ void Node::suspect_absent() {
     if (!each.was_linked) each.suspected = true;
   }
   settle();
+}
+
+// ---- node links -------------------------------------------------------------------------
+//
+// Links: HELLO and its answer, which entries a peer is sent, beats, and the end of a link.
+
+void Node::linked(LinkName link) {
+  if (stage_ == Stage::over) return;
+  if (link.side == Side::down) return child_table_.linked(link.peer);
+  bool joining = stage_ == Stage::joining;
+  if (!uplink_.linked(link.peer, joining)) return;
+  Hello hello{options_.self, Standing::member, applied(), view_, "", uplink_.lost()};
+  if (joining) {
+    hello.standing = Standing::joining;
+    hello.address = options_.address;
+  } else if (stage_ == Stage::leaving) {
+    hello.standing = Standing::leaving;
+  }
+  out_.send(link, std::move(hello));
+}
+
+void Node::unlinked(LinkName link) {
+  if (stage_ == Stage::over) return;
+  lose(link);
+  settle();
+}
+
+void Node::lose(LinkName link) {
+  if (link.side == Side::up) return uplink_.unlinked(link.peer);
+  bool is_over = has_left(link.peer) || processes_over_.contains(link.peer);
+  if (is_over && leaving_.contains(link.peer)) reports_.add_gone(Idset::range(link.peer, link.peer));
+  child_table_.unlinked(link.peer);
+}
+
+bool Node::has_left(Id peer) {
+  const DownLink* down = child_table_.down(peer);
+  return down != nullptr && down->has_left;
+}
+
+void Node::refuse(LinkName link, Farewell why, std::string text) {
+  out_.put(Note{fmt::format("member {} is sent away: {}", link.peer, text)});
+  out_.send(link, Bye{why, std::move(text)});
+  out_.put(HangUp{link});
+  lose(link);
+}
+
+void Node::take(LinkName from, const Hello& hello) {
+  DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
+  if (down == nullptr || hello.from != from.peer || down->welcomed || down->knocks) {
+    return refuse(from, Farewell::refused, "HELLO is sent once, by the end that dialled, with its own number");
+  }
+  child_table_.doubted(hello.suspects);
+  if (hello.standing == Standing::leaving) {
+    down->closed = true;  // it needs nothing more, and only reports
+    child_table_.welcome(*down);
+    return out_.send(from, Welcome{applied(), view_, std::nullopt});
+  }
+  if (hello.standing == Standing::member) return admit(*down, hello);
+  if (!leads()) return refuse(from, Farewell::refused, "newcomers dial the leader");
+  down->knocks = true;
+  down->address = hello.address;
+}
+
+void Node::admit(DownLink& down, const Hello& hello) {
+  LinkName link{down.peer, Side::down};
+  bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
+  if (!known || hello.applied + 1 < log_.first()) {
+    return refuse(link, Farewell::removed, "the job goes on without this member");
+  }
+  down.fed = hello.applied;
+  down.ahead = hello.view > view_;
+  child_table_.welcome(down);
+  out_.send(link, Welcome{applied(), view_, std::nullopt});
+  // A node that waited for a beat in vain gets one now. Only from the leader: another node's last beat can be old.
+  if (leads() && pulse_.number() > 0) {
+    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_), {}});
+    fed_at_ = std::max(fed_at_, out_.now);
+  }
+  feed(down);
+}
+
+void Node::feed(DownLink& down) {
+  LinkName link{down.peer, Side::down};
+  while (!down.closed && down.fed < applied()) {
+    const Entry* entry = log_.find(down.fed + 1);
+    if (entry == nullptr) return;
+    out_.put(SendEntry{link, entry->seq});
+    down.fed = entry->seq;
+    const auto* change = std::get_if<View>(&entry->body);
+    if (change == nullptr || !(change->leave | change->dead).contains(down.peer)) continue;
+    down.closed = true;
+    out_.put(HalfClose{link});
+  }
+}
+
+void Node::take(LinkName from, const Welcome& welcome) {
+  if (from.side == Side::down)
+    return refuse(from, Farewell::refused, "WELCOME is sent by the end that was dialled");
+  if (stage_ == Stage::joining) {
+    if (welcome.snapshot) join(*welcome.snapshot, welcome);
+    return;
+  }
+  if (uplink_.welcomed(from.peer)) offer_again();
+}
+
+void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
+  if (!Tree(snapshot).has(options_.self)) return out_.put(Note{"the leader's snapshot lacks this member"});
+  uplink_.welcomed(0);
+  tree_ = Tree(snapshot);
+  log_.start_after(welcome.applied);
+  view_ = welcome.view;
+  leaving_ = snapshot.leaving;
+  for (RequestId each : snapshot.answered) requests_.answered(each);
+  stage_ = Stage::member;
+  child_table_.set_children(options_.self, tree_);
+  for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
+  out_.put(Joined{view_});
+  uplink_.route(tree_.ancestors(options_.self));
+  offer_again();
+}
+
+void Node::offer_again() {
+  reports_.offer_again();
+  sent_standing_.view = kNoEnd;
+  for (Collective& each : collectives_) {
+    each.sent = false;
+    each.changed = true;
+  }
+  auto up = uplink_.current();
+  if (!up || stage_ != Stage::member) return;
+  for (const Request& each : requests_.pending()) out_.send({*up, Side::up}, each);
+}
+
+void Node::beat() {
+  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}};
+  forget(beat.stable);
+  if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
+}
+
+// Whether there is a node to send it to.
+bool Node::pass_on(const Beat& beat) {
+  bool any = false;
+  for (const DownLink& each : child_table_.down_links()) {
+    // A newcomer that no grow waits for gets no beat, and gives up.
+    bool awaited = each.knocks && campaigns_.awaits(each.peer);
+    if (each.closed || !(each.welcomed || awaited)) continue;
+    out_.send({each.peer, Side::down}, beat);
+    any = true;
+  }
+  return any;
+}
+
+void Node::forget(Seq stable) {
+  log_.drop(stable);
+  std::erase_if(released_, [&](const auto& each) { return each.second <= stable; });
+}
+
+void Node::take(LinkName from, const Beat& beat) {
+  if (from.side == Side::down) return take_busy(beat.busy);
+  if (leads()) return;
+  if (!beat.busy.empty() && beat.number == 0) {
+    if (uplink_.current() != from.peer || stage_ != Stage::member) return;
+    pulse_.feeder_lives(out_.now);
+    return pass_on(beat), void();
+  }
+  if (!pulse_.receive(beat.number, out_.now)) return;
+  uplink_.starve(out_.now >= starving_at());
+  if (stage_ != Stage::member) return;
+  forget(beat.stable);
+  pass_on({beat.number, beat.stable, {}});
+}
+
+// One that has become busy cannot dial a new parent: who still feeds it reports it up to that parent, or to the
+// leader. Who leaves is no parent any more.
+void Node::take_busy(const Idset& busy) {
+  Idset elsewhere;
+  for (Id id : busy.ids()) {
+    if (!child_table_.busy(id) || stage_ == Stage::leaving) elsewhere.insert(id);
+  }
+  if (elsewhere.empty() || leads()) return;
+  if (auto up = uplink_.current()) out_.send({*up, Side::up}, Beat{pulse_.number(), 0, elsewhere});
+}
+
+void Node::take(LinkName from, const Bye& bye) {
+  if (from.side == Side::up) {
+    if (bye.why == Farewell::removed) return die("the job goes on without this member");
+    if (bye.why == Farewell::refused)
+      out_.put(Note{fmt::format("member {} sends this one away: {}", from.peer, bye.text)});
+    return;
+  }
+  if (DownLink* down = child_table_.down(from.peer)) down->parted = true;
+  Child* child = child_table_.child(from.peer);
+  if (child != nullptr && bye.why == Farewell::finished) child->finished = true;
+  if (bye.why == Farewell::gone) lose(from);
+}
+
+// ---- node up ----------------------------------------------------------------------------
+//
+// Reports: merges what children report, and passes on what is new.
+
+void Node::take(LinkName from, const Up& up) {
+  if (from.side == Side::up) return refuse(from, Farewell::refused, "UP is sent by the end that dialled");
+  Idset gone = up.view > view_ ? up.gone : up.gone & leaving_;
+  if (up.gone.contains(from.peer)) {
+    child_table_.down(from.peer)->has_left = true;
+    gone.remove(from.peer);
+  }
+  reports_.add_gone(gone);
+  reports_.add_started(up.started);
+  for (const TaskReport& each : up.exited) reports_.add_exited(each);
+  if (up.view > view_) child_table_.down(from.peer)->ahead = true;
+  Child* child = child_table_.child(from.peer);
+  if (child == nullptr || up.view != view_) return;
+  child->reported = true;
+  child->acked = std::max(child->acked, up.acked);
+  child->suspects = up.suspects;
+  child->ended_below = up.ended;
+  auto index = static_cast<std::size_t>(child - child_table_.children().data());
+  for (const Part& each : up.parts) take_part(index, each);
+}
+
+void Node::take(LinkName from, const Request& request) {
+  if (from.side == Side::up) return refuse(from, Farewell::refused, "requests go up");
+  if (leads()) return accept_request(request);
+  if (!requests_.add(request)) return;
+  auto up = uplink_.current();
+  if (up) out_.send({*up, Side::up}, request);
+}
+
+Collective& Node::collective(const std::string& name, Scope scope, Merge merge) {
+  for (Collective& each : collectives_) {
+    if (each.name == name) return each;
+  }
+  Collective fresh;
+  fresh.name = name;
+  fresh.scope = scope;
+  fresh.merge = merge;
+  fresh.below.resize(child_table_.children().size());
+  return collectives_.emplace_back(std::move(fresh));
+}
+
+void Node::take_part(std::size_t child, const Part& part) {
+  if (released_.contains(part.name)) return;
+  Collective& here = collective(part.name, part.scope, part.merge);
+  if (here.scope != part.scope || here.merge != part.merge) {
+    return out_.put(Note{fmt::format("{}: members have entered it with different scopes or kinds", part.name)});
+  }
+  Below& below = here.below[child];
+  if (!below.pieces.add(part.at, part.total, part.data)) return;
+  auto value = decode_value(part.merge, below.pieces.take());
+  if (!value) return out_.put(Note{fmt::format("{}: {}", part.name, value.error().message)});
+  below.value = *std::move(value);
+  here.changed = true;
+}
+
+bool Node::is_whole(const Collective& each) const {
+  bool any = each.own.has_value();
+  if (!any && tree_.in(options_.self, each.scope)) return false;
+  for (std::size_t i = 0; i < each.below.size(); ++i) {
+    any = any || each.below[i].value;
+    if (each.below[i].value) continue;
+    auto slot = tree_.slot_of(child_table_.children()[i].id);
+    if (slot && tree_.any_in(*slot, each.scope)) return false;
+  }
+  return any;
+}
+
+Seq Node::acked() const { return std::min(applied(), child_table_.acked(end_ != 0)); }
+
+// The records of tasks go before the parts: a node that has all parts of a collective then also has what their
+// members reported before they entered it.
+void Node::flush_up() {
+  auto up = uplink_.current();
+  if (!up || stage_ == Stage::joining) return;
+  LinkName link{*up, Side::up};
+  bool with_standing = stage_ == Stage::member && uplink_.at_parent();
+  Up report;
+  for (bool unsent = reports_.take_unsent(report); unsent; unsent = reports_.take_unsent(report)) {
+    send_up(link, std::exchange(report, {}), with_standing);
+  }
+  if (!with_standing) return;
+  flush_parts(link);
+  bool acks = acked() != sent_standing_.acked && sent_standing_.acked < wants_ack_;
+  if (acks || view_ != sent_standing_.view || child_table_.suspects(tree_) != sent_standing_.suspects ||
+      child_table_.ended(tree_) != sent_standing_.ended)
+    send_up(link, {}, true);
+}
+
+bool Node::overflows(const Collective& each, std::size_t size) {
+  if (size <= options_.max_value) return false;
+  out_.put(TooLarge{each.name, size});
+  return true;
+}
+
+void Node::flush_parts(LinkName parent) {
+  for (Collective& each : collectives_) {
+    if (each.sent || !std::exchange(each.changed, false) || !is_whole(each)) continue;
+    each.sent = true;
+    Bytes encoded = encode_value(merged(each.merge, each.own, each.below));
+    if (overflows(each, encoded.size())) continue;
+    cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
+      Up up;
+      up.parts.push_back({each.name, each.scope, each.merge, at, total, std::move(data)});
+      send_up(parent, std::move(up), true);
+    });
+  }
+}
+
+void Node::send_up(LinkName to, Up up, bool with_standing) {
+  sent_up_at_ = out_.now;
+  if (with_standing) {
+    up.view = view_;
+    up.acked = acked();
+    up.suspects = child_table_.suspects(tree_);
+    up.ended = child_table_.ended(tree_);
+    sent_standing_ = {up.view, up.acked, up.suspects, {}, {}, {}, {}, up.ended};
+  }
+  out_.send(to, std::move(up));
+}
+
+// ---- node log ---------------------------------------------------------------------------
+//
+// The log: an entry is accepted in turn, forwarded to all below, delivered, and then applied.
+
+namespace {
+
+// No member waits for the acknowledgement of a release or of an event, so it goes with the next message. Until then
+// those above keep these entries, so events are few, and have at most `most` bytes. `unacked`: entries, with this.
+bool ack_can_wait(const Entry& entry, Seq unacked, std::size_t most) {
+  constexpr Seq kMostUnacked = 64;
+  if (std::holds_alternative<Release>(entry.body) || std::holds_alternative<Promise>(entry.body)) return true;
+  const auto* event = std::get_if<Event>(&entry.body);
+  return event != nullptr && event->data.size() <= most && unacked <= kMostUnacked;
+}
+
+}  // namespace
+
+void Node::take(LinkName from, const Entry& entry) {
+  if (from.side == Side::down) return refuse(from, Farewell::refused, "entries come from above");
+  if (leads() || stage_ != Stage::member || entry.seq <= applied()) return;
+  if (entry.seq == applied() + 1) return accept(entry);
+  out_.put(Note{fmt::format("member {} skips entries: {} after {}", from.peer, entry.seq, applied())});
+  uplink_.drop(from.peer);
+}
+
+void Node::accept(const Entry& entry) {
+  INVARIANT(stage_ == Stage::member || leads());
+  log_.append(entry);
+  for (DownLink& each : child_table_.down_links()) {
+    if (each.welcomed) feed(each);
+  }
+  requests_.answered(entry.request);
+  constexpr std::size_t kSmall = 64;  // a piece has as many small events
+  if (!ack_can_wait(entry, entry.seq - sent_standing_.acked, options_.piece / kSmall)) wants_ack_ = entry.seq;
+  out_.put(Deliver{entry.seq});
+  std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
+}
+
+void Node::apply(const Entry& entry, const View& change) {
+  if (change.dead.contains(options_.self)) return die("the others hold this member for dead");
+  leaving_ = leaving_ | change.leave;
+  if (change.leave.contains(options_.self)) return begin_leaving(change);
+  INVARIANT(entry.seq > view_);
+  tree_.apply(entry.seq, change);
+  INVARIANT(tree_.has(options_.self));
+  view_ = entry.seq;
+  child_table_.set_children(options_.self, tree_);
+  // Drops a collective when none of its members is left: no newcomer can be in a scope that has ended.
+  std::erase_if(collectives_,
+                [&](const Collective& each) { return each.scope.to <= entry.seq && !tree_.any_in(0, each.scope); });
+  for (Collective& each : collectives_) {
+    each.below.assign(child_table_.children().size(), {});
+    each.sent = false;
+    each.changed = true;
+  }
+  uplink_.route(tree_.ancestors(options_.self));
+  for (DownLink& each : child_table_.down_links()) {
+    if (each.welcomed && !each.closed && std::exchange(each.ahead, false)) {
+      out_.send({each.peer, Side::down}, Welcome{applied(), view_, std::nullopt});
+    }
+  }
+}
+
+// The way up stays that of the view before.
+void Node::begin_leaving(const View& change) {
+  stage_ = Stage::leaving;
+  for (const Child& each : child_table_.children()) {
+    if (change.leave.contains(each.id)) doomed_.insert(each.id);
+  }
+  child_table_.drop_children();
+  collectives_.clear();
+  promises_ = {};
+  leave_deadline_ = out_.now + options_.leave_bound;
+  out_.wake(leave_deadline_);
+  out_.put(Leave{});
+}
+
+void Node::settle_leaving() {
+  bool late = out_.now >= leave_deadline_;
+  if (late && !tasks_done_) return die("the tasks did not end in time for this member to leave");
+  if (!tasks_done_ || (!late && !(doomed_ - reports_.gone()).empty())) return;
+  if (!late && child_table_.any_ends()) return;
+  auto up = uplink_.current();
+  if (!up && !late) return;
+  reports_.add_gone(Idset::range(options_.self, options_.self));
+  flush_up();
+  stage_ = Stage::over;
+  out_.put(Finished{});
+}
+
+void Node::apply(const Entry& entry, const Release& piece) {
+  bool whole = incoming_.add(piece.at, piece.total, piece.data);
+  if (piece.at + piece.data.size() < piece.total) return;
+  released_.emplace(piece.name, entry.seq);
+  std::erase_if(collectives_, [&](const Collective& each) { return each.name == piece.name; });
+  if (!whole || !tree_.in(options_.self, piece.scope)) return;
+  auto value = decode_value(piece.merge, incoming_.take());
+  if (!value) return out_.put(Note{fmt::format("{}: {}", piece.name, value.error().message)});
+  out_.put(Released{piece.name, piece.merge, *std::move(value)});
+}
+
+void Node::apply(const Entry& entry, const Promise& promise) {
+  released_.emplace(promise.name, entry.seq);
+  std::erase_if(collectives_, [&](const Collective& each) { return each.name == promise.name; });
+  bool is_awaited = !leads() && tree_.in(options_.self, promise.scope);
+  if (is_awaited) promises_.promised(entry.seq, promise);
+  promises_.settle(applied(), options_, out_);
+}
+
+void Node::arrived(Seq entry, Bytes value) {
+  if (stage_ != Stage::member) return;
+  promises_.arrived(entry, std::move(value));
+  promises_.settle(applied(), options_, out_);
+}
+
+void Node::apply(const Entry& /*entry*/, const Campaign& end) {
+  if (end.grow) return;
+  Idset over = end.done | end.unconfirmed;
+  leaving_ = leaving_ - over;
+  reports_.forget_gone(over);
+}
+
+void Node::apply(const Entry& entry, const End& /*end*/) { end_ = entry.seq; }
+
+void Node::settle_ending() {
+  auto up = uplink_.current();
+  if (!up || stage_ != Stage::member || acked() < end_) return;
+  out_.send({*up, Side::up}, Bye{Farewell::finished, ""});
+  stage_ = Stage::over;
+  out_.put(Finished{child_table_.lost()});
+}
+
+// ---- node leader ------------------------------------------------------------------------
+//
+// The leader's decisions: each one is an entry.
+
+void Node::append(RequestId request, EntryBody body) { accept({applied() + 1, request, std::move(body)}); }
+
+// Runs at the end of every call: appends what is due, until nothing more is.
+void Node::lead() {
+  bool changed = true;
+  while (changed && end_ == 0) {
+    changed = bury();
+    changed = seat_newcomers() || changed;
+    changed = release_collectives() || changed;
+    note_complete();
+    while (auto end = campaigns_.over(out_.now, complete_, reports_.gone(), tree_)) {
+      append(end->first, std::move(end->second));
+      changed = true;
+    }
+  }
+  note_complete();
+  report();
+  out_.wake(campaigns_.due(out_.now));
+  if (end_ == 0 || complete_ < end_) return;
+  stage_ = Stage::over;
+  out_.put(Finished{child_table_.lost()});
+}
+
+void Node::note_complete() {
+  Seq all = acked();
+  if (all <= complete_) return;
+  complete_ = all;
+  out_.put(Completed{all});
+}
+
+bool Node::bury() {
+  View change;
+  // No beat reaches a member but from the leader. If the leader could send none for so long, all others
+  // have ended by rule 10.
+  bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
+  Idset suspects = is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects(tree_);
+  for (Id id : tree_.members_of(suspects)) {
+    if (id != options_.self) change.dead.insert(id);
+  }
+  if (change.dead.empty()) return false;
+  change.dead = change.dead.take_first(kSplitIds);  // the others are found again
+  if (!is_alone) ended_ = ended_ | (child_table_.ended(tree_) & change.dead);
+  append({}, std::move(change));
+  return true;
+}
+
+bool Node::seat_newcomers() {
+  bool changed = false;
+  for (OpenCampaign& each : campaigns_.open()) {
+    if (!each.grow || each.view != 0) continue;
+    View change;
+    Idset waits_for = each.targets - each.missing;
+    for (const DownLink& down : child_table_.down_links()) {
+      if (!down.knocks || !each.targets.contains(down.peer)) continue;
+      change.add.push_back({down.peer, down.address});
+      waits_for.remove(down.peer);
+    }
+    if (!waits_for.empty() && out_.now < each.deadline) continue;
+    changed = true;
+    if (change.add.empty()) {
+      append(each.request, Campaign{true, 0, {}, each.targets});
+      each.targets = {};
+      continue;
+    }
+    append(each.request, change);
+    each.view = applied();
+    welcome_newcomers(change);
+  }
+  std::erase_if(campaigns_.open(), [](const OpenCampaign& each) { return each.targets.empty(); });
+  return changed;
+}
+
+void Node::welcome_newcomers(const View& change) {
+  Snapshot snapshot;
+  tree_.write(snapshot);
+  snapshot.leaving = leaving_;
+  snapshot.answered = requests_.all_answered();
+  for (const Newcomer& each : change.add) {
+    DownLink* down = child_table_.down(each.id);
+    down->knocks = false;
+    down->fed = applied();
+    child_table_.welcome(*down);
+    out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot});
+  }
+}
+
+bool Node::release_collectives() {
+  auto found = std::find_if(collectives_.begin(), collectives_.end(),
+                            [&](Collective& each) { return std::exchange(each.changed, false) && is_whole(each); });
+  if (found == collectives_.end()) return false;
+  Collective whole = std::move(*found);
+  collectives_.erase(found);
+  Value value = merged(whole.merge, std::move(whole.own), std::move(whole.below));
+  Bytes encoded = encode_value(value);
+  if (overflows(whole, encoded.size())) return true;
+  if (auto digest = digest_of(encoded, whole.scope)) {
+    append({}, Promise{whole.name, whole.scope, whole.merge, encoded.size(), *std::move(digest)});
+    out_.put(Publish{applied(), std::move(encoded)});
+    if (tree_.in(options_.self, whole.scope)) out_.put(Released{whole.name, whole.merge, std::move(value)});
+    return true;
+  }
+  value = {};
+  cut(encoded, options_.piece, [&](std::size_t at, std::size_t total, Bytes data) {
+    append({}, Release{whole.name, whole.scope, whole.merge, at, total, std::move(data)});
+  });
+  return true;
+}
+
+// None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is
+// fed.
+std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
+  if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
+  if (tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
+  auto digest = options_.digest(encoded);
+  if (digest) return *std::move(digest);
+  out_.put(Note{digest.error().message});
+  return std::nullopt;
+}
+
+// Only the first record of a task counts.
+void Node::report() {
+  Up unsent;
+  while (reports_.take_unsent(unsent)) {
+    Reported reported{unsent.started, {}};
+    for (TaskReport& each : unsent.exited) {
+      each.tasks = each.tasks - exited_;
+      exited_.insert(each.tasks);
+      if (!each.tasks.empty()) reported.exited.push_back(std::move(each));
+    }
+    unsent = {};
+    if (!reported.started.empty() || !reported.exited.empty()) out_.put(std::move(reported));
+  }
+}
+
+// ---- requests ----------------------------------------------------------------------------
+
+void Node::accept_request(const Request& request) {
+  if (end_ != 0 || !campaigns_.take(request.id)) return;
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { answer(request.id, body); }) {
+          answer(request.id, body);
+        } else {
+          append(request.id, body);
+        }
+      },
+      request.body);
+}
+
+void Node::answer(RequestId id, const Exec& body) {
+  if (body.strict) {
+    Idset lost = not_members(body.map, tree_);
+    if (!lost.empty()) return append(id, Refused{"exec: a shell that it names is not of the job any more", lost});
+  }
+  Exec mapped{view_, remap(body.map, tree_), body.command, body.strict, body.kind};
+  // Where ranks go to others, their text becomes longer.
+  auto frame = encode({out_.job, out_.term, Entry{applied() + 1, id, mapped}});
+  Result<Message> fits = frame ? decode(*frame) : Result<Message>(std::move(frame).error());
+  if (!fits) return append(id, Refused{"exec: " + fits.error().message.substr(0, kMaxText / 2), {}});
+  append(id, std::move(mapped));
+}
+
+void Node::answer(RequestId id, const Shrink& body) {
+  if (body.leave.contains(options_.self)) return append(id, Refused{"shrink: the leader cannot leave", {}});
+  View change;
+  for (Id each : tree_.members_of(body.leave)) change.leave.insert(each);
+  if (change.leave.empty()) return append(id, Refused{"shrink: none of these is a member", {}});
+  Idset targets = change.leave;
+  Seq hold = complete_;
+  append(id, std::move(change));
+  campaigns_.open({id, false, applied(), hold, std::move(targets), out_.now + options_.campaign_bound, {}});
+}
+
+void Node::answer(RequestId id, const Grow& body) {
+  if (body.add.empty()) return append(id, Refused{"grow: no members named", {}});
+  if (body.add.size() > kMaxNewcomers) {
+    return append(id, Refused{fmt::format("grow: {} at once; at most {}", body.add.size(), kMaxNewcomers), {}});
+  }
+  for (Id each : body.add.ids()) {
+    bool used = each < options_.members || tree_.joined(each) != 0 || campaigns_.awaits(each);
+    if (used) return append(id, Refused{fmt::format("grow: {} is in use, or was", each), {}});
+  }
+  campaigns_.open({id, true, 0, 0, body.add, out_.now + milliseconds(body.wait), {}});
+}
+
+// ---- campaigns --------------------------------------------------------------------------
+
+bool Campaigns::awaits(Id id) const {
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& each) { return each.grow && each.view == 0 && each.targets.contains(id); });
+}
+
+void Campaigns::give_up(Id id) {
+  for (OpenCampaign& each : open_) {
+    if (each.grow && each.targets.contains(id)) each.missing.insert(id);
+  }
+}
+
+std::optional<std::pair<RequestId, Campaign>> Campaigns::over(Time now, Seq complete, const Idset& gone,
+                                                              const Tree& tree) {
+  for (auto each = open_.begin(); each != open_.end(); ++each) {
+    Campaign end{each->grow, each->view, {}, {}};
+    if (each->view == 0 || complete < each->view) continue;
+    if (each->grow) {
+      for (Id id : each->targets.ids()) {
+        if (tree.joined(id) == each->view && tree.has(id)) end.done.insert(id);
+      }
+    } else {
+      end.done = each->targets & gone;
+      if (end.done != each->targets && now < each->deadline) continue;
+    }
+    end.unconfirmed = each->targets - end.done;
+    RequestId request = each->request;
+    open_.erase(each);
+    return std::pair(request, std::move(end));
+  }
+  return std::nullopt;
+}
+
+Seq Campaigns::stable(Seq complete) const {
+  for (const OpenCampaign& each : open_) {
+    if (!each.grow) complete = std::min(complete, each.hold);
+  }
+  return complete;
+}
+
+void Campaigns::excuse(Time gap) {
+  for (OpenCampaign& each : open_) each.deadline += gap;
+}
+
+Time Campaigns::due(Time now) const {
+  Time due = Outbox::kNever;
+  for (const OpenCampaign& each : open_) {
+    bool waits = (each.view == 0 || !each.grow) && each.deadline > now;
+    if (waits) due = std::min(due, each.deadline);
+  }
+  return due;
+}
+
+Idset not_members(const std::vector<RankShare>& map, const Tree& tree) {
+  Idset out;
+  for (const RankShare& each : map) {
+    if (!tree.has(each.member)) out.insert(each.member);
+  }
+  if (auto beyond = out.nth(kMaxNamed)) out.remove(*beyond, Idset::kMaxId);
+  return out;
+}
+
+std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree) {
+  std::vector<RankShare> out;
+  Idset homeless;
+  for (const RankShare& each : map) {
+    if (tree.has(each.member)) {
+      out.push_back(each);
+    } else {
+      homeless = homeless | each.ranks;
+    }
+  }
+  if (homeless.empty()) return out;
+  if (out.empty()) out.push_back({tree.at(0), {}});
+  std::size_t next = 0;
+  for (const auto& range : homeless.ranges()) {
+    for (std::uint64_t rank = range.first; rank <= range.last; ++rank) {
+      out[next++ % out.size()].ranks.insert(static_cast<Id>(rank));
+    }
+  }
+  return out;
+}
+
+// ---- promises ---------------------------------------------------------------------------
+
+namespace {
+
+Result<Value> value_promised(const Promise& promise, const Bytes& bytes, const OverlayOptions& options) {
+  if (bytes.size() != promise.size) {
+    return invalid(fmt::format("{} bytes have come; {} were announced", bytes.size(), promise.size));
+  }
+  if (!options.digest) return invalid("this member has no digest to check it by");
+  Bytes digest = TRY(options.digest(bytes));
+  if (digest != promise.digest) return invalid("it has another digest than was announced");
+  return decode_value(promise.merge, bytes);
+}
+
+}  // namespace
+
+void Promises::settle(Seq applied, const OverlayOptions& options, Outbox& out) {
+  while (!values_.empty() && values_.begin()->first <= applied) {
+    auto arrived = values_.extract(values_.begin());
+    auto promise = promises_.extract(arrived.key());
+    if (promise.empty()) continue;
+    auto value = value_promised(promise.mapped(), arrived.mapped(), options);
+    std::string& name = promise.mapped().name;
+    if (value) {
+      out.put(Released{std::move(name), promise.mapped().merge, *std::move(value)});
+    } else {
+      out.put(Unfit{std::move(name), value.error().message});
+    }
+  }
+}
+
+// ---- pulse ------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint64_t kLatest = std::uint64_t{1}
+                                  << 50;  // milliseconds: larger numbers would not fit as microseconds
+
+}  // namespace
+
+std::uint64_t Pulse::make(Time now) {
+  made_ = now;
+  auto clock = static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count());
+  return number_ = std::max(number_ + 1, clock);
+}
+
+bool Pulse::receive(std::uint64_t number, Time now) {
+  if (number <= number_) return false;
+  number_ = number;
+  // The beat was made at its number plus the least delay of all beats: one that was held up on its way proves
+  // little.
+  Time made = milliseconds(std::min(number, kLatest));
+  least_delay_ = std::min(least_delay_, now - made);
+  made_ = std::max(made_, made + least_delay_);
+  return true;
+}
+
+void Pulse::wake(Time now) {
+  if (woke_ <= made_) woke_ = now;
+}
+
+Time Pulse::starving_at(std::uint32_t depth) const {
+  return std::max(made_, woke_) + options_.beat_bound + depth * options_.beat_bound_per_level;
+}
+
+Time Pulse::fence_at() const {
+  return std::max(made_ + options_.fence, std::max(woke_, lives_) + options_.hello_bound);
 }
 
 }  // namespace nacre::overlay

@@ -6,20 +6,147 @@
 // take_effects() in order. A node that has died or finished does nothing more.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "base/invariant.hpp"
 #include "base/result.hpp"
-#include "overlay/campaigns.hpp"
 #include "overlay/child_table.hpp"
-#include "overlay/log.hpp"
-#include "overlay/promises.hpp"
-#include "overlay/pulse.hpp"
+#include "overlay/effect.hpp"
+#include "overlay/entry.hpp"
+#include "overlay/options.hpp"
 #include "overlay/reports.hpp"
 #include "overlay/tree.hpp"
 #include "overlay/uplink.hpp"
 
 namespace nacre::overlay {
+
+// What only the leader keeps: the shrinks and grows that have not ended, and which requests it has taken.
+
+inline constexpr std::uint64_t kMaxNewcomers = 4096;  // of one grow
+
+struct OpenCampaign {
+  RequestId request;
+  bool grow = false;
+  Seq view = 0;  // 0: a grow whose newcomers have not come yet
+  Seq hold = 0;  // the leaving members may still need the entries after this one
+  Idset targets;
+  Time deadline{};
+  Idset missing = {};  // of a grow: these will not come
+};
+
+class Campaigns {
+ public:
+  // False: this request was taken before.
+  bool take(RequestId id) { return taken_.advance(id); }
+
+  void open(OpenCampaign campaign) { open_.push_back(std::move(campaign)); }
+  [[nodiscard]] std::vector<OpenCampaign>& open() { return open_; }
+  [[nodiscard]] const std::vector<OpenCampaign>& open() const { return open_; }
+  // Whether a grow waits for this newcomer.
+  [[nodiscard]] bool awaits(Id id) const;
+  void give_up(Id id);  // no grow waits for it any more
+
+  // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
+  // entries up to it.
+  std::optional<std::pair<RequestId, Campaign>> over(Time now, Seq complete, const Idset& gone, const Tree& tree);
+  // The last entry that may be dropped.
+  [[nodiscard]] Seq stable(Seq complete) const;
+  void excuse(Time gap);                   // moves all bounds by this
+  [[nodiscard]] Time due(Time now) const;  // when the next bound passes
+
+ private:
+  std::vector<OpenCampaign> open_;
+  LastRequests taken_;
+};
+
+// Those of the map that are no members, the first kMaxNamed of them.
+[[nodiscard]] Idset not_members(const std::vector<RankShare>& map, const Tree& tree);
+
+// Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are
+// none.
+[[nodiscard]] std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree);
+
+// The entries that a member has applied and that others may still need: the newest part of the job's log.
+class EntryLog {
+ public:
+  // The number of the last entry; that entry may have been dropped.
+  [[nodiscard]] Seq last() const { return first_ + entries_.size() - 1; }
+  // The least number that is here; last() + 1 if the log is empty.
+  [[nodiscard]] Seq first() const { return first_; }
+  [[nodiscard]] const Entry* find(Seq seq) const {
+    return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
+  }
+
+  void append(Entry entry) {
+    INVARIANT(entry.seq == last() + 1);
+    entries_.push_back(std::move(entry));
+  }
+  // Drops the entries up to this one.
+  void drop(Seq stable) {
+    for (; first_ <= stable && !entries_.empty(); ++first_) entries_.pop_front();
+  }
+  // Empties the log; the next entry is the one after this.
+  void start_after(Seq seq) {
+    entries_.clear();
+    first_ = seq + 1;
+  }
+
+ private:
+  Seq first_ = 1;
+  std::deque<Entry> entries_;
+};
+
+// Values that come beside the log: the promises of entries, and the values that have arrived, in either order.
+class Promises {
+ public:
+  void promised(Seq entry, Promise promise) { promises_.emplace(entry, std::move(promise)); }
+  void arrived(Seq entry, Bytes value) { values_[entry] = std::move(value); }
+  // Releases the values of which both are here. Drops values that no entry up to `applied` has promised to this
+  // member.
+  void settle(Seq applied, const OverlayOptions& options, Outbox& out);
+  [[nodiscard]] bool empty() const { return promises_.empty() && values_.empty(); }
+
+ private:
+  std::map<Seq, Promise> promises_;
+  std::map<Seq, Bytes> values_;
+};
+
+// Beats: the numbers that the leader gives them, and what the others learn from these (rule 10 of doc/protocol.md).
+class Pulse {
+ public:
+  explicit Pulse(const OverlayOptions& options) : options_(options) {}
+
+  void begin(Time now) { made_ = now; }
+  // The number of the leader's next beat.
+  std::uint64_t make(Time now);
+  // False: an old beat.
+  bool receive(std::uint64_t number, Time now);
+  // The feeder lives, but passes no beats on.
+  void feeder_lives(Time now) { lives_ = now; }
+  // The node was stopped until now. If no beat has come since the last such time, it gets no more time.
+  void wake(Time now);
+
+  // Of the last beat; 0: none yet.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  // When the last beat was made, as far as this node knows.
+  [[nodiscard]] Time made() const { return made_; }
+  // When a node at this depth of the tree has waited too long for a beat, and dials the leader.
+  [[nodiscard]] Time starving_at(std::uint32_t depth) const;
+  // When the node has to end.
+  [[nodiscard]] Time fence_at() const;
+
+ private:
+  const OverlayOptions& options_;
+  std::uint64_t number_ = 0;
+  Time made_{};
+  Time least_delay_ = Time::max();  // the least time between a beat's number (the leader's clock) and its arrival
+  Time woke_{};
+  Time lives_{};
+};
 
 enum class Stage : std::uint8_t { joining, member, leaving, over };
 
@@ -40,12 +167,12 @@ class Node {
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
-  void tasks_ended();      // after Leave
-  void stays();            // after Finished, of one that has left: nobody is to wait for the end of its process
+  void tasks_ended();  // after Leave
+  void stays();        // after Finished, of one that has left: nobody is to wait for the end of its process
   // The process of a child of this node, or of one that leaves, has ended, or a newcomer will not come.
   void suspect(Id child);
-  void leader_refuses();   // the leader's address refuses connections: the leader has ended
-  void suspect_absent();   // all children that have never had a link to this node
+  void leader_refuses();  // the leader's address refuses connections: the leader has ended
+  void suspect_absent();  // all children that have never had a link to this node
   [[nodiscard]] std::vector<Effect> take_effects();
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;
@@ -75,7 +202,7 @@ class Node {
   void fence();
   void die(std::string why);
   void settle();                                 // at the end of every call
-  void take(LinkName from, const Hello& hello);  // node_links.cpp
+  void take(LinkName from, const Hello& hello);  // node.cpp
   void take(LinkName from, const Welcome& welcome);
   void take(LinkName from, const Beat& beat);
   void take_busy(const Idset& busy);
@@ -89,7 +216,7 @@ class Node {
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
   void lose(LinkName link);
-  void take(LinkName from, const Entry& entry);  // node_log.cpp
+  void take(LinkName from, const Entry& entry);  // node.cpp
   void accept(const Entry& entry);
   void apply(const Entry& entry, const View& change);
   void apply(const Entry& entry, const Release& piece);
@@ -100,7 +227,7 @@ class Node {
   void begin_leaving(const View& change);
   void settle_leaving();
   void settle_ending();
-  void take(LinkName from, const Up& up);  // node_up.cpp
+  void take(LinkName from, const Up& up);  // node.cpp
   void take(LinkName from, const Request& request);
   void take_part(std::size_t child, const Part& part);
   [[nodiscard]] Seq acked() const;
@@ -111,7 +238,7 @@ class Node {
   void flush_parts(LinkName parent);
   bool overflows(const Collective& each, std::size_t size);
   void send_up(LinkName to, Up up, bool with_standing);
-  void append(RequestId request, EntryBody body);  // node_leader.cpp
+  void append(RequestId request, EntryBody body);  // node.cpp
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
   void answer(RequestId id, const Shrink& body);

@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/big_endian.hpp"
-#include "overlay/field_reader.hpp"
-#include "overlay/field_writer.hpp"
+#include "overlay/cbor.hpp"
 
 namespace nacre::overlay {
 namespace {

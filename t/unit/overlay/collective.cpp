@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-#include "overlay/log.hpp"
+#include "overlay/node.hpp"
 #include "overlay/reports.hpp"
 #include "overlay/wire.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values that are too large for the log.
-#include "overlay/promises.hpp"
+#include "overlay/node.hpp"
 
 #include "catch.hpp"
 
