@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a leader is tied to its launcher (plugin/launched.hpp), and parts from it.
+// How a leader is tied to its launcher (plugin/host.hpp), and parts from it.
 #pragma once
 
 #include <functional>

@@ -4,34 +4,226 @@
 // implements it; tests have a FakeHost (t/kit). References stay valid until the plugin is destroyed.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "base/log.hpp"
 #include "base/result.hpp"
+#include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/policy.hpp"
+#include "exits/record.hpp"
 #include "job/job.hpp"
-#include "plugin/event_record.hpp"
-#include "plugin/holds.hpp"
-#include "plugin/launched.hpp"
-#include "plugin/other_shells.hpp"
-#include "plugin/raised_exception.hpp"
 #include "plugin/registration.hpp"
-#include "plugin/resizing.hpp"
+#include "plugin/shell_messages.hpp"
 #include "plugin/stack.hpp"
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
+#include "value/exec_order.hpp"
+#include "value/grown.hpp"
+#include "value/hostlist.hpp"
 #include "value/idset.hpp"
+#include "value/shrunk.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {
+
+// The events that this shell has posted to the job's eventlog, for their followers. An event is as in Flux RFC 18:
+// {"timestamp", "name", "context"}.
+class EventRecord {
+ public:
+  class Follower {
+   public:
+    Follower(EventRecord& record, std::function<void(const Json&)> on_event)
+        : record_(record), on_event_(std::move(on_event)) {
+      record_.followers_.push_back(this);
+    }
+    ~Follower() { std::erase(record_.followers_, this); }
+    Follower(const Follower&) = delete;
+    Follower& operator=(const Follower&) = delete;
+
+   private:
+    friend class EventRecord;
+    EventRecord& record_;
+    std::function<void(const Json&)> on_event_;
+  };
+
+  // Notifies the followers. They may come, but not go, meanwhile.
+  void add(Json event) {
+    events_.push_back(std::move(event));
+    for (std::size_t i = 0; i < followers_.size(); ++i) followers_[i]->on_event_(events_.back());
+  }
+  [[nodiscard]] const std::vector<Json>& events() const { return events_; }
+  // Follows the events from the next one on, as long as the Follower lives.
+  [[nodiscard]] std::unique_ptr<Follower> follow(std::function<void(const Json&)> on_event) {
+    return std::make_unique<Follower>(*this, std::move(on_event));
+  }
+
+ private:
+  std::vector<Json> events_;
+  std::vector<Follower*> followers_;
+};
+
+// By which plugins make the shell wait, at the start of the job and at its end; a part of Host.
+class Holds {
+ public:
+  virtual ~Holds() = default;
+
+  // For work that outlives the last task: the shell does not finish before every named reference is released.
+  // hold() returns how many references of this name there are now.
+  virtual int hold(std::string_view name) = 0;
+  virtual Result<void> release(std::string_view name) = 0;
+  // For work that has to be over before the first task is started, and begins in shell.init or shell.post-init: the
+  // shell waits, running its loop, until every named reference is released.
+  virtual int hold_start(std::string_view name) = 0;
+  virtual Result<void> release_start(std::string_view name) = 0;
+  // For what may fail on this node in shell.post-init, or holds the start: no shell of the job starts a task before
+  // all are ready to, which costs a barrier. To be called in shell.init; one shell that does is enough.
+  virtual void start_after_all() = 0;
+};
+
+// The standard input of a job that `nacre run` or `nacre launch` has started, as the tasks get it. It has one
+// owner: the launcher at first; when that has gone or lost it, a front end, or nobody.
+//
+//   launcher --own()--> other --leave()--> nobody --own()--> other
+//   launcher --goes---> nobody             all of them --end()--> ended
+class LaunchedInput {
+ public:
+  virtual ~LaunchedInput() = default;
+
+  // What becomes of it when its owner goes without having ended it. True: it ends. By default it waits for another
+  // one.
+  virtual void ends_with_owner(bool ends) = 0;
+  [[nodiscard]] virtual bool has_ended() const = 0;
+  [[nodiscard]] virtual bool is_launchers() const = 0;
+
+  // From now on the caller is the owner. What the launcher has sent comes first; what it sends from now on is
+  // dropped. `on_room`: write() has returned false: there is room again.
+  virtual void own(std::function<void()> on_room) = 0;
+  // ---- for the owner
+  // Takes all. False: there is no room for more. What no task reads any more is dropped.
+  virtual bool write(std::string_view bytes) = 0;
+  virtual void end() = 0;
+  virtual void leave() = 0;
+};
+
+// How a job is tied to the process that has started it, `nacre run` or `nacre launch`: as a rule it ends when that
+// goes. Once it is detached its terminal output goes to a file beside its entry in the list of jobs.
+class Launched {
+ public:
+  virtual ~Launched() = default;
+
+  // `nacre run -d`: its launcher waits until detach() is called.
+  [[nodiscard]] virtual bool starts_detached() const = 0;
+  // Once all tasks have started the job detaches when its launcher goes. From now on output that nobody reads any
+  // more goes to the file.
+  virtual void outlive_launcher() = 0;
+  // The job can be found and reached: only now may its launcher leave it.
+  virtual void can_be_found() = 0;
+  // Does nothing if it is detached. An error: there is no file; the job is as it was.
+  virtual Result<void> detach() = 0;
+
+  // The job's standard input, if the launcher sends it; else null. For as long as this object is there.
+  virtual LaunchedInput* input() { return nullptr; }
+
+  [[nodiscard]] virtual bool is_detached() const = 0;
+  // Where the file is, or "": the entry should be there too.
+  [[nodiscard]] virtual std::string directory() const = 0;
+  // Bytes that could not be written to it.
+  [[nodiscard]] virtual std::uint64_t lost_output() const = 0;
+};
+
+// What plugins exchange with those of the job's other shells, and what they have them do; a part of Host.
+
+// For each text that shells have given, the ranks of these shells.
+using Gathered = std::map<std::string, value::Idset>;
+
+class OtherShells {
+ public:
+  virtual ~OtherShells() = default;
+
+  // Gives `mine` to all shells of the job, and calls `done` once, perhaps before it returns: with what all have
+  // given, or with an error if this shell is cut off from the others. Each shell uses each name once; lost shells
+  // are left out. If the Registration is destroyed, `mine` is still given, but `done` is not called.
+  using WhenGathered = std::function<void(Result<Gathered>)>;
+  [[nodiscard]] virtual Registration gather(std::string_view name, std::string mine, WhenGathered done) = 0;
+  // Of the shells up to `last` only, those among them that have joined while the job ran included. `last`: of
+  // last_with_tasks(), at one place in the order of the announcements for all of them.
+  [[nodiscard]] virtual Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                                  WhenGathered done) = 0;
+  // No task is on a shell behind this one. (It is the last one of the job's start, or of a grow.)
+  [[nodiscard]] virtual std::uint32_t last_with_tasks() const = 0;
+
+  // Sends to all shells, this one too, in one order, from the loop or before this returns; one that has not run
+  // shell.init may miss it. Costs a message to every shell: for rare things. An error: more than 64 MiB.
+  virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;
+  using Receive = std::function<void(std::string_view topic, std::string_view bytes)>;
+  [[nodiscard]] virtual Registration on_announcement(Receive receive) = 0;
+
+  // Messages to and from each single other shell; a job's only shell has no other.
+  virtual ShellMessages& messages() = 0;
+  virtual void hold_links(const value::Idset& shells) = 0;  // as group::Group, for rehearsals
+
+  // Orders shells to start something; the order comes to `receive` of those that it names, in one order with
+  // announcements. `done` is called once, perhaps before this returns; an error: it is too long, or cut off.
+  using WhenOrdered = std::function<void(Result<value::ExecAnswer>)>;
+  [[nodiscard]] virtual Registration exec(value::ExecOrder order, WhenOrdered done) = 0;
+  [[nodiscard]] virtual Registration on_exec(std::function<void(const value::ExecShare&)> receive) = 0;
+
+  virtual bulk::Port* bulk() = 0;  // data between the shells; null: there is no other, and none can join
+};
+
+// An exception of the job, as in flux_shell_raise(3).
+struct RaisedException {
+  std::string type = "exec";  // one word
+  int severity = 0;           // 0 ends the job; 1 to 7 are notes
+  std::string message;
+  std::optional<value::WaitStatus> status;  // gives the job's exit code, whatever the codes of the tasks
+  // The end of a task that is the reason: then the job's exit policy decides. A victim's, of a task that still
+  // runs, only names the task that has ended the job.
+  std::optional<exits::TaskEnd> task = {};
+};
+
+// Gives hosts on which no shell of the job is left back to its manager. A plugin has it: see Host::offer_release().
+class NodeRelease {
+ public:
+  virtual ~NodeRelease() = default;
+  // Each host comes once, and at least one. `done` is called once, perhaps before this returns, with members for
+  // the answer to who has asked for the shrink; an empty object: there is nothing to report. What fails is reported
+  // there, as the shells have left.
+  virtual void release(const value::Hostlist& hosts, std::function<void(const Json& outcome)> done) = 0;
+};
+
+// What plugins may do with the number of the job's shells, while its tasks run; a part of Host.
+class Resizing {
+ public:
+  virtual ~Resizing() = default;
+
+  // Takes shells out of the job; at last, perhaps at once, comes the answer of doc/control.md.
+  using WhenShrunk = std::function<void(const Result<Json>& news, bool is_last)>;
+  [[nodiscard]] virtual Registration shrink(const value::ShrinkOrder& order, WhenShrunk news) = 0;
+  virtual void offer_release(NodeRelease* release) = 0;  // the leader's; null: none
+
+  // On the leader: starts more shells, which are spares then. News, and at last the answer, as for shrink().
+  using WhenGrown = std::function<void(const Result<Json>& news, bool is_last)>;
+  virtual void grow(const value::GrowOrder& order, const WhenGrown& news) = 0;
+  virtual bool joined_late() const = 0;  // this shell has joined a job that ran
+};
 
 // All calls are made on the loop's thread. The parts are virtual bases, so that a class of its own may implement
 // each.

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "plugin/holds.hpp"
+#include "plugin/host.hpp"
 
 namespace nacre::kit {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/resizing.hpp"
+#include "plugin/host.hpp"
 
 namespace nacre::kit {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "job/job.hpp"
-#include "plugin/other_shells.hpp"
+#include "plugin/host.hpp"
 
 namespace nacre::kit {
 

@@ -19,7 +19,7 @@
 #include "doctor/answers.hpp"
 #include "doctor/findings.hpp"
 #include "group/announcements.hpp"
-#include "plugin/open_answers.hpp"
+#include "plugin/open_questions.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {
