@@ -12,7 +12,7 @@
 
 #include "doctor/words.hpp"
 #include "exits/job_end.hpp"
-#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/timeline/source.hpp"
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"

@@ -29,7 +29,7 @@
 #include "plugins/control/own_entry.hpp"
 #include "plugins/control/viewer_link.hpp"
 #include "plugins/control/viewers.hpp"
-#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
 #include "usage/table.hpp"

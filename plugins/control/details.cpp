@@ -20,7 +20,7 @@
 #include "job/environment.hpp"
 #include "plugin/plan.hpp"
 #include "plugin/tags.hpp"
-#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/output/options.hpp"
 #include "record/shareable.hpp"
 #include "version.hpp"

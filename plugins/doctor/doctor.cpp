@@ -12,8 +12,8 @@
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/doctor/examinations.hpp"
-#include "plugins/doctor/examiner.hpp"
 #include "plugins/doctor/hang_watch.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -19,7 +19,7 @@
 #include "exits/outcomes.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
-#include "plugins/doctor/examiner.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
 
 namespace nacre::plugins {

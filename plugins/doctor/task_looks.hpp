@@ -5,6 +5,8 @@
 // thread, or by one that waits for a descriptor if the first waits for a thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <set>
 #include <string>
@@ -53,5 +55,14 @@ class TaskLooks {
   std::map<std::uint32_t, std::string> pipes_;   // by rank: the pipe that it waits to read from, or to write to
   std::set<std::string> notes_;
 };
+
+// Who has pipes open: by one look at the descriptors of all processes, and only if a task waits to read from a
+// pipe, or to write to one.
+struct PipeEnds {
+  std::set<pid_t> writers, readers;
+};
+
+// `links`: of pipes, as /proc/PID/fd has them. Processes whose descriptors this one may not see are left out.
+[[nodiscard]] std::map<std::string, PipeEnds> pipe_ends(const std::set<std::string>& links);
 
 }  // namespace nacre::plugins

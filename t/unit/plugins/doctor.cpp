@@ -13,12 +13,10 @@
 
 #include "base/json.hpp"
 #include "fake_host.hpp"
-#include "plugins/doctor/examiner.hpp"
 #include "plugins/doctor/hang_watch.hpp"
-#include "plugins/doctor/pipe_ends.hpp"
 #include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
-#include "plugins/doctor/trace_rights.hpp"
 
 using namespace nacre;
 using plugins::ExaminationOrder;
