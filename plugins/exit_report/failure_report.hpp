@@ -5,22 +5,114 @@
 // of one of each other way to fail.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/json.hpp"
+#include "event/loop.hpp"
 #include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "plugin/host.hpp"
-#include "plugins/exit_report/digests.hpp"
-#include "plugins/exit_report/evidence.hpp"
 #include "plugins/exit_report/task_facts.hpp"
+#include "timeline/clock.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
+
+// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump
+// shows it, in the same module. The leader asks all shells once, when the tasks of the job have ended; each answers
+// for its own.
+class FailureDigests {
+ public:
+  static constexpr std::size_t kMostHere = 16;  // that a shell sends of each way to fail
+  static constexpr std::size_t kMostAll = 32;   // of all shells
+
+  struct Class {
+    std::string last;    // line
+    std::string module;  // "": not known
+    value::Idset ranks;
+  };
+
+  // Both have to outlive it.
+  FailureDigests(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
+
+  // From here on the leader is answered.
+  void serve();
+  // The leader's: of tasks whose records have these texts. `done` is called once, perhaps before it returns, unless
+  // this is destroyed.
+  void ask(const std::vector<std::string>& records, std::function<void()> done);
+  // By the record's text, the largest first. Tasks of which nothing is known, and of a shell's or the job's classes
+  // beyond the most, are in none.
+  [[nodiscard]] const std::map<std::string, std::vector<Class>>& classes() const { return classes_; }
+
+ private:
+  void asked(std::string_view records);
+  void answer_if_written();
+  void answer();
+  [[nodiscard]] std::string own() const;
+  void take(const plugin::Gathered& all);
+
+  plugin::Host& host_;
+  TaskFacts& facts_;
+  plugin::Registration announcements_, gathered_;
+  std::function<void()> done_;
+  std::set<std::string> records_;  // that are asked for
+  event::Seconds until_{};         // when what their tasks have written is waited for no longer
+  std::optional<event::Timer> timer_;
+  std::map<std::string, std::vector<Class>> classes_;
+};
+
+// What the shells of a job know of the tasks that have failed, from which it follows which was the first
+// (exits/blame.hpp). The leader asks all shells once, when the tasks have ended; each answers for its own, with
+// those that may have been the first.
+class FailureEvidence {
+ public:
+  static constexpr std::size_t kMostOwn = 6;    // that a shell sends: of those that others have not brought about
+  static constexpr std::size_t kMostPeers = 2;  // ... and of the rest
+
+  // Both have to outlive it.
+  FailureEvidence(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
+
+  // From here on the leader is answered.
+  void serve();
+  // The leader's. `done` is called once, perhaps before it returns, unless this is destroyed.
+  void ask(std::function<void()> done);
+
+  // How the clock of a shell is to the leader's: of a question and its answer, in seconds by the clock of who has
+  // sent or received it.
+  struct Exchange {
+    double sent = 0, received = 0, answered = 0, taken = 0;
+  };
+  void add_exchange(std::uint32_t shell, const Exchange& exchange);
+
+  // By the leader's clock; those of a shell that has answered are all that may have been the first there.
+  [[nodiscard]] std::vector<exits::FailureFacts> failures() const;
+  [[nodiscard]] const value::Idset& answered() const { return answered_; }  // shells
+
+ private:
+  void asked();
+  void answer_if_written();
+  void answer();
+  [[nodiscard]] std::vector<exits::FailureFacts> own() const;
+  void take(const plugin::Gathered& all);
+
+  plugin::Host& host_;
+  TaskFacts& facts_;
+  plugin::Registration announcements_, gathered_;
+  std::function<void()> done_;
+  event::Seconds sent_{};      // when all were asked
+  event::Seconds received_{};  // when this shell was
+  std::optional<event::Timer> timer_;
+  std::vector<exits::FailureFacts> failures_;  // by the clocks of their shells, which are their `clock`
+  std::map<std::uint32_t, timeline::Clock> clocks_;
+  value::Idset answered_;
+};
 
 class FailureReport {
  public:

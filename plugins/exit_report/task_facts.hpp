@@ -3,6 +3,8 @@
 // What the shell of a task knows of it once it has failed, as the failure report has it (nacre-exits(7)).
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,5 +57,21 @@ class TaskFacts {
   std::uint64_t oom_left_ = 0;  // kills that no task has ended by yet
   std::optional<event::Timer> oom_timer_;
 };
+
+// Where the core dump of a process is: core(5).
+struct Dumped {
+  pid_t pid = 0;
+  int signum = 0;
+  double started = 0;     // seconds since the Epoch: files before that are of other processes
+  std::string directory;  // in which it ran when it started
+};
+
+// {"dumped": true}, and {"file": path} if it is there, or {"handler": program} where the kernel gives core dumps to
+// one; {"pattern"} with neither: what the kernel's pattern is, as there is no such file. `root` is put before the
+// names of the kernel's files.
+[[nodiscard]] Json core_file(const Dumped& process, const std::string& root = "");
+
+// The glob(7) of the file's name by core_pattern: what is not known of the process is `*`.
+[[nodiscard]] std::string core_glob(std::string_view pattern, bool uses_pid, const Dumped& process);
 
 }  // namespace nacre::plugins

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/exit_report/core_file.hpp"
+#include "plugins/exit_report/task_facts.hpp"
 
 #include <unistd.h>
 
