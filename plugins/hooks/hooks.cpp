@@ -11,6 +11,9 @@
 //
 // A prolog that fails ends the job. If an epilog fails the job fails once all has ended: running tasks are not
 // ended for it. Hooks get the signals that ask a job to end, and SIGKILL if they do not end then.
+
+#include "plugins/hooks/hooks.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,10 +22,11 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/text.hpp"
+#include "job/environment.hpp"
 #include "job/option_types.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/hooks/command.hpp"
-#include "plugins/hooks/runner.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -239,5 +243,184 @@ class Hooks final : public plugin::Plugin {
 }  // namespace
 
 PluginPtr make_hooks(plugin::Host& host) { return std::make_unique<Hooks>(host); }
+
+// ---- command ----------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kShell = "/bin/sh";
+
+Result<void> read_command(const JsonAt& option, std::string_view name, const std::vector<std::string>& command,
+                          HookCommand& out) {
+  if (option.json().is_array()) {
+    out.argv = TRY(option.strings());
+    if (out.argv.empty() || out.argv.front().empty()) return option.expected("a program and its arguments");
+    out.name = fmt::format("{} {}", name, in_quotes(fmt::format("{}", fmt::join(out.argv, " "))));
+    return {};
+  }
+  if (!option.json().is_string()) return option.expected("a command of /bin/sh, or an array of arguments");
+  std::string text = TRY(option.string());
+  if (trim(text).empty()) return option.expected("a command");
+  out.name = fmt::format("{} {}", name, in_quotes(text));
+  out.argv = {kShell, "-c", std::move(text), std::string(name)};
+  out.argv.insert(out.argv.end(), command.begin(), command.end());
+  return {};
+}
+
+// What follows `word` and a blank; none if `line` does not begin so.
+std::optional<std::string_view> after(std::string_view line, std::string_view word) {
+  if (!line.starts_with(word)) return std::nullopt;
+  line.remove_prefix(word.size());
+  if (line.empty() || (line.front() != ' ' && line.front() != '\t')) return std::nullopt;
+  return line.substr(1);
+}
+
+std::string_view without_blanks_before(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+}
+
+}  // namespace
+
+Result<std::optional<HookCommand>> HookCommand::read(const job::Options& options, std::string_view option,
+                                                     const std::vector<std::string>& command) {
+  auto value = options.at(option);
+  if (!value || value->json().is_null()) return std::nullopt;
+  HookCommand out;
+  if (!value->json().is_object()) {
+    CHECK_OK(read_command(*value, option, command, out));
+    return out;
+  }
+  CHECK_OK(value->only_keys({"command", "timeout"}));
+  CHECK_OK(read_command(TRY(value->at("command")), option, command, out));
+  if (auto timeout = TRY(value->find("timeout")); timeout && timeout->json() != "none") {
+    out.timeout = TRY(job::seconds_option(*timeout));
+  }
+  return out;
+}
+
+Result<PrologLine> PrologLine::parse(std::string_view line) {
+  if (line.size() > kMaxSize) return invalid(fmt::format("a line of more than {} bytes", kMaxSize));
+  PrologLine out;
+  if (auto text = after(line, "print")) {
+    out.kind = Kind::print;
+    out.text = *text;
+  } else if (auto setting = after(line, "export")) {
+    std::size_t equals = setting->find('=');
+    if (equals == std::string_view::npos)
+      return invalid(fmt::format("{}: expected export NAME=VALUE", in_quotes(line)));
+    out.kind = Kind::set;
+    out.name = without_blanks_before(setting->substr(0, equals));
+    out.text = setting->substr(equals + 1);
+    CHECK_OK(in(in_quotes(line), job::Environment::check(out.name, out.text)));
+  } else if (auto name = after(line, "unset")) {
+    out.kind = Kind::unset;
+    out.name = trim(*name);
+    CHECK_OK(in(in_quotes(line), job::Environment::check(out.name, "")));
+  }
+  return out;
+}
+
+// ---- runner -----------------------------------------------------------------------------
+
+struct HookRunner::Running {
+  Run run;
+  std::unique_ptr<task::Subprocess> process{};
+  std::optional<event::Timer> limit{};
+  std::optional<event::Timer> linger{};
+  std::optional<event::Timer> timeout{};  // runs once the program was asked to end
+  std::string asked{};                    // the error if it has not ended by then
+  std::string killed{};                   // why it was killed
+  Result<void> lines{};
+};
+
+HookRunner::HookRunner(plugin::Host& host) : host_(host) {}
+
+HookRunner::~HookRunner() = default;
+
+void HookRunner::add(Run run) {
+  waiting_.push_back(std::move(run));
+  start_next();
+}
+
+// Leaves out a program that has ended and only lingers.
+void HookRunner::end_all(int signum, event::Seconds grace) {
+  for (Running& each : running_) {
+    if (!each.process->kill(signum) || !each.asked.empty()) continue;
+    each.asked = fmt::format("did not end within {} of {}", value::Duration::of_seconds(grace.count()).str(),
+                             value::signal_name(signum));
+    each.timeout->start_grace(grace);
+  }
+}
+
+void HookRunner::give_up(Running& running, const std::string& why) {
+  if (running.killed.empty()) running.killed = why;
+  static_cast<void>(running.process->kill(SIGKILL));  // it may have ended without having been reaped
+}
+
+void HookRunner::start_next() {
+  while (!waiting_.empty() && running_.size() < kMaxAtOnce) {
+    Place place = running_.insert(running_.end(), Running{std::move(waiting_.front())});
+    waiting_.pop_front();
+    Result<void> started = start(place);
+    if (started) continue;
+    Run run = std::move(place->run);
+    running_.erase(place);
+    run.on_end(in(run.name, std::move(started)));
+  }
+}
+
+Result<void> HookRunner::start(Place place) {
+  Running& running = *place;
+  bool by_line = static_cast<bool>(running.run.on_line);
+  task::Subprocess::Options options{.streams = {}, .inherit_stdio = true};
+  if (by_line) options.streams = {"stdout"};
+  running.run.command.setup.fds.push_back({STDIN_FILENO, -1});
+
+  if (!running.run.timeout.is_infinite()) {
+    running.limit = TRY(event::Timer::create(host_.loop(), [&running] {
+      give_up(running, fmt::format("took longer than {}", running.run.timeout.str()));
+    }));
+    running.limit->start_grace(event::Seconds(running.run.timeout.seconds()));
+  }
+  running.timeout = TRY(event::Timer::create(host_.loop(), [&running] { give_up(running, running.asked); }));
+  running.linger = TRY(event::Timer::create(host_.loop(), [this, place] { end(place); }));
+
+  task::Subprocess::Callbacks callbacks;
+  if (by_line) callbacks.on_ready = [this, &running](const std::string&) { read(running); };
+  callbacks.on_exit = [&running] {
+    running.limit.reset();
+    running.timeout.reset();
+    running.linger->start(kLinger);
+  };
+  callbacks.on_complete = [this, place] { end(place); };
+  auto started = task::Subprocess::start(host_.loop(), host_.children(), std::move(running.run.command),
+                                         std::move(options), std::move(callbacks));
+  if (!started) return Error(started.error().error);
+  running.process = *std::move(started);
+  return {};
+}
+
+void HookRunner::read(Running& running) {
+  task::BufferedStream& out = *running.process->stream("stdout");
+  for (std::string_view line = out.get_line(); !line.empty(); line = out.get_line()) {
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    if (running.lines) running.lines = running.run.on_line(line);
+  }
+}
+
+void HookRunner::end(Place place) {
+  std::list<Running> ended;  // destroyed at the end of this call, as their callback is running
+  ended.splice(ended.begin(), running_, place);
+  Running& running = ended.front();
+  Result<void> result = std::move(running.lines);
+  const value::WaitStatus& status = running.process->status();
+  if (!running.killed.empty()) {
+    result = Error{ETIMEDOUT, running.killed};
+  } else if (!status.success()) {
+    result = Error{ECANCELED, status.str()};
+  }
+  running.run.on_end(result ? Result<void>() : in(running.run.name, std::move(result)));
+  start_next();
+}
 
 }  // namespace nacre::plugins

@@ -9,8 +9,7 @@
 #include "base/text.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/hooks/command.hpp"
-#include "plugins/hooks/runner.hpp"
+#include "plugins/hooks/hooks.hpp"
 
 using namespace nacre;
 using plugins::HookCommand;
