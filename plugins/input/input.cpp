@@ -6,22 +6,30 @@
 // process group of its own would be stopped when it reads.
 //
 // In a job of several shells the stdin is shell 0's, and each shell gets it as a pipe (job_input.hpp).
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/heap_buffer.hpp"
 #include "base/unique_fd.hpp"
+#include "bulk/port.hpp"
+#include "event/loop.hpp"
 #include "io/fanout.hpp"
+#include "io/fd_sink.hpp"
 #include "job/option_types.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/input/job_input.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/spill_directory.hpp"
@@ -29,6 +37,75 @@
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
+
+// ---- job input --------------------------------------------------------------------------
+//
+// The standard input of a job of several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and
+// each shell has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others
+// can go on.
+
+class JobInput {
+ public:
+  struct Options {
+    bool wanted = true;  // a task of this shell reads it
+    std::string spill_directory = "/tmp";
+    std::uint64_t spill_limit = io::FdSink::kSpillLimit;  // bytes
+  };
+  struct Callbacks {
+    std::function<void(const Error&)> on_error;
+    std::function<void()> on_wait;  // called once: the other shells have to wait for the tasks of this one
+  };
+
+  // Serves the port's channel. `port` and `loop` have to outlive it; no callback may destroy it.
+  static Result<std::unique_ptr<JobInput>> create(event::Loop& loop, bulk::Port& port, Options options,
+                                                  Callbacks callbacks);
+  ~JobInput();
+  JobInput(const JobInput&) = delete;
+  JobInput& operator=(const JobInput&) = delete;
+
+  // The end of the pipe that tasks read; none if it is not wanted. The caller closes it here once the tasks have
+  // it.
+  [[nodiscard]] UniqueFd& pipe() { return pipe_; }
+
+  // The tasks of this shell read no more input.
+  void let_go();
+
+  // Leader: broadcasts all that comes out of this pipe. To be called once.
+  Result<void> broadcast(UniqueFd source);
+
+ private:
+  JobInput(event::Loop& loop, bulk::Port& port, Options options, Callbacks callbacks)
+      : loop_(loop), port_(port), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
+
+  Result<void> open();
+  void serve();
+  void read_some();
+  bool send();
+  void take(bulk::Numbered number, std::string_view bytes);
+  void go_on();
+  void end_soon();
+
+  event::Loop& loop_;
+  bulk::Port& port_;
+  Options options_;
+  Callbacks callbacks_;
+  // The leader's way to all shells.
+  UniqueFd source_;
+  std::optional<event::Poll> poll_;
+  std::string unsent_;
+  // The way to this shell's tasks.
+  UniqueFd pipe_;
+  UniqueFd to_pipe_;
+  std::unique_ptr<io::FdSink> sink_;
+  std::optional<event::Timer> end_timer_;
+  bool failed_ = false;  // the pipe has no reader any more
+  bool ended_ = false;   // nothing more comes
+  bool waited_ = false;
+  std::vector<bulk::Numbered> unconsumed_;  // given to a full sink
+};
+
+// ---- input ------------------------------------------------------------------------------
+
 namespace {
 
 // Bytes that are read from a terminal before the tasks want them
@@ -323,5 +400,125 @@ class Input final : public plugin::Plugin {
 }  // namespace
 
 PluginPtr make_input(plugin::Host& host) { return std::make_unique<Input>(host); }
+
+// ---- job input --------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of one record
+
+}  // namespace
+
+Result<std::unique_ptr<JobInput>> JobInput::create(event::Loop& loop, bulk::Port& port, Options options,
+                                                   Callbacks callbacks) {
+  std::unique_ptr<JobInput> out(new JobInput(loop, port, std::move(options), std::move(callbacks)));
+  if (out->options_.wanted) CHECK_OK(out->open());
+  out->serve();
+  return out;
+}
+
+JobInput::~JobInput() {
+  port_.serve(bulk::down::kInput, bulk::Port::Downward());
+  let_go();
+}
+
+Result<void> JobInput::open() {
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  pipe_ = std::move(pipe.read);
+  to_pipe_ = std::move(pipe.write);
+  io::FdSink::Options options{io::Overflow::spill, options_.spill_directory, options_.spill_limit};
+  io::FdSink::Callbacks callbacks;
+  callbacks.on_room = [this] { go_on(); };
+  callbacks.on_error = [this](const Error&) {
+    failed_ = true;
+    go_on();
+  };
+  callbacks.on_spill = callbacks_.on_error;
+  sink_ = TRY(io::FdSink::create(loop_, to_pipe_.get(), "stdin of tasks", options, std::move(callbacks)));
+  end_timer_ = TRY(event::Timer::create(loop_, [this] {
+    sink_.reset();
+    to_pipe_.reset();
+  }));
+  return {};
+}
+
+void JobInput::serve() {
+  bulk::Port::Downward owner;
+  owner.on_record = [this](bulk::Numbered number, std::string_view bytes) { take(number, bytes); };
+  owner.on_room = [this] { read_some(); };
+  port_.serve(bulk::down::kInput, std::move(owner));
+}
+
+// ---- on the leader -------------------------------------------------------------------------
+
+Result<void> JobInput::broadcast(UniqueFd source) {
+  source_ = std::move(source);
+  poll_ = TRY(event::Poll::create(loop_, source_.get(), [this](int) { read_some(); }));
+  return poll_->start(event::Poll::kReadable);
+}
+
+void JobInput::read_some() {
+  if (!poll_ || !send()) return;
+  HeapBuffer<kPiece> buffer;
+  ssize_t got = ::read(source_.get(), buffer.data(), buffer.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got > 0) {
+    unsent_.assign(buffer.data(), static_cast<std::size_t>(got));
+    send();
+    return;
+  }
+  poll_.reset();
+  source_.reset();
+  Result<void> ended = port_.end_broadcast(bulk::down::kInput);
+  if (!ended) callbacks_.on_error(ended.error());
+}
+
+// Returns whether nothing is left to send.
+bool JobInput::send() {
+  if (unsent_.empty()) return true;
+  Result<bool> sent = port_.broadcast(bulk::down::kInput, unsent_);
+  if (!sent) {  // cut off: no other shell will read it
+    poll_.reset();
+    return false;
+  }
+  if (*sent) unsent_.clear();
+  Result<void> set = *sent ? poll_->start(event::Poll::kReadable) : Result<void>();
+  if (!*sent) poll_->stop();
+  if (!set) callbacks_.on_error(set.error());
+  return *sent;
+}
+
+// ---- on every shell ------------------------------------------------------------------------
+
+void JobInput::take(bulk::Numbered number, std::string_view bytes) {
+  if (!sink_ || failed_) return port_.consumed(number);
+  if (bytes.empty()) {
+    ended_ = true;
+    port_.consumed(number);
+    return end_soon();
+  }
+  std::array pieces{bytes};
+  if (!sink_->write(pieces)) failed_ = true;
+  if (failed_ || !sink_->full()) return port_.consumed(number);
+  if (!std::exchange(waited_, true)) callbacks_.on_wait();
+  unconsumed_.push_back(number);
+}
+
+void JobInput::go_on() {
+  if (failed_ || !sink_ || !sink_->full()) {
+    for (bulk::Numbered number : std::exchange(unconsumed_, {})) port_.consumed(number);
+  }
+  end_soon();
+}
+
+void JobInput::let_go() {
+  failed_ = true;
+  go_on();
+}
+
+// Must not happen within a call of the sink.
+void JobInput::end_soon() {
+  if (sink_ && ended_ && (failed_ || sink_->flushed())) end_timer_->start(event::Seconds::zero());
+}
 
 }  // namespace nacre::plugins
