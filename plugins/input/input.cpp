@@ -32,7 +32,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/pipe_size.hpp"
-#include "plugins/output/spill_directory.hpp"
+#include "plugins/output/routing.hpp"
 #include "plugins/pty/options.hpp"
 #include "value/idset.hpp"
 

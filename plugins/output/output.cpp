@@ -5,34 +5,188 @@
 //
 // A task's pipes are emptied before its exit is reported, even if others still hold them open. A place that is slow
 // stops the tasks that write to it, if its policy is to block: their pipes are not read until it has room.
+
+#include "plugins/output/output.hpp"
+
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/print.hpp"
+#include "bulk/port.hpp"
 #include "event/clock.hpp"
+#include "event/loop.hpp"
+#include "io/batch_wire.hpp"
+#include "job/job.hpp"
 #include "job/option_types.hpp"
 #include "job/restart_option.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/output/channel.hpp"
-#include "plugins/output/channel_maker.hpp"
-#include "plugins/output/closed.hpp"
-#include "plugins/output/collector.hpp"
-#include "plugins/output/come_out.hpp"
-#include "plugins/output/early_events.hpp"
-#include "plugins/output/fold_timer.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/routing.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
+
+// ---- collector --------------------------------------------------------------------------
+//
+// Collects the output of the other shells on the leader, for the plugin `output`: what their OutputUplinks write
+// comes out at the leader's places, and is held back while one of these is full.
+
+class OutputCollector {
+ public:
+  struct Callbacks {
+    std::function<void()> on_put;
+    std::function<void(const value::Idset& ranks)> on_complete;  // nothing more comes of these tasks
+    std::function<void()> on_ended;  // called once for each other shell: nothing more of it is waited for
+    // A shell has sent records that are not valid; nothing more of it comes out.
+    std::function<void(bulk::Id shell, const Error&)> on_error;
+  };
+
+  // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which calls back at once for
+  // what has come already.
+  OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks);
+  OutputCollector(const OutputCollector&) = delete;
+  OutputCollector& operator=(const OutputCollector&) = delete;
+
+  void serve();
+  void go_on();                             // the places have room again
+  void expect_one_more() { ++waits_for_; }  // a shell has joined the job
+  void lost(bulk::Id shell);
+  // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
+  // any more.
+  void look_for_closed();
+
+ private:
+  struct Origin {
+    std::unique_ptr<io::BatchReader> reader;  // none: it has sent records that are not valid
+    bool over = false;                        // is not waited for
+  };
+
+  [[nodiscard]] bool full() const;
+  Origin& origin(bulk::Id shell);
+  Result<void> check(bulk::Id shell, const io::Source& source) const;
+  void take(bulk::Id shell, bulk::Numbered number, std::string_view bytes);
+  void over(bulk::Id shell);
+  void send_closed();
+
+  bulk::Port& port_;
+  const job::Job& job_;
+  OutputRouting& places_;
+  Callbacks callbacks_;
+  std::map<bulk::Id, Origin> origins_;
+  std::uint32_t waits_for_;  // shells
+  std::vector<std::pair<bulk::Id, bulk::Numbered>> untaken_;
+  std::vector<io::Stream> closed_, unsent_;
+};
+
+// ---- come out ---------------------------------------------------------------------------
+//
+// On the leader: the tasks of which all output has come out, so that a failure is reported after the task's last
+// byte. Only tasks that have failed are followed.
+
+class OutputComeOut {
+ public:
+  // `places` has to outlive it.
+  explicit OutputComeOut(const OutputRouting& places) : places_(places) {}
+
+  // Their streams have ended; all that they have written was put into its places.
+  void complete(const value::Idset& ranks);
+  // These tasks, an idset, start again, so more comes.
+  Result<void> reopen(std::string_view ranks);
+  // Tasks of which all output has left its places, or never will.
+  [[nodiscard]] const value::Idset& ranks();
+
+ private:
+  struct Waiting {
+    value::Idset ranks;
+    OutputRouting::Marks marks;
+  };
+
+  const OutputRouting& places_;
+  value::Idset ranks_;
+  std::vector<Waiting> waiting_;
+};
+
+// ---- early events -----------------------------------------------------------------------
+//
+// Events of a job, as lines, that come while standard output is not opened yet, or never is, as the job has failed
+// before.
+
+class EarlyEvents {
+ public:
+  void add(std::string_view line) {
+    lines_ += line;
+    if (is_over_) print();
+  }
+  // Those that are kept: standard output is open now.
+  [[nodiscard]] std::string take() { return std::exchange(lines_, {}); }
+  // Standard output will not be opened: they are printed, and so is what comes from now on.
+  void end() {
+    is_over_ = true;
+    print();
+  }
+
+ private:
+  void print() {
+    if (lines_.empty()) return;
+    print_out("{}", take());
+    // A reader that has gone needs no event.
+    static_cast<void>(flush_out());
+  }
+
+  std::string lines_;
+  bool is_over_ = false;
+};
+
+// ---- fold timer -------------------------------------------------------------------------
+//
+// When folded lines that wait are let out, for the plugin `output`.
+
+class FoldTimer {
+ public:
+  // Lets out the lines that have waited until `time`; returns the earliest time for the next call.
+  using Expire = std::function<std::optional<double>(double time)>;
+
+  Result<void> start(event::Loop& loop, Expire expire) {
+    expire_ = std::move(expire);
+    timer_ = TRY(event::Timer::create(loop, [this] { look(); }));
+    return {};
+  }
+
+  // There may be waiting lines now.
+  void look_if_idle() {
+    if (timer_ && !waits_) look();
+  }
+
+ private:
+  void look() {
+    double now = event::wall_clock();
+    std::optional<double> next = expire_(now);
+    waits_ = next.has_value();
+    if (next) timer_->start(event::Seconds(std::max(*next - now, 0.0)));
+  }
+
+  Expire expire_;
+  std::optional<event::Timer> timer_;  // none: no lines are folded
+  bool waits_ = false;                 // it was started
+};
+
+// ---- output -----------------------------------------------------------------------------
+
 namespace {
 
 constexpr const char* kOutputHold = "output";
@@ -409,5 +563,138 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 }  // namespace
 
 PluginPtr make_output(plugin::Host& host) { return std::make_unique<Output>(host); }
+
+// ---- collector --------------------------------------------------------------------------
+
+OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks)
+    : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {}
+
+void OutputCollector::serve() {
+  bulk::Port::Upward upward;
+  upward.on_record = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+    take(shell, number, bytes);
+  };
+  bulk::Port::Downward downward;
+  downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.consumed(number); };
+  downward.on_room = [this] { send_closed(); };
+  port_.serve(bulk::up::kOutput, std::move(upward));
+  port_.serve(bulk::down::kOutputClosed, std::move(downward));
+}
+
+OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
+  auto [place, is_new] = origins_.try_emplace(shell);
+  if (!is_new) return place->second;
+  io::BatchReader::Take take;
+  take.source = [this, shell](const io::Source& source) { return check(shell, source); };
+  take.batch = [this](const io::Batch& batch) {
+    for (OutputTarget* each : places_.collected(batch.source->stream)) each->put(batch);
+    callbacks_.on_put();
+  };
+  take.end = [this](const io::Source& source, double time) {
+    for (OutputTarget* each : places_.collected(source.stream)) each->end(source, time);
+  };
+  take.complete = [this, shell](std::uint32_t rank) -> Result<void> {
+    CHECK_OK(check(shell, {rank}));
+    callbacks_.on_complete(value::Idset::range(rank, rank));
+    return {};
+  };
+  take.event = [this](std::string_view line) { places_.post_line(line); };
+  place->second.reader = std::make_unique<io::BatchReader>(std::move(take));
+  return place->second;
+}
+
+// What tasks have spawned on other shells writes as they do.
+Result<void> OutputCollector::check(bulk::Id shell, const io::Source& source) const {
+  bool is_part = source.is_part && source.rank < job_.tasks();
+  if (shell < job_.shells() && (is_part || job_.has_had(shell, source.rank))) return {};
+  return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
+}
+
+void OutputCollector::take(bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+  Origin& from = origin(shell);
+  if (bytes.empty()) {
+    over(shell);
+  } else if (from.reader) {
+    if (Result<void> read = from.reader->add(bytes); !read) {
+      from.reader.reset();
+      callbacks_.on_error(shell, read.error());
+    }
+  }
+  if (!full()) return port_.taken(shell, number);
+  untaken_.emplace_back(shell, number);
+}
+
+void OutputCollector::go_on() {
+  if (full()) return;
+  for (auto [shell, number] : std::exchange(untaken_, {})) port_.taken(shell, number);
+}
+
+void OutputCollector::lost(bulk::Id shell) {
+  if (shell < job_.shells()) over(shell);
+}
+
+// What a lost shell has sent may still come while other shells are waited for.
+void OutputCollector::over(bulk::Id shell) {
+  if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
+  if (--waits_for_ == 0) {
+    for (auto& [id, each] : origins_) {
+      if (each.reader) each.reader->end_all(event::wall_clock());
+    }
+  }
+  callbacks_.on_complete(job_.taskmap.ranks_on(shell));
+  callbacks_.on_ended();
+}
+
+bool OutputCollector::full() const {
+  return std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
+    const auto& places = places_.collected(stream);
+    return std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
+  });
+}
+
+void OutputCollector::look_for_closed() {
+  for (io::Stream stream : io::kStreams) {
+    const auto& places = places_.collected(stream);
+    bool closed =
+        !places.empty() && std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); });
+    if (!closed || std::find(closed_.begin(), closed_.end(), stream) != closed_.end()) continue;
+    closed_.push_back(stream);
+    unsent_.push_back(stream);
+  }
+  send_closed();
+}
+
+void OutputCollector::send_closed() {
+  while (!unsent_.empty()) {
+    Result<bool> sent = port_.broadcast(bulk::down::kOutputClosed, closing(unsent_.back()));
+    if (sent && !*sent) return;
+    unsent_.pop_back();
+  }
+}
+
+// ---- come out ---------------------------------------------------------------------------
+
+void OutputComeOut::complete(const value::Idset& ranks) {
+  if (places_.flushed())
+    ranks_ = ranks_ | ranks;
+  else
+    waiting_.push_back({ranks, places_.marks()});
+}
+
+Result<void> OutputComeOut::reopen(std::string_view ranks) {
+  value::Idset again = TRY(value::Idset::parse(ranks));
+  ranks_ = ranks_ - again;
+  for (Waiting& each : waiting_) each.ranks = each.ranks - again;
+  return {};
+}
+
+const value::Idset& OutputComeOut::ranks() {
+  std::erase_if(waiting_, [this](const Waiting& each) {
+    bool has_passed = OutputRouting::has_passed(each.marks);
+    if (has_passed) ranks_ = ranks_ | each.ranks;
+    return has_passed;
+  });
+  return ranks_;
+}
 
 }  // namespace nacre::plugins

@@ -15,7 +15,8 @@
 #include "event/clock.hpp"
 #include "io/batch_wire.hpp"
 #include "plugin/tags.hpp"
-#include "plugins/output/spill_directory.hpp"
+#include "plugins/output/output.hpp"
+#include "plugins/output/pipe_size.hpp"
 #include "plugins/pty/options.hpp"
 
 namespace nacre::plugins {
@@ -374,6 +375,321 @@ void OutputRouting::log_losses() const {
       }
     }
   }
+}
+
+// ---- channel ----------------------------------------------------------------------------
+
+TaskStreams& OutputChannels::begin(const task::Task& task, bool may_start_again) {
+  TaskStreams& streams = task.attempt() > 1 ? renew(task.rank()) : tasks[task.rank()];
+  streams.is_last = !may_start_again;
+  return streams;
+}
+
+// What is open of the earlier start goes on as a process that writes as the task does.
+TaskStreams& OutputChannels::renew(std::uint32_t rank) {
+  auto node = tasks.extract(rank);
+  TaskStreams& fresh = tasks[rank];
+  if (!node) return fresh;
+  for (io::Stream stream : io::kStreams) {
+    OutputChannel& old = node.mapped().of(stream);
+    OutputChannel& main = fresh.of(stream);
+    main.others = std::exchange(old.others, 0) + (old.open() ? 1 : 0);
+    auto follow = [&](OutputChannel& each) {
+      if (each.main == &old) each.main = &main;
+    };
+    for (OutputChannel& each : others) follow(each);
+    for (auto& each : earlier) follow(each.mapped().of(stream));
+    old.main = &main;
+    old.source.is_part = true;
+  }
+  std::erase_if(earlier, [](auto& each) {
+    const auto& channels = each.mapped().channels;
+    return std::none_of(channels.begin(), channels.end(), [](const auto& channel) { return channel.open(); });
+  });
+  earlier.push_back(std::move(node));
+  return fresh;
+}
+
+void OutputChannels::end_source(OutputChannel& channel, double now) {
+  OutputChannel& main = channel.main != nullptr ? *channel.main : channel;
+  if (channel.main == nullptr) {
+    main.ended = true;
+  } else {
+    for (OutputTarget* place : channel.places) place->end(channel.source, now);
+    --main.others;
+  }
+  end_if_over(main, now);
+}
+
+void OutputChannels::end_if_over(OutputChannel& main, double now) {
+  if (!main.ended || main.others > 0 || !tasks.at(main.source.rank).is_last) return;
+  for (OutputTarget* place : main.places) place->end(main.source, now);
+}
+
+bool OutputChannels::end_for_good(const task::Task& task, double now) {
+  TaskStreams& output = tasks[task.rank()];
+  output.failed = task.status().job_code() != 0;
+  if (!std::exchange(output.is_last, true)) {
+    for (OutputChannel& channel : output.channels) end_if_over(channel, now);
+  }
+  return output.is_complete();
+}
+
+std::vector<std::uint32_t> OutputChannels::end_all_for_good(std::span<const std::unique_ptr<task::Task>> all,
+                                                            double now) {
+  std::vector<std::uint32_t> out;
+  for (const auto& task : all) {
+    auto found = tasks.find(task->rank());
+    bool waits = found != tasks.end() && !found->second.is_last && task->state() == task::State::exited;
+    if (waits && end_for_good(*task, now)) out.push_back(task->rank());
+  }
+  return out;
+}
+
+// ---- channel maker ----------------------------------------------------------------------
+
+Result<task::Task> task_elsewhere(const job::Job& job, std::int64_t rank) {
+  constexpr std::uint32_t kBegun = 2;
+  if (rank < 0 || static_cast<std::uint64_t>(rank) >= job.tasks())
+    return invalid(fmt::format("there is no task {}", rank));
+  const auto id = static_cast<value::Idset::Id>(rank);
+  const auto up_to = job.taskmap.ranks_on(TRY(job.taskmap.node_of(id))) & value::Idset::range(0, id);
+  return task::Task(id, static_cast<std::uint32_t>(up_to.size() - 1), {}, kBegun);
+}
+
+Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
+  if (task.pty() != nullptr) return prepare_pty(task, output);
+  for (io::Stream stream : io::kStreams) {
+    OutputChannel& channel = output.of(stream);
+    if (!options_.prints(task.rank())) {
+      // goes to /dev/null
+    } else if (places_ && places_->direct(stream)) {
+      channel.task_end = TRY(places_->open_for(task, stream));
+    } else {
+      CHECK_OK(add_pipe(task, stream, channel));
+    }
+    int target = stream == io::Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+    task.command().setup.fds.push_back({target, channel.task_end.get()});
+  }
+  return {};
+}
+
+Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
+  CHECK_OK(make(task, stream, channel));
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  // A spare that takes tasks over has expected none.
+  widen_pipe(pipe.write.get(), io::kStreams.size() * (printed_ > 0 ? printed_ : host_.tasks().size()));
+  channel.pipe = std::move(pipe.read);
+  channel.task_end = std::move(pipe.write);
+  return {};
+}
+
+// What is written to a terminal is stdout, if that is wanted at all.
+Result<void> ChannelMaker::prepare_pty(const task::Task& task, TaskStreams& output) const {
+  if (!task.pty()->captured() || !options_.prints(task.rank())) return {};
+  OutputChannel& channel = output.of(io::Stream::out);
+  channel.pty = task.pty();
+  return make(task, io::Stream::out, channel);
+}
+
+Result<void> ChannelMaker::make(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
+  const auto& label = options_.streams.at(static_cast<std::size_t>(stream)).label;
+  channel.source.rank = task.rank();
+  channel.source.stream = stream;
+  if (label) channel.source.label = TRY(plugin::render_tags(host_, *label, {std::nullopt, &task}));
+  channel.assembler.emplace(channel.source, buffering(stream));
+  if (places_) channel.places = TRY(places_->of(task, stream));
+  return {};
+}
+
+// A single task that writes to a terminal or a pipe is not buffered: a prompt, or half a line, appears at once.
+io::Buffering ChannelMaker::buffering(io::Stream stream) const {
+  const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
+  bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
+  return alone && options.plain() && options.buffering == io::Buffering::line ? io::Buffering::none
+                                                                              : options.buffering;
+}
+
+// ---- target -----------------------------------------------------------------------------
+
+Result<std::unique_ptr<OutputTarget>> OutputTarget::create(event::Loop& loop, int fd, UniqueFd own, Options options,
+                                                           Callbacks callbacks) {
+  std::unique_ptr<OutputTarget> place(new OutputTarget(std::move(own), std::move(options), std::move(callbacks)));
+  io::FdSink::Callbacks sink_callbacks;
+  sink_callbacks.on_room = [self = place.get()] { self->callbacks_.on_room(); };
+  sink_callbacks.on_error = [self = place.get()](const Error& error) { self->note(error); };
+  sink_callbacks.on_spill = place->callbacks_.on_spill;
+  sink_callbacks.after_error = [self = place.get()](const Error& error, std::size_t bytes) {
+    return self->after_error(error, bytes);
+  };
+  const Options& wanted = place->options_;
+  auto sink = TRY(io::FdSink::create(loop, fd, wanted.name, wanted.sink, std::move(sink_callbacks)));
+  place->sink_ = sink.get();
+  place->destination_ =
+      std::make_unique<io::Destination>(io::Format::create(wanted.format), std::move(sink), wanted.limit);
+  return place;
+}
+
+std::unique_ptr<OutputTarget> OutputTarget::create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks) {
+  Options options;
+  options.name = io::name_of(stream);
+  std::unique_ptr<OutputTarget> place(new OutputTarget(UniqueFd(), std::move(options), std::move(callbacks)));
+  place->destination_ = std::make_unique<io::Destination>(std::make_unique<io::WireFormat>(stream),
+                                                          uplink.sink(stream), std::nullopt);
+  return place;
+}
+
+void OutputTarget::expect(std::size_t sources) {
+  if (options_.fold) folder_.emplace(sources);
+}
+
+void OutputTarget::redirect(plugin::OutputFile* to) {
+  file_ = to;
+  auto fd = to != nullptr ? to->file() : std::nullopt;
+  if (!fd || is_redirected_ || sink_ == nullptr) return;
+  is_redirected_ = true;
+  sink_->redirect(*fd);
+}
+
+// Within redirect() of another place the file may have come to be there.
+io::FdSink::AfterError OutputTarget::after_error(const Error& why, std::size_t bytes) {
+  using AfterError = io::FdSink::AfterError;
+  if (file_ == nullptr) return AfterError::fail;
+  if (is_redirected_) {
+    file_->lost(why, bytes);
+    return AfterError::drop;
+  }
+  if (!file_->closed()) return AfterError::fail;
+  redirect(file_);
+  return is_redirected_ ? AfterError::again : AfterError::fail;
+}
+
+void OutputTarget::put(const io::Batch& batch) {
+  if (failed_) return;
+  if (follower_ != nullptr) follower_->put(batch);
+  if (!folder_) return note(destination_->put(batch));
+  folder_->add(batch, [this](const io::Batch& line) { note(destination_->put(line)); });
+}
+
+void OutputTarget::end(const io::Source& source, double time) {
+  if (failed_) return;
+  if (folder_ && !source.is_part)
+    folder_->end(source, [this](const io::Batch& line) { note(destination_->put(line)); });
+  note(destination_->end(source, time));
+}
+
+void OutputTarget::write(std::string_view text) {
+  if (failed_) return;
+  std::array<std::string_view, 1> pieces{text};
+  note(destination_->sink().write(pieces));
+}
+
+std::optional<double> OutputTarget::expire(double time) {
+  if (failed_ || !folder_) return std::nullopt;
+  folder_->expire(time, [this](const io::Batch& line) { note(destination_->put(line)); });
+  return folder_->deadline();
+}
+
+void OutputTarget::note(Result<void> result) {
+  if (result || failed_) return;
+  failed_ = true;
+  callbacks_.on_error(*this, result.error());
+}
+
+// ---- uplink -----------------------------------------------------------------------------
+
+namespace {
+
+class UplinkSink final : public io::Sink {
+ public:
+  UplinkSink(OutputUplink& uplink, io::Stream stream) : uplink_(uplink), stream_(stream) {}
+
+  Result<void> write(std::span<const std::string_view> pieces) override {
+    if (uplink_.failure(stream_)) return *uplink_.failure(stream_);
+    uplink_.put(pieces);
+    for (std::string_view piece : pieces) written_ += piece.size();
+    return {};
+  }
+  [[nodiscard]] bool takes() override { return true; }
+  [[nodiscard]] bool full() const override { return uplink_.full(); }
+  [[nodiscard]] bool flushed() const override { return uplink_.flushed(); }
+  [[nodiscard]] std::uint64_t written() const override { return written_; }
+  [[nodiscard]] std::uint64_t taken() const override { return written_; }
+
+ private:
+  OutputUplink& uplink_;
+  io::Stream stream_;
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace
+
+OutputUplink::OutputUplink(bulk::Port& port, Callbacks callbacks) : port_(port), callbacks_(std::move(callbacks)) {
+  bulk::Port::Upward upward;
+  upward.on_room = [this] {
+    bool was_full = full();
+    send();
+    if (was_full != full() || flushed()) callbacks_.on_room();
+  };
+  upward.on_end = [this](const Error& why) {
+    for (io::Stream stream : io::kStreams) fail(stream, Error{EPIPE, why.message});
+  };
+  port_.serve(bulk::up::kOutput, std::move(upward));
+  bulk::Port::Downward downward;
+  downward.on_record = [this](bulk::Numbered number, std::string_view bytes) {
+    if (auto stream = closed_stream(bytes)) fail(*stream, Error{EPIPE, "nobody reads the job's output any more"});
+    port_.consumed(number);
+  };
+  port_.serve(bulk::down::kOutputClosed, std::move(downward));
+}
+
+std::unique_ptr<io::Sink> OutputUplink::sink(io::Stream stream) {
+  return std::make_unique<UplinkSink>(*this, stream);
+}
+
+void OutputUplink::put(std::span<const std::string_view> record) {
+  std::size_t size = 0;
+  for (std::string_view piece : record) size += piece.size();
+  bool fits = !queue_.empty() && queue_.back().size() + size <= bulk::kMaxRecord;
+  if (!fits) queue_.emplace_back();
+  for (std::string_view piece : record) append(piece);
+  queued_ += size;
+  send();
+}
+
+void OutputUplink::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (queue_.back().size() == bulk::kMaxRecord) queue_.emplace_back();
+    std::string_view part = bytes.substr(0, bulk::kMaxRecord - queue_.back().size());
+    queue_.back() += part;
+    bytes.remove_prefix(part.size());
+  }
+}
+
+void OutputUplink::send() {
+  while (!queue_.empty()) {
+    Result<bool> sent = port_.put(bulk::up::kOutput, queue_.front());
+    if (!sent) {
+      for (io::Stream stream : io::kStreams) fail(stream, Error{EPIPE, sent.error().message});
+      return;
+    }
+    if (!*sent) return;
+    queued_ -= queue_.front().size();
+    queue_.pop_front();
+  }
+}
+
+void OutputUplink::fail(io::Stream stream, const Error& why) {
+  auto& failure = failures_.at(static_cast<std::size_t>(stream));
+  if (failure) return;
+  failure = why;
+  bool none_left =
+      std::all_of(failures_.begin(), failures_.end(), [](const auto& each) { return each.has_value(); });
+  if (none_left) {
+    queue_.clear();
+    queued_ = 0;
+  }
+  callbacks_.on_closed(stream, why);
 }
 
 }  // namespace nacre::plugins

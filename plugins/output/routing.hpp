@@ -4,23 +4,277 @@
 // and templates, and finds those to which a task's stream goes.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.hpp"
+#include "bulk/port.hpp"
+#include "event/loop.hpp"
+#include "io/assembler.hpp"
+#include "io/batch.hpp"
+#include "io/destination.hpp"
+#include "io/fd_sink.hpp"
+#include "io/folder.hpp"
+#include "io/sink.hpp"
 #include "plugin/host.hpp"
-#include "plugins/output/channel.hpp"
+#include "plugin/task_output.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
-#include "plugins/output/target.hpp"
+#include "task/pty.hpp"
+#include "task/task.hpp"
+#include "timeline/recorder.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
+
+// The last bytes that a task has written, for the report of its failure.
+class OutputTail {
+ public:
+  // `time`: when they were read, seconds since the Epoch.
+  void add(std::string_view bytes, std::size_t most, double time) {
+    all_ += bytes.size();
+    last_time_ = time;
+    if (bytes.size() >= most) return void(kept_ = bytes.substr(bytes.size() - most));
+    kept_ += bytes;
+    if (kept_.size() > 2 * most) kept_.erase(0, kept_.size() - most);
+  }
+  // Returns at most `most` bytes.
+  [[nodiscard]] std::string_view last(std::size_t most) const {
+    std::string_view kept = kept_;
+    return kept.substr(kept.size() - std::min(kept.size(), most));
+  }
+  [[nodiscard]] std::uint64_t size() const { return all_; }      // all bytes that the task has written
+  [[nodiscard]] double last_time() const { return last_time_; }  // of the last of them; 0: there are none
+
+ private:
+  std::string kept_;
+  std::uint64_t all_ = 0;
+  double last_time_ = 0;
+};
+
+// How many bytes are kept of a stream, if the shell has `tasks` tasks.
+[[nodiscard]] constexpr std::size_t tail_size(io::Stream stream, std::size_t tasks) {
+  constexpr std::size_t kManyTasks = 256;
+  return stream == io::Stream::err && tasks <= kManyTasks ? 4096 : 1024;
+}
+
+// The way of this shell's output to the leader's, for the plugin `output`: it is sent in pieces of at most a bulk
+// record, which wait here while there is no room.
+class OutputUplink {
+ public:
+  static constexpr std::size_t kQueue = std::size_t{1} << 20;  // it is full when so many bytes wait
+
+  struct Callbacks {
+    std::function<void()> on_room;                                // it is no longer full, or all has been sent
+    std::function<void(io::Stream, const Error& why)> on_closed;  // what is written there is not taken any more
+  };
+
+  // It serves `port`, which has to outlive it.
+  OutputUplink(bulk::Port& port, Callbacks callbacks);
+  OutputUplink(const OutputUplink&) = delete;
+  OutputUplink& operator=(const OutputUplink&) = delete;
+
+  // Each write to one of these sinks has to be one record of io::WireFormat. The sinks must not outlive this
+  // object.
+  std::unique_ptr<io::Sink> sink(io::Stream stream);
+
+  void put(std::span<const std::string_view> record);
+  [[nodiscard]] bool full() const { return queued_ >= kQueue; }
+  [[nodiscard]] bool flushed() const { return queue_.empty(); }
+  [[nodiscard]] const std::optional<Error>& failure(io::Stream stream) const {
+    return failures_.at(static_cast<std::size_t>(stream));
+  }
+
+ private:
+  void append(std::string_view bytes);
+  void send();
+  void fail(io::Stream stream, const Error& why);
+
+  bulk::Port& port_;
+  Callbacks callbacks_;
+  std::deque<std::string> queue_;  // each at most a bulk record
+  std::size_t queued_ = 0;         // bytes in it
+  std::array<std::optional<Error>, io::kStreams.size()> failures_;
+};
+
+// One place where output comes out, for the plugin `output`: a terminal or pipe of the shell, a file, or an
+// eventlog; or the way to the leader's shell, which has these.
+class OutputTarget {
+ public:
+  struct Options {
+    std::string name;  // for messages: "stdout", a path
+    io::FormatOptions format;
+    io::FdSink::Options sink;
+    std::optional<std::uint64_t> limit;  // bytes of each stream
+    bool fold = false;
+  };
+  struct Callbacks {
+    std::function<void()> on_room;                              // it is no longer full, or all has come out
+    std::function<void(OutputTarget&, const Error&)> on_error;  // called once; all later output is dropped
+    std::function<void(const Error&)> on_spill;                 // it cannot spill
+  };
+
+  // `own` may be `fd`; otherwise the caller keeps `fd`. The callbacks may be called until this is destroyed, and
+  // must not destroy it.
+  static Result<std::unique_ptr<OutputTarget>> create(event::Loop& loop, int fd, UniqueFd own, Options options,
+                                                      Callbacks callbacks);
+  // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls
+  // fail().
+  static std::unique_ptr<OutputTarget> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
+  OutputTarget(const OutputTarget&) = delete;
+  OutputTarget& operator=(const OutputTarget&) = delete;
+
+  // Sets how many sources each stream will have. Has to come before the first put().
+  void expect(std::size_t sources);
+  void put(const io::Batch& batch);
+  // Receives what is put here from now on, before it is folded and cut; null: nobody does.
+  void follow(plugin::OutputFollower* follower) { follower_ = follower; }
+  // As plugin::TaskOutput::redirect(): of a terminal or pipe of the shell.
+  void redirect(plugin::OutputFile* to);
+  void end(const io::Source& source, double time);
+  // Writes text in the place's own form.
+  void write(std::string_view text);
+  // Lets out folded lines that have waited long enough; returns when to call it next (none: no line waits).
+  std::optional<double> expire(double time);
+
+  void fail(const Error& why) { note(why); }
+
+  [[nodiscard]] const std::string& name() const { return options_.name; }
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool full() const { return !failed_ && destination_->sink().full(); }
+  [[nodiscard]] bool flushed() const { return failed_ || destination_->sink().flushed(); }
+  [[nodiscard]] const io::Destination& destination() const { return *destination_; }
+
+ private:
+  OutputTarget(UniqueFd own, Options options, Callbacks callbacks)
+      : own_(std::move(own)), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
+
+  void note(Result<void> result);
+  io::FdSink::AfterError after_error(const Error& why, std::size_t bytes);
+
+  UniqueFd own_;
+  Options options_;
+  Callbacks callbacks_;
+  std::unique_ptr<io::Destination> destination_;
+  std::optional<io::Folder> folder_;
+  io::FdSink* sink_ = nullptr;  // the destination's, if it is one
+  plugin::OutputFile* file_ = nullptr;
+  bool is_redirected_ = false;
+  plugin::OutputFollower* follower_ = nullptr;
+  bool failed_ = false;
+};
+
+// What the plugin `output` keeps of each stream that it reads.
+
+// One stream of one task, or of a process that writes as the task does.
+struct OutputChannel {
+  io::Source source;
+  std::vector<OutputTarget*> places;
+  std::optional<io::Assembler> assembler;
+  UniqueFd task_end;         // until the task has it
+  UniqueFd pipe;             // our end; none for a pty
+  task::Pty* pty = nullptr;  // instead of a pipe
+  int watched = -1;          // the descriptor that is read, while it is open
+  std::optional<event::Poll> poll;
+  bool paused = false;
+  OutputChannel* main = nullptr;  // for a process that writes as a task does: the task's own channel
+  int others = 0;                 // for a task: open channels of such processes
+  bool ended = false;             // for a task: nothing more comes
+  OutputTail tail;                // for a task: with the output of such processes
+
+  [[nodiscard]] bool open() const { return watched >= 0; }
+  // Of a shell that has so many tasks; `time`: when it was read, seconds since the Epoch.
+  void note(std::string_view bytes, std::size_t tasks, double time) {
+    if (pty != nullptr) pty->note(bytes);
+    (main != nullptr ? main->tail : tail).add(bytes, tail_size(source.stream, tasks), time);
+  }
+};
+
+// The streams of one task.
+struct TaskStreams {
+  std::array<OutputChannel, io::kStreams.size()> channels;
+  bool failed = false;       // the task has ended with a failure
+  bool has_written = false;  // as the timeline has noted
+  bool is_last = true;       // the task has ended for good, or nobody would start it again
+
+  [[nodiscard]] OutputChannel& of(io::Stream stream) { return channels.at(static_cast<std::size_t>(stream)); }
+  [[nodiscard]] bool is_complete() const {
+    return failed && std::none_of(channels.begin(), channels.end(),
+                                  [](const OutputChannel& each) { return each.open() || each.others > 0; });
+  }
+};
+
+// All that this shell reads.
+struct OutputChannels {
+  std::map<std::uint32_t, TaskStreams> tasks;  // by rank
+  std::list<OutputChannel> others;             // of processes that write as a task does
+  // Of tasks that were started again: what they have left behind may still write, as such processes do.
+  std::vector<std::map<std::uint32_t, TaskStreams>::node_type> earlier;
+
+  // The streams of a task that is about to start, perhaps again.
+  TaskStreams& begin(const task::Task& task, bool may_start_again);
+  // Nothing more comes from a channel. A task's stream is over when no process writes as the task any more, and it
+  // does not start again.
+  void end_source(OutputChannel& channel, double now);
+  // The task does not start again. Returns whether it has failed and its streams are over.
+  bool end_for_good(const task::Task& task, double now);
+  // The same of all that were to start again; returns the ranks of those for which it is true.
+  std::vector<std::uint32_t> end_all_for_good(std::span<const std::unique_ptr<task::Task>> all, double now);
+
+  // There is something to read from it.
+  void note_first(const OutputChannel& channel, timeline::Recorder& recorder) {
+    if (!recorder.is_on() || std::exchange(tasks.at(channel.source.rank).has_written, true)) return;
+    recorder.add(timeline::Kind::first_output, channel.source.rank);
+  }
+
+  // On a terminal all is standard output's.
+  [[nodiscard]] plugin::TaskOutput::Written written(std::uint32_t rank) const {
+    auto found = tasks.find(rank);
+    if (found == tasks.end()) return {};
+    const auto& [out, err] = found->second.channels;
+    auto bytes = [](const OutputChannel& each) {
+      return each.assembler ? std::optional(each.tail.size()) : std::nullopt;
+    };
+    return {bytes(out), out.pty != nullptr ? std::optional<std::uint64_t>(0) : bytes(err),
+            std::max(out.tail.last_time(), err.tail.last_time())};
+  }
+
+  // `what` may close channels.
+  template <typename Do>
+  void for_each_open(Do what) {
+    for (auto& [rank, output] : tasks) {
+      for (OutputChannel& channel : output.channels) {
+        if (channel.open()) what(channel);
+      }
+    }
+    for (OutputChannel& channel : others) {
+      if (channel.open()) what(channel);
+    }
+    for (auto& each : earlier) {
+      for (OutputChannel& channel : each.mapped().channels) {
+        if (channel.open()) what(channel);
+      }
+    }
+  }
+
+ private:
+  TaskStreams& renew(std::uint32_t rank);
+  void end_if_over(OutputChannel& main, double now);
+};
 
 class OutputRouting {
  public:
@@ -120,5 +374,44 @@ class OutputRouting {
   std::set<std::pair<std::string, io::Stream>> redirected_;           // by path: what the eventlog knows of
   std::unique_ptr<OutputTarget> eventlog_;
 };
+
+// Makes the channels to which tasks write, before they start, for the plugin `output`.
+
+// Stands for a task of another shell, as whose part processes of this one write. A file of its own has been begun
+// there, so it is one that starts again.
+Result<task::Task> task_elsewhere(const job::Job& job, std::int64_t rank);
+
+class ChannelMaker {
+ public:
+  // All have to outlive it. `places` may be empty: then the plan is only printed.
+  ChannelMaker(plugin::Host& host, const OutputOptions& options, std::optional<OutputRouting>& places)
+      : host_(host), options_(options), places_(places) {}
+
+  // Sets how many tasks of this shell have their output read: their pipes share what the system allows one user.
+  void expect(std::size_t tasks) { printed_ = tasks; }
+  // Makes what the task gets as stdout and stderr: pipes of `output`, files of its own, or /dev/null; or makes its
+  // terminal's output be read.
+  Result<void> prepare(task::Task& task, TaskStreams& output);
+  // Makes a pipe for a process that writes as the task does.
+  Result<void> add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const;
+
+ private:
+  Result<void> prepare_pty(const task::Task& task, TaskStreams& output) const;
+  Result<void> make(const task::Task& task, io::Stream stream, OutputChannel& channel) const;
+  [[nodiscard]] io::Buffering buffering(io::Stream stream) const;
+
+  plugin::Host& host_;
+  const OutputOptions& options_;
+  std::optional<OutputRouting>& places_;
+  std::size_t printed_ = 0;
+};
+
+// Where bytes that are not taken yet are kept on disk.
+
+// The job's temporary directory, or /tmp if it has none.
+inline std::string spill_directory(plugin::Host& host) {
+  auto directory = host.environment().get("NACRE_JOB_TMPDIR");
+  return directory && !directory->empty() ? std::string(*directory) : "/tmp";
+}
 
 }  // namespace nacre::plugins
