@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/group.hpp"
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
 #include <fmt/format.h>
+
+#include "base/heap_buffer.hpp"
 
 namespace nacre::plugins {
 
@@ -94,6 +104,135 @@ void PmiGroup::carry_out(pmi::Event& event) {
     callbacks_.on_full(*full);
   } else {
     callbacks_.on_spawn(std::move(std::get<pmi::SpawnRequest>(event)));
+  }
+}
+
+// ---- link -------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kLinkRead = std::size_t{16} << 10;
+
+}  // namespace
+
+Result<UniqueFd> PmiLink::open() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+    return system_error(errno, "cannot open a socket pair for PMI");
+  }
+  ours_ = UniqueFd(pair[0]);
+  return UniqueFd(pair[1]);
+}
+
+Result<void> PmiLink::watch(event::Loop& loop, Received received) {
+  received_ = std::move(received);
+  poll_ = TRY(event::Poll::create(loop, ours_.get(), [this](int events) { ready(events); }));
+  poll_->keeps_running(false);
+  return poll_->start(event::Poll::kReadable);
+}
+
+void PmiLink::ready(int events) {
+  if ((events & event::Poll::kWritable) != 0) return flush();
+  if (unsent_.empty()) read_some();
+}
+
+bool PmiLink::read_some() {
+  HeapBuffer<kLinkRead> buffer;
+  ssize_t size = ::recv(ours_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (size > 0) {
+    received_({buffer.data(), static_cast<std::size_t>(size)});
+    return static_cast<std::size_t>(size) == buffer.size();
+  }
+  close();
+  received_({});
+  return false;
+}
+
+void PmiLink::drain() {
+  while (ours_ && poll_ && read_some()) {
+  }
+}
+
+void PmiLink::drain_if_ended() {
+  while (ours_ && poll_) {
+    pollfd state{ours_.get(), POLLIN, 0};
+    if (::poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return;
+    drain();
+  }
+}
+
+void PmiLink::send_some(std::string& bytes) {
+  ssize_t sent = ::send(ours_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return bytes.clear();
+  if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) bytes.clear();  // the peer has gone; reading will find its end
+}
+
+void PmiLink::send(std::string& bytes) {
+  if (!ours_) return bytes.clear();
+  if (unsent_.empty()) send_some(bytes);
+  if (bytes.empty()) return;
+  unsent_ += bytes;
+  bytes.clear();
+  static_cast<void>(poll_->start(event::Poll::kWritable));
+}
+
+void PmiLink::flush() {
+  send_some(unsent_);
+  if (!unsent_.empty()) return;
+  if (closing_) return close();
+  static_cast<void>(poll_->start(event::Poll::kReadable));
+}
+
+void PmiLink::close_when_sent() {
+  closing_ = true;
+  if (unsent_.empty()) close();
+}
+
+void PmiLink::close() {
+  poll_.reset();
+  ours_.reset();
+  unsent_.clear();
+}
+
+// ---- moved tasks ------------------------------------------------------------------------
+
+Result<UniqueFd> PmiMovedTasks::open(std::uint32_t id) {
+  links_.erase(id);
+  return links_[id].open();
+}
+
+Result<void> PmiMovedTasks::watch(const task::Task& task) {
+  return links_.at(task.local_id()).watch(host_.loop(), [this, rank = task.rank()](std::string_view bytes) {
+    received(rank, bytes);
+  });
+}
+
+void PmiMovedTasks::forget() {
+  links_.clear();
+  has_called_ = false;
+}
+
+void PmiMovedTasks::received(std::uint32_t rank, std::string_view bytes) {
+  if (bytes.empty() || std::exchange(has_called_, true)) return;
+  if (options_.starts_again) {
+    log(host_, plugin_, Level::warn,
+        "rank {}{} calls PMI, and has been started again on another shell: it is killed, so that all tasks start "
+        "again together",
+        rank, host_.job().node().on());
+    return kill(rank);
+  }
+  host_.raise({"exec", 0,
+               fmt::format("rank {}{} calls PMI, and has been started again on another shell: the other tasks "
+                           "cannot know it again by PMI (-o pmi=off, if the program does not need it)",
+                           rank, host_.job().node().on()),
+               value::WaitStatus::exited(1)});
+}
+
+void PmiMovedTasks::kill(std::uint32_t rank) {
+  for (const auto& task : host_.tasks()) {
+    if (task->rank() == rank) task->kill(SIGKILL);
   }
 }
 

@@ -6,17 +6,51 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/pump.hpp"
+#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "plugins/pmi/link.hpp"
+#include "plugin/host.hpp"
+#include "plugins/pmi/options.hpp"
 #include "pmi/key_exchange.hpp"
 #include "pmi/server.hpp"
 
 namespace nacre::plugins {
+
+// The connection to one PMI client: a socket pair, of which the client has one end. What the client does not read
+// is kept, and nothing more is read from it until it is sent: so a client takes a limited part of the shell's
+// memory.
+class PmiLink {
+ public:
+  using Received = std::function<void(std::string_view bytes)>;  // "": the end
+
+  // The client's end, for the caller to pass on and close.
+  Result<UniqueFd> open();
+  [[nodiscard]] bool is_open() const { return static_cast<bool>(ours_); }
+  Result<void> watch(event::Loop& loop, Received received);
+  void drain();                   // passes on what has come, without waiting
+  void drain_if_ended();          // the same up to its end, if the client has closed its end
+  void send(std::string& bytes);  // takes all of it
+  void close_when_sent();
+  void close();
+
+ private:
+  void ready(int events);
+  bool read_some();                    // returns whether there may be more
+  void send_some(std::string& bytes);  // removes what was sent; everything if there is no reader any more
+  void flush();
+
+  UniqueFd ours_;
+  std::optional<event::Poll> poll_;
+  Received received_;
+  std::string unsent_;
+  bool closing_ = false;
+};
 
 // For messages; `name`: the client, if it is about one.
 [[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view name);
@@ -76,6 +110,34 @@ class PmiGroup {
   std::vector<std::uint32_t> pending_;  // a member, to keep its memory
   Pump pump_;
   bool waited_ = false;  // at the last call of on_wait
+};
+
+// Tasks of this shell that have come from another one. The others do not know such a task as the process that it
+// was: until all tasks start again it is no process of the group, and has a connection that it must not use. If it
+// does, what can only be right for all tasks follows: it is killed where all start again then, else the job ends.
+class PmiMovedTasks {
+ public:
+  // All have to outlive it.
+  PmiMovedTasks(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options)
+      : host_(host), plugin_(plugin), options_(options) {}
+
+  // The task's end of a new connection; `id`: its local id. What it had before is dropped.
+  Result<UniqueFd> open(std::uint32_t id);
+  Result<void> watch(const task::Task& task);  // it runs
+  void drain(std::uint32_t id) { links_[id].drain(); }
+
+  [[nodiscard]] bool one_has_called() const { return has_called_; }
+  void forget();  // all tasks start again
+
+ private:
+  void received(std::uint32_t rank, std::string_view bytes);
+  void kill(std::uint32_t rank);
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  const PmiOptions& options_;
+  std::map<std::uint32_t, PmiLink> links_;  // by local id
+  bool has_called_ = false;
 };
 
 }  // namespace nacre::plugins

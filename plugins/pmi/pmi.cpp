@@ -15,15 +15,10 @@
 
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/pmi/announced_names.hpp"
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/doctor.hpp"
-#include "plugins/pmi/environment.hpp"
-#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/group.hpp"
-#include "plugins/pmi/moved_tasks.hpp"
 #include "plugins/pmi/options.hpp"
-#include "plugins/pmi/spawn_topics.hpp"
 #include "plugins/pmi/spawns.hpp"
 #include "plugins/pmi/start.hpp"
 

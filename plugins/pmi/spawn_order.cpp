@@ -3,10 +3,14 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
+#include "value/hostlist.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -139,6 +143,241 @@ void copy_common_setup(const task::ChildSetup& model, task::ChildSetup& out) {
   out.oom_score_adj = model.oom_score_adj;
   out.scheduler = model.scheduler;
   out.new_session = model.new_session;
+}
+
+// ---- spawn places -----------------------------------------------------------------------
+
+namespace {
+
+using Rooms = std::vector<SpawnRoom*>;  // that of the asking process's shell first
+
+Rooms in_turn(std::vector<SpawnRoom>& rooms, std::uint32_t asker) {
+  Rooms out;
+  for (SpawnRoom& each : rooms) out.push_back(&each);
+  auto first = std::find_if(out.begin(), out.end(), [&](const SpawnRoom* each) { return each->shell >= asker; });
+  std::rotate(out.begin(), first, out.end());
+  return out;
+}
+
+// "host": where to run, separated by commas.
+Result<Rooms> on_hosts(const Rooms& all, std::string_view key, std::string_view hosts) {
+  Rooms out;
+  for (std::string_view host : split(hosts, ',')) {
+    host = trim(host);
+    if (host == "localhost") host = all.front()->host;
+    bool is_known = false;
+    for (SpawnRoom* each : all) {
+      if (each->host != host) continue;
+      is_known = true;
+      if (std::find(out.begin(), out.end(), each) == out.end()) out.push_back(each);
+    }
+    if (is_known) continue;
+    value::Hostlist known;
+    for (const SpawnRoom* each : all) {
+      if (!each->host.empty()) known.append(each->host);
+    }
+    known.uniq();
+    return invalid(
+        fmt::format("info key {}: {} is no host of the job, which has {}", key, in_quotes(host), known.str()));
+  }
+  return out;
+}
+
+Result<Rooms> rooms_for(const pmi::SpawnProgram& program, const Rooms& all) {
+  Rooms out = all;
+  for (std::string_view key : {"host", "hosts"}) {
+    if (const std::string* hosts = program.find_info(key)) out = TRY(on_hosts(all, key, *hosts));
+  }
+  std::erase_if(out, [](const SpawnRoom* each) { return !each->free; });
+  if (out.empty()) {
+    return Error{ECANCELED, fmt::format("{}: no shell that may run it takes processes any more",
+                                        in_quotes(program.argv.front()))};
+  }
+  return out;
+}
+
+void place_program(const Rooms& rooms, std::uint32_t processes, std::vector<std::uint32_t>& out) {
+  std::vector<std::uint32_t> counts(rooms.size());
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    counts[i] = std::min(*rooms[i]->free, processes);
+    *rooms[i]->free -= counts[i];
+    processes -= counts[i];
+  }
+  auto shells = static_cast<std::uint32_t>(rooms.size());
+  for (std::uint32_t i = 0; i < shells; ++i) counts[i] += processes / shells + (i < processes % shells ? 1 : 0);
+  for (std::size_t i = 0; i < rooms.size(); ++i) out.insert(out.end(), counts[i], rooms[i]->shell);
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vector<SpawnRoom> rooms,
+                                               std::uint32_t asker) {
+  if (spawn.processes() == 0) return invalid("expected one process or more");
+  Rooms all = in_turn(rooms, asker);
+  std::vector<std::uint32_t> out;
+  for (const pmi::SpawnProgram& program : spawn.programs) {
+    place_program(TRY(rooms_for(program, all)), program.processes, out);
+  }
+  return out;
+}
+
+std::optional<std::uint32_t> universe_of_spawn(const std::vector<std::uint32_t>& places,
+                                               const std::vector<SpawnRoom>& rooms) {
+  std::uint64_t left = 0;
+  for (const SpawnRoom& each : rooms) {
+    const auto placed = static_cast<std::uint64_t>(std::count(places.begin(), places.end(), each.shell));
+    const std::uint64_t free = each.free.value_or(0);
+    left += free - std::min(free, placed);
+  }
+  return left > 0 ? std::optional(static_cast<std::uint32_t>(places.size() + left)) : std::nullopt;
+}
+
+value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell) {
+  value::Idset out;
+  for (std::uint32_t rank = 0; rank < places.size(); ++rank) {
+    if (places[rank] == shell) out.insert(rank);
+  }
+  return out;
+}
+
+// ---- spawn rounds -----------------------------------------------------------------------
+
+namespace {
+
+constexpr char kNoRoom = '-';   // in place of how many processes a shell has room for
+constexpr char kStarted = '+';  // its processes, if it has some
+constexpr char kFailed = '!';   // before the error: its number, a blank, and its text
+
+std::string room_text(const std::optional<std::uint32_t>& free) {
+  return free ? fmt::format_int(*free).str() : std::string(1, kNoRoom);
+}
+
+std::string start_text(const Result<void>& started) {
+  if (started) return {kStarted};
+  return fmt::format("{}{} {}", kFailed, started.error().code, started.error().message);
+}
+
+Error read_failure(std::string_view text, const std::string& where) {
+  text.remove_prefix(1);
+  const std::size_t blank = std::min(text.find(' '), text.size());
+  auto code = parse_u64(text.substr(0, blank));
+  if (!code || *code > INT32_MAX) return invalid(fmt::format("{}{}", text, where));
+  return Error{static_cast<int>(*code), fmt::format("{}{}", text.substr(std::min(blank + 1, text.size())), where)};
+}
+
+}  // namespace
+
+std::string SpawnRound::name() const { return fmt::format("pmi.spawn.{}.{}", order.start, number); }
+
+bool SpawnRound::has(std::uint32_t shell) const {
+  return std::find(places.begin(), places.end(), shell) != places.end();
+}
+
+void SpawnRounds::begin(const PmiStart& start, bool takes_part) {
+  start_ = start.number;
+  last_ = start.last;
+  takes_part_ = takes_part;
+  count_ = 0;
+}
+
+Result<void> SpawnRounds::announce(SpawnOrder order) {
+  order.start = start_;
+  order.shell = host_.job().shell_rank;
+  return host_.announce(kTopic, order.encode());
+}
+
+void SpawnRounds::announced(std::string_view bytes) {
+  if (!takes_part_) return;
+  auto order = SpawnOrder::decode(bytes);
+  if (!order) return host_.log().log(Level::warn, "pmi", "{}", order.error().message);
+  if (order->start != start_ || order->shell > last_) return;
+  auto open = std::make_unique<Open>();
+  open->round = {*std::move(order), ++count_, last_, {}};
+  open_.push_back(std::move(open));
+  pump_.run([this] { return step(); });
+}
+
+bool SpawnRounds::step() {
+  if (open_.empty() || open_.front()->waits) return false;
+  if (open_.front()->next == Step::over)
+    open_.pop_front();
+  else
+    perform(*open_.front());
+  return true;
+}
+
+void SpawnRounds::perform(Open& open) {
+  switch (open.next) {
+    case Step::begin:
+      open.next = Step::rooms;
+      open.rooms = gather(open, "room", room_text(callbacks_.on_room()));
+      break;
+    case Step::rooms:
+      place(open);
+      open.next = open.outcome ? Step::start : Step::settle;
+      break;
+    case Step::start: {
+      open.next = Step::settle;
+      open.starts = gather(open, "started", start_text(callbacks_.on_start(open.round)));
+      break;
+    }
+    case Step::settle:
+      open.next = Step::over;
+      if (open.outcome) open.outcome = outcome_of(open);
+      callbacks_.on_settled(open.round, open.outcome);
+      break;
+    case Step::over: break;
+  }
+}
+
+plugin::Registration SpawnRounds::gather(Open& open, std::string_view what, std::string mine) {
+  open.waits = true;
+  return host_.gather_up_to(open.round.last, fmt::format("{}.{}", open.round.name(), what), std::move(mine),
+                            [this, &open](Result<plugin::Gathered> gathered) {
+                              open.waits = false;
+                              open.gathered = std::move(gathered);
+                              pump_.run([this] { return step(); });
+                            });
+}
+
+// Shells that are lost have given nothing, and so have no room.
+void SpawnRounds::place(Open& open) {
+  open.outcome = {};
+  if (!open.gathered) return void(open.outcome = open.gathered.error());
+  std::vector<SpawnRoom> rooms;
+  for (std::uint32_t shell = 0; shell <= open.round.last; ++shell)
+    rooms.push_back({shell, host_.job().resources.nodes[shell].hostname, std::nullopt});
+  for (const auto& [text, shells] : *open.gathered) {
+    auto free = parse_u64(text);
+    for (std::uint32_t shell : shells.ids()) {
+      if (free && shell < rooms.size()) rooms[shell].free = static_cast<std::uint32_t>(*free);
+    }
+  }
+  auto places = place_spawn(open.round.order.spawn, rooms, open.round.order.shell);
+  if (!places) return void(open.outcome = std::move(places).error());
+  open.round.places = *std::move(places);
+  open.round.universe = universe_of_spawn(open.round.places, rooms);
+}
+
+// All that are to have processes have started them, and who has requested them is still there.
+Result<void> SpawnRounds::outcome_of(const Open& open) const {
+  if (!open.gathered) return open.gathered.error();
+  const SpawnRound& round = open.round;
+  auto on = [&](std::uint32_t shell) { return host_.job().resources.nodes[shell].on(); };
+  value::Idset started;
+  for (const auto& [text, shells] : *open.gathered) {
+    if (text.empty() || text.front() != kFailed) {
+      started.insert(shells);
+      continue;
+    }
+    bool is_askers = shells.contains(round.order.shell);
+    return read_failure(text, is_askers ? "" : on(*shells.first()));
+  }
+  for (std::uint32_t shell = 0; shell <= round.last; ++shell) {
+    if (!started.contains(shell) && (shell == round.order.shell || round.has(shell)))
+      return Error{ECANCELED, fmt::format("shell {}{} is lost", shell, on(shell))};
+  }
+  return {};
 }
 
 }  // namespace nacre::plugins

@@ -4,13 +4,24 @@
 // shells say".
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/pump.hpp"
 #include "base/result.hpp"
+#include "plugin/host.hpp"
+#include "plugins/pmi/start.hpp"
 #include "pmi/spawn.hpp"
 #include "task/command.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
 
@@ -35,5 +46,127 @@ struct SpawnOrder {
 
 // What all processes of the job have in common with a task.
 void copy_common_setup(const task::ChildSetup& model, task::ChildSetup& out);
+
+// On which shells the processes of a spawn run. First those get them that have cores free, the one of the process
+// that requests it before the others, in their order; what is left then is spread evenly. Each program of the spawn
+// is placed behind the one before it, on its hosts if it names some.
+struct SpawnRoom {
+  std::uint32_t shell = 0;
+  std::string host;
+  std::optional<std::uint32_t> free;  // so many processes have a core of their own; none: it takes no process
+};
+
+// By rank of the new group: its shell. `rooms`: of all shells, by ascending number, that of `asker` among them.
+// EINVAL: the request is wrong; ECANCELED: no shell takes a process.
+Result<std::vector<std::uint32_t>> place_spawn(const pmi::Spawn& spawn, std::vector<SpawnRoom> rooms,
+                                               std::uint32_t asker);
+
+// MPI_UNIVERSE_SIZE of such processes: how many there are, and as many as have cores free beside them then. None:
+// no core is left, so that a program finds no number and spawn refuses nothing. `rooms`: before they were placed.
+[[nodiscard]] std::optional<std::uint32_t> universe_of_spawn(const std::vector<std::uint32_t>& places,
+                                                             const std::vector<SpawnRoom>& rooms);
+
+// The ranks that are on this shell; `places`: of a spawn, as place_spawn() returns them.
+[[nodiscard]] value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint32_t shell);
+
+// Spawns in a job of several shells. The shell of the process that requests one announces it. All shells perform
+// them one after the other, in the order of the announcements: each says how many processes it has room for, all
+// compute alike where they run, those that have some start them, and say whether they could. So all know the
+// same of each spawn, whoever is lost meanwhile, and those that are requested at the same time see each other's.
+//
+// Each costs a message to every shell, and two collectives of all.
+struct SpawnRound {
+  SpawnOrder order;
+  std::uint64_t number = 0;                    // from 1, of this start of the tasks
+  std::uint32_t last = 0;                      // the shells up to this one perform it
+  std::vector<std::uint32_t> places;           // by rank: its shell; empty if no place was found
+  std::optional<std::uint32_t> universe = {};  // MPI_UNIVERSE_SIZE of its processes, see universe_of_spawn()
+
+  [[nodiscard]] std::string name() const;  // of its collectives, before a dot
+  [[nodiscard]] bool has(std::uint32_t shell) const;
+};
+
+class SpawnRounds {
+ public:
+  struct Callbacks {
+    std::function<std::optional<std::uint32_t>()> on_room;    // of this shell, as SpawnRoom::free
+    std::function<Result<void>(const SpawnRound&)> on_start;  // the processes of this shell, if it has some
+    // Called for each round for which on_room was. An error: there are to be no such processes. It is the same on
+    // all shells.
+    std::function<void(const SpawnRound&, const Result<void>&)> on_settled;
+  };
+
+  SpawnRounds(plugin::Host& host, Callbacks callbacks) : host_(host), callbacks_(std::move(callbacks)) {}
+
+  // At one place in the order of the announcements: requests of an earlier start are not performed any more.
+  // `takes_part`: this shell does.
+  void begin(const PmiStart& start, bool takes_part);
+  Result<void> announce(SpawnOrder order);
+  void announced(std::string_view bytes);  // with kTopic
+
+  static constexpr std::string_view kTopic = "pmi.spawn";
+
+ private:
+  enum class Step { begin, rooms, start, settle, over };
+  struct Open {
+    SpawnRound round;
+    Step next = Step::begin;
+    bool waits = false;  // for the answer to the last collective
+    Result<plugin::Gathered> gathered = plugin::Gathered();
+    Result<void> outcome;
+    plugin::Registration rooms, starts;
+  };
+
+  bool step();
+  void perform(Open& open);
+  plugin::Registration gather(Open& open, std::string_view what, std::string mine);
+  void place(Open& open);
+  [[nodiscard]] Result<void> outcome_of(const Open& open) const;
+
+  plugin::Host& host_;
+  Callbacks callbacks_;
+  std::uint64_t start_ = 0;
+  std::uint32_t last_ = 0;
+  bool takes_part_ = false;
+  std::uint64_t count_ = 0;
+  std::deque<std::unique_ptr<Open>> open_;
+  Pump pump_;
+};
+
+// The processes of a spawn that this shell has, whatever the library by which they have been asked for.
+class PmiGroup;
+
+struct SpawnedProcess {
+  std::uint32_t rank = 0;  // of those of the spawn
+  pid_t pid = 0;
+};
+
+class SpawnedPart {
+ public:
+  SpawnedPart() = default;
+  virtual ~SpawnedPart() = default;
+  SpawnedPart(const SpawnedPart&) = delete;
+  SpawnedPart& operator=(const SpawnedPart&) = delete;
+
+  // Starts all of them. After an error some may run.
+  virtual Result<void> start(const pmi::Spawn& spawn) = 0;
+  // Not all of them could be started, here or elsewhere. Ends those that run; that they are over is told once none
+  // does, perhaps at once.
+  virtual void cancel() = 0;
+  virtual void signal(int signum) = 0;  // sends it to all that run
+
+  [[nodiscard]] virtual std::uint32_t running() const = 0;
+  [[nodiscard]] virtual std::vector<SpawnedProcess> that_run() const = 0;  // in the order of ranks
+  // All have ended, that was told, and no other shell waits for this one in a barrier.
+  [[nodiscard]] virtual bool over() const = 0;
+  [[nodiscard]] virtual bool is_connected() const = 0;          // one has called init, and not finalize
+  [[nodiscard]] virtual const PmiGroup* group() const = 0;      // nullptr: it is none of PMI-1 and PMI-2
+  [[nodiscard]] virtual std::uint32_t output_task() const = 0;  // the rank as whose output theirs comes out
+
+  // What follows for the others: as PmiDepartures.
+  virtual void shell_leaves() = 0;
+  virtual void lost_elsewhere(std::uint32_t rank) = 0;
+  virtual void lost_with_shell(std::uint32_t rank) = 0;
+};
 
 }  // namespace nacre::plugins

@@ -1,17 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/spawns.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "plugins/pmi/exchange.hpp"
-#include "plugins/pmi/spawn_places.hpp"
-#include "plugins/pmi/spawned_group.hpp"
+#include "base/text.hpp"
+#include "job/on_lost.hpp"
+#include "plugins/pmi/departures.hpp"
+#include "plugins/pmi/group.hpp"
+#include "plugins/pmi/spawn_order.hpp"
+#include "plugins/pmi/start.hpp"
+#include "value/taskmap.hpp"
 
 namespace nacre::plugins {
+
+// ---- spawned group ----------------------------------------------------------------------
+//
+// A process group that a client of PMI has spawned: its server and its processes, those of this node. On each other
+// node that has some, there is another object for them.
+
+class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
+ public:
+  struct Origin {
+    std::string kvsname;   // of this group
+    std::string spawner;   // of the requesting client's group
+    std::uint64_t number;  // counted from 1
+    std::uint32_t task;    // the rank of the task as whose output theirs comes out
+    std::optional<std::uint32_t> universe_size;
+    pmi::Quota* quota;                  // the job's
+    std::vector<std::uint32_t> places;  // by rank: its shell
+    task::ChildSetup setup;             // of a task, for where there is none
+    PmiExchange::Barriers barriers;     // if other shells have some of them
+  };
+  struct Callbacks {
+    std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;
+    std::function<void(std::uint32_t rank)> on_lost;  // a process of this node; if others have some
+    // All processes of this node have ended; the callback may destroy this object.
+    std::function<void()> on_over;
+  };
+
+  // All of them have to outlive this object.
+  SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
+               const pmi::Spawn& spawn, Origin origin, Callbacks callbacks);
+
+  Result<void> start(const pmi::Spawn& spawn) override;
+  void cancel() override;
+  void signal(int signum) override;
+
+  [[nodiscard]] PmiGroup& own_group() { return group_; }
+  [[nodiscard]] const PmiGroup* group() const override { return &group_; }
+  [[nodiscard]] std::uint32_t output_task() const override { return origin_.task; }
+  [[nodiscard]] std::uint32_t running() const override { return processes_.running(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run() const override {
+    return processes_.that_run(group_.server().group().ranks);
+  }
+  [[nodiscard]] bool over() const override {
+    return is_over_ && (between_nodes_ == nullptr || between_nodes_->over());
+  }
+  [[nodiscard]] bool is_connected() const override;
+  void shell_leaves() override { departures_.shell_leaves(); }
+  void lost_elsewhere(std::uint32_t rank) override { departures_.lost_elsewhere(rank); }
+  void lost_with_shell(std::uint32_t rank) override { departures_.lost_with_shell(rank); }
+
+  [[nodiscard]] std::string name_of(std::uint32_t client) const override;
+  [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t /*client*/) const override { return {}; }
+  [[nodiscard]] bool runs(std::uint32_t client) const override { return processes_.runs(client); }
+  void kill(std::uint32_t client, int signum) override;
+
+ private:
+  [[nodiscard]] std::unique_ptr<pmi::KeyExchange> make_exchange(std::uint64_t most);
+  [[nodiscard]] pmi::ClientGroup members(const pmi::Spawn& spawn, const PmiOptions& options) const;
+  PmiGroup::Callbacks callbacks();
+  Result<void> start_one(const pmi::SpawnProgram& program);
+  void exited(std::uint32_t client);
+  void finish();
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  Origin origin_;
+  Callbacks callbacks_;
+  PmiDepartures departures_;
+  PmiExchange* between_nodes_ = nullptr;  // the next, if other shells have some of them
+  std::unique_ptr<pmi::KeyExchange> exchange_;
+  PmiGroup group_;
+  SpawnedProcesses processes_;  // by client
+  bool cancelled_ = false;
+  bool is_over_ = false;  // on_over was called
+};
+
+// ---- spawns -----------------------------------------------------------------------------
+
 namespace {
 
 constexpr const char* kSpawnHold = "pmi-spawn";
@@ -277,6 +369,559 @@ void PmiSpawns::release_hold() {
   Result<void> released = host_.release(kSpawnHold);
   if (!released) log(host_, plugin_, Level::error, "{}", released.error().message);
   if (tasks_ended_ && !has_some()) notify_over(host_);
+}
+
+// ---- spawn table ------------------------------------------------------------------------
+
+namespace {
+
+// Announcements about a spawn: the start of the tasks, the spawn's number in it, and a rank of it that is lost, or
+// a shell whose processes of it have all ended.
+constexpr std::string_view kSpawnLost = "pmi.spawn-lost";
+constexpr std::string_view kSpawnEnded = "pmi.spawn-ended";
+
+}  // namespace
+
+SpawnTable::Place SpawnTable::add(const SpawnRound& round) {
+  auto place = entries_.emplace(entries_.end());
+  place->start = round.order.start;
+  place->number = round.number;
+  place->places = round.places;
+  return place;
+}
+
+SpawnTable::Entry* SpawnTable::find(std::uint64_t start, std::uint64_t number) {
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& each) { return each.start == start && each.number == number; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+SpawnTable::Place SpawnTable::drop(Place place) {
+  if (place->here && place->here->group() != nullptr) before_drop_(*place->here->group());
+  return entries_.erase(place);
+}
+
+// A spawn stays as long as others may wait for this shell in its barriers, or the loss of a shell may matter.
+void SpawnTable::drop_those_over() {
+  auto is_over = [this](const Entry& entry) {
+    if (entry.here) return entry.here->over();
+    if (entry.bystands) return entry.bystands->over();
+    return std::all_of(entry.places.begin(), entry.places.end(),
+                       [&](std::uint32_t shell) { return entry.ended.contains(shell) || !is_missed(shell); });
+  };
+  for (auto place = entries_.begin(); place != entries_.end();) place = is_over(*place) ? drop(place) : ++place;
+}
+
+// ---- what becomes of them ----------------------------------------------------------------------
+
+void SpawnTable::settled(Entry& entry, bool all_started) {
+  if (!all_started) {
+    if (entry.here) entry.here->cancel();
+    return;
+  }
+  has_settled_ = true;
+  for (std::uint32_t shell : std::set<std::uint32_t>(entry.places.begin(), entry.places.end())) {
+    if (gone_.contains(shell)) lose(entry, shell, lost_.contains(shell));
+  }
+}
+
+void SpawnTable::ended_here(Place place, bool several) {
+  const std::uint32_t own = host_.job().shell_rank;
+  if (several && is_missed(own)) announce(kSpawnEnded, *place, own);
+  place->ended.insert(own);
+  if (place->here->over()) drop(place);
+}
+
+void SpawnTable::announce_lost(const Entry& entry, std::uint32_t rank) { announce(kSpawnLost, entry, rank); }
+
+void SpawnTable::announce(std::string_view topic, const Entry& entry, std::uint32_t what) {
+  Result<void> sent = host_.announce(topic, fmt::format("{} {} {}", entry.start, entry.number, what));
+  if (!sent) log(host_, plugin_, Level::warn, "{}: {}", topic, sent.error().message);
+}
+
+void SpawnTable::announced(std::string_view topic, std::string_view bytes) {
+  if (topic != kSpawnLost && topic != kSpawnEnded) return;
+  auto parts = split(bytes, ' ');
+  if (parts.size() != 3) return;
+  auto start = parse_u64(parts[0]), number = parse_u64(parts[1]), what = parse_u64(parts[2]);
+  if (!start || !number || !what) return;
+  Entry* entry = find(*start, *number);
+  if (entry == nullptr) return;
+  if (topic == kSpawnEnded) {
+    entry->ended.insert(static_cast<std::uint32_t>(*what));
+  } else if (entry->here && *what < entry->places.size()) {
+    entry->here->lost_elsewhere(static_cast<std::uint32_t>(*what));
+  }
+}
+
+void SpawnTable::signal(int signum) {
+  for (const Entry& entry : entries_) {
+    if (entry.here) entry.here->signal(signum);
+  }
+}
+
+void SpawnTable::shell_leaves() {
+  for (Entry& entry : entries_) {
+    if (entry.here) entry.here->shell_leaves();
+  }
+}
+
+void SpawnTable::shell_gone(std::uint32_t shell, bool is_lost) {
+  gone_.insert(shell);
+  if (is_lost) lost_.insert(shell);
+  for (Entry& entry : entries_) {
+    if (entry.is_settled) lose(entry, shell, is_lost);
+  }
+}
+
+// The processes of a shell that is lost while the job goes on are lost as tasks are, one by one. The leader ends
+// the job where that ends it.
+void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
+  if (entry.ended.contains(shell)) return;
+  const value::Idset ranks = ranks_placed_on(entry.places, shell);
+  if (ranks.empty()) return;
+  entry.ended.insert(shell);
+  if (entry.here) {
+    for (std::uint32_t rank : ranks.ids()) entry.here->lost_with_shell(rank);
+  }
+  if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
+  host_.raise(
+      {"exec", 0,
+       fmt::format("rank {} of spawn {}{} is lost with its shell; the job ends (-o fault-tolerance lets the "
+                   "others go on)",
+                   ranks.short_str(), entry.number, host_.job().resources.nodes[shell].on()),
+       value::WaitStatus::exited(1)});
+}
+
+// Whether the job would go on without the shell if it had no spawned processes, but not without these.
+bool SpawnTable::is_missed(std::uint32_t shell) const {
+  auto on_lost = job::OnLost::read(host_.options());
+  if (options_.fault_tolerant || !on_lost || on_lost->goes_on) return false;
+  return on_lost->replaces || host_.job().is_spare(shell);
+}
+
+// ---- what there is -----------------------------------------------------------------------------
+
+std::uint32_t SpawnTable::running() const {
+  std::uint32_t out = 0;
+  for (const Entry& entry : entries_) out += entry.here ? entry.here->running() : 0;
+  return out;
+}
+
+void SpawnTable::each_process(const TakeProcess& take) const {
+  for (const Entry& entry : entries_) {
+    if (!entry.here) continue;
+    for (const SpawnedProcess& each : entry.here->that_run()) take(entry.number, entry.here->output_task(), each);
+  }
+}
+
+bool SpawnTable::has_begun() const {
+  return has_settled_ ||
+         std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.is_settled; });
+}
+
+bool SpawnTable::is_connected() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.here && entry.here->is_connected(); });
+}
+
+// ---- spawned group ----------------------------------------------------------------------
+
+namespace {
+
+// The shells that have some of them are the nodes, in the order of their first ranks.
+value::Taskmap map_of_places(const std::vector<std::uint32_t>& places) {
+  std::map<std::uint32_t, std::uint32_t> nodes;
+  std::vector<std::uint32_t> node_of;
+  for (std::uint32_t shell : places) {
+    auto next = static_cast<std::uint32_t>(nodes.size());
+    node_of.push_back(nodes.try_emplace(shell, next).first->second);
+  }
+  return value::Taskmap::of(node_of);
+}
+
+}  // namespace
+
+SpawnedGroup::SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options,
+                           pmi::Names& names, const pmi::Spawn& spawn, Origin origin, Callbacks on)
+    : host_(host),
+      plugin_(plugin),
+      origin_(std::move(origin)),
+      callbacks_(std::move(on)),
+      departures_(host, plugin, options, *this),
+      exchange_(make_exchange(options.max_size)),
+      group_(host.loop(), members(spawn, options), names, *exchange_, callbacks()),
+      processes_(host, origin_.task, origin_.setup,
+                 {[this](std::uint32_t client) { exited(client); }, [this] { finish(); }}) {
+  departures_.attach(group_);
+  for (const auto& [key, value] : spawn.preput) group_.server().set_attribute(key, value);
+  set_process_map(group_.server(), map_of_places(origin_.places), options);
+  set_universe(group_.server(), origin_.universe_size);
+  if (between_nodes_ != nullptr) departures_.when_lost(callbacks_.on_lost);
+}
+
+std::unique_ptr<pmi::KeyExchange> SpawnedGroup::make_exchange(std::uint64_t most) {
+  const std::uint32_t own = host_.job().shell_rank;
+  const auto& places = origin_.places;
+  bool all_here = std::all_of(places.begin(), places.end(), [&](std::uint32_t shell) { return shell == own; });
+  if (all_here) return std::make_unique<pmi::NoExchange>();
+  auto out = std::make_unique<PmiExchange>(
+      host_, most, [this] { departures_.missed_barrier(); },
+      [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, origin_.barriers);
+  between_nodes_ = out.get();
+  return out;
+}
+
+pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const PmiOptions& options) const {
+  pmi::ClientGroup out;
+  out.kvsname = origin_.kvsname;
+  out.spawner = origin_.spawner;
+  out.size = spawn.processes();
+  out.universe_size = origin_.universe_size;
+  out.quota = origin_.quota;
+  out.pmi1 = options.simple;
+  out.pmi2 = options.pmi2;
+  for (std::uint32_t rank : ranks_placed_on(origin_.places, host_.job().shell_rank).ids()) {
+    out.ranks.push_back(rank);
+    out.appnums.push_back(spawn.program_of(rank));
+  }
+  return out;
+}
+
+PmiGroup::Callbacks SpawnedGroup::callbacks() {
+  PmiGroup::Callbacks out = departures_.callbacks();
+  out.on_spawn = [this](const pmi::SpawnRequest& request) { callbacks_.on_spawn(*this, request); };
+  out.on_full = [this](const pmi::Full& full) {
+    log(host_, plugin_, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
+  };
+  out.on_wait = [](bool) {};
+  return out;
+}
+
+// ---- the start -----------------------------------------------------------------------------
+
+Result<void> SpawnedGroup::start(const pmi::Spawn& spawn) {
+  for (std::uint32_t program : group_.server().group().appnums) CHECK_OK(start_one(spawn.programs[program]));
+  return {};
+}
+
+void SpawnedGroup::cancel() {
+  cancelled_ = true;
+  departures_.shell_leaves();
+  signal(SIGKILL);
+  if (running() == 0) finish();
+}
+
+Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program) {
+  const std::uint32_t client = processes_.size();
+  UniqueFd end = TRY(group_.open(client));
+  CHECK_OK(processes_.start(program, [&](task::Command& command) {
+    int target = command.setup.unused_target();
+    command.setup.fds.push_back({target, end.get()});
+    auto set = [&](const char* name, std::uint64_t value) { command.env.set(name, fmt::format_int(value).str()); };
+    set("PMI_FD", static_cast<std::uint64_t>(target));
+    set("PMI_RANK", group_.server().group().ranks[client]);
+    set("PMI_SIZE", group_.server().group().size);
+    set("PMI_SPAWNED", 1);
+    set("MPI_LOCALRANKID", client);
+    set("MPI_LOCALNRANKS", group_.server().group().ranks.size());
+  }));
+  return group_.start(client);
+}
+
+// ---- the processes ---------------------------------------------------------------------------
+
+void SpawnedGroup::exited(std::uint32_t client) {
+  if (cancelled_) return;
+  const value::WaitStatus& status = processes_.status(client);
+  departures_.exited(client, status);
+  const pmi::ClientProgress& last = group_.server().clients()[client];
+  bool lost = last.has_joined && last.stage != pmi::ClientStage::finalized;
+  if (!lost && !status.success() && !host_.ending()) {
+    log(host_, plugin_, Level::warn, "{} {}", name_of(client), status.str());
+  }
+}
+
+void SpawnedGroup::finish() {
+  if (std::exchange(is_over_, true)) return;
+  if (between_nodes_ != nullptr) between_nodes_->abstain(cancelled_ ? value::Idset() : departures_.not_finalized());
+  callbacks_.on_over();
+}
+
+void SpawnedGroup::signal(int signum) {
+  for (std::uint32_t client = 0; client < processes_.size(); ++client) kill(client, signum);
+}
+
+std::string SpawnedGroup::name_of(std::uint32_t client) const {
+  return fmt::format("rank {} of spawn {}{}", group_.server().group().ranks[client], origin_.number,
+                     host_.job().node().on());
+}
+
+bool SpawnedGroup::is_connected() const {
+  const auto& clients = group_.server().clients();
+  return std::any_of(clients.begin(), clients.end(),
+                     [](const auto& each) { return each.stage == pmi::ClientStage::joined; });
+}
+
+void SpawnedGroup::kill(std::uint32_t client, int signum) {
+  Result<void> sent = processes_.kill(client, signum);
+  if (!sent) log(host_, plugin_, Level::debug, "{}: {}", name_of(client), sent.error().message);
+}
+
+// ---- spawned processes ------------------------------------------------------------------
+
+namespace {
+
+// The keys of MPI_Comm_spawn that have an effect here are "path" and "wdir": where it runs has been decided.
+// "path": directories that are searched before PATH for a program without a slash.
+std::string executable_of(const pmi::SpawnProgram& program) {
+  const std::string& name = program.argv.front();
+  const std::string* path = program.find_info("path");
+  if (path == nullptr || name.find('/') != std::string::npos) return name;
+  for (std::string_view directory : split(*path, ':')) {
+    std::string file = fmt::format("{}/{}", directory, name);
+    if (!directory.empty() && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return name;
+}
+
+}  // namespace
+
+// stdout and stderr. If no plugin answers they are the shell's own.
+Result<std::pair<UniqueFd, UniqueFd>> SpawnedProcesses::open_output() {
+  plugin::Call call("output.open");
+  call.in["rank"] = task_;
+  TRY(host_.stack().call(call));
+  auto end = [&](const char* stream, int own) {
+    return UniqueFd(call.out.contains(stream) ? call.out[stream].get<int>() : ::fcntl(own, F_DUPFD_CLOEXEC, 0));
+  };
+  return std::pair(end("stdout", STDOUT_FILENO), end("stderr", STDERR_FILENO));
+}
+
+Result<void> SpawnedProcesses::start(const pmi::SpawnProgram& program,
+                                     const std::function<void(task::Command&)>& complete) {
+  const Index index = size();
+  auto [out, err] = TRY(open_output());
+  task::Command command{program.argv, job::Environment::over(host_.environment()), {}};
+  command.argv.front() = executable_of(program);
+  if (const std::string* directory = program.find_info("wdir")) command.setup.cwd = *directory;
+  // It has a task's limits, but not its cpus, which belong to one task only.
+  copy_common_setup(host_.tasks().empty() ? setup_ : host_.tasks().front()->command().setup, command.setup);
+  command.setup.ends_with_parent = true;
+  command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};
+  complete(command);
+  task::Subprocess::Callbacks on;
+  on.on_exit = [this, index] {
+    --running_;
+    callbacks_.on_exit(index);
+  };
+  on.on_complete = [this] {
+    if (running_ > 0) return;
+    auto none_runs = callbacks_.on_none_runs;
+    none_runs();
+  };
+  auto started =
+      task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {.streams = {}}, std::move(on));
+  if (!started) return std::move(started).error().error;
+  processes_.push_back(*std::move(started));
+  ++running_;
+  return {};
+}
+
+std::vector<SpawnedProcess> SpawnedProcesses::that_run(const std::vector<std::uint32_t>& ranks) const {
+  std::vector<SpawnedProcess> out;
+  for (Index index = 0; index < size(); ++index) {
+    if (runs(index)) out.push_back({ranks[index], pid(index)});
+  }
+  return out;
+}
+
+Result<void> SpawnedProcesses::kill(Index index, int signum) {
+  return runs(index) ? processes_[index]->kill(signum) : Result<void>();
+}
+
+// ---- spawn topics -----------------------------------------------------------------------
+
+void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
+  plugin.on("pmi.spawned", [&plugin, &spawns](plugin::Call& call) {
+    if (spawns && spawns->table().is_connected()) call.out[plugin.name()] = true;
+    return Result<void>();
+  });
+  plugin.on("pmi.processes", [&spawns](plugin::Call& call) {
+    Json out = Json::array();
+    auto take = [&out](std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process) {
+      out.push_back({{"spawn", spawn}, {"rank", process.rank}, {"task", task}, {"pid", process.pid}});
+    };
+    if (spawns) spawns->table().each_process(take);
+    if (!out.empty()) call.out["processes"] = std::move(out);
+    return Result<void>();
+  });
+  plugin.on("shell.tasks-complete", [&spawns](plugin::Call&) {
+    if (spawns) spawns->all_tasks_ended();
+    return Result<void>();
+  });
+  plugin.on("pmi.spawn", [&spawns](plugin::Call& call) -> Result<void> {
+    if (!spawns) return {};
+    PmixRequest request = TRY(PmixRequest::read(call.in));
+    call.out["taken"] = true;
+    spawns->start(std::move(request));
+    return {};
+  });
+  plugin.on("pmi.spawning", [&spawns](plugin::Call& call) {
+    if (!spawns) return Result<void>();
+    call.out["takes_part"] = spawns->takes_part();
+    call.out["goes_on"] = spawns->has_some();
+    if (auto size = spawns->universe_size()) call.out["universe_size"] = *size;
+    return Result<void>();
+  });
+}
+
+// ---- pmix part --------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kVariable = "env";  // info key of a program: NAME=VALUE
+
+Result<pmi::SpawnProgram> read_spawn_program(const JsonAt& in) {
+  pmi::SpawnProgram out;
+  out.processes = static_cast<std::uint32_t>(TRY(TRY(in.at("processes")).integer(1, pmi::kMaxSpawned)));
+  for (const JsonAt& each : TRY(TRY(in.at("argv")).elements())) out.argv.push_back(TRY(each.string()));
+  if (out.argv.empty()) return in.expected("a program");
+  for (const JsonAt& each : TRY(TRY(in.at("env")).elements())) out.info.emplace_back(kVariable, TRY(each.string()));
+  for (const char* key : {"wdir", "host"}) {
+    if (auto value = TRY(in.find(key))) out.info.emplace_back(key, TRY(value->string()));
+  }
+  return out;
+}
+
+// What the plugin answers under its name.
+Result<SpawnEnvironments> read_environments(const JsonAt& answer, std::size_t processes) {
+  if (auto error = TRY(answer.find("error"))) return invalid(TRY(error->string()));
+  SpawnEnvironments out;
+  for (const JsonAt& each : TRY(TRY(answer.at("environments")).elements())) {
+    auto& variables = out.emplace_back();
+    for (const auto& [name, value] : each.json().items()) variables[name] = value.get<std::string>();
+  }
+  if (out.size() != processes) return answer.expected("an environment for each process");
+  return out;
+}
+
+void call_pmix(plugin::Host& host, plugin::Call& call) {
+  if (Result<int> called = host.stack().call(call); !called)
+    host.log().log(Level::error, kPmixLibrary, "{}", called.error().message);
+}
+
+}  // namespace
+
+Result<PmixRequest> PmixRequest::read(const Json& in) {
+  JsonAt at = JsonAt::root(in);
+  PmixRequest out;
+  out.number = static_cast<std::uint64_t>(TRY(TRY(at.at("request")).integer(1)));
+  out.order.library = kPmixLibrary;
+  out.order.spawner = TRY(TRY(at.at("nspace")).string());
+  out.order.client = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
+  out.order.task = static_cast<std::uint32_t>(TRY(TRY(at.at("task")).integer(0, UINT32_MAX)));
+  for (const JsonAt& each : TRY(TRY(at.at("programs")).elements()))
+    out.order.spawn.programs.push_back(TRY(read_spawn_program(each)));
+  if (out.order.spawn.programs.empty()) return at.expected("a program");
+  if (out.order.spawn.processes() > pmi::kMaxSpawned)
+    return invalid(fmt::format("expected at most {} processes in one call", pmi::kMaxSpawned));
+  return out;
+}
+
+Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& round) {
+  plugin::Call call("pmi.spawn-begins");
+  call.in["start"] = round.order.start;
+  call.in["number"] = round.number;
+  call.in["nspace"] = round.order.spawner;
+  call.in["rank"] = round.order.client;
+  call.in["task"] = round.order.task;
+  call.in["places"] = round.places;
+  if (round.universe) call.in["universe"] = *round.universe;
+  Json& programs = call.in["programs"] = Json::array();
+  for (const pmi::SpawnProgram& each : round.order.spawn.programs)
+    programs.push_back({{"name", each.argv.front()}, {"processes", each.processes}});
+  TRY(host.stack().call(call));
+  const std::size_t here = ranks_placed_on(round.places, host.job().shell_rank).size();
+  if (here == 0 && !call.out.contains(kPmixLibrary)) return SpawnEnvironments();
+  return read_environments(TRY(JsonAt::root(call.out, call.topic).at(kPmixLibrary)), here);
+}
+
+void notify_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round,
+                    std::optional<std::uint64_t> asked, const Result<void>& outcome) {
+  plugin::Call call("pmi.spawn-settled");
+  call.in["start"] = start;
+  call.in["number"] = round;
+  if (asked) call.in["request"] = *asked;
+  if (!outcome) {
+    call.in["error"] = outcome.error().message;
+    call.in["errnum"] = outcome.error().code;
+  }
+  call_pmix(host, call);
+}
+
+void notify_over(plugin::Host& host) {
+  plugin::Call call("pmi.spawns-over");
+  call_pmix(host, call);
+}
+
+PmixPart::PmixPart(plugin::Host& host, const plugin::Plugin& plugin, const SpawnRound& round,
+                   std::function<void()> on_over)
+    : host_(host),
+      plugin_(plugin),
+      round_(round),
+      on_over_(std::move(on_over)),
+      ranks_(ranks_placed_on(round.places, host.job().shell_rank).ids()),
+      processes_(host, round.order.task, round.order.setup,
+                 {[this](std::uint32_t index) { exited(index); }, [this] { finish(); }}) {}
+
+Result<void> PmixPart::start(const pmi::Spawn& spawn) {
+  SpawnEnvironments environments = TRY(notify_begin(host_, round_));
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const pmi::SpawnProgram& program = spawn.programs[spawn.program_of(ranks_[i])];
+    CHECK_OK(processes_.start(program, [&](task::Command& command) {
+      for (const auto& [key, text] : program.info) {
+        std::size_t equals = text.find('=');
+        if (key == kVariable && equals != std::string::npos && equals > 0)
+          command.env.set(text.substr(0, equals), text.substr(equals + 1));
+      }
+      for (const auto& [name, value] : environments[i]) command.env.set(name, value);
+    }));
+  }
+  plugin::Call call("pmi.spawn-started");
+  call.in["start"] = round_.order.start;
+  call.in["number"] = round_.number;
+  Json& processes = call.in["processes"] = Json::array();
+  for (std::uint32_t i = 0; i < processes_.size(); ++i)
+    processes.push_back({{"rank", ranks_[i]}, {"pid", processes_.pid(i)}});
+  TRY(host_.stack().call(call));
+  return {};
+}
+
+void PmixPart::cancel() {
+  signal(SIGKILL);
+  if (running() == 0) finish();
+}
+
+void PmixPart::signal(int signum) {
+  for (std::uint32_t index = 0; index < processes_.size(); ++index) {
+    Result<void> sent = processes_.kill(index, signum);
+    if (!sent) log(host_, plugin_, Level::debug, "a process of spawn {}: {}", round_.number, sent.error().message);
+  }
+}
+
+void PmixPart::exited(std::uint32_t index) {
+  plugin::Call call("pmi.spawn-exited");
+  call.in["start"] = round_.order.start;
+  call.in["number"] = round_.number;
+  call.in["rank"] = ranks_[index];
+  call.in["wait_status"] = processes_.status(index).raw();
+  call.in["ending"] = host_.ending();
+  call_pmix(host_, call);
+}
+
+void PmixPart::finish() {
+  if (!std::exchange(is_over_, true)) on_over_();
 }
 
 }  // namespace nacre::plugins

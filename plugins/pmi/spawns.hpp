@@ -9,22 +9,191 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/json.hpp"
 #include "plugin/host.hpp"
+#include "plugin/plugin.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
-#include "plugins/pmi/pmix_part.hpp"
-#include "plugins/pmi/spawn_rounds.hpp"
-#include "plugins/pmi/spawn_table.hpp"
-#include "plugins/pmi/spawned_part.hpp"
+#include "plugins/pmi/spawn_order.hpp"
 #include "plugins/pmi/start.hpp"
+#include "pmi/spawn.hpp"
+#include "task/subprocess.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
+
+// Processes that are no tasks, as a task has asked for them: they have the job's environment, a task's limits, and
+// its places of output.
+class SpawnedProcesses {
+ public:
+  using Index = std::uint32_t;  // counted from 0, in the order of their start
+  struct Callbacks {
+    std::function<void(Index)> on_exit;
+    std::function<void()> on_none_runs;  // may destroy this object
+  };
+
+  // `task`: the rank as whose output theirs comes out; `setup`: of a task, for a shell that has none.
+  SpawnedProcesses(plugin::Host& host, std::uint32_t task, task::ChildSetup setup, Callbacks callbacks)
+      : host_(host), task_(task), setup_(std::move(setup)), callbacks_(std::move(callbacks)) {}
+
+  // `complete` is given its command before it is started.
+  Result<void> start(const pmi::SpawnProgram& program, const std::function<void(task::Command&)>& complete);
+
+  [[nodiscard]] Index running() const { return running_; }
+  [[nodiscard]] Index size() const { return static_cast<Index>(processes_.size()); }
+  [[nodiscard]] bool runs(Index index) const { return index < size() && !processes_[index]->exited(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run(const std::vector<std::uint32_t>& ranks) const;  // by index
+  [[nodiscard]] const value::WaitStatus& status(Index index) const { return processes_[index]->status(); }
+  [[nodiscard]] pid_t pid(Index index) const { return processes_[index]->pid(); }
+  Result<void> kill(Index index, int signum);  // nothing, if it does not run
+
+ private:
+  Result<std::pair<UniqueFd, UniqueFd>> open_output();
+
+  plugin::Host& host_;
+  std::uint32_t task_;
+  task::ChildSetup setup_;
+  Callbacks callbacks_;
+  std::vector<std::unique_ptr<task::Subprocess>> processes_;
+  Index running_ = 0;
+};
+
+// Spawns that a client of PMIx requests. The plugin pmix serves the processes and knows what follows from how they
+// end; here they are placed and started, as those of PMI-1 and PMI-2. The two speak by topics:
+//
+//   pmi.spawn          pmix requests a spawn
+//   pmi.spawn-begins   on each shell that performs it, before the shell's processes are started: it is to know the
+//                      new namespace, and gives them their environments
+//   pmi.spawn-started  those of this shell run
+//   pmi.spawn-exited   one of them has ended
+//   pmi.spawns-over    the tasks of this shell have ended, and so has all that was spawned on it
+//   pmi.spawn-settled  it is known whether all have started, and that of the shell that has asked answers
+struct PmixRequest {
+  std::uint64_t number = 0;                         // pmix's own, on this shell
+  SpawnOrder order;                                 // without what PmiSpawns adds
+  static Result<PmixRequest> read(const Json& in);  // of pmi.spawn
+};
+
+// By process of this shell: the variables that it is to have.
+using SpawnEnvironments = std::vector<std::map<std::string, std::string>>;
+Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& round);
+
+// `start`: of the tasks. `round`: its number in that start; 0: it has none. `asked`: the number of the request, if
+// it is one of this shell's.
+void notify_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round,
+                    std::optional<std::uint64_t> asked, const Result<void>& outcome);
+
+void notify_over(plugin::Host& host);
+
+class PmixPart final : public SpawnedPart {
+ public:
+  // `on_over`: all of this shell have ended; it may destroy this object.
+  PmixPart(plugin::Host& host, const plugin::Plugin& plugin, const SpawnRound& round,
+           std::function<void()> on_over);
+
+  Result<void> start(const pmi::Spawn& spawn) override;
+  void cancel() override;
+  void signal(int signum) override;
+
+  [[nodiscard]] std::uint32_t running() const override { return processes_.running(); }
+  [[nodiscard]] std::vector<SpawnedProcess> that_run() const override { return processes_.that_run(ranks_); }
+  [[nodiscard]] bool over() const override { return is_over_; }
+  [[nodiscard]] bool is_connected() const override { return false; }  // pmix answers that itself
+  [[nodiscard]] const PmiGroup* group() const override { return nullptr; }
+  [[nodiscard]] std::uint32_t output_task() const override { return round_.order.task; }
+
+  // pmix knows all of that.
+  void shell_leaves() override {}
+  void lost_elsewhere(std::uint32_t /*rank*/) override {}
+  void lost_with_shell(std::uint32_t /*rank*/) override {}
+
+ private:
+  void exited(std::uint32_t index);
+  void finish();
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  SpawnRound round_;
+  std::function<void()> on_over_;
+  std::vector<std::uint32_t> ranks_;  // those of this shell
+  SpawnedProcesses processes_;        // in their order
+  bool is_over_ = false;
+};
+
+// The spawns of the job, as one shell knows them: which of their processes it has, on which shells the others are,
+// and on which of these they have ended, or are lost.
+class SpawnTable {
+ public:
+  struct Entry {
+    std::uint64_t start = 1;  // of the tasks, and the spawn's number in it
+    std::uint64_t number = 0;
+    std::vector<std::uint32_t> places;      // by rank: its shell
+    std::unique_ptr<SpawnedPart> here;      // its processes on this shell
+    std::unique_ptr<PmiExchange> bystands;  // it has none: for the barriers of the others
+    value::Idset ended;                     // shells whose processes of it have all ended, as far as is known
+    bool is_held = false;
+    bool is_settled = false;  // it is known whether all have started
+  };
+  using Entries = std::list<Entry>;
+  using Place = Entries::iterator;
+
+  // All of them have to outlive this object. `before_drop`: this group of processes is about to go.
+  SpawnTable(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options,
+             std::function<void(const PmiGroup&)> before_drop)
+      : host_(host), plugin_(plugin), options_(options), before_drop_(std::move(before_drop)) {}
+
+  Place add(const SpawnRound& round);
+  Entry* find(std::uint64_t start, std::uint64_t number);  // nullptr: it is not there
+  void drop_those_over();
+  Place begin() { return entries_.begin(); }
+  Place end() { return entries_.end(); }
+
+  // It is known whether all have started. If not, those that run here are ended.
+  void settled(Entry& entry, bool all_started);
+  // A process of this shell is lost.
+  void announce_lost(const Entry& entry, std::uint32_t rank);
+  // Its processes on this shell have ended. `several`: other shells are to know that, if it matters. It may be
+  // dropped.
+  void ended_here(Place place, bool several);
+  // Announcements of other shells about spawns; others are ignored.
+  void announced(std::string_view topic, std::string_view bytes);
+
+  void signal(int signum);
+  void shell_leaves();
+  void shell_gone(std::uint32_t shell, bool is_lost);
+
+  [[nodiscard]] std::uint32_t running() const;  // processes on this shell
+  // `take` is called for each that runs on this shell; `spawn`: its number in this start of all tasks.
+  using TakeProcess = std::function<void(std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process)>;
+  void each_process(const TakeProcess& take) const;
+  [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
+  // Something has been spawned, on any shell, or is being spawned. What could not be does not count.
+  [[nodiscard]] bool has_begun() const;
+
+ private:
+  Place drop(Place place);
+  void announce(std::string_view topic, const Entry& entry, std::uint32_t what);
+  [[nodiscard]] bool is_missed(std::uint32_t shell) const;
+  void lose(Entry& entry, std::uint32_t shell, bool is_lost);
+
+  plugin::Host& host_;
+  const plugin::Plugin& plugin_;
+  const PmiOptions& options_;
+  std::function<void(const PmiGroup&)> before_drop_;
+  Entries entries_;
+  bool has_settled_ = false;  // all processes of a spawn have started
+  value::Idset gone_, lost_;  // other shells; lost_: those that have not left by themselves
+};
 
 class PmiSpawns {
  public:
@@ -110,5 +279,10 @@ class PmiSpawns {
   plugin::Registration signals_;
   plugin::Registration announcements_;
 };
+
+// The topics that are only about spawned processes.
+
+// `spawns` has to outlive the plugin's handlers; it may have no value.
+void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns);
 
 }  // namespace nacre::plugins

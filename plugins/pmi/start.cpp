@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/start.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/installed.hpp"
+#include "base/nearest.hpp"
+#include "base/text.hpp"
+#include "pmi/key_exchange.hpp"
 #include "value/idset.hpp"
+#include "version.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -104,6 +114,161 @@ void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) co
   if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
   server.set_attribute("flux.instance-level", "0");
   set_universe(server, universe_size);
+}
+
+// ---- exchange ---------------------------------------------------------------------------
+
+namespace {
+
+// Of a node that abstains: this, and the ranks that are missing. Keys begin with a length, whose first byte is 0.
+constexpr char kNothing = '-';
+
+bool is_nothing(std::string_view given) { return !given.empty() && given.front() == kNothing; }
+
+}  // namespace
+
+Result<value::Idset> PmiExchange::missing_in(const plugin::Gathered& gathered) {
+  value::Idset out;
+  for (const auto& [bytes, shells] : gathered) {
+    if (!is_nothing(bytes)) continue;
+    out.insert(TRY(in(fmt::format("shells {}", shells.str()), value::Idset::parse(bytes.substr(1)))));
+  }
+  return out;
+}
+
+Result<pmi::Entries> PmiExchange::others_in(const plugin::Gathered& gathered) const {
+  pmi::Entries out;
+  for (const auto& [bytes, shells] : gathered) {
+    if (shells.contains(host_.job().shell_rank) || is_nothing(bytes)) continue;
+    auto entries = TRY(in(fmt::format("shells {}", shells.str()), pmi::decode_entries(bytes, most_)));
+    out.insert(out.end(), std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()));
+  }
+  return out;
+}
+
+void PmiExchange::fence(const pmi::EntryRefs& mine, Done done) { give(pmi::encode_refs(mine), std::move(done)); }
+
+void PmiExchange::abstain(const value::Idset& missing) {
+  if (std::exchange(abstains_, true)) return;
+  nothing_ = kNothing + missing.str();
+  if (!waiting_) give_nothing();
+}
+
+// A node that abstains does not know when the others enter, so it is always one barrier ahead, until all nodes
+// abstain.
+void PmiExchange::give_nothing() {
+  give(nothing_, [](const Result<pmi::Entries>&) {});
+}
+
+void PmiExchange::give(std::string mine, Done done) {
+  waiting_ = true;
+  bool abstained = is_nothing(mine);
+  auto all = [this, abstained, done = std::move(done)](Result<plugin::Gathered> gathered) {
+    auto answer = [this, abstained, done, gathered = std::move(gathered)] { answered(gathered, abstained, done); };
+    held_for_.empty() || abstained ? answer() : void(held_ = std::move(answer));
+  };
+  std::uint64_t number = ++count_;
+  std::string name = fmt::format("{}.{}", barriers_.name, number);
+  auto answer = host_.gather_up_to(barriers_.last, name, std::move(mine), std::move(all));
+  // Otherwise it has come already, and the next barrier has begun
+  if (number == count_) answer_ = std::move(answer);
+}
+
+void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstained, const Done& done) {
+  waiting_ = false;
+  if (!gathered) return done(gathered.error());
+  Result<value::Idset> missing = missing_in(*gathered);
+  if (!missing) return done(std::move(missing).error());
+  if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
+  bool goes_on =
+      std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
+  over_ = !goes_on;
+  if (!abstains_ || over_) return;
+  if (abstained) missed_();  // what it sends the others comes before their next barrier
+  if (!waiting_) give_nothing();
+}
+
+void PmiExchange::release(std::uint32_t shell) {
+  held_for_.remove(shell);
+  if (!held_for_.empty()) return;
+  if (auto answer = std::exchange(held_, nullptr)) answer();
+}
+
+// ---- environment ------------------------------------------------------------------------
+
+void name_library(job::Environment& environment, bool is_first) {
+  const InstalledTree installed(kProgramDirectory);
+  std::string path = installed.path({kPmiLibraryOfBuild, kPmiLibraryFromHere}, kPmiLibrary);
+  if (::access(path.c_str(), R_OK) != 0) return;
+  environment.set("FLUX_PMI_LIBRARY_PATH", path);
+  if (!is_first) return;
+  std::string_view before = environment.get("LD_LIBRARY_PATH").value_or("");
+  environment.set("LD_LIBRARY_PATH",
+                  fmt::format("{}{}{}", path.substr(0, path.rfind('/')), before.empty() ? "" : ":", before));
+}
+
+void separate_segments(plugin::Host& host) {
+  const job::Job& job = host.job();
+  // Made-up nodes have other names, and are on this host, too.
+  const bool is_pretended = host.options().find("pretend") != nullptr;
+  auto here = std::count_if(job.resources.nodes.begin(), job.resources.nodes.end(),
+                            [&](const auto& each) { return is_pretended || each.hostname == job.node().hostname; });
+  auto directory = host.environment().get("FLUX_JOB_TMPDIR");
+  if (here < 2 || !directory) return;
+  const std::string own(*directory);
+  // The transport is called vader up to version 4, sm from 5 on.
+  for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"}) {
+    if (!host.environment().get(name)) host.environment().set(name, own);
+  }
+}
+
+void let_yield(plugin::Host& host, task::Command& command) {
+  constexpr const char* kYield = "OMPI_MCA_mpi_yield_when_idle";
+  const bool shares = host.tasks().size() > host.job().node().cores.size();
+  if (shares && !command.env.get(kYield)) command.env.set(kYield, "1");
+}
+
+// "cray-pals" may be that of a file cray_pals.so, whose plugin may be pmi-cray-pals.
+void warn_of_unknown(plugin::Host& host, const plugin::Plugin& plugin, const std::vector<std::string>& names) {
+  const std::vector<std::string> kNames{"simple", "pmi1", "pmi2", "pmix", "off", "none"};
+  for (const std::string& each : names) {
+    std::string file = each;
+    std::replace(file.begin(), file.end(), '-', '_');
+    const plugin::Stack& stack = host.stack();
+    bool is_there =
+        stack.find(each) != nullptr || stack.find(file) != nullptr || stack.find("pmi-" + each) != nullptr;
+    if (is_there || host.job().shell_rank != 0) continue;
+    log(host, plugin, Level::warn,
+        "pmi: there is no plugin {}, and tasks do without it; nacre has simple, pmi2 and pmix{}", in_quotes(each),
+        did_you_mean(each, kNames));
+  }
+}
+
+// ---- announced names --------------------------------------------------------------------
+
+namespace {
+
+// A name and its port, as entries.
+constexpr std::string_view kPublished = "pmi.publish";
+constexpr std::string_view kUnpublished = "pmi.unpublish";
+
+}  // namespace
+
+void announce_names(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names) {
+  names.when_changed([&host, &plugin](std::string_view name, const std::optional<std::string_view>& port) {
+    pmi::Entries entry{{std::string(name), std::string(port.value_or(""))}};
+    Result<void> sent = host.announce(port ? kPublished : kUnpublished, pmi::encode_entries(entry));
+    if (!sent) log(host, plugin, Level::warn, "the name {}: {}", name, sent.error().message);
+  });
+}
+
+void take_announced_name(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names,
+                         std::string_view topic, std::string_view bytes) {
+  if (topic != kPublished && topic != kUnpublished) return;
+  auto entries = pmi::decode_entries(bytes);
+  if (!entries) return log(host, plugin, Level::warn, "a name of another node: {}", entries.error().message);
+  for (const auto& [name, port] : *entries)
+    names.changed(name, topic == kPublished ? std::optional<std::string_view>(port) : std::nullopt);
 }
 
 }  // namespace nacre::plugins

@@ -6,16 +6,81 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "job/environment.hpp"
 #include "plugin/host.hpp"
-#include "plugins/pmi/exchange.hpp"
 #include "plugins/pmi/options.hpp"
+#include "pmi/key_exchange.hpp"
+#include "pmi/kvs.hpp"
 #include "pmi/server.hpp"
+#include "task/command.hpp"
+#include "value/idset.hpp"
 #include "value/taskmap.hpp"
 
 namespace nacre::plugins {
+
+// PMI keys of a process group between the nodes of a job. Each barrier of the group is a collective of the shells,
+// to which each gives the keys that its processes have put since the last one.
+class PmiExchange final : public pmi::KeyExchange {
+ public:
+  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain: whether
+  // it may open without them. If not, the job is being ended.
+  using MayOpen = std::function<bool(const value::Idset& missing)>;
+
+  struct Barriers {
+    std::string name;         // of the collectives, before a dot and the number of each; no other exchange has it
+    std::uint32_t last = 0;   // the shells up to this one take part, this one among them
+    std::uint64_t start = 1;  // of the tasks, as PmiStart::number
+  };
+
+  // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
+  // from which this node abstained.
+  PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open,
+              Barriers barriers)
+      : host_(host),
+        most_(most),
+        missed_(std::move(missed)),
+        may_open_(std::move(may_open)),
+        barriers_(std::move(barriers)) {}
+
+  void fence(const pmi::EntryRefs& mine, Done done) override;
+  // No process of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the
+  // ranks of those that have not finalized.
+  void abstain(const value::Idset& missing);
+  // While it is to be decided what becomes of tasks of this lost shell no barrier opens without them.
+  void hold(std::uint32_t shell) { held_for_.insert(shell); }
+  void release(std::uint32_t shell);
+  [[nodiscard]] bool over() const { return over_; }  // all nodes abstain
+  // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
+  [[nodiscard]] std::uint64_t number() const { return barriers_.start << 32U | count_; }
+
+ private:
+  void give(std::string mine, Done done);
+  void give_nothing();
+  void answered(const Result<plugin::Gathered>& gathered, bool abstained, const Done& done);
+  [[nodiscard]] static Result<value::Idset> missing_in(const plugin::Gathered& gathered);
+  [[nodiscard]] Result<pmi::Entries> others_in(const plugin::Gathered& gathered) const;
+
+  plugin::Host& host_;
+  std::uint64_t most_;
+  std::function<void()> missed_;
+  MayOpen may_open_;
+  Barriers barriers_;
+  std::string nothing_;  // what this node gives once it abstains
+  std::uint64_t count_ = 0;
+  bool waiting_ = false;
+  bool abstains_ = false;
+  value::Idset held_for_;       // shells
+  std::function<void()> held_;  // what is to be done once there are none
+  bool over_ = false;
+  plugin::Registration answer_;  // for the current barrier
+};
 
 struct PmiStart {
   std::uint64_t number = 1;  // larger with each
@@ -45,5 +110,30 @@ void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOp
 
 // PMI-1 has a command for it, PMI-2 this attribute of the job.
 void set_universe(pmi::Server& server, const std::optional<std::uint32_t>& size);
+
+// What tasks find of PMI in their environment beside their connection, and warnings of what they do not find.
+
+// For programs that load a library of PMI which the environment names; `is_first`: all that load one find it first.
+void name_library(job::Environment& environment, bool is_first);
+// What Open MPI needs whichever way its processes come to their ranks: by PMIx, or, as where Python loads it, by
+// PMI-1 through nacre's libpmi. What the job has set already stays.
+//
+// It names its segments of shared memory by host, job and local rank: those of two shells of a host would meet, so
+// they are in the directory of each shell. Called in shell.init, once that directory is there.
+void separate_segments(plugin::Host& host);
+// As mpirun has it: ranks that share cores leave them to each other where they would spin.
+void let_yield(plugin::Host& host, task::Command& command);
+// The leader warns of those of `names` that are no interface, and that no plugin has.
+void warn_of_unknown(plugin::Host& host, const plugin::Plugin& plugin, const std::vector<std::string>& names);
+
+// The names that processes publish (MPI_Publish_name) in a job of several shells: what is published on one of them,
+// or no more, is so on all.
+
+// From now on changes of `names` by processes of this shell are announced. All have to outlive `names`' use.
+void announce_names(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names);
+
+// Takes an announcement of another shell's change; any other is passed over.
+void take_announced_name(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names,
+                         std::string_view topic, std::string_view bytes);
 
 }  // namespace nacre::plugins

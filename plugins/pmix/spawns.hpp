@@ -2,7 +2,7 @@
 //
 // PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, as those that
 // are spawned by PMI-1 and PMI-2; here they are served, in a namespace of their own that all shells know. The two
-// speak by topics, see plugins/pmi/pmix_part.hpp.
+// speak by topics, see plugins/pmi/spawns.hpp.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the processes of a spawn run, and what shells tell each other of it.
-#include "plugins/pmi/spawn_places.hpp"
+#include "plugins/pmi/spawn_order.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"
-#include "plugins/pmi/spawn_order.hpp"
-#include "plugins/pmi/spawn_rounds.hpp"
 #include "pmi/key_exchange.hpp"
 
 using namespace nacre;
