@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>
@@ -205,5 +206,406 @@ void Server::take_pending(std::vector<std::uint32_t>& out) {
 }
 
 std::vector<Event> Server::take_events() { return std::exchange(events_, {}); }
+
+// ---- server v1 --------------------------------------------------------------------------
+//
+// PMI-1.1. The answer to each request has a name of its own. An error is rc=-1 and msg=, with '_' for blanks, since
+// clients end a value at the first blank.
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view answer;
+};
+
+constexpr Command kCommands[] = {
+    {"get_maxes", "maxes"},
+    {"get_appnum", "appnum"},
+    {"get_universe_size", "universe_size"},
+    {"get_my_kvsname", "my_kvsname"},
+    {"put", "put_result"},
+    {"mput", "mput_result"},
+    {"get", "get_result"},
+    {"getbyidx", "getbyidx_results"},
+    {"barrier_in", "barrier_out"},
+    {"publish_name", "publish_result"},
+    {"unpublish_name", "unpublish_result"},
+    {"lookup_name", "lookup_result"},
+    {"spawn", "spawn_result"},
+    {"finalize", "finalize_ack"},
+    {"abort", ""},
+};
+
+// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey, where it is to wait for a key; others only look whether
+// a code is 0.
+constexpr int kFail = -1;
+constexpr int kNoKey = 4;  // PMI_ERR_INVALID_KEY
+
+void write_error(std::string& out, std::string_view answer, std::string message, int code = kFail) {
+  std::replace(message.begin(), message.end(), ' ', '_');
+  out += fmt::format("cmd={} rc={} msg={}\n", answer, code, message);
+}
+
+// A client of PMI-2 may have put a value of several lines; a client of PMI-1 would take the second line for another
+// answer.
+Result<std::string_view> one_line(std::string_view value) {
+  if (value.find('\n') != std::string_view::npos) return invalid("its value has several lines");
+  return value;
+}
+
+}  // namespace
+
+Result<void> Server::take_v1(std::uint32_t client, const PmiMessage& message) {
+  ClientProgress& asker = clients_[client];
+  const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                     [&](const Command& each) { return each.name == message.command(); });
+  if (command == std::end(kCommands)) {
+    return invalid(fmt::format("unknown command {}", in_quotes(message.command())));
+  }
+  if (command->name == "abort") return abort(client, message), Result<void>();
+  asker.last_command = message.command();
+  Result<void> answered = asker.stage == ClientStage::joined ? answer_v1(client, message)
+                          : asker.stage == ClientStage::finalized
+                              ? invalid(fmt::format("{} after finalize", message.command()))
+                              : invalid(fmt::format("{} before init", message.command()));
+  if (answered || command->name == "barrier_in") return answered;
+  write_error(reply(client), command->answer, answered.error().message);
+  return {};
+}
+
+// PMI_KVS_Iter_first and _next: all keys, one by one, until there are no more.
+Result<void> Server::answer_by_index(std::uint32_t client, const PmiMessage& message) {
+  const std::string_view text = TRY(message.word("idx"));
+  auto index = parse_u64(text);
+  if (!index || *index > INT32_MAX) return invalid(fmt::format("idx is no index: {}", text));
+  const auto* entry = keys_.at(*index);
+  if (entry == nullptr) {
+    reply(client) += "cmd=getbyidx_results rc=-1 reason=no_more_keyvals\n";
+    return {};
+  }
+  const std::string_view value = TRY(one_line(entry->second));
+  reply(client) +=
+      fmt::format("cmd=getbyidx_results rc=0 nextidx={} key={} val={}\n", *index + 1, entry->first, value);
+  return {};
+}
+
+Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) {
+  std::string_view command = message.command();
+  if (command == "get" || command == "getbyidx" || command == "put" || command == "mput") {
+    auto space = message.find("kvsname");
+    if (space && *space != group_.kvsname) return invalid(fmt::format("there is no space {}", *space));
+  }
+  if (command == "get") {
+    std::string_view key = TRY(message.word("key"));
+    const std::string* value = keys_.get(key);
+    if (value == nullptr)
+      return write_error(reply(client), "get_result", fmt::format("there is no key {}", key), kNoKey),
+             Result<void>();
+    std::string_view line = TRY(one_line(*value));
+    reply(client).append("cmd=get_result rc=0 value=").append(line).append("\n");
+  } else if (command == "getbyidx") {
+    return answer_by_index(client, message);
+  } else if (command == "put") {
+    CHECK_OK(keys_.put(client, TRY(message.word("key")), TRY(message.text("value"))));
+    reply(client) += "cmd=put_result rc=0\n";
+  } else if (command == "mput") {
+    for (const PmiMessage::Field& each : message.fields()) {
+      if (each.key != "kvsname") CHECK_OK(keys_.put(client, each.key, each.value));
+    }
+    reply(client) += "cmd=mput_result rc=0\n";
+  } else if (command == "barrier_in") {
+    return enter_barrier(client);
+  } else if (command == "get_maxes") {
+    reply(client) +=
+        fmt::format("cmd=maxes rc=0 kvsname_max={} keylen_max={} vallen_max={}\n", kMaxName, kMaxKey, kMaxValue);
+  } else if (command == "get_my_kvsname") {
+    reply(client) += fmt::format("cmd=my_kvsname rc=0 kvsname={}\n", group_.kvsname);
+  } else if (command == "get_appnum") {
+    reply(client) += fmt::format("cmd=appnum rc=0 appnum={}\n", group_.appnum(client));
+  } else if (command == "get_universe_size") {
+    reply(client) += fmt::format("cmd=universe_size rc=0 size={}\n",
+                                 group_.universe_size ? static_cast<std::int64_t>(*group_.universe_size) : -1);
+  } else if (command == "publish_name") {
+    CHECK_OK(keys_.publish(client, TRY(message.word("service")), TRY(message.word("port"))));
+    reply(client) += "cmd=publish_result rc=0 msg=success\n";
+  } else if (command == "unpublish_name") {
+    CHECK_OK(keys_.names().unpublish(TRY(message.word("service"))));
+    reply(client) += "cmd=unpublish_result rc=0 msg=success\n";
+  } else if (command == "lookup_name") {
+    std::string_view port = TRY(one_line(TRY(keys_.names().look_up(TRY(message.word("service"))))));
+    reply(client) += fmt::format("cmd=lookup_result rc=0 port={} msg=success\n", port);
+  } else {
+    return answer_v1_process(client, message);
+  }
+  return {};
+}
+
+// Requests about processes: their end, and new ones.
+Result<void> Server::answer_v1_process(std::uint32_t client, const PmiMessage& message) {
+  std::string_view command = message.command();
+  if (command == "finalize") {
+    CHECK_OK(finalize(client));
+    reply(client) += "cmd=finalize_ack rc=0\n";
+  } else {
+    Spawn& spawn = connections_[client].spawn;
+    auto complete = add_spawn_block(message, spawn);
+    if (!complete) spawn = {};
+    if (TRY(std::move(complete))) return begin_spawn(client, std::exchange(spawn, {}));
+  }
+  return {};
+}
+
+void Server::spawned_v1(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {
+  if (kvsname) {
+    std::string list = code_list(codes);
+    reply(client) += fmt::format("cmd=spawn_result rc=0{}{}\n", list.empty() ? "" : " errcodes=", list);
+  } else {
+    write_error(reply(client), "spawn_result", kvsname.error().message);
+  }
+}
+
+// ---- server v2 --------------------------------------------------------------------------
+//
+// PMI-2. The answer to NAME is NAME-response; an error is rc=-1 and errmsg=.
+
+namespace {
+
+// The thread of the client that asks, if the client has several.
+std::string_view thread_of(const PmiMessage& message) { return message.find("thrid").value_or(""); }
+
+// Commands whose answer comes later.
+bool answers_later(std::string_view command) { return command == "kvs-fence" || command == "spawn"; }
+
+bool is_known(std::string_view command) {
+  for (std::string_view each : {"fullinit", "finalize", "job-getid", "job-connect", "job-disconnect",
+                                "info-putnodeattr", "info-getnodeattr", "info-getjobattr", "kvs-put", "kvs-get",
+                                "name-publish", "name-unpublish", "name-lookup"}) {
+    if (each == command) return true;
+  }
+  return answers_later(command);
+}
+
+}  // namespace
+
+Result<void> Server::take_v2(std::uint32_t client, const PmiMessage& message) {
+  ClientProgress& asker = clients_[client];
+  std::string_view command = message.command();
+  if (command == "abort") return abort(client, message), Result<void>();
+  if (!is_known(command)) return invalid(fmt::format("unknown command {}", in_quotes(command)));
+  asker.last_command = command;
+  ClientStage needed = command == "fullinit" ? ClientStage::greeted : ClientStage::joined;
+  Result<void> answered;
+  if (asker.stage != needed) {
+    answered = invalid(fmt::format("{} {}", command,
+                                   asker.stage == ClientStage::finalized ? "after finalize"
+                                   : needed == ClientStage::greeted      ? "a second time"
+                                                                         : "before fullinit"));
+  } else if (answers_later(command)) {
+    answered = begin_v2(client, message);
+    if (answered || command == "kvs-fence") return answered;
+  } else {
+    if (command == "info-getnodeattr" && waits_for_attribute(client, message)) return {};
+    std::string& out = reply(client);
+    std::size_t before = out.size();
+    BodyWriter answer = reply(client, command, thread_of(message));
+    answered = answer_v2(client, message, answer);
+    if (answered) {
+      answer.finish();
+      if (command == "info-putnodeattr") answer_waiting(*message.find("key"));
+      return {};
+    }
+    out.resize(before);
+  }
+  reply(client, command, thread_of(message)).add("rc", -1).add("errmsg", answered.error().message).finish();
+  return {};
+}
+
+bool Server::waits_for_attribute(std::uint32_t client, const PmiMessage& message) {
+  auto key = message.find("key");
+  if (!key || key->empty() || message.find("wait") != "TRUE" || keys_.node_attribute(*key) != nullptr) return false;
+  connections_[client].wanted.push_back({std::string(*key), std::string(thread_of(message))});
+  return true;
+}
+
+void Server::answer_waiting(std::string_view key) {
+  const std::string& value = *keys_.node_attribute(key);
+  for (std::uint32_t client = 0; client < clients_.size(); ++client) {
+    std::erase_if(connections_[client].wanted, [&](const Wanted& wanted) {
+      if (wanted.key != key) return false;
+      reply(client, "info-getnodeattr", wanted.thread)
+          .add("rc", 0)
+          .flag("found", true)
+          .add("value", value)
+          .finish();
+      return true;
+    });
+  }
+}
+
+Result<void> Server::begin_v2(std::uint32_t client, const PmiMessage& message) {
+  if (message.command() == "kvs-fence") {
+    CHECK_OK(enter_barrier(client));
+    connections_[client].fence_thread = thread_of(message);
+    return {};
+  }
+  CHECK_OK(begin_spawn(client, TRY(read_spawn(message))));
+  connections_[client].spawn_thread = thread_of(message);
+  return {};
+}
+
+Result<void> Server::answer_v2(std::uint32_t client, const PmiMessage& message, BodyWriter& answer) {
+  std::string_view command = message.command();
+  auto found = [&](const std::string* value) {
+    answer.add("rc", 0).flag("found", value != nullptr);
+    if (value != nullptr) answer.add("value", *value);
+  };
+  if (command == "kvs-get") {
+    auto space = message.find("jobid");
+    if (space && !space->empty() && *space != group_.kvsname) {
+      return invalid(fmt::format("there is no job {}", *space));
+    }
+    found(keys_.get(TRY(message.word("key"))));
+  } else if (command == "kvs-put") {
+    CHECK_OK(keys_.put(client, TRY(message.word("key")), TRY(message.text("value"))));
+    answer.add("rc", 0);
+  } else if (command == "info-getjobattr") {
+    found(keys_.attribute(TRY(message.word("key"))));
+  } else if (command == "info-getnodeattr") {
+    found(keys_.node_attribute(TRY(message.word("key"))));
+  } else if (command == "info-putnodeattr") {
+    CHECK_OK(keys_.put_node_attribute(client, TRY(message.word("key")), TRY(message.text("value"))));
+    answer.add("rc", 0);
+  } else if (command == "job-getid") {
+    answer.add("rc", 0).add("jobid", group_.kvsname);
+  } else if (command == "name-publish") {
+    CHECK_OK(keys_.publish(client, TRY(message.word("name")), TRY(message.word("port"))));
+    answer.add("rc", 0);
+  } else if (command == "name-unpublish") {
+    CHECK_OK(keys_.names().unpublish(TRY(message.word("name"))));
+    answer.add("rc", 0);
+  } else if (command == "name-lookup") {
+    std::string_view port = TRY(keys_.names().look_up(TRY(message.word("name"))));
+    answer.add("rc", 0).add("port", port).add("value", port);  // MPICH's clients read `port`, Slurm's `value`
+  } else {
+    return answer_v2_session(client, message, answer);
+  }
+  return {};
+}
+
+// The start and end of a client, and other groups.
+Result<void> Server::answer_v2_session(std::uint32_t client, const PmiMessage& message, BodyWriter& answer) {
+  std::string_view command = message.command();
+  if (command == "fullinit") {
+    join(client);
+    answer.add("rc", 0).add("pmi-version", 2).add("pmi-subversion", 0);
+    answer.add("rank", group_.ranks[client]).add("size", group_.size).add("appnum", group_.appnum(client));
+    if (group_.spawner) answer.add("spawner-jobid", *group_.spawner);
+    answer.flag("debugged", false).flag("pmiverbose", false);
+  } else if (command == "finalize") {
+    CHECK_OK(finalize(client));
+    answer.add("rc", 0);
+  } else {
+    std::string_view job = TRY(message.word("jobid"));
+    if (job != group_.kvsname && job != group_.spawner) return invalid(fmt::format("there is no job {}", job));
+    answer.add("rc", 0);
+    if (command == "job-connect") answer.flag("kvscopy", false);
+  }
+  return {};
+}
+
+void Server::spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes) {
+  if (!std::exchange(connections_[client].spawns, false) || connections_[client].over) return;
+  if (clients_[client].version == 1) return spawned_v1(client, kvsname, codes);
+  BodyWriter answer = reply(client, "spawn", connections_[client].spawn_thread);
+  if (kvsname) {
+    auto failed = std::count_if(codes.begin(), codes.end(), [](int code) { return code != 0; });
+    answer.add("rc", 0).add("jobid", *kvsname).add("nerrs", failed);
+    if (std::string list = code_list(codes); !list.empty()) answer.add("errcodes", list);
+  } else {
+    answer.add("rc", -1).add("errmsg", kvsname.error().message);
+  }
+  answer.finish();
+}
+
+// ---- group keys -------------------------------------------------------------------------
+
+namespace {
+
+Result<void> fits(std::string_view key, std::string_view value) {
+  if (key.size() >= kMaxKey) return invalid(fmt::format("a key has at most {} bytes", kMaxKey - 1));
+  if (value.size() >= kMaxValue) return invalid(fmt::format("a value has at most {} bytes", kMaxValue - 1));
+  return {};
+}
+
+}  // namespace
+
+GroupKeys::~GroupKeys() {
+  if (quota_ != nullptr) quota_->used -= charged_;
+}
+
+Result<void> GroupKeys::put(std::uint32_t client, std::string_view key, std::string_view value) {
+  CHECK_OK(fits(key, value));
+  if (get(key) != nullptr) return invalid(fmt::format("the key {} is there already", key));
+  CHECK_OK(look_for_room(client, key, value));
+  fresh_.push_back(known_.emplace_back(kvs_.add(std::string(key), std::string(value))));
+  charge();
+  return {};
+}
+
+// All nodes then have the same keys and quota, so the barrier fails on all of them or on none.
+Result<void> GroupKeys::take_over(Entries others) {
+  std::uint64_t bytes = kvs_.bytes();
+  for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
+  if (quota_ != nullptr && bytes > quota_->limit) return refuse(std::nullopt, bytes);
+  for (auto& [key, value] : others) {
+    if (auto entry = kvs_.add(std::move(key), std::move(value)); entry != nullptr) known_.push_back(entry);
+  }
+  charge();
+  return {};
+}
+
+Result<void> GroupKeys::look_for_room(std::uint32_t client, std::string_view key, std::string_view value) {
+  if (quota_ == nullptr) return {};
+  std::uint64_t bytes = quota_->used + names_.bytes() + Kvs::cost_of(key, value);
+  if (bytes > quota_->limit) return refuse(client, bytes);
+  return {};
+}
+
+Error GroupKeys::refuse(std::optional<std::uint32_t> client, std::uint64_t bytes) {
+  std::uint64_t limit = quota_->limit;
+  if (!std::exchange(quota_->reported, true)) events_.emplace_back(Full{client, bytes, limit});
+  return Error{ENOSPC, fmt::format("the keys of the job would have {} bytes, and may have {}", bytes, limit)};
+}
+
+void GroupKeys::charge() {
+  if (quota_ == nullptr) return;
+  std::uint64_t now = kvs_.bytes() + attributes_.bytes() + node_attributes_.bytes();
+  quota_->used += now - std::exchange(charged_, now);
+}
+
+const std::string* GroupKeys::get(std::string_view key) const {
+  const std::string* value = kvs_.find(key);
+  return value != nullptr ? value : attributes_.find(key);
+}
+
+void GroupKeys::set_attribute(std::string_view key, std::string_view value) {
+  attributes_.set(key, value);
+  charge();
+}
+
+Result<void> GroupKeys::publish(std::uint32_t client, std::string_view name, std::string_view port) {
+  if (port.size() >= kMaxValue) return invalid(fmt::format("a port has at most {} bytes", kMaxValue - 1));
+  CHECK_OK(look_for_room(client, name, port));
+  return names_.publish(name, port);
+}
+
+Result<void> GroupKeys::put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value) {
+  CHECK_OK(fits(key, value));
+  CHECK_OK(look_for_room(client, key, value));
+  node_attributes_.set(key, value);
+  charge();
+  return {};
+}
 
 }  // namespace nacre::pmi

@@ -11,19 +11,129 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/result.hpp"
 #include "pmi/framer.hpp"
-#include "pmi/group.hpp"
-#include "pmi/group_keys.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"
 
 namespace nacre::pmi {
+
+// A process group, what its server knows of each client, and the events that the server has for its owner.
+
+// As get_maxes announces them, with the final NUL of C. MPICH 4.0 reads lines of 1,024 bytes, and fails an
+// assertion if they are larger.
+inline constexpr std::size_t kMaxName = 64;
+inline constexpr std::size_t kMaxKey = 64;
+inline constexpr std::size_t kMaxValue = 1024;
+
+struct ClientGroup {
+  std::string kvsname;               // one word; PMI-2's job id
+  std::uint32_t size = 1;            // of the whole job
+  std::vector<std::uint32_t> ranks;  // of this node's clients
+  std::optional<std::uint32_t> universe_size;
+  std::vector<std::uint32_t> appnums;  // by client: which of a spawn's programs it runs; empty: all run the first
+  std::optional<std::string> spawner;  // the kvsname of the group that spawned this one
+  bool pmi1 = true;                    // which of the two protocols are offered
+  bool pmi2 = true;
+  Quota* quota = nullptr;  // outlives the server; nullptr: no limit
+
+  [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
+};
+
+// The state of a client.
+enum class ClientStage {
+  silent,     // has sent nothing
+  greeted,    // has asked for a version
+  joined,     // has called init
+  finalized,  // has called finalize
+  left,       // has gone without finalize
+};
+
+struct ClientProgress {
+  ClientStage stage = ClientStage::silent;
+  bool has_joined = false;    // ever
+  int version = 0;            // 1 or 2, once greeted
+  std::string asked;          // the version that it has asked for, "1.1"
+  bool waits = false;         // in a barrier or fence
+  bool left_waiting = false;  // so it was when it left
+  std::uint64_t barriers = 0;
+  std::string last_command;
+};
+
+// The events for the server's owner.
+struct Fence {        // all clients are in the barrier; the owner answers with fenced()
+  EntryRefs entries;  // put since the last fence; they belong to the server
+};
+struct Abort {
+  std::uint32_t client = 0;
+  int exit_code = 1;
+  std::string message;  // "" if the client gave none
+};
+struct Dropped {  // the owner closes the connection once all output is written
+  std::uint32_t client = 0;
+  std::string why;
+};
+struct SpawnRequest {  // the owner answers with spawned()
+  std::uint32_t client = 0;
+  Spawn spawn;
+};
+struct Full {                           // for the first time, something was refused because it exceeds the quota
+  std::optional<std::uint32_t> client;  // none: the keys of other nodes, and so the barrier
+  std::uint64_t bytes = 0;              // that would have been stored
+  std::uint64_t limit = 0;              // of the quota
+};
+using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full>;
+
+// What the clients of a process group have stored on this node: keys, attributes of the job and of the node, and,
+// with the other groups, names. All of it is charged to the quota.
+class GroupKeys {
+ public:
+  // All have to outlive it; `quota` may be null: no limit. `events` gets a Full if something is refused.
+  GroupKeys(Names& names, Quota* quota, std::vector<Event>& events)
+      : names_(names), quota_(quota), events_(events) {}
+  ~GroupKeys();
+  GroupKeys(const GroupKeys&) = delete;
+  GroupKeys& operator=(const GroupKeys&) = delete;
+
+  Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
+  [[nodiscard]] const std::string* get(std::string_view key) const;           // a key that was put, or an attribute
+  [[nodiscard]] EntryRefs take_fresh() { return std::exchange(fresh_, {}); }  // put since this was called last
+  // The n-th key that this node has come to know; null: there are not so many.
+  [[nodiscard]] EntryRefs::value_type at(std::uint64_t n) const { return n < known_.size() ? known_[n] : nullptr; }
+  // Stores what all nodes have put, or, if that is more than the quota allows, nothing.
+  Result<void> take_over(Entries others);
+
+  void set_attribute(std::string_view key, std::string_view value);  // of the job
+  [[nodiscard]] const std::string* attribute(std::string_view key) const { return attributes_.find(key); }
+  Result<void> put_node_attribute(std::uint32_t client, std::string_view key, std::string_view value);
+  [[nodiscard]] const std::string* node_attribute(std::string_view key) const { return node_attributes_.find(key); }
+
+  Result<void> publish(std::uint32_t client, std::string_view name, std::string_view port);
+  [[nodiscard]] Names& names() { return names_; }
+
+ private:
+  Result<void> look_for_room(std::uint32_t client, std::string_view key, std::string_view value);
+  Error refuse(std::optional<std::uint32_t> client, std::uint64_t bytes);
+  void charge();  // updates the quota by what is stored now
+
+  Names& names_;
+  Quota* quota_;
+  std::vector<Event>& events_;
+  Kvs kvs_;
+  Kvs attributes_;
+  Kvs node_attributes_;
+  EntryRefs known_;            // of kvs_, whose entries stay
+  EntryRefs fresh_;            // of kvs_
+  std::uint64_t charged_ = 0;  // to the quota
+};
 
 class Server {
  public:
