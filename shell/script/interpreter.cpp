@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -11,9 +12,11 @@
 #include "base/current_call.hpp"
 #include "base/text.hpp"
 #include "capi/loader.hpp"
+#include "event/clock.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 #include "script/options.hpp"
+#include "value/duration.hpp"
 
 namespace nacre::script {
 namespace {
@@ -227,6 +230,201 @@ Error Interpreter::die(const std::string& message) {
   last_words_ = message;
   host_.die(1, context_.component, message);
   return death();
+}
+
+// ---- time limit -------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kOption = "lua-timeout";
+
+// `unless_set`: what holds without the option.
+Result<std::optional<event::Seconds>> limit_of(const job::Options& options,
+                                               std::optional<event::Seconds> unless_set) {
+  auto option = options.at(kOption);
+  if (!option || option->json().is_null()) return unless_set;
+  if (option->json() == "none") return std::nullopt;
+  constexpr const char* kExpected = "a time above 0 in seconds, a duration such as \"30s\", or \"none\"";
+  double seconds = 0;
+  if (option->json().is_number()) {
+    seconds = option->json().get<double>();
+  } else if (option->json().is_string()) {
+    seconds = TRY(in(option->path(), value::Duration::parse(TRY(option->string())))).seconds();
+  }
+  if (seconds <= 0) return option->expected(kExpected);
+  if (std::isinf(seconds)) return std::nullopt;
+  return event::Seconds(seconds);
+}
+
+// Calls the message handler, which is the upvalue, unless the error is to end the Lua code.
+int judge(lua_State* lua) {
+  if (is_death(lua, 1)) return 1;
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+  return lua_gettop(lua);
+}
+
+int after_xpcall(lua_State* lua, int /*status*/, lua_KContext /*context*/) { return lua_gettop(lua); }
+
+int guarded_xpcall(lua_State* lua) {
+  luaL_checktype(lua, 2, LUA_TFUNCTION);
+  lua_pushvalue(lua, 2);
+  lua_pushcclosure(lua, judge, 1);
+  lua_replace(lua, 2);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_callk(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0, after_xpcall);
+  return lua_gettop(lua);
+}
+
+}  // namespace
+
+// ---- the limit -----------------------------------------------------------------
+
+Result<void> TimeLimit::read(const job::Options& options, Of what, lua_State* main, lua_State* running) {
+  auto limit = TRY(limit_of(options, what == Of::files ? std::optional(kOfFiles) : std::nullopt));
+  if (limit == limit_) return {};
+  limit_ = limit;
+  if (depth_ == 0) return {};
+  start(main);
+  if (limit_ && running != main) lua_sethook(running, on_count, LUA_MASKCOUNT, kInstructions);
+  return {};
+}
+
+void TimeLimit::enter(lua_State* main) {
+  if (depth_++ == 0 && limit_) start(main);
+}
+
+std::string TimeLimit::leave() {
+  if (--depth_ > 0) return stopped_at_;
+  return std::exchange(stopped_at_, "");
+}
+
+void TimeLimit::start(lua_State* main) {
+  if (!limit_) {
+    lua_sethook(main, nullptr, 0, 0);
+    return;
+  }
+  deadline_ = event::clock_now() + *limit_;
+  // For each coroutine that is made, too.
+  lua_sethook(main, on_count, LUA_MASKCOUNT, kInstructions);
+}
+
+std::string TimeLimit::str() const { return value::Duration::of_seconds(limit_ ? limit_->count() : 0).str(); }
+
+bool TimeLimit::passed(lua_State* lua, lua_Debug* frame) {
+  if (!limit_) {
+    lua_sethook(lua, nullptr, 0, 0);
+    return false;
+  }
+  if (stopped_at_.empty()) {
+    if (event::clock_now() < deadline_) return false;
+    lua_getinfo(lua, "Sl", frame);
+    stopped_at_ = fmt::format("{}:{}", frame->short_src, frame->currentline);
+  }
+  // So that a script that catches the error comes no further.
+  lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
+  return true;
+}
+
+// No C++ object may be alive where the error is raised.
+void TimeLimit::on_count(lua_State* lua, lua_Debug* frame) {
+  if (!Interpreter::of(lua).time_limit().passed(lua, frame)) return;
+  push_death(lua);
+  lua_error(lua);
+}
+
+void guard_xpcall(lua_State* lua) {
+  lua_getglobal(lua, "xpcall");
+  lua_pushcclosure(lua, guarded_xpcall, 1);
+  lua_setglobal(lua, "xpcall");
+}
+
+// ---- handler ----------------------------------------------------------------------------
+//
+// What happens when a topic reaches a function that Lua registered.
+
+namespace {
+
+// Where a function begins: FILE:LINE, for a failure without an error of its own.
+std::string place_of(lua_State* lua, int function) {
+  lua_Debug info{};
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, function);
+  lua_getinfo(lua, ">S", &info);
+  return fmt::format("{}:{}", info.short_src, info.linedefined);
+}
+
+// `return false, "why"` and `return -1, "why"`.
+Error refusal(lua_State* lua, int function) {
+  std::string why(lua_isstring(lua, -1) != 0 ? text_at(lua, -1) : "");
+  if (why.empty())
+    why = fmt::format("the handler returned {}", lua_isboolean(lua, -2) ? "false" : text_at(lua, -2));
+  return {kLuaError, fmt::format("{}: {}", place_of(lua, function), why)};
+}
+
+// Judges the two results on top of the stack.
+Result<void> judge(lua_State* lua, int function, plugin::Call& call) {
+  switch (lua_type(lua, -2)) {
+    case LUA_TNIL: return {};
+    case LUA_TBOOLEAN:
+      if (lua_toboolean(lua, -2) == 0) return refusal(lua, function);
+      return {};
+    case LUA_TNUMBER:
+      if (lua_tonumber(lua, -2) < 0) return refusal(lua, function);
+      return {};
+    case LUA_TTABLE: {
+      Json out = TRY(in(place_of(lua, function), to_json(lua, -2, "result")));
+      if (!out.is_object()) break;
+      call.out.update(out);
+      return {};
+    }
+    default: break;
+  }
+  return Error{kLuaError,
+               fmt::format("{}: a handler returns nothing, a boolean, a number, or a table of results by "
+                           "name; got {}",
+                           place_of(lua, function), describe(lua, -2))};
+}
+
+}  // namespace
+
+const Interpreter::LuaHandler& Interpreter::keep_handler(lua_State* lua, Context context) {
+  int function = luaL_ref(lua, LUA_REGISTRYINDEX);
+  return handlers_.emplace_back(LuaHandler{function, std::move(context)});
+}
+
+Result<void> Interpreter::handle(const LuaHandler& handler, plugin::Call& call) {
+  lua_State* lua = running_;
+  StackMark mark(lua);
+  if (lua_checkstack(lua, LUA_MINSTACK) == 0) return Error{ENOMEM, "the Lua stack is full"};
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, handler.function);
+  push_text(lua, call.topic);
+  CHECK_OK(in("in arguments", push_json(lua, call.in)));
+  CHECK_OK(this->call(2, 2, {handler.context.component, handler.context.rcpath, call.topic}));
+  return judge(lua, handler.function, call);
+}
+
+void Interpreter::wait_for(plugin::Registration registration) {
+  std::erase_if(waits_, [](const plugin::Registration& each) { return !each.active(); });
+  if (registration.active()) waits_.push_back(std::move(registration));
+}
+
+void Interpreter::answer(const LuaHandler& handler, const Result<Json>& news) {
+  lua_State* lua = running_;
+  StackMark mark(lua);
+  if (lua_checkstack(lua, LUA_MINSTACK) == 0) return host_.die(1, "", "the Lua stack is full");
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, handler.function);
+  Result<void> called;
+  if (news) {
+    called = push_json(lua, *news);
+    lua_pushnil(lua);
+  } else {
+    lua_pushnil(lua);
+    push_text(lua, news.error().message);
+  }
+  if (called) called = call(2, 0, handler.context);
+  if (!called && !called.error().is_logged) host_.die(1, handler.context.component, called.error().message);
 }
 
 }  // namespace nacre::script

@@ -2,11 +2,14 @@
 //
 // require "nacre": the library of nacre-lua(3). Its Lua files are in one directory, which needs no LUA_PATH; what
 // they take of C++ is the module nacre.native. Nothing of it is looked for, or made, before it is required.
+
 #include <glob.h>
+#include <libgen.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -15,8 +18,10 @@
 #include "exits/record.hpp"
 #include "job/option_types.hpp"
 #include "script/binding.hpp"
+#include "script/json.hpp"
 #include "script/value_types.hpp"
 #include "value/duration.hpp"
+#include "value/shrunk.hpp"
 
 namespace nacre::script {
 namespace {
@@ -205,6 +210,94 @@ void add_library(lua_State* lua) {
   lua_pushcfunction(lua, trampoline<search_library>);
   lua_rawseti(lua, -2, kAfterPreload);
   lua_pop(lua, 2);
+}
+
+// ---- posix module -----------------------------------------------------------------------
+//
+// A module `posix` of two functions, basename and dirname, for initrc files that need no more of lua-posix. Debian
+// has no lua-posix for Lua 5.4; where one is installed it is found first.
+
+namespace {
+
+constexpr std::string_view kName = "posix";
+
+Result<int> base_name(Interpreter&, lua_State* lua) {
+  std::string path(TRY(Arguments(lua, "posix.basename").text(1, "path")));
+  push_text(lua, ::basename(path.data()));  // that of libgen.h, POSIX's
+  return 1;
+}
+
+Result<int> directory_name(Interpreter&, lua_State* lua) {
+  std::string path(TRY(Arguments(lua, "posix.dirname").text(1, "path")));
+  push_text(lua, ::dirname(path.data()));
+  return 1;
+}
+
+Result<int> absent(Interpreter&, lua_State* lua) {
+  std::string_view key = lua_type(lua, 2) == LUA_TSTRING ? text_at(lua, 2) : "?";
+  return invalid(
+      fmt::format("posix.{}: lua-posix is not installed for Lua 5.4; without it there are only basename "
+                  "and dirname",
+                  key));
+}
+
+Result<int> add_member(Interpreter&, lua_State* lua) { return assign_member(lua, "posix"); }
+
+int open_module(lua_State* lua) {
+  static constexpr luaL_Reg kFunctions[] = {
+      {"basename", trampoline<base_name>}, {"dirname", trampoline<directory_name>}, {nullptr, nullptr}};
+  push_virtual_table(lua, kFunctions, trampoline<absent>, trampoline<add_member>);
+  return 1;
+}
+
+// As package.searchers has them: the loader and where it is from, or why there is none.
+int search(lua_State* lua) {
+  if (lua_type(lua, 1) != LUA_TSTRING || text_at(lua, 1) != kName) return 0;
+  lua_pushcfunction(lua, open_module);
+  lua_pushliteral(lua, ":nacre:");
+  return 2;
+}
+
+}  // namespace
+
+void add_posix_module(lua_State* lua) {
+  lua_getglobal(lua, "package");
+  lua_getfield(lua, -1, "searchers");
+  lua_pushcfunction(lua, search);
+  lua_rawseti(lua, -2, static_cast<lua_Integer>(lua_rawlen(lua, -2)) + 1);
+  lua_pop(lua, 2);
+}
+
+// ---- shrink -----------------------------------------------------------------------------
+//
+// shell.shrink { hosts = "n[2-3]" } and what the job's leader answers.
+
+namespace {
+
+constexpr std::string_view kShrink = "shell.shrink";
+
+}  // namespace
+
+Result<int> shrink(Interpreter& self, lua_State* lua) {
+  Arguments arguments(lua, kShrink);
+  CHECK_OK(arguments.table(1, "what"));
+  bool has_function = arguments.count() >= 2 && !lua_isnil(lua, 2);
+  if (has_function && !lua_isfunction(lua, 2)) return arguments.expected(2, "done", "a function");
+  Json what = TRY(in(kShrink, to_json(lua, 1, "what")));
+  auto order = TRY(in(kShrink, value::ShrinkOrder::parse(JsonAt::root(what), value::ShrinkOrder::Unknown::refuse)));
+  const Interpreter::LuaHandler* done = nullptr;
+  if (has_function) {
+    lua_settop(lua, 2);
+    Interpreter::Context context = self.context();
+    context.topic = kShrink;
+    done = &self.keep_handler(lua, std::move(context));
+  }
+  self.wait_for(self.host().shrink(order, [&self, done](const Result<Json>& news, bool is_last) {
+    if (is_last && done != nullptr) self.answer(*done, news);
+    if (is_last && done == nullptr && !news)
+      self.host().log().log(Level::warn, "", "{}: {}", kShrink, news.error().message);
+  }));
+  return 0;
 }
 
 }  // namespace nacre::script
