@@ -14,7 +14,7 @@
 #include "bulk/record_queue.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
-#include "timeline/job_timeline.hpp"
+#include "timeline/facts.hpp"
 
 namespace nacre::plugins {
 

@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "plugin/host.hpp"
-#include "timeline/job_timeline.hpp"
+#include "timeline/facts.hpp"
 
 namespace nacre::plugins {
 

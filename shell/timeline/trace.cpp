@@ -2,15 +2,45 @@
 #include "timeline/trace.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "timeline/sample.hpp"
-#include "timeline/trace_event.hpp"
+#include "base/json.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::timeline {
+
+// ---- trace event ------------------------------------------------------------------------
+//
+// One event of a trace and its text, which is made without a document of JSON: a job has several for each task.
+
+struct TraceEvent {
+  char phase = 'X';
+  std::string name;
+  std::uint64_t pid = 0, tid = 0;
+  const char* category = nullptr;
+  std::optional<double> ts, dur;  // microseconds
+  std::string id;                 // JSON; "": it has none
+  std::string args;               // likewise, an object
+  bool is_of_thread = false;      // an instant
+  bool binds_to_slice = false;    // the end of an arrow: to the slice that it is in
+
+  // A JSON object.
+  [[nodiscard]] std::string text() const;
+};
+
+// Text as a string of JSON, with its quotes.
+[[nodiscard]] std::string json_string(std::string_view text);
+
+// ---- trace ------------------------------------------------------------------------------
+
 namespace {
 
 constexpr double kMicrosecond = 1e3;  // nanoseconds
@@ -349,6 +379,70 @@ std::string Trace::text() const {
     out += events[i];
   }
   return out + trace_tail(about);
+}
+
+// ---- trace event ------------------------------------------------------------------------
+
+std::string json_string(std::string_view text) {
+  auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (!std::all_of(text.begin(), text.end(), is_plain)) return dump_json(text);
+  std::string out;
+  out.reserve(text.size() + 2);
+  return out.append(1, '"').append(text).append(1, '"');
+}
+
+// The keys ascend, as in all JSON that nacre writes.
+std::string TraceEvent::text() const {
+  std::string out = "{";
+  auto put = std::back_inserter(out);
+  if (!args.empty()) fmt::format_to(put, R"("args":{},)", args);
+  if (binds_to_slice) out += R"("bp":"e",)";
+  if (category != nullptr) fmt::format_to(put, R"("cat":"{}",)", category);
+  if (dur) fmt::format_to(put, R"("dur":{},)", *dur);
+  if (!id.empty()) fmt::format_to(put, R"("id":{},)", id);
+  fmt::format_to(put, R"("name":{},"ph":"{}","pid":{},)", json_string(name), phase, pid);
+  if (is_of_thread) out += R"("s":"t",)";
+  fmt::format_to(put, R"("tid":{})", tid);
+  if (ts) fmt::format_to(put, R"(,"ts":{})", *ts);
+  out += '}';
+  return out;
+}
+
+// ---- sample -----------------------------------------------------------------------------
+
+std::vector<bool> sample_of(const std::vector<Sampled>& all, std::size_t budget) {
+  constexpr std::size_t kOneOf = 100;
+  std::size_t sum = 0;
+  for (const Sampled& each : all) sum += each.events;
+  if (sum <= budget) return std::vector<bool>(all.size(), true);
+  std::vector<bool> out(all.size(), false);
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::size_t slowest = std::max<std::size_t>(1, all.size() / kOneOf);
+  auto end = order.begin() + static_cast<std::ptrdiff_t>(slowest);
+  std::partial_sort(order.begin(), end, order.end(), [&](std::size_t one, std::size_t other) {
+    return all[one].time != all[other].time ? all[one].time > all[other].time : one < other;
+  });
+  std::size_t used = 0;
+  for (auto each = order.begin(); each != end; ++each) {
+    if (each != order.begin() && used + all[*each].events > budget) break;
+    out[*each] = true;
+    used += all[*each].events;
+  }
+  // One of the others is taken whenever the events so far have come to the next multiple of their share.
+  std::size_t room = budget > used ? budget - used : 0;
+  std::size_t left = sum - used;
+  std::size_t passed = 0, taken = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (out[i]) continue;
+    passed += all[i].events;
+    bool is_due = static_cast<double>(taken + all[i].events) <=
+                  static_cast<double>(passed) * static_cast<double>(room) / static_cast<double>(left);
+    if (!is_due) continue;
+    out[i] = true;
+    taken += all[i].events;
+  }
+  return out;
 }
 
 }  // namespace nacre::timeline

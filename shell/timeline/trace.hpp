@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "timeline/event.hpp"
 #include "timeline/facts.hpp"
 
 namespace nacre::timeline {
@@ -30,5 +31,14 @@ struct Trace {
 // The same document in parts: what comes before the events, between two of them, and after them.
 [[nodiscard]] std::string trace_head();
 [[nodiscard]] std::string trace_tail(const Json& about);
+
+// Which of many things a trace shows: the slowest 1 %, and of the others as many as there is room for, evenly.
+struct Sampled {
+  Time time = 0;           // that it took
+  std::size_t events = 0;  // that it would have in the trace
+};
+
+// For each, whether it is shown; all are if they have at most `budget` events. At least the slowest one is.
+[[nodiscard]] std::vector<bool> sample_of(const std::vector<Sampled>& all, std::size_t budget);
 
 }  // namespace nacre::timeline

@@ -8,7 +8,6 @@
 #include "catch.hpp"
 
 #include "sample_job.hpp"
-#include "timeline/sample.hpp"
 
 using namespace nacre;            // NOLINT
 using namespace nacre::timeline;  // NOLINT
