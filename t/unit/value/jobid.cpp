@@ -6,8 +6,6 @@
 
 #include "catch.hpp"
 
-#include "value/jobid_alphabets.hpp"
-
 using nacre::value::JobId;
 
 namespace {
