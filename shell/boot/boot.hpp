@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,5 +64,46 @@ struct Boot {
 // May wait; for pmi and slurm it also binds sockets. Has to be called before the loop runs and before there are
 // threads. Errors have the variables that are set, and a remedy.
 Result<Boot> boot(const BootRequest& request);
+
+// The keys that a manager keeps for the processes that it has started, by any protocol. With them the shells send
+// each other:
+//
+//   nacre.shell  of each shell: its addresses
+//   nacre.job    of shell 0: {"version", "protocol", "jobid", "arity", "secret"}
+class Keys {
+ public:
+  virtual ~Keys() = default;
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+  [[nodiscard]] virtual std::uint32_t size() const = 0;
+  // Values are printable ASCII. All processes can read what was put once all have passed the barrier.
+  virtual Result<void> put(std::string_view key, std::string_view value) = 0;
+  virtual Result<void> barrier() = 0;
+  virtual Result<std::string> get(std::uint32_t owner, std::string_view key) = 0;
+  virtual Result<void> finish() = 0;
+};
+
+// The whole way, also for a job of one shell. `seen` is the beginning of Boot::how: "pmi: PMI_FD is set".
+Result<Boot> boot_by_keys(const BootRequest& request, Keys& keys, Way way, const char* seen);
+
+// The ways of boot.hpp, each in a file of its own.
+
+Result<Boot> boot_by_pmi(const BootRequest& request);
+Result<Boot> boot_by_pmix(const BootRequest& request);
+Result<Boot> boot_by_slurm(const BootRequest& request);
+Result<Boot> boot_by_record(const BootRequest& request);
+Result<Boot> boot_by_own_record(
+    const BootRequest& request);  // nacre run has become this shell, the only one of its job
+
+// ---- shared by the ways
+
+// The number in a variable, up to `most`. Errors: the variable is not set, or is no such number.
+Result<std::uint64_t> number_of(const Variables& variables, const char* name, std::uint64_t most);
+// "SLURM_PROCID=3, SLURM_STEP_ID=0", or "none of SLURM_PROCID and SLURM_STEP_ID".
+[[nodiscard]] std::string seen_of(const Variables& variables, std::initializer_list<const char*> names);
+// The folder for the shells' Unix sockets.
+[[nodiscard]] std::string temporary_directory(const Variables& variables);
+// The ranks above this one, the parent first.
+[[nodiscard]] std::vector<group::Rank> ancestors_of(group::Rank rank, std::uint32_t arity);
+Result<void> check_arity(std::uint32_t arity);
 
 }  // namespace nacre::boot

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "boot/boot.hpp"
 #include "boot/pmix_keys.hpp"
-#include "boot/ways.hpp"
 
 namespace nacre::boot {
 namespace {

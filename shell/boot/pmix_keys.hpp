@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/result.hpp"
-#include "boot/keys.hpp"
+#include "boot/boot.hpp"
 
 namespace nacre::boot {
 

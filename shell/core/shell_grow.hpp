@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "boot/node_offer.hpp"
+#include "boot/make_resources.hpp"
 #include "core/joining_shell.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_restart.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/variable.hpp"
-#include "boot/ways.hpp"
+#include "boot/boot.hpp"
 #include "group/alone.hpp"
 #include "group/extendable.hpp"
 #include "join/start_others.hpp"

@@ -6,7 +6,6 @@
 #include "base/json.hpp"
 #include "base/variable.hpp"
 #include "boot/make_resources.hpp"
-#include "boot/node_offer.hpp"
 #include "event/clock.hpp"
 #include "group/overlay_driver.hpp"
 #include "join/extension.hpp"

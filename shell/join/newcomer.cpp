@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/variable.hpp"
-#include "boot/node_offer.hpp"
+#include "boot/make_resources.hpp"
 #include "event/loop.hpp"
 #include "group/overlay_driver.hpp"
 #include "join/follow_launcher.hpp"

@@ -10,7 +10,7 @@
 #include <csignal>
 
 #include "base/file.hpp"
-#include "boot/node_offer.hpp"
+#include "boot/make_resources.hpp"
 #include "group/first_words.hpp"
 #include "launch/record.hpp"
 #include "launch/stream.hpp"

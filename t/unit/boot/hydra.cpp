@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With command lines as mpiexec.hydra 4.0 has them. The program itself: t/cluster/managers.bats.
-#include "boot/hydra.hpp"
+#include "boot/pmi_session.hpp"
 
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 
 #include "base/json.hpp"
 #include "boot/make_resources.hpp"
-#include "boot/node_offer.hpp"
 #include "job/resources.hpp"
 #include "variables_of.hpp"
 

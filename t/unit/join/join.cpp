@@ -7,7 +7,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "boot/node_offer.hpp"
+#include "boot/make_resources.hpp"
 #include "group_world.hpp"
 #include "job_of_nodes.hpp"
 #include "join/leaving.hpp"
