@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `nacre restart`, on the leader: what a front end asks for, and what it gets (doc/control.md, "restart"). The
-// shells do it (core/restart_orders.hpp).
+// shells do it (core/shell_restart.hpp).
 #pragma once
 
 #include <list>

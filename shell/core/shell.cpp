@@ -1,31 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell.hpp"
 
+#include <strings.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/current_call.hpp"
+#include "base/file.hpp"
+#include "base/fingerprint.hpp"
 #include "base/guarded.hpp"
-#include "core/exit_policy.hpp"
-#include "core/initrc_check.hpp"
-#include "core/misspelt_topics.hpp"
-#include "core/shell_taskmap.hpp"
-#include "core/unread_options.hpp"
-#include "core/what_to_run.hpp"
-#include "core/working_directory.hpp"
+#include "base/json.hpp"
+#include "base/log.hpp"
+#include "base/nearest.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
+#include "base/variable.hpp"
+#include "exits/policy.hpp"
+#include "job/environment.hpp"
+#include "job/job.hpp"
+#include "job/jobspec.hpp"
+#include "job/leavers.hpp"
+#include "job/option_table.hpp"
 #include "job/option_types.hpp"
+#include "job/options.hpp"
+#include "job/topics.hpp"
 #include "join/leaving.hpp"
 #include "join/lost_after.hpp"
 #include "plugin/crash.hpp"
+#include "plugin/host.hpp"
 #include "plugin/plan.hpp"
 #include "plugins/builtins.hpp"
+#include "script/interpreter.hpp"
+#include "value/taskmap.hpp"
 
 namespace nacre::core {
+
+// ---- exit policy ------------------------------------------------------------------------
+//
+// Chooses the exit policy by the job's options and variables; see nacre-exits(7).
+
+// From exit-policy, exit-main and exit-ok. Without exit-main, if BACKENDAI_CLUSTER_ROLE is "main" the main rank is
+// the first task on the host BACKENDAI_CLUSTER_HOST; the variables are the job's, or else this process's. If that
+// host is none of the job's, or has no task, this warns. `job` has its final taskmap.
+Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
+                                         const job::Environment& environment, Log& log);
+
+// ---- initrc check -----------------------------------------------------------------------
+//
+// Whether all shells of a job have read the same initrc: one host with another, or with none, would run its tasks
+// in another way.
+
+// What this shell has read, for the others: "off" with the option initrc-check=off, else the fingerprints of the
+// initrc and of the files of lua.d, with a blank between them. `interpreter`: null where there was no initrc.
+Result<std::string> initrc_mark(const job::Options& options, const script::Interpreter* interpreter);
+
+// The initrc files that this shell has read; `installed`, which it would have, if it has read none.
+[[nodiscard]] std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed);
+
+// Of the marks of all shells: an error that names the hosts whose mark is not that of shell 0. `files`: what
+// initrc_files() returns on shell 0, which logs the error; others only need to know that there is one.
+Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files);
+
+// ---- shell taskmap ----------------------------------------------------------------------
+//
+// The option `taskmap`: which plugin maps the tasks to the nodes.
+
+// What a plugin answers to the topic `taskmap.SCHEME`, for the option's scheme: a complete map with the job's
+// numbers of tasks and nodes. Without the option, the job's map.
+Result<value::Taskmap> chosen_taskmap(plugin::Host& host);
+
+// ---- working directory ------------------------------------------------------------------
+//
+// The directory in which a job runs.
+
+// Changes to the jobspec's directory; with the option cwd-fallback, and a warning, to /tmp if that fails.
+Result<void> enter_working_directory(const job::Jobspec& spec, const job::Options& options, Log& log);
+
+// ---- shell ------------------------------------------------------------------------------
+
 namespace {
 
 constexpr std::string_view kAfterAll = "*";  // before what a shell gives at the init barrier: start_after_all()
@@ -413,6 +479,429 @@ Result<void> Shell::call(std::string_view topic) {
   Result<int> called = stack_.call(call);
   if (!called) return std::move(called).error();
   return {};
+}
+
+// ---- running ----------------------------------------------------------------------------
+//
+// The time while tasks run: those of this shell, which may start again, and those of lost shells that come to it.
+
+// Until they have ended for good.
+void Shell::run_tasks() {
+  auto are_over = [this] {
+    bool may_start = !restart_.is_idle() || replace_.is_due();
+    return tasks_.running() == 0 && (!may_start || end_.is_ending());
+  };
+  for (;;) {
+    loop().run_until([&] { return are_over() || (is_due() && !end_.is_ending()); });
+    if (are_over()) return;
+    start_due();
+  }
+}
+
+// While all tasks of this shell are about to start again together, those that come wait.
+bool Shell::is_due() const { return restart_.is_due() || (replace_.is_due() && !restart_.is_together()); }
+
+// Those that have come while all were to start again start with them.
+void Shell::start_due() {
+  auto wait = [this] { shells_.barriers().wait([this] { return start_holds_.empty(); }); };
+  while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
+    attempt(replace_.take_over());
+  attempt(restart_.is_due() ? restart_.start_due(wait) : take_over());
+}
+
+// Of a shell without tasks that run, and that may get some: until those of all shells have ended, or it leaves.
+void Shell::stand_by() {
+  for (;;) {
+    shells_.stand_by([this] { return shrink_.leaves() || is_due(); });
+    if (!is_due() || end_.is_ending()) return;
+    run_tasks();
+  }
+}
+
+Result<void> Shell::take_over() {
+  CHECK_OK(replace_.take_over());
+  shells_.barriers().wait([this] { return start_holds_.empty(); });
+  bool stands = !end_.is_ending() && !restart_.is_together() && !shrink_.leaves();
+  return stands ? restart_.start_tasks() : Result<void>();
+}
+
+// ---- exit policy ------------------------------------------------------------------------
+
+namespace {
+
+using exits::Policy;
+using Rank = value::Idset::Id;
+
+constexpr const char* kRole = "BACKENDAI_CLUSTER_ROLE";
+constexpr const char* kHost = "BACKENDAI_CLUSTER_HOST";
+
+Result<value::Idset> ok_codes(const job::Options& options) {
+  auto option = options.at("exit-ok");
+  return option ? job::exit_codes_option(*option) : value::Idset();
+}
+
+Result<std::optional<Rank>> chosen_rank(const job::Options& options, const job::Job& job) {
+  auto option = options.at("exit-main");
+  if (!option) return std::optional<Rank>();
+  auto most = static_cast<std::int64_t>(job.tasks()) - 1;
+  return std::optional(static_cast<Rank>(TRY(option->integer(0, most))));
+}
+
+bool is_same(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && ::strncasecmp(one.data(), other.data(), one.size()) == 0;
+}
+
+std::string_view up_to_dot(std::string_view name) { return name.substr(0, name.find('.')); }
+
+bool names_host(std::string_view name, std::string_view host) {
+  return is_same(name, host) || is_same(up_to_dot(name), up_to_dot(host));
+}
+
+std::string variable(const job::Environment& environment, const char* name) {
+  if (auto set = environment.get(name)) return std::string(*set);
+  return own_variable(name).value_or("");
+}
+
+// Only the leader warns, for all shells.
+std::optional<Rank> rank_of_main_host(const job::Job& job, const job::Environment& environment, Log& log) {
+  Level level = job.shell_rank == 0 ? Level::warn : Level::debug;
+  std::string host = variable(environment, kHost);
+  if (host.empty() || !is_same(variable(environment, kRole), "main")) return {};
+  for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
+    if (!names_host(host, job.resources.nodes[shell].hostname)) continue;
+    if (auto first = job.taskmap.ranks_on(shell).first()) return *first;
+    log.log(level, "", "{}: host {} has no task of this job, so the main rank is 0", kHost, in_quotes(host));
+    return {};
+  }
+  log.log(level, "", "{}: {} is no host of this job, so the main rank is 0", kHost, in_quotes(host));
+  return {};
+}
+
+}  // namespace
+
+Result<Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
+                                  const job::Environment& environment, Log& log) {
+  Policy::Kind kind = Policy::Kind::max;
+  if (auto option = options.at("exit-policy")) {
+    std::string name = TRY(option->string());
+    auto known = Policy::kind_of(name);
+    if (!known) return option->error(known.error().message);
+    kind = *known;
+  }
+  std::optional<Rank> main = TRY(chosen_rank(options, job));
+  bool needs_main = kind == Policy::Kind::main || kind == Policy::Kind::main_and_all;
+  if (!main && needs_main) main = rank_of_main_host(job, environment, log);
+  return Policy(kind, main.value_or(0), TRY(ok_codes(options)));
+}
+
+// ---- initrc check -----------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kOption = "initrc-check";
+constexpr std::string_view kOff = "off";
+constexpr std::string_view kNone = "-";  // the fingerprint of nothing
+
+struct Mark {
+  std::string_view initrc;
+  std::string_view drop_ins;
+
+  static Mark of(std::string_view text) {
+    std::size_t blank = text.find(' ');
+    if (blank == std::string_view::npos) return {text, ""};
+    return {text.substr(0, blank), text.substr(blank + 1)};
+  }
+};
+
+// "shell 1,3 on n[1,3]", or "shell 1,3" where R does not name all of these hosts.
+std::string shells_text(const value::Idset& shells, const job::Job& job) {
+  const value::Hostlist hosts = job::hosts_of(shells, job);
+  if (hosts.size() < shells.size()) return "shell " + shells.short_str();
+  return fmt::format("shell {} on {}", shells.short_str(), hosts.str());
+}
+
+std::string what_differs(const Mark& mark, const Mark& of_leader, const std::string& files) {
+  if (mark.initrc == kNone) return fmt::format("has read none, and shell 0 has read {}", files);
+  if (of_leader.initrc == kNone) return fmt::format("has read one, and shell 0 has no {}", files);
+  return mark.initrc != of_leader.initrc ? "has another than shell 0" : "has other files in lua.d than shell 0";
+}
+
+}  // namespace
+
+Result<std::string> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
+  if (auto option = options.at(kOption); option && option->json() != "on") {
+    if (option->json() == kOff) return std::string(kOff);
+    if (!TRY(options.flag(kOption))) return std::string(kOff);
+  }
+  Fingerprint initrc;
+  Fingerprint drop_ins;
+  if (interpreter != nullptr) {
+    for (const auto& file : interpreter->files()) {
+      if (file.of == script::Interpreter::FileOf::others) continue;
+      Fingerprint& print = file.of == script::Interpreter::FileOf::initrc ? initrc : drop_ins;
+      if (file.of == script::Interpreter::FileOf::drop_ins)
+        print.add(std::filesystem::path(file.path).filename().native());
+      print.add(TRY(read_file(file.path)));
+    }
+  }
+  return fmt::format("{} {}", initrc.str(), drop_ins.str());
+}
+
+std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {
+  std::vector<std::string> out;
+  if (interpreter != nullptr) {
+    for (const auto& file : interpreter->files()) {
+      if (file.of == script::Interpreter::FileOf::initrc) out.push_back(file.path);
+    }
+  }
+  return out.empty() ? installed : fmt::format("{}", fmt::join(out, " and "));
+}
+
+Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files) {
+  std::string_view first;
+  for (const auto& [text, shells] : marks) {
+    if (shells.contains(0)) first = text;
+  }
+  if (first.empty() || first == kOff) return {};
+  std::string differ;
+  for (const auto& [text, shells] : marks) {
+    if (text == first || text == kOff) continue;
+    differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", shells_text(shells, job),
+                          what_differs(Mark::of(text), Mark::of(first), files));
+  }
+  if (differ.empty()) return {};
+  return invalid(fmt::format("initrc: {}: install the same on all hosts, or run with -o initrc-check=off", differ));
+}
+
+// ---- misspelt topics --------------------------------------------------------------------
+
+std::vector<std::string> misspelt_topics(const plugin::Stack& stack) {
+  std::vector<std::string> out;
+  for (const auto& plugin : stack.plugins()) {
+    if (plugin->origin() == "builtin") continue;
+    for (const plugin::Plugin::Subscription& each : plugin->subscriptions()) {
+      job::TopicJudgement judged = job::judge_topic(each.topic);
+      if (judged.kind != job::TopicJudgement::Kind::misspelt) continue;
+      out.push_back(fmt::format("plugin '{}' ({}) listens to '{}', which no shell ever calls; {}", plugin->name(),
+                                plugin->origin(), each.topic, judged.advice()));
+    }
+  }
+  return out;
+}
+
+// ---- shell taskmap ----------------------------------------------------------------------
+
+namespace {
+
+struct MapRequest {
+  std::string scheme;
+  std::string value;  // "": none
+};
+
+// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as users type it.
+Result<MapRequest> map_request(const JsonAt& option) {
+  MapRequest request;
+  if (option.json().is_string()) {
+    request.scheme = TRY(option.string());
+    if (std::size_t colon = request.scheme.find(':'); colon != std::string::npos) {
+      request.value = request.scheme.substr(colon + 1);
+      request.scheme.resize(colon);
+    }
+  } else {
+    CHECK_OK(option.only_keys({"scheme", "value"}));
+    request.scheme = TRY(TRY(option.at("scheme")).string());
+    // A manual map may be JSON in place of text.
+    if (auto value = TRY(option.find("value"))) {
+      request.value = value->json().is_string() ? TRY(value->string()) : dump_json(value->json());
+    }
+  }
+  if (request.scheme.empty()) return option.error("the scheme is empty");
+  return request;
+}
+
+// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to
+// choose.
+Result<value::Taskmap> checked(const std::string& text, const job::Job& job) {
+  value::Taskmap map = TRY(value::Taskmap::parse(text));
+  if (map.nodes() > job.nodes() && map.nodes() <= job.shells())
+    return invalid(fmt::format("the map has tasks on node {}, which is a spare", map.nodes() - 1));
+  CHECK_OK(map.same_size(job.taskmap));
+  return map;
+}
+
+}  // namespace
+
+Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
+  const job::Job& job = host.job();
+  auto option = host.options().at("taskmap");
+  if (!option) return job.taskmap;
+  MapRequest request = TRY(map_request(*option));
+  plugin::Call call("taskmap." + request.scheme);
+  call.in["taskmap"] = job.taskmap.str();
+  call.in["scheme"] = request.scheme;
+  call.in["value"] = request.value;
+  if (TRY(host.stack().call(call)) == 0) {
+    return Error{ENOENT,
+                 fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",
+                             request.scheme)};
+  }
+  auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
+  value::Taskmap map = TRY(in(call.topic, checked(text, job)));
+  // Where tasks may share cores the block map gives each node as many as others, whatever room it has.
+  const std::uint64_t room = job.node().cores.size() / job.spec.cores_per_slot;
+  const std::uint64_t before = std::max<std::uint64_t>(job.taskmap.tasks_on(job.shell_rank), room);
+  std::uint32_t now = map.tasks_on(job.shell_rank);
+  if (now > before) {
+    host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
+                   job.shell_rank, before);
+  }
+  return map;
+}
+
+// ---- unread options ---------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kSystem[] = {"cwd", "duration", "environment", "shell",
+                                   "job", "files",    "batch"};  // what nacre reads
+// What managers of Flux read.
+constexpr const char* kManagers[] = {"queue",       "bank",   "project", "urgency",      "dependencies",
+                                     "constraints", "alloc",  "exec",    "update",       "begin-time",
+                                     "cores",       "pinned", "R",       "alloc-bypass", "preemptible-after"};
+
+bool is_in(std::span<const char* const> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// It is as it would be if nobody had set it.
+bool asks_for_nothing(const Json& value) {
+  return value == false || value == 0 || value == "off" || value == "none" || value == "false" || value == "0";
+}
+
+void add_options(std::vector<std::string>& out, const job::Options& options) {
+  for (const auto& [name, value] : options.json().items()) {
+    if (options.asked().contains(name)) continue;
+    std::string_view file = job::file_that_reads(name);
+    if (!file.empty() && !asks_for_nothing(value)) {
+      out.push_back(
+          fmt::format("the option {} has no effect: only {} of the installed initrc reads it, and this job's "
+                      "initrc does not load that",
+                      name, file));
+      continue;
+    }
+    if (job::is_known_option(name)) continue;
+    std::vector<std::string> names = job::known_options();
+    names.insert(names.end(), options.asked().begin(), options.asked().end());
+    out.push_back(fmt::format("no plugin reads the option {}{}", name, did_you_mean(name, names)));
+  }
+}
+
+// Members of attributes.system.
+void add_members(std::vector<std::string>& out, const Json& document) {
+  static const Json::json_pointer kPlace("/attributes/system");
+  const Json& system = find_at(document, kPlace);
+  if (!system.is_object()) return;
+  const std::vector<std::string> names(std::begin(kSystem), std::end(kSystem));
+  for (const auto& [name, unused] : system.items()) {
+    if (is_in(kSystem, name) || is_in(kManagers, name)) continue;
+    std::string meant = did_you_mean(name, names);
+    if (!meant.empty()) out.push_back(fmt::format("jobspec: attributes.system.{} is not read{}", name, meant));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec) {
+  std::vector<std::string> out;
+  add_options(out, options);
+  add_members(out, spec.document);
+  return out;
+}
+
+Result<void> report_unread_options(const job::Options& options, const job::Jobspec& spec, Log& log) {
+  bool is_strict = TRY(options.flag("strict"));
+  for (const std::string& each : unread_options(options, spec)) {
+    if (is_strict) return invalid(each + " (an error by -o strict)");
+    log.log(Level::warn, "", "{}", each);
+  }
+  return {};
+}
+
+// ---- working directory ------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kFallbackDirectory = "/tmp";
+
+}  // namespace
+
+Result<void> enter_working_directory(const job::Jobspec& spec, const job::Options& options, Log& log) {
+  if (!spec.cwd || ::chdir(spec.cwd->c_str()) == 0) return {};
+  Error why = system_error(errno, fmt::format("cannot change to directory {}", *spec.cwd));
+  if (!TRY(options.flag("cwd-fallback"))) {
+    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
+                               kFallbackDirectory);
+    return why;
+  }
+  log.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
+  if (::chdir(kFallbackDirectory) == 0) return {};
+  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
+}
+
+// ---- what to run ------------------------------------------------------------------------
+
+namespace {
+
+Result<std::optional<job::PerResource>> per_resource(const job::Options& options) {
+  const Json* option = options.find("per-resource");
+  if (option == nullptr) return std::optional<job::PerResource>();
+  return std::optional<job::PerResource>(TRY(job::PerResource::from_json(*option)));
+}
+
+Result<job::Oversubscribe> oversubscription(const job::Options& options) {
+  auto option = options.at("oversubscribe");
+  if (!option) return job::Oversubscribe::no;
+  return job::oversubscribe_of(*option);
+}
+
+}  // namespace
+
+bool shares_cores(const job::Options& options) {
+  return oversubscription(options).value_or(job::Oversubscribe::no) != job::Oversubscribe::no;
+}
+
+Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments) {
+  job::Options options(spec.options);
+  for (const std::string& each : arguments) CHECK_OK(in("-o " + each, options.set_from_argument(each)));
+  return options;
+}
+
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth) {
+  job::Options options = TRY(merged_options(identity.spec, config.options));
+  auto spread = TRY(per_resource(options));
+  auto oversubscribe = TRY(oversubscription(options));
+  auto spares = TRY(job::spares_of(options));
+  job::Job job =
+      TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
+                           std::move(identity.resources), spread, oversubscribe != job::Oversubscribe::no, spares));
+  // Who has given an R has taken what the job asks for; what nodes offer, or a made-up machine has, is all of them.
+  if (job.resources.is_made || options.find("pretend") != nullptr)
+    job.take_what_was_asked(
+        !spread && oversubscribe != job::Oversubscribe::share && plugins::binds_to_own_cores(options),
+        oversubscribe != job::Oversubscribe::no);
+  if (growth != nullptr) {
+    std::vector<job::NodeResources> nodes;
+    for (const elastic::Growth::Shell& each : growth->shells)
+      nodes.push_back({0, each.hostname, each.cores, each.gpus, {}});
+    job.grow(std::move(nodes));
+    job.shell_rank = identity.shell_rank;
+  }
+  if (::getenv("FLUX_F58_FORCE_ASCII") != nullptr) job.has_ascii_id = true;
+  std::string sharing;
+  bool reports = oversubscribe == job::Oversubscribe::yes ||
+                 (oversubscribe == job::Oversubscribe::share && config.at_terminal);
+  if (reports && identity.shell_rank == 0) sharing = job::sharing_text(job.spec, job.resources, job.shares);
+  return WhatToRun{std::move(options), std::move(job), std::move(sharing)};
 }
 
 }  // namespace nacre::core

@@ -3,7 +3,7 @@
 // The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
 //
 //   shell.cpp        the phases
-//   running.cpp      while tasks run, and start again
+//   shell.cpp      while tasks run, and start again
 //   shell_ending.hpp its parts, and how they end: failures, signals, the exit code
 //   shell_host.hpp   what plugins see of it
 #pragma once
@@ -13,9 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.hpp"
+#include "base/result.hpp"
 #include "boot/identity.hpp"
 #include "core/shell_ending.hpp"
 #include "core/shutdown.hpp"
+#include "elastic/growth.hpp"
+#include "job/job.hpp"
+#include "job/jobspec.hpp"
+#include "job/options.hpp"
+#include "plugin/stack.hpp"
 
 namespace nacre::core {
 
@@ -63,5 +70,37 @@ class Shell final : public ShellEnding {
 
   Stragglers stragglers_;
 };
+
+// A line for each subscription of a plugin to a topic that no shell calls, with the topic that may be meant. Other
+// unknown topics may be those of plugins.
+[[nodiscard]] std::vector<std::string> misspelt_topics(const plugin::Stack& stack);
+
+// Shell options and members of the jobspec that are not read: most of them are misspelt.
+
+// To be called once the plugins have read their options. A line for each option that is set, that nobody has asked
+// for and that is not in job::option_table(), with the name that may be meant; one for each that only a file of the
+// installed initrc reads, which no initrc of this job has loaded; and one for each member of the
+// jobspec's attributes.system that is near to one that is read. Others may be members that a manager reads.
+[[nodiscard]] std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec);
+
+// Logs these lines as warnings. With the option `strict` the first is the error.
+Result<void> report_unread_options(const job::Options& options, const job::Jobspec& spec, Log& log);
+
+// The job and its options, made from what all shells of the job have in common.
+struct WhatToRun {
+  job::Options options;
+  job::Job job;
+  std::string sharing;  // how many tasks share how many cores, for people; "": nothing has to be reported
+};
+
+// Takes the jobspec and the resources out of `identity`. `growth`: of a shell that joins a job that runs, all that
+// have done so; else null.
+Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth);
+
+// The options of the jobspec, with those of the command line, OPT[=VAL].
+Result<job::Options> merged_options(const job::Jobspec& spec, const std::vector<std::string>& arguments);
+
+// Tasks may share cores, by the option oversubscribe, which has been read before without an error.
+[[nodiscard]] bool shares_cores(const job::Options& options);
 
 }  // namespace nacre::core

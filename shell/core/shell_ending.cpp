@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_ending.hpp"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
 #include "base/guarded.hpp"
+#include "base/json.hpp"
+#include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "exits/summary.hpp"
 #include "join/leaving.hpp"
@@ -303,6 +312,296 @@ void ShellEnding::report_end(int code) {
   summary["used"] = used_.json(job_, outcomes, gave_none_);
   ended_.call(summary);
   loop().run_until([&] { return holds_ == before || end_.is_killed(); });
+}
+
+// ---- shell host -------------------------------------------------------------------------
+//
+// The shell as its plugins see it.
+
+namespace {
+
+std::string own_host_name() {
+  utsname names{};
+  ::uname(&names);
+  return names.nodename;
+}
+
+template <typename Holds>
+int add_to(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) it = holds.emplace(std::string(name), 0).first;
+  return ++it->second;
+}
+
+template <typename Holds>
+Result<void> take_from(Holds& holds, std::string_view name) {
+  auto it = holds.find(name);
+  if (it == holds.end()) return Error{ENOENT, fmt::format("no completion reference '{}'", name)};
+  if (--it->second == 0) holds.erase(it);
+  return {};
+}
+
+}  // namespace
+
+ShellHost::ShellHost(join::ShellProcess& process, bool standalone, job::Job&& job, job::Options&& options,
+                     ShellConfig&& config, Log& log)
+    : process_(process),
+      group_(process.group.get()),
+      log_(log),
+      config_(std::move(config)),
+      standalone_(standalone),
+      job_(std::move(job)),
+      options_(std::move(options)),
+      shell_messages_(job_.shell_rank, job_.shells(),
+                      [this](std::string_view topic, std::string_view bytes) { return announce(topic, bytes); }) {
+  if (!has_siblings() && group_->bulk() == nullptr) shell_messages_.cut_off();
+  if (process.detachment) launched_.emplace(*this, process, config_.detaches);
+  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
+  job::set_job_variables(environment_, job_, "");
+  // It came from the host where the job was submitted.
+  if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
+}
+
+void ShellHost::offer_output(plugin::TaskOutput* output) {
+  task_output_ = output;
+  if (output != nullptr && launched_) launched_->offer_output(*output);
+}
+
+Json ShellHost::info() const {
+  return Json{{"jobid", job_.id.value()},
+              {"instance_owner", ::getuid()},
+              {"rank", job_.shell_rank},
+              {"size", job_.shells()},
+              {"ntasks", job_.tasks()},
+              {"service", fmt::format("{}-shell-{}", ::getuid(), job_.f58())},
+              {"options", {{"verbose", config_.verbose > 0}, {"standalone", standalone_}}},
+              {"jobspec", job_.spec.document},
+              {"R", taken_document(job_.resources)}};
+}
+
+plugin::Registration ShellHost::signal_also(std::function<void(int)> processes) {
+  return signalled_also_.add(std::move(processes));
+}
+
+int ShellHost::hold(std::string_view name) {
+  int count = add_to(holds_, name);
+  if (count == 1) process_.timeline.add(timeline::Kind::end_hold_begins, name);
+  return count;
+}
+
+int ShellHost::hold_start(std::string_view name) {
+  int count = add_to(start_holds_, name);
+  if (count == 1) process_.timeline.add(timeline::Kind::hold_begins, name);
+  return count;
+}
+
+Result<void> ShellHost::release(std::string_view name) {
+  CHECK_OK(take_from(holds_, name));
+  if (process_.timeline.is_on() && holds_.find(name) == holds_.end())
+    process_.timeline.add(timeline::Kind::end_hold_ends, name);
+  return {};
+}
+
+Result<void> ShellHost::release_start(std::string_view name) {
+  CHECK_OK(take_from(start_holds_, name));
+  if (process_.timeline.is_on() && start_holds_.find(name) == start_holds_.end())
+    process_.timeline.add(timeline::Kind::hold_ends, name);
+  return {};
+}
+
+void ShellHost::add_event_context(std::string_view event, const Json& members) {
+  auto it = event_context_.find(event);
+  if (it == event_context_.end()) it = event_context_.emplace(std::string(event), Json::object()).first;
+  if (members.is_object()) it->second.update(members);
+}
+
+plugin::Registration ShellHost::gather(std::string_view name, std::string mine, WhenGathered done) {
+  auto pending = gathers_.add(std::move(done));
+  group_->gather(name, std::move(mine), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+plugin::Registration ShellHost::gather_up_to(std::uint32_t last, std::string_view name, std::string mine,
+                                             WhenGathered done) {
+  auto pending = gathers_.add(std::move(done));
+  group_->gather_up_to(last, name, std::move(mine), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+std::uint32_t ShellHost::last_with_tasks() const {
+  std::uint32_t last = job_.shells() - 1;
+  while (last > 0 && job_.taskmap.ranks_on(last).empty()) --last;
+  return group_->last_come_with(last);
+}
+
+Result<void> ShellHost::announce(std::string_view topic, std::string_view bytes) {
+  return group_->announce(topic, bytes);
+}
+
+plugin::Registration ShellHost::on_announcement(Receive receive) { return announced_to_.add(std::move(receive)); }
+
+plugin::Registration ShellHost::exec(value::ExecOrder order, WhenOrdered done) {
+  auto pending = orders_.add(std::move(done));
+  group_->exec(std::move(order), std::move(pending.receive));
+  return std::move(pending.registration);
+}
+
+plugin::Registration ShellHost::on_exec(std::function<void(const value::ExecShare&)> receive) {
+  return ordered_to_.add(std::move(receive));
+}
+
+// A plan that is only printed leaves no record.
+Result<void> ShellHost::open_record() {
+  bool runs = !config_.explain && !config_.explain_plugins;
+  if (auto& directory = config_.record_directory; directory && runs) {
+    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
+      return system_error(errno, "--record-dir: " + *directory);
+    }
+    std::error_code failed;
+    *directory = std::filesystem::absolute(*directory, failed).native();
+    if (failed) return system_error(failed.value(), "cannot find the working directory");
+    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
+  }
+  bool records = job_.shell_rank == 0 || !has_siblings();
+  if (config_.eventlog && records) eventlog_ = TRY(group::EventLog::create(*config_.eventlog));
+  return {};
+}
+
+Result<void> ShellHost::post(std::string_view event, Json context) {
+  auto added = event_context_.find(event);
+  if (added != event_context_.end()) context.update(added->second);
+  double now = event::wall_clock();
+  if (eventlog_) {
+    Result<void> written = eventlog_->append(now, event, context);
+    if (!written) eventlog_.reset();  // the error is logged once
+    CHECK_OK(std::move(written));
+  }
+  events_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
+  return {};
+}
+
+// ---- shell launched ---------------------------------------------------------------------
+
+ShellLaunched::~ShellLaunched() {
+  process_.launched_by.on_detach = nullptr;
+  if (auto* output = host_.task_output()) output->redirect(nullptr);
+}
+
+void ShellLaunched::offer_output(plugin::TaskOutput& output) {
+  if (at_start_ || outlives_) output.redirect(this);
+}
+
+void ShellLaunched::outlive_launcher() {
+  outlives_ = true;
+  if (auto* output = host_.task_output()) offer_output(*output);
+}
+
+bool ShellLaunched::gone() {
+  if (is_detached()) return true;
+  if (!outlives_ || !running_ || host_.ending()) return false;
+  Result<void> detached = detach();
+  if (detached) host_.log().log(Level::notice, "", "the job goes on without its launcher, which has gone");
+  return detached.has_value();
+}
+
+void ShellLaunched::leave() {
+  if (!can_leave() || is_detached()) return;
+  Result<void> opened = process_.detachment->open();
+  if (!opened) return report(opened.error());
+  std::string id = host_.job().id.f58_plain();
+  host_.log().log(Level::notice, "", "left job {}, which goes on: `nacre attach {}` shows it", id, id);
+  static_cast<void>(detach());
+}
+
+Result<void> ShellLaunched::detach() {
+  if (is_detached()) return {};
+  if (at_start_ && process_.launch_stream && process_.launch_stream->has_hung_up())
+    return Error{EPIPE, "the launcher has gone before it got the job's id"};
+  join::Detachment& detachment = *process_.detachment;
+  Result<void> taken = at_start_ ? Result<void>() : detachment.take_streams();
+  if (!taken) {
+    report(taken.error());
+    return taken;
+  }
+  if (auto* output = host_.task_output()) output->redirect(this);
+  if (process_.guard) process_.guard->detached(detachment.path());
+  if (process_.launch_input) process_.launch_input->let_go();
+  if (process_.launch_stream) process_.launch_stream->let_go();
+  detachment.let_go();
+  return {};
+}
+
+// The launcher may still be there: only the place to which writing has failed goes to the file.
+bool ShellLaunched::closed() {
+  if (!outlives_) return false;
+  Result<void> opened = process_.detachment->open();
+  if (!opened) report(opened.error());
+  return opened.has_value();
+}
+
+void ShellLaunched::report(const Error& why) {
+  host_.log().log(Level::error, "",
+                  "the job cannot go on without its launcher: there is no file for its output: {}", why.message);
+}
+
+// The message may be lost as well: the job's entry has the number.
+void ShellLaunched::lost(const Error& why, std::uint64_t bytes) {
+  bool is_first = std::exchange(lost_, lost_ + bytes) == 0;
+  if (!is_first) return;
+  host_.log().log(Level::warn, "", "{}: {}: output is missing from here on; the job goes on",
+                  process_.detachment->path(), why.message);
+}
+
+// ---- waited usage -----------------------------------------------------------------------
+
+namespace {
+
+constexpr std::int64_t kMicroseconds = 1'000'000;  // of a second
+constexpr unsigned kKibibyte = 10;
+
+std::int64_t microseconds(const timeval& time) { return std::int64_t{time.tv_sec} * kMicroseconds + time.tv_usec; }
+
+// getrusage(2) has also what this process was before its own execve(2): so its value is never too small, and costs
+// less than the exact one.
+bool is_above_own_peak(std::int64_t kibibytes) {
+  rusage own{};
+  if (::getrusage(RUSAGE_SELF, &own) != 0) return false;
+  if (kibibytes > own.ru_maxrss) return true;
+  auto peak = peak_of_this_process();
+  return peak && static_cast<std::uint64_t>(kibibytes) << kKibibyte > *peak;
+}
+
+}  // namespace
+
+WaitedUsage WaitedUsage::of(std::span<const std::unique_ptr<task::Task>> tasks) {
+  WaitedUsage out;
+  std::int64_t most = 0;
+  for (const auto& task : tasks) {
+    if (task->state() != task::State::exited) continue;
+    const rusage& usage = task->usage();
+    out.cpu += microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+    most = std::max<std::int64_t>(most, usage.ru_maxrss);
+  }
+  if (most > 0) out.largest = 2 * most + (is_above_own_peak(most) ? 1 : 0);
+  return out;
+}
+
+Json WaitedUsage::json(const job::Job& job, const exits::Outcomes& outcomes, const value::Idset& gone) const {
+  value::Idset missing;
+  for (auto shell : gone.ids()) {
+    if (shell < job.shells()) missing = missing | job.taskmap.ranks_on(shell);
+  }
+  value::Idset ended;
+  for (const auto& [record, ranks] : outcomes.classes()) {
+    if (record.status() && record.kind() != exits::Record::Kind::not_started) ended = ended | ranks;
+  }
+  Json out{{"tasks", job.tasks()},
+           {"ended", (ended - missing).size()},
+           {"cpu", static_cast<double>(cpu) / static_cast<double>(kMicroseconds)}};
+  if (largest > 0) out["maxrss"] = largest / 2 << kKibibyte;
+  if (largest > 0 && largest % 2 == 0) out["maxrss_is_bound"] = true;
+  if (!missing.empty()) out["missing"] = missing.str();
+  return out;
 }
 
 }  // namespace nacre::core

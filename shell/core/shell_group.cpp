@@ -3,11 +3,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/invariant.hpp"
 #include "base/text.hpp"
+#include "job/leavers.hpp"
 #include "job/on_lost.hpp"
+#include "job/resources.hpp"
 #include "job/restart_option.hpp"
 #include "join/leaving.hpp"
 #include "value/wait_status.hpp"
@@ -251,6 +257,169 @@ void ShellGroup::stand_by(const std::function<bool()>& leaves) {
   bool is_idle = idle_may_be_needed(host_) && job.taskmap.tasks_on(job.shell_rank) == 0;
   if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle)) return;
   barriers_.wait([&] { return tasks_are_over_ || (leads() && all_tasks_.left() == 0) || leaves(); });
+}
+
+// ---- all tasks --------------------------------------------------------------------------
+
+void AllTasks::reported(const group::Ended& ended) {
+  for (const auto& [attempt, ranks] : elastic::Starts(host_.job().tasks()).ranks(ended.tasks))
+    this->ended(expected_.current(ranks, attempt), ended.record);
+}
+
+void AllTasks::ended(const value::Idset& ranks, const exits::Record& record) {
+  value::Idset fresh = outcomes_.add(ranks, record);
+  if (fresh.empty()) return;
+  if (record.status() && on_first_ended_) std::exchange(on_first_ended_, nullptr)({*fresh.first(), record});
+  notices_.ended(fresh, record);
+}
+
+const exits::Outcomes& AllTasks::final_outcomes() {
+  outcomes_.add(host_.job().all_ranks(), exits::Record::victim({}));
+  return outcomes_;
+}
+
+value::Idset AllTasks::unfinished_on(group::Rank shell) const {
+  return host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
+}
+
+std::size_t AllTasks::left() const {
+  const std::uint64_t all = host_.job().tasks();
+  return all - std::min<std::uint64_t>(all, outcomes_.ranks().size());
+}
+
+// ---- barriers ---------------------------------------------------------------------------
+
+void Barriers::wait(const std::function<bool()>& done) {
+  host_.loop().run_until([&] { return done() || host_.ending(); });
+}
+
+void Barriers::pass(const std::string& name) {
+  begin(name);
+  process_.group->enter(name, [this, name](const Result<void>& passed) { note_passed(name, passed); });
+  wait([&] { return has_passed(name); });
+}
+
+std::optional<plugin::Gathered> Barriers::gather(const std::string& name, std::string mine) {
+  begin(name);
+  // Kept by both: it may be released when nobody waits here any more.
+  auto given = std::make_shared<std::optional<plugin::Gathered>>();
+  process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
+    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
+    if (all) *given = *std::move(all);
+  });
+  wait([&] { return has_passed(name); });
+  return *given;
+}
+
+std::optional<std::int64_t> Barriers::sum_last(const std::string& name, std::int64_t mine) {
+  return pass_last(name, &group::Group::sum_with_all, mine);
+}
+
+std::optional<std::int64_t> Barriers::max_last(const std::string& name, std::int64_t mine) {
+  return pass_last(name, &group::Group::max_with_all, mine);
+}
+
+std::optional<std::int64_t> Barriers::pass_last(const std::string& name, Count count, std::int64_t mine) {
+  begin(name);
+  std::optional<std::int64_t> out;
+  ((*process_.group).*count)(name, mine, [&, name](const Result<std::int64_t>& all) {
+    note_passed(name, all ? Result<void>() : Result<void>(all.error()));
+    if (all) out = *all;
+  });
+  host_.loop().run_until([&] { return has_passed(name); });
+  return out;
+}
+
+bool Barriers::has_passed(const std::string& name) const {
+  auto entered = passed_.find(name);
+  return entered != passed_.end() && entered->second;
+}
+
+void Barriers::begin(const std::string& name) {
+  passed_[name] = false;
+  process_.timeline.add(timeline::Kind::enters, name);
+  if (host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: waits for the other shells", name);
+}
+
+void Barriers::note_passed(const std::string& name, const Result<void>& passed) {
+  INVARIANT(passed_.contains(name));
+  passed_[name] = true;
+  if (passed) process_.timeline.add(timeline::Kind::passes, name);
+  if (passed && host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: all have come", name);
+  // That this shell is cut off comes by itself, too.
+  if (!passed && !process_.end.is_cut_off()) {
+    host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
+  }
+}
+
+// ---- change notices ---------------------------------------------------------------------
+
+Json ChangeNotices::about(group::Rank shell) const {
+  return {{"shell_rank", shell}, {"host", host_.job().resources.nodes[shell].hostname}};
+}
+
+void ChangeNotices::lost(group::Rank shell, bool ends) {
+  Json what = about(shell);
+  what["severity"] = ends ? 0 : 2;
+  change("shell.lost", what);
+}
+
+void ChangeNotices::not_replaced(group::Rank shell) { notify("shell.not-replaced", {{"shell_rank", shell}}); }
+
+void ChangeNotices::leaving(const value::Idset& shells, double grace) {
+  const value::Hostlist hosts = job::hosts_of(shells, host_.job());
+  notify("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
+}
+
+void ChangeNotices::left(group::Rank shell) { change("shell.left", about(shell)); }
+
+void ChangeNotices::joined(group::Rank shell) { change("shell.joined", about(shell)); }
+
+void ChangeNotices::restarted(const Json& what) { change("job.tasks-restart", what); }
+
+void ChangeNotices::ended(const value::Idset& tasks, const exits::Record& record) {
+  Json what{{"ranks", tasks.str()}, {"record", record.str()}};
+  if (record.status()) what["status"] = record.status()->raw();
+  if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;
+  notify("job.tasks-exited", what);
+}
+
+void ChangeNotices::moved(std::span<const job::Move> moves, bool with_all, const std::string& left) {
+  if (moves.empty()) return;
+  for (const job::Move& each : moves) {
+    Json what{{"ranks", each.ranks.str()},
+              {"from", each.from},
+              {"to", each.to},
+              {"host", host_.job().resources.nodes[each.to].hostname},
+              {"try", each.attempt}};
+    if (with_all) what["all"] = true;
+    change("job.tasks-moved", what);
+  }
+  resources("", left);
+}
+
+void ChangeNotices::resources(const std::string& added, const std::string& left) {
+  if (!host_.stack().listens("shell.resource-update")) return;  // R may be large
+  notify("shell.resource-update", {{"R", job::without_nodes(host_.job().resources, roster_.gone())},
+                                   {"taskmap", host_.job().taskmap.json()},
+                                   {"added", added},
+                                   {"left", left}});
+}
+
+void ChangeNotices::change(const std::string& name, const Json& what) {
+  if (on_change_) {
+    if (Result<void> posted = on_change_(name, what); !posted)
+      host_.log().log(Level::error, "", "{}", posted.error().message);
+  }
+  notify(name, what);
+}
+
+void ChangeNotices::notify(const std::string& topic, const Json& what) {
+  if (!host_.stack().listens(topic)) return;
+  plugin::Call call(topic);
+  call.in.update(what);
+  if (Result<int> called = host_.stack().call(call); !called)
+    host_.raise({"exec", 0, called.error().message, std::nullopt});
 }
 
 }  // namespace nacre::core

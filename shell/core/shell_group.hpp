@@ -4,20 +4,126 @@
 // tasks of all have ended.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "core/all_tasks.hpp"
-#include "core/barriers.hpp"
-#include "core/change_notices.hpp"
+#include "base/json.hpp"
 #include "elastic/roster.hpp"
+#include "elastic/starts.hpp"
+#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
+#include "group/group.hpp"
+#include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::core {
+
+// What plugins, and the job's eventlog, get to know of how the job's shells and tasks change. Each function calls
+// the topics of nacre-shell-plugins(7) that it names; the Job of `host` has the change already.
+class ChangeNotices {
+ public:
+  // Both have to outlive it.
+  ChangeNotices(plugin::Host& host, const elastic::Roster& roster) : host_(host), roster_(roster) {}
+
+  // Is called with each change of shells and tasks, before plugins get to know it by the topic of that name.
+  void when_changed(std::function<Result<void>(const std::string& name, const Json& what)> receive) {
+    on_change_ = std::move(receive);
+  }
+
+  void lost(group::Rank shell, bool ends);                      // shell.lost; `ends`: the job ends with it
+  void not_replaced(group::Rank shell);                         // shell.not-replaced, which is no change
+  void leaving(const value::Idset& shells, double grace);       // job.shrinking, likewise
+  void left(group::Rank shell);                                 // shell.left
+  void joined(group::Rank shell);                               // shell.joined
+  void restarted(const Json& what);                             // job.tasks-restart
+  void ended(const value::Idset& tasks, const exits::Record&);  // job.tasks-exited, which is no change
+  // job.tasks-moved for each, and shell.resource-update. `with_all`: all tasks start again with them; `left`: the
+  // shell that is lost, "" if none is.
+  void moved(std::span<const job::Move> moves, bool with_all, const std::string& left = "");
+  // shell.resource-update: idsets of the shells that the job has got, and of those that it has no more.
+  void resources(const std::string& added, const std::string& left);
+
+ private:
+  void change(const std::string& name, const Json& what);
+  void notify(const std::string& topic, const Json& what);
+  [[nodiscard]] Json about(group::Rank shell) const;
+
+  plugin::Host& host_;
+  const elastic::Roster& roster_;
+  std::function<Result<void>(const std::string& name, const Json& what)> on_change_;
+};
+
+// How the tasks of all shells of a job have ended so far. Only the leader has this for the tasks of others.
+class AllTasks {
+ public:
+  // Both have to outlive it.
+  AllTasks(plugin::Host& host, ChangeNotices& notices) : host_(host), notices_(notices) {}
+
+  // Calls `receive` once, with the task that is the first of all shells known to have ended by itself.
+  void when_first_ended(std::function<void(const exits::TaskEnd&)> receive) {
+    on_first_ended_ = std::move(receive);
+  }
+  // From now on only this start of these tasks counts.
+  void expect(const value::Idset& ranks, elastic::Starts::Attempt attempt) { expected_.expect(ranks, attempt); }
+
+  // What a shell has reported; ends of starts that do not count are dropped.
+  void reported(const group::Ended& ended);
+  // Of those of `ranks` that have no record yet this is the record.
+  void ended(const value::Idset& ranks, const exits::Record& record);
+
+  [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
+  // The same at the end of the job: a task without a record was never started.
+  const exits::Outcomes& final_outcomes();
+  [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
+  [[nodiscard]] std::size_t left() const;  // the number of those that have not ended
+
+ private:
+  plugin::Host& host_;
+  ChangeNotices& notices_;
+  elastic::ExpectedStarts expected_;
+  exits::Outcomes outcomes_;
+  std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
+};
+
+// The barriers of a job's shells, as one of them enters them. While it waits the loop runs: signals, timers and
+// losses are handled. Only Shell::run, and what it calls, may wait.
+class Barriers {
+ public:
+  // Both have to outlive it. `process` has a group when a barrier is entered.
+  Barriers(plugin::Host& host, join::ShellProcess& process) : host_(host), process_(process) {}
+
+  // Runs the loop until done() is true, or the job is being ended.
+  void wait(const std::function<bool()>& done);
+  // The same, until all shells have entered this barrier: if the job is being ended some may never enter it.
+  void pass(const std::string& name);
+  // The same, and what all shells have given there; none if the job is being ended.
+  std::optional<plugin::Gathered> gather(const std::string& name, std::string mine);
+  // Barriers that all shells enter, however their job ends: with the sum of what they give, or the largest of it.
+  // None: this shell is cut off.
+  std::optional<std::int64_t> sum_last(const std::string& name, std::int64_t mine);
+  std::optional<std::int64_t> max_last(const std::string& name, std::int64_t mine);
+
+  [[nodiscard]] bool has_entered(const std::string& name) const { return passed_.contains(name); }
+  [[nodiscard]] bool has_passed(const std::string& name) const;
+
+ private:
+  using Count = void (group::Group::*)(std::string_view barrier, std::int64_t mine, group::Group::WhenCounted done);
+  std::optional<std::int64_t> pass_last(const std::string& name, Count count, std::int64_t mine);
+  void begin(const std::string& name);
+  void note_passed(const std::string& name, const Result<void>& passed);
+
+  plugin::Host& host_;
+  join::ShellProcess& process_;
+  std::map<std::string, bool> passed_;  // of those that were entered: whether they are over
+};
 
 class ShellGroup {
  public:

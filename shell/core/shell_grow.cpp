@@ -3,14 +3,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/variable.hpp"
 #include "elastic/job_state.hpp"
 #include "group/membership.hpp"
+#include "job/batch_system.hpp"
 #include "job/leavers.hpp"
 #include "join/leaving.hpp"
+#include "launch/launcher.hpp"
+#include "task/command_run.hpp"
 
 namespace nacre::core {
 namespace {
@@ -330,6 +335,145 @@ Json ShellGrow::state() const {
   out["restart"] = restarts ? restarts->json() : Json();
   if (const auto& cause = process_.end.cause()) out["ended"] = cause->message;
   return out;
+}
+
+// ---- shell grow nodes -------------------------------------------------------------------
+//
+// The part of a grow in which the leader gets nodes from the manager, and gives back those that nobody uses.
+
+// A number of nodes that is not of one host, or those of a job whose nodes only the manager gives.
+bool ShellGrow::needs_manager(const value::GrowOrder& order) const {
+  const join::LaterShells& later = *process_.later;
+  return later.is_managed || (order.count > 0 && !later.record.agent.empty());
+}
+
+event::Seconds ShellGrow::wait_of(const value::GrowOrder& order, std::size_t shells) const {
+  double all_starts =
+      process_.later->record.timeout * static_cast<double>(1 + shells / launch::Launcher::kMostAtOnce);
+  return event::Seconds(order.wait.value_or(all_starts));
+}
+
+Result<void> ShellGrow::make_nodes() {
+  if (nodes_) return {};
+  auto manager = host_.options().at("elastic.manager");  // plugins/elastic reads it
+  if (manager && manager->json() != "auto")
+    return Error{
+        ENOTSUP,
+        "the job's option elastic.manager is not auto, so Slurm is asked for no nodes: start it without that"};
+  auto allocation = job::BatchSystem::of_environment(own_variable);
+  if (allocation.kind != job::BatchSystem::Kind::slurm)
+    return invalid("--count names no hosts, and nobody else does: give --hosts");
+  nodes_ = std::make_unique<SlurmNodes>(host_, allocation.job, [this](const std::vector<std::string>& command) {
+    if (process_.guard) process_.guard->set_command(command);
+  });
+  shrink_.set_nodes(nodes_.get());
+  return {};
+}
+
+Result<void> ShellGrow::ask_manager(const value::GrowOrder& order, const WhenGrown& news) {
+  CHECK_OK(make_nodes());
+  value::Hostlist hosts = order.hosts;
+  hosts.uniq();
+  if (hosts.size() < order.hosts.size()) return invalid("a host is named twice: Slurm gives each once");
+  const value::Idset all = value::Idset::range(0, job_.shells() - 1);
+  value::Hostlist here = job::hosts_of(all - shells_.roster().gone(), job_);
+  for (const std::string& each : hosts.names()) {
+    if (here.find(each)) return invalid(fmt::format("{} is of the job already, and Slurm gives it once", each));
+  }
+  const std::uint64_t count = order.count + hosts.size();
+  const std::uint64_t number = ++last_asked_;
+  asking_.emplace(number, news);
+  news(Json{{"manager", "Slurm"}, {"nodes", count}}, false);
+  nodes_->ask({count, hosts, here, wait_of(order, count)}, [this, order, number](Result<SlurmNodes::Nodes> nodes) {
+    auto asked = asking_.extract(number);
+    if (asked && !nodes) return asked.mapped()(nodes.error(), true);
+    if (asked) put({order, asked.mapped(), nodes->hosts, nodes->agent});
+  });
+  return {};
+}
+
+// Those whose shells have never been of the job; others give theirs back when they leave it.
+void ShellGrow::give_back_unused(const Open& over) {
+  if (!nodes_ || over.agent.empty()) return;
+  value::Hostlist hosts;
+  for (std::size_t i = 0; i < over.hosts.size(); ++i) {
+    bool has_come = over.come && over.come->contains(over.first + static_cast<Rank>(i));
+    if (!has_come) hosts.append(over.hosts[i]);
+  }
+  nodes_->give_back(hosts, nullptr);
+}
+
+// Usually the leader does, or its guard. This host's first allocation has another name, so it is left alone.
+void ShellGrow::end_left_allocation() {
+  auto allocation = job::BatchSystem::of_environment(own_variable);
+  auto step = own_variable("SLURM_STEP_ID");
+  if (allocation.kind != job::BatchSystem::Kind::slurm || !step) return;
+  bool is_over = false;
+  task::CommandRun run(host_.loop(), host_.children());
+  auto done = [&](const Result<std::string>& ended) {
+    is_over = true;
+    if (!ended)
+      host_.log().log(Level::error, "", "grow: {}: the allocation may be there still", ended.error().message);
+  };
+  Result<void> started = run.start(slurm_end_left(allocation.job, "nacre-" + job_.id.f58_plain(), *step), done);
+  if (!started) return done(tl::unexpected(started.error()));
+  host_.loop().run_until([&] { return is_over; });
+}
+
+void ShellGrow::end_allocations() {
+  if (process_.joins_late && process_.end.is_cut_off()) return end_left_allocation();
+  if (!nodes_) return;
+  if (Result<void> ended = nodes_->end(); !ended)
+    host_.log().log(Level::error, "",
+                    "grow: {}: the job's allocations may be there still: end them by scancel --name=nacre-{}",
+                    ended.error().message, job_.id.f58_plain());
+}
+
+// ---- joining shell ----------------------------------------------------------------------
+
+void JoiningShell::begin(const elastic::Growth& before, Json state) {
+  is_joining_ = true;
+  state_ = std::move(state);
+  for (const elastic::Growth::Shell& each : before.shells) {
+    if (!each.has_come) missing_.insert(each.rank);
+  }
+}
+
+Result<void> JoiningShell::take_state() {
+  if (!is_joining_) return {};
+  JsonAt at = JsonAt::root(state_);
+  CHECK_OK(elastic::take_job_state(at, job_));
+  initrcs_ = TRY(TRY(at.at("initrcs")).string());
+  shells_.grown({}, missing_);
+  return shells_.take_state(TRY(at.at("shells")));
+}
+
+Result<void> JoiningShell::take_restarts() {
+  if (!is_joining_) return {};
+  auto restarts = TRY(JsonAt::root(state_).find("restart"));  // null: the option is off
+  auto& own = restart_.granted_so_far();
+  return restarts && own ? own->take(*restarts) : Result<void>();
+}
+
+Result<void> JoiningShell::check_initrcs(const std::string& mark) const {
+  if (!is_joining_ || mark == initrcs_) return {};
+  return invalid(
+      fmt::format("the initrc files of {} are not those of shell 0: install the same ones, or give "
+                  "-o initrc-check=off",
+                  job_.resources.nodes[job_.shell_rank].hostname));
+}
+
+void JoiningShell::ready() {
+  if (!is_joining_ || has_failed_) return;
+  is_joining_ = false;
+  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}}));
+  if (!sent) host_.log().log(Level::error, "", "grow: {}", sent.error().message);
+}
+
+void JoiningShell::failed(const std::string& why) {
+  if (std::exchange(has_failed_, true)) return;
+  Result<void> sent = host_.announce(elastic::kReadyTopic, dump_json({{"shell", job_.shell_rank}, {"error", why}}));
+  if (!sent) host_.log().log(Level::error, "", "grow: {}", why);
 }
 
 }  // namespace nacre::core

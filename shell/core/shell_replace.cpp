@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/what_to_run.hpp"
+#include "core/shell.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/replacement.hpp"
 #include "elastic/starts.hpp"

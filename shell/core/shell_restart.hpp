@@ -8,39 +8,324 @@
 //                   `-> refused: its end is one as any other
 //
 // Where all tasks have to start again together (scope=job, or PMI), the leader answers (RestartAnswers): see
-// whole_restart.cpp, and lost_restart.cpp for those of a lost shell that take all with them (ShellReplace). With
+// shell_restart.cpp, and shell_restart.cpp for those of a lost shell that take all with them (ShellReplace). With
 // scope=node the shell itself decides; once one has asked, the ends of its others are kept back with it.
 //
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
-#include "core/kept_end.hpp"
-#include "core/restart_answers.hpp"
-#include "core/restart_orders.hpp"
-#include "core/restart_reports.hpp"
-#include "core/restart_requests.hpp"
-#include "core/restart_rules.hpp"
-#include "core/restart_together.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_shrink.hpp"
+#include "core/shell_tasks.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/replacement.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "event/loop.hpp"
+#include "exits/blame.hpp"
 #include "exits/job_end.hpp"
+#include "exits/record.hpp"
 #include "job/job.hpp"
 #include "job/restart_option.hpp"
 #include "plugin/host.hpp"
+#include "plugin/registration.hpp"
+#include "task/task.hpp"
+#include "value/duration.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::core {
+
+// What ShellRestart has of tasks that have ended, and are to be started again.
+
+// An end that is kept back.
+struct KeptEnd {
+  // moving: its wait is over, and where it starts is still to be decided (where=spare)
+  enum class State : std::uint8_t { asked, waiting, moving, due, starting, together };
+
+  task::Task* task;  // that has ended
+  exits::Record record;
+  exits::FailureFacts failure;  // why it has ended so
+  bool whole = false;           // only all tasks of the job can start again
+  bool ordered = false;         // by nacre restart
+  State state = State::asked;
+  std::uint32_t attempt = 0;   // once it is granted: the next start
+  std::uint64_t restarts = 0;  // of the job by then
+  std::optional<event::Timer> timer = {};
+};
+
+// Tasks that go to a spare, or come to this shell (where=spare, on-lost=replace).
+struct MovingTasks {
+  using Rank = value::Idset::Id;
+
+  std::vector<Rank> unsent = {};  // whose wait is over
+  // Signals to end that have come since then, by rank: they are sent to the task once it runs there.
+  std::map<Rank, std::set<int>> late = {};
+  std::map<Rank, std::set<int>> coming = {};  // tasks that come to this shell, until they start: likewise
+  std::function<void(const std::vector<job::Move>&)> moved = {};
+  std::uint32_t last = 0;  // the last shell that had tasks before a restart of all moved some: it takes part, too
+
+  [[nodiscard]] std::set<int> take_late(Rank rank) {
+    auto found = late.extract(rank);
+    return found.empty() ? std::set<int>() : found.mapped();
+  }
+};
+
+[[nodiscard]] inline std::string when_of(const elastic::RestartDecision& decision) {
+  return decision.delay > 0 ? "in " + value::Duration::of_seconds(decision.delay).str() : "now";
+}
+
+// What `nacre restart` orders, on one shell. The leader's plugin control announces it; in the order of the log each
+// shell ends those of its tasks that are named: SIGTERM, and SIGKILL after the grace. ShellRestart starts them
+// again then, whatever they have ended with, and without using one of the option's restarts.
+//
+// Which tasks cannot start again is announced to the leader, with the reason; these run on.
+class RestartOrders {
+ public:
+  using Rank = value::Idset::Id;
+  static constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
+  static constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
+
+  struct Calls {
+    // Whether all tasks have to start with this one; an error: it cannot start again.
+    std::function<Result<bool>(const task::Task&)> takes_all;
+    std::function<void()> order_all;
+    // Sends to these, as the shell itself.
+    std::function<void(int signum, const value::Idset& ranks)> kill;
+  };
+
+  // Both have to outlive it.
+  RestartOrders(plugin::Host& host, ShellTasks& tasks) : host_(host), tasks_(tasks) {}
+  void serve(Calls calls, event::Seconds grace);
+
+  // The ranks of an order; none: all tasks, together.
+  static Result<std::optional<value::Idset>> parse(std::string_view bytes);
+
+  // Ends those of this shell.
+  void end(const value::Idset& ranks);
+  void refuse(const value::Idset& ranks, const std::string& why) const;
+
+  [[nodiscard]] bool has(Rank rank) const { return ordered_.contains(rank); }
+  // It has ended, or nothing starts again.
+  void drop(Rank rank) { ordered_.erase(rank); }
+  void drop_all() { ordered_.clear(); }
+
+ private:
+  [[nodiscard]] std::string why_not(const task::Task& task, bool& takes_all) const;
+  Result<void> begin(Rank rank);
+
+  plugin::Host& host_;
+  ShellTasks& tasks_;
+  Calls calls_;
+  event::Seconds grace_{};
+  std::map<Rank, event::Timer> ordered_;  // that are being ended; SIGKILL
+};
+
+// Whether a task of this shell that has ended starts again, by the option restart and by how it has ended; and
+// whether it can do so alone. An end by a signal that a user has sent is none of those after which it does.
+class RestartRules {
+ public:
+  using Rank = value::Idset::Id;
+
+  // All have to outlive it.
+  RestartRules(plugin::Host& host, const ShellTasks& tasks, const job::RestartOption& option)
+      : host_(host), tasks_(tasks), option_(option) {}
+
+  // Who sends one of these wants the task to end, however it does.
+  [[nodiscard]] static bool is_to_end(int signum);
+  void note_signal(Rank rank, int signum) { signals_[rank].insert(signum); }
+  void forget_signals(Rank rank) { signals_.erase(rank); }  // those from now on count
+
+  // `is_ordered`: nacre restart has ended it.
+  [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
+  // Whether all tasks of the job have to start with this one; an error: it cannot start again.
+  [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
+  // Whether PMI, or this plugin of it, demands that; an error likewise.
+  [[nodiscard]] Result<bool> pmi_takes_all(Rank rank, std::string_view by = "") const;
+
+ private:
+  [[nodiscard]] bool is_chosen(const exits::Record& record) const;
+  [[nodiscard]] std::string why_not_node() const;
+
+  plugin::Host& host_;
+  const ShellTasks& tasks_;
+  const job::RestartOption& option_;
+  std::map<Rank, std::set<int>> signals_;  // that were sent to the task since its start
+};
+
+// Where all tasks of a job have to start again together the leader answers what a shell asks, by an announcement:
+// it alone knows which tasks have ended for good. Until all have been started, and while it is to be decided what
+// becomes of the tasks of a lost shell, nothing is answered.
+class RestartAnswers {
+ public:
+  using Message = elastic::RestartMessage;
+
+  // All have to outlive it.
+  RestartAnswers(plugin::Host& host, ShellGroup& shells, const ShellTasks& tasks, const RestartRules& rules,
+                 const RestartOrders& orders, const exits::JobEnd& end)
+      : host_(host), shells_(shells), tasks_(tasks), rules_(rules), orders_(orders), end_(end) {}
+
+  // `is_under_way`: all tasks of the job, or of this shell, are about to start again.
+  void serve(std::function<bool()> is_under_way) { is_under_way_ = std::move(is_under_way); }
+
+  void all_started();
+  void loss_opens(group::Rank shell) { losses_.insert(shell); }
+  void loss_closes(group::Rank shell);
+  // All have started together.
+  void note_start();
+  [[nodiscard]] double ran() const;  // seconds since then
+
+  // An end after which all tasks have to start again. Where it was compared with others of its shell, those of
+  // other shells are waited for that may have come before it.
+  void answer(const Message& message);
+  // `nacre restart` of all tasks. A restart of all that is announced already does for the order, too.
+  void answer_order();
+  void order_answered() { order_is_answered_ = false; }  // the announcement has come back
+
+  // "": all tasks can start again.
+  [[nodiscard]] std::string why_not() const;
+
+ private:
+  static constexpr event::Seconds kSettle{0.1};
+
+  void settle();
+  void send_answer(const Message& message);
+  void send(const Message& answer);
+
+  plugin::Host& host_;
+  ShellGroup& shells_;
+  const ShellTasks& tasks_;
+  const RestartRules& rules_;
+  const RestartOrders& orders_;
+  const exits::JobEnd& end_;
+  std::function<bool()> is_under_way_;
+  bool all_started_ = false;
+  value::Idset losses_;              // shells
+  std::vector<Message> unanswered_;  // until then
+  struct Held {
+    Message message;
+    event::Seconds at;  // when it came
+  };
+  std::vector<Held> held_;  // for kSettle
+  std::optional<event::Timer> settle_timer_;
+  bool order_waits_ = false;        // likewise, `nacre restart` of all tasks
+  bool order_is_answered_ = false;  // and its answer has not come back yet
+  event::Seconds began_{};          // when all tasks have started together
+};
+
+// What users and plugins get to know of restarts: the leader raises an exception of severity 2 for each, whose
+// message is a line in its log; all shells call job.tasks-restart.
+class RestartReports {
+ public:
+  // Both have to outlive it.
+  RestartReports(plugin::Host& host, ShellGroup& shells) : host_(host), shells_(shells) {}
+
+  void set_most(std::uint64_t restarts) { most_ = restarts; }  // so many there may be (option `restart`)
+
+  // What has been decided about tasks of this shell.
+  void decided(group::Rank shell, const elastic::RestartDecision& decision) const;
+  // They have ended like this, and do not start again.
+  void refused(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
+               std::string_view why) const;
+
+ private:
+  void notify(group::Rank shell, const elastic::RestartDecision& decision) const;
+  void raise(const std::string& message) const;
+  void ordered(group::Rank shell, const elastic::RestartDecision& decision) const;
+
+  plugin::Host& host_;
+  ShellGroup& shells_;
+  std::uint64_t most_ = 0;
+};
+
+// What a shell announces to ask for restarts of its tasks: ends that it keeps back, each with how long the task
+// ran; and that all tasks are to start again.
+class RestartRequests {
+ public:
+  using Rank = value::Idset::Id;
+  using KeptEnds = std::map<Rank, KeptEnd>;
+  using Refuse = std::function<void(Rank)>;
+
+  // It has to outlive this object.
+  explicit RestartRequests(plugin::Host& host) : host_(host) {}
+
+  // Tasks that are asked for alone start again with all tasks of this shell (scope=node).
+  void take_node() { takes_node_ = true; }
+  void started(Rank rank);
+  void add(Rank rank) { unsent_.push_back(rank); }  // its end is to be announced
+  [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
+  // Announces those of them that `kept` still has as asked. `refuse` is called for those for which that fails.
+  void send(const KeptEnds& kept, const Refuse& refuse);
+  // By nacre restart: all tasks of the job.
+  void order_all();
+
+ private:
+  void send(const KeptEnds& kept, bool whole, bool ordered, const std::vector<Rank>& ranks, const Refuse& refuse);
+
+  plugin::Host& host_;
+  std::map<Rank, event::Seconds> started_;  // when
+  std::vector<Rank> unsent_;
+  bool takes_node_ = false;
+};
+
+// A restart of all tasks of the job, or of this shell, that is under way: it ends the tasks of this shell, waits
+// until those of the other shells have ended, then for the delay. With where=spare it may be decided after that
+// where they start.
+class RestartTogether {
+ public:
+  struct Plan {
+    std::uint64_t restarts;  // of the job, with this one
+    double delay;            // seconds
+    bool is_node = false;    // of this shell only: no others are waited for
+    std::uint32_t last = 0;  // else: no shell behind this one takes part
+    bool ordered = false;    // by nacre restart: the tasks start where they were
+  };
+
+  // Host and tasks have to outlive it. `kill` sends to the tasks of this shell, as the shell itself; `over` is
+  // called once the delay is over.
+  RestartTogether(plugin::Host& host, const ShellTasks& tasks, const Plan& plan,
+                  std::function<void(int signum)> kill, std::function<void()> over);
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  void end_tasks(event::Seconds grace);  // unless the job ends; `grace`: between SIGTERM and SIGKILL
+  [[nodiscard]] bool ends_tasks() const { return timer_.has_value(); }  // it has begun to
+  void task_ended();
+  // Another restart of all has come before the tasks have started: nobody waits for their ends any more.
+  void leave();
+
+  // ---- once the delay is over
+  void set_due() { state_ = State::due; }
+  [[nodiscard]] bool is_due() const { return state_ == State::due; }
+  void set_moving() { state_ = State::moving; }  // where they start is still to be decided
+  [[nodiscard]] bool is_moving() const { return state_ == State::moving || state_ == State::asked; }
+  // True: it has to be asked now.
+  bool begin_asking();
+
+ private:
+  enum class State : std::uint8_t { waiting, moving, asked, due };
+
+  void wait_for_others();
+  void wait_for_delay();
+
+  plugin::Host& host_;
+  const ShellTasks& tasks_;
+  Plan plan_;
+  std::function<void(int signum)> kill_;
+  std::function<void()> over_;
+  State state_ = State::waiting;
+  bool waits_ = false;                 // for the other shells, then for the delay
+  std::optional<event::Timer> timer_;  // SIGKILL; then the delay
+  plugin::Registration others_ended_;
+};
 
 class ShellRestart {
  public:
@@ -64,14 +349,14 @@ class ShellRestart {
   // Starts the tasks that were not started. If all are to start again by then, they end at once.
   Result<void> start_tasks();
 
-  // ---- tasks of a lost shell that start elsewhere (lost_restart.cpp)
+  // ---- tasks of a lost shell that start elsewhere (shell_restart.cpp)
   // Leader: whether all tasks have to start again with them; an error: they cannot. `connected`: to PMI.
   [[nodiscard]] Result<bool> takes_all_with_lost(const value::Idset& connected) const;
   [[nodiscard]] elastic::Replacement::All all_with_lost() const;
   // Every shell, as it is announced: they are there then, and all are about to start again, if that is granted.
   std::optional<elastic::RestartDecision> start_with_lost(const elastic::Replacement& what);
 
-  // ---- tasks that have ended start elsewhere (spare_restart.cpp)
+  // ---- tasks that have ended start elsewhere (shell_restart.cpp)
   [[nodiscard]] bool may_take(group::Rank shell) const;  // tasks of a lost shell
   void come(const value::Idset& ranks);                  // to this shell
   // Is called on every shell as it is decided.
@@ -96,7 +381,7 @@ class ShellRestart {
   void drop(Rank rank);
   void drop_all();
 
-  // With where=spare (spare_restart.cpp).
+  // With where=spare (shell_restart.cpp).
   [[nodiscard]] bool asks_for_spares() const;
   void wait_is_over(Rank rank);
   void wait_together_is_over();
@@ -111,7 +396,7 @@ class ShellRestart {
   void ordered(std::string_view bytes);
   void answered_order(const Message& message);
 
-  // All tasks of the job, or of this shell, together (whole_restart.cpp).
+  // All tasks of the job, or of this shell, together (shell_restart.cpp).
   [[nodiscard]] bool waits_together() const {
     return together_ && !together_->plan().is_node && !together_->is_due();
   }

@@ -10,6 +10,7 @@
 #include "core/shutdown.hpp"
 #include "job/leavers.hpp"
 #include "join/leaving.hpp"
+#include "plugin/pmi_connected.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::core {
@@ -265,6 +266,132 @@ void ShellShrink::send_ready() {
   if (!leaves_ || !all_put_ || is_ready_) return;
   is_ready_ = true;
   records_.put(std::string(kReady));
+}
+
+// ---- shrink asks ------------------------------------------------------------------------
+
+void ShrinkAsks::serve(Serve order) {
+  serve_ = std::move(order);
+  if (!shells_.may_have_others()) return;
+  announced_ =
+      host_.on_announcement([this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
+}
+
+plugin::Registration ShrinkAsks::ask(const value::ShrinkOrder& order, WhenShrunk news) {
+  Number number = ++last_;
+  plugin::Registration out = open_[number].add(std::move(news));
+  Result<void> sent = over_ ? Result<void>(*over_) : send(number, order);
+  if (!sent) pass_on(number, sent.error(), true);
+  return out;
+}
+
+Result<void> ShrinkAsks::send(Number number, const value::ShrinkOrder& order) {
+  if (!shells_.leads()) {
+    Json ask{{"shell", host_.job().shell_rank}, {"number", number}, {"order", order.json()}};
+    return host_.announce(kAskTopic, dump_json(ask));
+  }
+  serve_(order, [this, number](const Result<Json>& news, bool is_last) { pass_on(number, news, is_last); });
+  return {};
+}
+
+void ShrinkAsks::end(const Error& why) {
+  over_ = why;
+  while (!open_.empty()) pass_on(open_.begin()->first, why, true);
+}
+
+void ShrinkAsks::pass_on(Number number, const Result<Json>& news, bool is_last) {
+  auto found = open_.find(number);
+  if (found == open_.end()) return;
+  if (!is_last) return found->second.call(news, false);
+  auto taken = open_.extract(found);
+  taken.mapped().call(news, true);
+}
+
+void ShrinkAsks::announced(std::string_view topic, std::string_view bytes) {
+  bool is_ask = topic == kAskTopic && shells_.leads();
+  if (!is_ask && topic != kAnswerTopic) return;
+  Json what = Json::parse(bytes, nullptr, false);
+  if (!what.is_object()) return;
+  is_ask ? asked(what) : answered(what);
+}
+
+void ShrinkAsks::asked(const Json& ask) {
+  auto answer = [this, shell = ask.value("shell", 0U), number = ask.value("number", Number{0})](
+                    const Result<Json>& news, bool is_last) {
+    if (!is_last) return;
+    Json out{{"shell", shell}, {"number", number}};
+    if (news) {
+      out["ok"] = *news;
+    } else {
+      out["error"] = {{"code", news.error().code}, {"message", news.error().message}};
+    }
+    if (Result<void> sent = host_.announce(kAnswerTopic, dump_json(out)); !sent)
+      host_.log().log(Level::debug, "", "shrink: the answer to shell {}: {}", shell, sent.error().message);
+  };
+  Json arguments = ask.value("order", Json::object());
+  auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
+  if (!order) return answer(order.error(), true);
+  serve_(*order, answer);
+}
+
+void ShrinkAsks::answered(const Json& answer) {
+  if (answer.value("shell", 0U) != host_.job().shell_rank || shells_.leads()) return;
+  Number number = answer.value("number", Number{0});
+  if (auto error = answer.find("error"); error != answer.end() && error->is_object())
+    return pass_on(number, Error{error->value("code", EPROTO), error->value("message", "")}, true);
+  pass_on(number, answer.value("ok", Json::object()), true);
+}
+
+// ---- shrink question --------------------------------------------------------------------
+
+void ShrinkQuestion::ask(const value::Idset& shells, About about, const Done& done) {
+  auto text = [&shells, about](std::uint64_t number) {
+    return dump_json({{"number", number}, {"shells", shells.str()}, {"leave", about == About::leaving}});
+  };
+  auto finish = [this, done](const plugin::OpenQuestions<Asked>::Answered& all) {
+    if (!all.late.empty()) host_.log().log(Level::debug, "", "shrink: shell {} does not answer", all.late.str());
+    done(all.answer.connected);
+  };
+  auto asked = open_.ask({shells, kMostAnswerTime, Asked{shells, about, {}}, text, finish});
+  if (asked) return;
+  host_.log().log(Level::warn, "", "shrink: {}", asked.error().message);
+  done({});
+}
+
+void ShrinkQuestion::take(std::uint32_t shell, std::string_view answer) {
+  Json what = Json::parse(answer, nullptr, false);
+  if (!what.is_object()) return;
+  auto number = what.value("number", std::uint64_t{0});
+  Asked* asked = open_.find(number, shell);
+  if (asked == nullptr) return;
+  if (auto ranks = value::Idset::parse(what.value("connected", ""))) asked->connected.tasks.insert(*ranks);
+  if (what.value("spawned", false)) asked->connected.spawning.insert(shell);
+  open_.complete(number, shell);
+}
+
+value::Idset ShrinkQuestion::asked_to_leave() const {
+  value::Idset out;
+  open_.each([&out](const Asked& asked) {
+    if (asked.about == About::leaving) out.insert(asked.shells);
+  });
+  return out;
+}
+
+// ---- a shell that is asked -----------------------------------------------------------------------
+
+value::Idset ShrinkQuestion::leaving_in(std::string_view announcement) {
+  Json what = Json::parse(announcement, nullptr, false);
+  if (!what.is_object() || !what.value("leave", false)) return {};
+  return value::Idset::parse(what.value("shells", "")).value_or(value::Idset());
+}
+
+std::string ShrinkQuestion::answer(std::string_view announcement) {
+  Json what = Json::parse(announcement, nullptr, false);
+  auto shells = value::Idset::parse(what.is_object() ? what.value("shells", "") : "");
+  if (!shells || !shells->contains(host_.job().shell_rank)) return "";
+  return dump_json({{"number", what.value("number", std::uint64_t{0})},
+                    {"connected", plugin::pmi_connected(host_, "").str()},
+                    {"spawned", plugin::spawned_connected(host_)}});
 }
 
 }  // namespace nacre::core

@@ -17,17 +17,99 @@
 #include "bulk/record_queue.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
-#include "core/shrink_asks.hpp"
-#include "core/shrink_question.hpp"
 #include "core/slurm_nodes.hpp"
 #include "elastic/shrinks.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
 #include "group/group.hpp"
 #include "plugin/host.hpp"
+#include "plugin/open_questions.hpp"
+#include "value/idset.hpp"
 #include "value/shrunk.hpp"
 
 namespace nacre::core {
+
+// Orders to shrink, from the plugins of all shells: the leader serves its own, and those of others, which come to
+// it, and their answers back, by announcements. Each costs a message to every shell, as the shrink itself does.
+class ShrinkAsks {
+ public:
+  using WhenShrunk = plugin::Host::WhenShrunk;
+  // The leader's: what an order does.
+  using Serve = std::function<void(const value::ShrinkOrder&, WhenShrunk)>;
+
+  // Both must outlive it.
+  ShrinkAsks(plugin::Host& host, ShellGroup& shells) : host_(host), shells_(shells) {}
+
+  void serve(Serve order);
+  // See plugin::Host::shrink().
+  plugin::Registration ask(const value::ShrinkOrder& order, WhenShrunk news);
+  // What is open, and what is asked from now on, gets this error.
+  void end(const Error& why);
+
+ private:
+  static constexpr std::string_view kAskTopic = "shell.shrink-ask";
+  static constexpr std::string_view kAnswerTopic = "shell.shrink-answer";
+
+  using Number = std::uint64_t;
+
+  Result<void> send(Number number, const value::ShrinkOrder& order);
+  void announced(std::string_view topic, std::string_view bytes);
+  void asked(const Json& ask);
+  void answered(const Json& answer);
+  void pass_on(Number number, const Result<Json>& news, bool is_last);
+
+  plugin::Host& host_;
+  ShellGroup& shells_;
+  Serve serve_;
+  plugin::Registration announced_;
+  std::map<Number, plugin::CallbackList<const Result<Json>&, bool>> open_;
+  std::optional<Error> over_;
+  Number last_ = 0;
+};
+
+// Before shells leave, the leader asks them which of their tasks are connected to PMI (topic pmi.connected), and
+// whether processes are that tasks have spawned (pmi.spawned): by an announcement. So it asks those that stay,
+// before a spare takes over the tasks of a lost shell. They answer with a record of bulk data. A shell that does
+// not answer in time counts as one without such tasks: it may be frozen, and a shrink is the way to remove it.
+
+inline constexpr std::string_view kShrinkQuestionTopic = "shell.shrink-question";
+
+class ShrinkQuestion {
+ public:
+  static constexpr event::Seconds kMostAnswerTime{2};
+
+  explicit ShrinkQuestion(plugin::Host& host) : host_(host) {}
+
+  struct Connected {
+    value::Idset tasks;     // ranks
+    value::Idset spawning;  // shells with spawned processes that are
+    [[nodiscard]] bool none() const { return tasks.empty() && spawning.empty(); }
+  };
+
+  // The leader's. `done` is called once, perhaps before this returns, with what is connected; never after end().
+  using Done = std::function<void(const Connected& connected)>;
+  enum class About : std::uint8_t { leaving, staying };
+  void ask(const value::Idset& shells, About about, const Done& done);
+  void take(std::uint32_t shell, std::string_view answer);
+  void gone(std::uint32_t shell) { open_.gone(shell); }  // it answers no more
+  [[nodiscard]] value::Idset asked_to_leave() const;
+  void end() { open_.drop_all(); }
+
+  // Of any shell: those that are about to leave, perhaps, if this announcement asks for that.
+  static value::Idset leaving_in(std::string_view announcement);
+  // Of a shell that is asked: the record for this announcement; "": it is not for this shell.
+  std::string answer(std::string_view announcement);
+
+ private:
+  struct Asked {
+    value::Idset shells;
+    About about = About::leaving;
+    Connected connected;
+  };
+
+  plugin::Host& host_;
+  plugin::OpenQuestions<Asked> open_{host_, std::string(kShrinkQuestionTopic)};
+};
 
 class ShellShrink {
  public:

@@ -16,6 +16,7 @@
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
+#include "value/duration.hpp"
 
 namespace nacre::core {
 
@@ -70,6 +71,66 @@ class Stragglers {
 
   std::set<pid_t> before_;
   std::string mark_;
+};
+
+// Processes that do not end though they were sent SIGKILL: a wait in the kernel, as for a file system that does not
+// answer, ends by nothing that a shell can do. They are named after kKillTime, and after the time of the option
+// unkillable-timeout nobody waits for them any more: tasks count as lost, and the job ends.
+
+inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is reported
+
+// Where the kernel keeps a process: of its first thread that is in state D, else of its first one.
+struct KernelWait {
+  char state = '?';   // as in proc(5)
+  std::string where;  // the function of the kernel in which it waits; "": in none, or unknown
+  std::string path;   // of the file that its system call is about; "": of none, or unknown
+
+  // `root`: the folder that proc is in. Touches no file but those of proc.
+  static KernelWait of(pid_t pid, const std::string& root = "");
+  [[nodiscard]] std::string str() const;  // "state D in request_wait_answer, /mnt/data"
+};
+
+// Whether a thread of it has yet to take a SIGKILL.
+[[nodiscard]] bool is_killed(pid_t pid, const std::string& root = "");
+
+// The option unkillable-timeout.
+[[nodiscard]] Result<value::Duration> unkillable_timeout(const job::Options& options);
+
+class Unkillable {
+ public:
+  explicit Unkillable(plugin::Host& host) : host_(host) {}  // `host` has to outlive it
+  Unkillable(const Unkillable&) = delete;
+  Unkillable& operator=(const Unkillable&) = delete;
+
+  // This shell has sent SIGKILL to a child that is watched.
+  void killed(pid_t pid);
+  // From now on all children that are watched are looked at, whoever sends them SIGKILL.
+  void look_at_all();
+  // Calls `receive` with each process that is given up, before its end is reported (event::Children::give_up).
+  void when_given_up(std::function<void(pid_t)> receive) { on_given_up_ = std::move(receive); }
+
+  // Tells plugins which processes survive, by the topic shell.unkillable.
+  static void announce(plugin::Host& host, const std::vector<pid_t>& pids);
+
+ private:
+  struct Waiting {
+    pid_t pid = 0;
+    event::Seconds age{};  // since its SIGKILL, in whole looks
+    bool is_told = false;
+  };
+
+  void add(pid_t pid, event::Seconds age);
+  void start();
+  void look();
+  void give_up(const std::vector<pid_t>& pids);
+
+  plugin::Host& host_;
+  std::optional<event::Timer> timer_;
+  bool is_started_ = false, looks_at_all_ = false;
+  event::Seconds each_{};  // between looks
+  value::Duration timeout_ = value::Duration::infinite();
+  std::vector<Waiting> waiting_;
+  std::function<void(pid_t)> on_given_up_;
 };
 
 }  // namespace nacre::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ends of a shell's tasks that are kept back as the tasks are to start again, as core/kept_end.hpp.
+// The ends of a shell's tasks that are kept back as the tasks are to start again, as core/shell_restart.hpp.
 #pragma once
 
 #include <cstdint>

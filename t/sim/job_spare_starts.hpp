@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With where=spare: tasks of a shell whose wait is over ask for a spare, as core/spare_restart.cpp.
+// With where=spare: tasks of a shell whose wait is over ask for a spare, as core/shell_restart.cpp.
 #pragma once
 
 #include <vector>

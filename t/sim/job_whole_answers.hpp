@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the leader answers to those who want all tasks of the job to start again, as its half of
-// core/whole_restart.cpp.
+// core/shell_restart.cpp.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How all tasks of a job, or of a shell, start again together, as core/whole_restart.cpp.
+// How all tasks of a job, or of a shell, start again together, as core/shell_restart.cpp.
 #pragma once
 
 #include <cstdint>

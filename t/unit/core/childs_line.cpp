@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/childs_line.hpp"
+#include "core/shell_tasks.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/misspelt_topics.hpp"
+#include "core/shell.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/unkillable.hpp"
+#include "core/shutdown.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/unread_options.hpp"
+#include "core/shell.hpp"
 
 #include <regex>
 
