@@ -9,7 +9,7 @@
 
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
-#include "elastic/replacement.hpp"
+#include "elastic/replacements.hpp"
 #include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"

@@ -21,7 +21,6 @@
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
-#include "elastic/replacement.hpp"
 #include "elastic/replacements.hpp"
 #include "group/group.hpp"
 #include "job/job.hpp"

@@ -28,7 +28,7 @@
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "elastic/recovery.hpp"
-#include "elastic/replacement.hpp"
+#include "elastic/replacements.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
 #include "event/loop.hpp"

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "elastic/replacement.hpp"
 #include "elastic/replacements.hpp"
 #include "elastic/restart_message.hpp"
 #include "elastic/restarts.hpp"
