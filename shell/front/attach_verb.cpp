@@ -34,7 +34,7 @@
 #include "exits/job_end.hpp"
 #include "exits/record.hpp"
 #include "front/job_verb.hpp"
-#include "front/launch_signals.hpp"
+#include "front/launch_run.hpp"
 #include "front/table.hpp"
 #include "front/terminal_session.hpp"
 #include "front/verbs.hpp"

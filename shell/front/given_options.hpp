@@ -15,7 +15,7 @@
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
-#include "front/launch_reports.hpp"
+#include "front/launch_run.hpp"
 
 namespace nacre::cli {
 class CommandLine;

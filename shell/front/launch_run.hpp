@@ -4,17 +4,107 @@
 // starts all; passes on signals and standard input; waits for the end.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
-#include "front/launch_reports.hpp"
+#include "exits/job_end.hpp"
+#include "io/message_file.hpp"
 #include "job/options.hpp"
+#include "launch/carriage.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"
+#include "task/subprocess.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
+
+// What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or
+// descriptor of this host. A leader that is this process's child gets a descriptor. Any other leader sends its
+// reports within its standard error (launch/carriage.hpp): this class reads that, takes the reports out, and passes
+// the rest on.
+struct LaunchReport {
+  std::string option;    // as it was given: "--notify"
+  std::string channel;   // the option of the shell
+  std::string to;        // a file, or the number of a descriptor
+  bool is_path = false;  // `to` is a file, and a leader on this host writes it itself
+};
+
+// `to` is a file, or a descriptor of this process that is open for writing.
+[[nodiscard]] Result<void> check_report_place(const std::string& to);
+
+class LaunchReports {
+ public:
+  static constexpr event::Seconds kLastWords{
+      1};  // how long other processes may keep the agent's standard error open
+  static constexpr event::Seconds kWaitAtEnd{3};  // how long to wait for readers of reports and of standard error
+
+  // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
+  struct Watch {
+    std::function<std::string(std::string_view)> filter;     // of standard error: returns what is passed on of it
+    std::function<std::string()> at_end;                     // what is passed on last
+    std::function<void()> on_joined;                         // the job's shells have come together
+    std::function<void(std::string_view code)> on_ended;     // the leader leaves: Carriage::kEnded
+    std::function<void(std::string_view number)> on_signal;  // the leader has read it: Carriage::kSignal
+  };
+
+  // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
+  // process's child.
+  // `front`: with what its messages begin.
+  static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::string& front,
+                                                       const std::vector<LaunchReport>& wanted, bool has_child,
+                                                       Watch watch = {});
+  LaunchReports(const LaunchReports&) = delete;
+  LaunchReports& operator=(const LaunchReports&) = delete;
+
+  // To be called before the start: adds descriptors to the command, and options or the carriage to the record.
+  void add_to(task::Command& command, launch::LaunchRecord& record) const;
+  // Whether the leader's agent needs a stream "stderr" without a line buffer.
+  [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
+  // What the leader sends is not read, as nobody reads standard error.
+  [[nodiscard]] bool is_held_up() const { return stderr_ && stderr_->full(); }
+  // To be called when there is something to read in that stream.
+  void on_ready(task::BufferedStream& from);
+  // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer
+  // than kWaitAtEnd.
+  void finish(const std::function<bool()>& is_complete);
+
+ private:
+  struct File {
+    std::string option;
+    std::string channel;
+    std::string name;
+    UniqueFd given;                         // the descriptor that a child gets
+    std::string path;                       // the path that a child gets: of a FIFO that has no reader yet
+    std::unique_ptr<io::MessageFile> file;  // the file that this process writes
+  };
+
+  LaunchReports(event::Loop& loop, std::string front) : loop_(loop), front_(std::move(front)) {}
+  Result<void> open(const LaunchReport& report, bool has_child);
+  Result<void> carry();
+  void pass_on(std::string_view bytes);
+  void write(std::string_view bytes);  // to standard error
+  void deliver(std::string_view channel, std::string_view message);
+  void read();
+
+  void warn(const std::string& option, std::string_view why) const;
+
+  event::Loop& loop_;
+  std::string front_;
+  Watch watch_;
+  std::vector<std::unique_ptr<File>> files_;
+  launch::Carriage carriage_;
+  std::optional<launch::CarriageReader> reader_;
+  std::unique_ptr<io::FdSink> stderr_;
+  task::BufferedStream* from_ = nullptr;
+  bool lost_ = false;  // a loss has been reported
+};
 
 struct LaunchPlan {
   launch::LaunchRecord record;                   // shell 0's; for srun without rank, hosts and agent
@@ -43,5 +133,82 @@ Result<int> launch(LaunchPlan plan);
 
 // The command line that starts shell 0 or srun.
 Result<task::Command> launch_command(const LaunchPlan& plan);
+
+// What `nacre launch` does with a signal. Until the leader has begun to read the jobspec, the first signal that
+// ends programs ends the launch. After that signals are passed on to the job, which may handle them as it likes. A
+// repeated one ends the job: SIGINT twice within two seconds; SIGTERM, SIGHUP or SIGQUIT twice. SIGINT and then
+// SIGTSTP, within the same time, are the wish to leave the job. Pure.
+class LaunchSignals {
+ public:
+  static constexpr double kTwice = exits::JobEnd::kInterruptWindow;  // between two SIGINT that end the job, at most
+  // Seconds between two of another signal, at least: timeout(1) sends SIGTERM both to a process and to its group.
+  static constexpr double kApart = 0.1;
+
+  enum class Act {
+    pass,    // pass it on to the job
+    cancel,  // the leader has not begun to read: end the agent that would start it
+    end,     // end the job, whatever it does
+    kill     // kill what has not ended yet
+  };
+
+  // `now`: seconds of any clock that does not jump. `begun`: the leader has begun to read the jobspec.
+  Act on_signal(int signum, double now, bool begun);
+  // A stop (Ctrl-Z) at `now` soon after a SIGINT that was passed on: this process leaves the job, which goes on.
+  [[nodiscard]] bool leaves(double now) const;
+  // A signal was passed on and the leader has not read it: so it ends the job.
+  void end_by(int signum);
+
+  // Whether it is one of SIGINT, SIGTERM, SIGHUP and SIGQUIT.
+  [[nodiscard]] static bool ends_programs(int signum);
+  // The signal by which this process has ended the job, if it has: the exit code is 128 + that.
+  [[nodiscard]] std::optional<int> ended_by() const { return ended_by_; }
+  // SIGTERM, SIGHUP or SIGQUIT, if the first of its kind came at `since` or later.
+  [[nodiscard]] std::optional<int> terminated_since(double since) const;
+
+ private:
+  std::optional<double> interrupted_;  // when the last SIGINT came
+  std::map<int, double> terminated_;   // the other signals that came, and when each came first
+  std::optional<int> ended_by_;
+};
+
+// What srun(1) writes to its standard error about the shells of a job that it has started.
+class SrunErrors {
+ public:
+  static constexpr std::size_t kMaxLine = 4096;        // bytes of a line that are looked at
+  static constexpr std::size_t kMaxKept = 256U << 10;  // bytes of such lines
+
+  // Bytes of srun's standard error, cut anywhere. Looks for lines that report that tasks of the step, which are
+  // shells, have ended with an error: "srun: error: n2: task 2: Exited with exit code 13". Returns what is to be
+  // passed on: all but the beginning of what may be such a line.
+  std::string take(std::string_view bytes);
+  // From now on such lines are kept, and not passed on.
+  void keep() { keeps_ = true; }
+  // From now on all lines of srun and slurmstepd are kept: this process ends the step.
+  void ends_step() { ends_step_ = true; }
+  // The lines that were kept, and a line that has not ended.
+  [[nodiscard]] std::string kept() const { return kept_; }
+  [[nodiscard]] std::string rest() const { return line_; }
+
+  [[nodiscard]] const value::Idset& ended() const { return ended_; }  // the shells that have, by those lines
+
+  // The first signal by which a shell has ended: for SIGINT (2) srun reports "Interrupt", or the exit code 130 if
+  // the shell has handled it. Only SIGHUP, SIGINT, SIGQUIT and SIGTERM: no other is meant to end a job.
+  [[nodiscard]] std::optional<int> signal() const { return signal_; }
+
+ private:
+  [[nodiscard]] bool may_be_kept() const;
+  bool take_line();
+
+  std::string line_;          // that has not ended, up to kMaxLine
+  bool passes_line_ = false;  // the rest of this line is passed on
+  bool keeps_ = false;
+  bool ends_step_ = false;
+  std::string kept_;
+  value::Idset ended_;
+  std::optional<int> signal_;
+};
+
+// Whether srun with these arguments puts the number of a task before each line, or $SLURM_LABELIO asks it to.
+[[nodiscard]] bool labels_lines(const std::vector<std::string>& arguments);
 
 }  // namespace nacre::front

@@ -28,7 +28,6 @@
 #include "cli/command_line.hpp"
 #include "front/given_options.hpp"
 #include "front/job_request.hpp"
-#include "front/launch_reports.hpp"
 #include "front/launch_run.hpp"
 #include "front/place_options.hpp"
 #include "front/verbs.hpp"

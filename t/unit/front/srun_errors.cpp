@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/srun_errors.hpp"
+#include "front/launch_run.hpp"
 
 #include <csignal>
 #include <utility>
