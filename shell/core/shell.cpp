@@ -33,7 +33,6 @@
 #include "job/environment.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
-#include "job/leavers.hpp"
 #include "job/option_table.hpp"
 #include "job/option_types.hpp"
 #include "job/options.hpp"

@@ -11,7 +11,7 @@
 
 #include "base/invariant.hpp"
 #include "base/text.hpp"
-#include "job/leavers.hpp"
+#include "job/job.hpp"
 #include "job/on_lost.hpp"
 #include "job/resources.hpp"
 #include "job/restart_option.hpp"

@@ -12,7 +12,7 @@
 #include "elastic/job_state.hpp"
 #include "group/membership.hpp"
 #include "job/batch_system.hpp"
-#include "job/leavers.hpp"
+#include "job/job.hpp"
 #include "join/leaving.hpp"
 #include "launch/launcher.hpp"
 #include "task/command_run.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/json.hpp"
 #include "core/shutdown.hpp"
-#include "job/leavers.hpp"
+#include "job/job.hpp"
 #include "join/leaving.hpp"
 #include "plugin/pmi_connected.hpp"
 #include "value/wait_status.hpp"

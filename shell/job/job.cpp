@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8_terminal.hpp"
-#include "job/jobspec_resources.hpp"
+#include "job/jobspec.hpp"
 
 namespace nacre::job {
 namespace {
@@ -206,6 +206,154 @@ void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t loca
 void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts) {
   env.set("NACRE_TASK_TRY", fmt::format("{}", attempt));
   env.set("NACRE_JOB_RESTARTS", fmt::format("{}", restarts));
+}
+
+// ---- moves ------------------------------------------------------------------------------
+
+bool Job::is_spare(std::uint32_t shell) const {
+  return shell >= nodes() && shell < shells() && has_come(shell) &&
+         std::none_of(moves.begin(), moves.end(), [&](const Move& each) { return each.to == shell; });
+}
+
+value::Idset Job::spare_shells() const {
+  value::Idset out;
+  for (std::uint32_t shell = nodes(); shell < shells(); ++shell) {
+    if (is_spare(shell)) out.insert(shell);
+  }
+  return out;
+}
+
+value::Idset Job::all_ranks() const { return value::Idset::range(0, static_cast<value::Idset::Id>(tasks() - 1)); }
+
+value::Idset Job::shells_that_came() const {
+  value::Idset out;
+  for (std::uint32_t shell = 0; shell < shells(); ++shell) {
+    if (has_come(shell)) out.insert(shell);
+  }
+  return out;
+}
+
+void Job::grow(std::vector<NodeResources> more) {
+  for (NodeResources& each : more) add_node(resources, std::move(each));
+  shares.resize(shells());
+  spares += static_cast<std::uint32_t>(more.size());
+}
+
+void Job::move(Move tasks) {
+  std::vector<std::uint32_t> node_of(taskmap.tasks());
+  for (std::uint32_t shell = 0; shell < shells(); ++shell) {
+    for (value::Idset::Id rank : taskmap.ranks_on(shell).ids()) node_of[rank] = shell;
+  }
+  for (value::Idset::Id rank : tasks.ranks.ids()) node_of[rank] = tasks.to;
+  taskmap = value::Taskmap::of(node_of);
+  moves.push_back(std::move(tasks));
+  ++restarts;
+}
+
+void Job::start_again(const value::Idset& ranks) {
+  for (value::Idset::Id rank : ranks.ids()) starts[rank] = attempt_of(rank) + 1;
+  ++restarts;
+}
+
+std::uint32_t Job::attempt_of(value::Idset::Id rank) const {
+  auto last =
+      std::find_if(moves.rbegin(), moves.rend(), [&](const Move& each) { return each.ranks.contains(rank); });
+  auto here = starts.find(rank);
+  return std::max(last == moves.rend() ? 1 : last->attempt, here == starts.end() ? 1 : here->second);
+}
+
+bool Job::has_had(std::uint32_t shell, value::Idset::Id rank) const {
+  return taskmap.node_of(rank) == shell || std::any_of(moves.begin(), moves.end(), [&](const Move& each) {
+           return each.from == shell && each.ranks.contains(rank);
+         });
+}
+
+bool Job::tasks_have_left(std::uint32_t shell) const {
+  return std::any_of(moves.begin(), moves.end(), [shell](const Move& each) { return each.from == shell; });
+}
+
+std::uint32_t Job::stands_for(std::uint32_t shell) const {
+  for (auto each = moves.begin(); shell >= nodes() && each != moves.end();) {
+    each = std::find_if(moves.begin(), moves.end(), [&](const Move& move) { return move.to == shell; });
+    if (each != moves.end()) shell = each->from;
+  }
+  return shell;
+}
+
+// ---- leavers ----------------------------------------------------------------------------
+
+namespace {
+
+using value::Idset;
+
+Error no_longer(std::string_view what) { return invalid(fmt::format("{} is not of the job any more", what)); }
+
+Result<Idset> named(const Idset& shells, const Job& job, const Idset& gone) {
+  Idset unknown = shells - Idset::range(0, job.shells() - 1);
+  if (!unknown.empty())
+    return invalid(fmt::format("shell {}: the job has shells 0 to {}", unknown.str(), job.shells() - 1));
+  Idset left = shells - gone;
+  if (left.empty()) return no_longer("shell " + shells.str());
+  return left;
+}
+
+Result<Idset> on_hosts(const value::Hostlist& hosts, const Job& job, const Idset& gone) {
+  Idset out;
+  for (const std::string& name : hosts.names()) {
+    bool any = false;
+    for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
+      if (job.resources.nodes[shell].hostname != name) continue;
+      any = true;
+      if (!gone.contains(shell)) out.insert(shell);
+    }
+    if (!any) return invalid(fmt::format("{} is no host of this job", name));
+  }
+  if (out.empty()) return no_longer(hosts.str());
+  return out;
+}
+
+Result<Idset> last_ones(std::uint64_t wanted, const Job& job, const Idset& gone) {
+  Idset out;
+  // Spares have no tasks, and are the last.
+  for (bool with_tasks : {false, true}) {
+    for (std::uint32_t shell = job.shells() - 1; shell > 0 && out.size() < wanted; --shell) {
+      if (!gone.contains(shell) && job.taskmap.ranks_on(shell).empty() != with_tasks) out.insert(shell);
+    }
+  }
+  if (out.size() == wanted) return out;
+  return invalid(
+      fmt::format("{} shells can leave this job, not {}; shell 0, which leads it, stays", out.size(), wanted));
+}
+
+Result<Idset> chosen(const value::ShrinkOrder& order, const Job& job, const Idset& gone, const Idset& leaving) {
+  if (order.count > 0) return last_ones(order.count, job, gone | leaving);
+  if (!order.hosts.empty()) return on_hosts(order.hosts, job, gone);
+  return named(order.shells, job, gone);
+}
+
+}  // namespace
+
+Result<Idset> leavers(const value::ShrinkOrder& order, const Job& job, const Idset& gone, const Idset& leaving) {
+  Idset out = TRY(chosen(order, job, gone, leaving));
+  if (out.contains(0))
+    return invalid(fmt::format("shell 0{} leads the job, and cannot leave it", job.resources.nodes[0].on()));
+  for (std::uint32_t shell : order.refuse_tasks ? out.ids() : std::vector<Idset::Id>()) {
+    Idset there = job.taskmap.ranks_on(shell);
+    if (!there.empty()) {
+      return Error{EBUSY, fmt::format("shell {}{} has tasks {}; tasks=end ends them", shell,
+                                      job.resources.nodes[shell].on(), there.str())};
+    }
+  }
+  return out;
+}
+
+value::Hostlist hosts_of(const Idset& shells, const Job& job) {
+  value::Hostlist out;
+  for (std::uint32_t shell : shells.ids()) {
+    if (shell < job.shells() && !job.resources.nodes[shell].hostname.empty())
+      out.append(job.resources.nodes[shell].hostname);
+  }
+  return out;
 }
 
 }  // namespace nacre::job

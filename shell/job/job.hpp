@@ -16,6 +16,7 @@
 #include "job/options.hpp"
 #include "job/resources.hpp"
 #include "value/jobid.hpp"
+#include "value/shrunk.hpp"
 #include "value/taskmap.hpp"
 
 namespace nacre::job {
@@ -105,5 +106,16 @@ inline constexpr const char* kShellMark = "NACRE_SHELL_ID";
 void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id);
 // Where tasks may be started again: NACRE_TASK_TRY, from 1, and NACRE_JOB_RESTARTS, how often that has been done.
 void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts);
+
+// Which shells are to leave when a job is ordered to shrink.
+
+// `gone`: shells that are not of the job any more. `leaving`: those that are about to leave; by count none of them
+// is chosen. EINVAL: no such shell, host, or so many; all of them have gone; shell 0 is one of them. EBUSY: they
+// have tasks, and the order refuses these.
+Result<value::Idset> leavers(const value::ShrinkOrder& order, const Job& job, const value::Idset& gone,
+                             const value::Idset& leaving);
+
+// The hosts of these shells that have a name.
+[[nodiscard]] value::Hostlist hosts_of(const value::Idset& shells, const Job& job);
 
 }  // namespace nacre::job

@@ -19,11 +19,38 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
-#include "job/count_range.hpp"
+#include "job/resources.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::job {
+
+// How many of a resource a jobspec asks for: a number, or those that Flux RFC 14 describes by an object {min, max,
+// operator, operand}, an idset (RFC 22), or text as "2-8:2:*" (RFC 45).
+class CountRange {
+ public:
+  // Errors name the place. No count is 0 or more than Jobspec::kMaxCount.
+  static Result<CountRange> read(const JsonAt& count);
+  CountRange(std::uint32_t number) : min_(number), max_(number) {}  // NOLINT: a number is such a range
+
+  [[nodiscard]] std::uint32_t min() const { return min_; }
+  [[nodiscard]] bool is_fixed() const { return !ids_ && max_ && *max_ == min_; }
+  [[nodiscard]] bool contains(std::uint32_t count) const;
+
+ private:
+  CountRange(std::uint32_t min, std::optional<std::uint32_t> max) : min_(min), max_(max) {}
+  static Result<CountRange> of_object(const JsonAt& count);
+  static Result<CountRange> of_text(const JsonAt& count);
+  static Result<void> check(const JsonAt& count, const CountRange& range);
+
+  std::uint32_t min_;
+  std::optional<std::uint32_t> max_;  // none: no limit
+  char operator_ = '+';
+  std::uint32_t operand_ = 1;
+  std::optional<value::Idset> ids_;  // just these
+};
 
 struct Jobspec {
   // The limit for the nodes, the cores or gpus of a slot, all slots, and all tasks.
@@ -77,5 +104,15 @@ inline constexpr std::size_t kMaxYamlWeight = std::size_t{32} << 20;
 // keys that are no scalars), tags other than those of the core schema, and a key twice in a map. Errors start with
 // `YAML: line L, column C`.
 Result<Json> yaml_to_json(std::string_view text);
+
+// What the resources of a jobspec mean for a shell; see jobspec.hpp for what is read.
+
+// Reads them into the requested resources of `spec`; returns the label of the slot. A count that is a range is its
+// least until settle_counts().
+Result<std::string> read_resources(const JsonAt& resources, Jobspec& spec);
+
+// Chooses the counts that the jobspec leaves open: as many nodes, and slots, as R has. An error if it does not ask
+// for that many.
+Result<void> settle_counts(const Resources& resources, Jobspec& spec);
 
 }  // namespace nacre::job

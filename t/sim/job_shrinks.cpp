@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "job/leavers.hpp"
+#include "job/job.hpp"
 #include "job_elastic.hpp"
 #include "job_leader.hpp"
 #include "job_shell.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/count_range.hpp"
+#include "job/jobspec.hpp"
 
 #include "catch.hpp"
 
