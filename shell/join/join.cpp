@@ -1,22 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/join.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/log.hpp"
+#include "base/print.hpp"
+#include "base/result.hpp"
 #include "base/variable.hpp"
+#include "boot/boot.hpp"
 #include "boot/make_resources.hpp"
+#include "elastic/growth.hpp"
 #include "event/clock.hpp"
+#include "event/loop.hpp"
+#include "group/alone.hpp"
+#include "group/extendable.hpp"
 #include "group/overlay_driver.hpp"
-#include "join/extension.hpp"
-#include "join/follow_launcher.hpp"
 #include "join/leaving.hpp"
-#include "join/newcomer.hpp"
-#include "join/progress.hpp"
-#include "join/start_others.hpp"
+#include "join/shell_process.hpp"
+#include "launch/own_sockets.hpp"
+#include "launch/record.hpp"
 #include "transport/socket_directory.hpp"
+#include "version.hpp"
 
 namespace nacre::join {
+
+// ---- newcomer ---------------------------------------------------------------------------
+//
+// How a shell joins a job that runs (nacre grow): it dials the leader, which adds it to the job, and sends it what
+// the job has come to by then. No other shell waits for it.
+
+// As assemble(). After an error the process has no group: the job goes on.
+Result<Assembled> join_running(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log);
+
+// ---- follow launcher --------------------------------------------------------------------
+
+// Until it has joined, a shell does not outlive the process that started it; the leader never does. Makes the
+// process's launch stream.
+Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank);
+
+// ---- extension --------------------------------------------------------------------------
+//
+// A job of one shell that nacre has started can get others while it runs (nacre grow). Nothing is prepared for that
+// at its start: secret, sockets, links and the launcher are made when it grows for the first time.
+
+// Makes the group of a shell that is alone, and, where others can join it, `process.later`, with what is left to
+// prepare.
+void make_lone_group(ShellProcess& process, boot::Boot boot, Log& log);
+
+// ---- start others -----------------------------------------------------------------------
+
+// Makes the launcher by which this shell, `member`, starts others in the way of its own launch record. Both
+// `member` and `log` have to outlive it. `on_killed`: as in Launcher; may be unset.
+void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, group::OverlayDriver& member,
+                   Log& log, std::function<void(group::Rank, int signum)> on_killed);
+
+// ---- join -------------------------------------------------------------------------------
+
 namespace {
 
 constexpr const char* kJoin = "join";    // the collective
@@ -316,6 +364,302 @@ Result<Assembled> assemble(ShellProcess& process, boot::Boot boot, LeaderGiven g
   if (!boot.membership) return alone(process, std::move(boot), std::move(given), log);
   if (boot.membership->is_newcomer) return join_running(process, std::move(boot), std::move(given), log);
   return Assembly(process, std::move(boot), std::move(given), log).run();
+}
+
+// ---- newcomer ---------------------------------------------------------------------------
+
+namespace {
+
+constexpr event::Seconds kForAnswers{60};  // of the leader, beyond the time that it waits for this shell
+
+class Newcomer {
+ public:
+  Newcomer(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log)
+      : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
+  ~Newcomer() {
+    process_.signals->serve(nullptr);
+    process_.launched_by.on_gone = nullptr;
+    if (!process_.group) return;
+    group::DriverHooks& hooks = member_->hooks();
+    hooks.on_ended = nullptr;
+    hooks.on_announced = nullptr;
+    hooks.on_member = nullptr;
+  }
+  Newcomer(const Newcomer&) = delete;
+  Newcomer& operator=(const Newcomer&) = delete;
+
+  Result<Assembled> run() {
+    auto joined = join();
+    if (!joined) process_.group.reset();
+    return joined;
+  }
+
+ private:
+  Result<Assembled> join() {
+    process_.joins_late = true;
+    elastic::Growth before = TRY(growth_of(*boot_.record->growth));
+    offer_ = TRY(boot::own_offer(own_variable)).text();
+    CHECK_OK(make_member());
+    CHECK_OK(follow_launcher(process_, boot_, rank_));
+    process_.signals->serve([this](int signum, Signals::From) { over_ = Error{ECANCELED, ended_by(signum)}; });
+    process_.launched_by.on_gone = [this] { over_ = process_.launched_by.gone; };
+    CHECK_OK(wait());
+    process_.joined = true;
+    process_.timeline.early.joined = timeline::now();
+    process_.launch_stream.reset();
+    return assembled(std::move(before));
+  }
+
+  Result<void> make_member() {
+    rank_ = boot_.membership->rank;
+    auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
+    member_ = member.get();
+    process_.group = std::move(member);
+    CHECK_OK(member_->keep_alive());
+    process_.timeline.early.joining = timeline::now();
+    group::DriverHooks& hooks = member_->hooks();
+    hooks.on_member = [this] { send_offer(); };
+    hooks.on_announced = [this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); };
+    hooks.on_ended = [this](const group::JobException& raised) { note_ended(raised.message); };
+    return {};
+  }
+
+  void note_ended(const std::string& why) {
+    over_ = Error{ECANCELED, fmt::format("the job has ended meanwhile: {}", why)};
+  }
+
+  static std::string ended_by(int signum) { return exits::ended_by_signal(signum, 0).message; }
+
+  static Result<elastic::Growth> growth_of(const std::string& text) {
+    Json json = TRY(in("the launch record: growth", parse_json(text)));
+    return in("the launch record", elastic::Growth::parse(JsonAt::root(json)));
+  }
+
+  void send_offer() {
+    Result<void> sent = member_->announce(elastic::kOfferTopic, dump_json({{"shell", rank_}, {"offer", offer_}}));
+    if (!sent) over_ = sent.error();
+  }
+
+  // True: this shell counts from here on.
+  bool take(std::string_view topic, std::string_view bytes) {
+    bool is_grown = topic == elastic::kGrownTopic;
+    bool is_state = topic == elastic::kStateTopic && mine_;
+    if (!is_grown && !is_state) return false;
+    auto json = parse_json(bytes);
+    if (!json) return false;
+    auto ended = json->find("ended");
+    if (is_state && ended != json->end() && ended->is_string()) note_ended(ended->get<std::string>());
+    if (is_state && !state_) state_ = *std::move(json);
+    if (is_state) return false;
+    auto growth = elastic::Growth::parse(JsonAt::root(*json));
+    if (!growth || !growth->has(rank_)) return false;
+    mine_ = *std::move(growth);
+    return true;
+  }
+
+  Result<void> wait() {
+    auto late = TRY(event::Timer::create(*process_.loop, [this] {
+      over_ = Error{ETIMEDOUT, "the job has not taken this shell in time"};
+    }));
+    late.start_grace(event::Seconds(boot_.record->timeout) + kForAnswers);
+    process_.loop->run_until([this] { return over_ || (mine_ && state_); });
+    if (!over_) return {};
+    return *over_;
+  }
+
+  Result<Assembled> assembled(elastic::Growth growth) {
+    Assembled out;
+    boot::Identity& me = out.identity;
+    if (!given_.jobspec || !given_.resources)
+      return invalid("the launch record: a shell that joins a job that runs has to be given jobspec and R");
+    me.id = member_->membership().job;
+    me.shell_rank = rank_;
+    me.spec = TRY(in(given_.jobspec->name, job::Jobspec::parse(given_.jobspec->text)));
+    me.resources = TRY(in(given_.resources->name, job::Resources::parse(given_.resources->text)));
+    me.resources.is_made = boot_.record->makes_resources;
+    for (elastic::Growth::Shell& each : mine_->shells) growth.shells.push_back(std::move(each));
+    process_.late = LateShell{std::move(growth), *std::move(state_)};
+    out.options = std::move(given_.options);
+    out.has_input = false;
+    return out;
+  }
+
+  ShellProcess& process_;
+  boot::Boot boot_;
+  LeaderGiven given_;
+  Log& log_;
+  group::Rank rank_ = 0;
+  std::string offer_;
+  group::OverlayDriver* member_ = nullptr;
+  std::optional<elastic::Growth> mine_;  // the one that has brought this shell
+  std::optional<Json> state_;
+  std::optional<Error> over_;
+};
+
+}  // namespace
+
+Result<Assembled> join_running(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log) {
+  return Newcomer(process, std::move(boot), std::move(given), log).run();
+}
+
+// ---- follow launcher --------------------------------------------------------------------
+
+Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
+  if (!boot.launcher) return {};
+  LauncherEvents& events = process.launched_by;
+  auto on_gone = [&events](const Error& why) {
+    events.gone = why;
+    if (events.on_gone) events.on_gone();
+  };
+  if (rank != 0) {
+    auto gone = [on_gone] { on_gone({EPIPE, "the process that started this shell has gone"}); };
+    process.launch_stream = TRY(launch::LaunchStream::watch(*process.loop, std::move(boot.launcher), gone));
+    return {};
+  }
+  launch::LaunchStream::Callbacks callbacks;
+  callbacks.on_signal = [&events, signals = process.signals.get()](int signum) {
+    if (events.on_read) events.on_read(signum);
+    if (Signals::is_ending(signum)) return signals->received(signum, Signals::From::launcher);
+    if (events.on_signal) return events.on_signal(signum);
+    events.kept.keep(signum);
+  };
+  callbacks.on_detach = [&events] {
+    if (events.on_detach) events.on_detach();
+  };
+  callbacks.on_end = [&events](int signum) { events.ended_by = signum; };
+  LauncherInput* input = nullptr;
+  if (boot.record && boot.record->input) {
+    process.launch_input = TRY(LauncherInput::create(*process.loop));
+    input = process.launch_input.get();
+    callbacks.on_input = [input](std::string_view bytes) { input->take(bytes); };
+    callbacks.on_input_end = [input] { input->end(); };
+  }
+  callbacks.on_gone = on_gone;
+  process.launch_stream = TRY(launch::LaunchStream::create(*process.loop, std::move(boot.launcher),
+                                                           std::move(boot.launcher_bytes), std::move(callbacks)));
+  if (input != nullptr) input->hold_back(*process.launch_stream);
+  return {};
+}
+
+// ---- extension --------------------------------------------------------------------------
+
+namespace {
+
+// After an error nothing has changed, and it can be tried again.
+Result<void> extend(ShellProcess& process, group::Extendable& group, Log& log) {
+  LaterShells& later = *process.later;
+  const launch::LaunchRecord& record = later.record;
+  transport::Secret secret = TRY(group.secret())->copy();  // plugins may have used it already
+  std::string directory = boot::temporary_directory(own_variable);
+  launch::OwnSockets own =
+      TRY(record.agent.empty() ? launch::bind_local_sockets(directory) : launch::bind_own_sockets(directory));
+  group::Membership membership{kVersion, record.job, 0, 1, record.arity, secret.copy(), {}, {}, {}, {}};
+  own.move_to(membership);
+  std::string address = membership.address;
+  GuardedDirectory guarded;
+  if (membership.socket_directory) guarded = {*process.children, membership.socket_directory->path()};
+  group::OverlayDriver* member = TRY(group.extend(*process.loop, std::move(membership), log));
+  make_launcher(process, record, *member, log, nullptr);
+  later.secret = std::move(secret);
+  later.addresses.push_back(std::move(address));
+  later.directory = std::move(guarded);
+  return {};
+}
+
+}  // namespace
+
+void make_lone_group(ShellProcess& process, boot::Boot boot, Log& log) {
+  // Another manager starts its job's shells itself, and one that nacre started would not know the manager.
+  if (boot.way != boot::Way::hosts && !(boot.way == boot::Way::slurm && boot.record)) {
+    process.group = std::make_unique<group::Alone>(0);
+    return;
+  }
+  auto group = std::make_unique<group::Extendable>();
+  process.later = std::make_unique<LaterShells>(*std::move(boot.record), boot.way);
+  process.later->extend = [&process, &group = *group, &log] { return extend(process, group, log); };
+  process.group = std::move(group);
+}
+
+// ---- start others -----------------------------------------------------------------------
+
+void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, group::OverlayDriver& member,
+                   Log& log, std::function<void(group::Rank, int signum)> on_killed) {
+  launch::Launcher::Options options;
+  options.agent = record.agent;
+  options.shell = record.shell;
+  options.shell.emplace_back("--boot=hosts");
+  options.timeout = event::Seconds(record.timeout);
+  options.joins_alike = record.rank == 0;
+  options.drops_output = record.detaching != launch::Detaching::never;
+  launch::Launcher::Callbacks callbacks;
+  callbacks.on_failed = [&member, &log, &process, size = record.size](group::Rank rank, const std::string& host,
+                                                                      const std::string& why) {
+    if (rank >= size && process.later && process.later->on_failed)
+      process.later->on_failed(rank, why);
+    else
+      log.log(Level::error, "", "shell {} on {} was not started: {}", rank, host, why);
+    member.suspect(rank);
+  };
+  callbacks.on_killed = std::move(on_killed);
+  // The shell's links may not have reported its end yet.
+  callbacks.on_ended = [&member](group::Rank rank, const value::WaitStatus&) { member.suspect(rank); };
+  process.launcher = std::make_unique<launch::Launcher>(*process.loop, *process.children, std::move(options),
+                                                        std::move(callbacks));
+  member.hooks().on_child = [&launcher = process.launcher](group::Rank child) {
+    if (launcher) launcher->joined(child);
+  };
+  member.hooks().on_gone = [&launcher = process.launcher](group::Rank rank, std::function<void()> done) {
+    launcher ? launcher->left(rank, std::move(done)) : done();
+  };
+  member.hooks().on_lost_at_end = [&launcher = process.launcher](group::Rank rank) {
+    if (launcher) launcher->lost(rank);
+  };
+}
+
+// ---- progress ---------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kNamed = 3;
+constexpr event::Seconds kEach{1.0};
+constexpr const char* kClear = "\r\033[K";  // ECMA-48: moves the cursor to the line's start and erases the line
+
+// "A, B and 3 more".
+std::string text_of(const std::vector<std::string>& missing) {
+  if (missing.empty()) return "others";
+  std::size_t named = std::min(missing.size(), kNamed);
+  std::string out = fmt::format("{}", fmt::join(missing.begin(), missing.begin() + named, ", "));
+  if (missing.size() > named) out += fmt::format(" and {} more", missing.size() - named);
+  return out;
+}
+
+// In one line of the terminal, as it could not be erased otherwise.
+std::string fitting(std::string line) {
+  constexpr std::string_view kCut = "...";
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col <= kCut.size() || line.size() < size.ws_col)
+    return line;
+  std::size_t end = size.ws_col - kCut.size() - 1;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0U) == 0x80U) --end;  // within a character
+  return line.substr(0, end).append(kCut);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JoinProgress>> JoinProgress::show(event::Loop& loop, const std::string& front,
+                                                         Missing missing) {
+  std::unique_ptr<JoinProgress> out(new JoinProgress(std::move(missing)));
+  out->timer_ = TRY(event::Timer::create(loop, [self = out.get(), front] {
+    std::string line = fmt::format("{}: {} s: waiting for {}", front, ++self->seconds_, text_of(self->missing_()));
+    print_err(kClear + fitting(escape_controls(line)));
+  }));
+  out->timer_->start(kEach, kEach);
+  out->timer_->unref();
+  return out;
+}
+
+JoinProgress::~JoinProgress() {
+  if (seconds_ > 0) print_err(kClear);
 }
 
 }  // namespace nacre::join

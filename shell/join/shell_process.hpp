@@ -6,25 +6,220 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "boot/boot.hpp"
 #include "elastic/growth.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
+#include "group/directory.hpp"
 #include "group/group.hpp"
-#include "join/detachment.hpp"
+#include "io/fd_sink.hpp"
 #include "join/guard.hpp"
-#include "join/kept_signals.hpp"
-#include "join/later_shells.hpp"
-#include "join/launcher_input.hpp"
-#include "join/signals.hpp"
 #include "launch/launcher.hpp"
+#include "launch/record.hpp"
 #include "launch/stream.hpp"
+#include "record/places.hpp"
 #include "timeline/recorder.hpp"
+#include "transport/secret.hpp"
+#include "value/jobid.hpp"
 
 namespace nacre::join {
+
+// How a leader parts from the process that has started it, its launcher or an agent such as sshd: what it wrote to
+// its standard output and error goes to a file beside the job's entry in the list of jobs from then on, and nothing
+// that it holds keeps the other process waiting.
+//
+//   attached --take_streams--> its streams are the file --let_go--> detached
+class Detachment {
+ public:
+  explicit Detachment(value::JobId id) : id_(id) {}
+  ~Detachment();
+  Detachment(const Detachment&) = delete;
+  Detachment& operator=(const Detachment&) = delete;
+
+  // Returns in a new process, which leads a session of its own and is the leader from now on. The old one waits for
+  // it: it exits as that does, or with 0 once that has let go. Has to be called before there are loops and threads.
+  Result<void> fork_leader();
+
+  // Makes the file, in the first place for entries that takes it. Does nothing if it has been done.
+  Result<void> open();
+  // The same, and it replaces standard output and error.
+  Result<void> take_streams();
+  [[nodiscard]] std::optional<int> file() const { return file_ ? std::optional(file_.get()) : std::nullopt; }
+  [[nodiscard]] const std::string& directory() const { return directory_; }  // of the file
+  [[nodiscard]] std::string path() const;
+
+  // The other process does not wait any more.
+  void let_go();
+  [[nodiscard]] bool is_detached() const { return detached_; }
+  // The job has ended, its streams were the file, and it has not detached: what is in the file comes out where
+  // standard error was before, and the file is removed.
+  void give_back();
+
+ private:
+  value::JobId id_;
+  std::optional<record::EntryDirectory> place_;
+  UniqueFd file_;
+  std::string directory_;
+  UniqueFd before_;   // the standard error that was replaced
+  UniqueFd waiting_;  // the other process reads from this pipe
+  bool detached_ = false;
+};
+
+// Signals for the tasks that come from the launcher before there are tasks: they take effect once all tasks have
+// started. As in the kernel, each is kept once, and SIGCONT and the signals that stop cancel each other.
+class KeptSignals {
+ public:
+  void keep(int signum);
+  // Takes all of them out, in the order in which they came.
+  [[nodiscard]] std::vector<int> take();
+
+ private:
+  std::vector<int> signals_;
+};
+
+// What only the leader is given, and shells that join its job later. The texts have the names of their files, for
+// errors.
+struct LeaderGiven {
+  struct Text {
+    std::string name;
+    std::string text;
+  };
+  std::optional<Text> jobspec;
+  std::optional<Text> resources;  // none: R is made of the shells' offers
+  std::vector<std::string> options;
+  bool has_input = false;  // standard input is not /dev/null
+};
+
+// What a leader keeps to start more shells of its job later, on hosts that it reaches as it has reached the others.
+
+// A directory that the shell's guard removes, should the shell be killed while this lives.
+class GuardedDirectory {
+ public:
+  GuardedDirectory() = default;
+  // `children` has to outlive it.
+  GuardedDirectory(event::Children& children, std::string path) : children_(&children), path_(std::move(path)) {
+    children_->guard_directory(path_, true);
+  }
+  GuardedDirectory(GuardedDirectory&& other) noexcept
+      : children_(std::exchange(other.children_, nullptr)), path_(std::move(other.path_)) {}
+  GuardedDirectory& operator=(GuardedDirectory&& other) noexcept {
+    std::swap(children_, other.children_);
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  ~GuardedDirectory() {
+    if (children_ != nullptr) children_->guard_directory(path_, false);
+  }
+
+ private:
+  event::Children* children_ = nullptr;
+  std::string path_;
+};
+
+struct LaterShells {
+  LaterShells(launch::LaunchRecord own, boot::Way way);  // the leader's
+
+  launch::LaunchRecord record;
+  // The manager has started the others, and no host is there that it has not given for that.
+  bool is_managed = false;
+  LeaderGiven given;
+  std::optional<transport::Secret> secret;
+  std::vector<std::string> addresses;  // of the shells of the job's start, by rank
+  GuardedDirectory directory;          // of a socket that the guard was not given at the start
+  // A shell that was to join later has not been started, or its agent has failed. Set by who starts them.
+  std::function<void(group::Rank, const std::string& why)> on_failed = nullptr;
+  // Of a job that has had one shell so far: makes what others need, `secret` and `addresses` too. After an error it
+  // is as before.
+  std::function<Result<void>()> extend = nullptr;
+
+  // Without R, which all shells have made alike.
+  void keep(LeaderGiven leaders);
+  // Has to succeed before others can be started or join.
+  Result<void> prepare() { return secret ? Result<void>() : extend(); }
+  // What the launcher gives such a shell. `resources`: R, as at the job's start; `is_made`: of what the nodes
+  // offer; `growth`: elastic::Growth, of those that have joined before.
+  [[nodiscard]] std::string lines_of(group::Rank rank, std::string resources, bool is_made,
+                                     std::string growth) const;
+};
+
+// Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces
+// /dev/null. Another owner may take the launcher's place.
+class LauncherInput {
+ public:
+  static Result<std::unique_ptr<LauncherInput>> create(event::Loop& loop);
+  LauncherInput(const LauncherInput&) = delete;
+  LauncherInput& operator=(const LauncherInput&) = delete;
+
+  // ---- of the launcher
+  // The stream that calls take() and end(); it has to wait while the pipe is full.
+  void hold_back(launch::LaunchStream& stream) { stream_ = &stream; }
+  void take(std::string_view bytes);
+  void end();
+  // Its stream is not used any more; what that has not given yet still comes.
+  void let_go();
+
+  // ---- of any owner
+  // What becomes of the input when its owner goes without having ended it: it ends, or waits for another one, which
+  // is the default.
+  void ends_with_owner(bool ends) { ends_with_owner_ = ends; }
+  [[nodiscard]] bool has_ended() const { return ended_; }
+  [[nodiscard]] bool is_launchers() const { return stream_ != nullptr && !is_given_; }
+  // The caller is the owner; what the launcher's stream brings from now on is dropped.
+  void give(std::function<void()> on_room);
+  // Of that owner. False: the pipe is full, and on_room follows.
+  bool put(std::string_view bytes);
+  void end_given();
+  void leave();
+
+ private:
+  LauncherInput() = default;
+  void take_held();
+  void finish();
+  void go_on();
+
+  launch::LaunchStream* stream_ = nullptr;
+  UniqueFd pipe_;
+  std::unique_ptr<io::FdSink> sink_;
+  std::optional<event::Timer> end_timer_;
+  std::function<void()> on_room_;  // of an owner that is not the launcher
+  bool is_given_ = false;
+  bool ends_with_owner_ = false;
+  bool ended_ = false;
+};
+
+// The signals that end a shell or its job (SIGINT, SIGTERM, SIGHUP, SIGQUIT), once the process has a loop: they
+// come from the system, or from the job's launcher. Before, each ends the process. A SIGHUP that was ignored stays
+// so, as under nohup(1) and in mpiexec.hydra; SIGINT and SIGQUIT are always handled, as by mpiexec.hydra and srun.
+class Signals {
+ public:
+  enum class From { process, launcher };
+  using OnSignal = std::function<void(int signum, From from)>;
+
+  static Result<std::unique_ptr<Signals>> watch(event::Loop& loop);
+  [[nodiscard]] static bool is_ending(int signum);  // one of the four
+  Signals(const Signals&) = delete;                 // the watchers refer to it
+  Signals& operator=(const Signals&) = delete;
+
+  // Sets the handler, and calls it for signals that no handler got; null: none.
+  void serve(OnSignal on_signal);
+  void received(int signum, From from);
+
+ private:
+  Signals() = default;
+
+  std::vector<event::SignalWatcher> watchers_;
+  std::vector<std::pair<int, From>> kept_;
+  OnSignal on_signal_;
+};
 
 // What comes from the job's launcher, besides the signals that end the job (Signals).
 struct LauncherEvents {

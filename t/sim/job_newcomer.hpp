@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shell that joins a job that runs, until it is ready, as join/newcomer.cpp. Of a shell that the job begins with
+// A shell that joins a job that runs, until it is ready, as join/join.cpp. Of a shell that the job begins with
 // it does nothing.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 #include "catch.hpp"
 
-#include "join/guard_process.hpp"
+#include "join/guard.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::core;  // NOLINT

@@ -14,7 +14,7 @@
 #include "base/process_stat.hpp"
 #include "base/unique_fd.hpp"
 #include "event/children.hpp"
-#include "join/guard_process.hpp"
+#include "join/guard.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::join;  // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "join/kept_signals.hpp"
+#include "join/shell_process.hpp"
 
 #include <csignal>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "join/progress.hpp"
+#include "join/join.hpp"
 
 #include <array>
 
