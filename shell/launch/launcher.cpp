@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
+#include "launch/own_sockets.hpp"
 #include "task/subprocess.hpp"
 #include "transport/secret.hpp"
 
@@ -290,6 +293,105 @@ std::vector<Launcher::Start> Launcher::starts() const {
 void Launcher::finish_if_done() {
   if (!done_ || !agents_.empty()) return;
   std::exchange(done_, [] {})();
+}
+
+// ---- agent command ----------------------------------------------------------------------
+
+namespace {
+
+// Quotes it for any shell of the Bourne family.
+std::string quoted_for_shell(const std::string& word) {
+  bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string_view short_name(std::string_view name) { return name.substr(0, name.find('.')); }
+
+}  // namespace
+
+// If a host becomes silent its ssh ends after 30 s, for as long as shells wait for their leader.
+std::vector<std::string> ssh_agent() {
+  return {"ssh",
+          "-x",
+          "-T",
+          "-oBatchMode=yes",
+          "-oConnectTimeout=10",
+          "-oServerAliveInterval=10",
+          "-oServerAliveCountMax=3"};
+}
+
+bool is_this_host(const std::string& host) {
+  std::string own = own_host_name();
+  return host == "localhost" ||
+         (!own.empty() && (host == own || short_name(host) == own || host == short_name(own)));
+}
+
+Result<task::Command> agent_command(const std::vector<std::string>& agent, const std::string& host,
+                                    const std::vector<std::string>& words) {
+  task::Command command;
+  command.env = job::Environment::own();
+  if (agent.empty() || is_this_host(host)) {
+    command.argv = words;
+    return command;
+  }
+  if (host.empty() || host.front() == '-') return invalid(fmt::format("{} is no name of a host", in_quotes(host)));
+  command.argv = agent;
+  command.argv.push_back(host);
+  for (const std::string& word : words) command.argv.push_back(quoted_for_shell(word));
+  return command;
+}
+
+// ---- alike lines ------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kPrefix = "nacre-shell[";
+// Notices of plugins are left out: each shell may mean its own.
+constexpr std::array<std::string_view, 3> kLevels{"]: warn: ", "]: error: ", "]: fatal: "};
+
+// The shell of a warning or error, and the text from there on; none: it is no such message.
+std::optional<std::pair<value::Idset, std::string_view>> message(std::string_view line) {
+  std::size_t end = line.starts_with(kPrefix) ? line.find("]: ") : std::string_view::npos;
+  if (end == std::string_view::npos) return std::nullopt;
+  bool has_level =
+      std::any_of(kLevels.begin(), kLevels.end(), [&](auto each) { return line.substr(end).starts_with(each); });
+  if (!has_level) return std::nullopt;
+  auto shells = value::Idset::parse(line.substr(kPrefix.size(), end - kPrefix.size()));
+  if (!shells || shells->empty()) return std::nullopt;
+  return std::pair(*std::move(shells), line.substr(end));
+}
+
+}  // namespace
+
+void AlikeLines::add(const std::string& line) {
+  auto found = message(line);
+  if (!found) {
+    flush();
+    return put_(line);
+  }
+  value::Idset& shells = found->first;
+  const std::string_view rest = found->second;
+  auto alike = std::find_if(held_.begin(), held_.end(), [&](const Held& each) { return each.rest == rest; });
+  bool again = alike != held_.end() && !(alike->shells & shells).empty();
+  if (again || held_.size() == kMostHeld) {
+    flush();
+    alike = held_.end();
+  }
+  if (alike == held_.end())
+    held_.push_back({std::move(shells), std::string(rest)});
+  else
+    alike->shells = alike->shells | shells;
+}
+
+void AlikeLines::flush() {
+  for (const Held& each : std::exchange(held_, {}))
+    put_(fmt::format("{}{}{}", kPrefix, each.shells.short_str(), each.rest));
 }
 
 }  // namespace nacre::launch

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/stream.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
+#include "base/foreground.hpp"
 #include "base/heap_buffer.hpp"
 #include "base/json.hpp"
+#include "event/clock.hpp"
+#include "event/ready.hpp"
+#include "launch/record.hpp"
+#include "transport/wire.hpp"
 
 namespace nacre::launch {
 namespace {
@@ -172,6 +181,231 @@ void LaunchStream::gone(const Error& why) {
   poll_->stop();
   timer_->stop();
   if (callbacks_.on_gone) callbacks_.on_gone(why);
+}
+
+// ---- feed -------------------------------------------------------------------------------
+
+namespace {
+
+// Bytes that are read before the leader's agent has taken them
+constexpr std::size_t kAhead = std::size_t{256} << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::BufferedStream& to, int input) {
+  std::unique_ptr<LaunchFeed> out(new LaunchFeed(to));
+  LaunchFeed* self = out.get();
+  if (input == kOpenInput) return out;
+  InputReader::Callbacks callbacks;
+  callbacks.room = [self]() -> std::size_t { return self->unsent() < kAhead ? transport::kMaxChunk : 0; };
+  callbacks.on_bytes = [self](std::string_view bytes) { self->send_input(bytes); };
+  callbacks.on_end = [self] { self->end_input(); };
+  auto reader = InputReader::create(loop, input, std::move(callbacks));
+  if (!reader && reader.error().code != EBADF) return std::move(reader).error();
+  if (reader) self->input_ = *std::move(reader);
+  if (!reader) self->end_input();
+  return out;
+}
+
+void LaunchFeed::signal(int signum) { send("signal", signum); }
+
+void LaunchFeed::end(int signum) { send("end", signum); }
+
+void LaunchFeed::detach() { send_frame(R"({"detach":true})"); }
+
+void LaunchFeed::send(std::string_view what, int signum) { send_frame(fmt::format("{{\"{}\":{}}}", what, signum)); }
+
+void LaunchFeed::send_frame(const std::string& body) {
+  std::string record;
+  transport::append_frame_head(record, body.size());
+  // If it fails the shell has gone, and the end of its agent reports that.
+  static_cast<void>(to_.write(record + body));
+}
+
+std::size_t LaunchFeed::unsent() const {
+  return task::BufferedStream::kBufferSize - std::min(to_.room(), task::BufferedStream::kBufferSize);
+}
+
+void LaunchFeed::on_room() {
+  if (input_) input_->go_on();
+}
+
+void LaunchFeed::send_input(std::string_view bytes) {
+  std::string record;
+  transport::append_bulk_head(record, kInputStream, bytes.size());
+  record += bytes;
+  if (to_.write(record)) return;
+  input_->stop();
+  end_input();
+}
+
+void LaunchFeed::end_input() {
+  std::string record;
+  transport::append_stream_record(record, transport::LinkRecordKind::end, kInputStream);
+  static_cast<void>(to_.write(record));
+}
+
+// ---- input reader -----------------------------------------------------------------------
+
+namespace {
+
+constexpr event::Seconds kOthersTerminal{0.5};
+
+}  // namespace
+
+Result<std::unique_ptr<InputReader>> InputReader::create(event::Loop& loop, int input, Callbacks callbacks) {
+  std::unique_ptr<InputReader> out(new InputReader(std::move(callbacks)));
+  CHECK_OK(out->open(loop, input));
+  out->await();
+  return out;
+}
+
+Result<void> InputReader::open(event::Loop& loop, int input) {
+  struct stat status {};
+  if (input < 0 || ::fstat(input, &status) < 0) return system_error(EBADF, "standard input");
+  timer_ = TRY(event::Timer::create(loop, [this] { pump(); }));
+  timer_->unref();
+  input_ = input;
+  is_file_ = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
+  if (is_file_) return {};
+  // Other processes share the description, so its flags must not be set for them.
+  own_ = UniqueFd(
+      ::open(fmt::format("/proc/self/fd/{}", input).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (own_) input_ = own_.get();
+  if (!own_) flags_ = ::fcntl(input, F_GETFL);
+  is_file_ = S_ISFIFO(status.st_mode) && has_no_writer(input);
+  auto poll = event::Poll::create(loop, input_, [this](int) { pump(); });
+  if (poll) {
+    poll->keeps_running(false);
+    poll_ = std::move(*poll);
+  } else {
+    is_file_ = true;  // /dev/null, /dev/zero and the like
+  }
+  return {};
+}
+
+void InputReader::go_on() {
+  if (input_ >= 0) await();
+}
+
+void InputReader::await() {
+  if (is_file_) {
+    timer_->start(event::Seconds::zero());
+  } else {
+    static_cast<void>(poll_->start(event::Poll::kReadable));
+  }
+}
+
+void InputReader::pause() {
+  if (poll_) poll_->stop();
+}
+
+void InputReader::pump() {
+  if (input_ < 0) return;
+  std::size_t room = callbacks_.room();
+  if (room == 0) return pause();
+  if (is_in_background(input_)) {
+    pause();
+    timer_->start(kOthersTerminal);
+    return;
+  }
+  if (read_once(room) && input_ >= 0) await();
+}
+
+// False: nothing can be read now, or ever again.
+bool InputReader::read_once(std::size_t room) {
+  HeapBuffer<transport::kMaxChunk> buffer;
+  ssize_t got = ::read(input_, buffer.data(), std::min(buffer.size(), room));
+  if (got < 0 && errno == EAGAIN && poll_) is_file_ = false;  // a FIFO that has a writer again
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  if (got < 0 && errno == EIO && ::isatty(input_) == 1) {
+    pause();
+    timer_->start(kOthersTerminal);
+    return false;
+  }
+  if (got > 0) {
+    callbacks_.on_bytes({buffer.data(), static_cast<std::size_t>(got)});
+    return true;
+  }
+  stop();
+  callbacks_.on_end();
+  return false;
+}
+
+void InputReader::stop() {
+  poll_.reset();
+  if (timer_) timer_->stop();
+  if (flags_ >= 0) ::fcntl(input_, F_SETFL, flags_);
+  flags_ = -1;
+  input_ = -1;
+}
+
+// ---- input ------------------------------------------------------------------------------
+
+namespace {
+
+Result<void> wait_for_input(int fd, double until, double timeout) {
+  if (TRY(in("standard input", event::ready_by(fd, POLLIN, event::Seconds(until))))) return {};
+  return Error{ETIMEDOUT,
+               fmt::format("standard input: no secret and launch record came within {} s; shells that are started "
+                           "by hand need --standalone, or --secret-file",
+                           timeout)};
+}
+
+// A line, and the bytes that were read with it; none: the input ended before the line began.
+Result<std::optional<std::pair<std::string, std::string>>> take_line(int fd, double until, double timeout) {
+  std::string text;
+  HeapBuffer<(64 << 10)> buffer;
+  for (;;) {
+    CHECK_OK(wait_for_input(fd, until, timeout));
+    ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return system_error(errno, "standard input");
+    if (got == 0 && text.empty()) return std::optional<std::pair<std::string, std::string>>();
+    if (got == 0) return invalid("the launch record: standard input has ended within it");
+    std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
+    std::size_t newline = bytes.find('\n');
+    text += bytes.substr(0, newline);
+    if (newline != std::string_view::npos)
+      return std::optional(std::pair(std::move(text), std::string(bytes.substr(newline + 1))));
+    if (text.size() > LaunchRecord::kMaxLine) {
+      return Error{EFBIG, fmt::format("the launch record: more than {} bytes", LaunchRecord::kMaxLine)};
+    }
+  }
+}
+
+}  // namespace
+
+Result<LaunchInput> read_launch_input(int fd, double timeout) {
+  double until = event::clock_now().count() + timeout;
+  CHECK_OK(wait_for_input(fd, until, timeout));
+  LaunchInput out{TRY(in("standard input", transport::Secret::from_descriptor(fd))), {}, {}};
+  if (auto line = TRY(take_line(fd, until, timeout))) {
+    out.record = TRY(LaunchRecord::parse(line->first));
+    out.behind = std::move(line->second);
+  }
+  return out;
+}
+
+std::string launch_lines(const transport::Secret& secret, const LaunchRecord& record) {
+  std::string hex = secret.hex();
+  std::string line = record.line();
+  std::string out;
+  out.reserve(hex.size() + 1 + line.size());  // room for all: growing would leave a copy of the secret behind
+  out += hex;
+  out += '\n';
+  out += line;
+  transport::wipe(hex);
+  return out;
+}
+
+Result<UniqueFd> take_input(int fd) {
+  UniqueFd out(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!out) return system_error(errno, "standard input");
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing) return system_error(errno, "/dev/null");
+  if (::dup2(nothing.get(), fd) < 0) return system_error(errno, "standard input");
+  return out;
 }
 
 }  // namespace nacre::launch

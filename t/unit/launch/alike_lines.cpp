@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/alike_lines.hpp"
+#include "launch/launcher.hpp"
 
 #include "catch.hpp"
 
