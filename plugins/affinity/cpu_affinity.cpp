@@ -18,7 +18,6 @@
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/affinity/job_cpus.hpp"
-#include "plugins/affinity/pretended.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

@@ -22,7 +22,6 @@
 #include "base/json.hpp"
 #include "plugins/affinity/hwloc_topology.hpp"
 #include "plugins/affinity/job_cpus.hpp"
-#include "plugins/affinity/pretended.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "plugins/affinity/pretended.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -121,6 +120,14 @@ Result<Idset> job_cpus(plugin::Host& host, const CpuRights& rights) {
   Idset cpus;
   for (const Idset& core : TRY(job_cores(host, rights))) cpus = cpus | core;
   return cpus;
+}
+
+// ---- pretended --------------------------------------------------------------------------
+
+Result<std::optional<job::MachineShape>> pretended_machine(const job::Options& options) {
+  auto option = options.at("pretend");
+  if (!option) return std::optional<job::MachineShape>();
+  return std::optional(TRY(in("pretend", job::MachineShape::parse(TRY(option->string())))));
 }
 
 }  // namespace nacre::plugins

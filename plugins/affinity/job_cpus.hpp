@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "job/machine_shape.hpp"
 #include "plugin/host.hpp"
-#include "plugins/affinity/node_topology.hpp"
+#include "plugins/affinity/hwloc_topology.hpp"
 #include "task/cpu_rights.hpp"
 #include "task/cpu_topology.hpp"
 
@@ -56,5 +57,11 @@ struct TopologyFile {
 
 // All cpus of the job's cores. Costs less if these are all cores of the node.
 [[nodiscard]] Result<value::Idset> job_cpus(plugin::Host& host, const CpuRights& rights);
+
+// The made-up machine that the job's nodes are taken for (`nacre run --pretend`): placements are made for it, and
+// shown by --explain, but nothing of the tasks is bound, as this machine is another one.
+
+// None: the nodes are what they are.
+[[nodiscard]] Result<std::optional<job::MachineShape>> pretended_machine(const job::Options& options);
 
 }  // namespace nacre::plugins
