@@ -4,38 +4,118 @@
 // socket (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. Both are made once the tasks
 // run, a moment later: a job that is over by then only leaves how it has ended. -o control=off: none of it. A
 // standalone shell has it only with -o control.
+
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstddef>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "base/variable.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
+#include "job/environment.hpp"
+#include "job/job.hpp"
 #include "job/on_lost.hpp"
 #include "job/option_types.hpp"
+#include "job/options.hpp"
+#include "plugin/host.hpp"
+#include "plugin/plan.hpp"
+#include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
 #include "plugins/control/changes.hpp"
-#include "plugins/control/details.hpp"
-#include "plugins/control/exec_service.hpp"
+#include "plugins/control/execs.hpp"
 #include "plugins/control/input_service.hpp"
-#include "plugins/control/own_entry.hpp"
-#include "plugins/control/viewer_link.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/doctor/stack_taker.hpp"
+#include "plugins/output/options.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/list.hpp"
+#include "record/places.hpp"
+#include "record/shareable.hpp"
 #include "usage/table.hpp"
+#include "value/idset.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {
+
+// ---- details ----------------------------------------------------------------------------
+//
+// What a bundle for a ticket needs to know of a job, beyond its entry in the list of jobs (nacre-report(1),
+// BUNDLES): the leader makes it, for who asks, and as a file beside the entry. It has no secrets, see
+// record/shareable.hpp.
+
+class Details {
+ public:
+  static constexpr std::size_t kMostTail = std::size_t{64} << 10;  // bytes of messages, and of output
+  static constexpr std::size_t kTasksKept = 32;                    // whose plan is in the file
+  static constexpr std::size_t kTasksAsked = 4096;                 // whose plan is in an answer
+
+  explicit Details(plugin::Host& host) : host_(host) {}
+  ~Details();
+  Details(const Details&) = delete;
+  Details& operator=(const Details&) = delete;
+
+  // In shell.init, on the leader: from here on the last messages of the shells are kept.
+  void keep_messages();
+
+  // An object, of at most `most` bytes of text: what is long loses its beginning, or the rest. `tasks`: whose plan
+  // is in it, of this shell. `output`: the last of what has come out at the job's standard output and error.
+  [[nodiscard]] Json make(std::size_t most, std::size_t tasks, std::string output) const;
+
+ private:
+  [[nodiscard]] Json options() const;
+  [[nodiscard]] Json plan(std::size_t tasks) const;
+  [[nodiscard]] Json files() const;
+
+  plugin::Host& host_;
+  bool keeps_ = false;
+  std::deque<std::string> messages_;  // lines
+  std::size_t size_ = 0;              // bytes of these
+};
+
+// ---- own entry --------------------------------------------------------------------------
+//
+// The entry of this job in the list of jobs, as its leader makes it.
+
+[[nodiscard]] record::JobEntry own_entry(const job::Job& job, const job::Options& options);
+
+// Adds what takes system calls; to be called once the tasks run. The second time it does nothing.
+void complete_entry(record::JobEntry& entry, const job::Job& job);
+
+// What has changed since shells came, went or were replaced, or tasks started again. `gone`: shells.
+void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idset& gone);
+
+// Why a place is not taken.
+using OnOtherPlace = std::function<void(const std::string& why)>;
+
+// The first of these places that can be written to.
+Result<record::EntryDirectory> choose_directory(const std::vector<std::string>& places, const OnOtherPlace& other);
+
+// Writes it to `directory`, or else to the first place that takes it, which is `directory` then: it may be full, or
+// have gone since. `first`: a place that comes before the others; "": there is none.
+Result<void> put_entry(const record::JobEntry& entry, std::optional<record::EntryDirectory>& directory,
+                       const std::string& first, const OnOtherPlace& other);
+
+// ---- control ----------------------------------------------------------------------------
+
 namespace {
 
 constexpr event::Seconds kBeforeOpen{0.01};    // from the start of the tasks on
@@ -395,5 +475,303 @@ class Control final : public plugin::Plugin {
 }  // namespace
 
 PluginPtr make_control(plugin::Host& host) { return std::make_unique<Control>(host); }
+
+// ---- details ----------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kSink = "control.details";
+constexpr std::size_t kMostPart = std::size_t{64} << 10;   // bytes of options, of an environment, of events
+constexpr std::size_t kMostPlan = std::size_t{192} << 10;  // bytes of the plan
+constexpr std::size_t kMostFiles = 64;                     // files of output that are named
+
+// Files are named by what they are: libfoo.so.1.2.3.
+int take_library(dl_phdr_info* info, std::size_t /*size*/, void* to) {
+  std::unique_ptr<char, decltype(&std::free)> path(::realpath(info->dlpi_name, nullptr), std::free);
+  if (info->dlpi_name[0] == '/' && path) static_cast<Json*>(to)->push_back(path.get());
+  return 0;
+}
+
+Json versions() {
+  Json out{{"nacre-shell", kVersion}, {"built_with", kBuiltWith}, {"libc", ::gnu_get_libc_version()}};
+  utsname system{};
+  if (::uname(&system) == 0)
+    out["kernel"] = fmt::format("{} {} {} {}", system.sysname, system.release, system.version, system.machine);
+  out["libraries"] = Json::array();
+  ::dl_iterate_phdr(take_library, &out["libraries"]);
+  return out;
+}
+
+Json environment_json(const job::Environment& environment) {
+  Json names = Json::array(), values = Json::object();
+  std::size_t bytes = 0;
+  std::size_t left_out = 0;
+  for (const auto& [name, value] : environment.all()) {
+    bool shows = record::may_show(name, value);
+    bytes += name.size() + (shows ? name.size() + value.size() : 0);
+    if (bytes > kMostPart) {
+      ++left_out;
+      continue;
+    }
+    names.push_back(name);
+    if (shows) values[std::string(name)] = value;
+  }
+  Json out{{"names", std::move(names)}, {"values", std::move(values)}};
+  if (left_out > 0) out["names_left_out"] = left_out;
+  return out;
+}
+
+// The values that are no objects, with their dotted paths.
+void each_value(const Json& value, const std::string& path,
+                const std::function<void(const std::string&, const Json&)>& take) {
+  if (!value.is_object() || value.empty()) {
+    if (!path.empty()) take(path, value);
+    return;
+  }
+  for (const auto& [name, member] : value.items())
+    each_value(member, path.empty() ? name : path + '.' + name, take);
+}
+
+// The first and the last of them.
+Json events_json(const std::vector<Json>& events) {
+  constexpr std::size_t kFirst = 16;
+  Json out = Json::array();
+  std::size_t bytes = 0;
+  std::size_t first = events.size();
+  while (first > kFirst && (bytes += dump_json(events[first - 1]).size()) <= kMostPart) --first;
+  if (first <= kFirst) first = std::min(first, kFirst);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i < kFirst || i >= first) out.push_back(record::json_without_secrets(events[i]));
+  }
+  return out;
+}
+
+// Of lines: without the first ones, so that the rest is short enough.
+void shorten(std::string& text, std::size_t most) {
+  if (text.size() <= most) return;
+  std::size_t newline = text.find('\n', text.size() - most);
+  text.erase(0, newline == std::string::npos ? text.size() - most : newline + 1);
+}
+
+// JSON is longer than what it stands for where that has bytes that are no text.
+Json fitting(Json all, std::size_t most) {
+  if (dump_json(all).size() <= most) return all;
+  for (const char* part : {"output", "messages"}) {
+    for (auto text = all[part].get<std::string>(); dump_json(all).size() > most && !text.empty();) {
+      shorten(text, text.size() / 2);
+      all[part] = text;
+    }
+  }
+  for (const char* part : {"plan", "doctor", "events", "environment", "shell_environment", "options"}) {
+    if (dump_json(all).size() <= most) break;
+    all[part] = nullptr;
+  }
+  return all;
+}
+
+}  // namespace
+
+Details::~Details() {
+  if (keeps_) host_.log().remove_sink(kSink);
+}
+
+void Details::keep_messages() {
+  keeps_ = true;
+  host_.log().add_sink(kSink, [this](const LogEntry& entry) {
+    std::string from = entry.shell ? fmt::format("[shell {}] ", *entry.shell) : "";
+    std::string component = entry.component.empty() ? "" : entry.component + ": ";
+    messages_.push_back(fmt::format("{}{}: {}{}\n", from, level_name(entry.level), component, entry.message));
+    size_ += messages_.back().size();
+    for (; size_ > kMostTail && !messages_.empty(); messages_.pop_front()) size_ -= messages_.front().size();
+  });
+}
+
+Json Details::options() const {
+  Json out = Json::array();
+  job::Options given(host_.job().spec.options);
+  const auto& setters = host_.options().setters();
+  std::size_t bytes = 0;
+  each_value(host_.options().json(), "", [&](const std::string& path, const Json& value) {
+    std::string from;
+    for (std::string part = path; from.empty() && !part.empty();) {
+      if (auto setter = setters.find(part); setter != setters.end()) from = setter->second;
+      std::size_t dot = part.rfind('.');
+      part.resize(dot == std::string::npos ? 0 : dot);
+    }
+    const Json* asked = given.find(path);
+    if (from.empty() && host_.options().is_of_argument(path)) from = "command line";
+    if (from.empty()) from = asked != nullptr && *asked == value ? "jobspec" : "a plugin";
+    Json shown = record::is_secret_name(path) ? Json(record::kLeftOut) : record::json_without_secrets(value);
+    bytes += path.size() + dump_json(shown).size();
+    out.push_back({{"name", path}, {"value", bytes > kMostPart ? Json("(too long)") : shown}, {"from", from}});
+  });
+  return out;
+}
+
+// The command may have secrets in it.
+Json Details::plan(std::size_t tasks) const {
+  plugin::PlanPartOptions options{tasks, record::may_show};
+  const job::Job& job = host_.job();
+  Json part = plugin::plan_part(host_, {}, options);
+  part.erase("options");
+  part.erase("setters");
+  part["options"] = Json::object();
+  part["setters"] = Json::object();
+  std::string text = plugin::merged_plan(job, {}, {{job.shell_rank, part}}, true);
+  std::size_t begin = text.find("\ncommand "), end = text.find("\ntasks ", begin);
+  if (begin == std::string::npos || end == std::string::npos) return nullptr;
+  std::string command;
+  for (const std::string& each : record::words_without_secrets(job.spec.command)) command += " " + in_quotes(each);
+  text.replace(begin, end - begin, "\ncommand  " + command);
+  // Options have a place of their own.
+  std::size_t own = text.find("\noptions, and where they come from\n");
+  if (own != std::string::npos) text.erase(own, text.find("\nplugins, in order\n", own) - own);
+  for (const char* each : {"options", "setters", "files"}) part.erase(each);
+  Json out{{"shell", job.shell_rank}, {"host", job.node().hostname}, {"text", text}, {"part", std::move(part)}};
+  if (host_.tasks().size() > tasks) out["tasks_left_out"] = host_.tasks().size() - tasks;
+  std::size_t shown = std::min(tasks, host_.tasks().size());
+  if (shown <= 1 || dump_json(out).size() <= kMostPlan) return out;
+  return plan(shown / 2);
+}
+
+// Those of the tasks of this shell; a template where the others' cannot be named here.
+Json Details::files() const {
+  Json out = Json::array();
+  auto options = OutputOptions::read(host_.options());
+  if (!options) return out;
+  std::error_code failed;
+  std::filesystem::path directory = host_.job().spec.cwd.value_or(std::filesystem::current_path(failed).native());
+  auto add = [&](io::Stream stream, const std::string& path) {
+    Json file{{"stream", io::name_of(stream)}, {"path", (directory / path).lexically_normal().native()}};
+    bool is_new = std::none_of(out.begin(), out.end(),
+                               [&](const Json& each) { return member_of(each, "path") == file["path"]; });
+    if (is_new && out.size() < kMostFiles) out.push_back(std::move(file));
+  };
+  for (io::Stream stream : io::kStreams) {
+    const StreamOptions& of = options->streams.at(static_cast<std::size_t>(stream));
+    if (!of.has(OutputType::file)) continue;
+    auto differs = plugin::differs_by_rank(host_, of.path);
+    if (!differs) continue;
+    if (!*differs) {
+      if (auto path = plugin::render_tags(host_, of.path)) add(stream, *path);
+      continue;
+    }
+    for (const auto& task : host_.tasks()) {
+      if (auto path = plugin::render_tags(host_, of.path, {std::nullopt, task.get()})) add(stream, *path);
+    }
+    if (host_.job().shells() > 1 || host_.tasks().size() > kMostFiles)
+      out.push_back({{"stream", io::name_of(stream)}, {"template", of.path}});
+  }
+  return out;
+}
+
+Json Details::make(std::size_t most, std::size_t tasks, std::string output) const {
+  std::string messages;
+  for (const std::string& each : messages_) messages += each;
+  shorten(output, kMostTail);
+  Examiner* examiner = examiner_of(host_);
+  return fitting({{"format", 1},
+                  {"versions", versions()},
+                  {"options", options()},
+                  {"environment", environment_json(host_.environment())},
+                  {"shell_environment", environment_json(job::Environment::own())},
+                  {"plan", plan(tasks)},
+                  {"files", files()},
+                  {"events", events_json(host_.events().events())},
+                  {"doctor", examiner == nullptr ? Json() : examiner->last_look()},
+                  {"output", record::text_without_secrets(output)},
+                  {"messages", record::text_without_secrets(messages)}},
+                 most);
+}
+
+// ---- own entry --------------------------------------------------------------------------
+
+namespace {
+
+record::Manager manager_of_shells() {
+  auto variable = [](const char* name) { return own_variable(name).value_or(""); };
+  if (own_variable("SLURM_JOB_ID") && own_variable("SLURM_STEP_ID"))
+    return {"slurm", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID")};
+  if (own_variable("FLUX_JOB_ID")) return {"flux", variable("FLUX_JOB_ID"), ""};
+  return {};
+}
+
+std::vector<std::string> notes_of(const job::Options& options) {
+  std::vector<std::string> out;
+  if (const Json* shape = options.find("pretend"); shape != nullptr && shape->is_string())
+    out.push_back(fmt::format("on a made-up machine: {}", shape->get<std::string>()));
+  if (const Json* events = options.find("rehearse"); events != nullptr && events->is_string())
+    out.push_back(fmt::format("a rehearsal: {}", events->get<std::string>()));
+  return out;
+}
+
+}  // namespace
+
+record::JobEntry own_entry(const job::Job& job, const job::Options& options) {
+  record::JobEntry entry;
+  entry.version = kVersion;
+  entry.id = job.id;
+  entry.name = job.name();
+  entry.user = ::geteuid();
+  entry.pid = ::getpid();
+  entry.shells = job.shells();
+  entry.spares = job.spares;
+  entry.started = event::wall_clock();
+  entry.notes = notes_of(options);
+  return entry;
+}
+
+void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idset& gone) {
+  const value::Idset came = job.shells_that_came();
+  entry.shells = came.size();
+  entry.gone = (came & gone).size();
+  entry.spares = (job.spare_shells() - gone).size();
+  entry.restarts = job.restarts;
+}
+
+void complete_entry(record::JobEntry& entry, const job::Job& job) {
+  if (entry.pid_start != 0) return;
+  entry.place = record::own_place();
+  entry.pid_start = record::start_of(entry.pid).value_or(0);
+  entry.manager = manager_of_shells();
+  entry.tasks = job.tasks();
+  entry.command = job.spec.command;
+  std::error_code failed;
+  entry.cwd = job.spec.cwd.value_or(std::filesystem::current_path(failed).native());
+}
+
+Result<record::EntryDirectory> choose_directory(const std::vector<std::string>& places, const OnOtherPlace& other) {
+  std::vector<std::string> skipped;
+  auto chosen = record::EntryDirectory::choose(places, &skipped);
+  for (const std::string& each : skipped) other(each);
+  return chosen;
+}
+
+Result<void> put_entry(const record::JobEntry& entry, std::optional<record::EntryDirectory>& directory,
+                       const std::string& first, const OnOtherPlace& other) {
+  std::optional<Error> why;
+  if (directory) {
+    Result<void> written = directory->write(entry);
+    if (written) return written;
+    why = written.error();
+  }
+  std::vector<std::string> left = record::places(own_variable);
+  std::stable_partition(left.begin(), left.end(), [&](const std::string& each) { return each == first; });
+  if (directory) std::erase(left, directory->path());
+  while (!left.empty()) {
+    if (why) other(why->message);
+    auto next = choose_directory(left, other);
+    if (!next) return why ? *std::move(why) : next.error();
+    Result<void> written = next->write(entry);
+    if (written) {
+      if (directory) static_cast<void>(directory->remove(entry.id));
+      directory = *std::move(next);
+      return {};
+    }
+    why = written.error();
+    std::erase(left, next->path());
+  }
+  return *std::move(why);
+}
 
 }  // namespace nacre::plugins

@@ -16,6 +16,8 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "job/job.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::plugins {
 
@@ -73,5 +75,23 @@ struct ExecNotice {
   [[nodiscard]] std::string text() const;
   static Result<ExecNotice> parse(std::string_view text);
 };
+
+// The size of a terminal as front ends and shells send it: {"rows": N, "columns": N}, each from 1 to 65535.
+
+[[nodiscard]] Json json_of(const winsize& size);
+// Other members are ignored.
+Result<winsize> terminal_size_of(const JsonAt& at);
+
+// Where a command beside the tasks is to run: what a front end asks for, as shells and ranks.
+struct ExecTargets {
+  std::map<std::uint32_t, value::Idset> shares;  // ranks by shell; empty: the shell itself
+  bool is_all = false;                           // nothing in particular was asked for: what is lost is left out
+
+  // Reads ranks, shells, hosts and exclude (doc/control.md). At least one target.
+  static Result<ExecTargets> read(const JsonAt& request, const job::Job& job);
+};
+
+// The name of a shell's host, or "shell N" where R has none.
+[[nodiscard]] std::string host_of(const job::Job& job, std::uint32_t shell);
 
 }  // namespace nacre::plugins

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/big_endian.hpp"
 #include "base/text.hpp"
+#include "plugins/control/exec_wire.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -339,6 +342,183 @@ void Execs::leave_slow() {
     if (std::exchange(exec.is_slow, true)) slow.push_back(key);
   }
   leave(slow);
+}
+
+// ---- execs input ------------------------------------------------------------------------
+//
+// What front ends send to the commands beside the tasks while these run, and the terminals that they join.
+
+// ---- terminals -----------------------------------------------------------------------------
+
+void Execs::join(Key key, const Json& arguments) {
+  if (Result<void> can = check_room(); !can) return replies_.answer(key, can.error());
+  auto exec = joining(JsonAt::root(arguments), host_.job());
+  if (!exec) return replies_.answer(key, exec.error());
+  execs_[key] = *std::move(exec);
+  order(key);
+}
+
+Result<Execs::Exec> Execs::joining(const JsonAt& arguments, const job::Job& job) {
+  JsonAt pty = TRY(arguments.at("pty"));
+  Exec out;
+  out.command.pty = TRY(terminal_size_of(pty));
+  out.command.joins = out.command.has_input = true;
+  out.command.window = kTerminalWindow;
+  auto rank = TRY(TRY(pty.at("rank")).integer(0, UINT32_MAX));
+  Json ranks{{"ranks", fmt::format("{}", rank)}};
+  out.wanted = TRY(ExecTargets::read(JsonAt::root(ranks), job));
+  return out;
+}
+
+Result<void> Execs::check_pty(const Exec& exec, std::uint64_t targets) {
+  if (exec.detaches) return invalid("pty: a command that is left when it has started has no terminal");
+  if (targets == 1) return {};
+  return invalid(
+      fmt::format("pty: a terminal is that of one command, and {} are asked for: name one host (-w), rank (-r) or "
+                  "shell (--shells)",
+                  targets));
+}
+
+Result<Json> Execs::resize(std::uint64_t client, const JsonAt& arguments) {
+  winsize size = TRY(terminal_size_of(arguments));
+  Exec& exec = *TRY(find(client, TRY(arguments.at("request"))));
+  if (!exec.command.pty) return Error{ENOTTY, "this request has no terminal"};
+  if (exec.number == 0)
+    exec.size = size;
+  else
+    notify({.number = exec.number, .size = size});
+  return Json::object();
+}
+
+// ---- input ---------------------------------------------------------------------------------
+
+// Once all have started: before, a shell would not know whose input it is. The slowest decides.
+void Execs::grant_input(Key key, Exec& exec) {
+  if (!exec.command.has_input || exec.is_gone) return;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& [target, of] : exec.targets) {
+    if (!of.is_started) return;
+    least = std::min(least, of.input);
+  }
+  if (exec.targets.empty()) return;
+  std::uint64_t may = least + kExecInputWindow;
+  if (may <= exec.granted) return;
+  replies_.grant(key, may - exec.granted);
+  exec.granted = may;
+}
+
+void Execs::input(Key key, std::string_view stream, std::string_view bytes) {
+  auto found = execs_.find(key);
+  if (found == execs_.end() || !found->second.command.has_input) return;
+  Exec& exec = found->second;
+  if (stream != (exec.command.pty ? kTerminalStream : "stdin")) return;
+  if (bytes.empty()) exec.input.emplace_back();
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kExecChunk)))
+    exec.input.emplace_back(bytes.substr(0, kExecChunk));
+  broadcast_input(exec);
+}
+
+void Execs::broadcast_input(Exec& exec) {
+  if (exec.number == 0) return;
+  while (!exec.input.empty()) {
+    std::string record;
+    append_number(record, exec.number);
+    if (!broadcast_(record + exec.input.front())) return;
+    exec.input.pop_front();
+  }
+}
+
+void Execs::on_broadcast_room() {
+  for (auto& [key, exec] : execs_) broadcast_input(exec);
+}
+
+// ---- exec service -----------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kExecHold = "control.exec";
+
+}  // namespace
+
+Result<void> ExecService::serve() {
+  if (leads()) execs_.emplace(host_, replies(), [this](std::string_view record) { return broadcast(record); });
+  if (bulk::Port* port = host_.bulk()) serve_bulk(*port);
+  return runner_.serve([this](std::string_view record) { return put_up(record); });
+}
+
+Execs::Replies ExecService::replies() {
+  using Key = Execs::Key;
+  Execs::Replies out;
+  out.part = [this](Key key, Json part) {
+    if (auto* server = server_()) server->answer_part(key.client, key.id, std::move(part));
+  };
+  out.answer = [this](Key key, const Result<Json>& value) {
+    if (auto* server = server_()) server->answer(key.client, key.id, value);
+  };
+  out.room = [this](Key key) {
+    auto* server = server_();
+    return server != nullptr ? server->room(key.client, key.id) : 0;
+  };
+  out.put = [this](Key key, const char* stream, std::string_view data, const Json& members) {
+    auto* server = server_();
+    return server == nullptr || server->put(key.client, {key.id, stream, std::string(data), members});
+  };
+  out.grant = [this](Key key, std::size_t bytes) {
+    if (auto* server = server_()) server->grant(key.client, key.id, bytes);
+  };
+  return out;
+}
+
+bool ExecService::broadcast(std::string_view record) {
+  bulk::Port* port = host_.bulk();
+  if (port != nullptr && host_.job().shells() > 1)
+    return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // cut off: all is over
+  runner_.feed(record);
+  return true;
+}
+
+Result<bool> ExecService::put_up(std::string_view record) {
+  if (!leads()) {
+    bulk::Port* port = host_.bulk();
+    return port != nullptr ? port->put(bulk::up::kExec, record) : Result<bool>(true);
+  }
+  execs_->take(host_.job().shell_rank, record);
+  return true;
+}
+
+void ExecService::serve_bulk(bulk::Port& port) {
+  bulk::Port::Upward upward;
+  upward.on_record = [this, &port](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+    if (execs_) execs_->take(shell, bytes);
+    port.taken(shell, number);
+  };
+  upward.on_room = [this] { runner_.on_room(); };
+  port.serve(bulk::up::kExec, std::move(upward));
+  bulk::Port::Downward downward;
+  downward.on_record = [this, &port](bulk::Numbered number, std::string_view bytes) {
+    runner_.feed(bytes);
+    port.consumed(number);
+  };
+  downward.on_room = [this] {
+    if (execs_) execs_->on_broadcast_room();
+  };
+  port.serve(bulk::down::kExecInput, std::move(downward));
+}
+
+bool ExecService::take(ClientId client, const control::ControlRequest& request) {
+  bool begins = request.action == "exec";
+  if (!begins && request.action != "exec-signal" && request.action != "exec-end" && request.action != "size")
+    return false;
+  if (begins)
+    execs_->begin({client, request.id}, request.arguments);
+  else if (auto* server = server_())
+    server->answer(client, request.id, execs_->control(client, request.action, request.arguments));
+  return true;
+}
+
+void ExecService::end_all() {
+  host_.hold(kExecHold);
+  execs_->end_all([this] { static_cast<void>(host_.release(kExecHold)); });
 }
 
 }  // namespace nacre::plugins

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/control/questions.hpp"
 
+#include <dirent.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/json.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "plugin/shell_questions.hpp"
+#include "plugins/affinity/affinity_option.hpp"
+#include "plugins/affinity/affinity_plan.hpp"
+#include "plugins/usage/gpu_meter.hpp"
+#include "task/cpu_rights.hpp"
+#include "task/memory_policy.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -117,6 +132,330 @@ void Questions::take(std::uint32_t shell, std::string_view bytes) {
     }
   }
   if (auto last = at.at("last"); last && last->json() == true) open_.complete(question, shell);
+}
+
+// ---- processes --------------------------------------------------------------------------
+
+namespace {
+
+using Process = std::pair<std::int64_t, ProcessStat>;
+
+// In the order of their numbers.
+std::vector<Process> all_processes() {
+  std::vector<Process> out;
+  DIR* folder = ::opendir("/proc");
+  if (folder == nullptr) return out;
+  while (const dirent* each = ::readdir(folder)) {
+    auto pid = parse_u64(each->d_name);
+    if (!pid) continue;
+    if (auto stat = ProcessStat::of(static_cast<pid_t>(*pid)))
+      out.emplace_back(static_cast<std::int64_t>(*pid), *std::move(stat));
+  }
+  ::closedir(folder);
+  auto by_number = [](const Process& a, const Process& b) { return a.first < b.first; };
+  std::sort(out.begin(), out.end(), by_number);
+  return out;
+}
+
+// Null: there is none.
+const ProcessStat* find_process(const std::vector<Process>& all, std::int64_t pid) {
+  auto found = std::lower_bound(all.begin(), all.end(), pid,
+                                [](const Process& each, std::int64_t wanted) { return each.first < wanted; });
+  return found != all.end() && found->first == pid ? &found->second : nullptr;
+}
+
+// The one of `tasks` that a process is, or is below of; 0: none. Numbers are used again, so the way up is bounded.
+std::int64_t task_above(const std::vector<Process>& all, const std::set<std::int64_t>& tasks, std::int64_t pid) {
+  constexpr int kMaxDepth = 1024;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    if (tasks.contains(pid)) return pid;
+    const ProcessStat* process = find_process(all, pid);
+    if (process == nullptr) return 0;
+    pid = process->parent;
+  }
+  return 0;
+}
+
+// With what the shell knows of them itself.
+std::vector<TaskProcess> tasks_that_run(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
+  std::vector<TaskProcess> out;
+  for (const auto& task : host.tasks()) {
+    if (task->state() != task::State::running) continue;
+    TaskProcess& added = out.emplace_back();
+    added.rank = task->rank();
+    added.pid = task->pid();
+    if (auto gpu = gpus.find(task->rank()); gpu != gpus.end()) added.gpu = gpu->second;
+  }
+  return out;
+}
+
+Result<TaskProcess> parse_spawned(const JsonAt& at, std::uint32_t shell) {
+  TaskProcess out;
+  out.rank = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
+  out.pid = TRY(TRY(at.at("pid")).integer(1, INT32_MAX));
+  out.origin.emplace();
+  out.origin->spawn = static_cast<std::uint64_t>(TRY(TRY(at.at("spawn")).integer(1)));
+  out.origin->task = static_cast<std::uint32_t>(TRY(TRY(at.at("task")).integer(0, UINT32_MAX)));
+  out.origin->shell = shell;
+  return out;
+}
+
+Result<std::vector<TaskProcess>> spawned_that_run(plugin::Host& host) {
+  plugin::Call call("pmi.processes");
+  TRY(host.stack().call(call));
+  std::vector<TaskProcess> out;
+  auto processes = TRY(JsonAt::root(call.out, call.topic).find("processes"));
+  if (!processes) return out;
+  for (const JsonAt& each : TRY(processes->elements()))
+    out.push_back(TRY(parse_spawned(each, host.job().shell_rank)));
+  return out;
+}
+
+}  // namespace
+
+Json TaskProcess::json() const {
+  Json out{rank, pid, state, elapsed, cpu, memory, program};
+  if (origin) out.push_back(Json::array({origin->spawn, origin->task, origin->shell}));
+  if (!gpu) return out;
+  out.push_back(gpu->memory ? Json(*gpu->memory) : Json());
+  out.push_back(gpu->device_use ? Json(*gpu->device_use) : Json());
+  return out;
+}
+
+Result<TaskProcess> TaskProcess::parse(const Json& json) {
+  constexpr std::size_t kMembers = 7;
+  constexpr std::size_t kWithOrigin = 8;
+  constexpr std::size_t kWithGpu = 9;
+  auto at = TRY(JsonAt::root(json).elements());
+  if (at.size() < kMembers || at.size() > kWithGpu) return invalid("a process has seven to nine members");
+  TaskProcess out;
+  out.rank = static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)));
+  out.pid = TRY(at[1].integer(1, INT32_MAX));
+  out.state = TRY(at[2].string());
+  out.elapsed = TRY(at[3].number());
+  out.cpu = TRY(at[4].number());
+  out.memory = static_cast<std::uint64_t>(TRY(at[5].integer(0)));
+  out.program = TRY(at[6].string());
+  if (at.size() == kWithOrigin) {
+    auto origin = TRY(at[7].elements());
+    if (origin.size() != 3) return at[7].expected("spawn, task and shell");
+    out.origin = {static_cast<std::uint64_t>(TRY(origin[0].integer(1))),
+                  static_cast<std::uint32_t>(TRY(origin[1].integer(0, UINT32_MAX))),
+                  static_cast<std::uint32_t>(TRY(origin[2].integer(0, UINT32_MAX)))};
+  }
+  if (at.size() != kWithGpu) return out;
+  out.gpu.emplace();
+  if (!at[7].json().is_null()) out.gpu->memory = static_cast<std::uint64_t>(TRY(at[7].integer(0)));
+  if (!at[8].json().is_null()) out.gpu->device_use = TRY(at[8].number());
+  return out;
+}
+
+bool operator<(const TaskProcess& a, const TaskProcess& b) {
+  auto spawn_of = [](const TaskProcess& each) { return each.origin ? each.origin->spawn : 0; };
+  return std::pair(spawn_of(a), a.rank) < std::pair(spawn_of(b), b.rank);
+}
+
+std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
+  std::vector<TaskProcess> wanted = tasks_that_run(host, gpus);
+  if (auto spawned = spawned_that_run(host)) {
+    wanted.insert(wanted.end(), spawned->begin(), spawned->end());
+  } else {
+    host.log().log(Level::warn, "control", "{}", spawned.error().message);
+  }
+  std::vector<TaskProcess> out;
+  if (wanted.empty()) return out;
+  std::set<std::int64_t> pids;
+  for (const TaskProcess& each : wanted) pids.insert(each.pid);
+  auto all = all_processes();
+  auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  double now = seconds_since_boot();
+  std::map<std::int64_t, std::size_t> index;
+  for (TaskProcess& each : wanted) {
+    const ProcessStat* stat = find_process(all, each.pid);
+    if (stat == nullptr) continue;
+    index.emplace(each.pid, out.size());
+    each.state = std::string(1, stat->state);
+    each.elapsed = std::max(0.0, now - static_cast<double>(stat->start) / ticks);
+    each.program = stat->name;
+    out.push_back(std::move(each));
+  }
+  for (const auto& [pid, stat] : all) {
+    auto of = index.find(task_above(all, pids, pid));
+    if (of == index.end()) continue;
+    out[of->second].cpu += static_cast<double>(stat.own_ticks() + stat.children_ticks()) / ticks;
+    out[of->second].memory += stat.pages * page;
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// ---- gpu answers ------------------------------------------------------------------------
+
+bool GpuAnswers::answer_by_plugin(const Done& done) {
+  plugin::Call call("usage.gpus");
+  if (!host_.stack().call(call) || !call.out.is_object() || !call.out.contains("tasks")) return false;
+  auto tasks = gpus_from(call.out["tasks"]);
+  if (!tasks) return false;
+  std::set<std::string> notes;
+  for (const Json& each : call.out.value("notes", Json::array())) {
+    if (each.is_string()) notes.insert(each.get<std::string>());
+  }
+  done(*tasks, notes);
+  return true;
+}
+
+void GpuAnswers::ask(Done done) {
+  if (answer_by_plugin(done)) return;
+  if (is_over_) return done({}, {});
+  if (!watch_) watch_.emplace(host_, nullptr);
+  if (!timer_) {
+    auto timer = event::Timer::create(host_.loop(), [this] {
+      tell({fmt::format("the tools of GPUs have not answered within {:g} s", kMostWait.count())});
+    });
+    if (!timer) return done({}, {timer.error().message});
+    timer_ = *std::move(timer);
+    timer_->unref();
+  }
+  waiting_.push_back(std::move(done));
+  if (waiting_.size() == 1) timer_->start(kMostWait);
+  if (std::exchange(is_looking_, true)) return;
+  watch_->look([this](const usage::GpuLook& look) {
+    is_looking_ = false;
+    last_ = gpus_of_tasks(host_, look);
+    if (look.is_complete) {
+      for (const auto& task : host_.tasks()) {
+        if (task->state() == task::State::running) last_.emplace(task->rank(), usage::TaskGpu{0, std::nullopt});
+      }
+    }
+    tell(watch_->notes());
+  });
+}
+
+void GpuAnswers::tell(const std::set<std::string>& notes) {
+  timer_->stop();
+  for (Done& each : std::exchange(waiting_, {})) each(last_, notes);
+}
+
+void GpuAnswers::stop() {
+  is_over_ = true;
+  watch_.reset();
+  timer_.reset();
+  waiting_.clear();
+}
+
+// ---- task places ------------------------------------------------------------------------
+
+namespace {
+
+using Mode = AffinityOption::Mode;
+
+constexpr std::array<const char*, 3> kGpuVariables = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                                      "ZE_AFFINITY_MASK"};
+
+class Placing {
+ public:
+  explicit Placing(plugin::Host& host) : host_(host), plan_(ask_for_plan(host, "ps --plan")) {
+    if (auto option = AffinityOption::read(host.options().at("gpu-affinity"), AffinityOption::Of::gpus))
+      gpu_option_ = *std::move(option);
+  }
+
+  [[nodiscard]] TaskPlace of(const task::Task& task) const {
+    TaskPlace out;
+    out.rank = task.rank();
+    out.pid = task.pid();
+    out.cpus_now = task::cpus_allowed_to(task.pid()).str();
+    const PlacedTask* placed = plan_ ? &plan_->placement.tasks[task.local_id()] : nullptr;
+    const task::ChildSetup& setup = task.command().setup;
+    if (plan_ && plan_->is_dry_run)
+      out.unset = "dry-run";
+    else if (setup.is_pretended)
+      out.unset = "a made-up machine";
+    out.cpus = cpus(placed, out.cpus_now);
+    if (setup.memory)
+      out.memory = {task::memory_policy_text(*setup.memory), placed != nullptr ? placed->memory_why : ""};
+    else if (placed != nullptr && !placed->memory_why.empty())
+      out.memory = {placed->memory.str(), placed->memory_why};
+    out.gpus = gpus(task, placed);
+    if (placed != nullptr && !placed->nics_why.empty())
+      out.nics = {fmt::format("{}", fmt::join(placed->nics, ",")), placed->nics_why};
+    return out;
+  }
+
+ private:
+  [[nodiscard]] TaskPlace::Part cpus(const PlacedTask* placed, const std::string& now) const {
+    if (placed == nullptr) return {now, plan_.error().message};
+    TaskPlace::Part out{placed->cpus.str(), placed->cpus_why};
+    if (const value::Idset& unused = plan_->placement.unused; !unused.empty())
+      out.why += fmt::format("; cpus {} of the job have no task", unused.str());
+    return out;
+  }
+
+  // What it sees is what its environment names; why, the option has it.
+  [[nodiscard]] TaskPlace::Part gpus(const task::Task& task, const PlacedTask* placed) const {
+    auto count = host_.job().node().gpus.size();
+    if (count == 0 && !gpu_option_.given) return {};
+    bool is_closest = gpu_option_.mode == Mode::closest && placed != nullptr && !placed->gpus_why.empty();
+    if (is_closest && gpu_option_.dry_run)
+      return {fmt::format("{}", fmt::join(placed->gpus, ",")), placed->gpus_why};
+    std::string_view seen;
+    for (const char* name : kGpuVariables) {
+      if (auto value = task.command().env.get(name); value && seen.empty()) seen = *value;
+    }
+    std::string where(seen == "-1" ? "none" : seen.empty() ? "not restricted" : seen);
+    if (is_closest) return {where, placed->gpus_why};
+    if (gpu_option_.mode == Mode::map) return {where, "as the map has it"};
+    if (gpu_option_.mode == Mode::off) return {where, "as its environment has it"};
+    if (gpu_option_.mode == Mode::on) return {where, fmt::format("all {} that the job has on the node", count)};
+    return {where, fmt::format("its part of the job's {} on the node", count)};
+  }
+
+  plugin::Host& host_;
+  Result<AffinityPlan> plan_;
+  AffinityOption gpu_option_;
+};
+
+Json part_json(const TaskPlace::Part& part) { return Json::array({part.where, part.why}); }
+
+Result<TaskPlace::Part> part_in(const JsonAt& json) {
+  auto strings = TRY(json.strings());
+  if (strings.size() != 2) return json.error("expected where and why");
+  return TaskPlace::Part{std::move(strings[0]), std::move(strings[1])};
+}
+
+}  // namespace
+
+Json TaskPlace::json() const {
+  return {rank, pid, part_json(cpus), part_json(memory), part_json(gpus), part_json(nics), cpus_now, unset};
+}
+
+Result<TaskPlace> TaskPlace::parse(const Json& json) {
+  constexpr std::size_t kMembers = 8;
+  auto at = TRY(JsonAt::root(json).elements());
+  if (at.size() != kMembers) return invalid("a place has eight members");
+  TaskPlace out;
+  out.rank = static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)));
+  out.pid = TRY(at[1].integer(1, INT32_MAX));
+  out.cpus = TRY(part_in(at[2]));
+  out.memory = TRY(part_in(at[3]));
+  out.gpus = TRY(part_in(at[4]));
+  out.nics = TRY(part_in(at[5]));
+  out.cpus_now = TRY(at[6].string());
+  out.unset = TRY(at[7].string());
+  return out;
+}
+
+std::vector<TaskPlace> task_places(plugin::Host& host) {
+  std::vector<TaskPlace> out;
+  auto runs = [](const auto& task) { return task->state() == task::State::running; };
+  auto tasks = host.tasks();
+  if (std::none_of(tasks.begin(), tasks.end(), runs)) return out;
+  Placing placing(host);
+  for (const auto& task : tasks) {
+    if (runs(task)) out.push_back(placing.of(*task));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return out;
 }
 
 }  // namespace nacre::plugins

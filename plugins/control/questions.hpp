@@ -6,19 +6,110 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "bulk/record_queue.hpp"
+#include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
-#include "plugins/control/gpu_answers.hpp"
-#include "plugins/control/processes.hpp"
-#include "plugins/control/task_places.hpp"
+#include "plugins/usage/gpu_watch.hpp"
+#include "usage/gpu.hpp"
 
 namespace nacre::plugins {
+
+// What this shell's tasks use of GPUs at the moment, for who asks (`nacre top --gpu`): what the plugin usage has
+// seen last if it measures them (usage-gpu), else by a look of its own, which is begun only then.
+class GpuAnswers {
+ public:
+  // For a look; then the one before is told. Below what the leader waits for an answer.
+  static constexpr event::Seconds kMostWait{1.5};
+
+  explicit GpuAnswers(plugin::Host& host) : host_(host) {}
+
+  using GpusByRank = std::map<std::uint32_t, usage::TaskGpu>;
+  // `notes`: what is wrong, for people. It is called once, perhaps before ask() returns.
+  using Done = std::function<void(const GpusByRank& tasks, const std::set<std::string>& notes)>;
+  void ask(Done done);
+  // Ends the look that is under way; who waits for it gets nothing more.
+  void stop();
+
+ private:
+  [[nodiscard]] bool answer_by_plugin(const Done& done);
+  void tell(const std::set<std::string>& notes);
+
+  plugin::Host& host_;
+  std::optional<GpuWatch> watch_;
+  std::optional<event::Timer> timer_;
+  std::vector<Done> waiting_;
+  GpusByRank last_;
+  bool is_looking_ = false, is_over_ = false;
+};
+
+// What the tasks of this shell, and the processes that tasks have spawned on it, do and use at the moment: by one
+// look at all processes, proc(5), and only when somebody asks.
+
+// Of a process that is no task: whose it is.
+struct SpawnOrigin {
+  std::uint64_t spawn = 0;  // counted from 1, in this start of all tasks
+  std::uint32_t task = 0;   // the rank as whose output its own comes out
+  std::uint32_t shell = 0;  // that it is on
+};
+
+struct TaskProcess {
+  std::uint32_t rank = 0;
+  std::int64_t pid = 0;
+  std::string state;                       // a letter of proc(5)
+  double elapsed = 0;                      // seconds since its start
+  double cpu = 0;                          // seconds of CPU time that it and what is below it have used
+  std::uint64_t memory = 0;                // resident, of all of these: bytes
+  std::string program;                     // that it runs now
+  std::optional<usage::TaskGpu> gpu = {};  // if it was asked for, and something is known
+  std::optional<SpawnOrigin> origin = {};  // it was spawned; `rank` is that in its spawn
+
+  // [rank, pid, state, elapsed, cpu, memory, program], then, with `gpu`, its memory and use, null for none, or,
+  // with `origin`, [spawn, task, shell]
+  [[nodiscard]] Json json() const;
+  static Result<TaskProcess> parse(const Json& json);
+};
+
+// Tasks come first, then what was spawned, by spawn; each in the order of ranks.
+bool operator<(const TaskProcess& a, const TaskProcess& b);
+
+// Of those that run, in that order.
+[[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,
+                                                      const std::map<std::uint32_t, usage::TaskGpu>& gpus = {});
+
+// Where the tasks of this shell are, and why: by the plan of cpu-affinity, what was set as each was started, and
+// the cpus that its process may use now. Looked up only when somebody asks (`nacre ps --plan`).
+struct TaskPlace {
+  // Of cpus, memory, gpus, network cards. Both empty: no option asks for it, and there is nothing to tell.
+  struct Part {
+    std::string where;  // "0-3", "bind 0", "0,1", "mlx5_0:1"; "none"
+    std::string why;
+    bool operator==(const Part&) const = default;
+  };
+
+  std::uint32_t rank = 0;
+  std::int64_t pid = 0;
+  Part cpus, memory, gpus, nics;
+  std::string cpus_now;  // that its process may use; "": it has ended meanwhile
+  std::string unset;     // why cpus and memory are planned, but not set: "dry-run"; "": they are set
+
+  [[nodiscard]] Json json() const;  // an array, for the leader
+  static Result<TaskPlace> parse(const Json& json);
+
+  bool operator==(const TaskPlace&) const = default;
+  friend bool operator<(const TaskPlace& a, const TaskPlace& b) { return a.rank < b.rank; }
+};
+
+// Of those that run, in the order of their ranks.
+[[nodiscard]] std::vector<TaskPlace> task_places(plugin::Host& host);
 
 class Questions {
  public:

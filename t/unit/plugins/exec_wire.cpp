@@ -6,7 +6,6 @@
 #include "catch.hpp"
 
 #include "fake_host.hpp"
-#include "plugins/control/exec_targets.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::plugins;  // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/control/scrollback.hpp"
+#include "plugins/control/viewers.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/control/restart_service.hpp"
+#include "plugins/control/changes.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -9,6 +9,9 @@
 #include "job/restart_option.hpp"
 
 namespace nacre::plugins {
+
+// ---- restart service --------------------------------------------------------------------
+
 namespace {
 
 constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
@@ -98,6 +101,18 @@ void RestartService::answer_complete() {
 
 void RestartService::job_ended() {
   for (Open& each : std::exchange(open_, {})) each.reply.answer(Error{ECANCELED, "the job has ended meanwhile"});
+}
+
+// ---- shrink service ---------------------------------------------------------------------
+
+void ShrinkService::serve(const Json& arguments, const Answers::Reply& reply) {
+  auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
+  if (!order) return reply.answer(order.error());
+  std::erase_if(open_, [](const plugin::Registration& each) { return !each.active(); });
+  open_.push_back(host_.shrink(*order, [reply](const Result<Json>& news, bool is_last) {
+    if (is_last) return reply.answer(news);
+    if (news) reply.part(*news);
+  }));
 }
 
 }  // namespace nacre::plugins
