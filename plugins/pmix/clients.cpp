@@ -9,8 +9,6 @@
 
 #include <jansson.h>
 
-#include "exit_code.hpp"
-
 namespace nacre::pmix {
 namespace {
 

@@ -5,19 +5,51 @@
 // shells, also where none of its processes runs.
 #pragma once
 
+#include <sys/types.h>
+#include <sys/wait.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client.hpp"
 #include "flux.hpp"
-#include "job_layout.hpp"
-#include "process_tables.hpp"
+#include "peer_message.hpp"
 #include "server.hpp"
 
 namespace nacre::pmix {
+
+// The state of the processes that the service serves.
+
+// A process that may become a client: a task of this shell, or one that a client has spawned.
+struct PmixClient {
+  enum class State {
+    absent,     // has not called PMIx_Init, as far as is known
+    connected,  // is between PMIx_Init and PMIx_Finalize
+    finalized,
+    aborted,  // has called PMIx_Abort
+  };
+
+  flux_shell_task_t* task = nullptr;  // nullptr: it was spawned
+  pid_t pid = 0;                      // of one that was spawned, while it runs
+  std::string command;
+  State state = State::absent;
+  bool started = false;
+  bool ended = false;
+  bool lost = false;  // its connection is lost, and the server outlives it
+  int wait_status = 0;
+};
+
+struct Namespace {
+  JobFacts facts;
+  std::map<pmix_rank_t, PmixClient> clients;  // those of this node
+  // Of one that was spawned:
+  std::uint32_t task = 0;   // the rank as whose output theirs comes out
+  std::size_t running = 0;  // on this node
+  bool cancelled = false;   // not all could be started: the others are ended, and that is no failure
+};
 
 class Clients {
  public:
@@ -58,5 +90,20 @@ class Clients {
 };
 
 void signal_all(const std::vector<PmixClient*>& clients, int signum);  // those that run
+
+// Exit codes. The builtin plugins have the same rules; this plugin has only the C API.
+
+// Of a process that has ended: 128 + the signal if one has ended it.
+[[nodiscard]] inline int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+// Of a job that a program has aborted with a number of its own: a failure never becomes 0.
+// 0 counts as 1; 1 to 255 as itself; anything else as its low 8 bits, or 255 if these are 0.
+[[nodiscard]] constexpr int failure_code(int given) {
+  if (given == 0) return 1;
+  int low = given & 0xff;
+  return low != 0 ? low : 255;
+}
 
 }  // namespace nacre::pmix

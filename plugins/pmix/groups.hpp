@@ -15,11 +15,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "peer_message.hpp"
-#include "process_map.hpp"
 
 namespace nacre::pmix {
 
@@ -109,5 +109,19 @@ class Groups {
   std::set<Rank> ended_, ended_here_, reported_ended_;
   std::set<std::uint32_t> over_, lost_, reported_lost_;
 };
+
+// What the members of a group have put, as nodes send it to each other: a piece of each node, one after the other.
+// Up to version 5 libpmix passes on bytes; from 6 on infos.
+struct GroupPiece {
+  enum class Kind : char { bytes = 'b', infos = 'i' };
+  Kind kind = Kind::bytes;
+  std::string content;
+
+  bool operator==(const GroupPiece&) const = default;
+};
+
+[[nodiscard]] std::string text_of(const GroupPiece& piece);
+// Up to the first that is invalid.
+[[nodiscard]] std::vector<GroupPiece> pieces_in(std::string_view text);
 
 }  // namespace nacre::pmix

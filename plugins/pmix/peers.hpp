@@ -7,26 +7,192 @@
 // A job of one shell receives only its own messages. In messages a process is named by its number of ProcessMap.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "collectives.hpp"
 #include "flux.hpp"
-#include "group_call.hpp"
+#include "groups.hpp"
 #include "info.hpp"
-#include "peer_groups.hpp"
-#include "peer_link.hpp"
 #include "peer_message.hpp"
-#include "peer_tables.hpp"
-#include "process_map.hpp"
 #include "server.hpp"
-#include "store.hpp"
 
 namespace nacre::pmix {
+
+// What the members of a group request together, as libpmix passes it on.
+struct GroupCall {
+  Groups::Kind kind = Groups::Kind::construct;
+  std::string name;
+  std::vector<pmix_proc_t> members;
+  double timeout = 0;     // seconds; 0: none
+  bool notifies = false;  // the members, when one of them ends
+  Groups::Part part = {};
+};
+
+// The process groups that clients of this shell construct and destruct, together with those of other shells: Groups
+// decides what becomes of each; here the shells send each other what it needs, and clients get their answers. Who
+// has asked for it gets an event when another member of a group ends.
+//
+// Ranks are numbers of ProcessMap.
+class PeerGroups {
+ public:
+  struct Calls {
+    std::function<void(PeerMessage message)> send;
+    std::function<void(double seconds, std::function<void()> function)> after;
+    std::function<bool(Rank number)> has_ended;  // as far as this shell knows
+  };
+
+  // A time-out of a client, in seconds, as this shell keeps it.
+  static double due_at(double timeout);
+
+  // `processes` and `server` have to outlive this object.
+  PeerGroups(const ProcessMap& processes, ServerApi& server, std::uint32_t own, Calls calls)
+      : processes_(processes), server_(server), own_(own), calls_(std::move(calls)), groups_(processes, own) {}
+
+  // The members of this shell have come.
+  void enter(const GroupCall& call, const std::vector<Rank>& members, InfoReply reply);
+  // Clients that wait are answered: they have ended.
+  void give_up();
+
+  void receive(const PeerMessage& message);  // a group, leave or gone
+  void ended(Rank number);                   // all shells receive this
+  void over(std::uint32_t shell);            // likewise: none of its processes is left
+  void lost(std::uint32_t shell);            // with its processes
+
+  // A process of this shell has ended; report() sends it to the others if one of them waits for it.
+  void ended_here(Rank number) { groups_.ended_here(number); }
+  void report();
+  [[nodiscard]] bool is_watched(Rank number) const;  // others are to get an event when it ends
+
+ private:
+  struct Waiting {
+    GroupCall call;
+    InfoReply reply;
+  };
+
+  [[nodiscard]] bool reaches_out(const std::vector<Rank>& members) const;
+  [[nodiscard]] Groups::Outcome outcome_here(const GroupCall& call, const std::vector<Rank>& members) const;
+  void give_up_late(std::uint64_t number, const std::string& name, std::uint64_t part);
+  void answer(const Waiting& waiting, const Groups::Outcome& outcome);
+  void notify_watchers(Rank number);
+
+  const ProcessMap& processes_;
+  ServerApi& server_;
+  std::uint32_t own_;
+  Calls calls_;
+  Groups groups_;
+  std::map<std::uint64_t, Waiting> waiting_;  // by a number of this shell's own
+  std::uint64_t last_ = 0;
+  std::map<std::string, std::vector<Rank>> watched_;  // members that are to be notified when one ends, by group
+};
+
+// The messages of the shells to each other, as events of the job. Each has the number of the start of the tasks
+// that it is about; only those of the start that has begun here are passed on.
+class PeerLink {
+ public:
+  using Receive = std::function<void(const PeerMessage& message)>;
+
+  explicit PeerLink(flux_shell_t* shell) : shell_(shell) {}
+  ~PeerLink() { close(); }
+  PeerLink(const PeerLink&) = delete;
+  PeerLink& operator=(const PeerLink&) = delete;
+
+  int listen();  // 0, or -1 with errno
+  void close();  // receives nothing more
+
+  // This start is to come, and its messages are kept until it begins here.
+  void await(std::uint64_t start) { filter_.await(start); }
+  void begin(std::uint64_t start, Receive receive);
+  void send(PeerMessage message) const;  // about the start that has begun
+
+ private:
+  flux_shell_t* shell_;
+  flux_msg_handler_t* handler_ = nullptr;
+  StartFilter filter_;
+  Receive receive_;
+};
+
+// The processes of a namespace, of all shells that have some: this shell asks the others for theirs, and answers
+// what they ask. ProcessTables puts the answers together.
+class PeerTables {
+ public:
+  struct Calls {
+    std::function<void(PeerMessage message)> send;
+    std::function<void(double seconds, std::function<void()> function)> after;
+    std::function<std::vector<ProcessRow>(const std::string& nspace)> rows;  // of this shell
+  };
+
+  // `processes` has to outlive this object.
+  PeerTables(const ProcessMap& processes, std::uint32_t own, Calls calls)
+      : processes_(processes), own_(own), calls_(std::move(calls)) {}
+
+  // Of these shells; those that do not answer within so many seconds are left out.
+  void list(const std::string& nspace, std::set<std::uint32_t> shells, double seconds, ProcessTables::Done done);
+  void receive(const PeerMessage& message);  // a list or rows
+  void lost(std::uint32_t shell) { tables_.lost(shell); }
+  void give_up() { tables_.give_up_all(); }
+
+ private:
+  [[nodiscard]] std::vector<std::string> own_rows(const std::string& nspace) const;
+
+  const ProcessMap& processes_;
+  std::uint32_t own_;
+  Calls calls_;
+  ProcessTables tables_;
+};
+
+// What processes publish for others to look up. A key is unique in its range. Each node has all of it, as all nodes
+// perform the same operations in the same order.
+class PublishedData {
+ public:
+  using Found = std::function<void(pmix_status_t status, std::vector<pmix_pdata_t>& data)>;
+
+  // `info`: the values and, among them, the directives PMIX_RANGE and PMIX_PERSISTENCE. PMIX_ERR_DUPLICATE_KEY: the
+  // store is not changed.
+  pmix_status_t publish(const pmix_proc_t& publisher, const InfoList& info);
+  // Removes its own keys, all of them if none is named.
+  void unpublish(const pmix_proc_t& publisher, const std::vector<std::string>& keys, const InfoList& directives);
+
+  // Calls `found` at once, or when all of the keys (with PMIX_WAIT=n: n of them) are there. `request`: a number
+  // that no other has.
+  void look_up(std::uint64_t request, const pmix_proc_t& id, std::vector<std::string> keys,
+               const InfoList& directives, Found found);
+  void give_up(std::uint64_t request, pmix_status_t status);  // ignored if it has been answered
+
+  // Removes what was to stay as long as the process, and its requests
+  void process_ended(const pmix_proc_t& process);
+  void namespace_ended(const std::string& nspace);
+
+ private:
+  struct Item {
+    std::string key;
+    InfoList value;  // one element
+    pmix_proc_t publisher;
+    pmix_data_range_t range;
+    pmix_persistence_t persistence;
+  };
+  struct Request {
+    std::uint64_t number;
+    pmix_proc_t id;
+    std::vector<std::string> keys;
+    pmix_data_range_t range;  // preferred: what Open MPI 5.0 gives, if it is not told one, has no meaning
+    std::size_t wanted;
+    Found found;
+  };
+
+  static bool visible(const Item& item, const pmix_proc_t& id);
+  std::vector<Item*> matches(const Request& request);
+  void answer(const Request& request, const std::vector<Item*>& items);
+  void retry();
+
+  std::list<Item> items_;
+  std::list<Request> waiting_;
+};
 
 class Peers {
  public:
@@ -153,5 +319,21 @@ class Peers {
   std::set<std::uint32_t> over_;                            // shells whose processes have all ended
   std::set<std::pair<std::string, pmix_rank_t>> in_store_;  // processes of this shell that have used the store
 };
+
+// What the members of a group have put, as libpmix has it. Up to version 5 a node's libpmix passes on bytes of all
+// its members, and gets those of all nodes with the answer. From 6 on it passes on infos of each member; those of
+// all nodes it gets as resources, before the answer. What it passes on shows which of both it is.
+
+// Of this node's members, for all nodes; "": nothing.
+[[nodiscard]] std::string group_data_of(const InfoList& directives);
+
+struct GroupData {
+  std::string bytes;
+  InfoList infos;
+};
+[[nodiscard]] GroupData group_data_in(const std::string& text);
+
+// The infos as libpmix takes them. `id`: 0: the group has none, and then no values that are found by it.
+[[nodiscard]] InfoList resources_of(const InfoList& infos, std::uint64_t id);
 
 }  // namespace nacre::pmix

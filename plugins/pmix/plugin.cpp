@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "served_job.hpp"
+#include "server.hpp"
 #include "service.hpp"
 #include "spawns.hpp"
 

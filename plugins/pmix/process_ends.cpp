@@ -4,12 +4,14 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 
-#include "exit_code.hpp"
-#include "targets.hpp"
+#include "clients.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -225,6 +227,115 @@ bool ProcessEnds::misses_client(pmix_status_t local) const {
     bool is_left = client.ended && client.state == PmixClient::State::connected;
     return is_left || (client.lost && client.state != PmixClient::State::finalized);
   });
+}
+
+// ---- stand ins --------------------------------------------------------------------------
+
+namespace {
+
+bool take_from(std::vector<pmix_proc_t>& list, const pmix_proc_t& proc) {
+  return std::erase_if(list, [&](const pmix_proc_t& each) {
+           return each.rank == proc.rank && std::strcmp(each.nspace, proc.nspace) == 0;
+         }) > 0;
+}
+
+}  // namespace
+
+void StandIns::expect_for(const pmix_proc_t& id, int failure) {
+  missing_.push_back(id);
+  alarms_.after(times_.late_connection, [this, id, failure] {
+    if (take_from(missing_, id)) forget(id, failure);
+  });
+}
+
+void StandIns::connected(const pmix_proc_t& id) { take_from(missing_, id); }
+
+void StandIns::connection_lost(const pmix_proc_t& id) {
+  take_from(missing_, id);
+  take_from(forgetting_, id);
+}
+
+void StandIns::forget(const pmix_proc_t& id, int failure) {
+  forgetting_.push_back(id);
+  server_.forget(id);
+  alarms_.after(times_.answer, [this, id, failure] {
+    if (!take_from(forgetting_, id)) return;
+    job_.libpmix_may_hang = true;
+    job_.is_ending = true;
+    flux_shell_raise_exit_status(failure,
+                                 "rank %u died while it was connecting, and libpmix does not get over that; not "
+                                 "even -o fault-tolerance lets "
+                                 "the others go on",
+                                 id.rank);
+  });
+}
+
+void StandIns::forgotten(const pmix_proc_t& id) {
+  if (!take_from(forgetting_, id) || job_.is_ending) return;
+  if (std::string why = start(id); !why.empty()) {
+    shell_warn("%s; collective operations that wait for rank %u will not end", why.c_str(), id.rank);
+  }
+}
+
+std::string StandIns::start(const pmix_proc_t& id) {
+  std::string path = flux_plugin_get_path(plugin_);
+  std::size_t slash = path.rfind('/');
+  path = (slash == std::string::npos ? std::string() : path.substr(0, slash + 1)) + "pmix-stand-in";
+  std::vector<std::pair<std::string, std::string>> variables;
+  std::string why = server_.add_process(id);
+  if (why.empty()) why = server_.environment(id, variables);
+  char* argv[] = {path.data(), nullptr};
+  flux_cmd_t* command = flux_cmd_create(1, argv, nullptr);
+  for (const auto& [name, value] : variables) flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str());
+  flux_subprocess_t* process = flux_local_exec(flux_get_reactor(flux_shell_get_flux(shell_)), 0, command, nullptr);
+  if (process == nullptr && why.empty()) why = path + ": " + std::strerror(errno);
+  flux_cmd_destroy(command);
+  if (process != nullptr) started_.push_back(process);
+  return why;
+}
+
+void StandIns::clear() {
+  for (flux_subprocess_t* process : started_) flux_subprocess_destroy(process);
+  started_.clear();
+}
+
+// ---- alarms -----------------------------------------------------------------------------
+
+void Alarms::after(double seconds, std::function<void()> function) {
+  auto alarm = std::make_unique<Alarm>();
+  alarm->function = std::move(function);
+  auto ring = [](flux_reactor_t*, flux_watcher_t*, int, void* arg) {
+    // The function may set another alarm, which destroys this one.
+    auto rung = std::move(static_cast<Alarm*>(arg)->function);
+    rung();
+  };
+  flux_reactor_t* reactor = flux_get_reactor(flux_shell_get_flux(shell_));
+  alarm->watcher = flux_timer_watcher_create(reactor, seconds, 0, ring, alarm.get());
+  if (alarm->watcher == nullptr) return;
+  flux_watcher_start(alarm->watcher);
+  flux_watcher_unref(alarm->watcher);
+  std::erase_if(alarms_, [](const auto& each) { return !flux_watcher_is_active(each->watcher); });
+  alarms_.push_back(std::move(alarm));
+}
+
+// ---- targets ----------------------------------------------------------------------------
+
+Targets find_targets(Clients& clients, const Peers& peers, const pmix_proc_t& id,
+                     const std::vector<pmix_proc_t>& named) {
+  const std::uint32_t own = clients.shells().own;
+  std::vector<Rank> numbers;
+  std::vector<pmix_proc_t> wanted = named;
+  if (wanted.empty()) wanted.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
+  for (const pmix_proc_t& target : wanted) {
+    for (Rank number : peers.processes().numbers_of(target.nspace)) {
+      const ProcessMap::Place& place = *peers.processes().find(number);
+      bool is_named = target.rank == PMIX_RANK_WILDCARD || target.rank == place.rank;
+      if (is_named && place.node != own && !peers.has_ended(number)) numbers.push_back(number);
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return {clients.targets_of(id, named), std::move(numbers)};
 }
 
 }  // namespace nacre::pmix

@@ -4,21 +4,73 @@
 // go on and are notified (fault-tolerance), or nothing, as all start again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "alarms.hpp"
 #include "clients.hpp"
 #include "flux.hpp"
 #include "peers.hpp"
-#include "served_job.hpp"
 #include "server.hpp"
-#include "stand_ins.hpp"
 
 namespace nacre::pmix {
+
+// Functions that are called once some seconds have passed.
+class Alarms {
+ public:
+  explicit Alarms(flux_shell_t* shell) : shell_(shell) {}
+
+  // Calls `function` after so many seconds, on the loop, unless clear() comes first or this object is destroyed.
+  void after(double seconds, std::function<void()> function);
+  void clear() { alarms_.clear(); }
+
+ private:
+  struct Alarm {
+    ~Alarm() { flux_watcher_destroy(watcher); }
+    std::function<void()> function;
+    flux_watcher_t* watcher = nullptr;
+  };
+
+  flux_shell_t* shell_;
+  std::vector<std::unique_ptr<Alarm>> alarms_;
+};
+
+// A process that ended before it had a connection is still a member of each collective operation of its namespace.
+// If it has no connection after a while, libpmix is to forget it, with all that is half done for it, and another
+// process stands in for it: pmix-stand-in. Only with fault-tolerance: the others go on.
+class StandIns {
+ public:
+  StandIns(flux_plugin_t* plugin, flux_shell_t* shell, ServerApi& server, Alarms& alarms, ServerTimes times,
+           ServedJob& job)
+      : plugin_(plugin), shell_(shell), server_(server), alarms_(alarms), times_(times), job_(job) {}
+  ~StandIns() { clear(); }
+  StandIns(const StandIns&) = delete;
+  StandIns& operator=(const StandIns&) = delete;
+
+  // This process ended without a connection. `failure`: the job's wait status, should libpmix not get over that.
+  void expect_for(const pmix_proc_t& id, int failure);
+  void connected(const pmix_proc_t& id);        // by a process that has ended by now, or by its stand-in
+  void connection_lost(const pmix_proc_t& id);  // likewise
+  void forgotten(const pmix_proc_t& id);        // by libpmix
+  void clear();                                 // those that have been started are of no interest any more
+
+ private:
+  void forget(const pmix_proc_t& id, int failure);
+  [[nodiscard]] std::string start(const pmix_proc_t& id);  // why not
+
+  flux_plugin_t* plugin_;
+  flux_shell_t* shell_;
+  ServerApi& server_;
+  Alarms& alarms_;
+  ServerTimes times_;
+  ServedJob& job_;
+  std::vector<pmix_proc_t> missing_, forgetting_;  // without a connection; those that libpmix is to forget
+  std::vector<flux_subprocess_t*> started_;
+};
 
 class ProcessEnds {
  public:
@@ -70,5 +122,18 @@ class ProcessEnds {
   std::map<pmix_rank_t, Abort> aborts_;  // of tasks that have called PMIx_Abort, until it is known how they end
   bool may_be_damaged_ = false;
 };
+
+// Which processes a client means with a request, of those that have not ended.
+struct Targets {
+  std::vector<PmixClient*> here;
+  std::vector<Rank> elsewhere;  // on other shells, as far as is known: their numbers, ascending
+
+  [[nodiscard]] std::size_t size() const { return here.size() + elsewhere.size(); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+};
+
+// Those that are named; none named: all of the namespace of `id`.
+Targets find_targets(Clients& clients, const Peers& peers, const pmix_proc_t& id,
+                     const std::vector<pmix_proc_t>& named);
 
 }  // namespace nacre::pmix

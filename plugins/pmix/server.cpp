@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <string_view>
+#include <utility>
 
-#include "callbacks.hpp"
+#include <jansson.h>
+
+#include "peer_message.hpp"
+#include "service.hpp"
+#include "spawns.hpp"
 
 namespace nacre::pmix {
 namespace {
@@ -174,6 +184,235 @@ void PmixServer::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data
   auto done = [](pmix_status_t, void* data) { delete static_cast<InfoList*>(data); };
   pmix_status_t status = PMIx_Notify_event(code, &source, range, kept->data(), kept->size(), done, kept.get());
   if (status == PMIX_SUCCESS) (void)kept.release();
+}
+
+// ---- registration -----------------------------------------------------------------------
+//
+// What clients find by PMIx_Get about their job, their node and each other.
+
+namespace {
+
+template <typename Ranks>
+std::string joined(const Ranks& ranks) {
+  std::string text;
+  for (pmix_rank_t rank : ranks) text += (text.empty() ? "" : ",") + std::to_string(rank);
+  return text;
+}
+
+std::string host_list(const JobFacts& facts) {
+  std::string text;
+  for (const JobFacts::Node& node : facts.nodes) text += (text.empty() ? "" : ",") + node.host;
+  return text;
+}
+
+// libpmix's compressed form of a list, as an info.
+pmix_status_t add_map(InfoList& info, const char* key, pmix_status_t (*compress)(const char*, char**),
+                      const std::string& list) {
+  char* map = nullptr;
+  pmix_status_t status = compress(list.c_str(), &map);
+  if (status == PMIX_SUCCESS) info.add(key, map, PMIX_REGEX);
+  std::free(map);
+  return status;
+}
+
+pmix_status_t add_maps(InfoList& info, const JobFacts& facts) {
+  std::string ranks;
+  for (const JobFacts::Node& node : facts.nodes) ranks += (ranks.empty() ? "" : ";") + joined(node.ranks);
+  pmix_status_t status = add_map(info, PMIX_NODE_MAP, PMIx_generate_regex, host_list(facts));
+  return status == PMIX_SUCCESS ? add_map(info, PMIX_PROC_MAP, PMIx_generate_ppn, ranks) : status;
+}
+
+void add_sizes(InfoList& info, const JobFacts& facts) {
+  auto local = static_cast<std::uint32_t>(facts.here().ranks.size());
+  info.number(PMIX_UNIV_SIZE, std::max(facts.universe, facts.size())).number(PMIX_JOB_SIZE, facts.size());
+  info.number(PMIX_MAX_PROCS, std::max(facts.slots, facts.size())).number(PMIX_NUM_SLOTS, facts.slots);
+  info.number(PMIX_JOB_NUM_APPS, static_cast<std::uint32_t>(facts.app_sizes.size()));
+  info.number(PMIX_NUM_NODES, static_cast<std::uint32_t>(facts.nodes.size()));
+  info.number(PMIX_LOCAL_SIZE, local).number(PMIX_NODE_SIZE, local + facts.global_offset);
+}
+
+void add_node(InfoList& info, const JobFacts& facts, std::uint32_t id) {
+  const JobFacts::Node& node = facts.nodes[id];
+  auto size = static_cast<std::uint32_t>(node.ranks.size());
+  InfoList members;
+  members.number(PMIX_NODEID, id).string(PMIX_HOSTNAME, node.host).string(PMIX_LOCAL_PEERS, joined(node.ranks));
+  members.number(PMIX_LOCAL_SIZE, size).number(PMIX_NODE_SIZE, size);
+  if (!node.ranks.empty()) members.rank(PMIX_LOCALLDR, node.ranks.front());
+  info.array(PMIX_NODE_INFO_ARRAY, std::move(members));
+}
+
+void add_apps(InfoList& info, const JobFacts& facts) {
+  pmix_rank_t leader = 0;
+  for (std::uint32_t app = 0; app < facts.app_sizes.size(); ++app) {
+    InfoList members;
+    members.number(PMIX_APPNUM, app).number(PMIX_APP_SIZE, facts.app_sizes[app]).rank(PMIX_APPLDR, leader);
+    info.array(PMIX_APP_INFO_ARRAY, std::move(members));
+    leader += facts.app_sizes[app];
+  }
+}
+
+void add_process(InfoList& info, const JobFacts& facts, std::uint32_t node, std::uint16_t local_rank) {
+  pmix_rank_t rank = facts.nodes[node].ranks[local_rank];
+  std::uint32_t app = 0;
+  pmix_rank_t leader = 0;
+  while (app + 1 < facts.app_sizes.size() && rank >= leader + facts.app_sizes[app])
+    leader += facts.app_sizes[app++];
+  InfoList members;
+  members.rank(PMIX_RANK, rank);  // has to be the first
+  members.number(PMIX_APPNUM, app).rank(PMIX_APP_RANK, rank - leader).rank(PMIX_APPLDR, leader);
+  members.rank(PMIX_GLOBAL_RANK, facts.global_offset + rank).number16(PMIX_LOCAL_RANK, local_rank);
+  members.number16(PMIX_NODE_RANK, static_cast<std::uint16_t>(local_rank + facts.global_offset));
+  members.number(PMIX_NODEID, node).string(PMIX_HOSTNAME, facts.nodes[node].host).number(PMIX_REINCARNATION, 0);
+  if (node == facts.this_node) {
+    members.string(PMIX_PROCDIR, facts.directory + "/" + facts.nspace + "/" + std::to_string(rank));
+  }
+  info.array(PMIX_PROC_DATA, std::move(members));
+}
+
+pmix_status_t describe(InfoList& info, const JobFacts& facts) {
+  info.string(PMIX_JOBID, facts.job_id).string(PMIX_NSPACE, facts.nspace).number(PMIX_SESSION_ID, 0);
+  add_sizes(info, facts);
+  info.string(PMIX_NODE_LIST, host_list(facts));
+  if (facts.this_node != JobFacts::kNowhere) info.number(PMIX_NODEID, facts.this_node);
+  if (const auto& ranks = facts.here().ranks; !ranks.empty())
+    info.string(PMIX_LOCAL_PEERS, joined(ranks)).rank(PMIX_LOCALLDR, ranks.front());
+  info.string(PMIX_TMPDIR, facts.directory).string(PMIX_NSDIR, facts.directory + "/" + facts.nspace);
+  info.flag(PMIX_TDIR_RMCLEAN, true).rank(PMIX_NPROC_OFFSET, facts.global_offset);
+  info.flag(PMIX_SPAWNED, facts.parent.has_value());
+  if (facts.parent) info.proc(PMIX_PARENT_ID, *facts.parent);
+  if (pmix_status_t status = add_maps(info, facts); status != PMIX_SUCCESS) return status;
+  add_apps(info, facts);
+  for (std::uint32_t node = 0; node < facts.nodes.size(); ++node) {
+    add_node(info, facts, node);
+    for (std::size_t i = 0; i < facts.nodes[node].ranks.size(); ++i) {
+      add_process(info, facts, node, static_cast<std::uint16_t>(i));
+    }
+  }
+  return PMIX_SUCCESS;
+}
+
+}  // namespace
+
+std::uint32_t JobFacts::size() const { return std::accumulate(app_sizes.begin(), app_sizes.end(), 0U); }
+
+const JobFacts::Node& JobFacts::here() const {
+  static const Node none;
+  return this_node < nodes.size() ? nodes[this_node] : none;
+}
+
+std::string PmixServer::add_job(const JobFacts& facts) {
+  std::string directory = facts.directory + "/" + facts.nspace;
+  if (::mkdir(directory.c_str(), 0700) < 0) return directory + ": " + std::strerror(errno);
+  InfoList info;
+  pmix_status_t status = describe(info, facts);
+  auto local = static_cast<int>(facts.here().ranks.size());
+  if (status == PMIX_SUCCESS) {
+    status = PMIx_server_register_nspace(facts.nspace.c_str(), local, info.data(), info.size(), nullptr, nullptr);
+  }
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) return words_of(status);
+  for (pmix_rank_t rank : facts.here().ranks) {
+    directory = facts.directory + "/" + facts.nspace + "/" + std::to_string(rank);
+    if (::mkdir(directory.c_str(), 0700) < 0) return directory + ": " + std::strerror(errno);
+    if (std::string why = add_process(proc_of(facts.nspace, rank)); !why.empty()) return why;
+  }
+  return {};
+}
+
+// ---- job layout -------------------------------------------------------------------------
+
+namespace {
+
+std::string this_host() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The job's hosts by node, this one where R has no names. Two nodes may be on one host. The list has no host that
+// has joined since it was first read.
+std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
+  const hostlist* list = flux_shell_get_hostlist(shell);
+  std::vector<std::string> hosts;
+  for (int node = 0; node < nodes; ++node) {
+    const char* host = list != nullptr ? hostlist_nth(const_cast<hostlist*>(list), node) : nullptr;
+    if (host == nullptr) flux_shell_rank_info_unpack(shell, node, "{s:s}", "name", &host);
+    hosts.emplace_back(host != nullptr && *host != '\0' ? host : this_host());
+  }
+  return hosts;
+}
+
+// Of the first start of all tasks; empty: it cannot be had.
+std::string namespace_of(flux_shell_t* shell) {
+  Arguments args(flux_plugin_arg_create());
+  const char* name = nullptr;
+  if (flux_shell_plugstack_call(shell, "pmi.namespace", args.get()) < 0 ||
+      flux_plugin_arg_unpack(args.get(), FLUX_PLUGIN_ARG_OUT, "{s:s}", "namespace", &name) < 0)
+    return {};
+  return name;
+}
+
+std::vector<pmix_rank_t> ranks_of(const taskmap* map, int node) {
+  std::vector<pmix_rank_t> ranks;
+  const idset* ids = taskmap_taskids(map, node);
+  for (unsigned id = idset_first(ids); id != IDSET_INVALID_ID; id = idset_next(ids, id)) ranks.push_back(id);
+  return ranks;
+}
+
+}  // namespace
+
+std::optional<JobLayout> read_layout(flux_shell_t* shell, std::uint64_t start) {
+  json_int_t id = 0;
+  int rank = 0, size = 0, ntasks = 0, slots = 0, version = 0;
+  if (flux_shell_info_unpack(shell, "{s:I s:i s:i s:i}", "jobid", &id, "rank", &rank, "size", &size, "ntasks",
+                             &ntasks) < 0 ||
+      flux_shell_jobspec_info_unpack(shell, "{s:i s:i}", "version", &version, "nslots", &slots) < 0) {
+    shell_log_errno("cannot find how the job is laid out");
+    return std::nullopt;
+  }
+  JobLayout layout;
+  JobShells& shells = layout.shells;
+  JobFacts& facts = layout.tasks;
+  const taskmap* map = flux_shell_get_taskmap(shell);
+  facts.job_id = std::to_string(id);
+  facts.nspace = namespace_of(shell);
+  if (facts.nspace.empty()) {
+    shell_log_error(
+        "there is no namespace for the tasks: the builtin plugin pmi has to be there, and libcrypto.so.3");
+    return std::nullopt;
+  }
+  if (start > 1) facts.nspace += "." + std::to_string(start);
+  shells.own = static_cast<std::uint32_t>(rank);
+  std::vector<std::string> hosts = hosts_of(shell, size);
+  shells.hosts = distinct(std::move(hosts));
+  facts.this_node = JobFacts::kNowhere;
+  for (int node = 0; node < taskmap_nnodes(map); ++node) {
+    std::vector<pmix_rank_t> ranks = ranks_of(map, node);
+    if (ranks.empty()) continue;
+    if (node == rank) facts.this_node = static_cast<std::uint32_t>(facts.nodes.size());
+    facts.nodes.push_back(
+        {shells.hosts.at(static_cast<std::size_t>(node)), std::move(ranks), static_cast<std::uint32_t>(node)});
+  }
+  facts.app_sizes = {static_cast<std::uint32_t>(ntasks)};
+  facts.slots = static_cast<std::uint32_t>(slots);
+  facts.universe = std::max(facts.slots, ask_spawning(shell, "universe_size"));
+  return layout;
+}
+
+// ---- served job -------------------------------------------------------------------------
+
+bool is_fault_tolerant(flux_shell_t* shell) {
+  json_t* option = nullptr;
+  if (flux_shell_getopt_unpack(shell, "fault-tolerance", "o", &option) <= 0) return false;
+  bool zero = json_is_integer(option) && json_integer_value(option) == 0;
+  std::string_view text = json_is_string(option) ? json_string_value(option) : "";
+  bool off = text == "off" || text == "false" || text == "0";
+  return !json_is_false(option) && !json_is_null(option) && !zero && !off;
+}
+
+bool may_start_again(flux_shell_t* shell) {
+  const char* text = nullptr;
+  if (flux_shell_getopt_unpack(shell, "restart", "s", &text) <= 0) return false;
+  return std::string_view(text) != "never" && !is_fault_tolerant(shell);
 }
 
 }  // namespace nacre::pmix

@@ -3,7 +3,10 @@
 // libpmix as a server. A process can have only one; it has a thread of its own.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,5 +124,42 @@ class PmixServer final : public ServerApi {
 
 // Text such as "-25 (PMIX_ERR_UNREACH)".
 std::string words_of(pmix_status_t status);
+
+// How a job is laid out, as the shell's API has it: its shells, their hosts, and the tasks on each.
+struct JobShells {
+  std::uint32_t own = 0;           // this shell
+  std::vector<std::string> hosts;  // by shell, all different
+};
+
+struct JobLayout {
+  JobShells shells;
+  JobFacts tasks;  // but the directory
+};
+
+// For this start of all tasks. None: after one line in the log.
+std::optional<JobLayout> read_layout(flux_shell_t* shell, std::uint64_t start);
+
+// What holds of the job that is served, in all starts of its tasks. PMIx knows no second start of a rank that it
+// has known, so all tasks start again together, in a namespace of their own; libpmix goes on.
+
+bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
+bool may_start_again(flux_shell_t* shell);    // the option `restart`; not with fault-tolerance
+
+struct ServedJob {
+  struct Next {
+    std::uint64_t start = 0;
+    JobFacts facts;
+  };
+
+  // How a process ends has consequences only then.
+  [[nodiscard]] bool goes_on() const { return !is_ending && !next; }
+
+  bool tolerates_faults = false;
+  bool may_restart = false;
+  bool is_ending = false;         // or this shell leaves the job
+  bool libpmix_may_hang = false;  // in its finalization
+  std::optional<Next> next;       // all tasks are going to start again
+  std::set<std::uint32_t> lost;   // shells, those that have left included
+};
 
 }  // namespace nacre::pmix

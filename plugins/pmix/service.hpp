@@ -1,32 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shell does for its PMIx clients. All of it runs on the loop's thread: callbacks.cpp brings the requests
+// What the shell does for its PMIx clients. All of it runs on the loop's thread: service.cpp brings the requests
 // there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "alarms.hpp"
 #include "clients.hpp"
-#include "end_signals.hpp"
 #include "flux.hpp"
-#include "group_call.hpp"
-#include "inbox.hpp"
 #include "info.hpp"
-#include "peer_link.hpp"
 #include "peers.hpp"
 #include "process_ends.hpp"
-#include "query_answer.hpp"
-#include "served_job.hpp"
 #include "server.hpp"
-#include "server_directory.hpp"
 #include "spawns.hpp"
-#include "stand_ins.hpp"
 
 namespace nacre::pmix {
+
+// The signals by which a shell is asked to end its job: once one has come, the job counts as one that ends.
+class EndSignals {
+ public:
+  EndSignals(flux_shell_t* shell, ServedJob& job) : shell_(shell), job_(job) {}
+  ~EndSignals() { ignore(); }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  void watch();
+  void ignore();  // from now on
+
+ private:
+  flux_shell_t* shell_;
+  ServedJob& job_;
+  std::vector<flux_watcher_t*> watchers_;
+};
+
+// From libpmix's thread to the shell's loop: the loop runs what is posted, in the order of posting.
+class ReactorInbox {
+ public:
+  using Letter = std::function<void()>;
+
+  static std::unique_ptr<ReactorInbox> create(flux_reactor_t* reactor);  // nullptr with errno
+  ~ReactorInbox();
+  ReactorInbox(const ReactorInbox&) = delete;
+  ReactorInbox& operator=(const ReactorInbox&) = delete;
+
+  void post(Letter letter);  // may be called from any thread
+  void read();               // on the loop's thread: runs all that was posted so far
+
+ private:
+  explicit ReactorInbox(int fd) : fd_(fd) {}
+
+  int fd_;
+  flux_watcher_t* watcher_ = nullptr;
+  std::mutex mutex_;
+  std::vector<Letter> letters_;
+};
+
+// What a client is answered to one call of PMIx_Query_info: what libpmix cannot answer itself. Other shells may
+// have to be asked; the answer is sent once the last of them has answered, or is given up.
+struct ClientQuery {
+  std::vector<std::string> keys;
+  InfoList qualifiers;
+};
+
+// Is held by shared pointers: `peers` has one while other shells are asked.
+class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
+ public:
+  // `lost`: the shells that are. All but the reply have to outlive this object.
+  QueryAnswer(flux_shell_t* shell, const Clients& clients, Peers& peers, const std::set<std::uint32_t>& lost,
+              InfoReply reply)
+      : shell_(shell), clients_(clients), peers_(peers), lost_(lost), reply_(reply) {}
+
+  // Other shells have so many seconds to answer. To be called once.
+  void find(const std::vector<ClientQuery>& queries, double seconds);
+
+ private:
+  bool find_key(const std::string& key, const InfoList& qualifiers, double seconds);
+  bool add_time_remaining();
+  void add_namespaces();
+  void add_table(const char* key, const std::string& nspace, ProcessTables::Rows rows);
+  [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
+  void close();
+
+  flux_shell_t* shell_;
+  const Clients& clients_;
+  Peers& peers_;
+  const std::set<std::uint32_t>& lost_;
+  InfoReply reply_;
+  InfoList results_;
+  std::size_t keys_ = 0, found_ = 0;
+  std::size_t open_ = 1;  // so much is still to come
+};
+
+// The directory of libpmix's files on this node, in that of the job.
+class ServerDirectory {
+ public:
+  // Makes it, unless it has been made. Returns 0, or -1 after one line in the log.
+  int prepare(flux_shell_t* shell);
+
+  [[nodiscard]] const std::string& path() const { return path_; }  // absolute; "": it has not been made
+
+ private:
+  int make(flux_shell_t* shell);
+
+  std::string path_;
+};
 
 class Service {
  public:
@@ -45,7 +129,7 @@ class Service {
   void tasks_are_over();
   void spawns_over();
   void stop();
-  // Tasks that start again (service_restart.cpp).
+  // Tasks that start again (service.cpp).
   std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
   int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
   int start_again();
@@ -96,5 +180,28 @@ class Service {
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<ReactorInbox> inbox_;  // has to be destroyed before the server
 };
+
+// The functions that libpmix calls, on its own thread. Each copies its arguments and posts them to the service. As
+// libpmix passes no argument of ours, a static pointer refers to the one service.
+class Service;
+
+// Has to be called before the server starts; nullptr: requests are refused from then on.
+void serve(Service* service);
+
+pmix_server_module_t server_module();
+
+// For Server::forget(): `process` is a pmix_proc_t on the heap.
+void process_forgotten(pmix_status_t status, void* process);
+
+// For Server::find_modex(): `question` is its number.
+void modex_found(pmix_status_t status, char* data, std::size_t size, void* question);
+
+// For Server::look_up_key().
+void key_looked_up(pmix_status_t status, std::uintptr_t question);
+
+// For PMIX_ERR_LOST_CONNECTION.
+void lost_connection(std::size_t handler, pmix_status_t status, const pmix_proc_t* source, pmix_info_t info[],
+                     std::size_t ninfo, pmix_info_t results[], std::size_t nresults,
+                     pmix_event_notification_cbfunc_fn_t done, void* data);
 
 }  // namespace nacre::pmix

@@ -19,7 +19,6 @@
 #include "info.hpp"
 #include "peers.hpp"
 #include "process_ends.hpp"
-#include "served_job.hpp"
 #include "server.hpp"
 
 namespace nacre::pmix {

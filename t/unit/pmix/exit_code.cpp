@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exit_code.hpp"
+#include "clients.hpp"
 
 #include <climits>
 

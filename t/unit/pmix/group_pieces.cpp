@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group_pieces.hpp"
+#include "groups.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process_tables.hpp"
+#include "peer_message.hpp"
 
 #include "catch.hpp"
 

@@ -7,8 +7,8 @@
 #include "catch.hpp"
 
 #include "group_calls.hpp"
-#include "group_data.hpp"
 #include "groups.hpp"
+#include "peers.hpp"
 #include "served.hpp"
 
 using namespace nacre;        // NOLINT

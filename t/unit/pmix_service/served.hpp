@@ -13,7 +13,6 @@
 
 #include "capi/capi.hpp"
 
-#include "callbacks.hpp"
 #include "fake_host.hpp"
 #include "service.hpp"
 #include "spawns.hpp"
