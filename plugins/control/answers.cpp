@@ -13,7 +13,7 @@
 #include "doctor/words.hpp"
 #include "exits/job_end.hpp"
 #include "plugins/doctor/stack_taker.hpp"
-#include "plugins/timeline/source.hpp"
+#include "plugins/timeline/timeline.hpp"
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"
 #include "usage/table.hpp"

@@ -9,7 +9,7 @@
 #include "folder.hpp"
 #include "job_of_nodes.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/timeline/source.hpp"
+#include "plugins/timeline/timeline.hpp"
 #include "quiet_port.hpp"
 #include "timeline/batch.hpp"
 
