@@ -4,24 +4,28 @@
 // (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
 // usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. usage-gpu: GPUs, too. Without
 // these options nothing is measured. The other shells send their rows to the leader as tasks end.
+
+#include "plugins/usage/usage.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/utf8_terminal.hpp"
+#include "bulk/options.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/usage/gpu_meter.hpp"
 #include "plugins/usage/meter.hpp"
 #include "plugins/usage/task_cgroups.hpp"
-#include "plugins/usage/uplink.hpp"
-#include "plugins/usage/usage.hpp"
 #include "usage/joblog.hpp"
 #include "usage/picture.hpp"
 #include "usage/table.hpp"
@@ -358,6 +362,57 @@ PluginPtr make_usage(plugin::Host& host) { return make_usage_of(host, usage::kMo
 
 PluginPtr make_usage_of(plugin::Host& host, std::uint64_t most_tasks) {
   return std::make_unique<UsagePlugin>(host, most_tasks);
+}
+
+// ---- uplink -----------------------------------------------------------------------------
+
+void UsageUplink::serve(std::function<void(bulk::Id shell, std::string_view bytes)> take) {
+  if (bulk::Port* port = host_.bulk()) records_.serve(*port, std::move(take));
+}
+
+void UsageUplink::add(usage::TaskRow row) {
+  if (only_totals_) {
+    if (!next_.totals) next_.totals.emplace();
+    return next_.totals->add(row);
+  }
+  next_.rows.push_back(std::move(row));
+  if (own_ || next_.rows.size() >= usage::UsageBatch::kMostRows) return flush();
+  if (next_.rows.size() > 1) return;
+  if (!timer_) {
+    auto timer = event::Timer::create(host_.loop(), [this] { flush(); });
+    if (!timer) return flush();
+    timer_ = *std::move(timer);
+    timer_->unref();
+  }
+  timer_->start(kMostDelay);
+}
+
+void UsageUplink::flush() {
+  if (timer_) timer_->stop();
+  usage::UsageBatch batch = std::exchange(next_, {});
+  if (own_) return own_(batch);
+  if (records_.waiting() >= kMostUnsent && !batch.node) {
+    dropped_ += batch.rows.size();
+    return;
+  }
+  put(std::move(batch));
+}
+
+// Commands may be long: what is too large for a record goes as two.
+void UsageUplink::put(usage::UsageBatch batch) {
+  std::string text = batch.text();
+  if (text.size() <= bulk::kMaxRecord || batch.rows.size() < 2) return records_.put(std::move(text));
+  usage::UsageBatch first;
+  auto half = batch.rows.begin() + static_cast<std::ptrdiff_t>(batch.rows.size() / 2);
+  first.rows.assign(std::make_move_iterator(batch.rows.begin()), std::make_move_iterator(half));
+  batch.rows.erase(batch.rows.begin(), half);
+  put(std::move(first));
+  put(std::move(batch));
+}
+
+void UsageUplink::finish(const usage::NodeRow& node) {
+  next_.node = node;
+  flush();
 }
 
 }  // namespace nacre::plugins

@@ -4,12 +4,51 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
 
+#include "bulk/record_queue.hpp"
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
 #include "plugins/builtins.hpp"
+#include "usage/batch.hpp"
 
 namespace nacre::plugins {
 
 // `most_tasks`: of a job whose tasks have rows; a larger one has only totals.
 PluginPtr make_usage_of(plugin::Host& host, std::uint64_t most_tasks);
+
+// A shell's way to send its tasks' usage to the leader: rows in batches, by bulk data. The leader's own goes into
+// the table at once.
+class UsageUplink {
+ public:
+  static constexpr event::Seconds kMostDelay{0.5};  // of a row that waits for others
+  static constexpr std::size_t kMostUnsent = 4096;  // batches; those beyond are dropped
+
+  // `own`: the leader's, which gets the batches; none in other shells. `only_totals`: no rows are sent.
+  UsageUplink(plugin::Host& host, std::function<void(const usage::UsageBatch&)> own, bool only_totals)
+      : host_(host), own_(std::move(own)), only_totals_(only_totals) {}
+
+  // `take`: the leader's, of what other shells send.
+  void serve(std::function<void(bulk::Id shell, std::string_view bytes)> take);
+  void add(usage::TaskRow row);
+  // The last batch.
+  void finish(const usage::NodeRow& node);
+  // Rows that could not be sent: the leader has taken none for long.
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  void flush();
+  void put(usage::UsageBatch batch);
+
+  plugin::Host& host_;
+  std::function<void(const usage::UsageBatch&)> own_;
+  bool only_totals_;
+  usage::UsageBatch next_;
+  bulk::RecordQueue records_{bulk::up::kUsage};
+  std::optional<event::Timer> timer_;
+  std::uint64_t dropped_ = 0;
+};
 
 }  // namespace nacre::plugins

@@ -11,7 +11,6 @@
 #include "folder.hpp"
 #include "job_of_nodes.hpp"
 #include "plugins/usage/meter.hpp"
-#include "plugins/usage/uplink.hpp"
 #include "quiet_port.hpp"
 #include "usage/batch.hpp"
 
