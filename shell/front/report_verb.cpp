@@ -30,7 +30,6 @@
 #include "front/verbs.hpp"
 #include "record/entry.hpp"
 #include "record/list.hpp"
-#include "record/other_policy.hpp"
 #include "record/shareable.hpp"
 #include "usage/picture.hpp"
 #include "usage/table.hpp"

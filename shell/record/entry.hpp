@@ -14,6 +14,7 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "exits/policy.hpp"
 #include "value/jobid.hpp"
 
 namespace nacre::record {
@@ -99,5 +100,10 @@ struct JobEntry {
 
 // Returns `report` itself if it is short enough; else without its longest parts, and with "shortened": true.
 [[nodiscard]] Json fitting_report(Json report);
+
+// The exit code that a job which has ended would have by another policy.
+
+// 0..255. EINVAL: the entry does not tell; the message says why.
+Result<int> code_by(exits::Policy::Kind kind, const EntryEnd& end);
 
 }  // namespace nacre::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/other_policy.hpp"
+#include "record/entry.hpp"
 
 #include <array>
 #include <vector>
