@@ -9,7 +9,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
-#include "task/child.hpp"
+#include "task/spawn.hpp"
 
 namespace nacre::plugins {
 namespace {

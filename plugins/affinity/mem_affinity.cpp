@@ -14,7 +14,7 @@
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/builtins.hpp"
-#include "task/memory_policy.hpp"
+#include "task/cpu_rights.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -22,7 +22,6 @@
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/usage/gpu_meter.hpp"
 #include "task/cpu_rights.hpp"
-#include "task/memory_policy.hpp"
 
 namespace nacre::plugins {
 namespace {

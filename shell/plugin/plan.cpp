@@ -15,7 +15,6 @@
 #include "base/text.hpp"
 #include "task/cpu_rights.hpp"
 #include "task/limits.hpp"
-#include "task/memory_policy.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"
 

@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -34,5 +36,14 @@ struct CpuRights {
 
 [[nodiscard]] CpuMask mask_of(const value::Idset& cpus);
 [[nodiscard]] value::Idset set_of(const CpuMask& mask);
+
+// Memory policies, which say on which NUMA nodes a process gets its memory: see set_mempolicy(2).
+
+// `name`: bind (memory of these nodes only), prefer (of others when these are full) or interleave (page by page of
+// each). None for other names. `nodes`: not empty. To prefer several nodes needs Linux 5.15; older kernels refuse.
+[[nodiscard]] std::optional<MemoryPolicy> memory_policy(std::string_view name, const value::Idset& nodes);
+
+// "bind 0-1".
+[[nodiscard]] std::string memory_policy_text(const MemoryPolicy& policy);
 
 }  // namespace nacre::task

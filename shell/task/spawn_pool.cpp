@@ -6,7 +6,7 @@
 
 #include "base/signals_blocked.hpp"
 #include "event/clock.hpp"
-#include "task/child.hpp"
+#include "task/spawn.hpp"
 
 namespace nacre::task {
 

@@ -17,10 +17,10 @@
 
 #include "base/result.hpp"
 #include "event/children.hpp"
-#include "task/channels.hpp"
 #include "task/command.hpp"
 #include "task/pty.hpp"
 #include "task/spawn.hpp"
+#include "task/task.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::task {

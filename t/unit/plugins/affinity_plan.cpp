@@ -7,7 +7,7 @@
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "task/memory_policy.hpp"
+#include "task/cpu_rights.hpp"
 
 using namespace nacre;
 using plugins::AffinityPlan;

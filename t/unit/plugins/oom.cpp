@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "task/child.hpp"
+#include "task/spawn.hpp"
 
 using namespace nacre;
 

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "run.hpp"
-#include "task/memory_policy.hpp"
+#include "task/cpu_rights.hpp"
 #include "value/idset.hpp"
 
 using namespace nacre;        // NOLINT
