@@ -10,7 +10,7 @@
 #include "base/json.hpp"
 #include "group/statements.hpp"
 #include "overlay/wire.hpp"
-#include "transport/digest.hpp"
+#include "transport/secret.hpp"
 
 namespace nacre::group {
 namespace {

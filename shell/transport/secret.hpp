@@ -49,4 +49,9 @@ class Secret {
 // Overwrites the whole memory of `text`, and empties it.
 void wipe(std::string& text);
 
+// SHA-256 by libcrypto, which is loaded when the first digest is made.
+
+// 32 bytes. An error: libcrypto cannot be loaded.
+Result<std::string> sha256(std::string_view bytes);
+
 }  // namespace nacre::transport

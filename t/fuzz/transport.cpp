@@ -4,7 +4,7 @@
 // whatever pieces: no frame above its limit, no bulk beyond its credit, nothing after the last record, and pieces
 // make no difference. Odd: the rest are pairs of bytes, each a deed of one of two ends, who talk to each other: all
 // that was taken arrives, in order, and no frame comes behind bulk that was written after it.
-#include "transport/link_session.hpp"
+#include "transport/link.hpp"
 
 #include <algorithm>
 #include <array>

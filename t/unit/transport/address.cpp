@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/address.hpp"
 
-#include "transport/resolver.hpp"
+#include "transport/dialer.hpp"
 #include "world.hpp"
 
 using namespace nacre;             // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/digest.hpp"
+#include "transport/secret.hpp"
 
 #include "catch.hpp"
 

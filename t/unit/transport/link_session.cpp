@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/link_session.hpp"
+#include "transport/link.hpp"
 
 #include "world.hpp"
 
