@@ -26,8 +26,8 @@
 #include "plugins/usage/gpu_meter.hpp"
 #include "plugins/usage/meter.hpp"
 #include "plugins/usage/task_cgroups.hpp"
-#include "usage/joblog.hpp"
 #include "usage/picture.hpp"
+#include "usage/row.hpp"
 #include "usage/table.hpp"
 #include "usage/text.hpp"
 

@@ -11,7 +11,6 @@
 #include "base/escape.hpp"
 #include "base/json.hpp"
 #include "usage/measure.hpp"
-#include "usage/members.hpp"
 #include "usage/table.hpp"
 
 namespace nacre::usage {

@@ -12,7 +12,6 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "usage/measure.hpp"
-#include "usage/members.hpp"
 
 namespace nacre::usage {
 namespace {

@@ -6,7 +6,6 @@
 #include "base/json.hpp"
 #include "sample_rows.hpp"
 #include "usage/batch.hpp"
-#include "usage/joblog.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT
