@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "exits/notifier.hpp"
 #include "io/message_file.hpp"

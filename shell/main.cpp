@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "base/current_call.hpp"
 #include "base/file.hpp"
 #include "base/guarded.hpp"
 #include "base/installed.hpp"
-#include "base/last_line.hpp"
-#include "base/log_line.hpp"
+#include "base/log.hpp"
 #include "base/print.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "base/process_title.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/variable.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/guarded.hpp"
 #include "base/print.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "cli/verbs.hpp"
 #include "front/verbs.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
+#include "base/text.hpp"
 
 namespace nacre::plugins {
 namespace {

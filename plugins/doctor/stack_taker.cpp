@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/file.hpp"
 #include "base/program_path.hpp"
 #include "base/text.hpp"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
-#include "base/log_line.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "event/clock.hpp"
 #include "io/batch_wire.hpp"
 #include "plugin/tags.hpp"

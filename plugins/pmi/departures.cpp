@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
+#include "base/text.hpp"
 #include "exits/record.hpp"
 
 namespace nacre::plugins {

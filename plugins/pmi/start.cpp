@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "base/installed.hpp"
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
 #include "value/idset.hpp"

@@ -22,8 +22,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/owned_directory.hpp"
-#include "base/remove_tree.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "plugin/host.hpp"

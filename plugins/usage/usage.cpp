@@ -16,9 +16,9 @@
 
 #include <fmt/format.h>
 
+#include "base/foreground.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/utf8_terminal.hpp"
 #include "bulk/options.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"

@@ -38,4 +38,22 @@ Result<void> check_replaceable(const std::string& path);
 // Whether the descriptor is closed, or /dev/null.
 [[nodiscard]] bool is_null(int fd);
 
+// Removes a directory of this process's user with all that is in it, at any depth, with one or two descriptors.
+// Follows no link, leaves file systems that are mounted there alone, and makes directories writable that their
+// owner may not write to. Continues after an error, and returns the first one.
+Result<void> remove_tree(const std::string& path);
+
+// A short text that shows whether two hosts have the same bytes: FNV-1a of 64 bits. It is no protection against
+// forgery.
+class Fingerprint {
+ public:
+  // Each piece counts by itself: ("ab", "c") is not ("a", "bc").
+  void add(std::string_view piece);
+  [[nodiscard]] std::string str() const;  // 16 hexadecimal digits; "-" of nothing
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+  bool is_empty_ = true;
+};
+
 }  // namespace nacre

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.hpp"
 
-#include "base/escape.hpp"
+#include <fmt/format.h>
+
+#include "base/text.hpp"
 
 namespace nacre {
 
@@ -48,6 +50,15 @@ void Log::post(LogEntry entry) {
     each.busy = false;
   }
   if (--depth_ == 0) sinks_.remove_if([](const Named& each) { return each.removed; });
+}
+
+// ---- log line ---------------------------------------------------------------------------
+
+std::string log_line(const LogEntry& entry, std::uint32_t shell) {
+  std::string line = fmt::format("nacre-shell[{}]: ", entry.shell.value_or(shell));
+  if (entry.level != Level::notice) line += fmt::format("{}: ", level_name(entry.level));
+  if (!entry.component.empty()) line += entry.component + ": ";
+  return line + entry.message;
 }
 
 }  // namespace nacre

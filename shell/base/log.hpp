@@ -65,4 +65,10 @@ class Log {
   int depth_ = 0;  // posts that are running; removed sinks are kept until there are none
 };
 
+// A message of the log as a line for people.
+
+// "nacre-shell[3]: error: output: MESSAGE", without an end of line. `shell` is this shell's rank, for entries that
+// name none; the level notice is left out.
+[[nodiscard]] std::string log_line(const LogEntry& entry, std::uint32_t shell);
+
 }  // namespace nacre

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace nacre {
 

@@ -3,8 +3,10 @@
 // Small functions on text that do not allocate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +36,30 @@ namespace nacre {
 
 // Whether `text` has a glob(7) metacharacter: one of *?[
 [[nodiscard]] bool is_glob(std::string_view text);
+
+// Text of others on its way to a terminal.
+
+// `text` for a terminal: bytes that control one are as \xNN. These are the control characters of ASCII but the tab,
+// those of Unicode (U+0080 to U+009F, and those that change the direction of what follows), and bytes that are no
+// UTF-8, which a terminal may take for the former.
+[[nodiscard]] std::string escape_controls(std::string_view text);
+// The same for a text of several lines.
+[[nodiscard]] std::string escape_lines(std::string_view text);
+
+// Names that a misspelt one may stand for.
+
+// How many bytes have to be inserted, removed or replaced to make `b` of `a`; two neighbours that are swapped count
+// as one.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// How many edits make another name of a name of this length: 1 up to three bytes, 2 up to nine, else 3.
+[[nodiscard]] std::size_t max_edits(std::size_t length);
+
+// The name of `known` that has the fewest edits from `name`, at most max_edits(); the first of several. None:
+// `name` is one of them, is longer than 100 bytes, or none is near.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view name, std::span<const std::string> known);
+
+// "; did you mean NAME?" with the nearest name of `known`, or "".
+[[nodiscard]] std::string did_you_mean(std::string_view name, std::span<const std::string> known);
 
 }  // namespace nacre

@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 
 namespace nacre::cli {

@@ -12,7 +12,6 @@
 
 #include "base/file.hpp"
 #include "base/installed.hpp"
-#include "base/nearest.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

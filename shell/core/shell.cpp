@@ -21,11 +21,9 @@
 
 #include "base/current_call.hpp"
 #include "base/file.hpp"
-#include "base/fingerprint.hpp"
 #include "base/guarded.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
-#include "base/nearest.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/variable.hpp"

@@ -15,7 +15,6 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "doctor/stacks.hpp"
 #include "doctor/words.hpp"
 #include "value/hostlist.hpp"

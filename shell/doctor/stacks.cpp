@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
+#include "base/text.hpp"
 #include "doctor/stacks.hpp"
 
 namespace nacre::doctor {

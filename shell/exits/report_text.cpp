@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/blame.hpp"

@@ -24,7 +24,7 @@
 
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

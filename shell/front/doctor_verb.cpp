@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/print.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"

@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/foreground.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/unique_fd.hpp"
-#include "base/utf8_terminal.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"

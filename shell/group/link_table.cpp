@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/last_line.hpp"
+#include "base/current_call.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/standstill.hpp"
 #include "event/clock.hpp"

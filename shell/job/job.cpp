@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8_terminal.hpp"
+#include "base/foreground.hpp"
 #include "job/jobspec.hpp"
 
 namespace nacre::job {

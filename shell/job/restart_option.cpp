@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "job/option_types.hpp"
 

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 
 namespace nacre::job {

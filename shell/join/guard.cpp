@@ -21,11 +21,10 @@
 #include <set>
 #include <vector>
 
+#include "base/current_call.hpp"
 #include "base/file.hpp"
-#include "base/last_line.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/remove_tree.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"

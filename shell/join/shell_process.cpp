@@ -16,7 +16,7 @@
 #include "base/file.hpp"
 #include "base/heap_buffer.hpp"
 #include "base/print.hpp"
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 #include "base/variable.hpp"
 
 namespace nacre::join {

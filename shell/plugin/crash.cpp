@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "base/current_call.hpp"
-#include "base/last_line.hpp"
 
 namespace nacre::plugin {
 namespace {

@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "base/current_call.hpp"
-#include "base/last_line.hpp"
 #include "plugin/crash.hpp"
 #include "value/wait_status.hpp"
 

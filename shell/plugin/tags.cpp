@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "base/nearest.hpp"
+#include "base/text.hpp"
 #include "value/template.hpp"
 
 namespace nacre::plugin {

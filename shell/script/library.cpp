@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "exits/record.hpp"
 #include "job/option_types.hpp"

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "base/file.hpp"
 #include "base/owned_directory.hpp"
-#include "base/remove_tree.hpp"
 #include "script/binding.hpp"
 
 namespace nacre::script {

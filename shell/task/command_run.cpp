@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/text.hpp"
 
 namespace nacre::task {

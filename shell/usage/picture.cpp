@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "base/escape.hpp"
 #include "base/json.hpp"
+#include "base/text.hpp"
 #include "usage/measure.hpp"
 #include "usage/table.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/escape.hpp"
+#include "base/text.hpp"
 
 #include "catch.hpp"
 

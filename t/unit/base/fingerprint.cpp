@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/fingerprint.hpp"
+#include "base/file.hpp"
 
 #include "catch.hpp"
 

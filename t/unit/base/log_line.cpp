@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/log_line.hpp"
+#include "base/log.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process_start.hpp"
+#include "base/process_stat.hpp"
 
 #include <fcntl.h>
 #include <sys/wait.h>

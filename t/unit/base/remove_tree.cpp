@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/remove_tree.hpp"
+#include "base/file.hpp"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -15,7 +15,6 @@
 #include "catch.hpp"
 
 #include "base/current_call.hpp"
-#include "base/last_line.hpp"
 #include "base/unique_fd.hpp"
 #include "plugin/crash.hpp"
 #include "value/wait_status.hpp"
