@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "control/message.hpp"
-#include "control/streams.hpp"
+#include "control/session.hpp"
 #include "event/loop.hpp"
 
 namespace nacre::control {
