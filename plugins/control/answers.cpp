@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "doctor/words.hpp"
+#include "doctor/findings.hpp"
 #include "exits/job_end.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/timeline/timeline.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/print.hpp"
 #include "base/text.hpp"
-#include "doctor/words.hpp"
+#include "doctor/findings.hpp"
 #include "event/clock.hpp"
 #include "event/process_tree.hpp"
 #include "job/option_types.hpp"

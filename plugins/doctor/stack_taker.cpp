@@ -14,7 +14,7 @@
 #include "base/file.hpp"
 #include "base/program_path.hpp"
 #include "base/text.hpp"
-#include "doctor/words.hpp"
+#include "doctor/findings.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/process_look.hpp"
 

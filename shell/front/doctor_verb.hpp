@@ -9,7 +9,6 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "doctor/findings.hpp"
-#include "doctor/words.hpp"
 
 namespace nacre::front {
 

@@ -5,7 +5,6 @@
 #include "catch.hpp"
 
 #include "base/json.hpp"
-#include "doctor/words.hpp"
 
 using namespace nacre;
 using doctor::Doing;

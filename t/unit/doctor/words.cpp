@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doctor/words.hpp"
+#include "doctor/findings.hpp"
 
 #include "catch.hpp"
 
