@@ -18,7 +18,7 @@
 #include "boot/identity.hpp"
 #include "core/shell_ending.hpp"
 #include "core/shutdown.hpp"
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"

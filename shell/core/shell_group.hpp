@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
-#include "elastic/starts.hpp"
 #include "exits/outcomes.hpp"
 #include "exits/record.hpp"
 #include "group/group.hpp"

@@ -9,7 +9,7 @@
 
 #include "base/json.hpp"
 #include "base/variable.hpp"
-#include "elastic/job_state.hpp"
+#include "elastic/roster.hpp"
 #include "group/membership.hpp"
 #include "job/batch_system.hpp"
 #include "job/job.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Grows, as one shell has them. The leader starts shells on more hosts, one order after another, and waits until
-// they are of the job; then it announces them with what their nodes have (elastic/growth.hpp), so all shells count
+// they are of the job; then it announces them with what their nodes have (elastic/roster.hpp), so all shells count
 // them from the same place in the log on. At that place the leader notes what the job has come to, and sends that
 // to the newcomers. They load their plugins, run shell.init and shell.start among themselves, and report that they
 // are ready; from then on they are spares.
@@ -27,7 +27,7 @@
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/slurm_nodes.hpp"
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "event/loop.hpp"
 #include "job/job.hpp"
 #include "join/shell_process.hpp"

@@ -9,8 +9,6 @@
 
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
-#include "elastic/replacements.hpp"
-#include "elastic/starts.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"
 #include "plugin/pmi_connected.hpp"

@@ -3,7 +3,7 @@
 // on-lost=replace, as one shell has it. When a shell with tasks is lost the leader chooses a spare, or other shells
 // (restart=...,where=any), and announces that the tasks are there now (kTopic): so all shells know it in one order
 // with losses. It does not stand for a shell that was lost, or asked to leave, before it: then the leader chooses
-// again. elastic/replacements.hpp decides.
+// again. elastic/recovery.hpp decides.
 //
 // PMI knows no second start of a rank. So where tasks use it, and where restart has scope=job, all tasks of the job
 // start again with those that move, if restart allows it (ShellRestart); the same announcement has both. The leader
@@ -21,7 +21,7 @@
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
-#include "elastic/replacements.hpp"
+#include "elastic/recovery.hpp"
 #include "group/group.hpp"
 #include "job/job.hpp"
 #include "plugin/host.hpp"

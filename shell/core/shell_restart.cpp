@@ -11,8 +11,7 @@
 
 #include "base/json.hpp"
 #include "core/shell.hpp"
-#include "elastic/restart_message.hpp"
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/option_types.hpp"
 #include "plugin/failure_evidence.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shrinks, as one shell has them. The leader announces which shells are about to leave; these end their tasks, and
-// put out what they have; once they are ready the leader takes them out of the job. elastic/shrinks.hpp decides.
+// put out what they have; once they are ready the leader takes them out of the job. elastic/roster.hpp decides.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/slurm_nodes.hpp"
-#include "elastic/shrinks.hpp"
+#include "elastic/roster.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"
 #include "group/group.hpp"

@@ -10,7 +10,7 @@
 
 #include "base/current_call.hpp"
 #include "base/invariant.hpp"
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/on_lost.hpp"
 #include "job/restart_option.hpp"

@@ -6,8 +6,17 @@
 //   (grow) -> joining -> stays -> leaving -> left
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/json.hpp"
+#include "job/job.hpp"
 #include "value/idset.hpp"
+#include "value/shrunk.hpp"
 
 namespace nacre::elastic {
 
@@ -41,5 +50,86 @@ class Roster {
  private:
   Idset lost_, leaving_, left_, joining_;
 };
+
+// Shrinks, as the leader keeps them: which shells are about to leave, and who waits for that. It has no clock and
+// no links: the owner reports what happens, and asks what is to be done.
+//
+//   asked -> leaving: its tasks end, and its output comes -> ready, lost, or overdue -> taken out -> gone
+//
+// Shells that are asked for at once leave at once. A shell that two orders name leaves once, and both have its end.
+class Shrinks {
+ public:
+  using Order = std::uint64_t;  // from 1
+  using Idset = value::Idset;
+
+  // Opens an order for these shells, which are not gone; at least one. `fresh` gets those that have to begin to
+  // leave now: they are a batch of this number.
+  Order open(const Idset& shells, Idset& fresh);
+
+  void ready(std::uint32_t shell);  // it has ended its tasks, and put out what they have written
+  // It is out of the job; `has_ended`: with its tasks, else it may just not answer. False: it is not about to
+  // leave, so its loss is one.
+  bool lost(std::uint32_t shell, bool has_ended);
+  void overdue(Order batch);  // no shell of this batch is waited for any more
+  // The next shells that can be taken out of the job, once.
+  std::optional<Idset> take_ready();
+  void ended(const value::Shrunk& shrunk);  // they have been taken out
+  // An order that has ended, once.
+  std::optional<std::pair<Order, value::Shrunk>> take_ended();
+
+  [[nodiscard]] bool is_open() const { return !orders_.empty(); }
+  [[nodiscard]] bool is_leaving(std::uint32_t shell) const { return leaving_.contains(shell); }
+  // Those that are no longer of the job, or about to leave it.
+  [[nodiscard]] Idset left() const { return leaving_ | over_; }
+
+ private:
+  struct Batch {
+    Idset shells;   // that have not been taken out
+    Idset waiting;  // of these: not ready
+  };
+
+  std::map<Order, Idset> orders_;   // by number: the shells of each
+  std::map<Order, Batch> batches_;  // by the order that has opened it
+  Idset leaving_;                   // asked, and not gone
+  Idset over_;
+  Idset unconfirmed_;  // of these
+  Order last_ = 0;
+};
+
+// Shells that have joined a job that runs: each shell of the job learns of them by the leader's announcement, in
+// the order of the log, and those that join later from their launch record.
+
+// Of the leader: these have come (Growth, as JSON). From here on all shells count them.
+inline constexpr const char* kGrownTopic = "shell.grown";
+// Of the leader, for those of the last kGrownTopic: what the job has come to by then.
+inline constexpr const char* kStateTopic = "shell.grown-state";
+// Of a newcomer, once it is a member: {"shell", "offer"}; and whether it is ready, {"shell"}, or has failed, with
+// "error".
+inline constexpr const char* kOfferTopic = "shell.grown-offer";
+inline constexpr const char* kReadyTopic = "shell.grown-ready";
+
+// By rank, without gaps. Of one that has not come the host is known, and no cores.
+struct Growth {
+  struct Shell {
+    std::uint32_t rank = 0;
+    std::string hostname;
+    value::Idset cores, gpus;
+    bool has_come = true;
+  };
+  std::vector<Shell> shells;
+
+  // [[RANK, HOST, CORES, GPUS, HAS_COME], ...]
+  [[nodiscard]] Json json() const;
+  // Errors name the place.
+  static Result<Growth> parse(const JsonAt& at);
+  [[nodiscard]] bool has(std::uint32_t rank) const;
+};
+
+// What a job has come to by now, for a shell that joins it: the moves of its tasks, their starts, the restarts.
+
+// {"moves": [[RANKS, FROM, TO, TRY], ...], "starts": [[RANK, TRY], ...], "restarts": N}
+[[nodiscard]] Json job_state(const job::Job& job);
+// Notes it in `job`, in which nothing of that has been noted yet. Errors name the place.
+Result<void> take_job_state(const JsonAt& at, job::Job& job);
 
 }  // namespace nacre::elastic

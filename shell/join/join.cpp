@@ -18,7 +18,7 @@
 #include "base/variable.hpp"
 #include "boot/boot.hpp"
 #include "boot/make_resources.hpp"
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 #include "group/alone.hpp"

@@ -15,7 +15,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/boot.hpp"
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/job_end.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "elastic/restarts.hpp"
+#include "elastic/recovery.hpp"
 #include "job/restart_option.hpp"
 #include "random.hpp"
 #include "world.hpp"

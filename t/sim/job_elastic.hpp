@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "job_newcomer.hpp"
 #include "job_removal.hpp"
 #include "job_replica.hpp"

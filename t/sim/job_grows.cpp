@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "job_elastic.hpp"
 #include "job_leader.hpp"
 #include "job_shell.hpp"

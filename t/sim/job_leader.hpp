@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
 #include "group/statements.hpp"
 #include "job_grows.hpp"
 #include "job_losses.hpp"

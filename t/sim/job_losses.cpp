@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "elastic/replacements.hpp"
+#include "elastic/recovery.hpp"
 #include "job_elastic.hpp"
 #include "job_leader.hpp"
 #include "job_shell.hpp"

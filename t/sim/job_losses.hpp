@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "elastic/replacements.hpp"
+#include "elastic/recovery.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "exits/job_end.hpp"
 #include "job_replica.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "elastic/job_state.hpp"
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
+#include "elastic/roster.hpp"
 
 namespace nacre::sim {
 namespace {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "elastic/growth.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
 #include "exits/job_end.hpp"

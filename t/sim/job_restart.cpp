@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
 #include "job_removal.hpp"
 #include "job_shell.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "job_departure.hpp"
 #include "job_ending.hpp"
 #include "job_group.hpp"

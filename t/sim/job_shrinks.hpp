@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "elastic/shrinks.hpp"
+#include "elastic/roster.hpp"
 #include "value/shrunk.hpp"
 #include "world.hpp"
 

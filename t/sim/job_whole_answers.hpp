@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "elastic/restart_message.hpp"
+#include "elastic/recovery.hpp"
 
 namespace nacre::sim {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 #include "exits/job_end.hpp"
 #include "job_plan.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elastic/growth.hpp"
+#include "elastic/roster.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elastic/starts.hpp"
+#include "elastic/recovery.hpp"
 
 #include "catch.hpp"
 
