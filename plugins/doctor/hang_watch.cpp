@@ -9,8 +9,8 @@
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"
+#include "event/children.hpp"
 #include "event/clock.hpp"
-#include "event/process_tree.hpp"
 #include "job/option_types.hpp"
 
 namespace nacre::plugins {

@@ -18,8 +18,8 @@
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
+#include "event/children.hpp"
 #include "event/clock.hpp"
-#include "event/process_tree.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 
 namespace nacre::plugins {

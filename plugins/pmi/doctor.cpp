@@ -11,7 +11,7 @@
 
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
-#include "event/process_tree.hpp"
+#include "event/children.hpp"
 #include "pmi/key_exchange.hpp"
 #include "value/idset.hpp"
 

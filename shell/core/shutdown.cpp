@@ -19,7 +19,6 @@
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/children.hpp"
-#include "event/process_tree.hpp"
 #include "job/on_lost.hpp"
 #include "job/option_types.hpp"
 #include "value/idset.hpp"

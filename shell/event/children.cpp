@@ -1,17 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/children.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 
+#include "base/file.hpp"
 #include "base/guarded.hpp"
+#include "base/process_stat.hpp"
+#include "base/signals_blocked.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
-#include "event/process_tree.hpp"
 
 namespace nacre::event {
 
@@ -122,6 +140,238 @@ std::vector<pid_t> Children::descendants(const std::set<pid_t>& without) {
 std::vector<pid_t> Children::unwatched_descendants(std::set<pid_t> without) const {
   for (const auto& [child, watched] : watched_) without.insert(child);
   return descendants(without);
+}
+
+// ---- deaths -----------------------------------------------------------------------------
+
+namespace {
+
+std::atomic<Deaths*> at_signals{nullptr};
+struct sigaction next_action {};
+
+}  // namespace
+
+Result<std::unique_ptr<Deaths>> Deaths::create() {
+  UniqueFd set(::epoll_create1(EPOLL_CLOEXEC));
+  if (!set) return system_error(errno, "epoll_create1");
+  return std::unique_ptr<Deaths>(new Deaths(std::move(set)));
+}
+
+Deaths::~Deaths() {
+  Deaths* own = this;
+  if (!at_signals.compare_exchange_strong(own, nullptr)) return;
+  struct sigaction now {};
+  bool is_ours = ::sigaction(SIGCHLD, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+                 now.sa_sigaction == &Deaths::on_signal;
+  if (is_ours) ::sigaction(SIGCHLD, &next_action, nullptr);
+  while (is_in_use_.test_and_set(std::memory_order_acquire)) ::sched_yield();  // by a handler in another thread
+}
+
+void Deaths::expect(pid_t pid) {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = static_cast<std::uint64_t>(pid);
+  if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0) expected_[pid] = std::move(fd);
+}
+
+void Deaths::look_at_signals() {
+  Deaths* none = nullptr;
+  if (!at_signals.compare_exchange_strong(none, this)) return;
+  ::sigaction(SIGCHLD, nullptr, &next_action);
+  struct sigaction action = next_action;
+  action.sa_flags |= SA_SIGINFO;
+  action.sa_sigaction = &Deaths::on_signal;
+  ::sigaction(SIGCHLD, &action, nullptr);
+}
+
+// All that it calls is safe in a signal handler. If this thread is looking, or takes over what was noted, the loop
+// comes to this death at once. A process that was forked has the same epoll set, and leaves it alone.
+void Deaths::on_signal(int signum, siginfo_t* info, void* context) {
+  const int error = errno;
+  Deaths* deaths = at_signals.load();
+  if (deaths != nullptr && deaths->owner_ == ::getpid() &&
+      !deaths->is_in_use_.test_and_set(std::memory_order_acquire)) {
+    deaths->look();
+    deaths->is_in_use_.clear(std::memory_order_release);
+  }
+  errno = error;
+  if ((next_action.sa_flags & SA_SIGINFO) != 0)
+    next_action.sa_sigaction(signum, info, context);
+  else if (next_action.sa_handler != SIG_DFL && next_action.sa_handler != SIG_IGN)
+    next_action.sa_handler(signum);
+}
+
+void Deaths::look() {
+  constexpr std::size_t kAtOnce = 64;
+  std::array<epoll_event, kAtOnce> events;
+  while (size_ < noted_.size()) {
+    const auto room = static_cast<int>(std::min(events.size(), noted_.size() - size_));
+    const int count = ::epoll_wait(set_.get(), events.data(), room, 0);
+    const Seconds now = clock_now();
+    for (int i = 0; i < count; ++i)
+      noted_[size_++] = {static_cast<pid_t>(events[static_cast<std::size_t>(i)].data.u64), {now, ++count_}};
+    if (count < room) return;
+  }
+}
+
+void Deaths::take_over() {
+  while (is_in_use_.test_and_set(std::memory_order_acquire)) ::sched_yield();  // by a handler in another thread
+  std::size_t taken = 0;
+  do {
+    look();
+    taken = size_;
+    for (std::size_t i = 0; i < taken; ++i) {
+      const Noted& each = noted_[i];
+      expected_.erase(each.pid);
+      known_[each.pid] = each.death;
+      untold_.push_back(each.pid);
+    }
+    size_ = 0;
+  } while (taken == noted_.size());
+  is_in_use_.clear(std::memory_order_release);
+}
+
+std::optional<pid_t> Deaths::next() {
+  if (untold_.empty() && !expected_.empty()) take_over();
+  if (untold_.empty()) return std::nullopt;
+  pid_t pid = untold_.front();
+  untold_.pop_front();
+  return pid;
+}
+
+Death Deaths::take(pid_t pid) {
+  expected_.erase(pid);
+  auto known = known_.extract(pid);
+  return known.empty() ? Death{clock_now(), 0} : known.mapped();
+}
+
+// ---- process tree -----------------------------------------------------------------------
+
+namespace {
+
+using ByParent = std::unordered_map<pid_t, std::vector<pid_t>>;
+
+std::string proc(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+// The entries of a folder whose names are numbers; none if there is no such folder.
+std::vector<pid_t> numbered(const std::string& path) {
+  std::vector<pid_t> out;
+  DIR* folder = ::opendir(path.c_str());
+  if (folder == nullptr) return out;
+  while (const dirent* entry = ::readdir(folder)) {
+    if (auto number = parse_u64(entry->d_name)) out.push_back(static_cast<pid_t>(*number));
+  }
+  ::closedir(folder);
+  return out;
+}
+
+// A zombie: has to be reaped, cannot be signalled. If its first thread has ended, a process still runs in its other
+// threads.
+bool is_ended(const ProcessStat& stat) { return stat.state == 'Z' && stat.threads <= 1; }
+
+// Reads all of /proc, for a kernel that does not list the children of a thread.
+ByParent scan() {
+  ByParent out;
+  for (pid_t pid : numbered("/proc")) {
+    if (auto stat = ProcessStat::of(pid); stat && stat->parent > 0) out[stat->parent].push_back(pid);
+  }
+  return out;
+}
+
+// The kernel lists them by thread.
+std::vector<pid_t> listed_children(pid_t pid) {
+  std::vector<pid_t> out;
+  for (pid_t thread : numbered(proc(pid) + "/task")) {
+    Result<std::string> list = read_file(proc(pid) + "/task/" + std::to_string(thread) + "/children");
+    if (!list) continue;
+    for (std::string_view each : split(*list, ' ')) {
+      if (auto child = parse_u64(each)) out.push_back(static_cast<pid_t>(*child));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Lookup best_lookup() {
+  static const bool is_listed = ::access("/proc/thread-self/children", R_OK) == 0;
+  return is_listed ? Lookup::listed : Lookup::scan;
+}
+
+namespace {
+
+std::vector<pid_t> look_for_descendants(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+  ByParent by_parent = lookup == Lookup::scan ? scan() : ByParent();
+  std::vector<pid_t> found{ancestor};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<pid_t> next = lookup == Lookup::scan ? by_parent[found[i]] : listed_children(found[i]);
+    std::copy_if(next.begin(), next.end(), std::back_inserter(found),
+                 [&](pid_t pid) { return !without.contains(pid); });
+  }
+  found.erase(found.begin());
+  std::erase_if(found, [](pid_t pid) {
+    auto stat = ProcessStat::of(pid);
+    return !stat || is_ended(*stat);
+  });
+  return {found.rbegin(), found.rend()};
+}
+
+bool has_descriptor_left() {
+  UniqueFd file(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return file || (errno != EMFILE && errno != ENFILE);
+}
+
+// A thread of the parent may have held a lock that this child waits for.
+void end_after(unsigned seconds) {
+  ::signal(SIGALRM, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGALRM);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::alarm(seconds);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What a child finds, which closes all of its descriptors: memory that both have needs none.
+std::vector<pid_t> let_child_look(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+  constexpr std::size_t kMost = std::size_t{64} << 10;  // processes
+  constexpr unsigned kMostLook = 10;                    // seconds
+  constexpr std::size_t kBytes = (kMost + 1) * sizeof(pid_t);
+  void* shared = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return {};
+  auto* found = static_cast<pid_t*>(shared);  // the first one is how many follow
+  SignalsBlocked blocked;
+  // Without the handlers of fork(2): libuv's opens a pipe, and ends the process if it cannot.
+  pid_t child = ::_Fork();
+  if (child == 0) {
+    end_after(kMostLook);
+    close_from(0);
+    raise_descriptor_limit();
+    for (pid_t pid : look_for_descendants(ancestor, lookup, without)) {
+      if (pid != ::getpid() && static_cast<std::size_t>(found[0]) < kMost) found[++found[0]] = pid;
+    }
+    ::_exit(0);
+  }
+  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  std::vector<pid_t> out(found + 1, found + 1 + found[0]);
+  ::munmap(shared, kBytes);
+  return out;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without) {
+  return has_descriptor_left() ? look_for_descendants(ancestor, lookup, without)
+                               : let_child_look(ancestor, lookup, without);
 }
 
 }  // namespace nacre::event

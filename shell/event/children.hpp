@@ -7,11 +7,18 @@
 
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -20,10 +27,61 @@
 
 #include "base/guarded.hpp"
 #include "base/result.hpp"
-#include "event/deaths.hpp"
+#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 
 namespace nacre::event {
+
+// When children have died, and in which order, by the kernel: wait(2) has several that have died in the order of
+// their start. Each has a pidfd in one epoll set, whose list of what is ready is in the order in which it became
+// so, however late that is looked at. SIGCHLD's handler looks at once, where times count too.
+struct Death {
+  Seconds at{};             // by clock_now(): not before it died, and soon after
+  std::uint64_t order = 0;  // among those of this process, from 1; 0: not known
+};
+
+class Deaths {
+ public:
+  static Result<std::unique_ptr<Deaths>> create();
+  ~Deaths();
+  Deaths(const Deaths&) = delete;
+  Deaths& operator=(const Deaths&) = delete;
+
+  // Of a child that has not been reaped. Does nothing if there is no pidfd to be had.
+  void expect(pid_t pid);
+  // Times are from now on not later because this thread is busy. For one object of a process; SIGCHLD must have its
+  // other handler by then, which is called, too.
+  void look_at_signals();
+
+  [[nodiscard]] bool expects(pid_t pid) const { return expected_.contains(pid); }
+  [[nodiscard]] bool is_idle() const { return expected_.empty(); }
+  // The next of those that have died, in the order of their deaths; none: no other has.
+  std::optional<pid_t> next();
+  // Its death, once; by now if it is not known.
+  Death take(pid_t pid);
+
+ private:
+  struct Noted {
+    pid_t pid;
+    Death death;
+  };
+
+  explicit Deaths(UniqueFd set) : set_(std::move(set)) {}
+  static void on_signal(int signum, siginfo_t* info, void* context);
+  void look();
+  void take_over();
+
+  const pid_t owner_ = ::getpid();
+  UniqueFd set_;  // epoll(7)
+  std::map<pid_t, UniqueFd> expected_;
+  std::deque<pid_t> untold_;
+  std::map<pid_t, Death> known_;
+
+  std::atomic_flag is_in_use_;  // what follows, which the handler uses, too
+  std::array<Noted, 256> noted_{};
+  std::size_t size_ = 0;     // of noted_
+  std::uint64_t count_ = 0;  // of all so far
+};
 
 struct ChildExit {
   pid_t pid = 0;
@@ -126,5 +184,18 @@ class Children {
   std::unordered_map<pid_t, Watched> watched_;
   std::unique_ptr<SignalWatcher> sigchld_;
 };
+
+// The descendants of a process, by proc(5).
+enum class Lookup {
+  listed,  // /proc/PID/task/TID/children: costs by the descendants; not in every kernel (CONFIG_PROC_CHILDREN)
+  scan,    // /proc/PID/stat of every process: costs by the processes of the node
+};
+
+[[nodiscard]] Lookup best_lookup();
+
+// The processes below `ancestor` that have not ended, children before their parents, except those `without` and the
+// ones below them. Zombies are left out, but not a process whose first thread has ended while others run. Where
+// this process has no descriptor left a child of it looks, which has.
+[[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without = {});
 
 }  // namespace nacre::event

@@ -21,7 +21,7 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "event/deaths.hpp"
+#include "event/children.hpp"
 #include "event/loop.hpp"
 #include "task/command.hpp"
 #include "task/pty.hpp"

@@ -21,7 +21,6 @@
 
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
-#include "event/process_tree.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::event;  // NOLINT
