@@ -18,7 +18,7 @@
 #include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "event/clock.hpp"
-#include "exits/summary.hpp"
+#include "exits/job_end.hpp"
 #include "join/leaving.hpp"
 
 namespace nacre::core {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exits/summary.hpp"
+#include "exits/job_end.hpp"
 
 #include <csignal>
 

@@ -10,7 +10,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "event/clock.hpp"
-#include "exits/summary.hpp"
+#include "exits/job_end.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "job_of_nodes.hpp"

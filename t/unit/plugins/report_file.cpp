@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/unique_fd.hpp"
-#include "exits/summary.hpp"
+#include "exits/job_end.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"
