@@ -31,7 +31,7 @@
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "exits/outcomes.hpp"
-#include "group/event_log.hpp"
+#include "group/statements.hpp"
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"

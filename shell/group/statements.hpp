@@ -4,7 +4,12 @@
 // the shells send".
 #pragma once
 
+#include <string>
+#include <string_view>
+
+#include "base/json_fwd.hpp"
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "group/group.hpp"
 #include "overlay/message.hpp"
 
@@ -24,5 +29,18 @@ Result<overlay::Exec> statement_of(value::ExecOrder order);
 
 [[nodiscard]] overlay::Bytes statement_of(const Ended& ended);
 Result<Ended> ended_of(const overlay::TaskReport& statement);
+
+// An eventlog, RFC 18: one line of JSON {"timestamp", "name", "context"} for each event, written as a whole.
+class EventLog {
+ public:
+  static Result<EventLog> create(const std::string& path);  // replaces the file
+  // `timestamp`: seconds since the Epoch; `context` is an object.
+  Result<void> append(double timestamp, std::string_view name, const Json& context);
+
+ private:
+  EventLog(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::string path_;
+  UniqueFd fd_;
+};
 
 }  // namespace nacre::group
