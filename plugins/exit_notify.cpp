@@ -15,7 +15,7 @@
 #include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "exits/notifier.hpp"
-#include "io/message_file.hpp"
+#include "io/fd_sink.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

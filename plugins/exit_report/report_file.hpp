@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/json.hpp"
-#include "io/message_file.hpp"
+#include "io/fd_sink.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::plugins {

@@ -29,7 +29,6 @@
 #include "io/destination.hpp"
 #include "io/fd_sink.hpp"
 #include "io/folder.hpp"
-#include "io/sink.hpp"
 #include "plugin/host.hpp"
 #include "plugin/task_output.hpp"
 #include "plugins/output/files.hpp"

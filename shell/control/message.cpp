@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.hpp"
-#include "io/encode.hpp"
+#include "io/format.hpp"
 
 namespace nacre::control {
 namespace {

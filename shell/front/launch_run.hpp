@@ -15,7 +15,7 @@
 
 #include "base/result.hpp"
 #include "exits/job_end.hpp"
-#include "io/message_file.hpp"
+#include "io/fd_sink.hpp"
 #include "job/options.hpp"
 #include "launch/carriage.hpp"
 #include "launch/record.hpp"

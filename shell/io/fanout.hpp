@@ -14,8 +14,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "io/own_description.hpp"
-#include "io/spill_file.hpp"
+#include "io/fd_sink.hpp"
 
 namespace nacre::io {
 

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/invariant.hpp"
 
 namespace nacre::io {
@@ -234,6 +236,161 @@ void ByteQueue::drop(std::size_t bytes) {
     if (spare_.size() < kMostSpare) spare_.push_back(std::move(block));
     blocks_.pop_front();
   }
+}
+
+// ---- message file -----------------------------------------------------------------------
+
+Result<std::unique_ptr<MessageFile>> MessageFile::open(event::Loop& loop, std::string path, Callbacks callbacks) {
+  std::unique_ptr<MessageFile> out(new MessageFile(loop, std::move(path), std::move(callbacks)));
+  MessageFile* self = out.get();
+  if (TRY(self->open_path())) return out;
+  self->timer_ = TRY(event::Timer::create(loop, [self] { self->look_for_reader(); }));
+  self->timer_->start(kLookForReader, kLookForReader);
+  return out;
+}
+
+Result<std::unique_ptr<MessageFile>> MessageFile::of(event::Loop& loop, UniqueFd fd, std::string name,
+                                                     Callbacks callbacks) {
+  std::unique_ptr<MessageFile> out(new MessageFile(loop, std::move(name), std::move(callbacks)));
+  CHECK_OK(out->attach(std::move(fd)));
+  return out;
+}
+
+Result<void> MessageFile::attach(UniqueFd fd) {
+  FdSink::Callbacks callbacks;
+  callbacks.on_room = [this] {
+    if (idle() && !failed_ && callbacks_.on_idle) callbacks_.on_idle();
+  };
+  callbacks.on_error = [this](const Error& error) { fail(error); };
+  sink_ = TRY(FdSink::create(loop_, fd.get(), name_, {}, std::move(callbacks)));
+  fd_ = std::move(fd);
+  return {};
+}
+
+// False: a FIFO without a reader.
+Result<bool> MessageFile::open_path() {
+  UniqueFd fd(::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  if (!fd && errno == ENXIO) return false;
+  if (!fd) return system_error(errno, name_);
+  CHECK_OK(attach(std::move(fd)));
+  return true;
+}
+
+void MessageFile::look_for_reader() {
+  auto opened = open_path();
+  if (!opened) return fail(opened.error());
+  if (!*opened) return;
+  timer_->stop();
+  write(std::exchange(kept_, {}));
+  if (idle() && !failed_ && callbacks_.on_idle) callbacks_.on_idle();
+}
+
+void MessageFile::write(std::string_view bytes) {
+  if (failed_) return;
+  if (!sink_) {
+    kept_ += bytes;
+    return;
+  }
+  std::array<std::string_view, 1> pieces{bytes};
+  if (Result<void> written = sink_->write(pieces); !written) fail(written.error());
+}
+
+void MessageFile::fail(const Error& error) {
+  if (std::exchange(failed_, true)) return;
+  if (timer_) timer_->stop();
+  kept_.clear();
+  callbacks_.on_error(error);
+}
+
+// ---- spill file -------------------------------------------------------------------------
+
+namespace {
+
+Error failed(int code, const std::string& directory) {
+  return system_error(code, fmt::format("cannot keep output in {}", directory));
+}
+
+// For file systems without O_TMPFILE: makes a file, and removes its name at once.
+UniqueFd open_unlinked(const std::string& directory) {
+  UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd || errno != EOPNOTSUPP) return fd;
+  std::string path = directory + "/nacre-spill-XXXXXX";
+  fd = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
+  if (fd) ::unlink(path.c_str());
+  return fd;
+}
+
+}  // namespace
+
+Result<SpillFile> SpillFile::create(const std::string& directory) {
+  UniqueFd fd = open_unlinked(directory);
+  if (!fd) return failed(errno, directory);
+  return SpillFile(std::move(fd), directory);
+}
+
+Result<void> SpillFile::add(std::string_view bytes) {
+  if (int code = write_all_at(fd_.get(), bytes, end_); code != 0) return failed(code, directory_);
+  end_ += bytes.size();
+  return {};
+}
+
+Result<void> SpillFile::take(std::string& out, std::size_t most) {
+  std::size_t before = out.size();
+  CHECK_OK(read(out, 0, most));
+  return forget(out.size() - before);
+}
+
+Result<void> SpillFile::read(std::string& out, std::uint64_t skip, std::size_t most) const {
+  auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(most, size() - std::min(skip, size())));
+  std::size_t before = out.size();
+  out.resize(before + wanted);
+  for (std::size_t done = 0; done < wanted;) {
+    auto at = static_cast<off_t>(begin_ + skip + done);
+    ssize_t got = ::pread(fd_.get(), out.data() + before + done, wanted - done, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      out.resize(before);
+      return failed(got < 0 ? errno : EIO, directory_);
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+Result<void> SpillFile::forget(std::uint64_t bytes) {
+  begin_ += bytes;
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+    if (::ftruncate(fd_.get(), 0) < 0) return failed(errno, directory_);
+  } else if (bytes > 0) {
+    // If the file system cannot do this only space is lost.
+    static_cast<void>(
+        ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(begin_)));
+  }
+  return {};
+}
+
+// ---- own description --------------------------------------------------------------------
+
+UniqueFd reopen(int fd, int flags) {
+  return UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), flags | O_NOCTTY | O_CLOEXEC));
+}
+
+Result<OwnDescription> OwnDescription::of(int fd, int access, const std::string& name) {
+  struct stat info {};
+  if (::fstat(fd, &info) < 0) return system_error(errno, name);
+  if (!S_ISSOCK(info.st_mode)) {
+    if (UniqueFd own = reopen(fd, access | O_NONBLOCK); own) return OwnDescription(std::move(own), std::nullopt);
+  }
+  int flags = ::fcntl(fd, F_GETFL);
+  UniqueFd shared(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (flags < 0 || !shared || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return system_error(errno, name);
+  bool changed = (flags & O_NONBLOCK) == 0;
+  return OwnDescription(std::move(shared), changed ? std::optional(flags) : std::nullopt);
+}
+
+OwnDescription::~OwnDescription() {
+  if (fd_ && shared_flags_) ::fcntl(fd_.get(), F_SETFL, *shared_flags_);
 }
 
 }  // namespace nacre::io

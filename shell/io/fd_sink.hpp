@@ -5,21 +5,76 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "io/own_description.hpp"
-#include "io/sink.hpp"
-#include "io/spill_file.hpp"
+#include "io/destination.hpp"
 
 namespace nacre::io {
+
+// A private copy of a descriptor that is shared with other processes: it can be non-blocking without giving those
+// EAGAIN.
+
+// The same file, pipe or terminal, opened anew with these flags of open(2); none if that fails (see errno).
+[[nodiscard]] UniqueFd reopen(int fd, int flags);
+
+// A non-blocking descriptor of what `fd` is. If that cannot be opened anew, such as a socket, O_NONBLOCK is set for
+// all that share it, and restored at the end.
+class OwnDescription {
+ public:
+  // `access`: O_RDONLY or O_WRONLY. Errors name it `name`.
+  static Result<OwnDescription> of(int fd, int access, const std::string& name);
+  OwnDescription(OwnDescription&& other) noexcept
+      : fd_(std::move(other.fd_)), shared_flags_(std::exchange(other.shared_flags_, std::nullopt)) {}
+  OwnDescription& operator=(OwnDescription&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(shared_flags_, other.shared_flags_);
+    return *this;
+  }
+  ~OwnDescription();
+
+  [[nodiscard]] int get() const { return fd_.get(); }
+
+ private:
+  OwnDescription(UniqueFd fd, std::optional<int> shared_flags) : fd_(std::move(fd)), shared_flags_(shared_flags) {}
+
+  UniqueFd fd_;
+  std::optional<int> shared_flags_;  // to be restored
+};
+
+// Bytes kept on disk, first in, first out, in a file without a name.
+class SpillFile {
+ public:
+  static Result<SpillFile> create(const std::string& directory);
+
+  // Adds all of it or, after an error, nothing.
+  Result<void> add(std::string_view bytes);
+  // Appends the first bytes to `out`, at most `most`, and forgets them: their disk space is given back.
+  Result<void> take(std::string& out, std::size_t most);
+  // take() in two steps: read() appends the first bytes after `skip`; forget() drops the first ones (at most all).
+  Result<void> read(std::string& out, std::uint64_t skip, std::size_t most) const;
+  Result<void> forget(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t size() const { return end_ - begin_; }  // bytes that are kept
+
+ private:
+  SpillFile(UniqueFd fd, std::string directory) : fd_(std::move(fd)), directory_(std::move(directory)) {}
+
+  UniqueFd fd_;
+  std::string directory_;  // for messages
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+};
 
 // Bytes that wait, in blocks: neither adding bytes nor dropping the first ones moves those that stay.
 class ByteQueue {
@@ -115,6 +170,53 @@ class FdSink final : public Sink {
   std::uint64_t written_ = 0;
   std::optional<Error> failure_;
   std::optional<event::Poll> poll_;
+};
+
+// A place for messages to another program: a file, a FIFO, or a descriptor. It never waits for the reader, not even
+// for one that has yet to open the FIFO. It keeps what the reader has not taken; so to use little memory, write the
+// next message only when it is idle.
+class MessageFile {
+ public:
+  static constexpr event::Seconds kLookForReader{0.1};  // of a FIFO
+
+  // Called from the loop; none may destroy this.
+  struct Callbacks {
+    std::function<void()> on_idle;               // all that was written was taken; may be unset
+    std::function<void(const Error&)> on_error;  // called once: nothing more is written
+  };
+
+  // Makes or empties the file. Errors name it.
+  static Result<std::unique_ptr<MessageFile>> open(event::Loop& loop, std::string path, Callbacks callbacks);
+  // `fd` is open for writing.
+  static Result<std::unique_ptr<MessageFile>> of(event::Loop& loop, UniqueFd fd, std::string name,
+                                                 Callbacks callbacks);
+  MessageFile(const MessageFile&) = delete;
+  MessageFile& operator=(const MessageFile&) = delete;
+
+  // May call on_error before it returns.
+  void write(std::string_view bytes);
+  // Nothing is kept: the system has all of it, or writing failed.
+  [[nodiscard]] bool idle() const { return failed_ || (sink_ ? sink_->flushed() : kept_.empty()); }
+  [[nodiscard]] bool failed() const { return failed_; }
+  // A FIFO that no process has opened for reading.
+  [[nodiscard]] bool lacks_reader() const { return !sink_ && !failed_; }
+
+ private:
+  MessageFile(event::Loop& loop, std::string name, Callbacks callbacks)
+      : loop_(loop), name_(std::move(name)), callbacks_(std::move(callbacks)) {}
+  Result<void> attach(UniqueFd fd);
+  Result<bool> open_path();
+  void look_for_reader();
+  void fail(const Error& error);
+
+  event::Loop& loop_;
+  std::string name_;  // the path, if there is one
+  Callbacks callbacks_;
+  UniqueFd fd_;
+  std::unique_ptr<FdSink> sink_;  // none: a FIFO without a reader
+  std::optional<event::Timer> timer_;
+  std::string kept_;
+  bool failed_ = false;
 };
 
 }  // namespace nacre::io

@@ -15,7 +15,7 @@
 
 #include "base/foreground.hpp"
 #include "base/signals_blocked.hpp"
-#include "io/own_description.hpp"
+#include "io/fd_sink.hpp"
 
 namespace nacre::io {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/encode.hpp"
+#include "io/format.hpp"
 
 #include <array>
 #include <cstdint>
