@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// coprocess: programs beside the tasks, see job/coprocess.hpp. Each runs in the job's directory and environment and
+// coprocess: programs beside the tasks, see job/options.hpp. Each runs in the job's directory and environment and
 // in a process group of its own, and gets none of the job's signals. It is there before the first task starts; one
 // that cannot be started fails the job, one that ends early does not. After the last task it gets SIGTERM, then has
 // the time of the option `coprocess-kill-timeout`, 10 s by default, before SIGKILL.
@@ -17,8 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "job/coprocess.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/files.hpp"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugin/pmi_connected.hpp"
 #include "plugins/builtins.hpp"
 #include "value/idset.hpp"

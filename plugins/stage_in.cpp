@@ -35,7 +35,7 @@
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

@@ -11,8 +11,7 @@
 #include "base/json.hpp"
 #include "base/variable.hpp"
 #include "event/wall_timer.hpp"
-#include "job/end_time.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

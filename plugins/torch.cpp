@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

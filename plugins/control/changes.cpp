@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 

@@ -32,8 +32,6 @@
 #include "event/clock.hpp"
 #include "job/environment.hpp"
 #include "job/job.hpp"
-#include "job/on_lost.hpp"
-#include "job/option_types.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugin/plan.hpp"

@@ -17,7 +17,7 @@
 #include "base/big_endian.hpp"
 #include "base/file.hpp"
 #include "exits/record.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/doctor/examinations.hpp"
 #include "plugins/doctor/hang_watch.hpp"

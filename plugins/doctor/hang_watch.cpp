@@ -11,7 +11,7 @@
 #include "doctor/findings.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 namespace {

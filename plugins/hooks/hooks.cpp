@@ -24,7 +24,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "value/wait_status.hpp"
 

@@ -27,7 +27,7 @@
 #include "event/loop.hpp"
 #include "io/fanout.hpp"
 #include "io/fd_sink.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/files.hpp"

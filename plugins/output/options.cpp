@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/on_lost.hpp"
-#include "job/option_types.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugins {

@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/on_lost.hpp"
+#include "job/options.hpp"
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/spawn_order.hpp"

@@ -23,7 +23,7 @@
 #include "cli/interrupts.hpp"
 #include "cli/verbs.hpp"
 #include "event/clock.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::cli {
 namespace {

@@ -34,7 +34,7 @@
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "job/jobspec.hpp"
-#include "job/topics.hpp"
+#include "job/option_table.hpp"
 #include "task/subprocess.hpp"
 #include "version.hpp"
 

@@ -12,9 +12,8 @@
 #include "base/invariant.hpp"
 #include "base/text.hpp"
 #include "job/job.hpp"
-#include "job/on_lost.hpp"
+#include "job/options.hpp"
 #include "job/resources.hpp"
-#include "job/restart_option.hpp"
 #include "join/leaving.hpp"
 #include "value/wait_status.hpp"
 

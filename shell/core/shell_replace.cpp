@@ -9,8 +9,7 @@
 
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
-#include "job/on_lost.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "plugin/pmi_connected.hpp"
 
 namespace nacre::core {

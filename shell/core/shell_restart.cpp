@@ -13,7 +13,7 @@
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "plugin/failure_evidence.hpp"
 #include "value/duration.hpp"
 

@@ -33,7 +33,7 @@
 #include "exits/job_end.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugin/registration.hpp"
 #include "task/task.hpp"

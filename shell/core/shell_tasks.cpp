@@ -12,8 +12,7 @@
 #include "base/invariant.hpp"
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
-#include "job/on_lost.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "plugin/crash.hpp"
 
 namespace nacre::core {

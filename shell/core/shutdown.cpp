@@ -19,8 +19,7 @@
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/children.hpp"
-#include "job/on_lost.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::core {

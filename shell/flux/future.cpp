@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "flux/handle.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT

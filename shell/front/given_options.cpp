@@ -11,10 +11,8 @@
 #include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
-#include "job/option_types.hpp"
 #include "job/options.hpp"
 #include "job/rehearsal.hpp"
-#include "job/restart_option.hpp"
 
 namespace nacre::front {
 namespace {

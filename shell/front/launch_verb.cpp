@@ -16,9 +16,8 @@
 #include "front/launch_run.hpp"
 #include "front/place_options.hpp"
 #include "front/verbs.hpp"
-#include "job/distribute.hpp"
+#include "job/job.hpp"
 #include "job/jobspec.hpp"
-#include "job/on_lost.hpp"
 #include "job/options.hpp"
 #include "job/resources.hpp"
 

@@ -5,6 +5,7 @@
 // nacre-shell-options(7).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +18,9 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "job/resources.hpp"
+#include "value/duration.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::job {
 
@@ -70,5 +74,148 @@ class Options {
   std::vector<std::string> arguments_;  // their paths
   std::map<std::string, std::string> setters_;
 };
+
+// Types that several options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option;
+// an error names the option and what was expected. Arrays and numbers are accepted where the command line makes one
+// of the text.
+
+// A time: a number of seconds, or text in Flux Standard Duration (RFC 23). Not negative; may be infinite.
+Result<value::Duration> seconds_option(const JsonAt& option);
+
+// A number of bytes: a number, or text with a unit, "10M". k, M, G, T, in either case, are powers of 1024, as in
+// flux-shell-options(7).
+Result<std::uint64_t> size_option(const JsonAt& option);
+
+// Ranks of tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
+// The same, for a job that has so many tasks: others are an error.
+Result<std::optional<value::Idset>> ranks_option(const JsonAt& option, std::uint64_t tasks);
+// EINVAL: not all of these are ranks of a job that has so many tasks. `place`: of the option.
+Result<void> check_ranks(const std::string& place, const std::optional<value::Idset>& ranks, std::uint64_t tasks);
+
+// The codes for failures, 1 to 255: a code, an idset of them, or an array.
+Result<value::Idset> exit_codes_option(const JsonAt& option);
+
+// How many failed tasks are too many.
+struct FailureLimit {
+  std::uint64_t tasks = 0;  // 0: any number is fine
+  bool first_only = false;  // the first task to end decides: if it has succeeded, later failures do not count
+
+  bool operator==(const FailureLimit&) const = default;
+};
+
+// A switch, a number of tasks, a share as "25%" of the `job_tasks` tasks of the job, rounded up and at least one,
+// or "first".
+Result<FailureLimit> failure_limit_option(const JsonAt& option, std::uint64_t job_tasks);
+
+// A list of names: an array, or text with commas between them.
+Result<std::vector<std::string>> list_option(const JsonAt& option);
+
+inline constexpr double kDefaultKillTimeout = 5;  // seconds
+
+// The option kill-timeout: how long processes that were asked to end have until SIGKILL.
+Result<value::Duration> kill_timeout(const Options& options);
+
+// The option fault-tolerance: a switch, or an object of how.
+Result<bool> is_fault_tolerant(const Options& options);
+
+// Whether tasks that have ended are started again, which, how often and when: the option `restart`.
+struct RestartOption {
+  enum class When : std::uint8_t { never, on_request, on_failure, always };
+  enum class Scope : std::uint8_t {
+    task,  // the task alone, unless PMI does not allow that
+    node,  // all tasks of its shell, likewise
+    job,   // all tasks of the job
+  };
+  // Tasks of a lost shell start on a spare, with on-lost=replace; those that have ended, ...
+  enum class Where : std::uint8_t {
+    same,   // where they were
+    spare,  // on a spare, if one can take them
+    any,    // where they were; those of a lost shell on another one too, if no spare can take them
+  };
+  static constexpr std::uint64_t kMost = 1'000'000;
+
+  When when = When::never;
+  std::uint64_t max = 3;                  // of the whole job
+  std::optional<std::uint64_t> per_task;  // of each task; none: no limit but `max`
+  value::Duration first = value::Duration::of_seconds(1);
+  value::Duration longest = value::Duration::of_seconds(60);  // the wait doubles up to it
+  value::Idset codes;                                         // that count as failures here; empty: all
+  Scope scope = Scope::task;
+  Where where = Where::same;
+
+  // restart=never|on-request|on-failure|always
+  //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job][,where=same|spare|any]
+  static Result<RestartOption> read(const Options& options);
+
+  [[nodiscard]] bool is_on() const { return when != When::never; }
+  bool operator==(const RestartOption&) const = default;
+};
+
+// What becomes of a job that loses a shell with tasks, the options `on-lost` and `tolerate-loss`, or its launcher.
+struct OnLost {
+  bool replaces = false;  // a spare starts the tasks again
+  bool goes_on = false;   // the job goes on without them, if they are not replaced; else it ends
+
+  // on-lost=end|go-on|replace[,else=end|go-on]. tolerate-loss is on-lost=go-on. An error if the two differ.
+  static Result<OnLost> read(const Options& options);
+
+  bool operator==(const OnLost&) const = default;
+};
+
+// on-launcher-lost=end|go-on: whether the job goes on if its launcher goes.
+Result<bool> outlives_launcher(const Options& options);
+
+// When the time of a job is over: by the manager that gave it its nodes (Flux by R's expiration, Slurm by a
+// variable), by the jobspec, or by the option time-limit.
+struct EndTime {
+  double at;         // seconds since the Epoch
+  std::string over;  // the message when it is over: "R has expired"
+};
+
+// The value of an environment variable; none: it is not set.
+using Variables = std::function<std::optional<std::string>(const char* name)>;
+
+// SLURM_JOB_END_TIME; none: it is not set, or 0. The other managers give at most the length of the job, but not its
+// start. EINVAL: it is no number of seconds since the Epoch.
+Result<std::optional<EndTime>> manager_end(const Variables& variables);
+
+// R's expiration, or else manager_end().
+Result<std::optional<EndTime>> end_time(const Resources& resources, const Variables& variables);
+
+// The option `time-limit`: infinite for "none"; none: it is not set.
+Result<std::optional<value::Duration>> time_limit(const Options& options);
+
+// The earliest end of a job whose tasks start at `start` (seconds since the Epoch): R's expiration, `manager`, and
+// `limit`, or else the jobspec's `duration` (seconds; 0: it has none), from the start.
+std::optional<EndTime> earliest_end(const Resources& resources, const std::optional<EndTime>& manager,
+                                    const std::optional<value::Duration>& limit, double duration, double start);
+
+// What squeue(1) prints as a job's time left (%L), [DAYS-]HOURS:MINUTES:SECONDS or less, in seconds; none: it has
+// no limit.
+Result<std::optional<double>> parse_slurm_time_left(std::string_view text);
+
+// Coprocesses: programs that run beside the tasks of a job, one process of each on a node. The shell option
+// `coprocess` is an object with a member for each, by name, which is an object too, as in flux-shell-options(7):
+//
+//   command  the program and its arguments; or text for /bin/sh. May have templates, see plugin/tags.hpp
+//   output   a template of the file for stdout and stderr; coproc-NAME-{{id}}.log by default
+//   ranks    an idset of shell ranks (RFC 22), one such rank as a number, or "all", which is the default
+struct Coprocess {
+  std::string name;
+  std::vector<std::string> command;   // not empty, and neither is its first element
+  std::string output;                 // not empty
+  std::optional<value::Idset> ranks;  // not empty; none: all
+
+  // A name has letters, digits, '-' and '_' only: it is part of a file's name, and the name of an option.
+  static Result<void> check_name(std::string_view name);
+  // Reads one entry. Errors start with its path.
+  static Result<Coprocess> read(std::string name, const JsonAt& entry);
+
+  [[nodiscard]] bool runs_on(std::uint32_t shell_rank) const { return !ranks || ranks->contains(shell_rank); }
+};
+
+// All coprocesses of the option, by name; at least one. Includes those of shells that the job does not have.
+Result<std::vector<Coprocess>> read_coprocesses(const JsonAt& option);
 
 }  // namespace nacre::job

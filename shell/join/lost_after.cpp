@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/lost_after.hpp"
 
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::join {
 namespace {

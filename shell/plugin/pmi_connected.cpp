@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugin {
 

@@ -15,7 +15,7 @@
 
 #include "base/text.hpp"
 #include "exits/record.hpp"
-#include "job/option_types.hpp"
+#include "job/options.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
 #include "script/value_types.hpp"

@@ -4,7 +4,7 @@
 #include "job/jobspec.hpp"
 
 #include "base/json.hpp"
-#include "job/distribute.hpp"
+#include "job/job.hpp"
 #include "require.hpp"
 
 using nacre::fuzz::require;

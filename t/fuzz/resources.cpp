@@ -5,7 +5,7 @@
 #include "job/resources.hpp"
 
 #include "base/json.hpp"
-#include "job/distribute.hpp"
+#include "job/job.hpp"
 #include "require.hpp"
 
 using nacre::fuzz::require;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "elastic/recovery.hpp"
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 #include "random.hpp"
 #include "world.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/coprocess.hpp"
+#include "job/options.hpp"
 
 #include "catch.hpp"
 

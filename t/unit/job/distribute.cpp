@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/distribute.hpp"
+#include "job/job.hpp"
 
 #include "catch.hpp"
 

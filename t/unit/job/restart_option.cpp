@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/restart_option.hpp"
+#include "job/options.hpp"
 
 #include "catch.hpp"
 

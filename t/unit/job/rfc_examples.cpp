@@ -5,7 +5,6 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "job/distribute.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/resources.hpp"
