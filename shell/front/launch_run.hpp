@@ -17,7 +17,6 @@
 #include "exits/job_end.hpp"
 #include "io/fd_sink.hpp"
 #include "job/options.hpp"
-#include "launch/carriage.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"
 #include "task/subprocess.hpp"
@@ -27,7 +26,7 @@ namespace nacre::front {
 
 // What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or
 // descriptor of this host. A leader that is this process's child gets a descriptor. Any other leader sends its
-// reports within its standard error (launch/carriage.hpp): this class reads that, takes the reports out, and passes
+// reports within its standard error (launch/record.hpp): this class reads that, takes the reports out, and passes
 // the rest on.
 struct LaunchReport {
   std::string option;    // as it was given: "--notify"

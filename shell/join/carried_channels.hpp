@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's end of the channels of its launch record (launch/carriage.hpp). Each is a pipe whose writing end is
+// The leader's end of the channels of its launch record (launch/record.hpp). Each is a pipe whose writing end is
 // the value of an option; what is read from it goes to the launcher, within standard error.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/fd_sink.hpp"
-#include "launch/carriage.hpp"
+#include "launch/record.hpp"
 
 namespace nacre::join {
 

@@ -2,7 +2,7 @@
 //
 // Bytes of a standard error that may have lines of a carriage in them: what is no such line is passed on as it
 // came, whatever the pieces that it comes in. The first byte says how long these are.
-#include "launch/carriage.hpp"
+#include "launch/record.hpp"
 
 #include "require.hpp"
 

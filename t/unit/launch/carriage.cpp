@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/carriage.hpp"
+#include "launch/record.hpp"
 
 #include <algorithm>
 #include <random>
 
 #include "catch.hpp"
-
-#include "launch/record.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::launch;  // NOLINT
