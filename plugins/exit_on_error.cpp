@@ -11,7 +11,7 @@
 
 #include "base/json.hpp"
 #include "job/options.hpp"
-#include "plugin/failure_evidence.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

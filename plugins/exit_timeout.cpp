@@ -11,7 +11,7 @@
 
 #include "base/json.hpp"
 #include "job/options.hpp"
-#include "plugin/pmi_connected.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 #include "value/idset.hpp"
 

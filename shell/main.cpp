@@ -26,7 +26,7 @@
 #include "join/join.hpp"
 #include "join/leaving.hpp"
 #include "launch/own_sockets.hpp"
-#include "plugin/sudden_end.hpp"
+#include "plugin/crash.hpp"
 #include "plugins/builtins.hpp"
 #include "version.hpp"
 

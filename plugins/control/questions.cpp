@@ -17,7 +17,7 @@
 #include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
-#include "plugin/shell_questions.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/usage/gpu_meter.hpp"

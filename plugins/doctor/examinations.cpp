@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 #include "event/clock.hpp"
-#include "plugin/shell_questions.hpp"
+#include "plugin/questions.hpp"
 
 namespace nacre::plugins {
 namespace {

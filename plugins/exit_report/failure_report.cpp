@@ -11,7 +11,7 @@
 #include "event/clock.hpp"
 #include "exits/record.hpp"
 #include "exits/report_text.hpp"
-#include "plugin/failure_evidence.hpp"
+#include "plugin/questions.hpp"
 
 namespace nacre::plugins {
 namespace {

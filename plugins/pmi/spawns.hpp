@@ -21,7 +21,7 @@
 
 #include "base/json.hpp"
 #include "plugin/host.hpp"
-#include "plugin/plugin.hpp"
+#include "plugin/stack.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"
 #include "plugins/pmi/spawn_order.hpp"

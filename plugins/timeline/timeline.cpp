@@ -32,7 +32,7 @@
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
-#include "plugin/shell_questions.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/sysmon/job_usage.hpp"

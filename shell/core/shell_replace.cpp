@@ -10,7 +10,7 @@
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
 #include "job/options.hpp"
-#include "plugin/pmi_connected.hpp"
+#include "plugin/questions.hpp"
 
 namespace nacre::core {
 

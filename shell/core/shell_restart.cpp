@@ -14,7 +14,7 @@
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/options.hpp"
-#include "plugin/failure_evidence.hpp"
+#include "plugin/questions.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::core {

@@ -10,7 +10,7 @@
 #include "core/shutdown.hpp"
 #include "job/job.hpp"
 #include "join/leaving.hpp"
-#include "plugin/pmi_connected.hpp"
+#include "plugin/questions.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::core {

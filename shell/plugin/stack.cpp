@@ -8,6 +8,7 @@
 
 #include "base/current_call.hpp"
 #include "base/guarded.hpp"
+#include "base/text.hpp"
 
 namespace nacre::plugin {
 
@@ -98,6 +99,37 @@ unsigned Stack::version() const {
   unsigned sum = 0;
   for (const auto& each : plugins_) sum += each->version();
   return sum;
+}
+
+// ---- plugin -----------------------------------------------------------------------------
+
+void Plugin::on(std::string topic, Handler handler) {
+  ++version_;
+  for (Subscription& each : subscriptions_) {
+    if (each.topic == topic) {
+      each.handler = std::move(handler);
+      return;
+    }
+  }
+  subscriptions_.push_back({std::move(topic), std::move(handler)});
+}
+
+void Plugin::off(std::string_view topic) {
+  ++version_;
+  // Emptied, not erased: a call in progress may still refer to it.
+  for (Subscription& each : subscriptions_) {
+    if (each.topic == topic) each = Subscription{};
+  }
+}
+
+const Handler* Plugin::match(const std::string& topic) const {
+  for (const Subscription& each : subscriptions_) {
+    if (each.handler && each.topic == topic) return &each.handler;
+  }
+  for (const Subscription& each : subscriptions_) {
+    if (each.handler && is_glob(each.topic) && glob_match(each.topic, topic)) return &each.handler;
+  }
+  return nullptr;
 }
 
 }  // namespace nacre::plugin

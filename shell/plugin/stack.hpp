@@ -4,16 +4,75 @@
 // counts: the older one is removed with all its handlers.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "base/guarded.hpp"
+#include "base/json_fwd.hpp"
 #include "base/result.hpp"
-#include "plugin/plugin.hpp"
 
 namespace nacre::plugin {
+
+// A plugin: a name, and handlers that are subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins
+// are all Plugins.
+
+// One call of a topic, passed from handler to handler.
+struct Call {
+  explicit Call(std::string_view call_topic) : topic(call_topic) {}
+
+  std::string topic;
+  Json in = Json::object();   // arguments, as the topic defines them
+  Json out = Json::object();  // results, as the topic defines them; a later handler sees and may change them
+};
+
+// After an error the other plugins are still called; then the call as a whole fails.
+using Handler = std::function<Result<void>(Call&)>;
+
+class Plugin {
+ public:
+  struct Subscription {
+    std::string topic;  // a glob
+    Handler handler;
+  };
+
+  // `origin`: "builtin", or the file that it comes from; for messages.
+  explicit Plugin(std::string name, std::string origin = "builtin")
+      : name_(std::move(name)), origin_(std::move(origin)) {}
+  virtual ~Plugin() = default;
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  [[nodiscard]] const std::string& origin() const { return origin_; }
+  // The component of nacre that a builtin is; null for others.
+  [[nodiscard]] const Component* component() const { return component_; }
+  void set_component(const Component* component) { component_ = component; }
+
+  // Subscribes; a second handler for the same glob replaces the first.
+  void on(std::string topic, Handler handler);
+  void off(std::string_view topic);
+  // The handler that a call of `topic` runs, at most one: the one with the same text, else the first glob that
+  // matches.
+  [[nodiscard]] const Handler* match(const std::string& topic) const;
+  [[nodiscard]] const std::deque<Subscription>& subscriptions() const { return subscriptions_; }
+  // Grows with each on() and off(): results of match() may be outdated then.
+  [[nodiscard]] unsigned version() const { return version_; }
+
+ private:
+  std::string name_;
+  std::string origin_;
+  std::deque<Subscription> subscriptions_;
+  unsigned version_ = 0;
+  const Component* component_ = nullptr;
+};
 
 class Stack {
  public:

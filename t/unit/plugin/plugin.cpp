@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/plugin.hpp"
+#include "plugin/stack.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/sudden_end.hpp"
+#include "plugin/crash.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,6 @@
 
 #include "base/current_call.hpp"
 #include "base/unique_fd.hpp"
-#include "plugin/crash.hpp"
 #include "value/wait_status.hpp"
 
 using namespace nacre;
