@@ -13,7 +13,6 @@
 #include "exits/report_text.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/failure_report.hpp"
-#include "plugins/exit_report/naming.hpp"
 #include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {

@@ -11,7 +11,7 @@
 
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "plugins/exit_report/oom_kills.hpp"
+#include "plugins/exit_report/task_facts.hpp"
 #include "plugins/sysmon/job_usage.hpp"
 #include "plugins/usage/task_cgroups.hpp"
 #include "usage/row.hpp"

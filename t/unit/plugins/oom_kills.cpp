@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/exit_report/oom_kills.hpp"
+#include "plugins/exit_report/task_facts.hpp"
 
 #include "catch.hpp"
 
