@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "pmi/framer.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"
 

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "pmi/framer.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pmi/framer.hpp"
+#include "pmi/message.hpp"
 
 #include "world.hpp"
 
