@@ -45,7 +45,6 @@
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/pty/options.hpp"
-#include "record/list.hpp"
 #include "record/places.hpp"
 #include "record/shareable.hpp"
 #include "usage/table.hpp"

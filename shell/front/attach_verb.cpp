@@ -43,7 +43,7 @@
 #include "io/terminal.hpp"
 #include "launch/own_sockets.hpp"
 #include "launch/stream.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 #include "value/duration.hpp"
 #include "value/idset.hpp"
 

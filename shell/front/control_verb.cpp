@@ -19,7 +19,7 @@
 #include "control/client.hpp"
 #include "event/clock.hpp"
 #include "front/verbs.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 
 namespace nacre::front {
 namespace {

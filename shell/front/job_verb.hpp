@@ -11,7 +11,7 @@
 #include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "control/client.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::front {

@@ -29,7 +29,7 @@
 #include "front/table.hpp"
 #include "front/verbs.hpp"
 #include "record/entry.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 #include "record/shareable.hpp"
 #include "usage/picture.hpp"
 #include "usage/table.hpp"

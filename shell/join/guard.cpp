@@ -29,7 +29,7 @@
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 
 namespace nacre::join {
 namespace {

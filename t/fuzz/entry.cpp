@@ -2,7 +2,7 @@
 //
 // An entry of the list of jobs that is taken is written as a text that reads back to the same, or to what is
 // shortened once and for all.
-#include "record/list.hpp"
+#include "record/places.hpp"
 
 #include "require.hpp"
 

@@ -16,7 +16,7 @@
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"
-#include "record/list.hpp"
+#include "record/places.hpp"
 #include "variable.hpp"
 
 using namespace nacre;  // NOLINT

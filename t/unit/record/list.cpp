@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/list.hpp"
+#include "record/places.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
