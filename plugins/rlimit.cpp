@@ -11,7 +11,7 @@
 
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"
-#include "task/limits.hpp"
+#include "task/command.hpp"
 
 namespace nacre::plugins {
 namespace {

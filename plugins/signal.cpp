@@ -13,7 +13,7 @@
 #include "event/wall_timer.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
-#include "task/command_run.hpp"
+#include "task/subprocess.hpp"
 
 namespace nacre::plugins {
 namespace {

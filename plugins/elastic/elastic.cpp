@@ -12,7 +12,7 @@
 #include "base/variable.hpp"
 #include "job/batch_system.hpp"
 #include "plugins/builtins.hpp"
-#include "task/command_run.hpp"
+#include "task/subprocess.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/json_fwd.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "task/command_run.hpp"
+#include "task/subprocess.hpp"
 #include "usage/gpu.hpp"
 
 namespace nacre::plugins {

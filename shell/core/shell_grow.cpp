@@ -15,7 +15,7 @@
 #include "job/job.hpp"
 #include "join/leaving.hpp"
 #include "launch/launcher.hpp"
-#include "task/command_run.hpp"
+#include "task/subprocess.hpp"
 
 namespace nacre::core {
 namespace {

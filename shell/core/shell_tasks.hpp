@@ -30,7 +30,7 @@
 #include "exits/outcomes.hpp"
 #include "group/group.hpp"
 #include "plugin/host.hpp"
-#include "task/spawn_pool.hpp"
+#include "task/spawn.hpp"
 #include "task/task.hpp"
 
 namespace nacre::core {

@@ -22,7 +22,7 @@
 #include "base/result.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "task/command_run.hpp"
+#include "task/subprocess.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::core {

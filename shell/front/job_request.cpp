@@ -25,7 +25,7 @@
 #include "group/membership.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
-#include "task/limits.hpp"
+#include "task/command.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::front {

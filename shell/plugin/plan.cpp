@@ -13,8 +13,8 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "task/command.hpp"
 #include "task/cpu_rights.hpp"
-#include "task/limits.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"
 

@@ -9,7 +9,9 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "job/environment.hpp"
@@ -67,5 +69,16 @@ struct Command {
   std::vector<std::string> notes = {};  // why it is set up like this, for people: lines of the plan (--explain)
   std::string label = {};               // for the code that made it; it has no meaning here
 };
+
+// The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, "nofile"; "ofile" is taken for
+// that.
+struct LimitName {
+  std::string_view name;
+  int resource = 0;  // RLIMIT_*
+};
+
+[[nodiscard]] std::span<const LimitName> limit_names();  // all that Linux has, by name
+[[nodiscard]] std::optional<int> limit_resource(std::string_view name);
+[[nodiscard]] std::optional<std::string_view> limit_name(int resource);
 
 }  // namespace nacre::task

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "task/spawn_pool.hpp"
+#include "task/spawn.hpp"
 
 #include <dirent.h>
 #include <linux/filter.h>
