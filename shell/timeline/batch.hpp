@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "timeline/event.hpp"
+#include "timeline/recorder.hpp"
 
 namespace nacre::timeline {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "timeline/event.hpp"
+#include "timeline/recorder.hpp"
 
 namespace nacre::timeline {
 

@@ -11,7 +11,7 @@
 
 #include "timeline/batch.hpp"
 #include "timeline/clock.hpp"
-#include "timeline/event.hpp"
+#include "timeline/recorder.hpp"
 
 namespace nacre::timeline {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "timeline/event.hpp"
 #include "timeline/facts.hpp"
+#include "timeline/recorder.hpp"
 
 namespace nacre::timeline {
 
