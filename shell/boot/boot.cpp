@@ -19,8 +19,8 @@
 #include "event/clock.hpp"
 #include "group/first_words.hpp"
 #include "launch/own_sockets.hpp"
-#include "transport/agreed_ports.hpp"
-#include "transport/credentials.hpp"
+#include "transport/address.hpp"
+#include "transport/dialer.hpp"
 
 namespace nacre::boot {
 namespace {

@@ -7,7 +7,7 @@
 //   pmi         a manager with a PMI-1 server (PMI_FD): the shells' addresses and the leader's secret are its keys
 //   pmix        a manager with a PMIx server (PMIX_NAMESPACE, PMIX_RANK): the same, by libpmix
 //   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's
-//               standard input; ports by agreement (transport/agreed_ports.hpp)
+//               standard input; ports by agreement (transport/address.hpp)
 //   hosts       started by another shell or by `nacre launch`: secret and launch record on standard input
 //
 // automatic takes the first of pmi, pmix, slurm and standalone for which the environment has the variables.

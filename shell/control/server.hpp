@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The server by which a job's leader is reached: a Unix socket in a directory of its user
-// (transport/socket_directory.hpp), and the links of the clients. It serves only this user and root, as the kernel
+// (transport/address.hpp), and the links of the clients. It serves only this user and root, as the kernel
 // identifies them. Nothing of it keeps the loop running.
 #pragma once
 
@@ -15,8 +15,7 @@
 #include "base/result.hpp"
 #include "control/session.hpp"
 #include "event/loop.hpp"
-#include "transport/bound_socket.hpp"
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 
 namespace nacre::control {
 

@@ -20,7 +20,7 @@ using Rank = std::uint32_t;  // of a shell; 0 is the leader
 
 class Directory {
  public:
-  // For shells without a known address: where they are by agreement (transport/agreed_ports.hpp). May return none.
+  // For shells without a known address: where they are by agreement (transport/address.hpp). May return none.
   using Otherwise = std::function<std::vector<transport::Address>(Rank)>;
 
   // Addresses joined by blanks, the best first. An error names the one that is not valid.

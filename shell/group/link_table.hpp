@@ -29,7 +29,6 @@
 #include "overlay/effect.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"
-#include "transport/listener.hpp"
 #include "value/idset.hpp"
 #include "value/link.hpp"
 

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "group/directory.hpp"
-#include "transport/bound_socket.hpp"
+#include "transport/address.hpp"
 #include "transport/secret.hpp"
-#include "transport/socket_directory.hpp"
 #include "value/jobid.hpp"
 
 namespace nacre::group {

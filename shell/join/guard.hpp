@@ -28,7 +28,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/children.hpp"
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 
 namespace nacre::join {
 

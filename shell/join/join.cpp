@@ -28,7 +28,7 @@
 #include "join/shell_process.hpp"
 #include "launch/own_sockets.hpp"
 #include "launch/record.hpp"
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 #include "version.hpp"
 
 namespace nacre::join {

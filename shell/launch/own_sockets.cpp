@@ -12,7 +12,6 @@
 
 #include "base/early_end.hpp"
 #include "transport/address.hpp"
-#include "transport/agreed_ports.hpp"
 
 namespace nacre::launch {
 namespace {

@@ -10,8 +10,7 @@
 
 #include "base/result.hpp"
 #include "group/membership.hpp"
-#include "transport/bound_socket.hpp"
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 
 namespace nacre::launch {
 

@@ -4,15 +4,22 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace nacre::transport {
@@ -154,6 +161,183 @@ std::string SocketAddress::text() const {
   const auto& local = reinterpret_cast<const sockaddr_un&>(storage_);
   std::size_t most = size_ > offsetof(sockaddr_un, sun_path) ? size_ - offsetof(sockaddr_un, sun_path) : 0;
   return fmt::format("{}{}", kUnix, std::string_view(local.sun_path, ::strnlen(local.sun_path, most)));
+}
+
+// ---- bound socket -----------------------------------------------------------------------
+
+namespace {
+
+constexpr int kBacklog = 1024;  // the kernel has its own limit, net.core.somaxconn
+
+// For all interfaces: IPv6, which takes IPv4 too, or IPv4 if there is no IPv6.
+Result<UniqueFd> bound_socket(const std::string& host, std::uint16_t port) {
+  std::optional<SocketAddress> given;
+  if (!host.empty()) {
+    given = SocketAddress::from_numbers(host, port);
+    if (!given) return invalid(fmt::format("{}: a shell listens on a numeric address, or on all", host));
+  }
+  Error why = invalid("no address family");
+  for (int family : {AF_INET6, AF_INET}) {
+    if (given && given->family() != family) continue;
+    SocketAddress address = given ? *given : SocketAddress::any(family, port);
+    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    int on = 1;
+    int off = 0;
+    if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (socket && family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (socket && ::bind(socket.get(), address.raw(), address.size()) == 0) return socket;
+    why = system_error(errno, fmt::format("cannot listen on {}", address.text()));
+  }
+  return why;
+}
+
+Result<void> check_directory(const std::string& path) {
+  std::size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  struct stat status {};
+  if (::lstat(directory.c_str(), &status) < 0) return system_error(errno, directory);
+  if (!S_ISDIR(status.st_mode)) return Error{ENOTDIR, directory + ": is no directory, as the job's sockets need"};
+  if (status.st_uid == ::geteuid() && (status.st_mode & 077) == 0) return {};
+  return Error{EPERM,
+               fmt::format("{}: belongs to user {} and has mode {:04o}; the directory of the job's sockets has "
+                           "to be user {}'s, with mode 0700",
+                           directory, status.st_uid, status.st_mode & 07777U, ::geteuid())};
+}
+
+Result<void> listen_on(const UniqueFd& socket) {
+  if (::listen(socket.get(), kBacklog) < 0) return system_error(errno, "cannot listen");
+  return {};
+}
+
+}  // namespace
+
+Result<BoundSocket> BoundSocket::tcp(const std::string& host, std::uint16_t port) {
+  UniqueFd socket = TRY(bound_socket(host, port));
+  CHECK_OK(listen_on(socket));
+  std::uint16_t given = SocketAddress::local_of(socket.get()).port();
+  return BoundSocket(std::move(socket), given, "");
+}
+
+Result<BoundSocket> BoundSocket::local(const std::string& path) {
+  CHECK_OK(check_directory(path));
+  SocketAddress address = TRY(SocketAddress::from_path(path));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return system_error(errno, "cannot make a Unix socket");
+  if (::bind(socket.get(), address.raw(), address.size()) < 0) {
+    if (errno == EADDRINUSE)
+      return Error{EADDRINUSE, path + ": is there already; remove it if its shell has ended"};
+    return system_error(errno, path);
+  }
+  BoundSocket out(std::move(socket), 0, path);
+  CHECK_OK(listen_on(out.fd_));
+  return out;
+}
+
+BoundSocket& BoundSocket::operator=(BoundSocket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(port_, other.port_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+BoundSocket::~BoundSocket() {
+  if (fd_ && !path_.empty()) ::unlink(path_.c_str());
+}
+
+// ---- socket directory -------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+constexpr std::string_view kDirectoryPrefix = "nacre-";
+constexpr std::size_t kMarkDigits = 16;
+
+// After a boot the host counts as another one, as its sockets are gone.
+const std::string& boot_digits() {
+  static const std::string digits = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
+  return digits;
+}
+
+bool fits(const std::string& parent) {
+  constexpr std::size_t kBehind = std::string_view("/nacre-0123456789abcdef-XXXXXX/s").size();
+  bool plain = std::all_of(parent.begin(), parent.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return plain && parent.starts_with('/') && parent.size() + kBehind < sizeof(sockaddr_un::sun_path);
+}
+
+// Whether the socket's directory is named by this scheme, but for another host.
+bool is_of_another(const std::string& mark, std::string_view path) {
+  path = path.substr(0, path.rfind('/'));
+  std::string_view name = path.substr(path.rfind('/') + 1);
+  if (!name.starts_with(kDirectoryPrefix)) return false;
+  name.remove_prefix(kDirectoryPrefix.size());
+  return name.size() > kMarkDigits && name[kMarkDigits] == '-' && name.substr(0, kMarkDigits) != mark;
+}
+
+}  // namespace
+
+Result<SocketDirectory> SocketDirectory::create(const std::string& parent,
+                                                const OwnedDirectory::Announce& announce) {
+  Error why = invalid(parent + ": its path is too long for a socket's, or has other than printable characters");
+  for (const std::string& each : {parent, std::string("/tmp")}) {
+    if (!fits(each)) continue;
+    auto made = OwnedDirectory::create(each, boot_digits(), announce);
+    if (made) return SocketDirectory(*std::move(made));
+    why = nacre::in("the directory of the job's socket", std::move(made).error());
+  }
+  return why;
+}
+
+SocketDirectory::~SocketDirectory() {
+  if (!path().empty()) ::rmdir(path().c_str());
+}
+
+std::string host_mark() { return host_digits() + boot_digits(); }
+
+std::string usable_on(const std::string& mark, std::string_view addresses) {
+  std::string out;
+  for (std::string_view each : split(addresses, ' ')) {
+    bool foreign = each.starts_with(kUnixPrefix) && is_of_another(mark, each.substr(kUnixPrefix.size()));
+    if (each.empty() || foreign) continue;
+    if (!out.empty()) out += ' ';
+    out += each;
+  }
+  return out;
+}
+
+// ---- agreed ports -----------------------------------------------------------------------
+
+namespace {
+
+// The first 8 bytes, highest first.
+Result<std::uint64_t> derive(const Secret& secret, const std::string& purpose) {
+  const std::string digits = TRY(secret.derive(purpose)).substr(0, 2 * sizeof(std::uint64_t));
+  return std::stoull(digits, nullptr, 16);
+}
+
+}  // namespace
+
+Result<std::vector<std::uint16_t>> agreed_ports(const Secret& secret, std::uint32_t rank) {
+  constexpr std::uint64_t kCount = kLastAgreedPort - kFirstAgreedPort + 1;
+  std::vector<std::uint16_t> ports;
+  for (unsigned attempt = 0; ports.size() < kAgreedPorts; ++attempt) {
+    std::uint64_t number = TRY(derive(secret, fmt::format("nacre port {} {}", rank, attempt)));
+    auto port = static_cast<std::uint16_t>(kFirstAgreedPort + number % kCount);
+    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+  }
+  return ports;
+}
+
+Result<BoundSocket> bind_agreed(const std::vector<std::uint16_t>& ports) {
+  std::string tried;
+  for (std::uint16_t port : ports) {
+    auto socket = BoundSocket::tcp("", port);
+    if (socket || socket.error().code != EADDRINUSE) return socket;
+    tried += fmt::format("{}{}", tried.empty() ? "" : ", ", port);
+  }
+  return Error{EADDRINUSE,
+               fmt::format("the ports that the job's secret gives this shell are all taken ({}); start the job "
+                           "again with a new secret, or by `nacre launch` or PMI, which need no agreed ports",
+                           tried)};
 }
 
 }  // namespace nacre::transport

@@ -4,14 +4,21 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/signals_blocked.hpp"
+#include "base/text.hpp"
+#include "transport/address.hpp"
 
 namespace nacre::transport {
 
@@ -218,6 +225,299 @@ void Resolver::answered() {
   std::exchange(question_, nullptr)->leave();
   Done done = std::move(done_);
   done(std::move(answer));
+}
+
+// ---- listener ---------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kAcceptsInARow = 64;    // then other descriptors have their turn
+constexpr event::Seconds kRest{0.1};  // after running out of descriptors
+
+}  // namespace
+
+Listener::Listener(event::Loop& loop, Credentials& credentials, BoundSocket socket, const Options& options,
+                   Callbacks callbacks)
+    : loop_(loop),
+      credentials_(credentials),
+      socket_(std::move(socket)),
+      options_(options),
+      callbacks_(std::move(callbacks)) {}
+
+Result<std::unique_ptr<Listener>> Listener::create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
+                                                   const Options& options, Callbacks callbacks) {
+  // If libssl is missing this fails once, here, and not for each connection.
+  if (socket.path().empty()) static_cast<void>(TRY(credentials.tls()));
+  std::unique_ptr<Listener> out(new Listener(loop, credentials, std::move(socket), options, std::move(callbacks)));
+  Listener& self = *out;
+  self.poll_ = TRY(event::Poll::create(loop, self.socket_.fd(), [&self](int) { self.accept_some(); }));
+  self.timer_ =
+      TRY(event::Timer::create(loop, [&self] { static_cast<void>(self.poll_->start(event::Poll::kReadable)); }));
+  CHECK_OK(self.poll_->start(event::Poll::kReadable));
+  return out;
+}
+
+void Listener::accept_some() {
+  for (int i = 0; i < kAcceptsInARow; ++i) {
+    UniqueFd socket(::accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      add(std::move(socket));
+      continue;
+    }
+    if (errno == EAGAIN) return;
+    bool is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    // The kernel reports this before it looks for a connection, and only the first accept of an event is known to
+    // have one.
+    if (is_full && i > 0) return;
+    if (is_full && pending_.empty()) return rest(errno);
+    if (is_full) drop_oldest("dropped before it proved to be of this job: no descriptors are left");
+    // Other errors are about the connection, which has gone.
+  }
+}
+
+void Listener::add(UniqueFd socket) {
+  SocketAddress address = SocketAddress::peer_of(socket.get());
+  std::string peer = socket_.path().empty() ? address.text() : fmt::format("a client of unix:{}", socket_.path());
+  auto place = pending_.emplace(pending_.end());
+  auto done = [this, place](Result<OwnedLink> link) {
+    std::unique_ptr<Handshake> over = std::move(*place);  // it is in its own callback
+    pending_.erase(place);
+    if (!link) return refuse(link.error());
+    callbacks_.on_link(std::move(*link));
+  };
+  auto handshake = Handshake::create(loop_, std::move(socket), std::move(peer), Role::listens, credentials_,
+                                     options_.handshake, options_.link, std::move(done));
+  if (!handshake) {
+    pending_.erase(place);
+    return refuse(handshake.error());
+  }
+  *place = std::move(*handshake);
+  if (pending_.size() > options_.max_pending) {
+    drop_oldest("dropped, as too many others came before it proved to be of this job");
+  }
+}
+
+void Listener::drop_oldest(const char* why) {
+  std::unique_ptr<Handshake> oldest = std::move(pending_.front());
+  pending_.pop_front();
+  refuse(Error{EACCES, fmt::format("{}: {}", oldest->peer(), why)});
+}
+
+void Listener::rest(int code) {
+  poll_->stop();
+  timer_->start(kRest);
+  refuse(system_error(code, "cannot accept a connection"));
+}
+
+void Listener::refuse(const Error& why) const {
+  if (callbacks_.on_refused) callbacks_.on_refused(why);
+}
+
+// ---- handshake --------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kHandshakeRead = 4096;  // bytes of one recv(2)
+
+Result<void> check_user(int socket, const std::string& peer) {
+  ucred other{};
+  socklen_t size = sizeof other;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) < 0) {
+    return system_error(errno, peer + ": the kernel does not give its user");
+  }
+  if (other.uid == ::geteuid()) return {};
+  return Error{EACCES, fmt::format("{}: belongs to user {}; only shells of user {} are of this job", peer,
+                                   other.uid, ::geteuid())};
+}
+
+}  // namespace
+
+Handshake::Handshake(event::Loop& loop, UniqueFd socket, std::string peer, Role role, Credentials& credentials,
+                     const HandshakeLimits& limits, const LinkLimits& link_limits, Done done)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      role_(role),
+      credentials_(credentials),
+      limits_(limits),
+      link_limits_(link_limits),
+      done_(std::move(done)) {}
+
+Result<std::unique_ptr<Handshake>> Handshake::create(event::Loop& loop, UniqueFd socket, std::string peer,
+                                                     Role role, Credentials& credentials,
+                                                     const HandshakeLimits& limits, const LinkLimits& link_limits,
+                                                     Done done) {
+  std::unique_ptr<Handshake> made(new Handshake(loop, std::move(socket), std::move(peer), role, credentials, limits,
+                                                link_limits, std::move(done)));
+  CHECK_OK(made->begin());
+  return made;
+}
+
+Result<void> Handshake::begin() {
+  is_unix_ = SocketAddress::local_of(socket_.get()).family() == AF_UNIX;
+  if (is_unix_) {
+    CHECK_OK(check_user(socket_.get(), peer_));
+    out_ = credentials_.greeting();
+  } else if (role_ == Role::dials) {
+    CHECK_OK(in(peer_, begin_tls()));
+    static_cast<void>(TRY(in(peer_, step_tls())));  // the first bytes are the dialler's
+  }
+  poll_ = TRY(event::Poll::create(loop_, socket_.get(), [this](int) { on_events(); }));
+  timer_ = TRY(event::Timer::create(loop_, [this] {
+    fail(Error{ETIMEDOUT,
+               fmt::format("timed out: it has not proved to be of this job within {} s; is it a shell, and "
+                           "does it run?",
+                           limits_.time.count())});
+  }));
+  timer_->start_grace(limits_.time);
+  return poll_->start(event::Poll::kReadable | (out_.empty() ? 0 : event::Poll::kWritable));
+}
+
+// A listener starts TLS only when the first bytes have come: silent connections cost no more than their socket.
+Result<void> Handshake::begin_tls() {
+  tls_ = TRY(Tls::create(*TRY(credentials_.tls()), role_));
+  return {};
+}
+
+void Handshake::on_events() {
+  Result<bool> done = proceed();
+  if (!done) return fail(Error(done.error()));
+  if (*done) return succeed();
+  // An error of the socket is found when it is read.
+  static_cast<void>(poll_->start(event::Poll::kReadable | (out_.empty() ? 0 : event::Poll::kWritable)));
+}
+
+Result<bool> Handshake::proceed() {
+  CHECK_OK(send_some());
+  std::array<char, kHandshakeRead> buffer;
+  for (;;) {
+    std::size_t most = std::min(buffer.size(), limits_.bytes - std::min(taken_, limits_.bytes));
+    if (most == 0) {
+      return Error{EACCES,
+                   fmt::format("has sent {} bytes without proving to be of this job: is it a shell?", taken_)};
+    }
+    ssize_t size = ::recv(socket_.get(), buffer.data(), most, MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return false;
+    if (size < 0) return system_error(errno, "the connection broke before it proved to be of this job");
+    if (size == 0) {
+      return Error{ECONNRESET, "hung up before it proved to be of this job; see the messages of its own shell"};
+    }
+    taken_ += static_cast<std::size_t>(size);
+    bool done = TRY(take({buffer.data(), static_cast<std::size_t>(size)}));
+    if (done) return true;
+  }
+}
+
+Result<bool> Handshake::take(std::string_view bytes) {
+  if (is_unix_) {
+    received_ += bytes;
+    return credentials_.check_greeting(received_);
+  }
+  if (!tls_) CHECK_OK(begin_tls());
+  tls_->receive(bytes);
+  bool done = TRY(step_tls());
+  CHECK_OK(send_some());
+  return done;
+}
+
+Result<bool> Handshake::step_tls() {
+  Result<bool> done = tls_->handshake();
+  tls_->take_output(out_);  // also after a failure: it carries the reason to the other end
+  return done;
+}
+
+Result<void> Handshake::send_some() {
+  while (!out_.empty()) {
+    ssize_t size = ::send(socket_.get(), out_.data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return {};  // full, or gone; the next read finds out which
+    out_.erase(0, static_cast<std::size_t>(size));
+  }
+  return {};
+}
+
+void Handshake::succeed() {
+  poll_.reset();
+  timer_.reset();
+  if (is_unix_) received_.erase(0, credentials_.greeting().size());
+  Result<OwnedLink> link = Link::create(
+      loop_, {std::move(socket_), peer_, std::move(tls_), std::move(received_), std::move(out_)}, link_limits_);
+  Done done = std::move(done_);
+  done(std::move(link));
+}
+
+void Handshake::fail(Error why) {
+  static_cast<void>(send_some());
+  poll_.reset();
+  timer_.reset();
+  // If received bytes were left unread, close(2) would discard the reason that was just sent.
+  std::array<char, kHandshakeRead> rest;
+  ::shutdown(socket_.get(), SHUT_WR);
+  for (int i = 0; i < 4 && ::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {
+  }
+  socket_.reset();
+  Result<OwnedLink> none = in(peer_, std::move(why));
+  Done done = std::move(done_);
+  done(std::move(none));
+}
+
+// ---- credentials ------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kName = "nacre/";
+constexpr std::string_view kVersion = "nacre/1 ";
+
+bool is_visible(char byte) { return static_cast<unsigned char>(byte) > ' ' && byte != '\x7f'; }
+
+}  // namespace
+
+Result<std::unique_ptr<Credentials>> Credentials::create(std::string job_id, Secret secret) {
+  if (job_id.empty() || job_id.size() > TlsContext::kMaxJobId ||
+      !std::all_of(job_id.begin(), job_id.end(), is_visible)) {
+    return invalid(fmt::format("{}: a job id for links has 1 to {} bytes, none of them a blank", in_quotes(job_id),
+                               TlsContext::kMaxJobId));
+  }
+  return std::unique_ptr<Credentials>(new Credentials(std::move(job_id), std::move(secret)));
+}
+
+Result<TlsContext*> Credentials::tls() {
+  if (!tls_) tls_ = TRY(TlsContext::create(job_id_, secret_));
+  return tls_.get();
+}
+
+std::string Credentials::greeting() const { return fmt::format("{}{}\n", kVersion, job_id_); }
+
+Result<bool> Credentials::check_greeting(std::string_view bytes) const {
+  std::string expected = greeting();
+  std::size_t common = std::min(bytes.size(), expected.size());
+  if (bytes.substr(0, common) == std::string_view(expected).substr(0, common)) return common == expected.size();
+  std::size_t end = bytes.find('\n');
+  std::size_t named = std::min(bytes.size(), kName.size());
+  if (bytes.substr(0, named) != kName.substr(0, named)) {
+    return Error{EACCES, "does not speak nacre's protocol: is it a shell of this job?"};
+  }
+  if (end == std::string_view::npos) {
+    // the whole line is needed for a clear error
+    if (bytes.size() <= kVersion.size() + TlsContext::kMaxJobId) return false;
+    return Error{EACCES, "does not speak nacre's protocol: is it a shell of this job?"};
+  }
+  std::string_view line = bytes.substr(0, end);
+  if (!line.starts_with(kVersion)) {
+    return Error{EPROTO, "speaks another version of nacre's protocol; install one version on all nodes"};
+  }
+  return Error{EACCES, fmt::format("is of another job, {}; this is {}", in_quotes(line.substr(kVersion.size())),
+                                   in_quotes(job_id_))};
+}
+
+void prepare_tls() {
+  auto secret = Secret::generate();
+  if (!secret || !agreed_ports(*secret, 0)) return;
+  auto context = TlsContext::create("-", *secret);
+  if (!context) return;
+  auto tls = Tls::create(**context, Role::dials);
+  if (tls) static_cast<void>((*tls)->handshake());
 }
 
 }  // namespace nacre::transport

@@ -12,7 +12,7 @@
 #include "boot/pmix_keys.hpp"
 #include "folder.hpp"
 #include "group/first_words.hpp"
-#include "transport/agreed_ports.hpp"
+#include "transport/address.hpp"
 #include "variable.hpp"
 #include "variables_of.hpp"
 

@@ -14,7 +14,7 @@
 #include "boot/boot.hpp"
 #include "folder.hpp"
 #include "pmi/server.hpp"
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 #include "variables_of.hpp"
 
 using namespace nacre;        // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/agreed_ports.hpp"
+#include "transport/address.hpp"
 
 #include <algorithm>
 

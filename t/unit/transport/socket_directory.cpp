@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/socket_directory.hpp"
+#include "transport/address.hpp"
 
 #include <sys/stat.h>
 
 #include <filesystem>
 
-#include "transport/bound_socket.hpp"
 #include "world.hpp"
 
 using namespace nacre;             // NOLINT

@@ -19,10 +19,8 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "transport/credentials.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"
-#include "transport/listener.hpp"
 
 namespace nacre::transport {
 
