@@ -12,7 +12,7 @@
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"
-#include "usage/batch.hpp"
+#include "usage/table.hpp"
 
 namespace nacre::plugins {
 

@@ -7,15 +7,31 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/json_fwd.hpp"
-#include "usage/batch.hpp"
+#include "base/result.hpp"
 #include "usage/measure.hpp"
 #include "usage/row.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::usage {
+
+// What a shell sends the leader of its tasks' usage: doc/protocol.md, "Usage of tasks".
+struct UsageBatch {
+  static constexpr std::size_t kMostRows = 64;
+
+  std::vector<TaskRow> rows;
+  std::optional<NodeRow> node;   // in the last one: nothing more comes from this shell
+  std::optional<Totals> totals;  // in the last one, where the job has too many tasks for rows
+
+  [[nodiscard]] std::string text() const;
+  static Result<UsageBatch> parse(std::string_view text);
+  bool operator==(const UsageBatch&) const = default;
+};
 
 inline constexpr std::uint64_t kMostTasks = 100'000;            // of a job whose tasks have rows
 inline constexpr std::size_t kMostOutliers = 16;                // that a summary names

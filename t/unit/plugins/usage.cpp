@@ -12,7 +12,7 @@
 #include "job_of_nodes.hpp"
 #include "plugins/usage/meter.hpp"
 #include "quiet_port.hpp"
-#include "usage/batch.hpp"
+#include "usage/table.hpp"
 
 using namespace nacre;
 using Lines = std::vector<std::string>;

@@ -7,7 +7,7 @@
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
-#include "usage/batch.hpp"
+#include "usage/table.hpp"
 #include "usage/text.hpp"
 
 using namespace nacre;         // NOLINT

@@ -5,7 +5,7 @@
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
-#include "usage/batch.hpp"
+#include "usage/table.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT
