@@ -32,8 +32,8 @@
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
-#include "value/grown.hpp"
 #include "value/idset.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::core {
 

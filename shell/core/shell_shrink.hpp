@@ -25,7 +25,7 @@
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
 #include "value/idset.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::core {
 

@@ -16,7 +16,7 @@
 #include "base/json.hpp"
 #include "job/job.hpp"
 #include "value/idset.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::elastic {
 

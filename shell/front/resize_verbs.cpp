@@ -9,7 +9,7 @@
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
 #include "value/duration.hpp"
-#include "value/grown.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::front {
 

@@ -20,10 +20,8 @@
 #include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "transport/secret.hpp"
-#include "value/exec_order.hpp"
-#include "value/grown.hpp"
 #include "value/idset.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::group {
 

@@ -17,7 +17,7 @@
 #include "job/options.hpp"
 #include "job/resources.hpp"
 #include "value/jobid.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 #include "value/taskmap.hpp"
 
 namespace nacre::job {

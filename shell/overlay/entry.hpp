@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "value/exec_order.hpp"
 #include "value/idset.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::overlay {
 

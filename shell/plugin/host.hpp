@@ -34,11 +34,9 @@
 #include "plugin/task_output.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
-#include "value/exec_order.hpp"
-#include "value/grown.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {

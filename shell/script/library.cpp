@@ -20,7 +20,7 @@
 #include "script/json.hpp"
 #include "script/value_types.hpp"
 #include "value/duration.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::script {
 namespace {

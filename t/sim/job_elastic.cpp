@@ -6,7 +6,7 @@
 
 #include "job_leader.hpp"
 #include "job_shell.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 namespace nacre::sim {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "elastic/roster.hpp"
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {

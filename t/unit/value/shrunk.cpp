@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "value/shrunk.hpp"
+#include "value/resizing.hpp"
 
 #include <csignal>
 
