@@ -9,7 +9,7 @@
 // The plan of all tasks, with the memory, gpus and network cards that other options ask for, is made here, and
 // other plugins get it by the topic `affinity.plan` (affinity_plan.hpp).
 //
-// On a made-up machine (pretended.hpp) the tasks are planned, and not bound.
+// On a made-up machine (-o pretend) the tasks are planned, and not bound.
 //
 // If the option is not set, and R names cores that this node does not have, as a hand-made R may, the tasks are
 // not bound and a notice gives the reason. With the option set, it is an error.

@@ -12,10 +12,10 @@
 // there already: nothing is discovered then. By the former cores are bound too, where sysfs would be enough
 // otherwise.
 //
-// A made-up machine (pretended.hpp) has the topology that its shape describes; HWLOC_THISSYSTEM is 0 then.
+// A made-up machine (-o pretend) has the topology that its shape describes; HWLOC_THISSYSTEM is 0 then.
 //
 // To get the logical order of all cores, call the topic `hwloc.cores`, which returns {"cores": [idset of cpus,
-// ...]}. The topic `hwloc.topology` returns what node_topology.hpp describes, and `hwloc.xml` {"xml": the whole
+// ...]}. The topic `hwloc.topology` returns a NodeTopology, and `hwloc.xml` {"xml": the whole
 // topology}. Nothing is discovered before one of these.
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // Where each task of a job runs on this node: its cpus, and the memory, gpus and network cards that are near them,
 // each with a reason in words. Pure: what is decided follows from the two arguments of place() alone.
 //
-// Cpus: cpu_division.hpp has the rules; where each task has asked for so many cores and gpus, and the gpus are to
+// Cpus: divide() has the rules; where each task has asked for so many cores and gpus, and the gpus are to
 // be the closest, tasks have cores that are near gpus, if there are enough of both. Memory: the NUMA nodes of
 // the task's cpus; of several with the same cpus, as with HBM, the first that has memory. Gpus: each task gets
 // as many as the others, one more at most; the nearest pairs of a task and a gpu are made first. Network cards:

@@ -5,7 +5,7 @@
 // several do, the shell reads it for them. The shell also reads a terminal for a single task, since a task in a
 // process group of its own would be stopped when it reads.
 //
-// In a job of several shells the stdin is shell 0's, and each shell gets it as a pipe (job_input.hpp).
+// In a job of several shells the stdin is shell 0's, and each shell gets it as a pipe (JobInput).
 
 #include <fcntl.h>
 #include <sys/stat.h>

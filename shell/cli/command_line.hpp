@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command line of a program or a verb: its options and the words behind them, each with where its value goes.
-// CLI11 only finds out which words belong to which option (command_line.cpp): its texts, and what it makes of a
+// CLI11 only finds out which words belong to which option: its texts, and what it makes of a
 // value, differ from version to version. All that a user reads, --help included, is made here.
 #pragma once
 

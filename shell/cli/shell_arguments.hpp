@@ -36,7 +36,7 @@ struct ShellArguments {
 
 std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv);
 
-// The words of nacre-shell's command line, before anything is asked of them together: see shell_arguments.cpp.
+// The words of nacre-shell's command line, before anything is asked of them together.
 struct RawArguments {
   ShellArguments values;
   std::string jobid;  // each of these as it was written

@@ -15,7 +15,7 @@
 //
 //   data      {"id": N, "stream": NAME, "data": TEXT, ...}   or "base64" in place of "data", if it is no UTF-8
 //   end       {"id": N, "stream": NAME, "eof": true}         of a stream
-//   credit    {"id": N, "credit": BYTES}                     how much more data its sender takes (streams.hpp)
+//   credit    {"id": N, "credit": BYTES}                     how much more data its sender takes (session.hpp)
 //
 // Members that are not known are ignored.
 #pragma once

@@ -2,10 +2,8 @@
 //
 // The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
 //
-//   shell.cpp        the phases
-//   shell.cpp      while tasks run, and start again
-//   shell_ending.hpp its parts, and how they end: failures, signals, the exit code
-//   shell_host.hpp   what plugins see of it
+//   shell.cpp        the phases, also while tasks run, and start again
+//   shell_ending.hpp its parts, what plugins see of it, and how it ends: failures, signals, the exit code
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <flux/subprocess.h>: starts processes and follows them. subprocess.cpp has what they write and read.
+// <flux/subprocess.h>: starts processes and follows them. At the end: what they write and read.
 
 #include "flux/subprocess.hpp"
 

@@ -194,15 +194,17 @@ class Node {
   [[nodiscard]] const OverlayOptions& options() const { return options_; }
 
  private:
-  void begin();  // node.cpp
+  // Begin and end.
+  void begin();
   void arm();
   void stood_still(Time gap);
   [[nodiscard]] Time starving_at() const;
   void send_up_beat();
   void fence();
   void die(std::string why);
-  void settle();                                 // at the end of every call
-  void take(LinkName from, const Hello& hello);  // node.cpp
+  void settle();  // at the end of every call
+  // Links to others.
+  void take(LinkName from, const Hello& hello);
   void take(LinkName from, const Welcome& welcome);
   void take(LinkName from, const Beat& beat);
   void take_busy(const Idset& busy);
@@ -216,7 +218,8 @@ class Node {
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
   void lose(LinkName link);
-  void take(LinkName from, const Entry& entry);  // node.cpp
+  // The log.
+  void take(LinkName from, const Entry& entry);
   void accept(const Entry& entry);
   void apply(const Entry& entry, const View& change);
   void apply(const Entry& entry, const Release& piece);
@@ -227,7 +230,8 @@ class Node {
   void begin_leaving(const View& change);
   void settle_leaving();
   void settle_ending();
-  void take(LinkName from, const Up& up);  // node.cpp
+  // What goes up.
+  void take(LinkName from, const Up& up);
   void take(LinkName from, const Request& request);
   void take_part(std::size_t child, const Part& part);
   [[nodiscard]] Seq acked() const;
@@ -238,7 +242,8 @@ class Node {
   void flush_parts(LinkName parent);
   bool overflows(const Collective& each, std::size_t size);
   void send_up(LinkName to, Up up, bool with_standing);
-  void append(RequestId request, EntryBody body);  // node.cpp
+  // The leader only.
+  void append(RequestId request, EntryBody body);
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
   void answer(RequestId id, const Shrink& body);

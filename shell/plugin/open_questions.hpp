@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The leader's side of what it asks other shells (shell_questions.hpp has theirs): questions that not all have
+// The leader's side of what it asks other shells (plugin/questions.hpp has theirs): questions that not all have
 // answered yet. Each has a number, which the announcement and the answers have to carry, and an Answer, which is
 // put together from what the shells send. A question is done when each shell that was asked has sent its last, or
 // has gone, or when its time is over: then those that have not answered are late.
@@ -23,7 +23,7 @@
 
 namespace nacre::plugin {
 
-// The bookkeeping of open_questions.hpp: which shells each question still waits for, and what there is of the
+// The bookkeeping of OpenQuestions: which shells each question still waits for, and what there is of the
 // answer. It has no clock, and sends nothing.
 
 // `Kept`: is destroyed once the question is not open any more.

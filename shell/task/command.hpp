@@ -64,7 +64,7 @@ struct Command {
   std::vector<std::string> argv;  // argv[0] is looked up in the PATH of `env` if it has no '/'
   job::Environment env;
   ChildSetup setup;
-  std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see channels.hpp
+  std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see class Channels
   std::map<std::string, std::string> stream_options = {};  // likewise
   std::vector<std::string> notes = {};  // why it is set up like this, for people: lines of the plan (--explain)
   std::string label = {};               // for the code that made it; it has no meaning here

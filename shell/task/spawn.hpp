@@ -189,7 +189,7 @@ class SpawnPool {
     std::span<const Command* const> commands;
     std::vector<Outcome> outcomes;
     std::span<Times> times;
-    std::vector<int> changed_signals;  // see child.hpp
+    std::vector<int> changed_signals;
     std::atomic<std::size_t> next{0};  // the first command that no thread has taken
   };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What some shells of a job are to start, beside what they have started at its beginning.
+// Orders to the shells of a job that runs: who leaves, who comes, and what some of them start beside what they have
+// started at its beginning.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,7 @@ struct Grown {
   bool operator==(const Grown&) const = default;
 };
 
+// What some shells of a job are to start, beside what they have started at its beginning.
 struct ExecOrder {
   enum class Kind : std::uint8_t {
     tasks,  // of the job

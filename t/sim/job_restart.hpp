@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tasks of a shell start again, by themselves or by order, as core/shell_restart.cpp and
-// restart_orders.cpp; and when the shell has none left to start.
+// How the tasks of a shell start again, by themselves or by order, as core/shell_restart.cpp; and when it has none
+// left to start.
 #pragma once
 
 #include <string>
