@@ -12,7 +12,7 @@
 
 #include "archive/extract.hpp"
 #include "archive/path.hpp"
-#include "base/base64.hpp"
+#include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "event/wall_timer.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"

@@ -32,7 +32,7 @@
 #include "archive/extract.hpp"
 #include "archive/store.hpp"
 #include "base/json.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "job/options.hpp"

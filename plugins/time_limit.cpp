@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/json.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "event/wall_timer.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"

@@ -19,7 +19,7 @@
 // others are left alone.
 #include <fmt/format.h>
 
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/builtins.hpp"

@@ -17,7 +17,7 @@
 #include <hwloc.h>
 
 #include "base/file.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 

@@ -26,8 +26,8 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
 #include "job/environment.hpp"

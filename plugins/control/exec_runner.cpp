@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "exits/record.hpp"
 #include "job/options.hpp"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
 #include "value/hostlist.hpp"

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "plugins/control/exec_wire.hpp"
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"
 #include "event/clock.hpp"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "job/batch_system.hpp"
 #include "plugins/builtins.hpp"
 #include "task/subprocess.hpp"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/installed.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
 #include "value/idset.hpp"

@@ -24,7 +24,7 @@
 
 #include "base/file.hpp"
 #include "base/owned_directory.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/json.hpp"
 #include "base/process_stat.hpp"
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "usage/row.hpp"
 
 namespace nacre::plugins {

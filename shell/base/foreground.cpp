@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/variable.hpp"
+#include "base/program.hpp"
 
 namespace nacre {
 

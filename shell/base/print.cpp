@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 
 namespace nacre {
 

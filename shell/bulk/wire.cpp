@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::bulk {
 namespace {

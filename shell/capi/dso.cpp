@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "base/unique_fd.hpp"
 
 namespace nacre::capi {

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/installed.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "cli/plugin_verb.hpp"

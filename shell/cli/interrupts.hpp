@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 
 namespace nacre::cli {
 

@@ -21,10 +21,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/installed.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/base64.hpp"
+#include "base/bytes.hpp"
 #include "io/format.hpp"
 
 namespace nacre::control {

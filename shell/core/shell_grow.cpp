@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "elastic/roster.hpp"
 #include "group/membership.hpp"
 #include "job/batch_system.hpp"

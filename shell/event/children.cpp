@@ -26,7 +26,7 @@
 #include "base/file.hpp"
 #include "base/guarded.hpp"
 #include "base/process_stat.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"

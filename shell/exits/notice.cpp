@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/base64.hpp"
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/policy.hpp"

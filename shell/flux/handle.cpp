@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "flux/future.hpp"
 #include "flux/subprocess.hpp"

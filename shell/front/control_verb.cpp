@@ -14,7 +14,7 @@
 
 #include "base/file.hpp"
 #include "base/heap_buffer.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"

@@ -22,9 +22,9 @@
 
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "base/variable.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"

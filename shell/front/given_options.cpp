@@ -8,7 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
 #include "job/options.hpp"

@@ -14,10 +14,9 @@
 #include <fmt/format.h>
 
 #include "base/print.hpp"
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "launch/launcher.hpp"

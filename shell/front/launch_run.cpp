@@ -16,10 +16,10 @@
 
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/program.hpp"
+#include "base/signals.hpp"
 #include "base/standstill.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "job/batch_system.hpp"

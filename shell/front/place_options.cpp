@@ -13,9 +13,8 @@
 
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
 #include "cli/command_line.hpp"

@@ -18,8 +18,8 @@
 #include <fmt/format.h>
 
 #include "archive/library.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/variable.hpp"
 
 namespace nacre::front {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"

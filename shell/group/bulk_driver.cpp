@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::group {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/standstill.hpp"
 #include "event/clock.hpp"
 #include "group/first_words.hpp"

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "base/base64.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::io {
 namespace {

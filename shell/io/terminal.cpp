@@ -14,7 +14,7 @@
 #include <csignal>
 
 #include "base/foreground.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "io/fd_sink.hpp"
 
 namespace nacre::io {

@@ -25,7 +25,7 @@
 #include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"

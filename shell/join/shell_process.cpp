@@ -17,7 +17,7 @@
 #include "base/heap_buffer.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/variable.hpp"
+#include "base/program.hpp"
 
 namespace nacre::join {
 

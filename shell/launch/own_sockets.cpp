@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "base/early_end.hpp"
+#include "base/signals.hpp"
 #include "transport/address.hpp"
 
 namespace nacre::launch {

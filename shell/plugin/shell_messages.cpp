@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::plugin {
 namespace {

@@ -27,7 +27,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"

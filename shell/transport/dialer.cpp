@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "base/signals_blocked.hpp"
+#include "base/signals.hpp"
 #include "base/text.hpp"
 #include "transport/address.hpp"
 

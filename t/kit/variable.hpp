@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/variable.hpp"
+#include "base/program.hpp"
 
 namespace nacre::kit {
 

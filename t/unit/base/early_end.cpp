@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/early_end.hpp"
+#include "base/signals.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/process_title.hpp"
+#include "base/program.hpp"
 
 #include "catch.hpp"
 

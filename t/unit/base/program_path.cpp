@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/program_path.hpp"
+#include "base/program.hpp"
 
 #include <sys/stat.h>
 

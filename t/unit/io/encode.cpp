@@ -8,7 +8,7 @@
 
 #include "catch.hpp"
 
-#include "base/base64.hpp"
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 
 using namespace nacre;      // NOLINT

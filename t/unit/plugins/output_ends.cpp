@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include "catch.hpp"
 
-#include "base/big_endian.hpp"
+#include "base/bytes.hpp"
 #include "folder.hpp"
 #include "output_tasks.hpp"
 #include "quiet_port.hpp"

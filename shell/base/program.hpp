@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The environment of this process, which must not change while other threads may read it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nacre {
+
+// Whether a program of this name is in the PATH of this process; /usr/bin and /bin if it has none.
+[[nodiscard]] bool is_in_path(std::string_view program);
+
+// The file of the program that runs; "" if it is not known. Without /proc it is the one that execve(2) was given: a
+// relative one is looked up in the working directory.
+[[nodiscard]] std::string own_program();
+// A program of this name beside that one, whether it is there or not; only the name if that one is not known.
+[[nodiscard]] std::string beside_own_program(std::string_view name);
+
+// Where what is installed with the program is: by the place of the program itself, so that a tree that was moved,
+// or unpacked elsewhere, works as it is.
+class InstalledTree {
+ public:
+  // Of the program that runs. `program_directory`: where the build has meant it to be; if it is there, nothing is
+  // looked for.
+  explicit InstalledTree(const char* program_directory);
+
+  // The first of the `relative` paths, from the directory of the program, that exists and belongs to the program's
+  // owner, or to root; else `absolute`, where the build has meant it to be.
+  [[nodiscard]] std::string path(std::initializer_list<const char*> relative, const char* absolute) const;
+
+ private:
+  std::string directory_;  // empty: nothing is looked for
+  uid_t owner_ = 0;
+};
+
+// What ps(1) shows as this process's command line: its arguments are written over.
+class ProcessTitle {
+ public:
+  // Those of main(). From set() on nobody may read them.
+  ProcessTitle(int argc, char** argv);
+
+  // The first of these that has room in place of the arguments, else the last, cut off.
+  void set(std::initializer_list<std::string> titles);
+
+ private:
+  char* begin_ = nullptr;
+  std::size_t size_ = 0;  // bytes, with the NUL at the end
+};
+
+// None: it is not set.
+[[nodiscard]] std::optional<std::string> own_variable(const char* name);
+
+}  // namespace nacre
