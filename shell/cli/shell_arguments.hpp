@@ -11,7 +11,7 @@
 
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
-#include "cli/reply.hpp"
+#include "cli/verbs.hpp"
 
 namespace nacre::cli {
 

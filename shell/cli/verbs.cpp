@@ -13,7 +13,6 @@
 
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
-#include "cli/reply.hpp"
 #include "value/wait_status.hpp"
 #include "version.hpp"
 
@@ -83,6 +82,20 @@ int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs) {
   int code = parse_and_run(program, {argv + 1, argv + std::max(argc, 1)}, verbs);
   if (Result<void> flushed = flush_out(); !flushed) code = std::max(code, code_of(program.last(), flushed.error()));
   return code;
+}
+
+// ---- reply ------------------------------------------------------------------------------
+
+Reply usage_error(const std::string& program, const std::string& message) {
+  return {2, fmt::format("{}: {}\nTry '{} --help'.\n", program, message, program)};
+}
+
+int print(const Reply& reply) {
+  if (reply.exit_code == 0)
+    print_out(reply.text);
+  else
+    print_err("{}", reply.text);
+  return reply.exit_code;
 }
 
 }  // namespace nacre::cli

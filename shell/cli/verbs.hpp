@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/result.hpp"
 
@@ -46,5 +47,17 @@ VerbPtr make_version();
 // The whole program: reads the command line, runs the verb, prints errors and help; returns the exit code. Of the
 // verbs it makes the one that the first word names, so that no other costs time; all of them if none is named.
 int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs);
+
+// What a command line that runs nothing prints: help, the version, or a usage error.
+struct Reply {
+  int exit_code = 0;  // 0: the text is for stdout; 2, a usage error: for stderr
+  std::string text;
+};
+
+// `PROGRAM: message`, and a hint at --help. `program` includes the verbs: "nacre archive create".
+[[nodiscard]] Reply usage_error(const std::string& program, const std::string& message);
+
+// Prints the reply to stdout or stderr; returns its exit code.
+int print(const Reply& reply);
 
 }  // namespace nacre::cli

@@ -6,7 +6,7 @@
 #include "base/file.hpp"
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
-#include "cli/reply.hpp"
+#include "cli/verbs.hpp"
 #include "front/job_verb.hpp"
 #include "front/report_verb.hpp"
 #include "front/verbs.hpp"
