@@ -26,7 +26,6 @@
 #include "boot/identity.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_grow.hpp"
-#include "core/shell_replace.hpp"
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"

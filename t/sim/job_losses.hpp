@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lost shells, and where the leader has their tasks go, as its half of core/shell_replace.cpp. The real
+// Lost shells, and where the leader has their tasks go, as its half of core/shell_grow.cpp. The real
 // elastic::Replacements chooses.
 #pragma once
 
