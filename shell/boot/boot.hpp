@@ -24,7 +24,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "launch/record.hpp"
 #include "value/jobid.hpp"
 

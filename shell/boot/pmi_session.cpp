@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "event/ready.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::boot {

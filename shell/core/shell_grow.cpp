@@ -13,7 +13,7 @@
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "job/batch_system.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"

@@ -22,7 +22,7 @@
 #include "base/print.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
 #include "task/command.hpp"

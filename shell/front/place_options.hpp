@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 #include "front/launch_run.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "job/machine_shape.hpp"
 
 namespace nacre::cli {

@@ -25,7 +25,7 @@
 #include "base/result.hpp"
 #include "bulk/options.hpp"
 #include "event/loop.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "overlay/effect.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"

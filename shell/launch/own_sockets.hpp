@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "group/membership.hpp"
+#include "group/directory.hpp"
 #include "transport/address.hpp"
 
 namespace nacre::launch {

@@ -8,8 +8,8 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
+#include "group/directory.hpp"
 #include "group/first_words.hpp"
-#include "group/membership.hpp"
 #include "transport/address.hpp"
 #include "transport/secret.hpp"
 

@@ -18,7 +18,7 @@
 #include "cpu_time.hpp"
 #include "doctor/answers.hpp"
 #include "doctor/findings.hpp"
-#include "group/announcements.hpp"
+#include "group/alone.hpp"
 #include "plugin/open_questions.hpp"
 #include "world.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The group of a job's shells as one of them has it, as group/membership.hpp: whether the shell is of it, the
+// The group of a job's shells as one of them has it, as group/directory.hpp: whether the shell is of it, the
 // collectives that it is in, and what it requests.
 #pragma once
 

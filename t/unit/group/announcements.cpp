@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/announcements.hpp"
+#include "group/alone.hpp"
 
 #include <algorithm>
 
-#include "group/alone.hpp"
 #include "group_world.hpp"
 
 using namespace nacre;         // NOLINT
