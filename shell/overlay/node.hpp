@@ -18,7 +18,6 @@
 #include "overlay/effect.hpp"
 #include "overlay/entry.hpp"
 #include "overlay/options.hpp"
-#include "overlay/reports.hpp"
 #include "overlay/tree.hpp"
 #include "overlay/uplink.hpp"
 

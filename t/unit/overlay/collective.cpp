@@ -4,7 +4,7 @@
 #include "catch.hpp"
 
 #include "overlay/node.hpp"
-#include "overlay/reports.hpp"
+#include "overlay/uplink.hpp"
 #include "overlay/wire.hpp"
 
 using namespace nacre;           // NOLINT
