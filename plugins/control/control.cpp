@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +31,7 @@
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
+#include "control/message.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
 #include "job/environment.hpp"
@@ -38,9 +42,7 @@
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/control/answers.hpp"
-#include "plugins/control/changes.hpp"
 #include "plugins/control/execs.hpp"
-#include "plugins/control/input_service.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/output/options.hpp"
@@ -52,6 +54,139 @@
 #include "version.hpp"
 
 namespace nacre::plugins {
+
+// ---- changes ----------------------------------------------------------------------------
+//
+// What changes a job that runs, on the leader: `nacre shrink`, `nacre grow` and `nacre restart`.
+
+// `nacre grow`, on the leader: what a front end asks for, and what it gets (doc/control.md, "grow").
+class GrowService {
+ public:
+  explicit GrowService(plugin::Host& host) : host_(host) {}
+
+  void serve(const Json& arguments, const Answers::Reply& reply) {
+    auto order = value::GrowOrder::parse(JsonAt::root(arguments));
+    if (!order) return reply.answer(order.error());
+    host_.grow(*order, [reply](const Result<Json>& news, bool is_last) {
+      if (is_last) return reply.answer(news);
+      if (news) reply.part(*news);
+    });
+  }
+
+ private:
+  plugin::Host& host_;
+};
+
+// `nacre restart`, on the leader: what a front end asks for, and what it gets (doc/control.md, "restart"). The
+// shells do it (core/shell_restart.hpp).
+class RestartService {
+ public:
+  explicit RestartService(plugin::Host& host) : host_(host) {}
+
+  // `running`: the tasks that have not ended for good.
+  void serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running);
+  // What job.tasks-restart or job.tasks-moved has.
+  void started(const Json& what);
+  // They have ended for good.
+  void ended(const value::Idset& ranks) { refused(ranks, "it has ended"); }
+  void job_ended();
+
+ private:
+  struct Open {
+    Answers::Reply reply;
+    value::Idset waiting;  // for their end, and the next start
+    value::Idset started = {};
+    Json refused = Json::array();
+  };
+
+  Result<Open> read(const Json& arguments, const value::Idset& running) const;
+  void announced(std::string_view topic, std::string_view bytes);
+  void refused(const value::Idset& ranks, const std::string& why);
+  void answer_complete();
+
+  plugin::Host& host_;
+  plugin::Registration announced_;
+  std::list<Open> open_;
+};
+
+// `nacre shrink`, on the leader: what a front end asks for, and what it gets (doc/control.md, "shrink").
+class ShrinkService {
+ public:
+  explicit ShrinkService(plugin::Host& host) : host_(host) {}
+
+  void serve(const Json& arguments, const Answers::Reply& reply);
+
+ private:
+  plugin::Host& host_;
+  std::vector<plugin::Registration> open_;
+};
+
+struct Changes {
+  explicit Changes(plugin::Host& host) : shrinks(host), grows(host), restarts(host) {}
+
+  // False: the request is another's. `answers`: what is known of the tasks.
+  bool take(const control::ControlRequest& request, const Answers::Reply& reply, const Answers& answers) {
+    if (request.action == "shrink")
+      shrinks.serve(request.arguments, reply);
+    else if (request.action == "grow")
+      grows.serve(request.arguments, reply);
+    else if (request.action == "restart")
+      restarts.serve(request.arguments, reply, answers.running());
+    else
+      return false;
+    return true;
+  }
+
+  ShrinkService shrinks;
+  GrowService grows;
+  RestartService restarts;
+};
+
+// ---- input service ----------------------------------------------------------------------
+//
+// The request `input`, on the leader: a front end becomes the owner of the job's standard input, which goes to the
+// tasks as the launcher's does (doc/control.md, "input"). There is one owner at a time.
+
+inline constexpr std::size_t kInputCredit = std::size_t{64} << 10;  // bytes that an owner may send ahead
+inline constexpr std::size_t kMostOwnerName = 256;                  // bytes
+
+class InputService {
+ public:
+  using ClientId = control::ControlServer::ClientId;
+
+  // `server`: of front ends; null while there is none.
+  InputService(plugin::Host& host, std::function<control::ControlServer*()> server)
+      : host_(host), server_(std::move(server)) {}
+
+  void serve(ClientId client, const control::ControlRequest& request);
+  // Of requests of any kind: what is not the owner's is passed over.
+  void data(ClientId client, const control::StreamData& data);
+  void end(ClientId client, const control::StreamEnd& end);
+  void gone(ClientId client);
+
+ private:
+  struct Owner {
+    ClientId client = 0;
+    std::uint64_t id = 0;  // of its request
+    std::string name;
+    std::size_t uncredited = 0;  // bytes that it has sent, and that it gets no credit for yet
+  };
+
+  // The launcher's input, if a front end can have it now.
+  Result<plugin::LaunchedInput*> find(bool takes) const;
+  Result<void> begin(ClientId client, const control::ControlRequest& request);
+  void notify_former(const std::string& by);
+  void grant();
+  [[nodiscard]] bool is_owner(ClientId client, std::uint64_t id) const {
+    return owner_ && owner_->client == client && owner_->id == id;
+  }
+
+  plugin::Host& host_;
+  std::function<control::ControlServer*()> server_;
+  std::optional<Owner> owner_;
+};
+
+// ---- control ----------------------------------------------------------------------------
 
 // ---- details ----------------------------------------------------------------------------
 //
@@ -769,6 +904,199 @@ Result<void> put_entry(const record::JobEntry& entry, std::optional<record::Entr
     std::erase(left, next->path());
   }
   return *std::move(why);
+}
+
+// ---- changes ----------------------------------------------------------------------------
+
+// ---- restart service --------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
+constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
+
+void refuse(Json& refused, const value::Idset& ranks, const std::string& why) {
+  if (!ranks.empty()) refused.push_back({{"ranks", ranks.str()}, {"why", why}});
+}
+
+}  // namespace
+
+Result<RestartService::Open> RestartService::read(const Json& arguments, const value::Idset& running) const {
+  if (!TRY(job::RestartOption::read(host_.options())).is_on())
+    return Error{ENOTSUP,
+                 "the job was started without --restart: --restart=on-request lets its tasks be started again"};
+  if (host_.ending() || running.empty()) return Error{ECANCELED, "the job is ending"};
+  auto ranks = TRY(JsonAt::root(arguments).find("ranks"));
+  if (!ranks) return Open{{}, running};
+  auto wanted = TRY(value::Idset::parse(TRY(ranks->string())));
+  if (wanted.empty()) return ranks->expected("at least one rank");
+  auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
+  if (value::Idset beyond = wanted - value::Idset::range(0, last); !beyond.empty())
+    return Error{EINVAL, fmt::format("there is no rank {}: the job has rank{}", beyond.str(),
+                                     last == 0 ? " 0" : fmt::format("s 0-{}", last))};
+  Open out{{}, wanted & running};
+  refuse(out.refused, wanted - running, "it has ended");
+  return out;
+}
+
+void RestartService::serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running) {
+  auto open = read(arguments, running);
+  if (!open) return reply.answer(open.error());
+  open->reply = reply;
+  Json order = Json::object();
+  if (arguments.contains("ranks")) order["ranks"] = open->waiting.str();
+  const bool is_needed = !open->waiting.empty();
+  open_.push_back(*std::move(open));
+  if (!announced_.active())
+    announced_ =
+        host_.on_announcement([this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
+  if (is_needed) {
+    if (Result<void> sent = host_.announce(kOrdered, dump_json(order)); !sent) {
+      open_.pop_back();
+      return reply.answer(sent.error());
+    }
+  }
+  answer_complete();
+}
+
+void RestartService::announced(std::string_view topic, std::string_view bytes) {
+  if (topic != kRefused) return;
+  auto json = parse_json(bytes);
+  if (!json || !json->is_object()) return;
+  auto ranks = value::Idset::parse(json->value("ranks", ""));
+  if (ranks) refused(*ranks, json->value("why", ""));
+}
+
+void RestartService::started(const Json& what) {
+  auto ranks = value::Idset::parse(what.value("ranks", ""));
+  if (!ranks) return;
+  for (Open& each : open_) {
+    each.started.insert(each.waiting & *ranks);
+    each.waiting = each.waiting - *ranks;
+  }
+  answer_complete();
+}
+
+void RestartService::refused(const value::Idset& ranks, const std::string& why) {
+  for (Open& each : open_) {
+    refuse(each.refused, each.waiting & ranks, why);
+    each.waiting = each.waiting - ranks;
+  }
+  answer_complete();
+}
+
+void RestartService::answer_complete() {
+  for (auto each = open_.begin(); each != open_.end();) {
+    auto next = std::next(each);
+    if (each->waiting.empty()) {
+      Open done = std::move(*each);
+      open_.erase(each);
+      done.reply.answer(Json{{"ranks", done.started.str()}, {"refused", std::move(done.refused)}});
+    }
+    each = next;
+  }
+}
+
+void RestartService::job_ended() {
+  for (Open& each : std::exchange(open_, {})) each.reply.answer(Error{ECANCELED, "the job has ended meanwhile"});
+}
+
+// ---- shrink service ---------------------------------------------------------------------
+
+void ShrinkService::serve(const Json& arguments, const Answers::Reply& reply) {
+  auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
+  if (!order) return reply.answer(order.error());
+  std::erase_if(open_, [](const plugin::Registration& each) { return !each.active(); });
+  open_.push_back(host_.shrink(*order, [reply](const Result<Json>& news, bool is_last) {
+    if (is_last) return reply.answer(news);
+    if (news) reply.part(*news);
+  }));
+}
+
+// ---- input service ----------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kInputStream = "stdin";
+
+Error has_owner(const std::string& who) {
+  return Error{EBUSY, fmt::format("the job's standard input is that of {}: --input=take takes it", who)};
+}
+
+}  // namespace
+
+Result<plugin::LaunchedInput*> InputService::find(bool takes) const {
+  if (host_.options().find("input.stdin.path") != nullptr)
+    return Error{ENOTSUP, "the job's tasks read a file (input.stdin.path), and no standard input"};
+  if (!host_.has_input())
+    return Error{ENOTSUP,
+                 "the job was started without standard input: nothing can be typed there; give nacre run one, or "
+                 "with --detach -o input.when-left=open"};
+  plugin::LaunchedInput* input = host_.launched() != nullptr ? host_.launched()->input() : nullptr;
+  if (input == nullptr)
+    return Error{ENOTSUP,
+                 "the job's tasks read the standard input with which shell 0 was started, by a manager or by nacre "
+                 "run on this host without a terminal: nobody else can have it"};
+  if (input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
+  if (!takes && owner_) return has_owner(owner_->name);
+  if (!takes && input->is_launchers()) return has_owner("the process that has started the job");
+  return input;
+}
+
+void InputService::serve(ClientId client, const control::ControlRequest& request) {
+  Result<void> begun = begin(client, request);
+  if (!begun) server_()->answer(client, request.id, begun.error());
+}
+
+Result<void> InputService::begin(ClientId client, const control::ControlRequest& request) {
+  JsonAt at = JsonAt::root(request.arguments);
+  bool takes = false;
+  if (auto take = TRY(at.find("take"))) takes = TRY(take->boolean());
+  Owner next{client, request.id, "a front end", 0};
+  if (auto name = TRY(at.find("name"))) next.name = escape_controls(TRY(name->string()).substr(0, kMostOwnerName));
+  plugin::LaunchedInput* input = TRY(find(takes));
+  bool was_launchers = input->is_launchers();
+  if (owner_) notify_former(next.name);
+  if (was_launchers)
+    host_.log().log(Level::warn, "control",
+                    "the job's standard input is that of {} from now on: what is typed here goes nowhere",
+                    next.name);
+  owner_ = std::move(next);
+  input->own([this] { grant(); });
+  server_()->answer_part(client, request.id, Json::object());
+  owner_->uncredited = kInputCredit;
+  grant();
+  return {};
+}
+
+void InputService::notify_former(const std::string& by) {
+  if (auto* server = server_()) server->answer(owner_->client, owner_->id, Json{{"taken", by}});
+}
+
+// There is room: what has come is on its way to the tasks.
+void InputService::grant() {
+  auto* server = server_();
+  if (!owner_ || server == nullptr || owner_->uncredited == 0) return;
+  server->grant(owner_->client, owner_->id, std::exchange(owner_->uncredited, 0));
+}
+
+void InputService::data(ClientId client, const control::StreamData& data) {
+  if (!is_owner(client, data.id) || data.stream != kInputStream) return;
+  owner_->uncredited += std::max<std::size_t>(data.data.size(), 1);
+  if (host_.launched()->input()->write(data.data)) grant();
+}
+
+void InputService::end(ClientId client, const control::StreamEnd& end) {
+  if (!is_owner(client, end.id) || end.stream != kInputStream) return;
+  owner_.reset();
+  host_.launched()->input()->end();
+  if (auto* server = server_()) server->answer(client, end.id, Json{{"ended", true}});
+}
+
+void InputService::gone(ClientId client) {
+  if (!owner_ || owner_->client != client) return;
+  owner_.reset();
+  host_.launched()->input()->leave();
 }
 
 }  // namespace nacre::plugins

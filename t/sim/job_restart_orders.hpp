@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders of nacre restart, each open until its tasks have started again, or cannot, as
-// plugins/control/changes.cpp.
+// plugins/control.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,6 @@
 #include "catch.hpp"
 
 #include "fake_host.hpp"
-#include "plugins/control/exec_runner.hpp"
 #include "plugins/control/execs.hpp"
 
 namespace nacre::kit {
