@@ -20,7 +20,7 @@
 #include "exits/record.hpp"
 #include "plugin/host.hpp"
 #include "plugins/exit_report/task_facts.hpp"
-#include "timeline/clock.hpp"
+#include "timeline/facts.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

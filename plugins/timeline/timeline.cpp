@@ -36,7 +36,6 @@
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/sysmon/job_usage.hpp"
-#include "timeline/batch.hpp"
 #include "timeline/facts.hpp"
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"

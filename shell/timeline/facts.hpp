@@ -3,17 +3,82 @@
 // What follows from the events of all shells, by the leader's clock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "timeline/batch.hpp"
-#include "timeline/clock.hpp"
+#include "base/result.hpp"
 #include "timeline/recorder.hpp"
 
 namespace nacre::timeline {
+
+// What a shell sends the leader of its timeline: doc/protocol.md, "The timeline".
+struct TimelineBatch {
+  static constexpr std::size_t kMostEvents = 1536;  // with the names they fit into a record
+
+  std::uint64_t number = 0;  // of the question that it answers; 0: the shell leaves
+  Time received = 0;         // when the question came to the shell
+  Time sent = 0;
+  bool is_last = false;               // of the answer
+  std::string clock;                  // equal where the same clock counts; "": not known
+  std::uint64_t dropped = 0;          // events so far
+  std::vector<std::string> names;     // all so far; in the last one
+  std::vector<TimelineEvent> events;  // that were not sent before
+
+  [[nodiscard]] std::string text() const;
+  // An error names what is wrong.
+  static Result<TimelineBatch> parse(std::string_view text);
+  bool operator==(const TimelineBatch&) const = default;
+};
+
+// What is known of the difference between a shell's clock and the leader's. Each message between the two bounds it
+// from one side: what is received was sent before. So a question and its answer, or a barrier, bound it from both
+// sides, and the narrowest bounds count. Clocks drift: bounds of long ago count for less.
+class Clock {
+ public:
+  static constexpr double kMostDrift = 500e-6;      // of two clocks, by which they go apart
+  static constexpr Time kWindow = 5'000'000'000;    // of the bounds in it one is kept
+  static constexpr std::size_t kMostBounds = 1024;  // when there are more, each second one is dropped
+  static constexpr Time kUnknown = INT64_MAX;       // an uncertainty
+
+  // The leader has sent a question and taken the answer, by its clock; the shell has received and sent, by its own.
+  void add_exchange(Time sent, Time received, Time answered, Time taken);
+  // Both have entered and passed a barrier.
+  void add_barrier(Time entered, Time passed, Time shell_entered, Time shell_passed);
+  // It is the leader's own clock, or that of the same host.
+  void set_same() { is_same_ = true; }
+  [[nodiscard]] bool is_same() const { return is_same_; }
+
+  // The leader's time at the shell's `time`; the same if nothing is known.
+  [[nodiscard]] Time to_leader(Time time) const;
+  // How far that may be wrong, to either side.
+  [[nodiscard]] Time uncertainty(Time time) const;
+  // What has been measured, even if the clock is the same: the shell's time less the leader's, near the shell's
+  // `time`.
+  struct Offset {
+    Time value = 0;
+    Time uncertainty = kUnknown;
+  };
+  [[nodiscard]] Offset measured(Time time) const;
+
+ private:
+  // The offset is between `least` and `most`.
+  struct Bounds {
+    Time at = 0;  // by the shell's clock
+    Time least = 0, most = 0;
+    [[nodiscard]] Time width() const { return most - least; }
+    [[nodiscard]] Time middle() const { return least + (most - least) / 2; }
+  };
+
+  void add(const Bounds& bounds);
+
+  std::vector<Bounds> bounds_;  // in the order of `at`
+  bool is_same_ = false;
+};
 
 // What the leader has of the timelines of all shells.
 

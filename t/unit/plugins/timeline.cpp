@@ -11,7 +11,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/timeline/timeline.hpp"
 #include "quiet_port.hpp"
-#include "timeline/batch.hpp"
+#include "timeline/facts.hpp"
 
 using namespace nacre;  // NOLINT
 using timeline::Kind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "timeline/clock.hpp"
+#include "timeline/facts.hpp"
 
 #include "catch.hpp"
 

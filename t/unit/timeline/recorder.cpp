@@ -3,7 +3,7 @@
 
 #include "catch.hpp"
 
-#include "timeline/batch.hpp"
+#include "timeline/facts.hpp"
 
 using namespace nacre;            // NOLINT
 using namespace nacre::timeline;  // NOLINT
