@@ -9,7 +9,7 @@
 #include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 
 namespace nacre::plugins {
 

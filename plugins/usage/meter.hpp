@@ -14,7 +14,7 @@
 #include "plugins/exit_report/task_facts.hpp"
 #include "plugins/sysmon/job_usage.hpp"
 #include "plugins/usage/task_cgroups.hpp"
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 
 namespace nacre::plugins {
 

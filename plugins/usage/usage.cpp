@@ -26,8 +26,7 @@
 #include "plugins/usage/gpu_meter.hpp"
 #include "plugins/usage/meter.hpp"
 #include "plugins/usage/task_cgroups.hpp"
-#include "usage/picture.hpp"
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 #include "usage/table.hpp"
 #include "usage/text.hpp"
 

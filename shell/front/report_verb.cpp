@@ -31,7 +31,6 @@
 #include "record/entry.hpp"
 #include "record/places.hpp"
 #include "record/shareable.hpp"
-#include "usage/picture.hpp"
 #include "usage/table.hpp"
 #include "usage/text.hpp"
 #include "version.hpp"

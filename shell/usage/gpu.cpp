@@ -10,7 +10,7 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 
 namespace nacre::usage {
 namespace {

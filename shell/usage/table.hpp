@@ -15,7 +15,6 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "usage/measure.hpp"
-#include "usage/row.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::usage {

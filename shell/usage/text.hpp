@@ -3,6 +3,7 @@
 // A job's usage for people: nacre-report(1), "USAGE".
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,5 +22,14 @@ namespace nacre::usage {
 
 // A table of tasks, of TaskRow::json(), with a line of titles.
 [[nodiscard]] std::string rows_text(const Json& rows);
+
+// A job's usage as a picture, in SVG: a panel for each measure that a summary has by rank, with a bar for each
+// task, or for several neighbours; else how many tasks have which value. Nothing else is needed to draw it.
+
+inline constexpr std::size_t kMostTitle = 100;  // bytes of a command in a title
+
+// A whole document. `summary`: as UsageTable makes it; members that are missing or of another type are left out.
+// `title`: any text.
+[[nodiscard]] std::string svg_of(const Json& summary, std::string_view title);
 
 }  // namespace nacre::usage

@@ -7,7 +7,7 @@
 #include "base/json.hpp"
 #include "require.hpp"
 #include "usage/gpu.hpp"
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 
 using nacre::fuzz::require;
 using namespace nacre::usage;  // NOLINT

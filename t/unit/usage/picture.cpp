@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "usage/picture.hpp"
+#include "usage/text.hpp"
 
 #include "catch.hpp"
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
-#include "usage/text.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT

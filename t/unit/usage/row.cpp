@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 
 #include "catch.hpp"
 

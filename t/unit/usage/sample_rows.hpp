@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "usage/row.hpp"
+#include "usage/measure.hpp"
 #include "usage/table.hpp"
 
 namespace nacre::usage {
