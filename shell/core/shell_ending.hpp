@@ -5,8 +5,7 @@
 //   shell_tasks.hpp   its tasks: their start and their end
 //   shell_group.hpp   the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp  shells that leave before the job's end
-//   shell_grow.hpp    shells that join while it runs
-//   shell_replace.hpp shells that start tasks of lost shells again
+//   shell_grow.hpp    shells that join while it runs, and those that start tasks of lost shells again
 //   shell_restart.hpp tasks that have ended, and are started again where they are
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one shell makes of the log as tasks start again, and shells leave, are lost and join: core/shell_group.cpp,
-// shell_replace.cpp, shell_shrink.cpp and shell_grow.cpp without plugins and processes. What is sent is in the real
+// shell_shrink.cpp and shell_grow.cpp without plugins and processes. What is sent is in the real
 // texts.
 #pragma once
 
