@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unsigned numbers as bytes, the highest first.
+// Bytes as text, base64 (RFC 4648), and unsigned numbers as bytes, the highest first.
 #pragma once
 
 #include <cstddef>

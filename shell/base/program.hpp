@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of this process, which must not change while other threads may read it.
+// The program that runs: where its file and what is installed with it are, its title and its environment.
 #pragma once
 
 #include <sys/types.h>
@@ -53,7 +53,7 @@ class ProcessTitle {
   std::size_t size_ = 0;  // bytes, with the NUL at the end
 };
 
-// None: it is not set.
+// Of the environment, which must not change while other threads may read it. None: it is not set.
 [[nodiscard]] std::optional<std::string> own_variable(const char* name);
 
 }  // namespace nacre

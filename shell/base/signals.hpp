@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that a signal ends before it watches for signals runs no destructor. This removes what it has made by
-// then.
+// Signals before, or beside, a loop that watches for them: blocked for a while, held, and what one that ends the
+// process removes.
 #pragma once
 
 #include <signal.h>
@@ -56,9 +56,10 @@ class EndingSignalsHeld {
   sigset_t before_;
 };
 
-// Each of these signals that has the default action now removes `file`, then `directory`, and then ends the process
-// as usual. Both are absolute paths that exist until the process has set an action of its own. Only the last call
-// in a process counts; a path longer than PATH_MAX is not removed.
+// A process that one of these ends before it watches for signals runs no destructor: each that has the default
+// action now removes `file`, then `directory`, and then ends the process as usual. Both are absolute paths that
+// exist until the process has set an action of its own. Only the last call in a process counts; a path longer than
+// PATH_MAX is not removed.
 void remove_when_ended_early(const std::string& file, const std::string& directory);
 
 }  // namespace nacre
