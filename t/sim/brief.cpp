@@ -55,8 +55,7 @@ std::string words(const Entry& m) {
 }
 std::string words(const Up& m) {
   std::string out = fmt::format("UP view={} acked={}", m.view, m.acked) + ids("suspects", m.suspects) +
-                    ids("ended", m.ended) +
-                    ids("gone", m.gone) + ids("started", m.started);
+                    ids("ended", m.ended) + ids("gone", m.gone) + ids("started", m.started);
   for (const TaskReport& each : m.exited) out += ids("exited", each.tasks);
   for (const Part& each : m.parts) out += " part=" + each.name;
   return out;

@@ -23,8 +23,14 @@ inline std::vector<Sample> samples() {
   const std::string seq = head + R"("entry","seq":7,"request":{"origin":3,"number":9},"kind":)";
   const std::string req = head + R"("request","request":{"origin":3,"number":9},"kind":)";
   Snapshot snapshot{4, 2, 4, {{3, 9, 6, "h:1"}, {4294967295, 3, 0, ""}}, ids("1"), {{2, 300}}};
-  Up up{
-      6, 70000, ids("5"), ids("1-2"), ids("0-3"), {{ids("0,2"), "x1"}}, {{"b", {0, 5}, Merge::sum, 0, 1, "\x05"}}, ids("5")};
+  Up up{6,
+        70000,
+        ids("5"),
+        ids("1-2"),
+        ids("0-3"),
+        {{ids("0,2"), "x1"}},
+        {{"b", {0, 5}, Merge::sum, 0, 1, "\x05"}},
+        ids("5")};
   return {
       {make(Hello{4, Standing::member, 12, 10, "", ids("1,3-4")}),
        head + R"("hello","from":4,"standing":"member","applied":12,"view":10,"address":"","suspects":"1,3-4"})"},
