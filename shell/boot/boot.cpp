@@ -195,8 +195,8 @@ Result<Boot> read_and_join(const BootRequest& request) {
 Result<Boot> take_own_record(int descriptor) {
   UniqueFd fd(descriptor);           // no task gets it
   ::lseek(descriptor, 0, SEEK_SET);  // it stands where who has written it has stopped
-  std::string text =
-      TRY(read_file(descriptor, fmt::format("descriptor {}", descriptor), launch::LaunchRecord::kMaxLine));
+  std::string text = TRY(read_file(descriptor, fmt::format("descriptor {} cannot be read", descriptor),
+                                   launch::LaunchRecord::kMaxLine));
   auto record = TRY(launch::LaunchRecord::parse(trim(text)));
   if (record.size != 1)
     return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
