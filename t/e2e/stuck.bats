@@ -284,3 +284,31 @@ END
   run nacre
   [ -z "$output" ]
 }
+
+# Of root's, so that the job's user is another one; tasks run on for a while, as shells look there meanwhile.
+# bats test_tags=root,long
+@test "300,000 names of another user in the TMPDIR cost a job neither a shell nor its time" {
+  local program shell shells
+  program=$(copy_for_all "$NACRE_BUILD_DIR/nacre")
+  shell=$(copy_for_all "$NACRE_SHELL")
+  mkdir -m 1777 full
+  mkdir -m 700 own
+  chown 65534:65534 own
+  python3 - <<'END'
+import os
+os.chdir("full")
+for i in range(300000):
+    os.close(os.open(f"nacre-{i:08x}-1-0-aaaaaa", os.O_CREAT | os.O_WRONLY))
+for i in range(2000):
+    os.mkdir(f"nacre-{i:08x}-2-0-aaaaaa")
+END
+  for shells in 1 4; do
+    run timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin HOME="$work/own" NACRE_JOBS_DIR="$work/own/jobs" \
+      TMPDIR="$work/full" "$program" run --shell="$shell" --local="$shells" -n 4 --oversubscribe --cwd=/ sh -c 'sleep 2; echo ran'
+    echo "$shells shells: $output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "^ran$" <<<"$output")" -eq 4 ]
+    ! grep -E "lost|tmpdir" <<<"$output"
+  done
+  [ "$(find full -mindepth 1 -maxdepth 1 | wc -l)" -eq 302000 ]
+}
