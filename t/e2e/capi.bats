@@ -225,7 +225,7 @@ nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell 
 }
 
 @test "nacre-shell-plugins(7) has each topic that shells call" {
-  sed -n '/kCalled = {/,/};/p' "$NACRE_SOURCE_DIR/shell/job/topics.cpp" | grep -oE '"[a-z.-]+"' | tr -d '"' >called
+  sed -n '/kCalled = {/,/};/p' "$NACRE_SOURCE_DIR/shell/job/option_table.cpp" | grep -oE '"[a-z.-]+"' | tr -d '"' >called
   [ "$(wc -l <called)" -gt 40 ]
   local topic
   while read -r topic; do
