@@ -8,7 +8,7 @@ using namespace nacre::front;  // NOLINT
 
 namespace {
 
-PsTask task(std::uint32_t rank, std::uint32_t shell, double time, double cpu_seconds, std::int64_t pid = 100) {
+PsTask task_row(std::uint32_t rank, std::uint32_t shell, double time, double cpu_seconds, std::int64_t pid = 100) {
   PsTask out;
   out.rank = rank;
   out.shell = shell;
@@ -35,7 +35,7 @@ TopSample sample(std::vector<PsTask> tasks, std::vector<std::string> late = {}) 
 TEST_CASE("nodes are those of the job, also where none of their tasks runs") {
   TopModel model;
   CHECK(model.empty());
-  model.take(sample({task(2, 1, 10, 5), task(3, 1, 10, 10)}), 1010);
+  model.take(sample({task_row(2, 1, 10, 5), task_row(3, 1, 10, 10)}), 1010);
   REQUIRE(model.nodes().size() == 2);
   CHECK(model.nodes()[0].host == "n0");
   CHECK(model.nodes()[0].tasks == 0);
@@ -48,8 +48,8 @@ TEST_CASE("nodes are those of the job, also where none of their tasks runs") {
 
 TEST_CASE("shells that have left are no nodes any more") {
   TopModel model;
-  model.take(sample({task(0, 0, 10, 5), task(3, 1, 10, 10)}), 1010);
-  TopSample after = sample({task(0, 0, 12, 5)});
+  model.take(sample({task_row(0, 0, 10, 5), task_row(3, 1, 10, 10)}), 1010);
+  TopSample after = sample({task_row(0, 0, 12, 5)});
   after.status.gone = value::Idset::range(1, 1);
   model.take(after, 1012);
   REQUIRE(model.nodes().size() == 1);
@@ -59,43 +59,43 @@ TEST_CASE("shells that have left are no nodes any more") {
 
 TEST_CASE("CPU use is that since the sample before") {
   TopModel model;
-  model.take(sample({task(0, 0, 10, 10)}), 1010);
+  model.take(sample({task_row(0, 0, 10, 10)}), 1010);
   CHECK(model.cpu() == Catch::Approx(1));
-  model.take(sample({task(0, 0, 12, 10.5)}), 1012);
+  model.take(sample({task_row(0, 0, 12, 10.5)}), 1012);
   CHECK(model.cpu() == Catch::Approx(0.25));
   SECTION("children that are gone take their time with them") {
-    model.take(sample({task(0, 0, 14, 3)}), 1014);
+    model.take(sample({task_row(0, 0, 14, 3)}), 1014);
     CHECK(model.cpu() == 0);
   }
   SECTION("another process of the same rank begins anew") {
-    model.take(sample({task(0, 0, 14, 7, 500)}), 1014);
+    model.take(sample({task_row(0, 0, 14, 7, 500)}), 1014);
     CHECK(model.cpu() == Catch::Approx(0.5));
   }
   SECTION("two samples at once") {
-    model.take(sample({task(0, 0, 12, 12)}), 1012);
+    model.take(sample({task_row(0, 0, 12, 12)}), 1012);
     CHECK(model.cpu() == Catch::Approx(1));
   }
 }
 
 TEST_CASE("a shell that is late keeps its tasks, and has the time since its last answer") {
   TopModel model;
-  model.take(sample({task(0, 0, 10, 1), task(1, 1, 10, 1)}), 1010);
+  model.take(sample({task_row(0, 0, 10, 1), task_row(1, 1, 10, 1)}), 1010);
   CHECK(!model.nodes()[1].late);
-  model.take(sample({task(0, 0, 12, 1)}, {"n1"}), 1012);
+  model.take(sample({task_row(0, 0, 12, 1)}, {"n1"}), 1012);
   REQUIRE(model.tasks().size() == 2);
   CHECK(model.nodes()[1].tasks == 1);
   CHECK(model.nodes()[1].late == 2.0);
-  model.take(sample({task(0, 0, 15, 1)}, {"n1"}), 1015);
+  model.take(sample({task_row(0, 0, 15, 1)}, {"n1"}), 1015);
   CHECK(model.nodes()[1].late == 5.0);
-  model.take(sample({task(0, 0, 16, 1)}), 1016);
+  model.take(sample({task_row(0, 0, 16, 1)}), 1016);
   CHECK(!model.nodes()[1].late);
   CHECK(model.tasks().size() == 1);
 }
 
 TEST_CASE("a task that has ended is gone") {
   TopModel model;
-  model.take(sample({task(0, 0, 10, 1), task(1, 0, 10, 1)}), 1010);
-  model.take(sample({task(1, 0, 12, 1)}), 1012);
+  model.take(sample({task_row(0, 0, 10, 1), task_row(1, 0, 10, 1)}), 1010);
+  model.take(sample({task_row(1, 0, 12, 1)}), 1012);
   REQUIRE(model.tasks().size() == 1);
   CHECK(model.tasks()[0].rank == 1);
 }
@@ -128,7 +128,7 @@ TEST_CASE("answers of a leader: what is wrong is named") {
 
 TEST_CASE("a line of JSON has the nodes, and the tasks if they are wanted") {
   TopModel model;
-  model.take(sample({task(0, 0, 10, 5)}, {"n1"}), 1010);
+  model.take(sample({task_row(0, 0, 10, 5)}, {"n1"}), 1010);
   Json line = model.json(false);
   CHECK(line["nodes"].size() == 2);
   CHECK(line["nodes"][0]["late"].is_null());
