@@ -200,9 +200,9 @@ void add_text(const StackTree& node, std::size_t depth, std::string& out) {
     frames.push_back(end->frame);
   }
   std::string line = path_text(frames);
-  constexpr std::size_t kMostRanks = 60;
+  constexpr std::size_t kMostBytes = 60;
   std::string ranks = node.ranks.str();
-  if (ranks.size() > kMostRanks) ranks = ranks.substr(0, ranks.rfind(',', kMostRanks)) + ",...";
+  if (ranks.size() > kMostBytes) ranks = ranks.substr(0, ranks.rfind(',', kMostBytes)) + ",...";
   if (!line.empty())
     out += fmt::format("{}{}  [{}: {}]\n", std::string(2 * depth, ' '), line, node.ranks.size(), ranks);
   for (const StackTree& each : end->below) add_text(each, line.empty() ? depth : depth + 1, out);

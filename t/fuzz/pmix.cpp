@@ -8,10 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "collectives.hpp"
 #include "groups.hpp"
-#include "layout.hpp"
-#include "process_tables.hpp"
+#include "peer_message.hpp"
 #include "require.hpp"
 
 using namespace nacre::pmix;  // NOLINT

@@ -290,8 +290,8 @@ TEST_CASE("spawn: data of a process of another node is asked for there, and of t
   job.hear({.kind = PeerMessage::Kind::answer, .to = 0, .number = 1, .texts = {"data"}});
   REQUIRE(job.host.serve([&] { return job.answers.statuses.size() == 1; }));
   job.hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 4, .texts = {""}});
-  const std::string asked = "find_modex nacre-1-spawn-1.0 1";
-  REQUIRE(job.host.serve([&] { return job.server->calls.back() == asked; }));
+  const std::string asked = "find_modex nacre-1-spawn-1.0 ";
+  REQUIRE(job.host.serve([&] { return job.server->calls.back().starts_with(asked); }));
 }
 
 namespace {
