@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
+// sim --shells [--seeds=FIRST-LAST] [--seed=N] [--faults=MOST] [--trace] [--twice]
 // sim --report=MOST
 // sim --ends=TASKS [--shells=N] [--most-ms=N]
 // sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
 //
-// With --jobs each seed is a whole job, with the shells' phases and tasks (job_plan.hpp); else the overlay alone,
-// with all that can be done to it (run.hpp).
-// Runs a job for each seed and checks every invariant after every step. A seed that breaks one is made smaller and
-// printed as a transcript; --seed=N runs it again. --report prints what the protocol costs, for jobs of up to so
-// many members. --ends prints what the ends of so many tasks cost the leader (ends.hpp); --doctor what a look of
-// `nacre doctor` at a job of so many shells costs (doctor.hpp); exit code 1: more than the limits that are given.
+// With --jobs each seed is a whole job of a model of the shell (job_plan.hpp); with --shells a job of the shell
+// that ships, over a made-up kernel (shells/kernel.hpp); else the overlay alone, with all that can be done to it
+// (run.hpp).
+// Runs a job for each seed and checks every invariant after every step; with --shells, at its end. A seed that
+// breaks one is made smaller and printed as a transcript; --seed=N runs it again; --twice shows that it gives the
+// same trace. --report prints what the protocol costs, for jobs of up to so many members. --ends prints what the
+// ends of so many tasks cost the leader (ends.hpp); --doctor what a look of `nacre doctor` at a job of so many
+// shells costs (doctor.hpp); exit code 1: more than the limits that are given.
+#include <string.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -23,6 +31,7 @@
 #include "job_plan.hpp"
 #include "report.hpp"
 #include "run.hpp"
+#include "shells/run.hpp"
 
 using namespace nacre;       // NOLINT
 using namespace nacre::sim;  // NOLINT
@@ -33,6 +42,8 @@ struct Arguments {
   std::uint64_t first = 1;
   std::uint64_t last = 200;
   bool jobs = false;
+  bool real = false;   // jobs of the shell that ships
+  bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
   bool brief = false;  // of a failure: only what
   std::uint32_t report = 0;
@@ -42,6 +53,7 @@ struct Arguments {
   std::uint32_t doctor = 0;  // shells
   std::uint32_t tasks_per_shell = 8;
   std::uint32_t most_messages_per_shell = 0;
+  std::uint32_t faults = 0;  // of a job of real shells
   Limits limits;
 };
 
@@ -65,7 +77,7 @@ Arguments parse(int argc, char** argv) {
     } else if (word.starts_with("--members=")) {
       out.limits.members = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--faults=")) {
-      out.limits.faults = static_cast<std::uint32_t>(number(value));
+      out.limits.faults = out.faults = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--report=")) {
       out.report = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--ends=")) {
@@ -82,6 +94,10 @@ Arguments parse(int argc, char** argv) {
       out.most_messages_per_shell = static_cast<std::uint32_t>(number(value));
     } else if (word == "--jobs") {
       out.jobs = true;
+    } else if (word == "--shells") {
+      out.real = true;
+    } else if (word == "--twice") {
+      out.twice = true;
     } else if (word == "--brief") {
       out.brief = true;
     } else if (word == "--trace") {
@@ -169,9 +185,67 @@ bool run_jobs(const Arguments& arguments) {
   return is_clean;
 }
 
+std::uint64_t running_seed = 0;
+
+// The simulator itself has crashed, or a shell waits in a call that is not the simulator's.
+void name_seed(int signum) {
+  std::fprintf(stderr, "sim: seed %llu: SIG%s\n", Number{running_seed}, ::sigabbrev_np(signum));
+  std::_Exit(2);
+}
+
+void print_broken(const shells::Plan& plan, const shells::Outcome& outcome, const Arguments& arguments) {
+  std::printf("BROKEN: seed %llu: %s: %s\n", Number{plan.seed}, plan.text().c_str(), outcome.broken.c_str());
+  if (arguments.brief) return;
+  if (!arguments.trace && !arguments.twice) {
+    shells::Plan small = shells::shrink(plan);
+    shells::Outcome again = shells::run(small, true);
+    std::printf("\nA small case of it:\n\n%s\nBROKEN: %s\n", again.trace.c_str(), again.broken.c_str());
+  } else if (arguments.twice) {
+    std::printf("%s", outcome.trace.c_str());
+  }
+  std::printf("\nRun it again: sim --shells --faults=%u --seed=%llu --trace\n", arguments.faults,
+              Number{plan.seed});
+}
+
+bool run_shells(const Arguments& arguments) {
+  constexpr unsigned kMostSeconds = 120;  // of real time, for one seed
+  for (int each : {SIGALRM, SIGSEGV, SIGABRT}) std::signal(each, name_seed);
+
+  std::uint64_t shells = 0, tasks = 0, steps = 0;
+  double hours = 0;
+  shells::PlanLimits limits;
+  limits.faults = arguments.faults;
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    running_seed = seed;
+    ::alarm(kMostSeconds);
+    const shells::Plan plan = shells::make_plan(seed, limits);
+    shells::Outcome outcome = shells::run(plan, arguments.trace || arguments.twice);
+    if (arguments.twice && outcome.broken.empty()) {
+      shells::Outcome again = shells::run(plan, true);
+      if (again.trace != outcome.trace || again.digest != outcome.digest)
+        outcome = {"the same seed has given another trace", outcome.trace + "\nAGAIN\n" + again.trace};
+    }
+    if (arguments.trace) std::printf("%s", outcome.trace.c_str());
+    if (!outcome.broken.empty()) {
+      print_broken(plan, outcome, arguments);
+      return false;
+    }
+    shells += plan.shells;
+    tasks += plan.ranks();
+    steps += outcome.steps;
+    hours += static_cast<double>(outcome.took) / 3.6e12;
+  }
+  std::printf("%llu jobs, %llu real shells, %llu tasks, %llu steps, %.1f hours of virtual time",
+              Number{arguments.last - arguments.first + 1}, Number{shells}, Number{tasks}, Number{steps}, hours);
+  return true;
+}
+
 int run_all(const Arguments& arguments) {
   auto start = std::chrono::steady_clock::now();
-  if (!(arguments.jobs ? run_jobs(arguments) : run_overlays(arguments))) return 1;
+  bool is_clean = arguments.real   ? run_shells(arguments)
+                  : arguments.jobs ? run_jobs(arguments)
+                                   : run_overlays(arguments);
+  if (!is_clean) return 1;
   auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf(" in %.1f s: clean\n", took);
   return 0;
@@ -190,6 +264,9 @@ int main(int argc, char** argv) {
     if (arguments.report == 0) return run_all(arguments);
     print_report(arguments.report);
     return 0;
+  } catch (const shells::Defect& failure) {
+    std::fprintf(stderr, "sim: %s\n", failure.what.c_str());
+    return 2;
   } catch (const Broken& failure) {
     std::fprintf(stderr, "sim: %s\n", failure.what.c_str());
     return 2;

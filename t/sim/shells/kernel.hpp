@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The made-up kernel under the shells of a simulated job: processes, signals, time, which of them runs. Each shell
+// is a fiber of this one thread, and loses the processor only where the real one could wait: in epoll_wait, poll, a
+// blocking read or write, wait, sleep. What runs next, what is ready in which order, and how long that takes are
+// drawn from the seed. Time is virtual: if nothing is ready it moves to what is due next.
+//
+// Real: the whole of nacre-shell, its main() and libuv included; what the child does between vfork and exec;
+// descriptors (pipes, Unix sockets, epoll sets, files), in one table, in which each process knows its own, and 0 to
+// 2 are exchanged whenever another shell runs; /proc and /sys, where no made-up process is found.
+// Made up: time, random bytes, pids, groups and sessions, signals, wait, exec, environments, working directories,
+// limits, one host with its name. Tasks and hooks are scripts.
+// Not simulated: what a process does that is forked without exec (the guard: a killed shell's files stay), threads
+// (one runs when it is joined), TCP and TLS, terminals, processes that tasks start, whether memory or disk is full.
+#pragma once
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+#include <ucontext.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "random.hpp"
+#include "shells/image.hpp"
+#include "shells/task_script.hpp"
+
+namespace nacre::shells {
+
+using sim::Random;
+using Nanoseconds = std::int64_t;  // of virtual time
+inline constexpr Nanoseconds kMillisecond = 1'000'000;
+inline constexpr Nanoseconds kSecond = 1'000'000'000;
+inline constexpr Nanoseconds kNever = INT64_MAX;
+// The simulator's own descriptors begin here, so that those of the shells are the same in each run.
+inline constexpr int kOwnDescriptors = 600;
+
+// Something that must not be. Thrown by the simulator itself, never through a shell's frames.
+struct Defect {
+  std::string what;
+};
+
+enum class ProcessKind : std::uint8_t {
+  shell,  // nacre-shell: its own code, on a fiber
+  task,   // a script of the seed
+  aide,   // what a shell has forked without exec, such as its guard: it only waits for its end
+};
+
+// What a shell that does not run waits for.
+struct Wait {
+  Nanoseconds until = kNever;
+  int epoll = -1;
+  std::vector<pollfd> fds;
+  bool for_child = false;
+};
+
+// Of a process of kind shell.
+struct Fiber {
+  static constexpr std::size_t kStack = std::size_t{8} << 20;
+
+  ucontext_t context{};
+  std::unique_ptr<char, void (*)(char*)> stack{nullptr, nullptr};
+  Image* image = nullptr;
+  std::string arguments;  // each with its NUL, side by side as the real kernel has them
+  std::vector<char*> argv;
+  std::optional<Wait> wait;           // none: it is ready
+  std::vector<epoll_event> ready;     // what the wait has brought
+  void* fake_stack = nullptr;         // the sanitizer's
+  std::array<char, 16> exceptions{};  // what the C++ runtime keeps for a thread
+
+  std::map<std::string, std::string> environment;
+  std::vector<std::string> block;
+  std::vector<char*> pointers;
+  std::array<struct sigaction, NSIG> actions{};
+  std::set<int> blocked, pending;
+  std::vector<std::function<void(int status)>> at_exit;
+  std::vector<pthread_key_t> keys;  // the real ones are few
+  int directory = -1;
+  mode_t umask = 022;
+  int death_signal = 0;
+  int last_pipe = -1;                     // the end to read of the pipe made last
+  std::map<int, Nanoseconds> held_until;  // a descriptor that is ready, and is not known to be so before
+};
+
+struct TaskRun {
+  TaskScript script;
+  std::size_t next = 0;     // of its acts
+  std::size_t written = 0;  // bytes of that act
+  Nanoseconds due = 0;
+  bool is_full = false;       // the pipe that it writes to
+  bool ended_itself = false;  // as its script says
+  std::optional<std::uint32_t> rank;
+  std::array<std::string, 3> wrote;  // to 1 and 2
+  std::vector<int> others;           // further descriptors that it has inherited
+};
+
+struct Process {
+  pid_t pid = 0, parent = 0, group = 0, session = 0;
+  ProcessKind kind = ProcessKind::aide;
+  std::string name;
+  std::array<int, 3> streams{-1, -1, -1};  // the kernel's own copies
+  std::map<int, const char*> fds;          // of a shell: its descriptors from 3 on, and the calls that made them
+  bool is_over = false, is_reaped = false;
+  int status = 0;
+  Nanoseconds stopped_until = 0;  // kNever: until SIGCONT
+  int death_signal = 0;           // as PR_SET_PDEATHSIG
+  std::vector<int> watchers;      // the ends of pidfds
+  Nanoseconds ended_at = 0;
+  std::string error;                   // of a shell: what it has called abort for
+  std::vector<std::string> left_open;  // of a shell that has ended by itself
+  std::unique_ptr<Fiber> fiber;
+  std::unique_ptr<TaskRun> task;
+};
+
+// The parts of a process that vfork has made, until it executes a program or ends.
+struct Newborn {
+  std::map<int, int> fds;  // its own numbers, and the real ones
+  std::set<std::pair<unsigned, unsigned>> closed;
+  pid_t pid = 0, group = 0, session = 0;
+  int death_signal = 0;
+};
+
+class Kernel {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    bool traces = false;
+    std::string program;         // the path of nacre-shell; nothing is read from it
+    std::string task;            // that of the tasks' program, likewise
+    Nanoseconds most_delay = 0;  // until a shell sees that one of its sockets is ready
+    Nanoseconds most_pause = 0;  // between two turns of a shell
+  };
+
+  explicit Kernel(Options options);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  static Kernel& get();
+  static bool is_running();  // a shell's code runs
+
+  // Starts a shell; takes copies of the descriptors.
+  pid_t start_shell(std::vector<std::string> argv, std::map<std::string, std::string> environment,
+                    std::array<int, 3> streams);
+  // Lets one that can go on, or takes what is due. False: nothing is left to do before `until`, a time of now().
+  bool step(Nanoseconds until);
+  // What a task of this rank does that a shell starts; UINT32_MAX: a program that is no task.
+  std::function<TaskScript(std::uint32_t rank)> script_of;
+  std::function<void()> on_step;  // called after each turn of a process
+
+  [[nodiscard]] Nanoseconds now() const { return now_; }
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  [[nodiscard]] const std::map<pid_t, std::unique_ptr<Process>>& processes() const { return processes_; }
+  [[nodiscard]] Process* find(pid_t pid);
+  Random& random() { return random_; }
+  [[nodiscard]] const std::string& program() const { return options_.program; }
+  void note(const std::string& who, const std::string& what);
+  [[nodiscard]] const std::string& trace() const { return trace_; }
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }  // of all that was noted
+
+  // Faults.
+  void kill_from_outside(Process& process, int signum);
+  void stop(Process& process, Nanoseconds length);
+  bool cut_link(Process& process);  // false: it has none
+
+  // ---- what the calls of a shell do (calls.cpp) ----
+  Process& current() { return *current_; }
+  Fiber& fiber() { return *current_->fiber; }
+  // Waits; true: a handler of a signal has run, or one of a signal is about to.
+  bool wait(Wait what);
+  void handle_signals();
+  int send_signal(pid_t to, int signum);  // 0 or an errno
+  [[noreturn]] void end_current(int status);
+  void adopt(int fd, const char* call);
+  void release(int fd);      // it has been closed
+  void took_stream(int fd);  // 0 to 2 has been replaced
+  pid_t fork_aide();
+  void end_aide(pid_t pid);  // one that its shell waits for, and nothing else: with 0
+  pid_t new_pid() { return next_pid_++; }
+  int open_pidfd(pid_t pid);
+  // 0, or an errno with which execve(2) fails; then the process of vfork is at work.
+  int execute(const std::string& path, char* const* argv, char* const* environment);
+  void end_newborn(int status);
+  pid_t newborn_over();  // its pid
+  std::optional<Newborn>& newborn() { return newborn_; }
+  int real_fd(int fd) const;  // -1: it is not there
+  Nanoseconds tick();         // the clock is read
+
+ private:
+  void run(Process& process);
+  static void begin();
+  int fiber_directory();
+  void enter(Process& process);
+  void leave(Process& process);
+  void finish(Process& process, int status);
+  void close_all(Process& process);
+  void tell_parent(Process& process);
+  void orphan(Process& process);
+  [[nodiscard]] bool is_runnable(Process& process);
+  bool look_at_epoll(Process& process);
+  [[nodiscard]] bool has_signal(const Process& process) const;
+  void act(Process& task);
+  bool write_some(Process& task, const TaskAct& each);
+  void deliver(Process& to, int signum);
+  void signal_task(Process& task, int signum);
+  [[nodiscard]] Nanoseconds next_due();
+  void poll_waits();
+
+  Options options_;
+  Random random_;
+  Nanoseconds now_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t idle_calls_ = 0;
+  std::map<pid_t, std::unique_ptr<Process>> processes_;
+  std::set<pid_t> polled_;  // shells whose wait has something that is ready
+  Process* current_ = nullptr;
+  Process* entered_ = nullptr;  // whose streams and directory are in place
+  ucontext_t scheduler_{};
+  void* scheduler_stack_ = nullptr;
+  std::size_t scheduler_stack_size_ = 0;
+  void* scheduler_fake_ = nullptr;
+  std::array<char, 16> scheduler_exceptions_{};
+  pid_t next_pid_ = 5'000'001;  // above those of any kernel: /proc has none of them
+  std::optional<Newborn> newborn_;
+  int shells_ = 0;
+  int own_directory_ = -1;
+  std::array<int, 3> own_streams_{-1, -1, -1};
+  std::string trace_;
+  std::uint64_t digest_ = 14695981039346656037U;
+};
+
+[[noreturn]] void exit_current(int code);  // as exit(3) of the shell that runs
+void publish_environment(Fiber& fiber);    // its variables have changed
+
+}  // namespace nacre::shells
