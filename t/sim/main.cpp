@@ -14,14 +14,9 @@
 // same trace. --report prints what the protocol costs, for jobs of up to so many members. --ends prints what the
 // ends of so many tasks cost the leader (ends.hpp); --doctor what a look of `nacre doctor` at a job of so many
 // shells costs (doctor.hpp); exit code 1: more than the limits that are given.
-#include <string.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -31,7 +26,9 @@
 #include "job_plan.hpp"
 #include "report.hpp"
 #include "run.hpp"
-#include "shells/run.hpp"
+#ifdef NACRE_SIM_SHELLS
+#include "shells/seeds.hpp"
+#endif
 
 using namespace nacre;       // NOLINT
 using namespace nacre::sim;  // NOLINT
@@ -185,60 +182,16 @@ bool run_jobs(const Arguments& arguments) {
   return is_clean;
 }
 
-std::uint64_t running_seed = 0;
-
-// The simulator itself has crashed, or a shell waits in a call that is not the simulator's.
-void name_seed(int signum) {
-  std::fprintf(stderr, "sim: seed %llu: SIG%s\n", Number{running_seed}, ::sigabbrev_np(signum));
-  std::_Exit(2);
-}
-
-void print_broken(const shells::Plan& plan, const shells::Outcome& outcome, const Arguments& arguments) {
-  std::printf("BROKEN: seed %llu: %s: %s\n", Number{plan.seed}, plan.text().c_str(), outcome.broken.c_str());
-  if (arguments.brief) return;
-  if (!arguments.trace && !arguments.twice) {
-    shells::Plan small = shells::shrink(plan);
-    shells::Outcome again = shells::run(small, true);
-    std::printf("\nA small case of it:\n\n%s\nBROKEN: %s\n", again.trace.c_str(), again.broken.c_str());
-  } else if (arguments.twice) {
-    std::printf("%s", outcome.trace.c_str());
-  }
-  std::printf("\nRun it again: sim --shells --faults=%u --seed=%llu --trace\n", arguments.faults,
-              Number{plan.seed});
-}
-
+#ifdef NACRE_SIM_SHELLS
 bool run_shells(const Arguments& arguments) {
-  constexpr unsigned kMostSeconds = 120;  // of real time, for one seed
-  for (int each : {SIGALRM, SIGSEGV, SIGABRT}) std::signal(each, name_seed);
-
-  std::uint64_t shells = 0, tasks = 0, steps = 0;
-  double hours = 0;
-  shells::PlanLimits limits;
-  limits.faults = arguments.faults;
-  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
-    running_seed = seed;
-    ::alarm(kMostSeconds);
-    const shells::Plan plan = shells::make_plan(seed, limits);
-    shells::Outcome outcome = shells::run(plan, arguments.trace || arguments.twice);
-    if (arguments.twice && outcome.broken.empty()) {
-      shells::Outcome again = shells::run(plan, true);
-      if (again.trace != outcome.trace || again.digest != outcome.digest)
-        outcome = {"the same seed has given another trace", outcome.trace + "\nAGAIN\n" + again.trace};
-    }
-    if (arguments.trace) std::printf("%s", outcome.trace.c_str());
-    if (!outcome.broken.empty()) {
-      print_broken(plan, outcome, arguments);
-      return false;
-    }
-    shells += plan.shells;
-    tasks += plan.ranks();
-    steps += outcome.steps;
-    hours += static_cast<double>(outcome.took) / 3.6e12;
-  }
-  std::printf("%llu jobs, %llu real shells, %llu tasks, %llu steps, %.1f hours of virtual time",
-              Number{arguments.last - arguments.first + 1}, Number{shells}, Number{tasks}, Number{steps}, hours);
-  return true;
+  return shells::run_seeds(
+      {arguments.first, arguments.last, arguments.faults, arguments.trace, arguments.twice, arguments.brief});
 }
+#else
+bool run_shells(const Arguments& /*arguments*/) {
+  throw Broken{"--shells: not in this build, as the linker replaces no function with link-time optimisation"};
+}
+#endif
 
 int run_all(const Arguments& arguments) {
   auto start = std::chrono::steady_clock::now();
@@ -264,9 +217,6 @@ int main(int argc, char** argv) {
     if (arguments.report == 0) return run_all(arguments);
     print_report(arguments.report);
     return 0;
-  } catch (const shells::Defect& failure) {
-    std::fprintf(stderr, "sim: %s\n", failure.what.c_str());
-    return 2;
   } catch (const Broken& failure) {
     std::fprintf(stderr, "sim: %s\n", failure.what.c_str());
     return 2;

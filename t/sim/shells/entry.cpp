@@ -24,9 +24,9 @@ pthread_t threads = 0;
 extern "C" {
 extern char** __wrap_environ;  // NOLINT: see base/libc_data.cpp
 
-// There is one thread: another runs when it is joined, and so does what it would have done meanwhile. Those of a shell
-// only help it (beats while a handler does not return, starts side by side) or are joined at once. It is here and
-// not in calls.cpp, as libgcc has a function of this name, which the linker would take.
+// There is one thread: another runs when it is joined, and so does what it would have done meanwhile. Those of a
+// shell only help it (beats while a handler does not return, starts side by side) or are joined at once. It is here
+// and not in calls.cpp, as libgcc has a function of this name, which the linker would take.
 int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* /*how*/, void* (*run)(void*),  // NOLINT
                           void* argument) {
   if (threads == kMostThreads) return EAGAIN;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shells/seeds.hpp"
+
+#include <string.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "shells/run.hpp"
+
+namespace nacre::shells {
+namespace {
+
+using Long = unsigned long long;  // NOLINT: as printf has it
+
+std::uint64_t running_seed = 0;
+
+// The simulator itself has crashed, or a shell waits in a call that is not the simulator's.
+void name_seed(int signum) {
+  std::fprintf(stderr, "sim: seed %llu: SIG%s\n", Long{running_seed}, ::sigabbrev_np(signum));
+  std::_Exit(2);
+}
+
+void print_broken(const Plan& plan, const Outcome& outcome, const Seeds& seeds) {
+  std::printf("BROKEN: seed %llu: %s: %s\n", Long{plan.seed}, plan.text().c_str(), outcome.broken.c_str());
+  if (seeds.brief) return;
+  if (!seeds.trace && !seeds.twice) {
+    Outcome again = run(shrink(plan), true);
+    std::printf("\nA small case of it:\n\n%s\nBROKEN: %s\n", again.trace.c_str(), again.broken.c_str());
+  } else if (seeds.twice) {
+    std::printf("%s", outcome.trace.c_str());
+  }
+  std::printf("\nRun it again: sim --shells --faults=%u --seed=%llu --trace\n", seeds.faults, Long{plan.seed});
+}
+
+Outcome run_one(const Plan& plan, const Seeds& seeds) {
+  Outcome outcome = run(plan, seeds.trace || seeds.twice);
+  if (!seeds.twice || !outcome.broken.empty()) return outcome;
+  Outcome again = run(plan, true);
+  if (again.trace == outcome.trace && again.digest == outcome.digest) return outcome;
+  outcome.broken = "the same seed has given another trace";
+  outcome.trace += "\nAGAIN\n" + again.trace;
+  return outcome;
+}
+
+}  // namespace
+
+bool run_seeds(const Seeds& seeds) {
+  constexpr unsigned kMostSeconds = 120;  // of real time, for one seed
+  constexpr double kHour = 3.6e12;        // nanoseconds
+  for (int each : {SIGALRM, SIGSEGV, SIGABRT}) std::signal(each, name_seed);
+  std::uint64_t shells = 0, tasks = 0, steps = 0;
+  double hours = 0;
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    running_seed = seed;
+    ::alarm(kMostSeconds);
+    PlanLimits limits;
+    limits.faults = seeds.faults;
+    const Plan plan = make_plan(seed, limits);
+    Outcome outcome;
+    try {
+      outcome = run_one(plan, seeds);
+    } catch (const Defect& defect) {
+      outcome.broken = "the simulator: " + defect.what;
+    }
+    if (seeds.trace) std::printf("%s", outcome.trace.c_str());
+    if (!outcome.broken.empty()) {
+      print_broken(plan, outcome, seeds);
+      return false;
+    }
+    shells += plan.shells;
+    tasks += plan.ranks();
+    steps += outcome.steps;
+    hours += static_cast<double>(outcome.took) / kHour;
+  }
+  std::printf("%llu jobs, %llu real shells, %llu tasks, %llu steps, %.1f hours of virtual time",
+              Long{seeds.last - seeds.first + 1}, Long{shells}, Long{tasks}, Long{steps}, hours);
+  return true;
+}
+
+}  // namespace nacre::shells

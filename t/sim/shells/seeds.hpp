@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a job for each seed, and prints what they have been.
+#pragma once
+
+#include <cstdint>
+
+namespace nacre::shells {
+
+struct Seeds {
+  std::uint64_t first = 1, last = 1;
+  std::uint32_t faults = 0;  // at most, of each job
+  bool trace = false;        // of each job is printed
+  bool twice = false;        // each has to give the same trace again
+  bool brief = false;        // of a failure: only what
+};
+
+// False: a seed has broken something; it was printed, and is the last.
+bool run_seeds(const Seeds& seeds);
+
+}  // namespace nacre::shells
