@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -257,6 +259,23 @@ class Run {
     return out;
   }
 
+  // After a fault: the code of a task that has ended by itself, or what the fault makes. That of a victim is none.
+  [[nodiscard]] bool may_be_code(int code) const {
+    constexpr int kTerminated = 128 + SIGTERM, kKilled = 128 + SIGKILL, kNoReader = 128 + SIGPIPE;
+    std::set<int> all{0, 1, kTerminated, kKilled, kNoReader};
+    for (const auto& [pid, each] : kernel_.processes()) {
+      // SIGTERM is passed on to the tasks at first, and an end by that counts.
+      if (each->task && each->task->script.code_at_term > 0) all.insert(each->task->script.code_at_term);
+      if (!each->task || !each->task->ended_itself) continue;
+      all.insert(WIFEXITED(each->status) ? WEXITSTATUS(each->status) : 128 + WTERMSIG(each->status));
+    }
+    for (const auto& [rank, count] : starts_) {
+      int failed = count > 0 ? plan_.script(rank, count - 1).exec_error : 0;
+      if (failed != 0) all.insert(failed == ENOENT ? 127 : 126);
+    }
+    return all.contains(code);
+  }
+
   [[nodiscard]] std::string check_code() const {
     std::vector<int> codes;
     for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
@@ -267,6 +286,8 @@ class Run {
     if (!WIFEXITED(code_))
       return killed_ ? "" : "the leader was ended by signal " + std::to_string(WTERMSIG(code_));
     const int code = WEXITSTATUS(code_);
+    if (is_faulted_ && !may_be_code(code))
+      return "the job's code is " + std::to_string(code) + ", which nothing explains";
     bool tolerates = plan_.has_option("on-lost=go-on") || plan_.has_option("tolerate-loss=on") ||
                      plan_.has_option("fault-tolerance=on") || plan_.has_option("exit-policy=main");
     bool are_all = codes.size() == plan_.ranks();
