@@ -529,6 +529,7 @@ void Kernel::signal_task(Process& task, int signum) {
   } else if (asks && run.script.ignores_term) {
     note(task.name, "ignores SIG" + std::string(::sigabbrev_np(signum)));
   } else if (asks && run.script.code_at_term >= 0) {
+    run.ended_itself = true;
     finish(task, run.script.code_at_term << 8);
   } else {
     finish(task, signum);

@@ -100,7 +100,7 @@ struct TaskRun {
   std::size_t written = 0;  // bytes of that act
   Nanoseconds due = 0;
   bool is_full = false;       // the pipe that it writes to
-  bool ended_itself = false;  // as its script says
+  bool ended_itself = false;  // as its script says, which may be what it does at SIGTERM
   std::optional<std::uint32_t> rank;
   std::array<std::string, 3> wrote;  // to 1 and 2
   std::vector<int> others;           // further descriptors that it has inherited

@@ -264,8 +264,6 @@ class Run {
     constexpr int kTerminated = 128 + SIGTERM, kKilled = 128 + SIGKILL, kNoReader = 128 + SIGPIPE;
     std::set<int> all{0, 1, kTerminated, kKilled, kNoReader};
     for (const auto& [pid, each] : kernel_.processes()) {
-      // SIGTERM is passed on to the tasks at first, and an end by that counts.
-      if (each->task && each->task->script.code_at_term > 0) all.insert(each->task->script.code_at_term);
       if (!each->task || !each->task->ended_itself) continue;
       all.insert(WIFEXITED(each->status) ? WEXITSTATUS(each->status) : 128 + WTERMSIG(each->status));
     }
@@ -325,7 +323,7 @@ class Run {
       const std::string& wrote = task.task->wrote[static_cast<std::size_t>(stream)];
       if (got == wrote) continue;
       // It was ended within a line, and what came next is on the same one.
-      bool is_cut = !wrote.empty() && wrote.back() != '\n' && !task.task->ended_itself;
+      bool is_cut = !wrote.empty() && wrote.back() != '\n';
       if (is_cut && got.starts_with(wrote) && got.find('\n', wrote.size()) + 1 == got.size()) continue;
       if (is_faulted_ && !got.empty()) got.pop_back();
       if (is_faulted_ && wrote.starts_with(got)) continue;
