@@ -116,7 +116,7 @@ namespace {
 constexpr std::array kEndSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 // A signal handler has no argument of its own. All these signals are blocked while one is handled.
-std::array<struct sigaction, kEndSignals.size()> before;
+std::array<struct sigaction, kEndSignals.size()> actions_before;
 std::atomic<std::uint64_t> first_calls = 0;
 std::atomic<std::uint64_t> first_turns = 0;
 std::atomic<std::int64_t> first_at = 0;
@@ -151,7 +151,7 @@ void on_signal(int signum, siginfo_t* info, void* context) {
     line.write();
     end_at_once(value::kSignalBase + signum);
   }
-  const struct sigaction& next = before[index];
+  const struct sigaction& next = actions_before[index];
   if ((next.sa_flags & SA_SIGINFO) != 0) {
     next.sa_sigaction(signum, info, context);
   } else {
@@ -187,8 +187,8 @@ Result<std::unique_ptr<SecondSignal>> SecondSignal::create(event::Loop& loop) {
 SecondSignal::SecondSignal(event::Phase turns) : turns_(std::move(turns)) {
   first_calls = 0;  // an even number: no call runs
   for (std::size_t i = 0; i < kEndSignals.size(); ++i) {
-    ::sigaction(kEndSignals[i], nullptr, &before[i]);
-    if (!is_caught(before[i])) continue;
+    ::sigaction(kEndSignals[i], nullptr, &actions_before[i]);
+    if (!is_caught(actions_before[i])) continue;
     struct sigaction action {};
     action.sa_sigaction = on_signal;
     action.sa_flags = SA_RESTART | SA_SIGINFO;
@@ -199,7 +199,7 @@ SecondSignal::SecondSignal(event::Phase turns) : turns_(std::move(turns)) {
 
 SecondSignal::~SecondSignal() {
   for (std::size_t i = 0; i < kEndSignals.size(); ++i) {
-    if (is_caught(before[i])) ::sigaction(kEndSignals[i], &before[i], nullptr);
+    if (is_caught(actions_before[i])) ::sigaction(kEndSignals[i], &actions_before[i], nullptr);
   }
 }
 

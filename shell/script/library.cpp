@@ -218,7 +218,7 @@ void add_library(lua_State* lua) {
 
 namespace {
 
-constexpr std::string_view kName = "posix";
+constexpr std::string_view kPosix = "posix";
 
 Result<int> base_name(Interpreter&, lua_State* lua) {
   std::string path(TRY(Arguments(lua, "posix.basename").text(1, "path")));
@@ -251,7 +251,7 @@ int open_module(lua_State* lua) {
 
 // As package.searchers has them: the loader and where it is from, or why there is none.
 int search(lua_State* lua) {
-  if (lua_type(lua, 1) != LUA_TSTRING || text_at(lua, 1) != kName) return 0;
+  if (lua_type(lua, 1) != LUA_TSTRING || text_at(lua, 1) != kPosix) return 0;
   lua_pushcfunction(lua, open_module);
   lua_pushliteral(lua, ":nacre:");
   return 2;
