@@ -16,7 +16,6 @@
 #include "base/current_call.hpp"
 #include "base/guarded.hpp"
 #include "base/json.hpp"
-#include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
 #include "join/leaving.hpp"
@@ -561,14 +560,11 @@ constexpr unsigned kKibibyte = 10;
 
 std::int64_t microseconds(const timeval& time) { return std::int64_t{time.tv_sec} * kMicroseconds + time.tv_usec; }
 
-// getrusage(2) has also what this process was before its own execve(2): so its value is never too small, and costs
-// less than the exact one.
+// getrusage(2) has also what this process was before its own execve(2): so its value is never too small. The exact
+// one is in /proc, and costs each job as much as ten system calls.
 bool is_above_own_peak(std::int64_t kibibytes) {
   rusage own{};
-  if (::getrusage(RUSAGE_SELF, &own) != 0) return false;
-  if (kibibytes > own.ru_maxrss) return true;
-  auto peak = peak_of_this_process();
-  return peak && static_cast<std::uint64_t>(kibibytes) << kKibibyte > *peak;
+  return ::getrusage(RUSAGE_SELF, &own) == 0 && kibibytes > own.ru_maxrss;
 }
 
 }  // namespace

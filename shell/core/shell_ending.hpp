@@ -222,8 +222,8 @@ struct WaitedUsage {
   std::int64_t cpu = 0;      // microseconds, user and system
   std::int64_t largest = 0;  // twice the KiB of the largest maximum RSS, and 1 if that is exact; 0: of no task
 
-  // Of those that have ended. A maximum RSS is exact if it is more than the shell itself has had, whose copy a task
-  // is at first; else it is at most so much.
+  // Of those that have ended. A maximum RSS is exact if it is more than the shell itself has had, also as the
+  // program that it was before; else it is at most so much.
   static WaitedUsage of(std::span<const std::unique_ptr<task::Task>> tasks);
 
   // {"tasks": of the job, "ended": those that this is of, "cpu": seconds, "maxrss": bytes, "maxrss_is_bound": true,
