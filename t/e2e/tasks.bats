@@ -8,7 +8,8 @@ load lib.bash
   prepare 4 sh -c 'exit $FLUX_TASK_RANK'
   run nacre -o exit-report=line
   [ "$status" -eq 3 ]
-  [ "$output" = "nacre-shell[0]: error: task 1 on node0: exit code 1
+  # In the order in which they have ended.
+  [ "$(sort <<<"$output")" = "nacre-shell[0]: error: task 1 on node0: exit code 1
 nacre-shell[0]: error: task 2 on node0: exit code 2
 nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 }
