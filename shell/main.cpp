@@ -279,6 +279,9 @@ Result<int> parse_and_run(int argc, char** argv, Log& log) {
   return run(std::get<cli::ShellArguments>(std::move(parsed)), log, title, begun);
 }
 
+// Static objects take memory too.
+[[gnu::constructor(101)]] void prepare_end_without_memory() { end_in_order_without_memory("nacre-shell"); }
+
 }  // namespace
 
 int main(int argc, char** argv) {

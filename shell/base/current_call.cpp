@@ -93,8 +93,8 @@ std::atomic<std::int64_t> rank_of_lines = kNoRank;
 
 }  // namespace
 
-LastLine::LastLine() {
-  *this << "nacre-shell";
+LastLine::LastLine(std::string_view program) {
+  *this << program;
   if (std::int64_t rank = rank_of_lines.load(); rank != kNoRank) *this << "[" << static_cast<int>(rank) << "]";
   *this << ": ";
 }

@@ -93,7 +93,7 @@ class CurrentCall {
 //                                        CallPage::set_host()
 class LastLine {
  public:
-  LastLine();
+  explicit LastLine(std::string_view program = "nacre-shell");
   // Text that does not fit is left out.
   LastLine& operator<<(std::string_view text);
   LastLine& operator<<(int number);

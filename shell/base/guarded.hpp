@@ -37,11 +37,18 @@ class InComponent {
 
 // Takes what was thrown in a callback of a component, or of none (null), in the words of thrown_text(). Without
 // one, report_thrown() writes a line and ends the process with exit code 1. It is the process's own; an empty
-// function: none again.
+// function: none again. For want of memory: 3 s after the first callback of a vital component, and at once if the
+// taker has none either, the process ends with a line and exit code 1.
 void when_thrown(std::function<void(const Component* component, std::string_view what)> take);
 void report_thrown(const Component* component, const std::exception& thrown);
 // "internal error: ...", or "out of memory".
 [[nodiscard]] std::string thrown_text(const std::exception& thrown);
+// With that text, of the component that runs.
+[[nodiscard]] Error thrown_error(const std::exception& thrown);
+
+// From now on what nobody catches, for want of memory, ends this process, `program`, with one line and exit code 1;
+// anything else as usual. `program` is kept.
+void end_in_order_without_memory(const char* program);
 
 template <typename Code>
 void guarded(const Component* component, const Code& code) {
@@ -59,7 +66,7 @@ auto caught(const Code& code) -> decltype(code()) {
   try {
     return code();
   } catch (const std::exception& thrown) {
-    return invalid(thrown_text(thrown));
+    return thrown_error(thrown);
   }
 }
 

@@ -328,6 +328,24 @@ usage_error() {
   [ "$status" -eq 0 ]
 }
 
+# How much is too little differs by machine and build: from what the loader needs to what a job needs, and all between.
+@test "too little address space, however little, is one line and exit code 1" {
+  prepare 1 true
+  local limit=10000000 answers=0
+  # Below, the kernel or the loader cannot even start the program.
+  until prlimit --as="$limit" "$NACRE_SHELL" --version >/dev/null 2>&1 || [ "$?" -eq 1 ]; do
+    ((limit += 100000))
+  done
+  for (( ; limit < 100000000; limit += 100000)); do
+    run timeout 20 prlimit --as="$limit" "${nacre[@]}"
+    [ "$status" -ne 0 ] || break
+    [[ "$status" -eq 1 && "$output" =~ memory|Cannot\ allocate ]] || { echo "$limit: $status, $output"; return 1; }
+    answers=$((answers + 1))
+  done
+  [ "$answers" -gt 0 ]
+  [ "$status" -eq 0 ]
+}
+
 # bats test_tags=long
 @test "an eventlog that cannot be written" {
   prepare 1 true

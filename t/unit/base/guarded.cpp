@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/guarded.hpp"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "catch.hpp"
-
+#include "base/file.hpp"
 #include "base/invariant.hpp"
+#include "base/unique_fd.hpp"
+#include "catch.hpp"
 
 using namespace nacre;
 
@@ -26,6 +32,11 @@ struct Reports {
 };
 
 const Component kUsage{"usage", false};
+
+void fail(bool for_memory) {
+  if (for_memory) throw std::bad_alloc();
+  throw std::runtime_error("broken");
+}
 
 }  // namespace
 
@@ -63,4 +74,23 @@ TEST_CASE("what code throws becomes its error") {
   REQUIRE_FALSE(failed);
   CHECK(failed.error().message == "internal error: broken");
   CHECK(caught([]() -> Result<int> { return 3; }).value() == 3);
+}
+
+TEST_CASE(
+    "what nobody catches for want of memory ends the process with a line and code 1, anything else as usual") {
+  bool is_memory = GENERATE(true, false);
+  Pipe err = make_pipe(O_CLOEXEC).value();
+  pid_t child = ::fork();
+  if (child == 0) {
+    std::set_terminate([] { ::_exit(42); });  // as usual
+    end_in_order_without_memory("program");
+    ::dup2(err.write.get(), STDERR_FILENO);
+    [is_memory]() noexcept { fail(is_memory); }();
+  }
+  err.write.reset();
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == (is_memory ? 1 : 42));
+  CHECK(read_file(err.read.get(), "pipe").value() == (is_memory ? "program: out of memory\n" : ""));
 }
