@@ -250,7 +250,7 @@ void Answers::processes(const Json& arguments, Reply reply) {
               {"spawned", std::move(spawned)},
               {"late", hosts_of(late)},
               {"spares", std::move(spares)}};
-    if (has_gpus) last["notes"] = notes;
+    if (has_gpus || !notes.empty()) last["notes"] = notes;
     reply.answer(last);
   };
   auto refused = [reply](const Error& why) { reply.answer(why); };

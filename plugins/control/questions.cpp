@@ -56,7 +56,7 @@ void Questions::answer(std::string_view question) {
   auto words = split(question, ' ');
   auto number = words.size() == 2 ? parse_u64(words[1]) : std::nullopt;
   if (!number || records_.waiting() > kMostUnsentAnswers) return;
-  if (words[0] == kProcesses) return send(*number, rows_of(task_processes(host_)), {});
+  if (words[0] == kProcesses) return send(*number, rows_of(task_processes(host_)), notes_on_processes(host_));
   if (words[0] == kPlaces) return send(*number, rows_of(task_places(host_)), {});
   if (words[0] != kProcessesWithGpus) return;
   gpus_.ask([this, number = *number](const auto& gpus, const Notes& notes) {
@@ -99,7 +99,7 @@ Result<void> Questions::ask(std::string_view word, const std::vector<Row>& own, 
 }
 
 Result<void> Questions::ask_processes(Done<TaskProcess> done) {
-  return ask<TaskProcess>(kProcesses, task_processes(host_), {}, std::move(done));
+  return ask<TaskProcess>(kProcesses, task_processes(host_), notes_on_processes(host_), std::move(done));
 }
 
 // First its own: the others are asked once these are known, and their time begins then.
@@ -138,6 +138,8 @@ void Questions::take(std::uint32_t shell, std::string_view bytes) {
 namespace {
 
 using Process = std::pair<std::int64_t, ProcessStat>;
+
+bool has_proc() { return ProcessStat::of(::getpid()).has_value(); }
 
 // In the order of their numbers.
 std::vector<Process> all_processes() {
@@ -254,6 +256,13 @@ bool operator<(const TaskProcess& a, const TaskProcess& b) {
   return std::pair(spawn_of(a), a.rank) < std::pair(spawn_of(b), b.rank);
 }
 
+std::set<std::string> notes_on_processes(const plugin::Host& host) {
+  if (has_proc()) return {};
+  const std::string& name = host.job().node().hostname;
+  return {fmt::format("{}: /proc is not mounted: what processes do and use is not known",
+                      name.empty() ? "here" : name)};
+}
+
 std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
   std::vector<TaskProcess> wanted = tasks_that_run(host, gpus);
   if (auto spawned = spawned_that_run(host)) {
@@ -269,10 +278,16 @@ std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::
   auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   double now = seconds_since_boot();
+  const bool is_known = !all.empty() || has_proc();
   std::map<std::int64_t, std::size_t> index;
   for (TaskProcess& each : wanted) {
     const ProcessStat* stat = find_process(all, each.pid);
-    if (stat == nullptr) continue;
+    if (stat == nullptr && is_known) continue;
+    if (stat == nullptr) {
+      each.state = "?";
+      out.push_back(std::move(each));
+      continue;
+    }
     index.emplace(each.pid, out.size());
     each.state = std::string(1, stat->state);
     each.elapsed = std::max(0.0, now - static_cast<double>(stat->start) / ticks);

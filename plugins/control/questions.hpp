@@ -81,7 +81,10 @@ struct TaskProcess {
 // Tasks come first, then what was spawned, by spawn; each in the order of ranks.
 bool operator<(const TaskProcess& a, const TaskProcess& b);
 
-// Of those that run, in that order.
+// What is wrong with what this shell knows of processes, for people: a line, where /proc is missing.
+[[nodiscard]] std::set<std::string> notes_on_processes(const plugin::Host& host);
+
+// Of those that run, in that order. Without /proc their states are "?", and the rest is not known.
 [[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,
                                                       const std::map<std::uint32_t, usage::TaskGpu>& gpus = {});
 

@@ -53,6 +53,7 @@ class Ps final : public JobVerb {
     Json last = TRY(client.ask("ps", Json::object(), take));
     CHECK_OK(in("what the leader answers", std::move(taken)));
     if (!json_) print_table(rows);
+    print_notes(last);
     return report_late(last) ? 0 : 1;
   }
 
@@ -107,6 +108,14 @@ class Ps final : public JobVerb {
     for (auto& row : ps_rows(rows.tasks, !no_fold_ && rows.tasks.size() > kPsFoldAbove)) table.add(std::move(row));
     for (const PsSpare& each : rows.spares) table.add(ps_row(each));
     print_out(table.text(!quiet_));
+  }
+
+  static void print_notes(const Json& answer) {
+    constexpr std::size_t kMostText = 200;
+    const Json& notes = member_of(answer, "notes");
+    if (!notes.is_array()) return;
+    for (const Json& each : notes)
+      print_err("nacre ps: {}\n", each.is_string() ? printable(each.get<std::string>(), kMostText) : "?");
   }
 
   // Returns false, after a warning, if some of the shells have not answered.

@@ -23,7 +23,7 @@ namespace nacre::record {
 struct ProcessPlace {
   std::string host;
   std::string machine;     // digits that only this host has
-  std::string boot;        // digits that only this boot of the host has
+  std::string boot;        // digits that only this boot of the host has; empty: not known, without /proc
   std::uint64_t pids = 0;  // the PID namespace, as the kernel numbers it
   bool operator==(const ProcessPlace&) const = default;
 };
@@ -71,7 +71,7 @@ struct JobEntry {
   std::uint32_t user = 0;
   ProcessPlace place;           // of the leader
   std::int64_t pid = 0;         // the leader's
-  std::uint64_t pid_start = 0;  // when it was started: clock ticks since the boot, proc(5)
+  std::uint64_t pid_start = 0;  // when it was started: clock ticks since the boot, proc(5); 0: not known
   std::string address;          // unix:PATH of its control socket
   Manager manager;
   std::uint64_t shells = 0;

@@ -122,7 +122,7 @@ ProcessPlace own_place() {
   out.host = name.data();
   // A digest, because the machine's id must not be published.
   out.machine = digits_of(out.host + std::string(trim(read_file("/etc/machine-id").value_or(""))));
-  out.boot = digits_of(trim(read_file("/proc/sys/kernel/random/boot_id").value_or("")));
+  if (auto boot = read_file("/proc/sys/kernel/random/boot_id")) out.boot = digits_of(trim(*boot));
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) == 0) out.pids = status.st_ino;
   return out;
@@ -442,7 +442,8 @@ Witness own_witness() {
 double time_of(const JobEntry& entry, const Witness& witness, double now) {
   if (entry.ended()) return entry.end->ran > 0 ? entry.end->ran : entry.end->time - entry.started;
   const ProcessPlace& place = entry.place;
-  const bool is_here = place.machine == witness.here.machine && place.boot == witness.here.boot;
+  const bool is_here =
+      place.machine == witness.here.machine && place.boot == witness.here.boot && entry.pid_start != 0;
   const double leader = static_cast<double>(entry.pid_start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return is_here && witness.since_boot > leader ? witness.since_boot - leader : now - entry.started;
 }
@@ -451,6 +452,8 @@ Leader leader_of(const JobEntry& entry, const Witness& witness) {
   const ProcessPlace& place = entry.place;
   const ProcessPlace& here = witness.here;
   if (place.host != here.host || place.machine != here.machine) return Leader::out_of_sight;
+  // Without /proc there, or here.
+  if (place.boot.empty() || here.boot.empty() || entry.pid_start == 0) return Leader::out_of_sight;
   if (place.boot != here.boot) return Leader::gone;
   if (place.pids != here.pids) return Leader::out_of_sight;
   auto start = witness.start_of(entry.pid);

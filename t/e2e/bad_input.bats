@@ -367,6 +367,24 @@ hidden() { run unshare -m sh -c 'for each in $0; do mount -t tmpfs none "$each" 
 }
 
 # bats test_tags=root
+@test "ps and doctor say that /proc is missing, and the job is not taken for gone" {
+  needs_root "to mount a file system"
+  cat >looks.sh <<'END'
+"$NACRE_BUILD_DIR/nacre" run --job-name=blind -n 1 sh -c 'echo up; sleep 1000' >out &
+for i in $(seq 200); do grep -q up out && break; sleep 0.1; done
+"$NACRE_BUILD_DIR/nacre" ps last; echo "ps $?"
+"$NACRE_BUILD_DIR/nacre" doctor last; echo "doctor $?"
+"$NACRE_BUILD_DIR/nacre" jobs; "$NACRE_BUILD_DIR/nacre" kill last; wait "$!"
+END
+  hidden /proc sh looks.sh
+  [[ "$output" =~ 0\ +[^\ ]+\ +[0-9]+\ +'?' ]] || { echo "$output"; return 1; }
+  [[ "$output" == *"nacre ps: "*": /proc is not mounted: what processes do and use is not known"*"ps 0"* &&
+    "$output" == *": /proc is not mounted: what tasks do"*"doctor "* && "$output" =~ blind ]] ||
+    { echo "$output"; return 1; }
+  [[ "$output" != *"has gone without a report"* && "$status" -eq 143 ]] || { echo "exit code $status: $output"; return 1; }
+}
+
+# bats test_tags=root
 @test "without /sys a job runs on the cpus that it may use" {
   needs_root "to mount a file system"
   local shells cpu

@@ -150,17 +150,32 @@ TEST_CASE("a job whose leader is gone has vanished; one of another host is not j
   contained.place.pids = 1;
   contained.pid = 101;
   JobEntry runs = sample_entry(6);
-  for (const JobEntry& each : {gone, reused, booted, elsewhere, contained, runs}) REQUIRE(directory.write(each));
+  JobEntry without_proc = sample_entry(7);
+  without_proc.place.boot.clear();
+  JobEntry without_start = sample_entry(8);
+  without_start.pid_start = 0;
+  for (const JobEntry& each : {gone, reused, booted, elsewhere, contained, runs, without_proc, without_start})
+    REQUIRE(directory.write(each));
   JobList list = list_of(folder, 1234);
   std::map<std::uint64_t, std::string_view> states;
   for (const Listed& each : list.jobs) states[each.entry.id.value()] = each.status();
-  CHECK(states ==
-        std::map<std::uint64_t, std::string_view>{{1, "V"}, {2, "V"}, {3, "V"}, {4, "U"}, {5, "U"}, {6, "R"}});
+  CHECK(states == std::map<std::uint64_t, std::string_view>{
+                      {1, "V"}, {2, "V"}, {3, "V"}, {4, "U"}, {5, "U"}, {6, "R"}, {7, "U"}, {8, "U"}});
   auto written = directory.read(JobId(1));
   REQUIRE(written);
   CHECK(written->end->vanished);
   CHECK(written->end->time == 1234);
   CHECK_FALSE(directory.read(JobId(4))->ended());
+}
+
+TEST_CASE("how long a job runs is by its leader's start, where that is known", "[record]") {
+  Witness seen = witness();
+  seen.since_boot = 1e6;
+  JobEntry entry = sample_entry(1);
+  const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  CHECK(time_of(entry, seen, entry.started + 5) == 1e6 - static_cast<double>(entry.pid_start) / ticks);
+  entry.pid_start = 0;
+  CHECK(time_of(entry, seen, entry.started + 5) == 5);
 }
 
 TEST_CASE("this process is there, one that has ended is not", "[record]") {
