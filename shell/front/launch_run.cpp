@@ -360,12 +360,21 @@ class LaunchRun {
 
   [[nodiscard]] int code_of(const value::WaitStatus& status) const {
     if (status.is_signal()) print_err("{}: {} was {}\n", plan_.record.front, subject(), status.str());
+    if (through_agent_) tell_without_shell(status);
     if (!through_agent_ || status.job_code() != kAgentFailed) return status.job_code();
     print_err(
         "{}: {}: {} has failed (exit code {}): no shell was started there, it was killed, or the link to it "
         "broke\n",
         plan_.record.front, plan_.leader, name_, kAgentFailed);
     return 1;
+  }
+
+  // It may be a task's code as well.
+  void tell_without_shell(const value::WaitStatus& status) const {
+    const std::string remedy = launch::remedy_without_shell(status, plan_.leader);
+    if (remedy.empty() || plan_.quiet) return;
+    print_err("{}: {}: exit code {} by {}{}\n", plan_.record.front, plan_.leader, status.exit_code(), name_,
+              remedy);
   }
 
   LaunchPlan plan_;

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "launch/own_sockets.hpp"
+#include "task/spawn.hpp"
 #include "task/subprocess.hpp"
 #include "transport/secret.hpp"
 
@@ -261,8 +262,8 @@ void Launcher::end_agent(Rank rank) {
     bool by_others = status.is_signal() && !agent.terminated && !agent.failed && !done_;
     if (by_others && callbacks_.on_killed) callbacks_.on_killed(rank, status.signal());
     std::string words(trim(std::string_view(agent.held).substr(0, kMaxLast)));
-    fail(agent,
-         fmt::format("{} ({} {})", words.empty() ? "it has printed nothing" : words, agent.program, status.str()));
+    fail(agent, fmt::format("{} ({} {}){}", words.empty() ? "it has printed nothing" : words, agent.program,
+                            status.str(), remedy_without_shell(status, agent.host)));
   }
   if (agent.when_over) std::exchange(agent.when_over, nullptr)();
   start_some();
@@ -293,6 +294,16 @@ std::vector<Launcher::Start> Launcher::starts() const {
 void Launcher::finish_if_done() {
   if (!done_ || !agents_.empty()) return;
   std::exchange(done_, [] {})();
+}
+
+std::string remedy_without_shell(const value::WaitStatus& status, std::string_view host) {
+  const bool is_absent = status.is_exit() && status.exit_code() == task::kExitNotFound;
+  const bool is_not_run = status.is_exit() && status.exit_code() == task::kExitNotExecutable;
+  if (!is_absent && !is_not_run) return "";
+  return fmt::format(
+      "; if {} {} nacre-shell there, install nacre at the same path on all hosts, or give its path by "
+      "--shell=PATH",
+      host, is_absent ? "has no" : "cannot run");
 }
 
 // ---- agent command ----------------------------------------------------------------------

@@ -61,6 +61,10 @@ class AlikeLines {
   std::vector<Held> held_;  // in the order of their first lines
 };
 
+// What to do if the exit code of an agent may mean that `host` has no shell to start, as "; if n1 has no ...": 127
+// and 126, sh(1). Else "".
+[[nodiscard]] std::string remedy_without_shell(const value::WaitStatus& status, std::string_view host);
+
 // The command that starts ssh, up to the host.
 [[nodiscard]] std::vector<std::string> ssh_agent();
 

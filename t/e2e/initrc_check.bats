@@ -84,7 +84,7 @@ cd "$WORK/$host" && PATH=$PWD/here/bin:/usr/bin:/bin exec sh -c "$*"
 END
   chmod +x agent
   export WORK=$work
-  NACRE_SHELL=nacre-shell run --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off "$@"
+  NACRE_SHELL=nacre-shell run ${by_code:+"-$by_code"} --separate-stderr launch --hosts="node[0-3]" --agent="$work/agent" -R "$work/R.json" -o cpu-affinity=off "$@"
   echo "$output$stderr"
 }
 
@@ -107,7 +107,10 @@ END
   rm node2/here/bin/nacre-shell
   by_own_path
   [ "$status" -eq 1 ]
-  [[ $stderr == *"shell 2 on node2 was not started: "*"nacre-shell: not found"* ]]
+  [[ $stderr == *"shell 2 on node2 was not started: "*"nacre-shell: not found"*"; if node2 has no nacre-shell there, install nacre at the same path on all hosts, or give its path by --shell=PATH"* ]]
+  rm node0/here/bin/nacre-shell
+  by_code=127 by_own_path
+  [[ $stderr == *"nacre-shell: not found"*"nacre launch: node0: exit code 127 by $work/agent; if node0 has no nacre-shell there, install nacre "* ]]
 }
 
 @test "a site's mandatory.lua is run before any other, and without one" {
