@@ -11,7 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "base/process_stat.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
 #include "event/clock.hpp"
 
 namespace nacre::plugins {
@@ -26,6 +27,22 @@ bool is_plain(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
     return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
   });
+}
+
+// The most resident memory that this process has had, in bytes: what a child is a copy of, or shares, until its
+// execve(2).
+std::optional<std::uint64_t> peak_of_this_process() {
+  constexpr std::string_view kPeak = "VmHWM:";
+  constexpr std::string_view kUnit = " kB";
+  auto status = read_file("/proc/self/status");
+  if (!status) return std::nullopt;
+  for (std::string_view line : split(*status, '\n')) {
+    if (!line.starts_with(kPeak) || !line.ends_with(kUnit)) continue;
+    line.remove_suffix(kUnit.size());
+    auto kibibytes = parse_u64(trim(line.substr(kPeak.size())));
+    return kibibytes ? std::optional(*kibibytes << kKibibyte) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -80,21 +80,6 @@ std::optional<ProcessStat> ProcessStat::of(pid_t pid, const std::string& root) {
   return got > 0 ? parse(std::string_view(text.data(), static_cast<std::size_t>(got))) : std::nullopt;
 }
 
-std::optional<std::uint64_t> peak_of_this_process() {
-  constexpr std::string_view kPeak = "VmHWM:";
-  constexpr std::string_view kUnit = " kB";
-  constexpr unsigned kKibibyte = 10;
-  auto status = read_file("/proc/self/status");
-  if (!status) return std::nullopt;
-  for (std::string_view line : split(*status, '\n')) {
-    if (!line.starts_with(kPeak) || !line.ends_with(kUnit)) continue;
-    line.remove_suffix(kUnit.size());
-    auto kibibytes = parse_u64(trim(line.substr(kPeak.size())));
-    return kibibytes ? std::optional(*kibibytes << kKibibyte) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
 double seconds_since_boot() {
   auto text = read_file("/proc/uptime");
   return text ? std::strtod(text->c_str(), nullptr) : 0;

@@ -33,10 +33,6 @@ struct ProcessStat {
   static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
 };
 
-// The most resident memory that this process has had, in bytes: what a child is a copy of, or shares, until its
-// execve(2).
-[[nodiscard]] std::optional<std::uint64_t> peak_of_this_process();
-
 // As ProcessStat::start is counted from; 0 if it is not known.
 [[nodiscard]] double seconds_since_boot();
 
