@@ -110,6 +110,7 @@ void ChildTable::unlinked(Id peer) {
   if (link == nullptr) return;
   bool was_on_purpose = link->parted;
   if (link->welcomed) went_[peer] = out_.now;
+  if (link->welcomed && !was_on_purpose) broken_[peer] = out_.now;
   down_links_.erase(down_links_.begin() + (link - down_links_.data()));
   Child* found = child(peer);
   if (found == nullptr || !found->linked) return;
@@ -160,6 +161,7 @@ void ChildTable::shift_silence(milliseconds by) {
 
 void ChildTable::welcome(DownLink& link) {
   link.welcomed = true;
+  broken_.erase(link.peer);
   if (Child* found = child(link.peer)) {
     found->linked = true;
     found->was_linked = true;
@@ -212,9 +214,17 @@ Idset ChildTable::ended(const Tree& tree) const {
   Idset out;
   for (const Child& each : children_) {
     if (each.suspected && each.ended) out.insert(each.id);
+  }
+  if (!out.empty()) out = out & suspects(tree);
+  for (const auto& broken : broken_) {
+    const bool is_child =
+        std::any_of(children_.begin(), children_.end(), [&](const Child& each) { return each.id == broken.first; });
+    if (!is_child && tree.has(broken.first)) out.insert(broken.first);
+  }
+  for (const Child& each : children_) {
     if (!each.ended_below.empty()) out = out | each.ended_below;
   }
-  return out.empty() ? out : (out & suspects(tree)).take_first(kSplitIds);
+  return out.take_first(kSplitIds);
 }
 
 void ChildTable::excuse(Time gap) {
@@ -233,6 +243,9 @@ void ChildTable::tick(const Tree& tree) {
   }
   std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });
   std::erase_if(went_, [&](const auto& each) { return each.second < known_since; });
+  // Others may be lost first, and the new parent waits a hello bound; twice, for what comes late.
+  const Time broken_since = out_.now - options_.relink_bound - 2 * options_.hello_bound;
+  std::erase_if(broken_, [&](const auto& each) { return each.second < broken_since; });
 }
 
 Time ChildTable::due() const {

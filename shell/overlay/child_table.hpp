@@ -119,7 +119,8 @@ class ChildTable {
   // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects(const Tree& tree) const;
 
-  // Of these: those that are not just silent, as many of them as a message has room for.
+  // Those that are not just silent, as many of them as a message has room for. One whose link has broken may have
+  // another parent meanwhile, as others are lost, which only sees that it does not come.
   [[nodiscard]] Idset ended(const Tree& tree) const;
 
   // This node itself was stopped for so long: no child is blamed for it.
@@ -138,6 +139,7 @@ class ChildTable {
   Time busy_until_ = Outbox::kNever;
   std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
   std::map<Id, Time> went_;            // when a link of a member ended: kept for a hello bound at least
+  std::map<Id, Time> broken_;          // likewise, not on purpose, and it has not come back here
   Time absent_bound_ = Outbox::kNever;
 };
 

@@ -74,7 +74,7 @@ struct Up {
   Idset started;
   std::vector<TaskReport> exited;
   std::vector<Part> parts;
-  Idset ended = {};  // suspects whose process has ended, or whose link has: they are not just silent
+  Idset ended = {};  // whose process has ended, or whose link has: if they are suspected, they are not just silent
   bool operator==(const Up&) const = default;
 };
 

@@ -269,6 +269,24 @@ TEST_CASE("rule 9: a child whose link has ended is reported as such, and one tha
   CHECK(said == members("3"));
 }
 
+TEST_CASE("rule 9: a child that moves, as others are lost, once its link has broken, is still reported as ended") {
+  Middle bench;
+  auto ended = [&] {
+    Idset out;
+    for (const Effect& each : bench.node.take_effects()) {
+      const auto* send = std::get_if<Send>(&each);
+      const auto* up = send != nullptr ? std::get_if<Up>(&send->message.body) : nullptr;
+      if (up != nullptr) out.insert(up->ended);
+    }
+    return out;
+  };
+  const bool breaks = GENERATE(true, false);
+  if (breaks) bench.node.unlinked({4, Side::down});
+  bench.entry(0, 1, died("2,5-6"));
+  REQUIRE(bench.node.tree().parent(4) == 0U);
+  CHECK(ended() == (breaks ? members("4") : Idset()));
+}
+
 TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view") {
   Middle bench;
   REQUIRE(bench.node.enter("b", Merge::sum, std::int64_t{1}));
