@@ -49,6 +49,11 @@ class Option {
   // What --help shows for the value.
   Option* option_text(const char* text);
   Option* description(const char* text);
+  // Whether it has a value; with behind_equals it is "" where there is none.
+  Option* takes(Value value) {
+    value_ = value;
+    return this;
+  }
   Option* required();
   Option* repeatable();
   // Given alone it is enough: nothing else is checked.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/given_options.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -9,16 +11,206 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/program.hpp"
+#include "base/text.hpp"
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
+#include "group/directory.hpp"
 #include "job/options.hpp"
 #include "job/rehearsal.hpp"
 
 namespace nacre::front {
+
+// ---- the table --------------------------------------------------------------------------
+
+// What becomes of the value.
+enum class Way : std::uint8_t {
+  text,    // it is the option's, or what `value_of` makes of it
+  parsed,  // the same, as -o reads it
+  sent,    // a file of this host, to which the leader sends what the option is for; "on" for the shells
+  carried  // likewise, but the shells have the option only where it is written
+};
+
+struct WordRow {
+  unsigned verbs;     // of GivenOptions::Verb
+  const char* group;  // of --help
+  const char* words;  // its names: "-l,--label-io"
+  const char* name;   // the shell's option, a dotted path
+  Way way;
+  const char* value_text;  // of its value, for --help; "": it has none; "[=...]": it may have one
+  const char* without;     // what it is set to without a value, as -o takes it
+  const char* help;
+  // The option's value, if it is not as `way` has it. An error says what was expected.
+  Result<Json> (*value_of)(const std::string& text) = nullptr;
+  const char* needs = nullptr;  // another option, by a name
+
+  [[nodiscard]] bool is_of(GivenOptions::Verb verb) const { return (verbs & static_cast<unsigned>(verb)) != 0; }
+  [[nodiscard]] std::string word() const {  // "--label-io"
+    auto names = split(words, ',');
+    auto is_long = [](std::string_view each) { return each.starts_with("--"); };
+    return std::string(*std::find_if(names.begin(), names.end(), is_long));
+  }
+};
+
 namespace {
+
+constexpr unsigned kRun = static_cast<unsigned>(GivenOptions::Verb::run);
+constexpr unsigned kLaunch = static_cast<unsigned>(GivenOptions::Verb::launch);
+constexpr unsigned kBoth = kRun | kLaunch;
+
+constexpr const char* kTasks = "Tasks";
+constexpr const char* kStreams = "Input and output";
+constexpr const char* kExitCode = "Exit code";
 
 constexpr std::uint64_t kManyTasks = 1U << 31;
 constexpr const char* kCommandLine = "command line";
+
+// "77" is a number there.
+Result<Json> as_argument(std::string_view name, const std::string& text) {
+  job::Options set;
+  CHECK_OK(set.set_from_argument(fmt::format("{}={}", name, text)));
+  return set.value_at(name)->json();
+}
+
+Result<Json> one_of(const std::string& text, std::string_view words) {
+  std::vector<std::string> all;
+  for (std::string_view each : split(words, '|')) all.emplace_back(each);
+  CHECK_OK(cli::one_of(std::move(all))(text));
+  return Json(text);
+}
+
+Result<Json> number(const std::string& text, std::uint32_t most) {
+  auto value = parse_u64(text);
+  if (!value || *value > most) return cli::NumberRange{0, static_cast<double>(most)}.expected(text);
+  return Json(*value);
+}
+
+Result<Json> spares(const std::string& text) { return number(text, group::Membership::kMaxShells - 1); }
+
+Result<Json> lost_policy(const std::string& text) {
+  return one_of(text, "end|go-on|replace|replace,else=end|replace,else=go-on");
+}
+
+Result<Json> cpu_affinity(const std::string& text) {
+  CHECK_OK(one_of(text, "thread|core|l3|numa|package|none"));
+  return Json(text == "none" ? "off" : "per-task:" + text);
+}
+
+Result<Json> memory_policy(const std::string& text) { return one_of(text, "bind|prefer|interleave"); }
+
+Result<Json> is_json(const std::string& text) { return Json(TRY(one_of(text, "text|json")) == "json"); }
+
+Result<Json> exit_policy(const std::string& text) { return one_of(text, "max|main|all|main+all|first"); }
+
+Result<Json> main_rank(const std::string& text) { return number(text, UINT32_MAX - 1); }
+
+Result<Json> exit_codes(const std::string& text) {
+  CHECK_OK(job::exit_codes_option(JsonAt::root(Json(text))));
+  return as_argument("exit-ok", text);
+}
+
+Result<Json> failure_limit(const std::string& text) {
+  CHECK_OK(job::failure_limit_option(JsonAt::root(Json(text)), 1));
+  return as_argument("exit-on-error", text);
+}
+
+Result<Json> restart(const std::string& text) {
+  constexpr std::string_view kPlace = "restart: ";
+  auto read = job::RestartOption::read(job::Options({{"restart", text}}));
+  if (read) return as_argument("restart", text);
+  std::string_view message = read.error().message;
+  return invalid(std::string(message.substr(message.starts_with(kPlace) ? kPlace.size() : 0)));
+}
+
+Result<Json> rehearsal(const std::string& text) {
+  CHECK_OK(job::Rehearsal::parse(text));
+  return Json(text);
+}
+
+Result<Json> report_place(const std::string& text) {
+  CHECK_OK(check_report_place(text));
+  return Json(text);
+}
+
+Result<Json> file(const std::string& text) {
+  CHECK_OK(cli::not_empty("a file")(text));
+  return Json(text);
+}
+
+// In the order of use.
+const WordRow kWords[] = {
+    {kBoth, kTasks, "--spares", "spares", Way::text, "N", "",
+     "The last N nodes are spares: they are prepared, and get no tasks", spares},
+    {kBoth, kTasks, "--on-lost", "on-lost", Way::text, "end|go-on|replace[,else=end|go-on]", "",
+     "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again", lost_policy},
+    {kBoth, kTasks, "--oversubscribe", "oversubscribe", Way::parsed, "", "true",
+     "Let tasks share cores where there are not enough"},
+    {kRun, kTasks, "--cpu-bind", "cpu-affinity", Way::text, "thread|core|l3|numa|package|none", "",
+     "Bind each task to its part of the node: whole threads, cores, caches, ...; or none", cpu_affinity},
+    {kRun, kTasks, "--mem-bind", "mem-affinity", Way::text, "bind|prefer|interleave", "",
+     "Memory of the NUMA nodes where a task's cpus are", memory_policy},
+    {kRun, kTasks, "--taskmap", "taskmap", Way::text, "SCHEME[:VALUE]", "",
+     "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE"},
+
+    {kRun, kStreams, "--output", "output.stdout.path", Way::text, "FILE", "",
+     "Standard output to FILE, a template: out.{{task.rank}}"},
+    {kRun, kStreams, "--error", "output.stderr.path", Way::text, "FILE", "",
+     "Standard error to FILE (default: as --output)"},
+    {kRun, kStreams, "--input", "input.stdin.path", Way::text, "FILE", "", "Standard input from FILE"},
+    {kRun, kStreams, "--input-ranks", "input.ranks", Way::text, "RANKS", "",
+     "Only these tasks get the input (default: all)"},
+    {kRun, kStreams, "-l,--label-io", "label-io", Way::parsed, "", "true", "Put the task's rank before each line"},
+    {kRun, kStreams, "-u,--unbuffered", "output.stdout.buffer.type", Way::parsed, "", "none",
+     "Write at once what tasks write, not by lines"},
+
+    {kRun, "", "--torch", "torch", Way::parsed, "", "true",
+     "Set what torch.distributed needs, for a task each process"},
+    {kRun, "", "--rehearse", "rehearse", Way::text, "EVENTS", "",
+     "Do this to the job, to see what becomes of it: 'kill n2 at 30s; freeze rank 5 for 5s'", rehearsal},
+    {kRun, "", "--rehearse-force", "rehearse-force", Way::parsed, "", "true",
+     "Also where a manager has given the nodes, and may take them out of use; needs --rehearse", nullptr,
+     "--rehearse"},
+    {kBoth, "", "--format", "output.events", Way::text, "text|json", "",
+     "json: output and events as lines of JSON, all to stdout (default: text)", is_json},
+    {kBoth, "", "--notify", "exit-notify", Way::carried, "FILE|FD", "",
+     "Write how tasks end, as lines of JSON, to FILE or descriptor FD", report_place},
+    {kBoth, "", "--usage", "usage", Way::sent, "[=FILE]", "true",
+     "Print what tasks have used when the job has ended; or write it to FILE as lines of JSON"},
+    {kBoth, "", "--joblog", "joblog", Way::sent, "FILE", "",
+     "Write a line for each task to FILE of this host, as GNU parallel does", file},
+    {kBoth, "", "--usage-plot", "usage-plot", Way::sent, "FILE", "",
+     "Draw what tasks have used when the job has ended: SVG, to FILE of this host", file},
+    {kBoth, "", "--usage-gpu", "usage-gpu", Way::parsed, "", "true",
+     "Measure what tasks use of GPUs too, by nvidia-smi and rocm-smi"},
+    {kBoth, "", "--timeline", "timeline", Way::sent, "[=FILE]", "true",
+     "Print how long each step of the launch took when the job has ended; or write a trace of all that happens to "
+     "FILE"},
+
+    {kBoth, kExitCode, "--exit-policy", "exit-policy", Way::text, "max|main|all|main+all|first", "",
+     "How the job's exit code follows from its tasks' (default: max)", exit_policy},
+    {kBoth, kExitCode, "--exit-main", "exit-main", Way::text, "RANK", "", "The main rank (default: 0)", main_rank},
+    {kBoth, kExitCode, "--exit-ok", "exit-ok", Way::text, "CODES", "",
+     "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99", exit_codes},
+    {kBoth, kExitCode, "--report", "report", Way::carried, "FILE", "",
+     "Write how the job has ended to FILE of this host, as JSON"},
+    {kBoth, kExitCode, "--require-all-success", "exit-policy", Way::parsed, "", "all", "Is --exit-policy=all"},
+    {kBoth, kExitCode, "--check-all-nodes", "exit-policy", Way::parsed, "", "main+all",
+     "Is --exit-policy=main+all"},
+    {kBoth, kExitCode, "-S,--any-failure", "exit-policy", Way::parsed, "", "max", "Is --exit-policy=max"},
+    {kBoth, kExitCode, "-K,--fail-fast", "exit-on-error", Way::parsed, "[=N|P%|first]", "true",
+     "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error", failure_limit},
+    {kBoth, kExitCode, "--restart", "restart", Way::text,
+     "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=...][,where=...]", "",
+     "Start tasks again that end, up to 3 times in all: see restart", restart},
+    {kBoth, kExitCode, "--hang-watch", "hang-watch", Way::parsed, "DURATION[,kill]", "",
+     "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)"},
+};
+
+// Of what was given: `text` is "" where that has no value.
+Json value_of(const WordRow& row, const std::string& text) {
+  const std::string value = text.empty() ? row.without : text;
+  if (text.empty() || (row.way == Way::parsed && row.value_of == nullptr)) return *as_argument(row.name, value);
+  return row.value_of != nullptr ? *row.value_of(value) : Json(value);
+}
 
 // "on" is 1, 25% are not 50%, 60 is "1m", and a switch is also turned on by an object.
 bool is_same(const GivenOption& mine, const JsonAt& theirs) {
@@ -41,11 +233,19 @@ bool is_same(const GivenOption& mine, const JsonAt& theirs) {
 
 }  // namespace
 
+// ---- what is given ----------------------------------------------------------------------
+
 std::string contradiction(std::string_view one, std::string_view other) {
   return fmt::format("{} and {} contradict each other: give one of them", one, other);
 }
 
 Result<void> refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt) {
+  for (auto each = given.begin(); each != given.end(); ++each) {
+    auto other = std::find_if(given.begin(), each, [&](const GivenOption& earlier) {
+      return earlier.name == each->name && earlier.value != each->value;
+    });
+    if (other != each) return invalid(contradiction(other->word, each->word));
+  }
   for (const std::string& argument : setopt) {
     job::Options set;
     CHECK_OK(in("-o " + argument, set.set_from_argument(argument)));
@@ -65,136 +265,74 @@ std::map<std::string, std::string> sources_of(const std::vector<GivenOption>& gi
   return out;
 }
 
-// ---- exit options -----------------------------------------------------------------------
-
-namespace {
-
-struct Choice {
-  std::string word;  // as it was given
-  std::string policy;
-};
-
-}  // namespace
-
-void ExitOptions::add_to(cli::CommandLine& verb) {
-  verb.begin_group("Exit code", "see nacre-exits(7)");
-  verb.add_option("--exit-policy", policy_, "How the job's exit code follows from its tasks' (default: max)")
-      ->option_text("max|main|all|main+all|first")
-      ->check(cli::one_of({"max", "main", "all", "main+all", "first"}));
-  verb.add_number("--exit-main", main_, "The main rank (default: 0)", {0, UINT32_MAX - 1})->option_text("RANK");
-  verb.add_option("--exit-ok", ok_, "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99")
-      ->option_text("CODES");
-  verb.add_option("--report", report_, "Write how the job has ended to FILE of this host, as JSON")
-      ->option_text("FILE");
-  verb.add_flag("--require-all-success", all_, "Is --exit-policy=all");
-  verb.add_flag("--check-all-nodes", all_nodes_, "Is --exit-policy=main+all");
-  verb.add_flag("-S,--any-failure", any_, "Is --exit-policy=max");
-  verb.add_flag("-K,--fail-fast", fail_fast_,
-                "Tasks that fail end the job: the first one, N, or P% of all; see exit-on-error", kWithoutValue)
-      ->option_text("[=N|P%|first]");
-  verb.add_option("--restart", restart_, "Start tasks again that end, up to 3 times in all: see restart")
-      ->option_text(
-          "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=...][,where=...]");
-  verb.add_option(
-          "--hang-watch", hang_watch_,
-          "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)")
-      ->option_text("DURATION[,kill]");
-  verb.begin_group("");
-}
-
-Result<void> ExitOptions::check(const std::vector<std::string>& setopt) {
-  CHECK_OK(choose_policy());
-  CHECK_OK(check_values());
-  std::vector<GivenOption> all;
-  for (const auto& [word, option] : given()) {
-    job::Options set;
-    std::string name = option.substr(0, option.find('='));
-    if (set.set_from_argument(option)) all.push_back({word, name, set.value_at(name)->json()});
+void GivenOptions::add_to(cli::CommandLine& verb, std::string_view group) {
+  for (const WordRow& row : kWords) {
+    if (!row.is_of(verb_) || row.group != group) continue;
+    const std::string_view text = row.value_text;
+    auto take = [this, &row](const std::string& value) -> Result<void> {
+      if (row.value_of != nullptr && (!value.empty() || *row.without == '\0')) CHECK_OK(row.value_of(value));
+      taken_.push_back({&row, value});
+      return {};
+    };
+    cli::Option* option = verb.add_option(row.words, take, row.help)->option_text(row.value_text);
+    if (text.empty()) option->takes(cli::Option::Value::none);
+    if (text.starts_with("[=")) option->takes(cli::Option::Value::behind_equals);
+    if (row.needs != nullptr) option->needs({row.needs});
   }
-  return refuse_contradictions(all, setopt);
 }
 
-Result<void> ExitOptions::choose_policy() {
-  std::vector<Choice> choices;
-  if (!policy_.empty()) choices.push_back({"--exit-policy=" + policy_, policy_});
-  if (all_) choices.push_back({"--require-all-success", "all"});
-  if (all_nodes_) choices.push_back({"--check-all-nodes", "main+all"});
-  if (any_) choices.push_back({"--any-failure", "max"});
-  if (choices.empty()) return {};
-  for (const Choice& each : choices) {
-    if (each.policy != choices[0].policy) return invalid(contradiction(choices[0].word, each.word));
-  }
-  policy_ = choices[0].policy;
-  policy_word_ = choices[0].word;
-  return {};
+std::string GivenOptions::text(std::string_view word) const {
+  auto found =
+      std::find_if(taken_.begin(), taken_.end(), [&](const Taken& each) { return each.row->word() == word; });
+  return found != taken_.end() ? found->text : "";
 }
 
-Result<void> ExitOptions::check_values() const {
-  if (!ok_.empty()) CHECK_OK(job::exit_codes_option(JsonAt::root(Json(ok_), "--exit-ok")));
-  auto restart =
-      job::RestartOption::read(job::Options(restart_.empty() ? Json::object() : Json{{"restart", restart_}}));
-  if (!restart) return invalid("--" + restart.error().message);
-  if (!fail_fast_.empty()) CHECK_OK(job::failure_limit_option(JsonAt::root(Json(fail_fast_), "--fail-fast"), 1));
-  return {};
+bool GivenOptions::has(std::string_view word) const {
+  return std::any_of(taken_.begin(), taken_.end(), [&](const Taken& each) { return each.row->word() == word; });
 }
 
-std::vector<std::pair<std::string, std::string>> ExitOptions::given() const {
-  std::vector<std::pair<std::string, std::string>> out;
-  if (!policy_.empty()) out.emplace_back(policy_word_, "exit-policy=" + policy_);
-  if (main_) out.emplace_back(fmt::format("--exit-main={}", *main_), fmt::format("exit-main={}", *main_));
-  if (!ok_.empty()) out.emplace_back("--exit-ok=" + ok_, "exit-ok=" + ok_);
-  if (!fail_fast_.empty()) out.emplace_back("--fail-fast=" + fail_fast_, "exit-on-error=" + fail_fast_);
-  if (!restart_.empty()) out.emplace_back("--restart=" + restart_, "restart=" + restart_);
-  if (!hang_watch_.empty()) out.emplace_back("--hang-watch=" + hang_watch_, "hang-watch=" + hang_watch_);
+std::vector<GivenOption> GivenOptions::given() const {
+  std::vector<GivenOption> out;
+  for (const auto& [row, text] : taken_)
+    out.push_back({row->word() + (text.empty() ? "" : "=" + text), row->name, value_of(*row, text)});
   return out;
 }
 
-std::vector<std::string> ExitOptions::shell_options() const {
+void GivenOptions::set(job::Options& out) const {
+  for (const auto& [row, text] : taken_) {
+    if (row->way == Way::sent) out.set(row->name, "on");
+    if (row->way == Way::text || row->way == Way::parsed) out.set(row->name, value_of(*row, text));
+  }
+}
+
+std::vector<std::string> GivenOptions::shell_options() const {
   std::vector<std::string> out;
-  for (const auto& [word, option] : given()) out.push_back(option);
+  for (const auto& [row, text] : taken_) {
+    if (row->way == Way::carried) continue;
+    const Json value = row->way == Way::sent ? Json("on") : value_of(*row, text);
+    out.push_back(fmt::format("{}={}", row->name, value.is_string() ? value.get<std::string>() : dump_json(value)));
+  }
   return out;
 }
 
-std::vector<std::string> ExitOptions::defaults(const job::Options& options) {
+Result<std::vector<LaunchReport>> GivenOptions::reports() const {
+  constexpr std::string_view kTimeline = "timeline";  // replaces its file
+  std::vector<LaunchReport> out;
+  for (const auto& [row, text] : taken_) {
+    if ((row->way != Way::sent && row->way != Way::carried) || text.empty()) continue;
+    if (row->name == kTimeline) CHECK_OK(in(row->word(), check_replaceable(text)));
+    out.push_back({row->word(), row->name, text, row->value_of != report_place});
+  }
+  return out;
+}
+
+std::vector<std::string> GivenOptions::defaults(const job::Options& options) {
   if (options.find("exit-timeout.after") != nullptr) return {};
   return {"exit-timeout.after=failure"};
 }
 
-// ---- rehearse options -------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kRehearse = "rehearse";
-constexpr const char* kForce = "rehearse-force";
-
-}  // namespace
-
-void RehearseOptions::add_to(cli::CommandLine& verb) {
-  verb.add_option("--rehearse", events_,
-                  "Do this to the job, to see what becomes of it: 'kill n2 at 30s; freeze rank 5 for 5s'")
-      ->option_text("EVENTS")
-      ->check(job::Rehearsal::parse);
-  verb.add_flag("--rehearse-force", force_,
-                "Also where a manager has given the nodes, and may take them out of use; needs --rehearse")
-      ->needs({"--rehearse"});
-}
-
-std::vector<GivenOption> RehearseOptions::given() const {
-  std::vector<GivenOption> out;
-  if (!events_.empty()) out.push_back({"--rehearse=" + events_, kRehearse, events_});
-  if (force_) out.push_back({"--rehearse-force", kForce, true});
-  return out;
-}
-
-std::vector<std::string> RehearseOptions::shell_options() const {
-  std::vector<std::string> out;
-  if (!events_.empty()) out.push_back(fmt::format("{}={}", kRehearse, events_));
-  if (force_) out.push_back(fmt::format("{}=on", kForce));
-  return out;
-}
-
-Result<void> RehearseOptions::allow(bool by_srun) const {
-  if (events_.empty() || force_) return {};
+Result<void> allow_rehearsal(const GivenOptions& given, bool by_srun) {
+  if (!given.has("--rehearse") || given.has("--rehearse-force")) return {};
   auto allocation = TRY(boot::allocation_of(own_variable));
   if (!allocation && !by_srun) return {};
   return invalid(
@@ -207,16 +345,7 @@ Result<void> RehearseOptions::allow(bool by_srun) const {
 
 // ---- show options -----------------------------------------------------------------------
 
-namespace {
-
-constexpr const char* kEvents = "output.events";
-
-}  // namespace
-
 void ShowOptions::add_to(cli::CommandLine& verb, const char* explained) {
-  verb.add_option("--format", format_, "json: output and events as lines of JSON, all to stdout (default: text)")
-      ->option_text("text|json")
-      ->check(cli::one_of({"text", "json"}));
   verb.add_flag("-q,--quiet", quiet_, "Print only warnings and errors beside the tasks' output")
       ->excludes({"--verbose"});
   verb.add_flag("--explain", explain_,
@@ -226,115 +355,10 @@ void ShowOptions::add_to(cli::CommandLine& verb, const char* explained) {
       ->check(cli::one_of({"brief", "env", "all"}));
 }
 
-std::vector<GivenOption> ShowOptions::given() const {
-  if (format_.empty()) return {};
-  return {{"--format=" + format_, kEvents, is_json()}};
-}
-
-std::vector<std::string> ShowOptions::shell_options() const {
-  if (!is_json()) return {};
-  return {kEvents};
-}
-
 std::vector<std::string> ShowOptions::shell_words() const {
   std::vector<std::string> out;
   if (explains()) out.push_back(explain_ == "all" ? "--explain" : "--explain=" + explain_);
   if (quiet_) out.emplace_back("--quiet");
-  return out;
-}
-
-// ---- timeline option --------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kTimeline = "timeline";
-
-}  // namespace
-
-void TimelineOption::add_to(cli::CommandLine& verb) {
-  verb.add_flag("--timeline", file_,
-                "Print how long each step of the launch took when the job has ended; or write a trace of all that "
-                "happens to FILE",
-                kWithoutValue)
-      ->option_text("[=FILE]");
-}
-
-bool TimelineOption::prints() const { return file_ == kWithoutValue; }
-
-std::vector<GivenOption> TimelineOption::given() const {
-  if (prints()) return {{"--timeline", kTimeline, true}};
-  if (!file_.empty()) return {{"--timeline=" + file_, kTimeline, file_}};
-  return {};
-}
-
-// A leader on another host gets its file beside this, and the other shells only this.
-std::vector<std::string> TimelineOption::shell_options() const {
-  return file_.empty() ? std::vector<std::string>() : std::vector<std::string>{"timeline=on"};
-}
-
-Result<std::vector<LaunchReport>> TimelineOption::reports() const {
-  std::vector<LaunchReport> out;
-  if (file_.empty() || prints()) return out;
-  CHECK_OK(in("--timeline", check_replaceable(file_)));
-  out.push_back({"--timeline", kTimeline, file_, true});
-  return out;
-}
-
-// ---- usage options ----------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kUsage = "usage";
-constexpr const char* kJoblog = "joblog";
-constexpr const char* kUsagePlot = "usage-plot";
-constexpr const char* kUsageGpu = "usage-gpu";
-
-}  // namespace
-
-void UsageOptions::add_to(cli::CommandLine& verb) {
-  verb.add_flag("--usage", usage_,
-                "Print what tasks have used when the job has ended; or write it to FILE as lines of JSON",
-                kWithoutValue)
-      ->option_text("[=FILE]");
-  verb.add_option("--joblog", joblog_, "Write a line for each task to FILE of this host, as GNU parallel does")
-      ->option_text("FILE")
-      ->check(cli::not_empty("a file"));
-  verb.add_option("--usage-plot", plot_,
-                  "Draw what tasks have used when the job has ended: SVG, to FILE of this host")
-      ->option_text("FILE")
-      ->check(cli::not_empty("a file"));
-  verb.add_flag("--usage-gpu", gpus_, "Measure what tasks use of GPUs too, by nvidia-smi and rocm-smi");
-}
-
-bool UsageOptions::prints() const { return usage_ == kWithoutValue; }
-
-std::vector<GivenOption> UsageOptions::given() const {
-  std::vector<GivenOption> out;
-  if (prints())
-    out.push_back({"--usage", kUsage, true});
-  else if (!usage_.empty())
-    out.push_back({"--usage=" + usage_, kUsage, usage_});
-  if (!joblog_.empty()) out.push_back({"--joblog=" + joblog_, kJoblog, joblog_});
-  if (!plot_.empty()) out.push_back({"--usage-plot=" + plot_, kUsagePlot, plot_});
-  if (gpus_) out.push_back({"--usage-gpu", kUsageGpu, true});
-  return out;
-}
-
-// A leader on another host gets its files beside these, and the other shells only these.
-std::vector<std::string> UsageOptions::shell_options() const {
-  std::vector<std::string> out;
-  if (!usage_.empty()) out.emplace_back("usage=on");
-  if (!joblog_.empty()) out.emplace_back("joblog=on");
-  if (!plot_.empty()) out.emplace_back("usage-plot=on");
-  if (gpus_) out.emplace_back("usage-gpu=on");
-  return out;
-}
-
-std::vector<LaunchReport> UsageOptions::reports() const {
-  std::vector<LaunchReport> out;
-  if (!usage_.empty() && !prints()) out.push_back({"--usage", kUsage, usage_, true});
-  if (!joblog_.empty()) out.push_back({"--joblog", kJoblog, joblog_, true});
-  if (!plot_.empty()) out.push_back({"--usage-plot", kUsagePlot, plot_, true});
   return out;
 }
 

@@ -58,16 +58,13 @@ class Launch final : public cli::Verb {
         ->option_text("N");
     add_job();
     show_.add_to(*verb_, "all");
-    usage_.add_to(*verb_);
-    timeline_.add_to(*verb_);
-    exits_.add_to(*verb_);
+    verb_->begin_group("Exit code", "see nacre-exits(7)");
+    words_.add_to(*verb_, "Exit code");
+    verb_->begin_group("");
     verb_->add_option("OPTION", shell_options_, "Behind --: options of nacre-shell")->option_text("...");
   }
 
-  Result<void> check_usage() override {
-    CHECK_OK(exits_.check(options_));
-    return refuse_contradictions(given(), options_);
-  }
+  Result<void> check_usage() override { return refuse_contradictions(given(), options_); }
 
   Result<int> run() override {
     // A shell without job control ignores SIGINT and SIGQUIT for what it starts in the background; this process
@@ -86,29 +83,16 @@ class Launch final : public cli::Verb {
         ->add_option("-R,--resources", resources_,
                      "Read the resource set R from FILE (default: what the hosts have)")
         ->option_text("FILE");
-    verb_
-        ->add_option("--notify", notify_,
-                     "Write how tasks end, as lines of JSON, to FILE of this host, or to the descriptor FD")
-        ->option_text("FILE|FD")
-        ->check(check_report_place);
-    add_spares(*verb_, spares_);
-    add_on_lost(*verb_, on_lost_);
+    words_.add_to(*verb_, "Tasks");
+    words_.add_to(*verb_, "");
     verb_->add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
-    verb_->add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
     verb_->add_option("-o,--setopt", options_, "Set a shell option, see nacre-shell-options(7); may be repeated")
         ->option_text("OPT[=VAL]");
   }
 
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const {
-    std::vector<GivenOption> out = show_.given();
-    for (GivenOption& each : usage_.given()) out.push_back(std::move(each));
-    for (GivenOption& each : timeline_.given()) out.push_back(std::move(each));
-    if (!notify_.empty()) out.push_back({"--notify=" + notify_, "exit-notify", notify_});
-    if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
-    if (oversubscribe_) out.push_back({"--oversubscribe", "oversubscribe", true});
-    if (spares_) out.push_back({fmt::format("--spares={}", *spares_), "spares", *spares_});
-    if (!on_lost_.empty()) out.push_back({"--on-lost=" + on_lost_, "on-lost", on_lost_});
+    std::vector<GivenOption> out = words_.given();
     if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
     return out;
   }
@@ -136,8 +120,7 @@ class Launch final : public cli::Verb {
     for (std::string& each : shell_options_) places_.add_shell_option(std::move(each));
     job::Jobspec spec = TRY(read_jobspec(jobspec_));
     job::Options known = TRY(options_of(spec, options_));
-    if (spares_) known.set("spares", *spares_);
-    if (!on_lost_.empty()) known.set("on-lost", on_lost_);
+    words_.set(known);
     std::uint32_t spares = TRY(job::spares_of(known));
     std::uint32_t count = TRY(count_of(*places, spec, spares));
     LaunchPlan plan;
@@ -145,24 +128,15 @@ class Launch final : public cli::Verb {
     CHECK_OK(places_.put(*std::move(places), count, plan));
     if (!resources_.empty()) record.resources = TRY(read_resources(resources_, record.size));
     record.options = options_;
-    if (oversubscribe_) record.options.emplace_back("oversubscribe");
-    if (spares_) record.options.push_back(fmt::format("spares={}", *spares_));
-    if (!on_lost_.empty()) record.options.push_back("on-lost=" + on_lost_);
-    for (std::string& each : exits_.shell_options()) record.options.push_back(std::move(each));
-    for (std::string& each : show_.shell_options()) record.options.push_back(std::move(each));
-    for (std::string& each : usage_.shell_options()) record.options.push_back(std::move(each));
-    for (std::string& each : timeline_.shell_options()) record.options.push_back(std::move(each));
+    for (std::string& each : words_.shell_options()) record.options.push_back(std::move(each));
     plan.quiet = show_.is_quiet();
     CHECK_OK(job::OnLost::read(known));
-    for (std::string& each : ExitOptions::defaults(known)) {
+    for (std::string& each : GivenOptions::defaults(known)) {
       if (show_.explains()) record.sources[each.substr(0, each.find('='))] = "nacre launch";
       record.options.push_back(std::move(each));
     }
     record.jobspec = TRY(with_callers(std::move(spec.document)));
-    if (!notify_.empty()) plan.reports.push_back({"--notify", "exit-notify", notify_});
-    if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
-    for (LaunchReport& each : usage_.reports()) plan.reports.push_back(std::move(each));
-    for (LaunchReport& each : TRY(timeline_.reports())) plan.reports.push_back(std::move(each));
+    plan.reports = TRY(words_.reports());
     plan.input = jobspec_ == "-" || resources_ == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     record.input = plan.input >= 0;
     let_leave(known, plan);
@@ -178,16 +152,10 @@ class Launch final : public cli::Verb {
   std::uint32_t nodes_ = 0;
   std::string jobspec_;
   std::string resources_;
-  std::string notify_;
-  bool oversubscribe_ = false;
-  std::optional<std::uint32_t> spares_;
-  std::string on_lost_;
   bool detach_ = false;
   std::vector<std::string> options_;
-  ExitOptions exits_;
+  GivenOptions words_{GivenOptions::Verb::launch};
   ShowOptions show_;
-  UsageOptions usage_;
-  TimelineOption timeline_;
   std::vector<std::string> shell_options_;
 };
 

@@ -30,19 +30,6 @@ using launch::LaunchRecord;
 
 }  // namespace
 
-void add_spares(cli::CommandLine& verb, std::optional<std::uint32_t>& into) {
-  verb.add_number("--spares", into, "The last N nodes are spares: they are prepared, and get no tasks",
-                  {0, group::Membership::kMaxShells - 1})
-      ->option_text("N");
-}
-
-void add_on_lost(cli::CommandLine& verb, std::string& into) {
-  verb.add_option("--on-lost", into,
-                  "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again")
-      ->option_text("end|go-on|replace[,else=end|go-on]")
-      ->check(cli::one_of({"end", "go-on", "replace", "replace,else=end", "replace,else=go-on"}));
-}
-
 void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
   verb.begin_group("Hosts", std::string(elsewhere) + "; only one of these");
   verb.add_option("--hosts", hosts_, "These: node[0-3],login")->option_text("LIST");

@@ -75,10 +75,4 @@ class PlaceOptions {
   bool verbose_ = false;
 };
 
-// Adds --on-lost, which stands for the shell's option.
-void add_on_lost(cli::CommandLine& verb, std::string& into);
-
-// Adds --spares, which stands for the shell's option.
-void add_spares(cli::CommandLine& verb, std::optional<std::uint32_t>& into);
-
 }  // namespace nacre::front

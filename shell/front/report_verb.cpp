@@ -24,7 +24,6 @@
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "front/bundle.hpp"
-#include "front/given_options.hpp"
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
@@ -58,6 +57,9 @@ struct OtherCode {
 // ---- report verb ------------------------------------------------------------------------
 
 namespace {
+
+// What --bundle is set to that may have a value, and has none.
+constexpr const char* kWithoutValue = "true";
 
 class Report final : public JobVerb {
  public:

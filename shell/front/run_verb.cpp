@@ -51,6 +51,8 @@ namespace nacre::front {
 class RunOptions {
  public:
   void add_to(cli::CommandLine& verb);
+  // More of them, behind those of where the job is.
+  void add_words(cli::CommandLine& verb);
 
   // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of
   // its own. An error is a usage error.
@@ -70,13 +72,12 @@ class RunOptions {
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
   [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_; }  // -c or -g is given
   [[nodiscard]] const std::string& file() const { return file_; }     // a jobspec instead; empty: none
-  [[nodiscard]] bool labels() const { return label_; }
+  [[nodiscard]] const GivenOptions& words() const { return words_; }
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const;
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
   [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
   [[nodiscard]] bool detaches() const { return detach_; }
-  [[nodiscard]] const std::string& notify() const { return notify_; }
 
  private:
   static constexpr const char* kInteractive = "interactive";
@@ -92,22 +93,19 @@ class RunOptions {
   [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
   [[nodiscard]] Result<Json> wrappers() const;
   [[nodiscard]] Result<std::string> directory() const;
-  [[nodiscard]] std::string cpu_affinity() const;  // of --cpu-bind; empty: it is not given
 
-  std::optional<std::uint32_t> tasks_, spares_, per_node_, cores_, gpus_;
+  std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   std::string nodes_;  // "4", "4+1"
-  std::string on_lost_;
+  GivenOptions words_{GivenOptions::Verb::run};
   std::string time_limit_, name_, cwd_;
   struct Rule {
     enum class Kind { rule, remove, file } kind;
     std::string text;
   };
   std::vector<Rule> rules_;  // in the order in which they were given
-  std::string output_, error_, input_, input_ranks_;
-  bool label_ = false, unbuffered_ = false;
-  std::string taskmap_, multi_prog_, pty_, file_, notify_, cpu_bind_, mem_bind_;
+  std::string multi_prog_, pty_, file_;
   std::vector<std::string> wrap_, setopt_;
-  bool dry_run_ = false, detach_ = false, oversubscribe_ = false, torch_ = false;
+  bool dry_run_ = false, detach_ = false;
   struct Part {
     std::vector<std::string> command;
     std::uint32_t tasks = 1;
@@ -153,15 +151,11 @@ class Run final : public cli::Verb {
     options_.add_to(*verb_);
     places_.add_to(*verb_, "by default those of the allocation that this is run in, else this host");
     places_.add_pretend(*verb_);
-    rehearse_.add_to(*verb_);
+    options_.add_words(*verb_);
     show_.add_to(*verb_, "brief");
-    usage_.add_to(*verb_);
-    timeline_.add_to(*verb_);
-    exits_.add_to(*verb_);
   }
 
   Result<void> check_usage() override {
-    CHECK_OK(exits_.check(options_.setopt()));
     CHECK_OK(places_.check());
     CHECK_OK(options_.take_words(verb_->rest()));
     return check_show();
@@ -172,7 +166,7 @@ class Run final : public cli::Verb {
     // handles them.
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     Places places = TRY(find_places());
-    CHECK_OK(rehearse_.allow(places.by_srun));
+    CHECK_OK(allow_rehearsal(options_.words(), places.by_srun));
     JobPlan job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));
     if (options_.prints_jobspec()) {
       print_out("{}\n", job.jobspec);
@@ -206,11 +200,6 @@ class Run final : public cli::Verb {
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out = options_.given();
-    for (GivenOption& each : show_.given()) out.push_back(std::move(each));
-    for (GivenOption& each : usage_.given()) out.push_back(std::move(each));
-    for (GivenOption& each : timeline_.given()) out.push_back(std::move(each));
-    for (GivenOption& each : rehearse_.given()) out.push_back(std::move(each));
-    if (!exits_.report().empty()) out.push_back({"--report=" + exits_.report(), "report", exits_.report()});
     if (!places_.pretend().empty()) out.push_back({"--pretend=" + places_.pretend(), "pretend", places_.pretend()});
     if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});
     return out;
@@ -220,8 +209,9 @@ class Run final : public cli::Verb {
     CHECK_OK(refuse_contradictions(given(), options_.setopt()));
     if (options_.detaches() && show_.explains())
       return invalid("--detach and --explain exclude each other: no job runs");
-    if (!show_.is_json()) return {};
-    if (options_.labels()) return invalid("--format=json has the rank of each line: leave out --label-io");
+    if (options_.words().text("--format") != "json") return {};
+    if (options_.words().has("--label-io"))
+      return invalid("--format=json has the rank of each line: leave out --label-io");
     if (options_.lends_terminal())
       return invalid("--format=json and --pty exclude each other: --pty=RANKS captures what tasks write");
     if (show_.explains()) return invalid("--format=json and --explain exclude each other: the plan is text");
@@ -230,11 +220,6 @@ class Run final : public cli::Verb {
 
   [[nodiscard]] std::vector<std::string> setopt() const {
     std::vector<std::string> out = options_.setopt();
-    for (std::string& each : exits_.shell_options()) out.push_back(std::move(each));
-    for (std::string& each : show_.shell_options()) out.push_back(std::move(each));
-    for (std::string& each : usage_.shell_options()) out.push_back(std::move(each));
-    for (std::string& each : timeline_.shell_options()) out.push_back(std::move(each));
-    for (std::string& each : rehearse_.shell_options()) out.push_back(std::move(each));
     if (!places_.pretend().empty()) out.push_back("pretend=" + places_.pretend());
     return out;
   }
@@ -266,7 +251,7 @@ class Run final : public cli::Verb {
     JobSize size = TRY(size_of(wanted, places.most()));
     JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
-    for (const std::string& each : ExitOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
+    for (const std::string& each : GivenOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
     if (is_open && places.is_named) follow_slots(places, size, known);
     take_limits(places, known);
     request.options = known.json();
@@ -311,7 +296,7 @@ class Run final : public cli::Verb {
     CHECK_OK(options_.set_options(known));
     for (const std::string& each : setopt()) CHECK_OK(in("-o " + each, known.set_from_argument(each)));
     auto sources = sources_of(given(), setopt());
-    for (const std::string& each : ExitOptions::defaults(known)) {
+    for (const std::string& each : GivenOptions::defaults(known)) {
       sources[each.substr(0, each.find('='))] = kFrontEnd;
       CHECK_OK(known.set_from_argument(each));
     }
@@ -339,10 +324,7 @@ class Run final : public cli::Verb {
     }
     CHECK_OK(job::OnLost::read(job.options));
     CHECK_OK(job::spares_of(job.options));
-    if (!options_.notify().empty()) plan.reports.push_back({"--notify", "exit-notify", options_.notify()});
-    if (!exits_.report().empty()) plan.reports.push_back({"--report", "report", exits_.report(), true});
-    for (LaunchReport& each : usage_.reports()) plan.reports.push_back(std::move(each));
-    for (LaunchReport& each : TRY(timeline_.reports())) plan.reports.push_back(std::move(each));
+    plan.reports = TRY(options_.words().reports());
     plan.input = options_.file() == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
     let_leave(job.options, plan);
@@ -354,11 +336,7 @@ class Run final : public cli::Verb {
   cli::CommandLine* verb_ = nullptr;
   RunOptions options_;
   PlaceOptions places_;
-  ExitOptions exits_;
   ShowOptions show_;
-  UsageOptions usage_;
-  TimelineOption timeline_;
-  RehearseOptions rehearse_;
 };
 
 }  // namespace
@@ -405,24 +383,12 @@ void RunOptions::add_size(cli::CommandLine& verb) {
                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
       ->option_text("N[+SPARES]")
       ->check(NodeCounts::parse);
-  add_spares(verb, spares_);
-  add_on_lost(verb, on_lost_);
   verb.add_number("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node", kCounts)->option_text("N");
   verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
                   "Cores for each task (default: tasks share the cores of their node)", kCounts)
       ->option_text("N");
   verb.add_number("-g,--gpus-per-task", gpus_, "Gpus for each task", kCounts)->option_text("N");
-  verb.add_flag("--oversubscribe", oversubscribe_, "Let tasks share cores where there are not enough");
-  verb.add_option("--cpu-bind", cpu_bind_,
-                  "Bind each task to its part of the node: whole threads, cores, caches, ...; or none")
-      ->option_text("thread|core|l3|numa|package|none")
-      ->check(cli::one_of({"thread", "core", "l3", "numa", "package", "none"}));
-  verb.add_option("--mem-bind", mem_bind_, "Memory of the NUMA nodes where a task's cpus are")
-      ->option_text("bind|prefer|interleave")
-      ->check(cli::one_of({"bind", "prefer", "interleave"}));
-  verb.add_option("--taskmap", taskmap_,
-                  "Which task is on which node: block, cyclic[:N], manual:MAP, hostfile:FILE")
-      ->option_text("SCHEME[:VALUE]");
+  words_.add_to(verb, "Tasks");
   verb.add_option("--multi-prog", multi_prog_, "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
       ->option_text("FILE");
   verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
@@ -447,14 +413,7 @@ void RunOptions::add_environment(cli::CommandLine& verb) {
 
 void RunOptions::add_streams(cli::CommandLine& verb) {
   verb.begin_group("Input and output");
-  verb.add_option("--output", output_, "Standard output to FILE, a template: out.{{task.rank}}")
-      ->option_text("FILE");
-  verb.add_option("--error", error_, "Standard error to FILE (default: as --output)")->option_text("FILE");
-  verb.add_option("--input", input_, "Standard input from FILE")->option_text("FILE");
-  verb.add_option("--input-ranks", input_ranks_, "Only these tasks get the input (default: all)")
-      ->option_text("RANKS");
-  verb.add_flag("-l,--label-io", label_, "Put the task's rank before each line");
-  verb.add_flag("-u,--unbuffered", unbuffered_, "Write at once what tasks write, not by lines");
+  words_.add_to(verb, "Input and output");
   verb.add_flag("--pty", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured", kInteractive)
       ->option_text("[=RANKS]");
 }
@@ -467,14 +426,18 @@ void RunOptions::add_rest(cli::CommandLine& verb) {
   verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
   verb.add_option("--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated")
       ->option_text("[RANKS:]CMD");
-  verb.add_flag("--torch", torch_, "Set what torch.distributed needs, for a task each process");
-  verb.add_option("--notify", notify_, "Write how tasks end, as lines of JSON, to FILE or descriptor FD")
-      ->option_text("FILE|FD")
-      ->check(check_report_place);
   verb.add_option("-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated")
       ->option_text("OPT[=VAL]");
   verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
   verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
+}
+
+void RunOptions::add_words(cli::CommandLine& verb) {
+  verb.begin_group("");
+  words_.add_to(verb, "");
+  verb.begin_group("Exit code", "see nacre-exits(7)");
+  words_.add_to(verb, "Exit code");
+  verb.begin_group("");
 }
 
 // ---- the command -----------------------------------------------------------------
@@ -496,9 +459,6 @@ Result<void> RunOptions::take_words(std::vector<std::string> words) {
     return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
   if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
   if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
-  if (auto with = spares_of_nodes(); with && spares_ && *with != *spares_)
-    return invalid(contradiction("-N " + nodes_, fmt::format("--spares={}", *spares_)));
-  if (cores_ && oversubscribe_ && *cores_ == 0) return invalid("-c: at least 1");
   return {};
 }
 
@@ -583,36 +543,14 @@ Result<Json> RunOptions::wrappers() const {
   return out;
 }
 
-std::string RunOptions::cpu_affinity() const {
-  if (cpu_bind_.empty()) return "";
-  return cpu_bind_ == "none" ? "off" : "per-task:" + cpu_bind_;
-}
-
 std::vector<GivenOption> RunOptions::given() const {
   std::vector<GivenOption> out;
-  auto add = [&out](const char* option, const char* name, const std::string& text) {
-    if (!text.empty()) out.push_back({fmt::format("{}={}", option, text), name, text});
-  };
-  auto add_switch = [&out](bool is_on, const char* option, const char* name) {
-    if (is_on) out.push_back({option, name, true});
-  };
-  add("--output", "output.stdout.path", output_);
-  add("--error", "output.stderr.path", error_);
-  add("--input", "input.stdin.path", input_);
-  add("--input-ranks", "input.ranks", input_ranks_);
-  add("--taskmap", "taskmap", taskmap_);
-  add("--notify", "exit-notify", notify_);
   if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
-  if (spares_) out.push_back({fmt::format("--spares={}", *spares_), "spares", *spares_});
-  add("--on-lost", "on-lost", on_lost_);
-  add("--mem-bind", "mem-affinity", mem_bind_);
-  if (!cpu_bind_.empty()) out.push_back({"--cpu-bind=" + cpu_bind_, "cpu-affinity", cpu_affinity()});
-  if (!lends_terminal()) add("--pty", "pty.ranks", pty_);
-  add_switch(lends_terminal(), "--pty", "pty.interactive");
-  add_switch(label_, "--label-io", "label-io");
-  add_switch(torch_, "--torch", "torch");
-  add_switch(oversubscribe_, "--oversubscribe", "oversubscribe");
-  if (unbuffered_) out.push_back({"--unbuffered", "output.stdout.buffer.type", "none"});
+  for (GivenOption& each : words_.given()) out.push_back(std::move(each));
+  if (lends_terminal())
+    out.push_back({"--pty", "pty.interactive", true});
+  else if (!pty_.empty())
+    out.push_back({"--pty=" + pty_, "pty.ranks", pty_});
   if (auto wrap = wrappers(); wrap && !wrap_.empty()) out.push_back({"--wrap", "wrap", *std::move(wrap)});
   if (auto limit = time_limit_of(time_limit_)) out.push_back({"--time-limit=" + time_limit_, "time-limit", *limit});
   if (!multi_prog_.empty()) out.push_back({"--multi-prog=" + multi_prog_, "multi-prog", Json()});
@@ -621,38 +559,24 @@ std::vector<GivenOption> RunOptions::given() const {
 }
 
 Result<void> RunOptions::set_options(job::Options& out) const {
-  auto set_text = [&out](const char* name, const std::string& text) {
-    if (!text.empty()) out.set(name, text);
-  };
-  set_text("output.stdout.path", output_);
-  set_text("output.stderr.path", error_);
+  words_.set(out);
   // The options of stderr that are not set are copied from stdout: so stdout has to be set.
-  if (!error_.empty() && !out.at("output.stdout")) out.set("output.stdout.type", "term");
-  set_text("input.stdin.path", input_);
-  set_text("input.ranks", input_ranks_);
-  set_text("taskmap", taskmap_);
-  set_text("cpu-affinity", cpu_affinity());
-  set_text("mem-affinity", mem_bind_);
-  set_text("on-lost", on_lost_);
-  if (label_) out.set("label-io", true);
-  if (unbuffered_) out.set("output.stdout.buffer.type", "none");
-  if (pty_ == kInteractive)
+  if (words_.has("--error") && !out.at("output.stdout")) out.set("output.stdout.type", "term");
+  if (lends_terminal())
     out.set("pty.interactive", true);
-  else
-    set_text("pty.ranks", pty_);
+  else if (!pty_.empty())
+    out.set("pty.ranks", pty_);
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
-  if (torch_) out.set("torch", true);
-  if (oversubscribe_) out.set("oversubscribe", true);
-  if (auto spares = spares_ ? spares_ : spares_of_nodes()) out.set("spares", *spares);
+  if (auto spares = spares_of_nodes()) out.set("spares", *spares);
   return {};
 }
 
 Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
   job::Options out;
   CHECK_OK(set_options(out));
-  if (cores_ && cpu_bind_.empty()) out.set("cpu-affinity", "per-task");
+  if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
   if (gpus_) out.set("gpu-affinity", "per-task");
-  if (!oversubscribe_ && !cores_) out.set("oversubscribe", "share");
+  if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
   if (auto programs = TRY(this->programs())) {
     CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
     out.set("multi-prog", programs->option());
