@@ -705,7 +705,7 @@ void Node::lead() {
     changed = seat_newcomers() || changed;
     changed = release_collectives() || changed;
     note_complete();
-    while (auto end = campaigns_.over(out_.now, complete_, reports_.gone(), tree_)) {
+    while (auto end = campaigns_.over(out_.now, complete_, reports_.gone() | ended_, tree_)) {
       append(end->first, std::move(end->second));
       changed = true;
     }
@@ -863,6 +863,7 @@ void Node::answer(RequestId id, const Shrink& body) {
   for (Id each : tree_.members_of(body.leave)) change.leave.insert(each);
   if (change.leave.empty()) return append(id, Refused{"shrink: none of these is a member", {}});
   Idset targets = change.leave;
+  ended_ = ended_ | (child_table_.ended(tree_) & targets);  // they were lost before, and answer no more
   Seq hold = complete_;
   append(id, std::move(change));
   campaigns_.open({id, false, applied(), hold, std::move(targets), out_.now + options_.campaign_bound, {}});

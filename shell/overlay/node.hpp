@@ -180,7 +180,8 @@ class Node {
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
-  // Leader: of one that it has declared dead: its process has ended, or its link has; else it may be just silent.
+  // Leader: of one that it has declared dead, or that was to leave: its process has ended, or its link has; else it
+  // may be just silent.
   [[nodiscard]] bool has_ended(Id id) const { return ended_.contains(id); }
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const EntryLog& log() const { return log_; }

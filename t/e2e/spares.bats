@@ -269,7 +269,7 @@ ends_by() {
 
 # bats test_tags=long
 @test "a job that fails, is cancelled, gets SIGTERM or is out of time ends its spares too, whose epilogs run" {
-  ends_by 143 "$front cancel"
+  ends_by 143 "$front cancel last"
   ends_by 3 "touch fail"
   ends_by 124 true -o time-limit=3s
   terminate() { kill -TERM "$(pgrep -P "$launcher" -x nacre)"; } # $launcher is a subshell

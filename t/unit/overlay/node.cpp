@@ -208,6 +208,21 @@ TEST_CASE("rule 8: one whose process has ended without having reported itself go
   CHECK(std::get<Campaign>(leader.node.entry(2)->body) == Campaign{false, 1, members("1-2"), {}});
 }
 
+TEST_CASE("rule 8: one whose link has broken before, to another parent than it has now, is gone") {
+  Bench leader(0, 5);  // 1, above 3 and 4, and 2
+  leader.below(1);
+  leader.below(2);
+  Up up;
+  up.ended = members("4");
+  leader.say({1, Side::down}, up);
+  leader.node.request(Shrink{members("4")}).value();
+  for (Id id : {1U, 2U}) {
+    up.view = up.acked = 1;
+    leader.say({id, Side::down}, up);
+  }
+  CHECK(std::get<Campaign>(leader.node.entry(2)->body) == Campaign{false, 1, members("4"), {}});
+}
+
 TEST_CASE("rule 9: of those that are removed the leader knows which have ended, and which were silent") {
   auto loses = [](const std::function<void(Bench&)>& how) {
     Bench leader(0, 4);  // 1, above 3, and 2
