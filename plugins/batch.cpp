@@ -26,10 +26,9 @@ bool is_broker(const std::vector<std::string>& command) {
 class Batch final : public plugin::Plugin {
  public:
   explicit Batch(plugin::Host& host) : Plugin("batch"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return prepare(); });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.init", [this] { return prepare(); });
+    on("task.init", [this] {
       if (is_batch_) make_broker(*host_.current_task());
-      return Result<void>();
     });
   }
 

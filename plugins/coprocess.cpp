@@ -46,9 +46,9 @@ std::string key(const std::string& coprocess, std::string_view member) {
 class CoprocessPlugin final : public plugin::Plugin {
  public:
   explicit CoprocessPlugin(plugin::Host& host) : Plugin("coprocess"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.post-init", [this](plugin::Call&) { return launch(); });
-    on("shell.finish", [this](plugin::Call&) { return end(); });
+    on("shell.init", [this] { return read(); });
+    on("shell.post-init", [this] { return launch(); });
+    on("shell.finish", [this] { return end(); });
   }
   // Where another plugin takes its place: what runs is the shell's to end, as it ends all that tasks leave behind.
   ~CoprocessPlugin() override {

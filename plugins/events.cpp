@@ -3,6 +3,7 @@
 // Where `output.events` is set: exceptions, lost shells, tasks that start again, and the end of the job
 // as lines of JSON at the leader's standard output, behind the tasks' output. How tasks end comes from exit-notify,
 // the report from exit-report, and who attaches from control.
+#include "plugin/events.hpp"
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"
 
@@ -12,18 +13,13 @@ namespace {
 class Events final : public plugin::Plugin {
  public:
   explicit Events(plugin::Host& host) : Plugin("events"), host_(host) {
-    on("shell.init", [this](plugin::Call&) {
-      begin();
-      return Result<void>();
-    });
-    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("shell.init", [this] { begin(); });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost); });
     on("job.tasks-moved", [this](plugin::Call& call) {
       if (is_on_) put("moved", call.in);
-      return Result<void>();
     });
     on("job.tasks-restart", [this](plugin::Call& call) {
       if (is_on_) put("restart", call.in);
-      return Result<void>();
     });
   }
 
@@ -40,14 +36,10 @@ class Events final : public plugin::Plugin {
     });
   }
 
-  Result<void> shell_lost(const plugin::Call& call) {
-    if (!is_on_) return {};
-    auto shell = static_cast<std::uint32_t>(
-        TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, std::int64_t{host_.job().shells()} - 1)));
-    put("lost", {{"shell", shell},
-                 {"host", host_.job().resources.nodes[shell].hostname},
-                 {"ranks", host_.job().taskmap.ranks_on(shell).str()}});
-    return {};
+  void shell_lost(const plugin::ShellLost& lost) {
+    if (!is_on_) return;
+    put("lost",
+        {{"shell", lost.shell}, {"host", lost.host}, {"ranks", host_.job().taskmap.ranks_on(lost.shell).str()}});
   }
 
   // The output's plugin may have gone.

@@ -16,6 +16,7 @@
 #include "event/clock.hpp"
 #include "exits/notifier.hpp"
 #include "io/fd_sink.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -60,10 +61,10 @@ Result<NoticePlace> notice_place_of(const JsonAt& option) {
 class ExitNotify final : public plugin::Plugin {
  public:
   explicit ExitNotify(plugin::Host& host) : Plugin("exit-notify"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.post-init", [this](plugin::Call&) { return open(); });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
+    on("shell.init", [this] { return read(); });
+    on("shell.post-init", [this] { return open(); });
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost); });
   }
 
  private:
@@ -157,21 +158,16 @@ class ExitNotify final : public plugin::Plugin {
 
   static double now() { return event::clock_now().count(); }
 
-  Result<void> tasks_exited(const plugin::Call& call) {
-    if (!works()) return {};
-    JsonAt in = JsonAt::root(call.in);
-    auto ranks = TRY(Ranks::parse(TRY(TRY(in.at("ranks")).string())));
-    notifier_->record(now(), ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
+  void tasks_exited(const plugin::TasksExited& exited) {
+    if (!works()) return;
+    notifier_->record(now(), exited.ranks, exited.record);
     arm();
-    return {};
   }
 
-  Result<void> shell_lost(const plugin::Call& call) {
-    if (!works()) return {};
-    auto rank = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
-    notifier_->lost(now(), host_.job().taskmap.ranks_on(static_cast<std::uint32_t>(rank)));
+  void shell_lost(const plugin::ShellLost& lost) {
+    if (!works()) return;
+    notifier_->lost(now(), host_.job().taskmap.ranks_on(lost.shell));
     arm();
-    return {};
   }
 
   void look_at_output() {

@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 
@@ -20,16 +21,15 @@ namespace {
 class ExitOnError final : public plugin::Plugin {
  public:
   explicit ExitOnError(plugin::Host& host) : Plugin("exit-on-error"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.exit", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("task.exit", [this] {
       const task::Task& task = *host_.current_task();
       return task.starts_again() ? Result<void>() : task_exited(task);
     });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.tasks-complete", [this](plugin::Call&) {
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on("shell.tasks-complete", [this] {
       timer_.reset();
       settle_timer_.reset();
-      return Result<void>();
     });
   }
 
@@ -101,24 +101,21 @@ class ExitOnError final : public plugin::Plugin {
   }
 
   // Shell 0's. Lost tasks are those of `tolerate-loss`, and one that could not be started has its own message.
-  Result<void> tasks_exited(const plugin::Call& call) {
-    if (limit_.tasks == 0) return {};
-    JsonAt in = JsonAt::root(call.in);
-    auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    if (ranks_) ranks = ranks & *ranks_;
-    if (ranks.empty() || record.kind() != exits::Record::Kind::ended) return {};
-    if (limit_.first_only && std::exchange(one_has_ended_, true)) return {};
-    if (!counts(record)) return {};
+  void tasks_exited(const plugin::TasksExited& exited) {
+    if (limit_.tasks == 0) return;
+    const exits::Record record = exited.record;
+    const value::Idset ranks = ranks_ ? exited.ranks & *ranks_ : exited.ranks;
+    if (ranks.empty() || record.kind() != exits::Record::Kind::ended) return;
+    if (limit_.first_only && std::exchange(one_has_ended_, true)) return;
+    if (!counts(record)) return;
     failed_ = failed_ | ranks;
-    if (failed_.size() < limit_.tasks) return {};
+    if (failed_.size() < limit_.tasks) return;
     auto end = [this, rank = *ranks.first(), record] { reached(rank, record, failed_, ""); };
     // The shell of the task does so, unless it is lost meanwhile.
     if (!is_at_once())
       end();
     else if (!settle_timer_)
       settle(kOfOthers, end);
-    return {};
   }
 
   [[nodiscard]] bool concerns(Rank rank) const { return !ranks_ || ranks_->contains(rank); }

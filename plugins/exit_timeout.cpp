@@ -11,6 +11,7 @@
 
 #include "base/json.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 #include "value/idset.hpp"
@@ -24,12 +25,11 @@ constexpr std::string_view kQuestion = "exit-timeout.connected";  // an announce
 class ExitTimeout final : public plugin::Plugin {
  public:
   explicit ExitTimeout(plugin::Host& host) : Plugin("exit-timeout"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.tasks-complete", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on("shell.tasks-complete", [this] {
       timer_.reset();
       failure_timer_.reset();
-      return Result<void>();
     });
   }
 
@@ -56,15 +56,13 @@ class ExitTimeout final : public plugin::Plugin {
     return {};
   }
 
-  Result<void> tasks_exited(const plugin::Call& call) {
-    JsonAt in = JsonAt::root(call.in);
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
+  Result<void> tasks_exited(const plugin::TasksExited& exited) {
+    const value::Idset& ranks = exited.ranks;
     over_ = over_ | ranks;
     // Those of a lost shell have not ended by themselves; `tolerate-loss` decides what becomes of the job.
-    if (record.kind() == exits::Record::Kind::lost) return {};
+    if (exited.record.kind() == exits::Record::Kind::lost) return {};
     if (ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
-    bool failed = host_.exit_policy().is_failure(record);
+    bool failed = host_.exit_policy().is_failure(exited.record);
     auto& timer = only_failures_ && failed ? failure_timer_ : timer_;
     if (timer) return {};
     timer =

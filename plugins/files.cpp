@@ -101,7 +101,7 @@ Result<void> add(const JsonAt& object, const std::string& key, archive::ExtractD
 class Files final : public plugin::Plugin {
  public:
   explicit Files(plugin::Host& host) : Plugin("files"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return extract(); });
+    on("shell.init", [this] { return extract(); });
   }
 
  private:

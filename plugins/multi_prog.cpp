@@ -55,11 +55,8 @@ std::string with_numbers(std::string_view text, std::uint64_t rank, std::uint64_
 class MultiProg final : public plugin::Plugin {
  public:
   explicit MultiProg(plugin::Host& host) : Plugin("multi-prog"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.init", [this](plugin::Call&) {
-      give_program(*host_.current_task());
-      return Result<void>();
-    });
+    on("shell.init", [this] { return read(); });
+    on("task.init", [this] { give_program(*host_.current_task()); });
   }
 
  private:

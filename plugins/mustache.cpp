@@ -14,8 +14,8 @@ namespace {
 class Mustache final : public plugin::Plugin {
  public:
   explicit Mustache(plugin::Host& host) : Plugin("mustache"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return expand(); });
-    on("task.init", [this](plugin::Call&) { return render(*host_.current_task()); });
+    on("shell.init", [this] { return expand(); });
+    on("task.init", [this] { return render(*host_.current_task()); });
   }
 
  private:

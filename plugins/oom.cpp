@@ -20,11 +20,8 @@ constexpr std::size_t kMostScore = 16;  // bytes
 class Oom final : public plugin::Plugin {
  public:
   explicit Oom(plugin::Host& host) : Plugin("oom"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.init", [this](plugin::Call&) {
-      host_.current_task()->command().setup.oom_score_adj = adjust_;
-      return Result<void>();
-    });
+    on("shell.init", [this] { return read(); });
+    on("task.init", [this] { host_.current_task()->command().setup.oom_score_adj = adjust_; });
   }
 
  private:

@@ -35,7 +35,7 @@ constexpr double kMostWait = 0.5;                          // seconds
 class Rehearse final : public plugin::Plugin {
  public:
   explicit Rehearse(plugin::Host& host) : Plugin("rehearse"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
 
  private:
@@ -52,15 +52,11 @@ class Rehearse final : public plugin::Plugin {
       return invalid(
           "rehearse: a manager has started the shells, and may take a node whose shell is killed out of use: use "
           "nacre run, or add rehearse-force");
-    on("shell.start", [this](plugin::Call&) { return arm(); });
-    on("shell.finish", [this](plugin::Call&) {
+    on("shell.start", [this] { return arm(); });
+    on("shell.finish", [this] {
       if (!leads()) stop();
-      return Result<void>();
     });
-    on("shell.tasks-complete", [this](plugin::Call&) {
-      stop();
-      return Result<void>();
-    });
+    on("shell.tasks-complete", [this] { stop(); });
     return {};
   }
 

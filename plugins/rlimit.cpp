@@ -38,11 +38,10 @@ Result<task::ChildSetup::Limit> limit_of(const std::string& name, const JsonAt& 
 class Rlimit final : public plugin::Plugin {
  public:
   explicit Rlimit(plugin::Host& host) : Plugin("rlimit"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("task.init", [this] {
       auto& setup = host_.current_task()->command().setup;
       setup.limits.insert(setup.limits.end(), limits_.begin(), limits_.end());
-      return Result<void>();
     });
   }
 

@@ -41,12 +41,11 @@ bool has_terminal() {
 class Scheduling final : public plugin::Plugin {
  public:
   explicit Scheduling(plugin::Host& host) : Plugin("scheduling"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("task.init", [this] {
       task::ChildSetup& setup = host_.current_task()->command().setup;
       setup.scheduler = policy_;
       setup.new_session = own_session_;
-      return Result<void>();
     });
   }
 

@@ -33,16 +33,12 @@ Result<int> number_of(const JsonAt& signum) {
 class Signal final : public plugin::Plugin {
  public:
   explicit Signal(plugin::Host& host) : Plugin("signal"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.start", [this](plugin::Call&) { return arm(); });
-    on("shell.finish", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("shell.start", [this] { return arm(); });
+    on("shell.finish", [this] {
       if (!leads_others()) forget();
-      return Result<void>();
     });
-    on("shell.tasks-complete", [this](plugin::Call&) {
-      forget();
-      return Result<void>();
-    });
+    on("shell.tasks-complete", [this] { forget(); });
   }
 
  private:

@@ -121,12 +121,9 @@ Result<archive::Progress> extract_all(const Work& work) {
 class StageIn final : public plugin::Plugin {
  public:
   explicit StageIn(plugin::Host& host) : Plugin("stage-in"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return check(); });
-    on("shell.post-init", [this](plugin::Call&) { return begin(); });
-    on("shell.exit", [this](plugin::Call&) {
-      stop();
-      return Result<void>();
-    });
+    on("shell.init", [this] { return check(); });
+    on("shell.post-init", [this] { return begin(); });
+    on("shell.exit", [this] { stop(); });
   }
   ~StageIn() override { stop(); }
 

@@ -9,7 +9,7 @@ namespace {
 class StopTasksInExec final : public plugin::Plugin {
  public:
   explicit StopTasksInExec(plugin::Host& host) : Plugin("stop-tasks-in-exec"), host_(host) {
-    on("task.init", [this](plugin::Call&) -> Result<void> {
+    on("task.init", [this]() -> Result<void> {
       host_.current_task()->command().setup.trace_me = TRY(host_.options().flag(name()));
       return {};
     });

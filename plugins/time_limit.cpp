@@ -12,6 +12,7 @@
 #include "base/program.hpp"
 #include "event/wall_timer.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -20,13 +21,12 @@ namespace {
 class TimeLimit final : public plugin::Plugin {
  public:
   explicit TimeLimit(plugin::Host& host) : Plugin("time-limit"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.start", [this](plugin::Call&) { return arm(); });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.tasks-complete", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("shell.start", [this] { return arm(); });
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { over_ = over_ | exited.ranks; });
+    on("shell.tasks-complete", [this] {
       timer_.reset();
       wall_timer_.reset();
-      return Result<void>();
     });
   }
 
@@ -65,11 +65,6 @@ class TimeLimit final : public plugin::Plugin {
     log(host_, *this, Level::debug, "the job has {}", duration.str());
     timer_ = TRY(event::Timer::create(host_.loop(), [this, what] { expired(what); }));
     timer_->start(event::Seconds(duration.seconds()));
-    return {};
-  }
-
-  Result<void> tasks_exited(const plugin::Call& call) {
-    over_ = over_ | TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("ranks")).string())));
     return {};
   }
 

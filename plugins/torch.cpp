@@ -38,12 +38,11 @@ class Torch final : public plugin::Plugin {
  public:
   explicit Torch(plugin::Host& host) : Plugin("torch"), host_(host) {
     // Not before: only now is the taskmap final.
-    on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("shell.init", [this] { return initialize(); });
     // The tasks that have come, and perhaps where rank 0 is.
-    on("shell.take-over", [this](plugin::Call&) { return initialize(); });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.take-over", [this] { return initialize(); });
+    on("task.init", [this] {
       if (is_on_) number(*host_.current_task());
-      return Result<void>();
     });
   }
 

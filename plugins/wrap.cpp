@@ -48,11 +48,8 @@ Result<Wrapper> read_wrapper(const JsonAt& entry, std::uint64_t tasks) {
 class Wrap final : public plugin::Plugin {
  public:
   explicit Wrap(plugin::Host& host) : Plugin("wrap"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.init", [this](plugin::Call&) {
-      wrap(*host_.current_task());
-      return Result<void>();
-    });
+    on("shell.init", [this] { return read(); });
+    on("task.init", [this] { wrap(*host_.current_task()); });
   }
 
  private:

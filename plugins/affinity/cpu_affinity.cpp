@@ -29,12 +29,9 @@ using Mode = AffinityOption::Mode;
 class CpuAffinity final : public plugin::Plugin {
  public:
   explicit CpuAffinity(plugin::Host& host) : Plugin("cpu-affinity"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return initialize(); });
-    on("task.init", [this](plugin::Call&) {
-      bind(*host_.current_task());
-      return Result<void>();
-    });
-    on("shell.take-over", [this](plugin::Call&) {
+    on("shell.init", [this] { return initialize(); });
+    on("task.init", [this] { bind(*host_.current_task()); });
+    on("shell.take-over", [this] {
       plan_.reset();
       request_.cpus.clear();
       return option_.mode == Mode::per_task ? make_plan() : Result<void>();

@@ -47,13 +47,11 @@ void show(job::Environment& environment, const std::string& gpus) {
 class GpuAffinity final : public plugin::Plugin {
  public:
   explicit GpuAffinity(plugin::Host& host) : Plugin("gpu-affinity"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return initialize(); });
-    on("shell.take-over", [this](plugin::Call&) {
-      return option_.mode == Mode::closest && !gpus_.empty() ? find_closest() : Result<void>();
-    });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.init", [this] { return initialize(); });
+    on("shell.take-over",
+       [this] { return option_.mode == Mode::closest && !gpus_.empty() ? find_closest() : Result<void>(); });
+    on("task.init", [this] {
       if (option_.mode != Mode::on && option_.mode != Mode::off) show_share(*host_.current_task());
-      return Result<void>();
     });
   }
 

@@ -32,7 +32,7 @@ using value::Idset;
 class Hwloc final : public plugin::Plugin {
  public:
   explicit Hwloc(plugin::Host& host) : Plugin("hwloc"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return initialize(); });
+    on("shell.init", [this] { return initialize(); });
     on("hwloc.cores", [this](plugin::Call& call) -> Result<void> {
       if (cores_.empty()) cores_ = TRY(TRY(load(HwlocTopology::Devices::none)).cores());
       Json cores = Json::array();

@@ -22,11 +22,9 @@ namespace {
 class MemAffinity final : public plugin::Plugin {
  public:
   explicit MemAffinity(plugin::Host& host) : Plugin("mem-affinity"), host_(host) {
-    for (const char* topic : {"shell.init", "shell.take-over"})
-      on(topic, [this](plugin::Call&) { return initialize(); });
-    on("task.init", [this](plugin::Call&) {
+    for (const char* topic : {"shell.init", "shell.take-over"}) on(topic, [this] { return initialize(); });
+    on("task.init", [this] {
       if (policy_ != "off") set(*host_.current_task());
-      return Result<void>();
     });
   }
 

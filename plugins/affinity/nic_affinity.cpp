@@ -20,11 +20,9 @@ namespace {
 class NicAffinity final : public plugin::Plugin {
  public:
   explicit NicAffinity(plugin::Host& host) : Plugin("nic-affinity"), host_(host) {
-    for (const char* topic : {"shell.init", "shell.take-over"})
-      on(topic, [this](plugin::Call&) { return initialize(); });
-    on("task.init", [this](plugin::Call&) {
+    for (const char* topic : {"shell.init", "shell.take-over"}) on(topic, [this] { return initialize(); });
+    on("task.init", [this] {
       if (is_closest_) set(*host_.current_task());
-      return Result<void>();
     });
   }
 

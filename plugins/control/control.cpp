@@ -37,6 +37,7 @@
 #include "job/environment.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugin/host.hpp"
 #include "plugin/plan.hpp"
 #include "plugin/tags.hpp"
@@ -270,7 +271,7 @@ class Control final : public plugin::Plugin {
         input_(host, [this] { return server_.get(); }),
         changes_(host),
         details_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
   ~Control() override {
     if (auto* output = viewers_ ? host_.task_output() : nullptr) output->follow(nullptr);
@@ -296,25 +297,21 @@ class Control final : public plugin::Plugin {
     questions_.serve();
     CHECK_OK(execs_.serve());
     CHECK_OK(serve_terminals());
-    on("shell.finish", [this](plugin::Call&) { return questions_.stop(); });
+    on("shell.finish", [this] { return questions_.stop(); });
     if (host_.job().shell_rank != 0) return {};
-    on("shell.tasks-complete", [this](plugin::Call&) {
-      execs_.end_all();
-      return Result<void>();
-    });
+    on("shell.tasks-complete", [this] { execs_.end_all(); });
     viewers_.emplace(TRY(Scrollback::size_of(host_.options())),
                      viewer_link([this] { return server_.get(); }, [this] { return answers_.code_of_tasks(); }));
     details_.keep_messages();
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.listed", [this](plugin::Call& call) { return listed(call); });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    for (const char* topic : {"shell.lost", "shell.left"})
-      on(topic, [this](plugin::Call& call) { return shell_gone(call); });
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_gone(lost.shell, false); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     for (const char* topic : {"job.tasks-moved", "job.tasks-restart", "shell.joined"})
       on(topic, [this](plugin::Call& call) {
         changes_.restarts.started(call.in);
         write_changes();
-        return Result<void>();
       });
     // Many shells may go at once.
     gone_ = TRY(event::Timer::create(host_.loop(), [this] { write_changes(); }));
@@ -341,14 +338,10 @@ class Control final : public plugin::Plugin {
     PtyOptions options = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
     if (options.ranks.empty()) return {};
     answers_.set_terminals(std::move(options.ranks));
-    on("task.fork", [this](plugin::Call&) {
+    on("task.fork", [this] {
       if (task::Pty* pty = host_.current_task()->pty()) pty->viewed().keep();
-      return Result<void>();
     });
-    on("task.exit", [this](plugin::Call&) {
-      execs_.task_ended();
-      return Result<void>();
-    });
+    on("task.exit", [this] { execs_.task_ended(); });
     return {};
   }
 
@@ -489,22 +482,16 @@ class Control final : public plugin::Plugin {
                     Error{ENOTSUP, "the job's output goes through no plugin that others can read from"});
   }
 
-  Result<void> tasks_exited(const plugin::Call& call) {
-    JsonAt in = JsonAt::root(call.in);
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    changes_.restarts.ended(ranks);
-    answers_.tasks_ended(ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
+  void tasks_exited(const plugin::TasksExited& exited) {
+    changes_.restarts.ended(exited.ranks);
+    answers_.tasks_ended(exited.ranks, exited.record);
     viewers_->look();
-    return {};
   }
 
-  Result<void> shell_gone(const plugin::Call& call) {
-    auto shell =
-        static_cast<std::uint32_t>(TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX)));
+  void shell_gone(std::uint32_t shell, bool has_left) {
     questions_.lost(shell);
-    execs_.shell_gone(shell, call.topic == "shell.left");
+    execs_.shell_gone(shell, has_left);
     gone_->start(event::Seconds::zero());
-    return {};
   }
 
   // ---- the end -------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/doctor/examinations.hpp"
 #include "plugins/doctor/hang_watch.hpp"
@@ -21,7 +22,7 @@ namespace {
 class Doctor final : public plugin::Plugin, public Examiner {
  public:
   explicit Doctor(plugin::Host& host) : Plugin("doctor"), host_(host), examinations_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
 
   Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done,
@@ -35,17 +36,15 @@ class Doctor final : public plugin::Plugin, public Examiner {
   Result<void> read() {
     if (auto whole = host_.options().at(name())) CHECK_OK(whole->only_keys({"trace"}));
     if (host_.options().at("doctor.trace") && TRY(host_.options().flag("doctor.trace"))) {
-      on("task.init", [this](plugin::Call&) {
-        host_.current_task()->command().setup.traced_by_siblings = true;
-        return Result<void>();
-      });
+      on("task.init", [this] { host_.current_task()->command().setup.traced_by_siblings = true; });
     }
     examinations_.serve();
     CHECK_OK(watch());
     if (host_.job().shell_rank != 0) return {};
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    for (const char* topic : {"shell.lost", "shell.left"})
-      on(topic, [this](plugin::Call& call) { return shell_gone(call); });
+    on<plugin::TasksExited>(
+        [this](const plugin::TasksExited& exited) { examinations_.tasks_ended(exited.ranks, exited.record); });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { examinations_.lost(lost.shell); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { examinations_.lost(left.shell); });
     return {};
   }
 
@@ -55,28 +54,9 @@ class Doctor final : public plugin::Plugin, public Examiner {
     watch_.emplace(host_, examinations_, *option);
     examinations_.when_silent([this] { return watch_->silent(); });
     examinations_.when_traced([this] { watch_->traced(); });
-    on("shell.start", [this](plugin::Call&) { return watch_->start(); });
-    on("shell.finish", [this](plugin::Call&) {
-      watch_->stop();
-      return Result<void>();
-    });
-    on("shell.tasks-complete", [this](plugin::Call&) {
-      watch_->all_ended();
-      return Result<void>();
-    });
-    return {};
-  }
-
-  Result<void> tasks_exited(const plugin::Call& call) {
-    JsonAt in = JsonAt::root(call.in);
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
-    examinations_.tasks_ended(ranks, TRY(exits::Record::parse(TRY(TRY(in.at("record")).string()))));
-    return {};
-  }
-
-  Result<void> shell_gone(const plugin::Call& call) {
-    auto shell = TRY(TRY(JsonAt::root(call.in).at("shell_rank")).integer(0, UINT32_MAX));
-    examinations_.lost(static_cast<std::uint32_t>(shell));
+    on("shell.start", [this] { return watch_->start(); });
+    on("shell.finish", [this] { watch_->stop(); });
+    on("shell.tasks-complete", [this] { watch_->all_ended(); });
     return {};
   }
 

@@ -20,7 +20,7 @@ namespace {
 class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
  public:
   explicit Elastic(plugin::Host& host) : Plugin("elastic"), host_(host), run_(host.loop(), host.children()) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
   ~Elastic() override {
     if (offers_) host_.offer_release(nullptr);

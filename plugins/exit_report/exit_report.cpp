@@ -11,6 +11,7 @@
 #include "base/print.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/failure_report.hpp"
 #include "plugins/exit_report/report_file.hpp"
@@ -24,12 +25,9 @@ class ExitReport final : public plugin::Plugin {
  public:
   explicit ExitReport(plugin::Host& host)
       : Plugin("exit-report"), host_(host), naming_(host), facts_(host), report_(host, facts_) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("job.tasks-exited", [this](plugin::Call& call) { return tasks_exited(call); });
-    on("shell.exit", [this](plugin::Call&) {
-      naming_.finish();
-      return Result<void>();
-    });
+    on("shell.init", [this] { return read(); });
+    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on("shell.exit", [this] { naming_.finish(); });
   }
 
  private:
@@ -55,52 +53,31 @@ class ExitReport final : public plugin::Plugin {
     auto option = host_.options().at("torch");
     bool torch = option && (option->json().is_object() || TRY(host_.options().flag("torch")));
     report_.serve();
-    auto task = [this](const char* topic, auto act) {
-      on(topic, [this, act](plugin::Call&) {
-        act(*host_.current_task());
-        return Result<void>();
-      });
-    };
+    auto task = [this](const char* topic, auto act) { on(topic, [this, act] { act(*host_.current_task()); }); };
     task("task.init", [this, torch](task::Task& each) { facts_.prepare(each, torch); });
     task("task.fork", [this](task::Task& each) { facts_.started(each); });
     task("task.exit", [this](task::Task& each) { facts_.exited(each); });
-    on("shell.start", [this](plugin::Call&) { return facts_.watch_memory(); });
-    on("shell.processes-left", [this](plugin::Call& call) {
-      report_.left(call.in.value("processes", Json::array()));
-      return Result<void>();
-    });
+    on("shell.start", [this] { return facts_.watch_memory(); });
+    on("shell.processes-left",
+       [this](plugin::Call& call) { report_.left(call.in.value("processes", Json::array())); });
     if (host_.job().shell_rank != 0) return {};
-    on("shell.lost", [this](plugin::Call& call) { return shell_lost(call); });
-    on("job.tasks-moved", [this](plugin::Call& call) {
-      report_.note("moved", call.in, event::wall_clock());
-      return Result<void>();
-    });
-    on("job.tasks-restart", [this](plugin::Call& call) {
-      report_.note("restart", call.in, event::wall_clock());
-      return Result<void>();
-    });
-    on("doctor.hang", [this](plugin::Call& call) {
-      report_.note("hang", call.in, event::wall_clock());
-      return Result<void>();
-    });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost.shell); });
+    on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
+    on("job.tasks-restart", [this](plugin::Call& call) { report_.note("restart", call.in, event::wall_clock()); });
+    on("doctor.hang", [this](plugin::Call& call) { report_.note("hang", call.in, event::wall_clock()); });
     on("rehearse.event", [this](plugin::Call& call) {
       report_.note("rehearsal", {{"done", call.in.value("event", "")}}, event::wall_clock());
-      return Result<void>();
     });
-    on("shell.tasks-complete", [this](plugin::Call&) { return report_.finish(); });
-    on("job.report", [this](plugin::Call& call) {
-      call.out = report_.make(call.in);
-      return Result<void>();
-    });
+    on("shell.tasks-complete", [this] { return report_.finish(); });
+    on("job.report", [this](plugin::Call& call) { call.out = report_.make(call.in); });
     ended_ = host_.on_ended([this](const Json& end) { job_ended(end); });
     return {};
   }
 
-  Result<void> tasks_exited(const plugin::Call& call) {
+  Result<void> tasks_exited(const plugin::TasksExited& exited) {
     if (host_.job().shell_rank != 0) return {};
-    JsonAt in = JsonAt::root(call.in);
-    auto record = TRY(exits::Record::parse(TRY(TRY(in.at("record")).string())));
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(in.at("ranks")).string())));
+    const value::Idset& ranks = exited.ranks;
+    const exits::Record& record = exited.record;
     if (judges_) report_.tasks_ended(ranks, record, event::wall_clock());
     bool is_own_end =
         record.kind() == exits::Record::Kind::ended || record.kind() == exits::Record::Kind::not_started;
@@ -109,11 +86,9 @@ class ExitReport final : public plugin::Plugin {
     return naming_.add(ranks, record);
   }
 
-  Result<void> shell_lost(const plugin::Call& call) {
-    auto shell = call.in.value("shell_rank", std::uint32_t{0});
+  void shell_lost(std::uint32_t shell) {
     report_.note("lost", {{"shell", shell}}, event::wall_clock());
     report_.lost(shell);
-    return {};
   }
 
   void job_ended(const Json& end) {

@@ -39,26 +39,23 @@ constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 class Hooks final : public plugin::Plugin {
  public:
   explicit Hooks(plugin::Host& host) : Plugin("hooks"), host_(host), runner_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.post-init", [this](plugin::Call&) { return begin(); });
+    on("shell.init", [this] { return read(); });
+    on("shell.post-init", [this] { return begin(); });
     for (const char* topic : {"shell.take-over", "shell.restart"})
       on(topic, [this](plugin::Call& call) -> Result<void> {
         if (!task_prolog_) return {};
         host_.hold_start(name());
         return run_task_prologs(TRY(value::Idset::parse(call.in.value("ranks", ""))));
       });
-    on("task.init", [this](plugin::Call&) {
+    on("task.init", [this] {
       if (!settings_.empty()) apply(*host_.current_task());
-      return Result<void>();
     });
-    on("task.exit", [this](plugin::Call&) {
+    on("task.exit", [this] {
       if (task_epilog_) run_task_epilog(*host_.current_task());
-      return Result<void>();
     });
-    on("shell.finish", [this](plugin::Call&) {
+    on("shell.finish", [this] {
       tasks_ended_ = true;
       end_if_done();
-      return Result<void>();
     });
   }
 

@@ -155,13 +155,13 @@ Result<InputOptions> InputOptions::read(const job::Options& options) {
 class Input final : public plugin::Plugin {
  public:
   explicit Input(plugin::Host& host) : Plugin("input"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return prepare(); });
-    on("shell.post-init", [this](plugin::Call&) { return open_files(); });
-    on("task.init", [this](plugin::Call&) { return give(*host_.current_task()); });
-    on("task.fork", [this](plugin::Call&) { return connect(*host_.current_task()); });
-    on("shell.start", [this](plugin::Call&) { return start(); });
-    on("shell.finish", [this](plugin::Call&) { return stop(false); });
-    on("shell.tasks-complete", [this](plugin::Call&) { return stop(true); });
+    on("shell.init", [this] { return prepare(); });
+    on("shell.post-init", [this] { return open_files(); });
+    on("task.init", [this] { return give(*host_.current_task()); });
+    on("task.fork", [this] { return connect(*host_.current_task()); });
+    on("shell.start", [this] { return start(); });
+    on("shell.finish", [this] { return stop(false); });
+    on("shell.tasks-complete", [this] { return stop(true); });
   }
 
  private:

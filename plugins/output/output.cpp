@@ -33,6 +33,7 @@
 #include "io/batch_wire.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/routing.hpp"
@@ -196,33 +197,29 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     host_.log().add_sink(name(), [this](const LogEntry& entry) { keep(entry); });
-    on("shell.init", [this](plugin::Call&) { return read_options(); });
-    on("shell.post-init", [this](plugin::Call&) { return open_places(); });
-    on("task.init", [this](plugin::Call&) {
+    on("shell.init", [this] { return read_options(); });
+    on("shell.post-init", [this] { return open_places(); });
+    on("task.init", [this] {
       task::Task& task = *host_.current_task();
       return channels_.prepare(task, outputs_.begin(task, may_start_again_));
     });
-    on("task.fork", [this](plugin::Call&) { return watch(*host_.current_task()); });
+    on("task.fork", [this] { return watch(*host_.current_task()); });
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
-    on("task.exit", [this](plugin::Call&) { return task_exited(*host_.current_task()); });
-    on("shell.finish", [this](plugin::Call&) { return await_ends(); });
-    auto gone = [this](plugin::Call& call) {
-      if (collector_) collector_->lost(call.in.value("shell_rank", bulk::Id{0}));
-      return Result<void>();
+    on("task.exit", [this] { return task_exited(*host_.current_task()); });
+    on("shell.finish", [this] { return await_ends(); });
+    auto gone = [this](const plugin::ShellChange& change) {
+      if (collector_) collector_->lost(change.shell);
     };
-    for (const char* topic : {"shell.lost", "shell.left"}) on(topic, gone);
-    on("shell.joined", [this](plugin::Call&) {
+    on<plugin::ShellLost>(gone);
+    on<plugin::ShellLeft>(gone);
+    on("shell.joined", [this] {
       if (collector_) collector_->expect_one_more();
       if (collector_) hold();
-      return Result<void>();
     });
     on("job.tasks-moved", [this](plugin::Call& call) {
       return come_out_ ? come_out_->reopen(call.in.value("ranks", "")) : Result<void>();
     });
-    on("shell.exit", [this](plugin::Call&) {
-      places_ ? places_->log_losses() : early_events_.end();
-      return Result<void>();
-    });
+    on("shell.exit", [this] { places_ ? places_->log_losses() : early_events_.end(); });
   }
   ~Output() override {
     host_.log().remove_sink(name());

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/departures.hpp"
 #include "plugins/pmi/doctor.hpp"
@@ -33,52 +34,43 @@ constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_
 class Pmi final : public plugin::Plugin, private PmiProcesses {
  public:
   explicit Pmi(plugin::Host& host) : Plugin("pmi"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return prepare(); });
+    on("shell.init", [this] { return prepare(); });
     on("pmi.restart", [this](plugin::Call& call) {
       if (group_ || (spawns_ && spawns_->table().has_begun()))
         call.out[name()] = how_to_restart(call.in.value("rank", UINT32_MAX));
-      return Result<void>();
     });
     on("job.tasks-restart", [this](plugin::Call& call) {
       if (spawns_ && call.in.value("scope", "") == "job") await_start();
-      return Result<void>();
     });
     on("shell.restart", [this](plugin::Call& call) {
       if (group_ && next_ && call.in.value("all", false)) start_together();
-      return Result<void>();
     });
-    on("task.init", [this](plugin::Call&) {
+    on("task.init", [this] {
       if (spawns_) let_yield(host_, host_.current_task()->command());
       return group_ ? give(*host_.current_task()) : Result<void>();
     });
-    on("task.fork", [this](plugin::Call&) { return group_ ? connect(*host_.current_task()) : Result<void>(); });
-    on("task.exit", [this](plugin::Call&) {
+    on("task.fork", [this] { return group_ ? connect(*host_.current_task()) : Result<void>(); });
+    on("task.exit", [this] {
       if (group_) exited(*host_.current_task());
-      return Result<void>();
     });
     on("pmi.namespace", [this](plugin::Call& call) { return name_for_pmix(call); });
     on("pmi.connected", [this](plugin::Call& call) {
       if (group_) call.out[name()] = connected().str();
-      return Result<void>();
     });
     serve_spawns(*this, spawns_);
     for (const char* topic : {"report.note", "doctor.note"}) {
       on(topic, [this](plugin::Call& call) {
         if (group_ && group_->server().in_use()) note(call);
-        return Result<void>();
       });
     }
-    on("shell.lost", [this](plugin::Call& call) {
-      if (spawns_) lose_shell(call);
-      return Result<void>();
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) {
+      if (spawns_ && !lost.ends_job) lose_shell(lost.shell);
     });
     on("job.tasks-moved", [this](plugin::Call& call) {
       if (!call.in.value("all", false)) release(call.in.value("from", UINT32_MAX));
-      return Result<void>();
     });
-    on("shell.left", [this](plugin::Call& call) {
-      if (spawns_) take_ranks_of(call.in.value("shell_rank", host_.job().shells()), false);
-      return Result<void>();
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) {
+      if (spawns_) take_ranks_of(left.shell, false);
     });
     on("job.shrinking", [this](plugin::Call& call) -> Result<void> {
       auto shells = TRY(value::Idset::parse(TRY(TRY(JsonAt::root(call.in).at("shells")).string())));
@@ -87,17 +79,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (spawns_) spawns_->shell_leaves();
       return {};
     });
-    on("shell.post-init", [this](plugin::Call&) {
+    on("shell.post-init", [this] {
       warn_of_unknown(host_, *this, options_.others);
       if (doctor_) doctor_->all_listen();
-      return Result<void>();
     });
-    on("shell.start", [this](plugin::Call&) { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
-    on("shell.finish", [this](plugin::Call&) {
+    on("shell.start", [this] { return doctor_ ? doctor_->tasks_started() : Result<void>(); });
+    on("shell.finish", [this] {
       if (doctor_) doctor_->tasks_ended();
       if (group_) group_->close();
       if (spawns_) spawns_->tasks_ended();
-      return Result<void>();
     });
   }
 
@@ -305,9 +295,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (!client.last_command.empty()) out["last"] = client.last_command;
   }
 
-  void lose_shell(const plugin::Call& call) {
-    if (call.in.value("severity", 0) == 0) return;
-    const std::uint32_t shell = call.in.value("shell_rank", host_.job().shells());
+  void lose_shell(std::uint32_t shell) {
     if (options_.replaces && between_nodes_ != nullptr && !start_.taskmap.ranks_on(shell).empty())
       between_nodes_->hold(shell);
     take_ranks_of(shell, true);

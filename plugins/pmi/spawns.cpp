@@ -745,7 +745,6 @@ Result<void> SpawnedProcesses::kill(Index index, int signum) {
 void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
   plugin.on("pmi.spawned", [&plugin, &spawns](plugin::Call& call) {
     if (spawns && spawns->table().is_connected()) call.out[plugin.name()] = true;
-    return Result<void>();
   });
   plugin.on("pmi.processes", [&spawns](plugin::Call& call) {
     Json out = Json::array();
@@ -754,11 +753,9 @@ void serve_spawns(plugin::Plugin& plugin, std::optional<PmiSpawns>& spawns) {
     };
     if (spawns) spawns->table().each_process(take);
     if (!out.empty()) call.out["processes"] = std::move(out);
-    return Result<void>();
   });
-  plugin.on("shell.tasks-complete", [&spawns](plugin::Call&) {
+  plugin.on("shell.tasks-complete", [&spawns] {
     if (spawns) spawns->all_tasks_ended();
-    return Result<void>();
   });
   plugin.on("pmi.spawn", [&spawns](plugin::Call& call) -> Result<void> {
     if (!spawns) return {};

@@ -112,13 +112,12 @@ constexpr std::size_t kPtyRead = 4096;         // bytes: as many as a pty gives 
 class PtyPlugin final : public plugin::Plugin {
  public:
   explicit PtyPlugin(plugin::Host& host) : Plugin("pty"), host_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("shell.post-init", [this](plugin::Call&) { return open_all(); });
-    on("task.init", [this](plugin::Call&) { return prepare(*host_.current_task()); });
-    on("task.fork", [this](plugin::Call&) { return begin(*host_.current_task()); });
-    on("task.exit", [this](plugin::Call&) {
+    on("shell.init", [this] { return read(); });
+    on("shell.post-init", [this] { return open_all(); });
+    on("task.init", [this] { return prepare(*host_.current_task()); });
+    on("task.fork", [this] { return begin(*host_.current_task()); });
+    on("task.exit", [this] {
       if (host_.current_task()->is_given_up() && on_terminal(*host_.current_task()) && terminal_) relay_->hang_up();
-      return Result<void>();
     });
   }
 

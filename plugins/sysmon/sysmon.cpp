@@ -39,16 +39,10 @@ class Sysmon final : public plugin::Plugin {
  public:
   Sysmon(plugin::Host& host, pid_t shell, std::string root)
       : Plugin("sysmon"), host_(host), shell_(shell), root_(std::move(root)) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
-    on("task.fork", [this](plugin::Call&) { return begin(); });
-    on("task.exit", [this](plugin::Call&) {
-      note_task(*host_.current_task());
-      return Result<void>();
-    });
-    on("shell.finish", [this](plugin::Call&) {
-      end();
-      return Result<void>();
-    });
+    on("shell.init", [this] { return read(); });
+    on("task.fork", [this] { return begin(); });
+    on("task.exit", [this] { note_task(*host_.current_task()); });
+    on("shell.finish", [this] { end(); });
   }
 
  private:

@@ -30,6 +30,7 @@
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
 #include "plugin/questions.hpp"
@@ -144,7 +145,7 @@ constexpr event::Seconds kMostHold{1};  // for the first questions, and for room
 class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
  public:
   explicit TimelinePlugin(plugin::Host& host) : Plugin("timeline"), host_(host), gatherer_(host) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
   ~TimelinePlugin() override { host_.timeline().when_closing(nullptr); }
 
@@ -191,23 +192,15 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     });
     if (has_usage()) counters_.emplace(host_);
     on("timeline.mark", [this](plugin::Call& call) { return mark(call.in); });
-    on("shell.finish", [this](plugin::Call&) {
+    on("shell.finish", [this] {
       if (counters_) counters_->stop();
       if (!is_leader()) gatherer_.send_rest(false);
       if (gatherer_.has_unsent()) hold();
-      return Result<void>();
     });
     if (is_leader()) {
-      for (const char* topic : {"shell.lost", "shell.left"}) {
-        on(topic, [this](plugin::Call& call) {
-          gatherer_.gone(call.in.value("shell_rank", std::uint32_t{0}), call.topic == "shell.left");
-          return Result<void>();
-        });
-      }
-      on("shell.joined", [this](plugin::Call&) {
-        gatherer_.note_shells();
-        return Result<void>();
-      });
+      on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { gatherer_.gone(lost.shell, false); });
+      on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { gatherer_.gone(left.shell, true); });
+      on("shell.joined", [this] { gatherer_.note_shells(); });
       ended_ = host_.on_ended([this](const Json&) { job_ended(); });
       return {};
     }

@@ -82,19 +82,13 @@ bool wants_descriptors(const Result<void>& result) {
 class Tmpdir final : public plugin::Plugin {
  public:
   explicit Tmpdir(plugin::Host& host) : Plugin("tmpdir"), host_(host), sweep_(host, *this) {
-    on("shell.init", [this](plugin::Call&) { return make(); });
-    on("shell.start", [this](plugin::Call&) {
-      sweep();
-      return Result<void>();
-    });
+    on("shell.init", [this] { return make(); });
+    on("shell.start", [this] { sweep(); });
     on("mustache.render.tmpdir", [this](plugin::Call& call) -> Result<void> {
       if (!path_.empty()) call.out["result"] = path_;
       return {};
     });
-    on("shell.exit", [this](plugin::Call&) {
-      remove();
-      return Result<void>();
-    });
+    on("shell.exit", [this] { remove(); });
   }
   ~Tmpdir() override { remove(); }
 

@@ -21,6 +21,7 @@
 #include "base/print.hpp"
 #include "bulk/options.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/usage/gpu_meter.hpp"
@@ -41,7 +42,7 @@ class UsagePlugin final : public plugin::Plugin {
  public:
   UsagePlugin(plugin::Host& host, std::uint64_t most_tasks)
       : Plugin("usage"), host_(host), most_tasks_(most_tasks) {
-    on("shell.init", [this](plugin::Call&) { return read(); });
+    on("shell.init", [this] { return read(); });
   }
 
  private:
@@ -90,7 +91,7 @@ class UsagePlugin final : public plugin::Plugin {
   // Once all plugins have looked where the shell's cgroup is, as it may be moved.
   void use_cgroups() {
     host_.start_after_all();
-    on("shell.post-init", [this](plugin::Call&) -> Result<void> {
+    on("shell.post-init", [this]() -> Result<void> {
       std::string name = fmt::format("{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank);
       cgroups_ = TRY(TaskCgroups::make(::getpid(), name));
       if (!cgroups_->without().empty())
@@ -98,7 +99,7 @@ class UsagePlugin final : public plugin::Plugin {
       meter_->read_cgroups(*cgroups_);
       return {};
     });
-    on("task.exec", [this](plugin::Call&) {
+    on("task.exec", [this] {
       const task::Task& task = *host_.current_task();
       return cgroups_->enter(task.rank(), task.attempt());
     });
@@ -107,10 +108,7 @@ class UsagePlugin final : public plugin::Plugin {
   void measure_gpus() {
     auto complain = [this](const std::string& why) { log(host_, *this, Level::warn, "usage-gpu: {}", why); };
     gpus_.emplace(host_, complain);
-    on("usage.gpus", [this](plugin::Call& call) {
-      call.out = gpus_->now();
-      return Result<void>();
-    });
+    on("usage.gpus", [this](plugin::Call& call) { call.out = gpus_->now(); });
   }
 
   [[nodiscard]] usage::TaskRow row_of(const task::Task& task) {
@@ -126,15 +124,12 @@ class UsagePlugin final : public plugin::Plugin {
     std::function<void(const usage::UsageBatch&)> own;
     if (is_leader()) own = [this](const usage::UsageBatch& batch) { table_.add(batch); };
     uplink_.emplace(host_, std::move(own), !has_rows_);
-    on("task.init", [this](plugin::Call&) {
-      host_.current_task()->command().setup.opens_io = true;
-      return Result<void>();
-    });
-    on("task.fork", [this](plugin::Call&) {
+    on("task.init", [this] { host_.current_task()->command().setup.opens_io = true; });
+    on("task.fork", [this] {
       meter_->started(*host_.current_task());
       return gpus_ ? gpus_->started(*host_.current_task()) : Result<void>();
     });
-    on("task.exit", [this](plugin::Call&) {
+    on("task.exit", [this] {
       const task::Task& task = *host_.current_task();
       usage::TaskRow row = row_of(task);
       before_restart_.erase(task.rank());
@@ -148,10 +143,7 @@ class UsagePlugin final : public plugin::Plugin {
     });
     // A shell that ends before its tasks would have started does not come to shell.finish.
     for (const char* topic : {"shell.finish", "shell.exit"}) {
-      on(topic, [this](plugin::Call&) {
-        finish();
-        return Result<void>();
-      });
+      on(topic, [this] { finish(); });
     }
     uplink_->serve([this](bulk::Id shell, std::string_view bytes) { take(shell, bytes); });
     if (is_leader()) serve_as_leader();
@@ -160,21 +152,14 @@ class UsagePlugin final : public plugin::Plugin {
   void serve_as_leader() {
     for (std::uint32_t shell = 1; host_.bulk() != nullptr && shell < host_.job().shells(); ++shell)
       waits_for_.insert(shell);
-    on("shell.tasks-complete", [this](plugin::Call&) { return wait(); });
-    for (const char* topic : {"shell.lost", "shell.left"}) {
-      on(topic, [this](plugin::Call& call) {
-        gone(call.in.value("shell_rank", std::uint32_t{0}));
-        return Result<void>();
-      });
-    }
-    on("shell.joined", [this](plugin::Call& call) {
-      waits_for_.insert(call.in.value("shell_rank", std::uint32_t{0}));
-      return Result<void>();
-    });
+    on("shell.tasks-complete", [this] { return wait(); });
+    auto gone = [this](const plugin::ShellChange& change) { this->gone(change.shell); };
+    on<plugin::ShellLost>(gone);
+    on<plugin::ShellLeft>(gone);
+    on<plugin::ShellJoined>([this](const plugin::ShellJoined& joined) { waits_for_.insert(joined.shell); });
     on("job.usage", [this](plugin::Call& call) {
       call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0}))
                                           : summary(call.in.value("cells", usage::kFewCells));
-      return Result<void>();
     });
     ended_ = host_.on_ended([this](const Json&) { job_ended(); });
   }

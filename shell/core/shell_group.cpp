@@ -353,15 +353,11 @@ void Barriers::note_passed(const std::string& name, const Result<void>& passed) 
 
 // ---- change notices ---------------------------------------------------------------------
 
-Json ChangeNotices::about(group::Rank shell) const {
-  return {{"shell_rank", shell}, {"host", host_.job().resources.nodes[shell].hostname}};
+const std::string& ChangeNotices::host_of(group::Rank shell) const {
+  return host_.job().resources.nodes[shell].hostname;
 }
 
-void ChangeNotices::lost(group::Rank shell, bool ends) {
-  Json what = about(shell);
-  what["severity"] = ends ? 0 : 2;
-  change("shell.lost", what);
-}
+void ChangeNotices::lost(group::Rank shell, bool ends) { change(plugin::ShellLost(shell, host_of(shell), ends)); }
 
 void ChangeNotices::not_replaced(group::Rank shell) { notify("shell.not-replaced", {{"shell_rank", shell}}); }
 
@@ -370,17 +366,14 @@ void ChangeNotices::leaving(const value::Idset& shells, double grace) {
   notify("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
 }
 
-void ChangeNotices::left(group::Rank shell) { change("shell.left", about(shell)); }
+void ChangeNotices::left(group::Rank shell) { change(plugin::ShellLeft(shell, host_of(shell))); }
 
-void ChangeNotices::joined(group::Rank shell) { change("shell.joined", about(shell)); }
+void ChangeNotices::joined(group::Rank shell) { change(plugin::ShellJoined(shell, host_of(shell))); }
 
 void ChangeNotices::restarted(const Json& what) { change("job.tasks-restart", what); }
 
 void ChangeNotices::ended(const value::Idset& tasks, const exits::Record& record) {
-  Json what{{"ranks", tasks.str()}, {"record", record.str()}};
-  if (record.status()) what["status"] = record.status()->raw();
-  if (record.kind() == exits::Record::Kind::lost) what["lost"] = true;
-  notify("job.tasks-exited", what);
+  notify(plugin::TasksExited(tasks, record));
 }
 
 void ChangeNotices::moved(std::span<const job::Move> moves, bool with_all, const std::string& left) {
@@ -406,17 +399,24 @@ void ChangeNotices::resources(const std::string& added, const std::string& left)
 }
 
 void ChangeNotices::change(const std::string& name, const Json& what) {
-  if (on_change_) {
-    if (Result<void> posted = on_change_(name, what); !posted)
-      host_.log().log(Level::error, "", "{}", posted.error().message);
-  }
+  note(name, what);
   notify(name, what);
+}
+
+void ChangeNotices::note(const std::string& name, const Json& what) {
+  if (!on_change_) return;
+  if (Result<void> posted = on_change_(name, what); !posted)
+    host_.log().log(Level::error, "", "{}", posted.error().message);
 }
 
 void ChangeNotices::notify(const std::string& topic, const Json& what) {
   if (!host_.stack().listens(topic)) return;
   plugin::Call call(topic);
   call.in.update(what);
+  make(call);
+}
+
+void ChangeNotices::make(plugin::Call& call) {
   if (Result<int> called = host_.stack().call(call); !called)
     host_.raise({"exec", 0, called.error().message, std::nullopt});
 }

@@ -21,6 +21,7 @@
 #include "group/group.hpp"
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
+#include "plugin/events.hpp"
 #include "plugin/host.hpp"
 #include "value/idset.hpp"
 
@@ -54,7 +55,19 @@ class ChangeNotices {
  private:
   void change(const std::string& name, const Json& what);
   void notify(const std::string& topic, const Json& what);
-  [[nodiscard]] Json about(group::Rank shell) const;
+  void note(const std::string& name, const Json& what);
+  void make(plugin::Call& call);
+  template <typename Event>
+  void change(const Event& event) {
+    note(event.kTopic, event.members());
+    notify(event);
+  }
+  template <typename Event>
+  void notify(const Event& event) {
+    plugin::Call call(event.kTopic, event);
+    make(call);
+  }
+  [[nodiscard]] const std::string& host_of(group::Rank shell) const;
 
   plugin::Host& host_;
   const elastic::Roster& roster_;

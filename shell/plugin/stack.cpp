@@ -63,6 +63,8 @@ Result<int> Stack::call(Call& call) {
     // A copy too: a handler may replace or unsubscribe itself.
     const Handler handler = *each.handler;
     if (!handler) continue;
+    if (call.event != nullptr && call.in.empty() && handler.target<EventHandler>() == nullptr)
+      call.in = call.event->members();
     Running running{each.plugin, &call.topic};
     const Running* outer = std::exchange(running_, &running);
     Result<void> result = run(*each.plugin, handler, call);

@@ -9,7 +9,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -23,17 +25,32 @@ namespace nacre::plugin {
 // A plugin: a name, and handlers that are subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins
 // are all Plugins.
 
+// What a topic tells that builtins take as a value, see plugin/events.hpp; others get its members.
+struct Event {
+  virtual ~Event() = default;
+  [[nodiscard]] virtual Json members() const = 0;
+};
+
 // One call of a topic, passed from handler to handler.
 struct Call {
   explicit Call(std::string_view call_topic) : topic(call_topic) {}
+  // `call_event`: it has to outlive the call. Its members are `in`, for the handlers that read them.
+  Call(std::string_view call_topic, const Event& call_event) : topic(call_topic), event(&call_event) {}
 
   std::string topic;
+  const Event* event = nullptr;
   Json in = Json::object();   // arguments, as the topic defines them
   Json out = Json::object();  // results, as the topic defines them; a later handler sees and may change them
 };
 
 // After an error the other plugins are still called; then the call as a whole fails.
 using Handler = std::function<Result<void>(Call&)>;
+
+// One that reads no members of an event.
+struct EventHandler {
+  std::function<Result<void>(const Call&)> take;
+  Result<void> operator()(Call& call) const { return take(call); }
+};
 
 class Plugin {
  public:
@@ -58,6 +75,26 @@ class Plugin {
 
   // Subscribes; a second handler for the same glob replaces the first.
   void on(std::string topic, Handler handler);
+  // `act`: with the Call or without, and with a Result or without.
+  template <typename Act, typename = std::enable_if_t<!std::is_same_v<std::decay_t<Act>, Handler>>>
+  void on(std::string topic, Act act) {
+    if constexpr (!std::is_invocable_v<Act, Call&>)
+      on(std::move(topic), Handler([act = std::move(act)](Call&) -> Result<void> { return done(act); }));
+    else if constexpr (std::is_void_v<std::invoke_result_t<Act, Call&>>)
+      on(std::move(topic), Handler([act = std::move(act)](Call& call) -> Result<void> { return done(act, call); }));
+    else
+      on(std::move(topic), Handler(std::move(act)));
+  }
+  // To the topic of an Event.
+  template <typename What, typename Act>
+  void on(Act act) {
+    auto take = [act = std::move(act)](const Call& call) -> Result<void> {
+      if (const auto* event = dynamic_cast<const What*>(call.event)) return done(act, *event);
+      const What told = TRY(What::parse(call.in));  // a plugin has made the call
+      return done(act, told);
+    };
+    on(What::kTopic, Handler(EventHandler{std::move(take)}));
+  }
   void off(std::string_view topic);
   // The handler that a call of `topic` runs, at most one: the one with the same text, else the first glob that
   // matches.
@@ -67,6 +104,16 @@ class Plugin {
   [[nodiscard]] unsigned version() const { return version_; }
 
  private:
+  template <typename Act, typename... Args>
+  static Result<void> done(const Act& act, Args&... args) {
+    if constexpr (std::is_void_v<std::invoke_result_t<const Act&, Args&...>>) {
+      act(args...);
+      return {};
+    } else {
+      return act(args...);
+    }
+  }
+
   std::string name_;
   std::string origin_;
   std::deque<Subscription> subscriptions_;

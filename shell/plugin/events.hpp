@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What shells tell plugins of how the job changes, by the topics of nacre-shell-plugins(7). A builtin takes each as a
+// value: on<TasksExited>(...).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "exits/record.hpp"
+#include "plugin/stack.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::plugin {
+
+// Tasks of any shell have ended in the same way; on shell 0.
+struct TasksExited final : Event {
+  static constexpr const char* kTopic = "job.tasks-exited";
+  TasksExited(value::Idset tasks, exits::Record how) : ranks(std::move(tasks)), record(how) {}
+  [[nodiscard]] Json members() const override;
+  static Result<TasksExited> parse(const Json& members);
+
+  value::Idset ranks;
+  exits::Record record;
+};
+
+// What has become of another shell.
+struct ShellChange : Event {
+  ShellChange(std::uint32_t rank, std::string name) : shell(rank), host(std::move(name)) {}
+  [[nodiscard]] Json members() const override;
+
+  std::uint32_t shell;
+  std::string host;
+};
+
+struct ShellLost final : ShellChange {
+  static constexpr const char* kTopic = "shell.lost";
+  ShellLost(std::uint32_t rank, std::string name, bool ends) : ShellChange(rank, std::move(name)), ends_job(ends) {}
+  [[nodiscard]] Json members() const override;
+  static Result<ShellLost> parse(const Json& members);
+
+  bool ends_job;
+};
+
+struct ShellLeft final : ShellChange {
+  static constexpr const char* kTopic = "shell.left";
+  using ShellChange::ShellChange;
+  static Result<ShellLeft> parse(const Json& members);
+};
+
+struct ShellJoined final : ShellChange {
+  static constexpr const char* kTopic = "shell.joined";
+  using ShellChange::ShellChange;
+  static Result<ShellJoined> parse(const Json& members);
+};
+
+}  // namespace nacre::plugin
