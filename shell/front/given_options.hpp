@@ -35,7 +35,8 @@ struct GivenOption {
 // "A and B contradict each other: give one of them".
 [[nodiscard]] std::string contradiction(std::string_view one, std::string_view other);
 
-// `setopt`: the arguments of -o. An error: one of them is none, or two of all these set the same to different values.
+// `setopt`: the arguments of -o. An error: one of them is none, or two of all these set the same to different
+// values.
 Result<void> refuse_contradictions(const std::vector<GivenOption>& given, const std::vector<std::string>& setopt);
 
 // For --explain: that the options of both, by their paths, are of the command line.
@@ -80,12 +81,12 @@ class GivenOptions {
   std::vector<Taken> taken_;  // in the order in which they were given
 };
 
-// Whether a job may be rehearsed. `given`: of the verb. An error: this process is within an allocation of a manager,
-// or `by_srun` starts the shells, and that is not forced.
+// Whether a job may be rehearsed. `given`: of the verb. An error: this process is within an allocation of a
+// manager, or `by_srun` starts the shells, and that is not forced.
 [[nodiscard]] Result<void> allow_rehearsal(const GivenOptions& given, bool by_srun);
 
-// The options of a verb that runs a job: how the job is shown. -q leaves out what is neither a warning nor an error;
-// --explain prints the plan instead.
+// The options of a verb that runs a job: how the job is shown. -q leaves out what is neither a warning nor an
+// error; --explain prints the plan instead.
 class ShowOptions {
  public:
   // After the options that have --verbose, which --quiet excludes. `explained`: what --explain alone shows, brief

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shells tell plugins of how the job changes, by the topics of nacre-shell-plugins(7). A builtin takes each as a
-// value: on<TasksExited>(...).
+// What shells tell plugins of how the job changes, by the topics of nacre-shell-plugins(7). A builtin takes each as
+// a value: on<TasksExited>(...).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace nacre::plugin {
 
 // Tasks of any shell have ended in the same way; on shell 0.
-struct TasksExited final : Event {
+struct TasksExited final : TopicEvent {
   static constexpr const char* kTopic = "job.tasks-exited";
   TasksExited(value::Idset tasks, exits::Record how) : ranks(std::move(tasks)), record(how) {}
   [[nodiscard]] Json members() const override;
@@ -29,7 +29,7 @@ struct TasksExited final : Event {
 };
 
 // What has become of another shell.
-struct ShellChange : Event {
+struct ShellChange : TopicEvent {
   ShellChange(std::uint32_t rank, std::string name) : shell(rank), host(std::move(name)) {}
   [[nodiscard]] Json members() const override;
 

@@ -26,8 +26,8 @@ namespace nacre::plugin {
 // are all Plugins.
 
 // What a topic tells that builtins take as a value, see plugin/events.hpp; others get its members.
-struct Event {
-  virtual ~Event() = default;
+struct TopicEvent {
+  virtual ~TopicEvent() = default;
   [[nodiscard]] virtual Json members() const = 0;
 };
 
@@ -35,10 +35,10 @@ struct Event {
 struct Call {
   explicit Call(std::string_view call_topic) : topic(call_topic) {}
   // `call_event`: it has to outlive the call. Its members are `in`, for the handlers that read them.
-  Call(std::string_view call_topic, const Event& call_event) : topic(call_topic), event(&call_event) {}
+  Call(std::string_view call_topic, const TopicEvent& call_event) : topic(call_topic), event(&call_event) {}
 
   std::string topic;
-  const Event* event = nullptr;
+  const TopicEvent* event = nullptr;
   Json in = Json::object();   // arguments, as the topic defines them
   Json out = Json::object();  // results, as the topic defines them; a later handler sees and may change them
 };
@@ -85,7 +85,7 @@ class Plugin {
     else
       on(std::move(topic), Handler(std::move(act)));
   }
-  // To the topic of an Event.
+  // To the topic of a TopicEvent.
   template <typename What, typename Act>
   void on(Act act) {
     auto take = [act = std::move(act)](const Call& call) -> Result<void> {
