@@ -160,7 +160,7 @@ Result<std::vector<std::string>> JsonAt::strings() const {
   return out;
 }
 
-Result<void> JsonAt::only_keys(std::initializer_list<std::string_view> known) const {
+Result<void> JsonAt::only_keys(std::span<const std::string_view> known) const {
   for (const auto& [key, value] : TRY(members())) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       return value.error(fmt::format("unknown key; known: {}", fmt::join(known, ", ")));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,10 @@ class JsonAt {
   Result<std::string> string() const;
   Result<std::vector<std::string>> strings() const;  // an array of strings
   // An object whose keys are all in `known`; an error names the first that is not.
-  Result<void> only_keys(std::initializer_list<std::string_view> known) const;
+  Result<void> only_keys(std::span<const std::string_view> known) const;
+  Result<void> only_keys(std::initializer_list<std::string_view> known) const {
+    return only_keys(std::span(known.begin(), known.size()));
+  }
 
   // An error about this value: `PATH: message`.
   [[nodiscard]] Error error(std::string_view message) const;
