@@ -9,6 +9,7 @@
 
 #include "base/invariant.hpp"
 #include "base/json.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::elastic {
 
@@ -276,13 +277,7 @@ void Replacements::ordered(std::uint32_t shell, std::uint64_t tasks) {
 
 namespace {
 
-Result<Replacement::All> parse_all(const JsonAt& at) {
-  Replacement::All out;
-  out.restarts = static_cast<std::uint64_t>(TRY(TRY(at.at("restarts")).integer(0, INT64_MAX)));
-  out.ran = TRY(TRY(at.at("ran")).number());
-  if (auto delay = TRY(at.find("delay"))) out.delay = TRY(delay->number());
-  return out;
-}
+constexpr wire::Between kAnAttempt{1, UINT32_MAX - 1};
 
 }  // namespace
 
@@ -292,34 +287,32 @@ value::Idset Replacement::ranks() const {
   return out;
 }
 
-std::string Replacement::text() const {
-  Json list = Json::array();
-  for (const job::Move& each : moves)
-    list.push_back({{"to", each.to}, {"ranks", each.ranks.str()}, {"try", each.attempt}});
-  Json out{{"from", from()}, {"moves", std::move(list)}};
-  if (all) {
-    out["all"] = {{"restarts", all->restarts}, {"ran", all->ran}};
-    if (all->delay) out["all"]["delay"] = *all->delay;
-  }
-  return dump_json(out);
+void fields(auto& io, wire::Of<Replacement::All> auto& m) {
+  io.has("restarts", m.restarts);
+  io.has("ran", m.ran);
+  io.may_have("delay", m.delay);
 }
 
+void fields(auto& io, wire::Of<Replacement> auto& m, std::uint32_t shells = UINT32_MAX,
+            std::uint64_t tasks = UINT32_MAX) {
+  const wire::Between a_shell{0, std::int64_t{shells} - 1};
+  std::uint32_t from = m.moves.empty() ? 0 : m.from();
+  io.has("from", from, a_shell);
+  io.has("moves", m.moves, wire::Each{wire::Object{[&](auto& move, auto& of) {
+           move.has("ranks", of.ranks);
+           move.expect(!of.ranks.empty() && *of.ranks.last() < tasks, "ranks of the job");
+           move.has("to", of.to, a_shell);
+           move.has("try", of.attempt, kAnAttempt);
+           if constexpr (wire::kReads<decltype(move)>) of.from = from;
+         }}});
+  io.expect(!m.moves.empty(), "at least one move");
+  io.may_have("all", m.all);
+}
+
+std::string Replacement::text() const { return wire::to_text(*this); }
+
 Result<Replacement> Replacement::parse(std::string_view text, std::uint32_t shells, std::uint64_t tasks) {
-  Json json = TRY(parse_json(text));
-  JsonAt what = JsonAt::root(json);
-  const std::int64_t last = std::int64_t{shells} - 1;
-  auto from = static_cast<std::uint32_t>(TRY(TRY(what.at("from")).integer(0, last)));
-  Replacement out;
-  for (const JsonAt& each : TRY(TRY(what.at("moves")).elements())) {
-    auto ranks = TRY(value::Idset::parse(TRY(TRY(each.at("ranks")).string())));
-    if (ranks.empty() || *ranks.last() >= tasks) return each.expected("ranks of the job");
-    auto to = static_cast<std::uint32_t>(TRY(TRY(each.at("to")).integer(0, last)));  // see group/statements.cpp
-    auto attempt = static_cast<std::uint32_t>(TRY(TRY(each.at("try")).integer(1, UINT32_MAX - 1)));
-    out.moves.push_back({ranks, from, to, attempt});
-  }
-  if (out.moves.empty()) return what.expected("at least one move");
-  if (auto all = TRY(what.find("all"))) out.all = TRY(parse_all(*all));
-  return out;
+  return wire::from_text<Replacement>(text, shells, tasks);
 }
 
 // ---- restarts ---------------------------------------------------------------------------
@@ -353,25 +346,22 @@ Result<Restarts::Granted> Restarts::take_together(std::uint32_t& in_a_row, doubl
   return Granted{++used_, next_delay(in_a_row, ran)};
 }
 
-Json Restarts::json() const {
-  Json tasks = Json::array();
-  for (const auto& [rank, task] : tasks_) tasks.push_back(Json::array({rank, task.used, task.in_a_row}));
-  return {{"used", used_}, {"jobs_in_a_row", jobs_in_a_row_}, {"tasks", std::move(tasks)}};
+auto Restarts::description() {
+  return wire::Object{[](auto& io, auto& m) {
+    io.has("used", m.used_);
+    io.has("jobs_in_a_row", m.jobs_in_a_row_);
+    io.has("tasks", m.tasks_, wire::Each{wire::Array{[](auto& task, auto& of) {
+             task.are("[RANK, RESTARTS, RESTARTS IN A ROW]");
+             task.has(of.first);
+             task.has(of.second.used);
+             task.has(of.second.in_a_row);
+           }}});
+  }};
 }
 
-Result<void> Restarts::take(const JsonAt& at) {
-  auto number = [](const JsonAt& each) { return each.integer(0, INT64_MAX); };
-  used_ = static_cast<std::uint64_t>(TRY(number(TRY(at.at("used")))));
-  jobs_in_a_row_ = static_cast<std::uint32_t>(TRY(number(TRY(at.at("jobs_in_a_row")))));
-  for (const JsonAt& each : TRY(TRY(at.at("tasks")).elements())) {
-    constexpr std::size_t kMembers = 3;
-    std::vector<JsonAt> task = TRY(each.elements());
-    if (task.size() != kMembers) return each.expected("[RANK, RESTARTS, RESTARTS IN A ROW]");
-    tasks_[static_cast<Rank>(TRY(number(task[0])))] = {static_cast<std::uint64_t>(TRY(number(task[1]))),
-                                                       static_cast<std::uint32_t>(TRY(number(task[2])))};
-  }
-  return {};
-}
+Json Restarts::json() const { return description().write(*this); }
+
+Result<void> Restarts::take(const JsonAt& at) { return description().read(at, *this); }
 
 // ---- starts -----------------------------------------------------------------------------
 
@@ -406,77 +396,54 @@ value::Idset ExpectedStarts::current(const Idset& ranks, Starts::Attempt attempt
 
 // ---- restart message --------------------------------------------------------------------
 
-namespace {
-
-Json json_of(const RestartMessage& message) {
-  Json ends = Json::array();
-  for (const RestartEnd& each : message.ends)
-    ends.push_back({each.rank, each.attempt, each.record.str(), each.ran});
-  Json out{{"shell", message.shell}, {"whole", message.whole}, {"ends", std::move(ends)}};
-  if (message.ordered) out["ordered"] = true;
-  if (message.origin) out["origin"] = exits::name_of(*message.origin);
-  if (!message.doubt.empty()) out["doubt"] = message.doubt;
-  return out;
+void elements(auto& io, wire::Of<RestartEnd> auto& m) {
+  io.are("four elements");
+  io.has(m.rank, wire::Between{0, value::Idset::kMaxId});
+  io.has(m.attempt, kAnAttempt);
+  io.has(m.record);
+  io.has(m.ran);
+  io.expect(m.record.status().has_value(), "a task that has ended");
 }
 
-}  // namespace
-
-std::string RestartMessage::asked() const { return dump_json(json_of(*this)); }
-
-std::string RestartMessage::answered() const {
-  Json out = json_of(*this);
-  if (ends.empty())
-    out["restarts"] = restarts;
-  else
-    out["why"] = why_not;
-  return dump_json(out);
+// An answer has one of two members in any case.
+void fields(auto& io, wire::Of<RestartMessage> auto& m, std::uint32_t shells = UINT32_MAX, bool answers = false) {
+  io.has("shell", m.shell, wire::Between{0, std::int64_t{shells} - 1});
+  io.has("whole", m.whole);
+  io.has_if(answers && !m.ends.empty(), "why", m.why_not);
+  io.has("ends", m.ends);
+  io.may_have("ordered", m.ordered);
+  std::string origin(m.origin ? exits::name_of(*m.origin) : "");
+  io.may_have("origin", origin);
+  if constexpr (wire::kReads<decltype(io)>) m.origin = exits::origin_named(origin);
+  io.may_have("doubt", m.doubt);
+  io.has_if(answers && m.ends.empty(), "restarts", m.restarts);
+  io.expect(!m.ends.empty() || (m.whole && m.ordered), "an end of a task");
 }
+
+std::string RestartMessage::asked() const { return wire::to_text(*this); }
+
+std::string RestartMessage::answered() const { return wire::to_text(*this, std::uint32_t{UINT32_MAX}, true); }
 
 Result<RestartMessage> RestartMessage::parse(std::string_view bytes, std::uint32_t shells) {
-  Json json = TRY(parse_json(bytes));
-  JsonAt message = JsonAt::root(json);
-  RestartMessage out;
-  out.shell = static_cast<std::uint32_t>(TRY(TRY(message.at("shell")).integer(0, std::int64_t{shells} - 1)));
-  out.whole = TRY(TRY(message.at("whole")).boolean());
-  if (auto why = TRY(message.find("why"))) out.why_not = TRY(why->string());
-  for (const JsonAt& each : TRY(TRY(message.at("ends")).elements())) {
-    auto parts = TRY(each.elements());
-    if (parts.size() != 4) return each.expected("four elements");
-    out.ends.push_back({static_cast<value::Idset::Id>(TRY(parts[0].integer(0, value::Idset::kMaxId))),
-                        static_cast<std::uint32_t>(TRY(parts[1].integer(1, UINT32_MAX - 1))),
-                        TRY(exits::Record::parse(TRY(parts[2].string()))), TRY(parts[3].number())});
-    if (!out.ends.back().record.status()) return each.expected("a task that has ended");
-  }
-  if (auto ordered = TRY(message.find("ordered"))) out.ordered = TRY(ordered->boolean());
-  if (auto origin = TRY(message.find("origin"))) out.origin = exits::origin_named(TRY(origin->string()));
-  if (auto doubt = TRY(message.find("doubt"))) out.doubt = TRY(doubt->string());
-  if (auto restarts = TRY(message.find("restarts")))
-    out.restarts = static_cast<std::uint64_t>(TRY(restarts->integer(0, INT64_MAX)));
-  if (out.ends.empty() && !(out.whole && out.ordered)) return message.expected("an end of a task");
-  return out;
+  return wire::from_text<RestartMessage>(bytes, shells);
 }
 
-std::string SpareRequest::text() const {
-  Json list = Json::array();
-  for (const auto& [rank, attempt] : starts) list.push_back({rank, attempt});
-  return dump_json({{"shell", shell}, {"together", together}, {"starts", std::move(list)}});
+void fields(auto& io, wire::Of<SpareRequest> auto& m, std::uint32_t shells = UINT32_MAX,
+            std::uint64_t tasks = UINT32_MAX) {
+  io.has("shell", m.shell, wire::Between{0, std::int64_t{shells} - 1});
+  io.has("together", m.together);
+  io.has("starts", m.starts, wire::Each{wire::Array{[&](auto& start, auto& of) {
+           start.are("[RANK, START]");
+           start.has(of.first, wire::Between{0, static_cast<std::int64_t>(tasks) - 1});
+           start.has(of.second, kAnAttempt);
+         }}});
+  io.expect(!m.starts.empty(), "at least one start");
 }
+
+std::string SpareRequest::text() const { return wire::to_text(*this); }
 
 Result<SpareRequest> SpareRequest::parse(std::string_view bytes, std::uint32_t shells, std::uint64_t tasks) {
-  Json json = TRY(parse_json(bytes));
-  JsonAt what = JsonAt::root(json);
-  SpareRequest out;
-  out.shell = static_cast<std::uint32_t>(TRY(TRY(what.at("shell")).integer(0, std::int64_t{shells} - 1)));
-  out.together = TRY(TRY(what.at("together")).boolean());
-  const auto last = static_cast<std::int64_t>(tasks) - 1;
-  for (const JsonAt& each : TRY(TRY(what.at("starts")).elements())) {
-    auto parts = TRY(each.elements());
-    if (parts.size() != 2) return each.expected("[RANK, START]");
-    out.starts.emplace_back(static_cast<value::Idset::Id>(TRY(parts[0].integer(0, last))),
-                            static_cast<std::uint32_t>(TRY(parts[1].integer(1, UINT32_MAX - 1))));
-  }
-  if (out.starts.empty()) return what.expected("at least one start");
-  return out;
+  return wire::from_text<SpareRequest>(bytes, shells, tasks);
 }
 
 bool RestartDecision::takes_in(const RestartDecision& next) const {

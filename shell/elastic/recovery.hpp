@@ -86,10 +86,10 @@ struct Replacement {
 
 // What shells announce of tasks that have ended, and are to be started again (doc/protocol.md).
 struct RestartEnd {
-  value::Idset::Id rank;
-  std::uint32_t attempt;  // that has ended
-  exits::Record record;   // which has a status
-  double ran;             // seconds
+  value::Idset::Id rank = 0;
+  std::uint32_t attempt = 1;                     // that has ended
+  exits::Record record = exits::Record::lost();  // which has a status
+  double ran = 0;                                // seconds
 };
 
 struct RestartMessage {
@@ -197,6 +197,7 @@ class Restarts {
     std::uint32_t in_a_row = 0;  // without a long run between them
   };
 
+  static auto description();
   Result<Granted> take_together(std::uint32_t& in_a_row, double ran);
   [[nodiscard]] double next_delay(std::uint32_t& in_a_row, double ran) const;
 

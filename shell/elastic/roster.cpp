@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "wire/json.hpp"
 
 namespace nacre::elastic {
 
@@ -17,16 +20,24 @@ value::Idset Roster::note_joining(const Idset& come, const Idset& missing) {
   return here;
 }
 
-Json Roster::json() const {
-  return {{"lost", lost_.str()}, {"left", left_.str()}, {"leaving", leaving_.str()}, {"joining", joining_.str()}};
+auto Roster::description() {
+  return wire::Object{[](auto& io, auto& m) {
+    io.has("lost", m.lost_);
+    io.has("left", m.left_);
+    io.has("leaving", m.leaving_);
+    io.has("joining", m.joining_);
+  }};
 }
 
+Json Roster::json() const { return description().write(*this); }
+
 Result<void> Roster::add(const JsonAt& at) {
-  for (auto [name, into] : {std::pair("lost", &lost_), std::pair("left", &left_), std::pair("leaving", &leaving_),
-                            std::pair("joining", &joining_)}) {
-    JsonAt ids = TRY(at.at(name));
-    into->insert(TRY(in(ids.path(), Idset::parse(TRY(ids.string())))));
-  }
+  Roster more;
+  CHECK_OK(description().read(at, more));
+  lost_.insert(more.lost_);
+  left_.insert(more.left_);
+  leaving_.insert(more.leaving_);
+  joining_.insert(more.joining_);
   return {};
 }
 
@@ -89,40 +100,26 @@ std::optional<std::pair<Shrinks::Order, value::Shrunk>> Shrinks::take_ended() {
 
 // ---- growth -----------------------------------------------------------------------------
 
-namespace {
-
-Result<value::Idset> ids_at(const JsonAt& at) { return in(at.path(), value::Idset::parse(TRY(at.string()))); }
-
-Result<Growth::Shell> shell_of(const JsonAt& at) {
-  constexpr std::size_t kMembers = 5;
-  std::vector<JsonAt> members = TRY(at.elements());
-  if (members.size() != kMembers) return at.expected("[RANK, HOST, CORES, GPUS, HAS_COME]");
-  Growth::Shell out;
-  out.rank = static_cast<std::uint32_t>(TRY(members[0].integer(1, UINT32_MAX)));
-  out.hostname = TRY(members[1].string());
-  out.cores = TRY(ids_at(members[2]));
-  out.gpus = TRY(ids_at(members[3]));
-  out.has_come = TRY(members[4].boolean());
-  return out;
+void elements(auto& io, wire::Of<Growth::Shell> auto& m) {
+  io.are("[RANK, HOST, CORES, GPUS, HAS_COME]");
+  io.has(m.rank, wire::Between{1, UINT32_MAX});
+  io.has(m.hostname);
+  io.has(m.cores);
+  io.has(m.gpus);
+  io.has(m.has_come);
 }
 
-}  // namespace
-
-Json Growth::json() const {
-  Json out = Json::array();
-  for (const Shell& each : shells)
-    out.push_back(Json::array({each.rank, each.hostname, each.cores.str(), each.gpus.str(), each.has_come}));
-  return out;
-}
+Json Growth::json() const { return wire::to_json(shells); }
 
 Result<Growth> Growth::parse(const JsonAt& at) {
   Growth out;
-  for (const JsonAt& each : TRY(at.elements())) {
-    Shell shell = TRY(shell_of(each));
-    bool follows = out.shells.empty() || shell.rank == out.shells.back().rank + 1;
-    if (!follows) return each.error(fmt::format("expected shell {}", out.shells.back().rank + 1));
-    out.shells.push_back(std::move(shell));
-  }
+  std::uint32_t next = 0;
+  auto follows = [&next](const JsonAt& each, const Shell& shell) -> Result<void> {
+    if (next != 0 && shell.rank != next) return each.error(fmt::format("expected shell {}", next));
+    next = shell.rank + 1;
+    return {};
+  };
+  CHECK_OK(wire::read(at, out.shells, wire::Each{follows}));
   return out;
 }
 
@@ -134,40 +131,39 @@ bool Growth::has(std::uint32_t rank) const {
 
 namespace {
 
-using Rank = value::Idset::Id;
+struct JobState {
+  std::vector<job::Move> moves;
+  std::map<value::Idset::Id, std::uint32_t> starts;
+  std::uint64_t restarts = 0;
+};
 
-Result<job::Move> move_in(const JsonAt& at) {
-  std::vector<JsonAt> move = TRY(at.elements());
-  constexpr std::size_t kMembers = 4;
-  if (move.size() != kMembers) return at.expected("a move of tasks");
-  job::Move out;
-  out.ranks = TRY(value::Idset::parse(TRY(move[0].string())));
-  out.from = static_cast<std::uint32_t>(TRY(move[1].integer(0, UINT32_MAX)));
-  out.to = static_cast<std::uint32_t>(TRY(move[2].integer(0, UINT32_MAX)));
-  out.attempt = static_cast<std::uint32_t>(TRY(move[3].integer(1, UINT32_MAX)));
-  return out;
-}
+// Of a job, or as it is read.
+constexpr wire::Object kJobState{[](auto& io, auto& m) {
+  io.has("moves", m.moves, wire::Each{wire::Array{[](auto& move, auto& of) {
+           move.are("a move of tasks");
+           move.has(of.ranks);
+           move.has(of.from);
+           move.has(of.to);
+           move.has(of.attempt, wire::Between{1, UINT32_MAX});
+         }}});
+  io.has("starts", m.starts, wire::Each{wire::Array{[](auto& start, auto& of) {
+           start.are("[RANK, START]");
+           start.has(of.first);
+           start.has(of.second, wire::Between{1, UINT32_MAX});
+         }}});
+  io.has("restarts", m.restarts);
+}};
 
 }  // namespace
 
-Json job_state(const job::Job& job) {
-  Json moves = Json::array();
-  for (const job::Move& each : job.moves)
-    moves.push_back(Json::array({each.ranks.str(), each.from, each.to, each.attempt}));
-  Json starts = Json::array();
-  for (const auto& [rank, attempt] : job.starts) starts.push_back(Json::array({rank, attempt}));
-  return {{"moves", std::move(moves)}, {"starts", std::move(starts)}, {"restarts", job.restarts}};
-}
+Json job_state(const job::Job& job) { return kJobState.write(job); }
 
 Result<void> take_job_state(const JsonAt& at, job::Job& job) {
-  for (const JsonAt& each : TRY(TRY(at.at("moves")).elements())) job.move(TRY(move_in(each)));
-  for (const JsonAt& each : TRY(TRY(at.at("starts")).elements())) {
-    std::vector<JsonAt> start = TRY(each.elements());
-    if (start.size() != 2) return each.expected("[RANK, START]");
-    auto rank = static_cast<Rank>(TRY(start[0].integer(0, UINT32_MAX)));
-    job.starts[rank] = static_cast<std::uint32_t>(TRY(start[1].integer(1, UINT32_MAX)));
-  }
-  job.restarts = static_cast<std::uint64_t>(TRY(TRY(at.at("restarts")).integer(0, INT64_MAX)));
+  JobState state;
+  CHECK_OK(kJobState.read(at, state));
+  for (job::Move& each : state.moves) job.move(std::move(each));
+  for (const auto& [rank, attempt] : state.starts) job.starts[rank] = attempt;
+  job.restarts = state.restarts;
   return {};
 }
 

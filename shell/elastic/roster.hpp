@@ -48,6 +48,7 @@ class Roster {
   Result<void> add(const JsonAt& at);
 
  private:
+  static auto description();
   Idset lost_, leaving_, left_, joining_;
 };
 
