@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::doctor {
 namespace {
@@ -27,42 +27,58 @@ std::string hosts_text(const value::Idset& shells, const Gathered::HostOf& host_
   return fmt::format("{}", fmt::join(hosts, ", "));
 }
 
-// The facts as a text of their own: so they can be told apart without being read.
-Json group_json(const TaskGroup& group) {
-  Json numbers = Json::array();
-  for (const Range* each : {&group.cpu, &group.ready, &group.silent, &group.bytes}) {
-    for (double number : {each->least, each->most, each->sum}) numbers.push_back(number);
-    numbers.push_back(each->count);
-  }
-  return Json::array({dump_json(group.fact.json()), group.ranks.str(), std::move(numbers), group.path});
+constexpr std::array kRanges{&TaskGroup::cpu, &TaskGroup::ready, &TaskGroup::silent, &TaskGroup::bytes};
+
+// [FACTS, RANKS, NUMBERS, PATH]: the facts as a text of their own, so they can be told apart without being read.
+// `fact_of` reads them; null: they are none.
+template <typename FactOf>
+auto group_rule(FactOf fact_of) {
+  return wire::Array{[fact_of](auto& io, auto& m) {
+    io.are("a group");
+    constexpr bool kReads = wire::kReads<decltype(io)>;
+    std::string text = kReads ? "" : dump_json(m.fact.json());
+    io.has(text);
+    const Fact* fact = fact_of(text);
+    io.expect(fact != nullptr, "facts");
+    io.has(m.ranks);
+    io.expect(!m.ranks.empty(), "ranks");
+    io.has(m, wire::Array{[](auto& numbers, auto& of) {
+             numbers.are("four numbers of each range");
+             for (auto range : kRanges) {
+               numbers.has((of.*range).least);
+               numbers.has((of.*range).most);
+               numbers.has((of.*range).sum);
+               numbers.has((of.*range).count);
+             }
+           }});
+    io.has(m.path);
+    if constexpr (kReads) {
+      if (fact != nullptr) m.fact = *fact;
+    }
+  }};
 }
 
-// False: they are not the numbers of group_json().
-bool read_ranges(const Json& numbers, TaskGroup& out) {
-  constexpr std::size_t kEach = 4;
-  const std::array ranges{&out.cpu, &out.ready, &out.silent, &out.bytes};
-  if (!numbers.is_array() || numbers.size() != kEach * ranges.size()) return false;
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const Json *least = &numbers[kEach * i], *most = least + 1, *sum = least + 2, *count = least + 3;
-    if (!least->is_number() || !most->is_number() || !sum->is_number() || !count->is_number_unsigned())
-      return false;
-    *ranges[i] = {least->get<double>(), most->get<double>(), sum->get<double>(), count->get<std::uint64_t>()};
-  }
-  return true;
+template <typename FactOf>
+auto part_rule(FactOf fact_of) {
+  return wire::Object{[fact_of](auto& io, auto& m) {
+    io.has("number", m.number);
+    io.may_lack("last", m.is_last);
+    io.has("groups", m.groups, wire::Each{group_rule(fact_of)});
+    io.may_have("notes", m.notes);
+    io.may_have("silent", m.silent);
+  }};
 }
+
+constexpr auto kAsItIs = [](const std::string&) {
+  static const Fact kNone;
+  return &kNone;
+};
 
 }  // namespace
 
 // ---- of one shell ------------------------------------------------------------
 
-std::string AnswerPart::text() const {
-  Json all = Json::array();
-  for (const TaskGroup& each : groups) all.push_back(group_json(each));
-  Json out{{"number", number}, {"last", is_last}, {"groups", std::move(all)}};
-  if (!notes.empty()) out["notes"] = notes;
-  if (silent) out["silent"] = *silent;
-  return dump_json(out);
-}
+std::string AnswerPart::text() const { return dump_json(part_rule(kAsItIs).write(*this)); }
 
 std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups,
                                    std::set<std::string> notes) {
@@ -72,7 +88,7 @@ std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> 
     AnswerPart part;
     part.number = number;
     for (std::size_t bytes = 0; next < groups.size() && bytes < kMostGroupBytes; ++next) {
-      bytes += dump_json(group_json(groups[next])).size();
+      bytes += dump_json(group_rule(kAsItIs).write(groups[next])).size();
       part.groups.push_back(std::move(groups[next]));
     }
     part.is_last = next == groups.size();
@@ -84,35 +100,8 @@ std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> 
 
 Result<AnswerPart> AnswerReader::read(std::string_view text) {
   Json json = TRY(parse_json(text));
-  JsonAt at = JsonAt::root(json);
   AnswerPart out;
-  out.number = static_cast<std::uint64_t>(TRY(TRY(at.at("number")).integer(0)));
-  if (auto last = TRY(at.find("last"))) out.is_last = TRY(last->boolean());
-  auto groups = TRY(at.at("groups"));
-  if (!groups.json().is_array()) return groups.expected("an array");
-  for (const Json& each : groups.json()) {
-    auto group = group_of(each);
-    if (!group) return groups.error("a group of it cannot be read");
-    out.groups.push_back(*std::move(group));
-  }
-  if (auto notes = TRY(at.find("notes"))) {
-    for (std::string& each : TRY(notes->strings())) out.notes.insert(std::move(each));
-  }
-  if (auto silent = TRY(at.find("silent"))) out.silent = TRY(silent->number());
-  return out;
-}
-
-std::optional<TaskGroup> AnswerReader::group_of(const Json& json) {
-  constexpr std::size_t kMembers = 4;
-  if (!json.is_array() || json.size() != kMembers) return std::nullopt;
-  if (!json[0].is_string() || !json[1].is_string() || !json[3].is_string()) return std::nullopt;
-  const Fact* fact = fact_of(json[0].get_ref<const std::string&>());
-  auto ranks = value::Idset::parse(json[1].get_ref<const std::string&>());
-  TaskGroup out;
-  if (fact == nullptr || !ranks || ranks->empty() || !read_ranges(json[2], out)) return std::nullopt;
-  out.fact = *fact;
-  out.ranks = *std::move(ranks);
-  out.path = json[3].get_ref<const std::string&>();
+  CHECK_OK(part_rule([this](const std::string& fact) { return fact_of(fact); }).read(JsonAt::root(json), out));
   return out;
 }
 

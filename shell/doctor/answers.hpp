@@ -43,7 +43,6 @@ class AnswerReader {
   Result<AnswerPart> read(std::string_view text);
 
  private:
-  std::optional<TaskGroup> group_of(const Json& json);
   const Fact* fact_of(const std::string& text);  // null: it cannot be read
 
   std::map<std::string, Fact> facts_;  // by their text

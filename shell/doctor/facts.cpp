@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/json.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::doctor {
 namespace {
@@ -17,28 +17,7 @@ constexpr std::array<std::string_view, 8> kDoings = {"busy",   "sleeps", "stuck"
 constexpr std::array<std::string_view, 5> kPipeEnds = {"unknown", "nobody", "itself", "shell", "others"};
 constexpr std::array<std::string_view, 3> kSteps = {"unknown", "none", "some"};
 
-template <typename Enum, std::size_t N>
-Result<Enum> parse_name(const JsonAt& at, const std::array<std::string_view, N>& names) {
-  std::string text = TRY(at.string());
-  auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) return at.error("no such name");
-  return static_cast<Enum>(found - names.begin());
-}
-
-Result<std::string> text_of(const JsonAt& at, const char* name) {
-  auto found = TRY(at.find(name));
-  return found ? found->string() : std::string();
-}
-
-Result<bool> flag_of(const JsonAt& at, const char* name) {
-  auto found = TRY(at.find(name));
-  return found ? found->boolean() : false;
-}
-
-Result<Range> range_of(const JsonAt& at, const char* name) {
-  auto found = TRY(at.find(name));
-  return found ? in(name, Range::parse(found->json())) : Range();
-}
+constexpr auto named = [](const auto& names) { return wire::Words(names, nullptr, "no such name"); };
 
 }  // namespace
 
@@ -48,48 +27,28 @@ std::string_view name_of(PipeEnd end) { return kPipeEnds.at(static_cast<std::siz
 
 std::string_view name_of(Steps steps) { return kSteps.at(static_cast<std::size_t>(steps)); }
 
-Json Fact::json() const {
-  Json out{{"doing", name_of(doing)}, {"program", program}};
-  for (const auto& [name, text] :
-       {std::pair("where", &where), {"call", &call}, {"object", &object}, {"pmi", &pmi}}) {
-    if (!text->empty()) out[name] = *text;
-  }
-  if (writer != PipeEnd::unknown) out["writer"] = name_of(writer);
-  if (reader != PipeEnd::unknown) out["reader"] = name_of(reader);
-  for (const auto& [name, is_so] : {std::pair("stdin", is_input), {"moves", moves}, {"wakes", wakes}}) {
-    if (is_so) out[name] = true;
-  }
-  if (locked != 0) out["locked"] = locked;
-  if (steps != Steps::unknown) out["steps"] = name_of(steps);
-  if (barrier != 0) out["barrier"] = barrier;
-  if (!stack.empty()) out["stack"] = stack;
-  if (!others.empty()) out["other_stacks"] = others;
-  return out;
+void fields(auto& io, wire::Of<Fact> auto& m) {
+  io.has("doing", m.doing, named(kDoings));
+  io.may_lack("program", m.program);
+  io.may_have("where", m.where);
+  io.may_have("call", m.call);
+  io.may_have("object", m.object);
+  io.may_have("writer", m.writer, named(kPipeEnds));
+  io.may_have("reader", m.reader, named(kPipeEnds));
+  io.may_have("stdin", m.is_input);
+  io.may_have("moves", m.moves);
+  io.may_have("wakes", m.wakes);
+  io.may_have("locked", m.locked);
+  io.may_have("steps", m.steps, named(kSteps));
+  io.may_have("pmi", m.pmi);
+  io.may_have("barrier", m.barrier);
+  io.may_have("stack", m.stack);
+  io.may_have("other_stacks", m.others);
 }
 
-Result<Fact> Fact::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Fact out;
-  out.doing = TRY(parse_name<Doing>(TRY(at.at("doing")), kDoings));
-  out.program = TRY(text_of(at, "program"));
-  out.where = TRY(text_of(at, "where"));
-  out.call = TRY(text_of(at, "call"));
-  out.object = TRY(text_of(at, "object"));
-  if (auto writer = TRY(at.find("writer"))) out.writer = TRY(parse_name<PipeEnd>(*writer, kPipeEnds));
-  if (auto reader = TRY(at.find("reader"))) out.reader = TRY(parse_name<PipeEnd>(*reader, kPipeEnds));
-  out.is_input = TRY(flag_of(at, "stdin"));
-  out.moves = TRY(flag_of(at, "moves"));
-  out.wakes = TRY(flag_of(at, "wakes"));
-  if (auto locked = TRY(at.find("locked"))) out.locked = static_cast<std::uint64_t>(TRY(locked->integer(0)));
-  if (auto steps = TRY(at.find("steps"))) out.steps = TRY(parse_name<Steps>(*steps, kSteps));
-  out.pmi = TRY(text_of(at, "pmi"));
-  if (auto barrier = TRY(at.find("barrier"))) out.barrier = static_cast<std::uint64_t>(TRY(barrier->integer(0)));
-  if (auto stack = TRY(at.find("stack"))) out.stack = TRY(stack->strings());
-  if (auto others = TRY(at.find("other_stacks"))) {
-    for (const JsonAt& each : TRY(others->elements())) out.others.push_back(TRY(each.strings()));
-  }
-  return out;
-}
+Json Fact::json() const { return wire::to_json(*this); }
+
+Result<Fact> Fact::parse(const Json& json) { return wire::from_json<Fact>(json); }
 
 Range& Range::operator+=(const Range& other) {
   if (other.count == 0) return *this;
@@ -100,43 +59,29 @@ Range& Range::operator+=(const Range& other) {
   return *this;
 }
 
-Json Range::json() const { return {{"min", least}, {"max", most}, {"mean", mean()}, {"tasks", count}}; }
-
-Result<Range> Range::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Range out;
-  out.least = TRY(TRY(at.at("min")).number());
-  out.most = TRY(TRY(at.at("max")).number());
-  out.count = static_cast<std::uint64_t>(TRY(TRY(at.at("tasks")).integer(0)));
-  out.sum = TRY(TRY(at.at("mean")).number()) * static_cast<double>(out.count);
-  return out;
+void fields(auto& io, wire::Of<Range> auto& m) {
+  double mean = m.mean();
+  io.has("min", m.least);
+  io.has("max", m.most);
+  io.has("mean", mean);
+  io.has("tasks", m.count);
+  if constexpr (wire::kReads<decltype(io)>) m.sum = mean * static_cast<double>(m.count);
 }
 
-Json TaskGroup::json() const {
-  Json out = fact.json();
-  out["ranks"] = ranks.str();
-  out["count"] = ranks.size();
+void fields(auto& io, wire::Of<TaskGroup> auto& m) {
+  fields(io, m.fact);
+  io.has("ranks", m.ranks);
+  io.check("ranks", !m.ranks.empty(), "a group has at least one");
+  if constexpr (!wire::kReads<decltype(io)>) io.has("count", m.ranks.size());
   for (const auto& [name, range] :
-       {std::pair("cpu", &cpu), {"ready", &ready}, {"silent", &silent}, {"bytes", &bytes}}) {
-    if (range->count > 0) out[name] = range->json();
-  }
-  if (!path.empty()) out["path"] = path;
-  return out;
+       {std::pair("cpu", &m.cpu), {"ready", &m.ready}, {"silent", &m.silent}, {"bytes", &m.bytes}})
+    io.has_if(range->count > 0, name, *range);
+  io.may_have("path", m.path);
 }
 
-Result<TaskGroup> TaskGroup::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  TaskGroup out;
-  out.fact = TRY(Fact::parse(json));
-  out.ranks = TRY(value::Idset::parse(TRY(TRY(at.at("ranks")).string())));
-  if (out.ranks.empty()) return invalid("ranks: a group has at least one");
-  out.cpu = TRY(range_of(at, "cpu"));
-  out.ready = TRY(range_of(at, "ready"));
-  out.silent = TRY(range_of(at, "silent"));
-  out.bytes = TRY(range_of(at, "bytes"));
-  out.path = TRY(text_of(at, "path"));
-  return out;
-}
+Json TaskGroup::json() const { return wire::to_json(*this); }
+
+Result<TaskGroup> TaskGroup::parse(const Json& json) { return wire::from_json<TaskGroup>(json); }
 
 std::vector<TaskGroup> folded(std::vector<TaskGroup> groups) {
   std::map<Fact, TaskGroup> by_fact;

@@ -69,8 +69,6 @@ struct Range {
   void add(double value) { *this += Range{value, value, value, 1}; }
   Range& operator+=(const Range& other);
   [[nodiscard]] double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-  [[nodiscard]] Json json() const;  // {"min", "max", "mean", "tasks"}
-  static Result<Range> parse(const Json& json);
 };
 
 struct TaskGroup {

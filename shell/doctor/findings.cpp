@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "doctor/stacks.hpp"
 #include "value/hostlist.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::doctor {
 namespace {
@@ -416,60 +416,38 @@ class Judge {
 
 }  // namespace
 
-Json Absent::json() const { return {{"shell", shell}, {"host", host}, {"ranks", ranks.str()}, {"lost", is_lost}}; }
-
-Result<Absent> Absent::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Absent out;
-  out.shell = static_cast<std::uint32_t>(TRY(TRY(at.at("shell")).integer(0, UINT32_MAX)));
-  out.host = TRY(TRY(at.at("host")).string());
-  out.ranks = TRY(value::Idset::parse(TRY(TRY(at.at("ranks")).string())));
-  out.is_lost = TRY(TRY(at.at("lost")).boolean());
-  return out;
+void fields(auto& io, wire::Of<Absent> auto& m) {
+  io.has("shell", m.shell);
+  io.has("host", m.host);
+  io.has("ranks", m.ranks);
+  io.has("lost", m.is_lost);
 }
 
-Json Examination::json() const {
-  Json out{{"tasks", tasks},
-           {"interval", interval},
-           {"ended-well", ended_well.str()},
-           {"ended-badly", ended_badly.str()},
-           {"absent", Json::array()},
-           {"notes", notes}};
-  for (const Absent& each : absent) out["absent"].push_back(each.json());
-  return out;
+void fields(auto& io, wire::Of<Examination> auto& m) {
+  io.has("tasks", m.tasks);
+  io.has("interval", m.interval);
+  io.has("ended-well", m.ended_well);
+  io.has("ended-badly", m.ended_badly);
+  io.has("absent", m.absent);
+  io.has("notes", m.notes);
 }
 
-Result<Examination> Examination::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Examination out;
-  out.tasks = static_cast<std::uint64_t>(TRY(TRY(at.at("tasks")).integer(0)));
-  out.interval = TRY(TRY(at.at("interval")).number());
-  out.ended_well = TRY(value::Idset::parse(TRY(TRY(at.at("ended-well")).string())));
-  out.ended_badly = TRY(value::Idset::parse(TRY(TRY(at.at("ended-badly")).string())));
-  for (const JsonAt& each : TRY(TRY(at.at("absent")).elements()))
-    out.absent.push_back(TRY(Absent::parse(each.json())));
-  out.notes = TRY(TRY(at.at("notes")).strings());
-  return out;
-}
+Json Examination::json() const { return wire::to_json(*this); }
+
+Result<Examination> Examination::parse(const Json& json) { return wire::from_json<Examination>(json); }
 
 std::string_view name_of(Kind kind) { return kKinds.at(static_cast<std::size_t>(kind)); }
 
-Json Verdict::json() const {
-  return {{"kind", name_of(kind)}, {"ranks", ranks.str()}, {"text", text}, {"evidence", evidence}};
+void fields(auto& io, wire::Of<Verdict> auto& m) {
+  io.has("kind", m.kind, wire::Words(kKinds, nullptr, "no such kind of verdict"));
+  io.has("ranks", m.ranks);
+  io.has("text", m.text);
+  io.has("evidence", m.evidence);
 }
 
-Result<Verdict> Verdict::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Verdict out;
-  auto kind = TRY(at.at("kind"));
-  auto found = std::find(kKinds.begin(), kKinds.end(), TRY(kind.string()));
-  if (found == kKinds.end()) return kind.error("no such kind of verdict");
-  out.kind = static_cast<Kind>(found - kKinds.begin());
-  out.ranks = TRY(value::Idset::parse(TRY(TRY(at.at("ranks")).string())));
-  out.text = TRY(TRY(at.at("text")).string());
-  out.evidence = TRY(TRY(at.at("evidence")).string());
-  return out;
-}
+Json Verdict::json() const { return wire::to_json(*this); }
+
+Result<Verdict> Verdict::parse(const Json& json) { return wire::from_json<Verdict>(json); }
 
 std::string Verdict::line() const {
   return fmt::format("=> {}{}{}", escape_controls(text), evidence.empty() ? "" : ": ", escape_controls(evidence));

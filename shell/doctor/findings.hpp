@@ -22,9 +22,6 @@ struct Absent {
   std::string host;
   value::Idset ranks;
   bool is_lost = false;  // it is not of the job any more; else it has not answered in time
-
-  [[nodiscard]] Json json() const;
-  static Result<Absent> parse(const Json& json);
 };
 
 // All that was found in one look at a job.
