@@ -15,14 +15,6 @@
 namespace nacre::usage {
 namespace {
 
-constexpr std::size_t kGpuElements = 6;
-constexpr std::int64_t kMostPermille = 1000;
-
-template <typename Number>
-Json gpu_or_null(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json();
-}
-
 template <typename Number>
 void raise_to(std::optional<Number>& most, const std::optional<Number>& value) {
   if (value) most = std::max(most.value_or(0), *value);
@@ -34,10 +26,6 @@ double mean_share(double sum, std::uint64_t count) {
 }
 
 }  // namespace
-
-Json wire_of_share(const std::optional<double>& share) {
-  return share ? Json(std::llround(*share * kThousandths)) : Json();
-}
 
 std::map<std::uint32_t, TaskGpu> gpus_by_rank(
     const GpuLook& look, const std::function<std::optional<std::uint32_t>(std::int64_t pid)>& task_of) {
@@ -85,23 +73,6 @@ std::optional<TaskGpu> TaskGpuTally::taken() const {
   TaskGpu out;
   if (!has_unknown_) out.memory = peak_;
   if (looks_at_use_ > 0) out.device_use = mean_share(sum_of_use_, looks_at_use_);
-  return out;
-}
-
-Json NodeGpu::wire() const {
-  return Json::array({vendor, index, id, gpu_or_null(memory_peak), gpu_or_null(memory), wire_of_share(use)});
-}
-
-Result<NodeGpu> NodeGpu::parse(const Json& wire) {
-  auto at = TRY(JsonAt::root(wire).elements());
-  if (at.size() < kGpuElements) return invalid("a device has too few elements");
-  NodeGpu out;
-  out.vendor = TRY(at[0].string());
-  out.index = static_cast<std::uint32_t>(TRY(at[1].integer(0, UINT32_MAX)));
-  out.id = TRY(at[2].string());
-  if (!at[3].json().is_null()) out.memory_peak = static_cast<std::uint64_t>(TRY(at[3].integer(0, kMostOnWire)));
-  if (!at[4].json().is_null()) out.memory = static_cast<std::uint64_t>(TRY(at[4].integer(0, kMostOnWire)));
-  if (!at[5].json().is_null()) out.use = static_cast<double>(TRY(at[5].integer(0, kMostPermille))) / kThousandths;
   return out;
 }
 

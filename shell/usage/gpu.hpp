@@ -89,8 +89,6 @@ struct NodeGpu {
   std::optional<std::uint64_t> memory;       // that it has
   std::optional<double> use;                 // the mean of all looks
 
-  [[nodiscard]] Json wire() const;
-  static Result<NodeGpu> parse(const Json& wire);
   [[nodiscard]] Json json() const;
   bool operator==(const NodeGpu&) const = default;
 };
@@ -110,8 +108,6 @@ class NodeGpuTally {
   std::map<std::pair<std::string, std::uint32_t>, Sums> devices_;
 };
 
-// A share in thousandths, as it goes to other shells.
-inline constexpr double kThousandths = 1e3;
-[[nodiscard]] Json wire_of_share(const std::optional<double>& share);
+inline constexpr double kThousandths = 1e3;  // as which shares go to other shells
 
 }  // namespace nacre::usage

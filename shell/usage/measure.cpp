@@ -5,11 +5,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "base/text.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::usage {
 namespace {
@@ -18,8 +19,8 @@ constexpr double kLeastTime = 0.05;         // seconds: below, tasks differ by w
 constexpr double kLeastSize = 1024 * 1024;  // bytes
 constexpr double kLeastShareOfUse = 0.1;
 constexpr double kLargest = 1e18;  // well within 64 bits
-constexpr std::size_t kExtremeElements = 3;
-constexpr std::size_t kSpreadElements = 5;
+constexpr wire::Between kCount{0, kMostOnWire};
+constexpr auto kOthers = wire::ArrayWriter::Others::ignore;  // elements that a later version adds
 
 double scale(const Measure& measure) {
   if (measure.unit == Unit::seconds) return kMicroseconds;
@@ -73,20 +74,6 @@ constexpr std::array<Measure, kMeasures> kTable{{
     {"gpu_device_use", "GPU device use", Unit::share, false, kLeastShareOfUse, gpu_device_use},
 }};
 
-Json wire_of(const Spread::Extreme& extreme) {
-  return Json::array({extreme.value, extreme.rank, extreme.is_bound ? 1 : 0});
-}
-
-Result<Spread::Extreme> extreme_at(const JsonAt& at) {
-  auto all = TRY(at.elements());
-  if (all.size() < kExtremeElements) return at.error("has too few elements");
-  Spread::Extreme out;
-  out.value = TRY(all[0].number());
-  out.rank = static_cast<std::uint32_t>(TRY(all[1].integer(0, UINT32_MAX)));
-  out.is_bound = TRY(all[2].integer(0, 1)) != 0;
-  return out;
-}
-
 // The lower rank, of equal values.
 bool is_before(const Spread::Extreme& one, const Spread::Extreme& other) {
   return one.value == other.value && one.rank < other.rank;
@@ -130,30 +117,33 @@ double Spread::median_at_most(const Measure& measure) const {
   return max_.value;
 }
 
-Json Spread::wire() const {
-  Json filled = Json::array();
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    if (buckets_.at(i) > 0) filled.push_back(Json::array({i, buckets_.at(i)}));
-  }
-  return Json::array({count_, sum_, wire_of(min_), wire_of(max_), std::move(filled)});
+void elements(auto& io, wire::Of<Spread::Extreme> auto& m) {
+  io.are("[VALUE, RANK, IS_BOUND]", kOthers);
+  io.has(m.value);
+  io.has(m.rank);
+  io.has(m.is_bound, wire::Bit());
 }
 
-Result<Spread> Spread::parse(const Json& wire) {
-  auto all = TRY(JsonAt::root(wire).elements());
-  if (all.size() < kSpreadElements) return invalid("a spread has too few elements");
-  Spread out;
-  out.count_ = static_cast<std::uint64_t>(TRY(all[0].integer(0, kMostOnWire)));
-  out.sum_ = TRY(all[1].number());
-  out.min_ = TRY(extreme_at(all[2]));
-  out.max_ = TRY(extreme_at(all[3]));
-  for (const JsonAt& each : TRY(all[4].elements())) {
-    auto bucket = TRY(each.elements());
-    if (bucket.size() != 2) return each.expected("a bucket and its count");
-    auto number = TRY(bucket[0].integer(0, kBuckets - 1));
-    out.buckets_.at(static_cast<std::size_t>(number)) =
-        static_cast<std::uint64_t>(TRY(bucket[1].integer(0, kMostOnWire)));
+void elements(auto& io, wire::Of<Spread> auto& m) { Spread::describe(io, m); }
+
+void Spread::describe(auto& io, auto& m) {
+  std::map<std::uint32_t, std::uint64_t> filled;
+  for (std::uint32_t i = 0; i < kBuckets; ++i) {
+    if (m.buckets_.at(i) > 0) filled.emplace(i, m.buckets_.at(i));
   }
-  return out;
+  io.are("a spread", kOthers);
+  io.has(m.count_, kCount);
+  io.has(m.sum_);
+  io.has(m.min_);
+  io.has(m.max_);
+  io.has(filled, wire::Each{wire::Array{[](auto& bucket, auto& of) {
+           bucket.are("a bucket and its count");
+           bucket.has(of.first, wire::Between{0, kBuckets - 1});
+           bucket.has(of.second, kCount);
+         }}});
+  if constexpr (wire::kReads<decltype(io)>) {
+    for (const auto& [bucket, count] : filled) m.buckets_.at(bucket) = count;
+  }
 }
 
 void Totals::add(const TaskRow& row) {
@@ -176,26 +166,22 @@ bool Totals::has_gpus() const {
                      [](const Spread& each) { return each.count() > 0; });
 }
 
-Json Totals::wire() const {
-  Json all = Json::array();
-  for (std::size_t i = 0; i < kMeasures; ++i) {
-    if (i < kMeasuresWithoutGpus || has_gpus()) all.push_back(spreads.at(i).wire());
-  }
-  return {{"ended", ended}, {"unstarted", unstarted}, {"spreads", std::move(all)}};
+void fields(auto& io, wire::Of<Totals> auto& m) {
+  const auto& known = m.spreads;
+  std::vector<Spread> spreads(known.begin(), m.has_gpus() ? known.end() : known.begin() + kMeasuresWithoutGpus);
+  io.has("ended", m.ended, kCount);
+  io.has("unstarted", m.unstarted, kCount);
+  io.has("spreads", spreads, [](const JsonAt& at, const auto& all) -> Result<void> {
+    if (all.size() == kMeasures || all.size() == kMeasuresWithoutGpus) return {};
+    return at.expected("an element for each measure");
+  });
+  if constexpr (wire::kReads<decltype(io)>)
+    std::copy_n(spreads.begin(), std::min(spreads.size(), kMeasures), m.spreads.begin());
 }
 
-Result<Totals> Totals::parse(const Json& wire) {
-  JsonAt at = JsonAt::root(wire);
-  Totals out;
-  out.ended = static_cast<std::uint64_t>(TRY(TRY(at.at("ended")).integer(0, kMostOnWire)));
-  out.unstarted = static_cast<std::uint64_t>(TRY(TRY(at.at("unstarted")).integer(0, kMostOnWire)));
-  JsonAt spreads = TRY(at.at("spreads"));
-  auto all = TRY(spreads.elements());
-  if (all.size() != kMeasures && all.size() != kMeasuresWithoutGpus)
-    return spreads.expected("an element for each measure");
-  for (std::size_t i = 0; i < all.size(); ++i) out.spreads.at(i) = TRY(Spread::parse(all[i].json()));
-  return out;
-}
+Json Totals::wire() const { return wire::to_json(*this); }
+
+Result<Totals> Totals::parse(const Json& wire) { return wire::from_json<Totals>(wire); }
 
 // ---- members ----------------------------------------------------------------------------
 
@@ -267,53 +253,8 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / kMicroseconds;
 }
 
-std::int64_t microseconds(double seconds) { return std::llround(seconds * kMicroseconds); }
-
-template <typename Number>
-Json or_null(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json();
-}
-
-// The elements of a row, one after the other.
-class Elements {
- public:
-  static Result<Elements> of(const Json& wire, std::size_t least) {
-    auto all = TRY(JsonAt::root(wire).elements());
-    if (all.size() < least) return invalid("a row has too few elements");
-    return Elements(std::move(all));
-  }
-
-  Result<std::uint64_t> number() { return static_cast<std::uint64_t>(TRY(next().integer(0, kMostOnWire))); }
-  Result<double> seconds() { return static_cast<double>(TRY(next().integer(0, kMostOnWire))) / kMicroseconds; }
-  Result<std::optional<std::uint64_t>> optional() {
-    if (all_[at_].json().is_null()) {
-      ++at_;
-      return std::optional<std::uint64_t>();
-    }
-    return std::optional(TRY(number()));
-  }
-  [[nodiscard]] bool at_end() const { return at_ == all_.size(); }
-  const JsonAt& next() { return all_[at_++]; }
-
- private:
-  explicit Elements(std::vector<JsonAt> all) : all_(std::move(all)) {}
-  std::vector<JsonAt> all_;
-  std::size_t at_ = 0;
-};
-
-constexpr std::size_t kElements = 22;     // of a task's row, without its command and its GPUs
-constexpr std::size_t kNodeElements = 5;  // without its GPUs
-
-Result<TaskGpu> gpu_of(const Json& wire) {
-  constexpr std::size_t kGpuPair = 2;
-  auto from = TRY(Elements::of(wire, kGpuPair));
-  TaskGpu out;
-  out.memory = TRY(from.optional());
-  auto use = TRY(from.optional());
-  if (use && static_cast<double>(*use) > kThousandths) return invalid("a share is above 1");
-  if (use) out.device_use = static_cast<double>(*use) / kThousandths;
-  return out;
-}
+constexpr wire::Scaled kTime{kMicroseconds, kMostOnWire};
+constexpr wire::Scaled kShare{kThousandths, static_cast<std::int64_t>(kThousandths)};
 
 }  // namespace
 
@@ -352,49 +293,51 @@ void TaskRow::take(const rusage& usage, std::uint64_t shell_peak) {
   involuntary = count(usage.ru_nivcsw);
 }
 
-Json TaskRow::wire() const {
-  Json row = Json::array({rank, started ? Json(microseconds(*started)) : Json(), microseconds(wall), status.raw(),
-                          microseconds(user), microseconds(system), max_rss, is_bound ? 1 : 0, minor_faults,
-                          major_faults, blocks_in, blocks_out, voluntary, involuntary, or_null(out), or_null(err)});
-  for (auto member : {&TaskIo::read_chars, &TaskIo::written_chars, &TaskIo::read_bytes, &TaskIo::written_bytes})
-    row.push_back(io ? Json((*io).*member) : Json());
-  row.push_back(has_cgroup ? 1 : 0);
-  row.push_back(or_null(oom_kills));
-  if (!command.empty() || gpu) row.push_back(command);
-  if (gpu) row.push_back(Json::array({or_null(gpu->memory), wire_of_share(gpu->device_use)}));
-  return row;
+void elements(auto& io, wire::Of<TaskGpu> auto& m) {
+  io.are("[MEMORY, USE]", kOthers);
+  io.has(m.memory, kCount);
+  io.has(m.device_use, kShare);
 }
 
-Result<TaskRow> TaskRow::parse(const Json& wire) {
-  auto from = TRY(Elements::of(wire, kElements));
-  TaskRow out;
-  out.rank = static_cast<std::uint32_t>(TRY(from.next().integer(0, UINT32_MAX - 1)));
-  if (auto started = TRY(from.optional())) out.started = static_cast<double>(*started) / kMicroseconds;
-  out.wall = TRY(from.seconds());
-  out.status = value::WaitStatus::of_raw(static_cast<int>(TRY(from.next().integer(0, kMostStatus))));
-  out.user = TRY(from.seconds());
-  out.system = TRY(from.seconds());
-  out.max_rss = TRY(from.number());
-  out.is_bound = TRY(from.number()) != 0;
+void elements(auto& io, wire::Of<TaskRow> auto& m) {
+  constexpr bool kReads = wire::kReads<decltype(io)>;
+  io.are("a task's row", kOthers);
+  io.has(m.rank, wire::Between{0, UINT32_MAX - 1});
+  io.has(m.started, kTime);
+  io.has(m.wall, kTime);
+  int status = m.status.raw();
+  io.has(status, wire::Between{0, kMostStatus});
+  if constexpr (kReads) m.status = value::WaitStatus::of_raw(status);
+  io.has(m.user, kTime);
+  io.has(m.system, kTime);
+  io.has(m.max_rss, kCount);
+  io.has(m.is_bound, wire::Bit());
   for (auto member : {&TaskRow::minor_faults, &TaskRow::major_faults, &TaskRow::blocks_in, &TaskRow::blocks_out,
                       &TaskRow::voluntary, &TaskRow::involuntary})
-    out.*member = TRY(from.number());
-  out.out = TRY(from.optional());
-  out.err = TRY(from.optional());
-  TaskIo io;
-  bool has_io = true;
+    io.has(m.*member, kCount);
+  io.has(m.out, kCount);
+  io.has(m.err, kCount);
+  TaskIo sums = m.io.value_or(TaskIo());
+  bool has_io = kReads || m.io.has_value();
   for (auto member : {&TaskIo::read_chars, &TaskIo::written_chars, &TaskIo::read_bytes, &TaskIo::written_bytes}) {
-    auto value = TRY(from.optional());
-    has_io = has_io && value;
-    io.*member = value.value_or(0);
+    std::optional<std::uint64_t> count;
+    if (has_io) count = sums.*member;
+    io.has(count, kCount);
+    has_io = has_io && count.has_value();
+    sums.*member = count.value_or(0);
   }
-  if (has_io) out.io = io;
-  out.has_cgroup = TRY(from.number()) != 0;
-  out.oom_kills = TRY(from.optional());
-  if (!from.at_end()) out.command = TRY(from.next().string());
-  if (!from.at_end()) out.gpu = TRY(gpu_of(from.next().json()));
-  return out;
+  if constexpr (kReads) {
+    if (has_io) m.io = sums;
+  }
+  io.has(m.has_cgroup, wire::Bit());
+  io.has(m.oom_kills, kCount);
+  if (io.has_more(!m.command.empty() || m.gpu)) io.has(m.command);
+  if (io.has_more(m.gpu.has_value())) io.has(m.gpu);
 }
+
+Json TaskRow::wire() const { return wire::to_json(*this); }
+
+Result<TaskRow> TaskRow::parse(const Json& wire) { return wire::from_json<TaskRow>(wire); }
 
 Json TaskRow::json(std::string_view host) const {
   Json row{{"rank", rank}, {"host", host}};
@@ -433,30 +376,42 @@ Json TaskRow::json(std::string_view host) const {
   return row;
 }
 
-Json NodeRow::wire() const {
-  Json out = Json::array({shell, tasks, microseconds(cpu), or_null(memory_peak), or_null(oom_kills)});
-  if (gpus.empty()) return out;
-  Json all = Json::array();
-  for (const NodeGpu& each : gpus) all.push_back(each.wire());
-  out.push_back(std::move(all));
-  return out;
+void elements(auto& io, wire::Of<NodeGpu> auto& m) {
+  io.are("a device", kOthers);
+  io.has(m.vendor);
+  io.has(m.index);
+  io.has(m.id);
+  io.has(m.memory_peak, kCount);
+  io.has(m.memory, kCount);
+  io.has(m.use, kShare);
 }
 
-Result<NodeRow> NodeRow::parse(const Json& wire) {
-  auto from = TRY(Elements::of(wire, kNodeElements));
-  NodeRow out;
-  out.shell = static_cast<std::uint32_t>(TRY(from.next().integer(0, UINT32_MAX)));
-  out.tasks = TRY(from.number());
-  out.cpu = TRY(from.seconds());
-  out.memory_peak = TRY(from.optional());
-  out.oom_kills = TRY(from.optional());
-  if (from.at_end()) return out;
-  for (const JsonAt& each : TRY(from.next().elements())) {
-    if (out.gpus.size() == NodeGpu::kMost) return each.error("is one device too many");
-    out.gpus.push_back(TRY(NodeGpu::parse(each.json())));
-  }
-  return out;
+void elements(auto& io, wire::Of<NodeRow> auto& m) {
+  io.are("a node's row", kOthers);
+  io.has(m.shell);
+  io.has(m.tasks, kCount);
+  io.has(m.cpu, kTime);
+  io.has(m.memory_peak, kCount);
+  io.has(m.oom_kills, kCount);
+  if (io.has_more(!m.gpus.empty()))
+    io.has(m.gpus, [](const JsonAt& at, const auto& gpus) -> Result<void> {
+      return gpus.size() > NodeGpu::kMost ? at.error("has too many devices") : Result<void>();
+    });
 }
+
+Json NodeRow::wire() const { return wire::to_json(*this); }
+
+Result<NodeRow> NodeRow::parse(const Json& wire) { return wire::from_json<NodeRow>(wire); }
+
+void fields(auto& io, wire::Of<UsageBatch> auto& m) {
+  io.has("rows", m.rows);
+  io.may_have("node", m.node);
+  io.may_have("totals", m.totals);
+}
+
+std::string UsageBatch::text() const { return wire::to_text(*this); }
+
+Result<UsageBatch> UsageBatch::parse(std::string_view text) { return wire::from_text<UsageBatch>(text); }
 
 Json NodeRow::json(std::string_view host) const {
   Json out{{"shell", shell}, {"host", host}, {"tasks", tasks}, {"cpu", cpu}};

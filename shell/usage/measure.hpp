@@ -141,8 +141,7 @@ class Spread {
   // The least value of a bucket.
   [[nodiscard]] static double start_of(std::size_t bucket, const Measure& measure);
 
-  [[nodiscard]] Json wire() const;
-  static Result<Spread> parse(const Json& wire);
+  static void describe(auto& io, auto& spread);  // as an array for other shells
 
   bool operator==(const Spread&) const = default;
 
@@ -167,6 +166,19 @@ struct Totals {
   static Result<Totals> parse(const Json& wire);
 
   bool operator==(const Totals&) const = default;
+};
+
+// What a shell sends the leader of its tasks' usage: doc/protocol.md, "Usage of tasks".
+struct UsageBatch {
+  static constexpr std::size_t kMostRows = 64;
+
+  std::vector<TaskRow> rows;
+  std::optional<NodeRow> node;   // in the last one: nothing more comes from this shell
+  std::optional<Totals> totals;  // in the last one, where the job has too many tasks for rows
+
+  [[nodiscard]] std::string text() const;
+  static Result<UsageBatch> parse(std::string_view text);
+  bool operator==(const UsageBatch&) const = default;
 };
 
 // What is read of a summary, which may be another version's: members that are missing, or of another type, are as

@@ -19,19 +19,6 @@
 
 namespace nacre::usage {
 
-// What a shell sends the leader of its tasks' usage: doc/protocol.md, "Usage of tasks".
-struct UsageBatch {
-  static constexpr std::size_t kMostRows = 64;
-
-  std::vector<TaskRow> rows;
-  std::optional<NodeRow> node;   // in the last one: nothing more comes from this shell
-  std::optional<Totals> totals;  // in the last one, where the job has too many tasks for rows
-
-  [[nodiscard]] std::string text() const;
-  static Result<UsageBatch> parse(std::string_view text);
-  bool operator==(const UsageBatch&) const = default;
-};
-
 inline constexpr std::uint64_t kMostTasks = 100'000;            // of a job whose tasks have rows
 inline constexpr std::size_t kMostOutliers = 16;                // that a summary names
 inline constexpr std::size_t kFewCells = 32;                    // of a measure by rank, as it is kept

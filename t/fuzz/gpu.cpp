@@ -27,10 +27,10 @@ void check(const GpuLook& look) {
     require(each.pid > 0 && is_size(each.memory), "a process and its memory");
   NodeGpuTally tally;
   tally.add(look);
-  for (const NodeGpu& each : tally.taken()) {
-    auto again = NodeGpu::parse(each.wire());
-    require(again.has_value(), "a device comes out of its row");
-  }
+  NodeRow node;
+  node.gpus = tally.taken();
+  auto again = NodeRow::parse(node.wire());
+  require(again && *again == node, "devices come out of their row");
   auto task_of = [](std::int64_t pid) { return std::optional(static_cast<std::uint32_t>(pid % 2)); };
   for (const auto& [rank, task] : gpus_by_rank(look, task_of)) {
     require(!task.device_use || (*task.device_use >= 0 && *task.device_use <= 1), "a mean");
