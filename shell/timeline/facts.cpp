@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
-#include "base/json.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::timeline {
 namespace {
@@ -250,11 +250,20 @@ Result<TimelineEvent> take_event(std::string_view& bytes) {
 
 }  // namespace
 
+// The head; what follows it are the events.
+void fields(auto& io, wire::Of<TimelineBatch> auto& m) {
+  const wire::Between to_most{0, kMostTime};
+  io.has("number", m.number, to_most);
+  io.has("received", m.received, to_most);
+  io.has("sent", m.sent, to_most);
+  io.has("last", m.is_last);
+  io.has("dropped", m.dropped, to_most);
+  io.may_have("clock", m.clock);
+  io.may_have("names", m.names);
+}
+
 std::string TimelineBatch::text() const {
-  Json head{{"number", number}, {"received", received}, {"sent", sent}, {"last", is_last}, {"dropped", dropped}};
-  if (!clock.empty()) head["clock"] = clock;
-  if (!names.empty()) head["names"] = names;
-  std::string out = dump_json(head) + '\n';
+  std::string out = wire::to_text(*this) + '\n';
   out.reserve(out.size() + events.size() * sizeof(TimelineEvent));
   for (const TimelineEvent& each : events) append(out, each);
   return out;
@@ -263,16 +272,7 @@ std::string TimelineBatch::text() const {
 Result<TimelineBatch> TimelineBatch::parse(std::string_view text) {
   std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return invalid("the head has no end");
-  Json json = TRY(parse_json(text.substr(0, end)));
-  JsonAt at = JsonAt::root(json);
-  TimelineBatch out;
-  out.number = static_cast<std::uint64_t>(TRY(TRY(at.at("number")).integer(0, kMostTime)));
-  out.received = TRY(TRY(at.at("received")).integer(0, kMostTime));
-  out.sent = TRY(TRY(at.at("sent")).integer(0, kMostTime));
-  out.is_last = TRY(TRY(at.at("last")).boolean());
-  out.dropped = static_cast<std::uint64_t>(TRY(TRY(at.at("dropped")).integer(0, kMostTime)));
-  if (auto clock = TRY(at.find("clock"))) out.clock = TRY(clock->string());
-  if (auto names = TRY(at.find("names"))) out.names = TRY(names->strings());
+  auto out = TRY(wire::from_text<TimelineBatch>(text.substr(0, end)));
   if (out.names.size() > kMostNames) return invalid(fmt::format("more than {} names", kMostNames));
   for (const std::string& each : out.names) {
     if (each.size() > kMostText) return invalid(fmt::format("a name has more than {} bytes", kMostText));

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::timeline {
 namespace {
@@ -305,59 +305,18 @@ namespace {
 
 constexpr double kSecond = 1e9;
 constexpr std::size_t kMostPlaces = 8;
-constexpr std::int64_t kMostShell = UINT32_MAX;
-
 double seconds(Time time) { return static_cast<double>(time) / kSecond; }
 
-Result<Time> time_in(const JsonAt& at, std::string_view key) {
-  double value = TRY(TRY(at.at(key)).number());
-  constexpr double kMost = 1e9;  // seconds
-  if (!(std::abs(value) < kMost)) return TRY(at.at(key)).expected("a time in seconds");
-  return std::llround(value * kSecond);
-}
-
-// ---- JSON ------------------------------------------------------------------------------
-
-Json json_of(const Last& last) {
-  Json out{{"shell", last.shell}, {"place", last.place}};
-  if (last.rank) out["rank"] = *last.rank;
-  if (!last.why.empty()) out["why"] = last.why;
-  if (last.is_slowest) out["slowest"] = true;
-  if (last.is_slowest || !last.why.empty()) out["took"] = seconds(last.time);
-  return out;
-}
-
-Result<Last> last_in(const JsonAt& at) {
-  Last out;
-  out.shell = static_cast<std::uint32_t>(TRY(TRY(at.at("shell")).integer(0, kMostShell)));
-  out.place = TRY(TRY(at.at("place")).string());
-  if (auto rank = TRY(at.find("rank"))) out.rank = static_cast<std::uint32_t>(TRY(rank->integer(0, kMostShell)));
-  if (auto why = TRY(at.find("why"))) out.why = TRY(why->string());
-  if (auto slowest = TRY(at.find("slowest"))) out.is_slowest = TRY(slowest->boolean());
-  if (auto took = TRY(at.find("took"))) out.time = TRY(time_in(at, "took"));
-  return out;
-}
-
-Json json_of(const std::vector<LaunchStep>& steps) {
-  Json out = Json::array();
-  for (const LaunchStep& each : steps) {
-    out.push_back({{"name", each.name}, {"time", seconds(each.time)}});
-    if (each.last) out.back()["last"] = json_of(*each.last);
+struct InSeconds {
+  Json write(Time time) const { return seconds(time); }
+  Result<void> read(const JsonAt& at, Time& time) const {
+    constexpr double kMost = 1e9;  // seconds
+    double value = TRY(at.number());
+    if (!(std::abs(value) < kMost)) return at.expected("a time in seconds");
+    time = std::llround(value * kSecond);
+    return {};
   }
-  return out;
-}
-
-Result<std::vector<LaunchStep>> steps_in(const JsonAt& at, std::string_view key) {
-  std::vector<LaunchStep> out;
-  for (const JsonAt& each : TRY(TRY(at.at(key)).elements())) {
-    LaunchStep step;
-    step.name = TRY(TRY(each.at("name")).string());
-    step.time = TRY(time_in(each, "time"));
-    if (auto last = TRY(each.find("last"))) step.last = TRY(last_in(*last));
-    out.push_back(std::move(step));
-  }
-  return out;
-}
+};
 
 // ---- text ------------------------------------------------------------------------------
 
@@ -415,15 +374,6 @@ std::string places_text(const Summary::Missing& missing) {
   return others == 0 ? out : fmt::format("{} and {} others", out, others);
 }
 
-Json json_of(const Summary::Missing& missing) { return {{"places", missing.places}, {"others", missing.others}}; }
-
-Result<Summary::Missing> missing_in(const JsonAt& at) {
-  Summary::Missing out;
-  out.places = TRY(TRY(at.at("places")).strings());
-  out.others = static_cast<std::uint64_t>(TRY(TRY(at.at("others")).integer(0, INT64_MAX)));
-  return out;
-}
-
 std::string clocks_text(const Summary::ClockError& clocks) {
   const std::string& place = clocks.place;
   if (clocks.most == Clock::kUnknown)
@@ -433,35 +383,49 @@ std::string clocks_text(const Summary::ClockError& clocks) {
 
 }  // namespace
 
-Json Summary::json() const {
-  Json out{{"launch", seconds(launch)}, {"launched", has_launched},  {"steps", json_of(launch_steps)},
-           {"run", json_of(run_steps)}, {"end", json_of(end_steps)}, {"dropped", dropped}};
-  if (!clocks.place.empty())
-    out["clocks"] = {{"worst", clocks.place},
-                     {"uncertainty", clocks.most == Clock::kUnknown ? Json() : Json(seconds(clocks.most))}};
-  if (!lost.places.empty()) out["lost"] = json_of(lost);
-  if (!late.places.empty()) out["late"] = json_of(late);
-  return out;
+void fields(auto& io, wire::Of<Last> auto& m) {
+  io.has("shell", m.shell);
+  io.has("place", m.place);
+  io.may_have("rank", m.rank);
+  io.may_have("why", m.why);
+  io.may_have("slowest", m.is_slowest);
+  io.has_if(m.is_slowest || !m.why.empty(), "took", m.time, InSeconds());
 }
 
-Result<Summary> Summary::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  Summary out;
-  out.launch = TRY(time_in(at, "launch"));
-  out.has_launched = TRY(TRY(at.at("launched")).boolean());
-  out.launch_steps = TRY(steps_in(at, "steps"));
-  out.run_steps = TRY(steps_in(at, "run"));
-  out.end_steps = TRY(steps_in(at, "end"));
-  out.dropped = static_cast<std::uint64_t>(TRY(TRY(at.at("dropped")).integer(0, INT64_MAX)));
-  if (auto clocks = TRY(at.find("clocks"))) {
-    out.clocks.place = TRY(TRY(clocks->at("worst")).string());
-    bool is_known = TRY(clocks->find("uncertainty")).has_value();
-    out.clocks.most = is_known ? TRY(time_in(*clocks, "uncertainty")) : Clock::kUnknown;
-  }
-  if (auto lost = TRY(at.find("lost"))) out.lost = TRY(missing_in(*lost));
-  if (auto late = TRY(at.find("late"))) out.late = TRY(missing_in(*late));
-  return out;
+void fields(auto& io, wire::Of<LaunchStep> auto& m) {
+  io.has("name", m.name);
+  io.has("time", m.time, InSeconds());
+  io.may_have("last", m.last);
 }
+
+void fields(auto& io, wire::Of<Summary::ClockError> auto& m) {
+  std::optional<Time> known;
+  if (!wire::kReads<decltype(io)> && m.most != Clock::kUnknown) known = m.most;
+  io.has("worst", m.place);
+  io.may_lack("uncertainty", known, InSeconds());
+  if constexpr (wire::kReads<decltype(io)>) m.most = known.value_or(Clock::kUnknown);
+}
+
+void fields(auto& io, wire::Of<Summary::Missing> auto& m) {
+  io.has("places", m.places);
+  io.has("others", m.others);
+}
+
+void fields(auto& io, wire::Of<Summary> auto& m) {
+  io.has("launch", m.launch, InSeconds());
+  io.has("launched", m.has_launched);
+  io.has("steps", m.launch_steps);
+  io.has("run", m.run_steps);
+  io.has("end", m.end_steps);
+  io.has("dropped", m.dropped);
+  io.has_if(!m.clocks.place.empty(), "clocks", m.clocks);
+  io.has_if(!m.lost.places.empty(), "lost", m.lost);
+  io.has_if(!m.late.places.empty(), "late", m.late);
+}
+
+Json Summary::json() const { return wire::to_json(*this); }
+
+Result<Summary> Summary::parse(const Json& json) { return wire::from_json<Summary>(json); }
 
 std::string text_of(const Summary& summary, const std::string& prefix) {
   std::string out;
