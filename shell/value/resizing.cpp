@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/resizing.hpp"
 
+#include <array>
 #include <csignal>
 
 #include <fmt/format.h>
 
 #include "value/duration.hpp"
 #include "value/wait_status.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::value {
 
@@ -14,104 +16,72 @@ namespace nacre::value {
 
 namespace {
 
-Result<int> signal_in(const JsonAt& at) {
-  if (!at.json().is_string()) return static_cast<int>(TRY(at.integer(1, SIGRTMAX)));
-  int signum = signal_number(TRY(at.string()));
-  if (signum <= 0) return at.expected("a signal such as TERM");
-  return signum;
-}
-
-Result<double> grace_in(const JsonAt& at) {
-  double seconds = 0;
-  if (at.json().is_string()) {
-    auto duration = Duration::parse(TRY(at.string()));
-    if (!duration || duration->is_infinite()) return at.expected("a time that ends, such as 10s");
-    seconds = duration->seconds();
-  } else {
-    seconds = TRY(at.number());
+struct SignalRule {
+  static Result<void> read(const JsonAt& at, int& signum) {
+    signum =
+        at.json().is_string() ? signal_number(TRY(at.string())) : static_cast<int>(TRY(at.integer(1, SIGRTMAX)));
+    return signum > 0 ? Result<void>() : at.expected("a signal such as TERM");
   }
-  if (!(seconds >= 0 && seconds <= ShrinkOrder::kMostGrace))
+};
+
+struct GraceRule {
+  static Result<void> read(const JsonAt& at, double& seconds) {
+    if (at.json().is_string()) {
+      auto duration = Duration::parse(TRY(at.string()));
+      if (!duration || duration->is_infinite()) return at.expected("a time that ends, such as 10s");
+      seconds = duration->seconds();
+    } else {
+      seconds = TRY(at.number());
+    }
+    if (seconds >= 0 && seconds <= ShrinkOrder::kMostGrace) return {};
     return at.expected(fmt::format("0 to {} seconds", ShrinkOrder::kMostGrace));
-  return seconds;
-}
+  }
+};
 
-Result<void> read_shells(const JsonAt& at, ShrinkOrder& out) {
-  auto shells = TRY(at.find("shells"));
-  auto hosts = TRY(at.find("hosts"));
-  auto count = TRY(at.find("count"));
-  if (int{shells.has_value()} + int{hosts.has_value()} + int{count.has_value()} != 1)
-    return invalid("expected one of shells, hosts and count");
-  if (shells) {
-    auto named = Idset::parse(TRY(shells->string()));
-    if (!named) return shells->error(named.error().message);
-    if (named->empty()) return shells->error("names no shell");
-    out.shells = *std::move(named);
-  }
-  if (hosts) {
-    auto named = Hostlist::parse(TRY(hosts->string()));
-    if (!named) return hosts->error(named.error().message);
-    if (named->empty()) return hosts->error("names no host");
-    out.hosts = *std::move(named);
-  }
-  if (count) out.count = static_cast<std::uint64_t>(TRY(count->integer(1, UINT32_MAX)));
-  return {};
-}
+constexpr auto kSomeShell = [](const JsonAt& at, const Idset& shells) -> Result<void> {
+  return shells.empty() ? at.error("names no shell") : Result<void>();
+};
+constexpr auto kSomeHost = [](const JsonAt& at, const Hostlist& hosts) -> Result<void> {
+  return hosts.empty() ? at.error("names no host") : Result<void>();
+};
+
+constexpr std::array<std::string_view, 2> kOfTasks = {"end", "refuse"};
 
 }  // namespace
 
-Result<ShrinkOrder> ShrinkOrder::parse(const JsonAt& at, Unknown members) {
-  if (members == Unknown::refuse)
-    CHECK_OK(at.only_keys({"shells", "hosts", "count", "signal", "grace", "tasks", "force"}));
-  ShrinkOrder out;
-  CHECK_OK(read_shells(at, out));
-  if (auto signum = TRY(at.find("signal"))) out.signum = TRY(signal_in(*signum));
-  if (auto grace = TRY(at.find("grace"))) out.grace = TRY(grace_in(*grace));
-  if (auto tasks = TRY(at.find("tasks"))) {
-    if (tasks->json() != "end" && tasks->json() != "refuse") return tasks->expected("end or refuse");
-    out.refuse_tasks = tasks->json() == "refuse";
-  }
-  if (auto force = TRY(at.find("force"))) out.force = TRY(force->boolean());
-  return out;
+void fields(auto& io, wire::Of<ShrinkOrder> auto& m, ShrinkOrder::Unknown members = ShrinkOrder::Unknown::ignore) {
+  if (members == ShrinkOrder::Unknown::refuse) io.refuse_others(m);
+  io.has_one_of({"shells", "hosts", "count"});
+  io.may_have("shells", m.shells, kSomeShell);
+  io.may_have("hosts", m.hosts, kSomeHost);
+  io.may_have("count", m.count, wire::Between{1, UINT32_MAX});
+  io.may_lack("signal", m.signum, SignalRule());
+  io.may_have("grace", m.grace, GraceRule());
+  io.may_lack("tasks", m.refuse_tasks, wire::Words(kOfTasks, "end or refuse"));
+  io.may_lack("force", m.force);
 }
 
-Json ShrinkOrder::json() const {
-  Json out{{"signal", signum}, {"tasks", refuse_tasks ? "refuse" : "end"}, {"force", force}};
-  if (!shells.empty()) out["shells"] = shells.str();
-  if (!hosts.empty()) out["hosts"] = hosts.str();
-  if (count > 0) out["count"] = count;
-  if (grace) out["grace"] = *grace;
-  return out;
+Result<ShrinkOrder> ShrinkOrder::parse(const JsonAt& at, Unknown members) {
+  return wire::from_json<ShrinkOrder>(at, members);
 }
+
+Json ShrinkOrder::json() const { return wire::to_json(*this); }
 
 // ---- grown ------------------------------------------------------------------------------
 
-namespace {
-
-Result<Hostlist> hosts_in(const JsonAt& at) {
-  auto named = Hostlist::parse(TRY(at.string()));
-  if (!named) return at.error(named.error().message);
-  if (named->empty()) return at.error("names no host");
-  return *std::move(named);
+void fields(auto& io, wire::Of<GrowOrder> auto& m) {
+  io.has_one_of({"hosts", "count"});
+  io.may_have("hosts", m.hosts, kSomeHost);
+  io.check("hosts", m.hosts.size() <= GrowOrder::kMostShells,
+           [&] { return fmt::format("{} hosts; at most {} at once", m.hosts.size(), GrowOrder::kMostShells); });
+  io.may_have("count", m.count, wire::Between{1, GrowOrder::kMostShells});
+  io.may_have("wait", m.wait, [](const JsonAt& at, double wait) -> Result<void> {
+    if (wait > 0 && wait <= GrowOrder::kMostWait) return {};
+    return at.expected(fmt::format("seconds, more than 0 and at most {}", GrowOrder::kMostWait));
+  });
+  io.may_have("all", m.all);
 }
 
-}  // namespace
-
-Result<GrowOrder> GrowOrder::parse(const JsonAt& at) {
-  GrowOrder out;
-  auto hosts = TRY(at.find("hosts"));
-  auto count = TRY(at.find("count"));
-  if (hosts.has_value() == count.has_value()) return invalid("expected one of hosts and count");
-  if (hosts) out.hosts = TRY(hosts_in(*hosts));
-  if (count) out.count = static_cast<std::uint64_t>(TRY(count->integer(1, kMostShells)));
-  if (out.hosts.size() > kMostShells)
-    return hosts->error(fmt::format("{} hosts; at most {} at once", out.hosts.size(), kMostShells));
-  if (auto wait = TRY(at.find("wait"))) {
-    out.wait = TRY(wait->number());
-    if (!(*out.wait > 0 && *out.wait <= kMostWait))
-      return wait->expected(fmt::format("seconds, more than 0 and at most {}", kMostWait));
-  }
-  if (auto all = TRY(at.find("all"))) out.all = TRY(all->boolean());
-  return out;
-}
+Result<GrowOrder> GrowOrder::parse(const JsonAt& at) { return wire::from_json<GrowOrder>(at); }
 
 }  // namespace nacre::value

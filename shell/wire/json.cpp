@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/json.hpp"
 
+#include <span>
+
 #include <fmt/format.h>
 
 namespace nacre::wire {
@@ -30,6 +32,13 @@ std::optional<JsonAt> ObjectReader::find(const char* key, bool must) {
 void ObjectReader::refuse(const char* key, std::string_view why) {
   auto at = find(key, true);
   if (at) error_ = at->error(why);
+}
+
+void ObjectReader::has_one_of(std::initializer_list<const char*> keys) {
+  auto found = std::count_if(keys.begin(), keys.end(), [this](const char* each) { return find(each, false); });
+  if (error_ || found == 1) return;
+  auto others = std::span(keys.begin(), keys.size() - 1);
+  error_ = at_.error(fmt::format("expected one of {} and {}", fmt::join(others, ", "), others.end()[0]));
 }
 
 Result<void> ObjectReader::end() && {

@@ -31,6 +31,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <ranges>
@@ -274,6 +275,11 @@ class ObjectWriter {
   void expect(bool /*ok*/, const char* /*want*/) {}
   template <typename Why>
   void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
+  // Unless it is `ok` the message is an error as a whole, with no place.
+  template <typename Why>
+  void require(bool /*ok*/, const Why& /*why*/) {}
+  // Who reads takes exactly one of these members: else `expected one of A, B and C`, before all other errors of them.
+  void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] Json take() && { return std::move(out_); }
 
@@ -290,8 +296,9 @@ class ArrayWriter {
   void has(const T& value, const Rule&... rule) {
     out_.push_back(to_json(value, rule...));
   }
-  // Whether there are more: where elements are left out at the end.
-  [[nodiscard]] static bool has_more(bool wanted) { return wanted; }
+  // Whether there are more, where elements are left out at the end: `wanted` when it is written. Who reads has at
+  // least one, or exactly as many as `count` says.
+  [[nodiscard]] static bool has_more(bool wanted, std::size_t /*count*/ = 0) { return wanted; }
   // Who reads takes no other number of elements: the error has `want`. With `others` it ignores what comes behind.
   enum class Others : std::uint8_t { refuse, ignore };
   void are(const char* /*want*/, Others /*others*/ = Others::refuse) {}
@@ -355,6 +362,11 @@ class ObjectReader : public ErrorKeeper {
       refuse(key, why);
     }
   }
+  template <typename Why>
+  void require(bool ok, const Why& why) {
+    if (!ok && !error_) error_ = invalid(why());
+  }
+  void has_one_of(std::initializer_list<const char*> keys);
   [[nodiscard]] Result<void> end() &&;
 
  private:
@@ -370,7 +382,10 @@ class ArrayReader : public ErrorKeeper {
   void has(T& value, const Rule&... rule) {
     if (const JsonAt* at = next()) keep(read(*at, value, rule...));
   }
-  [[nodiscard]] bool has_more(bool /*wanted*/) const { return !error_ && next_ < elements_.size(); }
+  [[nodiscard]] bool has_more(bool /*wanted*/, std::size_t count = 0) const {
+    std::size_t left = error_ ? 0 : elements_.size() - next_;
+    return count == 0 ? left > 0 : left == count;
+  }
   using Others = ArrayWriter::Others;
   void are(const char* want, Others others = Others::refuse) {
     want_ = want;
@@ -413,6 +428,9 @@ class KeyList {
   void expect(bool /*ok*/, const char* /*want*/) {}
   template <typename Why>
   void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
+  template <typename Why>
+  void require(bool /*ok*/, const Why& /*why*/) {}
+  void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] const std::vector<std::string_view>& keys() const { return keys_; }
 

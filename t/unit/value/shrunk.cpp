@@ -62,3 +62,20 @@ TEST_CASE("what is no order to shrink is refused with the place") {
   CHECK(why(R"({"count": 1, "host": "x"})").find("host") != std::string::npos);
   CHECK(read(R"({"count": 1, "more": "x"})", ShrinkOrder::Unknown::ignore));
 }
+
+TEST_CASE("the texts of an order to shrink") {
+  ShrinkOrder order;
+  order.count = 3;
+  CHECK(order.json().dump() == R"({"count":3,"force":false,"signal":15,"tasks":"end"})");
+  order = {};
+  order.shells = value::Idset::range(1, 2);
+  order.signum = 10;
+  order.grace = 1.5;
+  order.refuse_tasks = order.force = true;
+  CHECK(order.json().dump() == R"({"force":true,"grace":1.5,"shells":"1-2","signal":10,"tasks":"refuse"})");
+  order.shells = {};
+  order.hosts.append("n1");
+  CHECK(order.json().dump() == R"({"force":true,"grace":1.5,"hosts":"n1","signal":10,"tasks":"refuse"})");
+  CHECK(why(R"({"count": 1, "host": "x"})") ==
+        "host: unknown key; known: shells, hosts, count, signal, grace, tasks, force");
+}
