@@ -2,18 +2,18 @@
 #include "record/entry.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "exits/record.hpp"
 #include "value/idset.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::record {
 namespace {
 
 constexpr int kEntryVersion = 1;
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxCode = 255;
 
 // The beginning of `text`: at most so many bytes, and whole characters of UTF-8.
@@ -35,21 +35,6 @@ Json shortened_command(const std::vector<std::string>& words) {
   return out;
 }
 
-Json json_of(const EntryEnd& end) {
-  Json out{{"time", end.time},
-           {"code", end.code},
-           {"vanished", end.vanished},
-           {"cause", shortened(end.cause)},
-           {"exits", end.exits}};
-  if (end.ran > 0) out["ran"] = end.ran;
-  if (!end.rule.is_null()) out["rule"] = end.rule;
-  if (end.lost_output > 0) out["lost_output"] = end.lost_output;
-  if (!end.report.is_null()) out["report"] = fitting_report(end.report);
-  if (!end.usage.is_null()) out["usage"] = end.usage;
-  if (!end.timeline.is_null()) out["timeline"] = end.timeline;
-  return out;
-}
-
 // JSON may escape one byte by six, so a line can be too long though its texts are short enough: then whole members
 // are emptied.
 std::string fitting_line(Json out) {
@@ -66,155 +51,127 @@ std::string fitting_line(Json out) {
   return line;
 }
 
-Result<std::string> optional_string(const JsonAt& object, std::string_view key) {
-  auto found = TRY(object.find(key));
-  if (!found) return std::string();
-  std::string text = TRY(found->string());
-  if (text.size() > JobEntry::kMaxText) return found->error("is too long");
-  return text;
-}
+// Shortened when it is written.
+struct Line {
+  std::size_t most = JobEntry::kMaxLine;
+
+  [[nodiscard]] Json write(const std::string& text) const { return shortened(text, most); }
+  static Result<void> read(const JsonAt& at, std::string& text) { return wire::read(at, text); }
+};
+
+struct Command {
+  static Json write(const std::vector<std::string>& words) { return shortened_command(words); }
+  static Result<void> read(const JsonAt& at, std::vector<std::string>& words) { return wire::read(at, words); }
+};
+
+struct Notes {
+  static Json write(const std::vector<std::string>& notes) {
+    return wire::to_json(std::vector(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                        notes.size(), JobEntry::kMaxNotes))),
+                         wire::Each{Line()});
+  }
+  static Result<void> read(const JsonAt& at, std::vector<std::string>& notes) {
+    CHECK_OK(wire::read(at, notes));
+    return notes.size() > JobEntry::kMaxNotes ? at.error("has too many elements") : Result<void>();
+  }
+};
+
+struct Report {
+  static Json write(const Json& report) { return fitting_report(report); }
+  static Result<void> read(const JsonAt& at, Json& report) { return wire::read(at, report, wire::kAnObject); }
+};
 
 // A time that can be shown as a date: neither negative nor far in the future.
-Result<double> time_at(const JsonAt& object, std::string_view key) {
+constexpr auto kADate = [](const JsonAt& at, double time) -> Result<void> {
   constexpr double kFarFuture = 1e11;
-  JsonAt at = TRY(object.at(key));
-  double time = TRY(at.number());
-  if (!(time >= 0 && time < kFarFuture)) return at.expected("seconds since the Epoch");
-  return time;
+  return time >= 0 && time < kFarFuture ? Result<void>() : at.expected("seconds since the Epoch");
+};
+
+// One of EntryEnd::exits.
+struct ExitClass {
+  std::string record;
+  std::uint64_t count = 0;
+  std::optional<std::string> ranks;
+};
+
+void fields(auto& io, wire::Of<ExitClass> auto& m) {
+  io.has("record", m.record);
+  io.has("count", m.count);
+  io.may_have("ranks", m.ranks, [](const JsonAt& at, const std::string& text) -> Result<void> {
+    CHECK_OK(in(at.path(), value::Idset::parse(text)));
+    return {};
+  });
 }
 
-Result<std::uint64_t> count_at(const JsonAt& object, std::string_view key) {
-  return static_cast<std::uint64_t>(TRY(TRY(object.at(key)).integer(0, kMost)));
-}
-
-Result<Json> exits_at(const JsonAt& at) {
-  auto elements = TRY(at.elements());
-  if (elements.size() > JobEntry::kMaxClasses + 1) return at.error("has too many elements");
-  Json out = Json::array();
-  for (const JsonAt& each : elements) {
-    std::string record = TRY(TRY(each.at("record")).string());
-    std::uint64_t count = TRY(count_at(each, "count"));
-    Json one{{"record", std::move(record)}, {"count", count}};
-    if (auto ranks = TRY(each.find("ranks"))) {
-      std::string text = TRY(ranks->string());
-      if (auto parsed = value::Idset::parse(text); !parsed) return ranks->error(parsed.error().message);
-      one["ranks"] = text;
-    }
-    out.push_back(std::move(one));
+struct Exits {
+  static Json write(const Json& exits) { return exits; }
+  static Result<void> read(const JsonAt& at, Json& exits) {
+    std::vector<ExitClass> all;
+    CHECK_OK(wire::read(at, all));
+    if (all.size() > JobEntry::kMaxClasses + 1) return at.error("has too many elements");
+    exits = wire::to_json(all);
+    return {};
   }
-  return out;
-}
-
-Result<EntryEnd> end_at(const JsonAt& at) {
-  EntryEnd out;
-  out.time = TRY(time_at(at, "time"));
-  if (TRY(at.find("ran"))) out.ran = TRY(time_at(at, "ran"));
-  out.code = static_cast<int>(TRY(TRY(at.at("code")).integer(0, kMaxCode)));
-  out.vanished = TRY(TRY(at.at("vanished")).boolean());
-  out.cause = TRY(optional_string(at, "cause"));
-  out.exits = TRY(exits_at(TRY(at.at("exits"))));
-  if (auto rule = TRY(at.find("rule"))) {
-    if (!rule->json().is_object()) return rule->expected("an object");
-    out.rule = rule->json();
-  }
-  if (TRY(at.find("lost_output"))) out.lost_output = TRY(count_at(at, "lost_output"));
-  if (auto report = TRY(at.find("report"))) {
-    if (!report->json().is_object()) return report->expected("an object");
-    out.report = report->json();
-  }
-  if (auto usage = TRY(at.find("usage"))) {
-    if (!usage->json().is_object()) return usage->expected("an object");
-    out.usage = usage->json();
-  }
-  if (auto timeline = TRY(at.find("timeline"))) {
-    if (!timeline->json().is_object()) return timeline->expected("an object");
-    out.timeline = timeline->json();
-  }
-  return out;
-}
-
-Result<ProcessPlace> place_at(const JsonAt& at) {
-  ProcessPlace out;
-  out.host = TRY(TRY(at.at("host")).string());
-  out.machine = TRY(TRY(at.at("machine")).string());
-  out.boot = TRY(TRY(at.at("boot")).string());
-  out.pids = TRY(count_at(at, "pids"));
-  return out;
-}
-
-Result<Manager> manager_at(const JsonAt& at) {
-  Manager out;
-  out.kind = TRY(TRY(at.at("kind")).string());
-  out.job = TRY(optional_string(at, "job"));
-  out.step = TRY(optional_string(at, "step"));
-  return out;
-}
-
-Result<JobEntry> entry_of(const JsonAt& at) {
-  JobEntry out;
-  static_cast<void>(TRY(TRY(at.at("entry")).integer(kEntryVersion, kEntryVersion)));
-  out.version = TRY(TRY(at.at("nacre")).string());
-  JsonAt id = TRY(at.at("id"));
-  auto parsed = value::JobId::parse(TRY(id.string()));
-  if (!parsed) return id.error(parsed.error().message);
-  out.id = *parsed;
-  out.name = TRY(optional_string(at, "name"));
-  out.user = static_cast<std::uint32_t>(TRY(TRY(at.at("user")).integer(0, UINT32_MAX)));
-  out.place = TRY(place_at(TRY(at.at("place"))));
-  out.pid = TRY(TRY(at.at("pid")).integer(1, INT32_MAX));
-  out.pid_start = TRY(count_at(at, "start"));
-  out.address = TRY(optional_string(at, "address"));
-  out.manager = TRY(manager_at(TRY(at.at("manager"))));
-  out.shells = TRY(count_at(at, "shells"));
-  if (TRY(at.find("gone"))) out.gone = TRY(count_at(at, "gone"));
-  if (TRY(at.find("spares"))) out.spares = TRY(count_at(at, "spares"));
-  if (TRY(at.find("restarts"))) out.restarts = TRY(count_at(at, "restarts"));
-  out.tasks = TRY(count_at(at, "tasks"));
-  out.command = TRY(TRY(at.at("command")).strings());
-  out.cwd = TRY(optional_string(at, "cwd"));
-  out.started = TRY(time_at(at, "started"));
-  if (auto notes = TRY(at.find("notes"))) out.notes = TRY(notes->strings());
-  if (out.notes.size() > JobEntry::kMaxNotes) return TRY(at.at("notes")).error("has too many elements");
-  if (auto end = TRY(at.find("end"))) out.end = TRY(end_at(*end));
-  return out;
-}
+};
 
 }  // namespace
 
-std::string JobEntry::text() const {
-  Json out{
-      {"nacre", version},
-      {"entry", kEntryVersion},
-      {"id", id.f58_plain()},
-      {"name", shortened(name)},
-      {"user", user},
-      {"place",
-       {{"host", shortened(place.host)},
-        {"machine", shortened(place.machine)},
-        {"boot", shortened(place.boot)},
-        {"pids", place.pids}}},
-      {"pid", pid},
-      {"start", pid_start},
-      {"address", shortened(address)},
-      {"manager",
-       {{"kind", shortened(manager.kind)}, {"job", shortened(manager.job)}, {"step", shortened(manager.step)}}},
-      {"shells", shells},
-      {"tasks", tasks},
-      {"command", shortened_command(command)},
-      {"cwd", shortened(cwd, kMaxCommand)},
-      {"started", started}};
-  if (gone > 0) out["gone"] = gone;
-  if (spares > 0) out["spares"] = spares;
-  if (restarts > 0) out["restarts"] = restarts;
-  for (std::size_t i = 0; i < std::min(notes.size(), kMaxNotes); ++i) out["notes"].push_back(shortened(notes[i]));
-  if (end) out["end"] = json_of(*end);
-  return fitting_line(std::move(out)) + '\n';
+void fields(auto& io, wire::Of<EntryEnd> auto& m) {
+  io.has("time", m.time, kADate);
+  io.may_have("ran", m.ran, kADate);
+  io.has("code", m.code, wire::Between{0, kMaxCode});
+  io.has("vanished", m.vanished);
+  io.may_lack("cause", m.cause, Line());
+  io.has("exits", m.exits, Exits());
+  io.may_have("rule", m.rule, wire::kAnObject);
+  io.may_have("lost_output", m.lost_output);
+  io.may_have("report", m.report, Report());
+  io.may_have("usage", m.usage, wire::kAnObject);
+  io.may_have("timeline", m.timeline, wire::kAnObject);
 }
+
+void fields(auto& io, wire::Of<ProcessPlace> auto& m) {
+  io.has("host", m.host, Line());
+  io.has("machine", m.machine, Line());
+  io.has("boot", m.boot, Line());
+  io.has("pids", m.pids);
+}
+
+void fields(auto& io, wire::Of<Manager> auto& m) {
+  io.has("kind", m.kind, Line());
+  io.may_lack("job", m.job, Line());
+  io.may_lack("step", m.step, Line());
+}
+
+void fields(auto& io, wire::Of<JobEntry> auto& m) {
+  int entry = kEntryVersion;
+  io.has("entry", entry, wire::Between{kEntryVersion, kEntryVersion});
+  io.has("nacre", m.version);
+  io.has("id", m.id);
+  io.may_lack("name", m.name, Line());
+  io.has("user", m.user);
+  io.has("place", m.place);
+  io.has("pid", m.pid, wire::Between{1, INT32_MAX});
+  io.has("start", m.pid_start);
+  io.may_lack("address", m.address, Line());
+  io.has("manager", m.manager);
+  io.has("shells", m.shells);
+  io.may_have("gone", m.gone);
+  io.may_have("spares", m.spares);
+  io.may_have("restarts", m.restarts);
+  io.has("tasks", m.tasks);
+  io.has("command", m.command, Command());
+  io.may_lack("cwd", m.cwd, Line{JobEntry::kMaxCommand});
+  io.has("started", m.started, kADate);
+  io.may_have("notes", m.notes, Notes());
+  io.may_have("end", m.end);
+}
+
+std::string JobEntry::text() const { return fitting_line(wire::to_json(*this)) + '\n'; }
 
 Result<JobEntry> JobEntry::parse(std::string_view text) {
   if (text.size() > kMaxText) return invalid(fmt::format("longer than {} bytes", kMaxText));
-  Json json = TRY(parse_json(text));
-  return entry_of(JsonAt::root(json));
+  return wire::from_text<JobEntry>(text);
 }
 
 Json exits_of(const Json& ranks_by_record) {

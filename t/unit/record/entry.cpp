@@ -110,3 +110,61 @@ TEST_CASE("idsets of an exit map that are long are left out, their counts are ke
   CHECK(exits[0] == Json{{"record", "x0"}, {"count", 1}, {"ranks", "0"}});
   CHECK(exits[1] == Json{{"record", "x1"}, {"count", 10000}});
 }
+
+TEST_CASE("the texts of an entry", "[record]") {
+  JobEntry entry;
+  entry.version = "1.2";
+  entry.id = nacre::value::JobId(77);
+  entry.user = 1000;
+  entry.pid = 4;
+  CHECK(entry.text() ==
+        R"({"address":"","command":[],"cwd":"","entry":1,"id":"f2L","manager":{"job":"","kind":"none","step)"
+        R"(":""},"nacre":"1.2","name":"","pid":4,"place":{"boot":"","host":"","machine":"","pids":0},"shell)"
+        R"(s":0,"start":0,"started":0.0,"tasks":0,"user":1000})"
+        "\n");
+  entry.name = "sleep";
+  entry.place = {"n1", "12", "34", 56};
+  entry.pid_start = 7;
+  entry.address = "unix:/x";
+  entry.manager = {"slurm", "9", "0"};
+  entry.shells = 3;
+  entry.gone = 1;
+  entry.spares = 2;
+  entry.restarts = 4;
+  entry.tasks = 8;
+  entry.command = {"sleep", "1"};
+  entry.cwd = "/tmp";
+  entry.started = 1700000000.5;
+  entry.notes = {"a", "b"};
+  EntryEnd end;
+  end.time = 1700000001;
+  end.code = 3;
+  end.cause = "task 1 failed";
+  end.exits = exits_of({{"x0", "0,2-3"}, {"x3", "1"}});
+  entry.end = end;
+  CHECK(entry.text() ==
+        R"({"address":"unix:/x","command":["sleep","1"],"cwd":"/tmp","end":{"cause":"task 1 failed","code":)"
+        R"(3,"exits":[{"count":3,"ranks":"0,2-3","record":"x0"},{"count":1,"ranks":"1","record":"x3"}],"tim)"
+        R"(e":1700000001.0,"vanished":false},"entry":1,"gone":1,"id":"f2L","manager":{"job":"9","kind":"slu)"
+        R"(rm","step":"0"},"nacre":"1.2","name":"sleep","notes":["a","b"],"pid":4,"place":{"boot":"34","hos)"
+        R"(t":"n1","machine":"12","pids":56},"restarts":4,"shells":3,"spares":2,"start":7,"started":1700000)"
+        R"(000.5,"tasks":8,"user":1000})"
+        "\n");
+  CHECK(JobEntry::parse(entry.text()).value() == entry);
+  entry.end->report = {{"version", 1}};
+  entry.end->usage = {{"tasks", 8}};
+  entry.end->timeline = {{"launch", 0.25}};
+  entry.end->rule = {{"main", 0}};
+  entry.end->lost_output = 17;
+  entry.end->ran = 2.25;
+  CHECK(entry.text() ==
+        R"({"address":"unix:/x","command":["sleep","1"],"cwd":"/tmp","end":{"cause":"task 1 failed","code":)"
+        R"(3,"exits":[{"count":3,"ranks":"0,2-3","record":"x0"},{"count":1,"ranks":"1","record":"x3"}],"los)"
+        R"(t_output":17,"ran":2.25,"report":{"version":1},"rule":{"main":0},"time":1700000001.0,"timeline":)"
+        R"({"launch":0.25},"usage":{"tasks":8},"vanished":false},"entry":1,"gone":1,"id":"f2L","manager":{")"
+        R"(job":"9","kind":"slurm","step":"0"},"nacre":"1.2","name":"sleep","notes":["a","b"],"pid":4,"plac)"
+        R"(e":{"boot":"34","host":"n1","machine":"12","pids":56},"restarts":4,"shells":3,"spares":2,"start")"
+        R"(:7,"started":1700000000.5,"tasks":8,"user":1000})"
+        "\n");
+  CHECK(JobEntry::parse(entry.text()).value() == entry);
+}
