@@ -2,6 +2,7 @@
 #include "launch/record.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "group/first_words.hpp"
 #include "transport/address.hpp"
 #include "transport/secret.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::launch {
 namespace {
@@ -19,16 +21,10 @@ namespace {
 using group::Rank;
 
 constexpr const char* kWhere = "the launch record";
-constexpr const char* kOnRequest = "request";  // of `detach`
-constexpr const char* kAtStart = "start";
+constexpr std::array<std::string_view, 3> kDetaching = {"", "request", "start"};
 constexpr std::size_t kMaxAddresses = 1024;  // bytes, of one shell
 
-Result<std::uint32_t> number_at(const JsonAt& root, const char* key, std::uint32_t least, std::uint32_t most) {
-  return static_cast<std::uint32_t>(TRY(TRY(root.at(key)).integer(least, most)));
-}
-
-Result<std::vector<std::string>> words_at(const JsonAt& at) {
-  std::vector<std::string> words = TRY(at.strings());
+constexpr auto kSomeWords = [](const JsonAt& at, const std::vector<std::string>& words) -> Result<void> {
   if (words.size() > LaunchRecord::kMaxWords)
     return at.error(fmt::format("more than {} words", LaunchRecord::kMaxWords));
   for (const std::string& word : words) {
@@ -36,8 +32,25 @@ Result<std::vector<std::string>> words_at(const JsonAt& at) {
       return at.error(fmt::format("expected words of at most {} bytes without NUL", LaunchRecord::kMaxWord));
     }
   }
-  return words;
-}
+  return {};
+};
+
+constexpr auto kTime = [](const JsonAt& at, double time) -> Result<void> {
+  if (time > 0 && time <= LaunchRecord::kMaxTimeout) return {};
+  return at.expected(fmt::format("seconds, more than 0 and at most {}", LaunchRecord::kMaxTimeout));
+};
+
+constexpr auto kKnownVariables = [](const JsonAt& at,
+                                    const std::map<std::string, std::string>& all) -> Result<void> {
+  constexpr const auto& kNames = LaunchRecord::kVariables;
+  for (const auto& [name, value] : all) {
+    if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
+      return TRY(at.at(name)).error(fmt::format("expected one of {}", fmt::join(kNames, ", ")));
+    if (value.size() > LaunchRecord::kMaxWord || value.find('\0') != std::string::npos)
+      return TRY(at.at(name)).error(fmt::format("expected at most {} bytes without NUL", LaunchRecord::kMaxWord));
+  }
+  return {};
+};
 
 Result<Rank> rank_of(const JsonAt& at, const std::string& text, std::uint32_t size) {
   auto rank = parse_u64(text);
@@ -45,157 +58,90 @@ Result<Rank> rank_of(const JsonAt& at, const std::string& text, std::uint32_t si
   return at.error(fmt::format("expected ranks below {} as keys, got {}", size, in_quotes(text)));
 }
 
-Result<std::map<Rank, std::string>> addresses_at(const JsonAt& root, std::uint32_t size) {
-  std::map<Rank, std::string> out;
-  JsonAt all = TRY(root.at("addresses"));
-  for (const auto& [key, at] : TRY(all.members())) {
-    Rank rank = TRY(rank_of(all, key, size));
-    std::string text = TRY(at.string());
-    if (text.size() > kMaxAddresses) return at.error(fmt::format("more than {} bytes", kMaxAddresses));
-    for (std::string_view each : split(text, ' ')) {
-      if (!each.empty()) CHECK_OK(in(at.path(), transport::Address::parse(each)));
+// By rank, as keys of an object.
+struct Addresses {
+  std::uint32_t size;
+
+  [[nodiscard]] static Json write(const std::map<Rank, std::string>& addresses) {
+    Json out = Json::object();
+    for (const auto& [rank, text] : addresses) out[std::to_string(rank)] = text;
+    return out;
+  }
+  Result<void> read(const JsonAt& all, std::map<Rank, std::string>& out) const {
+    for (const auto& [key, at] : TRY(all.members())) {
+      Rank rank = TRY(rank_of(all, key, size));
+      std::string text = TRY(at.string());
+      if (text.size() > kMaxAddresses) return at.error(fmt::format("more than {} bytes", kMaxAddresses));
+      for (std::string_view each : split(text, ' ')) {
+        if (!each.empty()) CHECK_OK(in(at.path(), transport::Address::parse(each)));
+      }
+      out[rank] = std::move(text);
     }
-    out[rank] = std::move(text);
+    return {};
   }
-  return out;
+};
+
+std::string other_protocol(const LaunchRecord& record) {
+  return fmt::format(
+      "nacre {} has started this shell and speaks protocol {}, this shell speaks {}: the same version "
+      "has to be installed on all hosts",
+      in_quotes(record.version), record.protocol, group::kProtocol);
 }
 
-Result<std::map<std::string, std::string>> environment_at(const JsonAt& root) {
-  std::map<std::string, std::string> out;
-  auto all = TRY(root.find("environment"));
-  if (!all) return out;
-  constexpr const auto& kNames = LaunchRecord::kVariables;
-  for (const auto& [name, at] : TRY(all->members())) {
-    if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
-      return at.error(fmt::format("expected one of {}", fmt::join(kNames, ", ")));
-    std::string value = TRY(at.string());
-    if (value.size() > LaunchRecord::kMaxWord || value.find('\0') != std::string::npos)
-      return at.error(fmt::format("expected at most {} bytes without NUL", LaunchRecord::kMaxWord));
-    out[name] = std::move(value);
-  }
-  return out;
-}
-
-Result<std::optional<std::string>> text_at(const JsonAt& root, const char* key) {
-  auto found = TRY(root.find(key));
-  if (!found) return std::optional<std::string>();
-  return TRY(found->string());
-}
-
-Result<std::optional<Carriage>> carriage_at(const JsonAt& root) {
-  auto found = TRY(root.find("carriage"));
-  if (!found) return std::optional<Carriage>();
-  CHECK_OK(found->only_keys({"token", "channels"}));
-  Carriage out;
-  out.token = TRY(TRY(found->at("token")).string());
-  out.channels = TRY(TRY(found->at("channels")).strings());
-  CHECK_OK(in(found->path(), out.check()));
-  return std::optional(std::move(out));
-}
-
-Result<Detaching> detaching_at(const JsonAt& root) {
-  auto found = TRY(root.find("detach"));
-  if (!found) return Detaching::never;
-  if (found->json() == kOnRequest) return Detaching::on_request;
-  if (found->json() == kAtStart) return Detaching::at_start;
-  return found->expected(fmt::format("{} or {}", kOnRequest, kAtStart));
-}
-
-Result<void> check_protocol(const JsonAt& root, LaunchRecord& out) {
-  out.version = TRY(TRY(root.at("version")).string());
-  out.protocol = TRY(number_at(root, "protocol", 0, UINT32_MAX));
-  if (out.protocol == group::kProtocol) return {};
-  return invalid(
-      fmt::format("nacre {} has started this shell and speaks protocol {}, this shell speaks {}: the same version "
-                  "has to be installed on all hosts",
-                  in_quotes(out.version), out.protocol, group::kProtocol));
-}
-
-Result<void> read_places(const JsonAt& root, LaunchRecord& out) {
-  out.size = TRY(number_at(root, "size", 1, group::Membership::kMaxShells));
-  out.arity = TRY(number_at(root, "arity", 2, LaunchRecord::kMaxArity));
-  out.growth = TRY(text_at(root, "growth"));
-  std::uint32_t least = out.growth ? out.size : 0;
-  std::uint32_t most = out.growth ? group::Membership::kMaxShells : out.size - 1;
-  if (auto rank = TRY(root.find("rank"))) out.rank = static_cast<Rank>(TRY(rank->integer(least, most)));
-  JsonAt hosts = TRY(root.at("hosts"));
-  out.hosts = TRY(in(hosts.path(), value::Hostlist::parse(TRY(hosts.string()))));
-  bool managers = !out.rank && out.hosts.empty();  // a manager that gives the ranks also gives the hosts
-  if (managers || out.hosts.size() == out.size) return {};
-  return hosts.error(fmt::format("{} hosts for {} shells", out.hosts.size(), out.size));
-}
-
-Result<LaunchRecord> read_record(const JsonAt& root) {
-  LaunchRecord out;
-  CHECK_OK(check_protocol(root, out));
-  CHECK_OK(root.only_keys({"version", "protocol", "jobid",   "rank",      "size",        "arity",   "hosts",
-                           "agent",   "shell",    "timeout", "addresses", "environment", "jobspec", "R",
-                           "options", "input",    "remote",  "terminal",  "carriage",    "offer",   "sources",
-                           "detach",  "growth",   "front",   "umask"}));
-  JsonAt job = TRY(root.at("jobid"));
-  out.job = TRY(in(job.path(), value::JobId::parse(TRY(job.string()))));
-  CHECK_OK(read_places(root, out));
-  out.agent = TRY(words_at(TRY(root.at("agent"))));
-  JsonAt shell = TRY(root.at("shell"));
-  out.shell = TRY(words_at(shell));
-  if (out.shell.empty() || out.shell[0].empty()) return shell.error("expected the path of nacre-shell first");
-  JsonAt timeout = TRY(root.at("timeout"));
-  out.timeout = TRY(timeout.number());
-  if (!(out.timeout > 0 && out.timeout <= LaunchRecord::kMaxTimeout)) {
-    return timeout.expected(fmt::format("seconds, more than 0 and at most {}", LaunchRecord::kMaxTimeout));
-  }
-  out.addresses = TRY(addresses_at(root, out.size));
-  out.environment = TRY(environment_at(root));
-  if (root.json().contains("umask")) out.umask = TRY(number_at(root, "umask", 0, 0777));
-  out.jobspec = TRY(text_at(root, "jobspec"));
-  out.resources = TRY(text_at(root, "R"));
-  out.makes_resources = !out.resources;
-  if (auto offer = TRY(root.find("offer"))) out.makes_resources = TRY(offer->boolean());
-  if (auto options = TRY(root.find("options"))) out.options = TRY(words_at(*options));
-  if (auto sources = TRY(root.find("sources"))) {
-    for (const auto& [path, source] : TRY(sources->members())) out.sources[path] = TRY(source.string());
-  }
-  if (auto input = TRY(root.find("input"))) out.input = TRY(input->boolean());
-  if (auto remote = TRY(root.find("remote"))) out.remote = TRY(remote->boolean());
-  if (auto terminal = TRY(root.find("terminal"))) out.terminal = TRY(terminal->boolean());
-  if (auto front = TRY(root.find("front"))) out.front = TRY(front->string());
-  out.detaching = TRY(detaching_at(root));
-  out.carriage = TRY(carriage_at(root));
-  return out;
+// A manager that gives the ranks also gives the hosts.
+bool has_hosts(const LaunchRecord& record) {
+  return (!record.rank && record.hosts.empty()) || record.hosts.size() == record.size;
 }
 
 }  // namespace
 
-Result<LaunchRecord> LaunchRecord::parse(std::string_view line) {
-  Json json = TRY(in(kWhere, parse_json(line)));
-  return in(kWhere, read_record(JsonAt::root(json)));
+void fields(auto& io, wire::Of<Carriage> auto& m) {
+  io.refuse_others(m);
+  io.has("token", m.token);
+  io.has("channels", m.channels);
 }
 
-std::string LaunchRecord::line() const {
-  Json json{{"version", version},   {"protocol", protocol}, {"jobid", job.f58_plain()},
-            {"size", size},         {"arity", arity},       {"agent", agent},
-            {"hosts", hosts.str()}, {"shell", shell},       {"timeout", timeout}};
-  if (rank) json["rank"] = *rank;
-  Json known = Json::object();
-  for (const auto& [each, text] : addresses) known[std::to_string(each)] = text;
-  json["addresses"] = std::move(known);
-  if (!environment.empty()) json["environment"] = environment;
-  if (umask) json["umask"] = *umask;
-  if (jobspec) json["jobspec"] = *jobspec;
-  if (resources) json["R"] = *resources;
-  if (!resources && !makes_resources) json["offer"] = false;
-  if (growth) json["growth"] = *growth;
-  if (growth && resources) json["offer"] = makes_resources;
-  if (!options.empty()) json["options"] = options;
-  if (!sources.empty()) json["sources"] = sources;
-  if (input) json["input"] = true;
-  if (remote) json["remote"] = true;
-  if (terminal) json["terminal"] = true;
-  if (front != LaunchRecord().front) json["front"] = front;
-  if (detaching != Detaching::never) json["detach"] = detaching == Detaching::at_start ? kAtStart : kOnRequest;
-  if (carriage) json["carriage"] = {{"token", carriage->token}, {"channels", carriage->channels}};
-  return dump_json(json) + '\n';
+void fields(auto& io, wire::Of<LaunchRecord> auto& m) {
+  constexpr std::int64_t kMostShells = group::Membership::kMaxShells;
+  io.has("version", m.version);
+  io.has("protocol", m.protocol);
+  io.require(m.protocol == group::kProtocol, [&] { return other_protocol(m); });
+  io.refuse_others(m);
+  io.has("jobid", m.job);
+  io.has("size", m.size, wire::Between{1, kMostShells});
+  io.has("arity", m.arity, wire::Between{2, LaunchRecord::kMaxArity});
+  io.may_have("growth", m.growth);
+  io.may_have("rank", m.rank,
+              m.growth ? wire::Between{m.size, kMostShells} : wire::Between{0, std::int64_t{m.size} - 1});
+  io.has("hosts", m.hosts);
+  io.check("hosts", has_hosts(m), [&] { return fmt::format("{} hosts for {} shells", m.hosts.size(), m.size); });
+  io.has("agent", m.agent, kSomeWords);
+  io.has("shell", m.shell, kSomeWords);
+  io.check("shell", !m.shell.empty() && !m.shell[0].empty(), "expected the path of nacre-shell first");
+  io.has("timeout", m.timeout, kTime);
+  io.has("addresses", m.addresses, Addresses{m.size});
+  io.may_have("environment", m.environment, kKnownVariables);
+  io.may_have("umask", m.umask, wire::Between{0, 0777});
+  io.may_have("jobspec", m.jobspec);
+  io.may_have("R", m.resources);
+  if constexpr (wire::kReads<decltype(io)>) m.makes_resources = !m.resources;
+  io.has_if(m.resources ? m.growth.has_value() : !m.makes_resources, "offer", m.makes_resources);
+  io.may_have("options", m.options, kSomeWords);
+  io.may_have("sources", m.sources);
+  io.may_have("input", m.input);
+  io.may_have("remote", m.remote);
+  io.may_have("terminal", m.terminal);
+  io.has_if(m.front != LaunchRecord().front, "front", m.front);
+  io.may_have("detach", m.detaching, wire::Words(kDetaching, "request or start"));
+  io.may_have("carriage", m.carriage,
+              [](const JsonAt& at, const Carriage& carriage) { return in(at.path(), carriage.check()); });
 }
+
+Result<LaunchRecord> LaunchRecord::parse(std::string_view line) {
+  return in(kWhere, wire::from_text<LaunchRecord>(line));
+}
+
+std::string LaunchRecord::line() const { return wire::to_text(*this) + '\n'; }
 
 std::vector<Rank> LaunchRecord::children() const {
   std::vector<Rank> out;

@@ -263,3 +263,43 @@ TEST_CASE("standard input is taken away from whoever reads it later") {
   CHECK(::read(input.get(), bytes, sizeof bytes) == 0);
   CHECK(::read(taken.get(), bytes, sizeof bytes) == 14);
 }
+
+TEST_CASE("the texts of a launch record") {
+  LaunchRecord record = sample();
+  record.protocol = 11;
+  CHECK(record.line() ==
+        R"({"R":"{}","addresses":{},"agent":["ssh","-x"],"arity":2,"carriage":{"channels":["exit-notify"],")"
+        R"(token":"0123456789abcdef0123456789abcdef"},"detach":"request","environment":{"NACRE_JOBS_DIR":"/)"
+        R"(shared/jobs","XDG_DATA_HOME":""},"front":"nacre run","hosts":"n[1-7]","input":true,"jobid":"f2L")"
+        R"(,"jobspec":"version: 1\nresources: []\n","options":["verbose=2"],"protocol":11,"rank":0,"remote")"
+        R"(:true,"shell":["/opt/nacre-shell","-o","a b"],"size":7,"sources":{"":"nacre run","output.events")"
+        R"(:"command line"},"terminal":true,"timeout":30.0,"umask":23,"version":"0.1.0"})"
+        "\n");
+  LaunchRecord child = record.of_child(2, "n1:70");
+  CHECK(child.line() ==
+        R"({"addresses":{"0":"n1:70"},"agent":["ssh","-x"],"arity":2,"environment":{"NACRE_JOBS_DIR":"/shar)"
+        R"(ed/jobs","XDG_DATA_HOME":""},"front":"nacre run","hosts":"n[1-7]","jobid":"f2L","offer":false,"p)"
+        R"(rotocol":11,"rank":2,"shell":["/opt/nacre-shell","-o","a b"],"size":7,"timeout":30.0,"umask":23,)"
+        R"("version":"0.1.0"})"
+        "\n");
+  child.growth = "[]";
+  child.resources = "{}";
+  child.detaching = Detaching::at_start;
+  child.umask.reset();
+  child.front = LaunchRecord().front;
+  child.environment.clear();
+  CHECK(child.line() ==
+        R"({"R":"{}","addresses":{"0":"n1:70"},"agent":["ssh","-x"],"arity":2,"detach":"start","growth":"[])"
+        R"(","hosts":"n[1-7]","jobid":"f2L","offer":false,"protocol":11,"rank":2,"shell":["/opt/nacre-shell)"
+        R"(","-o","a b"],"size":7,"timeout":30.0,"version":"0.1.0"})"
+        "\n");
+}
+
+TEST_CASE("a member that no launch record has is refused, and all that it may have are named") {
+  CHECK(refused("more", 1) ==
+        "the launch record: more: unknown key; known: version, protocol, jobid, size, arity, growth, rank, hosts, "
+        "agent, "
+        "shell, timeout, addresses, environment, umask, jobspec, R, offer, options, sources, input, remote, "
+        "terminal, "
+        "front, detach, carriage");
+}
