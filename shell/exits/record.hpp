@@ -60,8 +60,8 @@ class Record {
 
 // The end of one task.
 struct TaskEnd {
-  value::Idset::Id rank;
-  Record record;
+  value::Idset::Id rank = 0;
+  Record record = Record::lost();
 
   bool operator==(const TaskEnd&) const = default;
 };

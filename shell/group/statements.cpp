@@ -12,48 +12,37 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "overlay/wire.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::group {
 
+// The note of an entry. Of one that no shell wrote, what can be understood is taken.
+void fields(auto& io, wire::Of<JobException> auto& m) {
+  constexpr bool kReads = wire::kReads<decltype(io)>;
+  std::string message = m.message.substr(0, kReads ? std::string::npos : kMaxNote);
+  std::optional<int> code;
+  if (!kReads && m.exit_code) code = exits::failure_code(*m.exit_code);
+  io.may_lack("message", message, wire::Lenient());
+  io.may_lack("origin", m.origin, wire::Lenient{wire::Between{0, UINT32_MAX - 1}});
+  io.may_have("exit_code", code, wire::Lenient{wire::Between{0, 255}});
+  io.may_have("of_shell", m.of_shell, wire::Lenient());
+  io.may_have("task", m.task, wire::Lenient{wire::Object{[](auto& task, auto& of) {
+                task.has("rank", of.rank, wire::Between{0, value::Idset::kMaxId});
+                task.has("record", of.record);
+              }}});
+  if constexpr (kReads) {
+    m.message = std::move(message);
+    m.exit_code = code;
+  }
+}
+
 overlay::ExceptionEntry statement_of(const JobException& exception) {
-  Json note{{"message", exception.message.substr(0, kMaxNote)}, {"origin", exception.origin}};
-  if (exception.exit_code) note["exit_code"] = exits::failure_code(*exception.exit_code);
-  if (exception.of_shell) note["of_shell"] = true;
-  if (exception.task) note["task"] = {{"rank", exception.task->rank}, {"record", exception.task->record.str()}};
-  return {exception.type, static_cast<std::uint32_t>(exception.severity), dump_json(note)};
+  return {exception.type, static_cast<std::uint32_t>(exception.severity), wire::to_text(exception)};
 }
-
-namespace {
-
-// None if it is not as statement_of() makes it: then the exit code counts.
-std::optional<exits::TaskEnd> task_of(const JsonAt& note) {
-  auto at = note.find("task");
-  if (!at || !*at) return {};
-  auto rank = (*at)->at("rank");
-  auto text = (*at)->at("record");
-  if (!rank || !text) return {};
-  auto number = rank->integer(0, value::Idset::kMaxId);
-  auto record = exits::Record::parse(text->string().value_or(""));
-  if (!number || !record) return {};
-  return exits::TaskEnd{static_cast<value::Idset::Id>(*number), *record};
-}
-
-}  // namespace
 
 JobException exception_of(const overlay::ExceptionEntry& statement) {
   JobException out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
-  auto json = parse_json(statement.note);
-  if (!json || !json->is_object()) return out;
-  JsonAt note = JsonAt::root(*json);
-  if (auto at = note.find("message"); at && *at) out.message = (*at)->string().value_or(statement.note);
-  if (auto at = note.find("origin"); at && *at) {
-    out.origin = static_cast<Rank>((*at)->integer(0, UINT32_MAX - 1).value_or(0));
-  }
-  if (auto at = note.find("of_shell"); at && *at) out.of_shell = (*at)->boolean().value_or(false);
-  out.task = task_of(note);
-  if (auto at = note.find("exit_code"); at && *at) {
-    if (auto code = (*at)->integer(0, 255)) out.exit_code = static_cast<int>(*code);
-  }
+  if (auto note = parse_json(statement.note)) static_cast<void>(wire::read(JsonAt::root(*note), out));
   return out;
 }
 

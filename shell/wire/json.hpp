@@ -37,6 +37,7 @@
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -122,11 +123,22 @@ struct Bit {
   }
 };
 
-// One that is passed over if it is wrong.
+// One that is passed over if it is wrong by this rule, or by its type.
+template <typename... Rule>
 struct Lenient {
+  std::tuple<Rule...> rule;
+
+  template <typename T>
+  Json write(const T& value) const;
   template <typename T>
   Result<void> read(const JsonAt& at, T& value) const;
 };
+template <typename... Rule>
+Lenient(Rule...) -> Lenient<Rule...>;
+template <typename T>
+inline constexpr bool kIsLenient = false;
+template <typename... Rule>
+inline constexpr bool kIsLenient<Lenient<Rule...>> = true;
 
 // The words of an enum, or of a bool, in the order of its values. Another one is an error: `expected WANT, got
 // VALUE`, where WANT is `one of` all words unless it is given, or `why` as a whole.
@@ -210,6 +222,12 @@ struct Array {
 template <typename Describe>
 Array(Describe) -> Array<Describe>;
 
+// An Error.
+inline constexpr Object kAnError{[](auto& io, auto& m) {
+  io.has("code", m.code);
+  io.has("message", m.message);
+}};
+
 // A Json that has to be an object.
 inline constexpr auto kAnObject = [](const JsonAt& at, const Json& value) -> Result<void> {
   if (!value.is_object()) return at.expected("an object");
@@ -250,7 +268,7 @@ class ObjectWriter {
   // A member that is always there.
   template <typename T, typename... Rule>
   void has(const char* key, const T& value, const Rule&... rule) {
-    out_[key] = to_json(value, rule...);
+    out_[key] = wire::to_json(value, rule...);
   }
   // One that is only there if `is_there`; if it is not, who reads leaves it as it is in a new message.
   template <typename T, typename... Rule>
@@ -260,7 +278,7 @@ class ObjectWriter {
   // One that is left out if it is_none().
   template <typename T, typename... Rule>
   void may_have(const char* key, const T& value, const Rule&... rule) {
-    has_if(!is_none(value), key, value, rule...);
+    has_if(!wire::is_none(value), key, value, rule...);
   }
   // One that is always written, and that who reads may do without.
   template <typename T, typename... Rule>
@@ -275,7 +293,7 @@ class ObjectWriter {
   void expect(bool /*ok*/, const char* /*want*/) {}
   template <typename Why>
   void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
-  // Unless it is `ok` the message is an error as a whole, with no place.
+  // Unless it is `ok` the message is an error as a whole: `why` makes it, or its text.
   template <typename Why>
   void require(bool /*ok*/, const Why& /*why*/) {}
   // Who reads takes exactly one of these members: else `expected one of A, B and C`, before all other errors of them.
@@ -294,7 +312,7 @@ class ArrayWriter {
   // The next element.
   template <typename T, typename... Rule>
   void has(const T& value, const Rule&... rule) {
-    out_.push_back(to_json(value, rule...));
+    out_.push_back(wire::to_json(value, rule...));
   }
   // Whether there are more, where elements are left out at the end: `wanted` when it is written. Who reads has at
   // least one, or exactly as many as `count` says.
@@ -337,11 +355,11 @@ class ObjectReader : public ErrorKeeper {
 
   template <typename T, typename... Rule>
   void has(const char* key, T& value, const Rule&... rule) {
-    if (auto at = find(key, true)) keep(read(*at, value, rule...));
+    if (auto at = find(key, true)) keep(wire::read(*at, value, rule...));
   }
   template <typename T, typename... Rule>
   void has_if(bool /*is_there*/, const char* key, T& value, const Rule&... rule) {
-    if (auto at = find(key, false)) keep(read(*at, value, rule...));
+    if (auto at = find(key, false)) keep(wire::read(*at, value, rule...));
   }
   template <typename T, typename... Rule>
   void may_have(const char* key, T& value, const Rule&... rule) {
@@ -364,7 +382,12 @@ class ObjectReader : public ErrorKeeper {
   }
   template <typename Why>
   void require(bool ok, const Why& why) {
-    if (!ok && !error_) error_ = invalid(why());
+    if (ok || error_) return;
+    if constexpr (std::same_as<std::invoke_result_t<const Why&>, Error>) {
+      error_ = why();
+    } else {
+      error_ = invalid(why());
+    }
   }
   void has_one_of(std::initializer_list<const char*> keys);
   [[nodiscard]] Result<void> end() &&;
@@ -380,7 +403,7 @@ class ArrayReader : public ErrorKeeper {
 
   template <typename T, typename... Rule>
   void has(T& value, const Rule&... rule) {
-    if (const JsonAt* at = next()) keep(read(*at, value, rule...));
+    if (const JsonAt* at = next()) keep(wire::read(*at, value, rule...));
   }
   [[nodiscard]] bool has_more(bool /*wanted*/, std::size_t count = 0) const {
     std::size_t left = error_ ? 0 : elements_.size() - next_;
@@ -455,18 +478,18 @@ Json to_json(const T& value) {
   } else if constexpr (HasFields<T>) {
     return Object{[](auto& io, const T& m) { fields(io, m); }}.write(value);
   } else if constexpr (IsOptional<T>) {
-    return value ? to_json(*value) : Json();
+    return value ? wire::to_json(*value) : Json();
   } else if constexpr (IsText<T>) {
     return Json(value.str());
   } else if constexpr (IsPair<T>) {
-    return Json::array({to_json(value.first), to_json(value.second)});
+    return Json::array({wire::to_json(value.first), wire::to_json(value.second)});
   } else if constexpr (IsMap<T>) {
     Json out = Json::object();
-    for (const auto& [key, each] : value) out[key] = to_json(each);
+    for (const auto& [key, each] : value) out[key] = wire::to_json(each);
     return out;
   } else if constexpr (IsList<T>) {
     Json out = Json::array();
-    for (const auto& each : value) out.push_back(to_json(each));
+    for (const auto& each : value) out.push_back(wire::to_json(each));
     return out;
   } else {
     return Json(value);
@@ -476,11 +499,11 @@ Json to_json(const T& value) {
 template <typename T, typename Rule>
 Json to_json(const T& value, const Rule& rule) {
   if constexpr (IsOptional<T>) {
-    return value ? to_json(*value, rule) : Json();
+    return value ? wire::to_json(*value, rule) : Json();
   } else if constexpr (requires { rule.write(value); }) {
     return rule.write(value);
   } else {
-    return to_json(value);
+    return wire::to_json(value);
   }
 }
 
@@ -496,7 +519,7 @@ template <typename Text, typename To>
 Result<void> read_text(const JsonAt& at, To& to) {
   auto text = at.string();
   if (!text) return std::move(text).error();
-  return take(in(at.path(), Text::parse(*text)), to);
+  return wire::take(in(at.path(), Text::parse(*text)), to);
 }
 
 template <typename T>
@@ -510,15 +533,15 @@ Result<void> read(const JsonAt& at, T& value) {
     if (at.json().is_null()) return {};
     using Value = typename T::value_type;
     if constexpr (IsText<Value>) {
-      return read_text<Value>(at, value);
+      return wire::read_text<Value>(at, value);
     } else {
-      return take(from_json<Value>(at), value);
+      return wire::take(wire::from_json<Value>(at), value);
     }
   } else if constexpr (std::same_as<T, Json>) {
     value = at.json();
     return {};
   } else if constexpr (std::same_as<T, bool>) {
-    return take(at.boolean(), value);
+    return wire::take(at.boolean(), value);
   } else if constexpr (std::integral<T>) {
     using Limits = std::numeric_limits<T>;
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -527,22 +550,22 @@ Result<void> read(const JsonAt& at, T& value) {
                    kFits ? static_cast<std::int64_t>(Limits::max()) : kMost}
         .read(at, value);
   } else if constexpr (std::floating_point<T>) {
-    return take(at.number(), value);
+    return wire::take(at.number(), value);
   } else if constexpr (std::same_as<T, std::string>) {
-    return take(at.string(), value);
+    return wire::take(at.string(), value);
   } else if constexpr (IsText<T>) {
-    return read_text<T>(at, value);
+    return wire::read_text<T>(at, value);
   } else if constexpr (IsPair<T>) {
     auto both = at.elements();
     if (!both) return std::move(both).error();
     if (both->size() != 2) return at.expected("two elements");
-    auto first = read((*both)[0], value.first);
-    return first ? read((*both)[1], value.second) : first;
+    auto first = wire::read((*both)[0], value.first);
+    return first ? wire::read((*both)[1], value.second) : first;
   } else if constexpr (IsMap<T>) {
     auto all = at.members();
     if (!all) return std::move(all).error();
     for (const auto& [key, each] : *all) {
-      if (auto one = read(each, value[key]); !one) return one;
+      if (auto one = wire::read(each, value[key]); !one) return one;
     }
     return {};
   } else {
@@ -552,27 +575,35 @@ Result<void> read(const JsonAt& at, T& value) {
 
 template <typename T, typename Rule>
 Result<void> read(const JsonAt& at, T& value, const Rule& rule) {
-  if constexpr (std::same_as<Rule, Lenient>) {
+  if constexpr (kIsLenient<Rule>) {
     return rule.read(at, value);
   } else if constexpr (IsOptional<T>) {
     value.reset();
     if (at.json().is_null()) return {};
     typename T::value_type found{};
-    auto done = read(at, found, rule);
+    auto done = wire::read(at, found, rule);
     if (done) value = std::move(found);
     return done;
   } else if constexpr (requires { rule.read(at, value); }) {
     return rule.read(at, value);
   } else {
-    if (auto done = read(at, value); !done) return done;
+    if (auto done = wire::read(at, value); !done) return done;
     return rule(at, std::as_const(value));
   }
 }
 
+template <typename... Rule>
 template <typename T>
-Result<void> Lenient::read(const JsonAt& at, T& value) const {
+Json Lenient<Rule...>::write(const T& value) const {
+  return std::apply([&](const auto&... of) { return wire::to_json(value, of...); }, rule);
+}
+
+template <typename... Rule>
+template <typename T>
+Result<void> Lenient<Rule...>::read(const JsonAt& at, T& value) const {
   T found{};
-  if (wire::read(at, found)) value = std::move(found);
+  if (std::apply([&](const auto&... of) { return wire::read(at, found, of...).has_value(); }, rule))
+    value = std::move(found);
   return {};
 }
 
@@ -612,7 +643,7 @@ template <typename Rule>
 template <typename T>
 Json Each<Rule>::write(const T& values) const {
   Json out = Json::array();
-  for (const auto& each : values) out.push_back(to_json(each, rule));
+  for (const auto& each : values) out.push_back(wire::to_json(each, rule));
   return out;
 }
 
@@ -639,7 +670,7 @@ std::string to_text(const M& message, const More&... more) {
   if constexpr (sizeof...(More) > 0) {
     return dump_json(Object{[&](auto& io, const M& m) { fields(io, m, more...); }}.write(message));
   } else {
-    return dump_json(to_json(message));
+    return dump_json(wire::to_json(message));
   }
 }
 
@@ -650,20 +681,20 @@ Result<M> from_json(const JsonAt& at, const More&... more) {
   if constexpr (sizeof...(More) > 0) {
     done = Object{[&](auto& io, M& m) { fields(io, m, more...); }}.read(at, out);
   } else {
-    done = read(at, out);
+    done = wire::read(at, out);
   }
   if (!done) return std::move(done).error();
   return out;
 }
 template <typename M, typename... More>
 Result<M> from_json(const Json& json, const More&... more) {
-  return from_json<M>(JsonAt::root(json), more...);
+  return wire::from_json<M>(JsonAt::root(json), more...);
 }
 template <typename M, typename... More>
 Result<M> from_text(std::string_view text, const More&... more) {
   auto json = parse_json(text);
   if (!json) return std::move(json).error();
-  return from_json<M>(JsonAt::root(*json), more...);
+  return wire::from_json<M>(JsonAt::root(*json), more...);
 }
 
 }  // namespace nacre::wire
