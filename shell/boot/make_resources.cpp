@@ -13,6 +13,7 @@
 #include "launch/own_sockets.hpp"
 #include "task/gpus.hpp"
 #include "value/hostlist.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::boot {
 namespace {
@@ -115,37 +116,31 @@ Result<Idset> own_cores(const std::string& system) {
   return out;
 }
 
-Result<Idset> ids_at(const JsonAt& root, const char* key) {
-  JsonAt at = TRY(root.at(key));
-  Idset ids = TRY(in(at.path(), Idset::parse(TRY(at.string()))));
-  if (auto last = ids.last(); last && *last > job::Resources::kMaxCoreId) {
-    return at.error(fmt::format("id {}; the largest may be {}", *last, job::Resources::kMaxCoreId));
-  }
-  return ids;
-}
+constexpr auto kPossibleIds = [](const JsonAt& at, const Idset& ids) -> Result<void> {
+  auto last = ids.last();
+  if (!last || *last <= job::Resources::kMaxCoreId) return {};
+  return at.error(fmt::format("id {}; the largest may be {}", *last, job::Resources::kMaxCoreId));
+};
 
-Result<NodeOffer> read_offer(const JsonAt& root) {
-  CHECK_OK(root.only_keys({"hostname", "cores", "gpus"}));
-  NodeOffer out;
-  JsonAt name = TRY(root.at("hostname"));
-  out.hostname = TRY(name.string());
-  auto list = value::Hostlist::parse(out.hostname);
-  if (!list || list->size() != 1 || list->nth(0) != out.hostname) return name.expected("the name of a host");
-  out.cores = TRY(ids_at(root, "cores"));
-  if (out.cores.empty()) return TRY(root.at("cores")).error("expected at least one core");
-  out.gpus = TRY(ids_at(root, "gpus"));
-  return out;
-}
+constexpr auto kOneHost = [](const JsonAt& at, const std::string& name) -> Result<void> {
+  auto list = value::Hostlist::parse(name);
+  return list && list->size() == 1 && list->nth(0) == name ? Result<void>() : at.expected("the name of a host");
+};
 
 }  // namespace
 
-std::string NodeOffer::text() const {
-  return dump_json(Json{{"hostname", hostname}, {"cores", cores.str()}, {"gpus", gpus.str()}});
+void fields(auto& io, wire::Of<NodeOffer> auto& m) {
+  io.refuse_others(m);
+  io.has("hostname", m.hostname, kOneHost);
+  io.has("cores", m.cores, kPossibleIds);
+  io.check("cores", !m.cores.empty(), "expected at least one core");
+  io.has("gpus", m.gpus, kPossibleIds);
 }
 
+std::string NodeOffer::text() const { return wire::to_text(*this); }
+
 Result<NodeOffer> NodeOffer::parse(std::string_view text) {
-  Json json = TRY(in("what a shell offers", parse_json(text)));
-  return in("what a shell offers", read_offer(JsonAt::root(json)));
+  return in("what a shell offers", wire::from_text<NodeOffer>(text));
 }
 
 Result<NodeOffer> own_offer(const Variables& variables, const std::string& system) {

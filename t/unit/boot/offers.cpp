@@ -98,3 +98,18 @@ TEST_CASE("a shell offers the cores that it may use, and no others") {
   REQUIRE(bound);
   CHECK(cores == 1);
 }
+
+TEST_CASE("the text of an offer") {
+  CHECK(offer_of("n1", "0-3,7", "1").text() == R"({"cores":"0-3,7","gpus":"1","hostname":"n1"})");
+  auto why = [](const char* text) {
+    auto read = NodeOffer::parse(text);
+    return read ? "fine" : read.error().message;
+  };
+  CHECK(why(R"({"hostname":"n1","cores":"0","gpus":""})") == "fine");
+  CHECK(why(R"({"hostname":"n1","cores":"","gpus":""})") ==
+        "what a shell offers: cores: expected at least one core");
+  CHECK(why(R"({"hostname":"n[1-2]","cores":"0","gpus":""})") ==
+        R"(what a shell offers: hostname: expected the name of a host, got "n[1-2]")");
+  CHECK(why(R"({"hostname":"n1","cores":"0","gpus":"","more":1})") ==
+        "what a shell offers: more: unknown key; known: hostname, cores, gpus");
+}
