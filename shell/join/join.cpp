@@ -30,6 +30,7 @@
 #include "launch/record.hpp"
 #include "transport/address.hpp"
 #include "version.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::join {
 
@@ -70,53 +71,39 @@ namespace {
 constexpr const char* kJoin = "join";    // the collective
 constexpr event::Seconds kOthersToo{1};  // for more shells that fail in the same way, so that all are named
 
-Json json_of(const LeaderGiven::Text& text) { return {{"name", text.name}, {"text", text.text}}; }
-
-Result<std::optional<LeaderGiven::Text>> text_of(const JsonAt& given, std::string_view key) {
-  auto at = TRY(given.find(key));
-  if (!at) return std::optional<LeaderGiven::Text>();
-  LeaderGiven::Text out;  // complete before the next TRY(): see group/statements.cpp
-  out.name = TRY(TRY(at->at("name")).string());
-  out.text = TRY(TRY(at->at("text")).string());
-  return std::optional(std::move(out));
-}
-
 // What one shell sends: {"address"}; "offer" if R may have to be made; from the leader also "job" {"jobspec",
 // "resources", "options", "input"}.
 struct Introduction {
   std::string address;
   std::optional<boot::NodeOffer> offer;
   std::optional<LeaderGiven> job;
+};
 
-  [[nodiscard]] std::string text() const {
-    Json out{{"address", address}};
-    if (offer) out["offer"] = offer->text();
-    if (job) {
-      Json given{{"options", job->options}, {"input", job->has_input}};
-      if (job->jobspec) given["jobspec"] = json_of(*job->jobspec);
-      if (job->resources) given["resources"] = json_of(*job->resources);
-      out["job"] = std::move(given);
-    }
-    return dump_json(out);
-  }
-
-  static Result<Introduction> parse(std::string_view text) {
-    Json json = TRY(parse_json(text));
-    JsonAt at = JsonAt::root(json);
-    Introduction out;
-    out.address = TRY(TRY(at.at("address")).string());
-    if (auto offer = TRY(at.find("offer"))) out.offer = TRY(boot::NodeOffer::parse(TRY(offer->string())));
-    if (auto job = TRY(at.find("job"))) {
-      LeaderGiven given;
-      given.jobspec = TRY(text_of(*job, "jobspec"));
-      given.resources = TRY(text_of(*job, "resources"));
-      given.options = TRY(TRY(job->at("options")).strings());
-      given.has_input = TRY(TRY(job->at("input")).boolean());
-      out.job = std::move(given);
-    }
-    return out;
+struct OfferText {
+  static Json write(const boot::NodeOffer& offer) { return offer.text(); }
+  static Result<void> read(const JsonAt& at, boot::NodeOffer& offer) {
+    offer = TRY(boot::NodeOffer::parse(TRY(at.string())));
+    return {};
   }
 };
+
+constexpr wire::Object kFile{[](auto& io, auto& m) {
+  io.has("name", m.name);
+  io.has("text", m.text);
+}};
+
+constexpr wire::Object kGiven{[](auto& io, auto& m) {
+  io.may_have("jobspec", m.jobspec, kFile);
+  io.may_have("resources", m.resources, kFile);
+  io.has("options", m.options);
+  io.has("input", m.has_input);
+}};
+
+void fields(auto& io, wire::Of<Introduction> auto& m) {
+  io.has("address", m.address);
+  io.may_have("offer", m.offer, OfferText());
+  io.may_have("job", m.job, kGiven);
+}
 
 // By rank.
 using Offers = std::vector<std::optional<boot::NodeOffer>>;
@@ -243,7 +230,7 @@ class Assembly {
     if (rank_ == 0) mine.job = std::move(given_);
     std::optional<Result<group::Group::Gathered>>& all = process_.introductions;
     process_.timeline.early.joining = timeline::now();
-    member_->gather(kJoin, mine.text(), [&process = process_](Result<group::Group::Gathered> result) {
+    member_->gather(kJoin, wire::to_text(mine), [&process = process_](Result<group::Group::Gathered> result) {
       process.joined = result.has_value();
       process.timeline.early.joined = timeline::now();
       process.introductions = std::move(result);
@@ -285,7 +272,7 @@ class Assembly {
   Result<Assembled> learn(const group::Group::Gathered& all) {
     std::vector<std::optional<Introduction>> shells(size_);
     for (const auto& [text, ranks] : all) {
-      Introduction sent = TRY(in(fmt::format("shell {}", ranks.short_str()), Introduction::parse(text)));
+      Introduction sent = TRY(in(fmt::format("shell {}", ranks.short_str()), wire::from_text<Introduction>(text)));
       for (group::Rank rank : ranks.ids()) {
         if (rank < size_) shells[rank] = sent;
       }
