@@ -6,18 +6,86 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "core/shutdown.hpp"
 #include "job/job.hpp"
 #include "join/leaving.hpp"
 #include "plugin/questions.hpp"
 #include "value/wait_status.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::core {
 namespace {
 
 // For the epilogs of a shell that leaves, and its output, after its tasks have been killed.
 constexpr event::Seconds kMostAfterKill{10};
+
+// The leader's, for all: these leave, or those that were asked to leave stay.
+struct LeaveOrder {
+  value::Idset shells;
+  bool stay = false;
+  int signum = SIGTERM;
+  double grace = 0;
+};
+
+void fields(auto& io, wire::Of<LeaveOrder> auto& m) {
+  io.has("shells", m.shells);
+  io.may_have("stay", m.stay);
+  io.has_if(!m.stay, "signal", m.signum);
+  io.has_if(!m.stay, "grace", m.grace);
+  io.expect(!m.shells.empty(), "a shell");
+}
+
+// What a plugin of another shell asks the leader for, and its answer: `ok` or an error.
+struct ShrinkAsk {
+  group::Rank shell = 0;
+  std::uint64_t number = 0;
+  Json order;
+};
+
+void fields(auto& io, wire::Of<ShrinkAsk> auto& m) {
+  io.has("shell", m.shell);
+  io.has("number", m.number);
+  io.has("order", m.order);
+}
+
+struct ShrinkAnswer {
+  group::Rank shell = 0;
+  std::uint64_t number = 0;
+  std::optional<Error> error;
+  Json ok = Json::object();
+};
+
+void fields(auto& io, wire::Of<ShrinkAnswer> auto& m) {
+  io.has("shell", m.shell);
+  io.has("number", m.number);
+  io.may_have("error", m.error, wire::kAnError);
+  io.has_if(!m.error, "ok", m.ok);
+}
+
+// The leader's question what is connected, and what a shell says of itself.
+struct ConnectedQuestion {
+  std::uint64_t number = 0;
+  value::Idset shells;
+  bool leave = false;  // they are about to, perhaps
+};
+
+void fields(auto& io, wire::Of<ConnectedQuestion> auto& m) {
+  io.has("number", m.number);
+  io.has("shells", m.shells);
+  io.has("leave", m.leave);
+}
+
+struct ConnectedAnswer {
+  std::uint64_t number = 0;
+  value::Idset connected;  // ranks
+  bool spawned = false;
+};
+
+void fields(auto& io, wire::Of<ConnectedAnswer> auto& m) {
+  io.has("number", m.number);
+  io.has("connected", m.connected);
+  io.has("spawned", m.spawned);
+}
 
 }  // namespace
 
@@ -93,7 +161,7 @@ void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& s
 }
 
 void ShellShrink::withdraw(const value::Idset& shells) {
-  Result<void> sent = group_->announce(kTopic, dump_json({{"shells", shells.str()}, {"stay", true}}));
+  Result<void> sent = group_->announce(kTopic, wire::to_text(LeaveOrder{shells, true}));
   if (!sent) host_.log().log(Level::debug, "", "shrink: {}", sent.error().message);
 }
 
@@ -140,8 +208,7 @@ Result<void> ShellShrink::begin(elastic::Shrinks::Order number, const value::Ids
   }));
   timer.start_grace(grace + kKillTime + kMostAfterKill);
   open_.at(number).timer = std::move(timer);
-  Json what{{"shells", fresh.str()}, {"signal", order.signum}, {"grace", grace.count()}};
-  return group_->announce(kTopic, dump_json(what));
+  return group_->announce(kTopic, wire::to_text(LeaveOrder{fresh, false, order.signum, grace.count()}));
 }
 
 void ShellShrink::settle() {
@@ -227,24 +294,20 @@ void ShellShrink::job_over() {
 // ---- every shell's -----------------------------------------------------------------------------
 
 void ShellShrink::announced(std::string_view bytes) {
-  Json what = Json::parse(bytes, nullptr, false);
-  auto shells = value::Idset::parse(what.is_object() ? what.value("shells", "") : "");
-  if (!shells || shells->empty()) {
+  auto order = wire::from_text<LeaveOrder>(bytes);
+  if (!order)
     return host_.log().log(Level::warn, "", "shrink: an announcement that this version does not understand");
-  }
-  if (what.value("stay", false)) return stay(*shells);
-  double grace = what.value("grace", grace_.count());
-  shells_.leaving(*shells, grace);
-  if (!shells->contains(host_.job().shell_rank)) return;
+  if (order->stay) return stay(order->shells);
+  shells_.leaving(order->shells, order->grace);
+  if (!order->shells.contains(host_.job().shell_rank)) return;
   leaves_ = true;
-  int signum = what.value("signal", SIGTERM);
   host_.log().log(Level::debug, "", "this shell leaves the job: {} to its tasks, then {:g} s",
-                  value::signal_name(signum), grace);
+                  value::signal_name(order->signum), order->grace);
   ShellTasks::Ending ending;
   ending.leaves = true;
   ending.others = true;  // processes that plugins have started for tasks
-  ending.signum = signum;
-  ending.grace = event::Seconds(grace);
+  ending.signum = order->signum;
+  ending.grace = event::Seconds(order->grace);
   tasks_.end(ending);
   send_ready();
 }
@@ -286,10 +349,8 @@ plugin::Registration ShrinkAsks::ask(const value::ShrinkOrder& order, WhenShrunk
 }
 
 Result<void> ShrinkAsks::send(Number number, const value::ShrinkOrder& order) {
-  if (!shells_.leads()) {
-    Json ask{{"shell", host_.job().shell_rank}, {"number", number}, {"order", order.json()}};
-    return host_.announce(kAskTopic, dump_json(ask));
-  }
+  if (!shells_.leads())
+    return host_.announce(kAskTopic, wire::to_text(ShrinkAsk{host_.job().shell_rank, number, order.json()}));
   serve_(order, [this, number](const Result<Json>& news, bool is_last) { pass_on(number, news, is_last); });
   return {};
 }
@@ -308,45 +369,39 @@ void ShrinkAsks::pass_on(Number number, const Result<Json>& news, bool is_last) 
 }
 
 void ShrinkAsks::announced(std::string_view topic, std::string_view bytes) {
-  bool is_ask = topic == kAskTopic && shells_.leads();
-  if (!is_ask && topic != kAnswerTopic) return;
-  Json what = Json::parse(bytes, nullptr, false);
-  if (!what.is_object()) return;
-  is_ask ? asked(what) : answered(what);
+  if (topic == kAskTopic && shells_.leads()) asked(bytes);
+  if (topic == kAnswerTopic && !shells_.leads()) answered(bytes);
 }
 
-void ShrinkAsks::asked(const Json& ask) {
-  auto answer = [this, shell = ask.value("shell", 0U), number = ask.value("number", Number{0})](
-                    const Result<Json>& news, bool is_last) {
+void ShrinkAsks::asked(std::string_view bytes) {
+  auto ask = wire::from_text<ShrinkAsk>(bytes);
+  if (!ask) return;
+  auto answer = [this, shell = ask->shell, number = ask->number](const Result<Json>& news, bool is_last) {
     if (!is_last) return;
-    Json out{{"shell", shell}, {"number", number}};
-    if (news) {
-      out["ok"] = *news;
-    } else {
-      out["error"] = {{"code", news.error().code}, {"message", news.error().message}};
-    }
-    if (Result<void> sent = host_.announce(kAnswerTopic, dump_json(out)); !sent)
+    ShrinkAnswer out{shell, number, std::nullopt, {}};
+    if (news)
+      out.ok = *news;
+    else
+      out.error = news.error();
+    if (Result<void> sent = host_.announce(kAnswerTopic, wire::to_text(out)); !sent)
       host_.log().log(Level::debug, "", "shrink: the answer to shell {}: {}", shell, sent.error().message);
   };
-  Json arguments = ask.value("order", Json::object());
-  auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
+  auto order = value::ShrinkOrder::parse(JsonAt::root(ask->order), value::ShrinkOrder::Unknown::ignore);
   if (!order) return answer(order.error(), true);
   serve_(*order, answer);
 }
 
-void ShrinkAsks::answered(const Json& answer) {
-  if (answer.value("shell", 0U) != host_.job().shell_rank || shells_.leads()) return;
-  Number number = answer.value("number", Number{0});
-  if (auto error = answer.find("error"); error != answer.end() && error->is_object())
-    return pass_on(number, Error{error->value("code", EPROTO), error->value("message", "")}, true);
-  pass_on(number, answer.value("ok", Json::object()), true);
+void ShrinkAsks::answered(std::string_view bytes) {
+  auto answer = wire::from_text<ShrinkAnswer>(bytes);
+  if (!answer || answer->shell != host_.job().shell_rank) return;
+  pass_on(answer->number, answer->error ? Result<Json>(*answer->error) : Result<Json>(answer->ok), true);
 }
 
 // ---- shrink question --------------------------------------------------------------------
 
 void ShrinkQuestion::ask(const value::Idset& shells, About about, const Done& done) {
   auto text = [&shells, about](std::uint64_t number) {
-    return dump_json({{"number", number}, {"shells", shells.str()}, {"leave", about == About::leaving}});
+    return wire::to_text(ConnectedQuestion{number, shells, about == About::leaving});
   };
   auto finish = [this, done](const plugin::OpenQuestions<Asked>::Answered& all) {
     if (!all.late.empty()) host_.log().log(Level::debug, "", "shrink: shell {} does not answer", all.late.str());
@@ -359,14 +414,13 @@ void ShrinkQuestion::ask(const value::Idset& shells, About about, const Done& do
 }
 
 void ShrinkQuestion::take(std::uint32_t shell, std::string_view answer) {
-  Json what = Json::parse(answer, nullptr, false);
-  if (!what.is_object()) return;
-  auto number = what.value("number", std::uint64_t{0});
-  Asked* asked = open_.find(number, shell);
+  auto what = wire::from_text<ConnectedAnswer>(answer);
+  if (!what) return;
+  Asked* asked = open_.find(what->number, shell);
   if (asked == nullptr) return;
-  if (auto ranks = value::Idset::parse(what.value("connected", ""))) asked->connected.tasks.insert(*ranks);
-  if (what.value("spawned", false)) asked->connected.spawning.insert(shell);
-  open_.complete(number, shell);
+  asked->connected.tasks.insert(what->connected);
+  if (what->spawned) asked->connected.spawning.insert(shell);
+  open_.complete(what->number, shell);
 }
 
 value::Idset ShrinkQuestion::asked_to_leave() const {
@@ -380,18 +434,15 @@ value::Idset ShrinkQuestion::asked_to_leave() const {
 // ---- a shell that is asked -----------------------------------------------------------------------
 
 value::Idset ShrinkQuestion::leaving_in(std::string_view announcement) {
-  Json what = Json::parse(announcement, nullptr, false);
-  if (!what.is_object() || !what.value("leave", false)) return {};
-  return value::Idset::parse(what.value("shells", "")).value_or(value::Idset());
+  auto question = wire::from_text<ConnectedQuestion>(announcement);
+  return question && question->leave ? question->shells : value::Idset();
 }
 
 std::string ShrinkQuestion::answer(std::string_view announcement) {
-  Json what = Json::parse(announcement, nullptr, false);
-  auto shells = value::Idset::parse(what.is_object() ? what.value("shells", "") : "");
-  if (!shells || !shells->contains(host_.job().shell_rank)) return "";
-  return dump_json({{"number", what.value("number", std::uint64_t{0})},
-                    {"connected", plugin::pmi_connected(host_, "").str()},
-                    {"spawned", plugin::spawned_connected(host_)}});
+  auto question = wire::from_text<ConnectedQuestion>(announcement);
+  if (!question || !question->shells.contains(host_.job().shell_rank)) return "";
+  return wire::to_text(
+      ConnectedAnswer{question->number, plugin::pmi_connected(host_, ""), plugin::spawned_connected(host_)});
 }
 
 }  // namespace nacre::core

@@ -54,8 +54,8 @@ class ShrinkAsks {
 
   Result<void> send(Number number, const value::ShrinkOrder& order);
   void announced(std::string_view topic, std::string_view bytes);
-  void asked(const Json& ask);
-  void answered(const Json& answer);
+  void asked(std::string_view bytes);
+  void answered(std::string_view bytes);
   void pass_on(Number number, const Result<Json>& news, bool is_last);
 
   plugin::Host& host_;
