@@ -8,40 +8,27 @@
 
 #include "base/bytes.hpp"
 #include "io/format.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::control {
 namespace {
 
 std::string line_of_json(const Json& json) { return dump_json(json) + '\n'; }
 
+constexpr wire::Between kId{1, static_cast<std::int64_t>(kMaxId)};
+constexpr wire::Between kBytes{0, static_cast<std::int64_t>(kMaxCredit)};
+
 Result<std::uint64_t> id_of(const JsonAt& at) {
-  return static_cast<std::uint64_t>(TRY(TRY(at.at("id")).integer(1, static_cast<std::int64_t>(kMaxId))));
+  return static_cast<std::uint64_t>(TRY(TRY(at.at("id")).integer(kId.least, kId.most)));
 }
 
-Result<Answer> answer_of(const JsonAt& at) {
-  Answer out;
-  out.id = TRY(id_of(at));
-  if (auto error = TRY(at.find("error"))) {
-    auto code = static_cast<int>(TRY(TRY(error->at("code")).integer(1, INT32_MAX)));
-    std::string message = TRY(TRY(error->at("message")).string());
-    out.error = Error{code, std::move(message)};
-    return out;
-  }
-  out.value = TRY(at.at("ok")).json();
-  if (auto more = TRY(at.find("more"))) out.more = TRY(more->boolean());
-  return out;
-}
-
-Result<ControlEvent> event_of(const JsonAt& at) {
-  ControlEvent out;
-  out.timestamp = TRY(TRY(at.at("timestamp")).number());
-  out.name = TRY(TRY(at.at("name")).string());
-  if (auto context = TRY(at.find("context"))) {
-    if (!context->json().is_object()) return context->expected("an object");
-    out.context = context->json();
-  }
-  return out;
-}
+// One without a code gets one.
+constexpr wire::Object kFailure{[](auto& io, auto& m) {
+  int code = m.code > 0 ? m.code : EINVAL;
+  io.has("code", code, wire::Between{1, INT32_MAX});
+  io.has("message", m.message);
+  if constexpr (wire::kReads<decltype(io)>) m.code = code;
+}};
 
 Result<StreamData> data_of(const JsonAt& at, const Json& frame) {
   StreamData out;
@@ -72,17 +59,40 @@ Result<Frame> of_stream(const JsonAt& at, const Json& frame) {
   return Frame(std::move(out));
 }
 
-Result<std::uint64_t> bytes_of(const JsonAt& credit) {
-  return static_cast<std::uint64_t>(TRY(credit.integer(0, static_cast<std::int64_t>(kMaxCredit))));
-}
-
 }  // namespace
 
-std::string line_of(const ControlHello& hello) {
-  Json out{{"nacre", hello.version}, {"control", kProtocol}};
-  if (hello.error) out["error"] = *hello.error;
-  return line_of_json(out);
+void fields(auto& io, wire::Of<ControlHello> auto& m) {
+  int protocol = kProtocol;
+  io.has("nacre", m.version);
+  io.has("control", protocol, wire::Between{1, INT32_MAX});
+  io.may_have("error", m.error);
+  io.require(protocol == kProtocol, [&] {
+    return Error{EPROTONOSUPPORT,
+                 fmt::format("it is of nacre {} and speaks protocol {} of control, this is {}: the "
+                             "same version has to be installed on all hosts",
+                             m.version, protocol, kProtocol)};
+  });
 }
+
+void fields(auto& io, wire::Of<Answer> auto& m) {
+  io.has("id", m.id, kId);
+  io.may_have("error", m.error, kFailure);
+  if (!m.error) io.has("ok", m.value);
+  io.may_have("more", m.more);
+}
+
+void fields(auto& io, wire::Of<ControlEvent> auto& m) {
+  io.has("timestamp", m.timestamp);
+  io.has("name", m.name);
+  io.may_lack("context", m.context, wire::kAnObject);
+}
+
+void fields(auto& io, wire::Of<StreamCredit> auto& m) {
+  io.has("id", m.id, kId);
+  io.has("credit", m.bytes, kBytes);
+}
+
+std::string line_of(const ControlHello& hello) { return line_of_json(wire::to_json(hello)); }
 
 std::string line_of(const ControlRequest& request) {
   Json out = request.arguments;
@@ -92,20 +102,9 @@ std::string line_of(const ControlRequest& request) {
   return line_of_json(out);
 }
 
-std::string line_of(const Answer& answer) {
-  Json out{{"id", answer.id}};
-  if (answer.error)
-    out["error"] = {{"code", answer.error->code > 0 ? answer.error->code : EINVAL},
-                    {"message", answer.error->message}};
-  else
-    out["ok"] = answer.value;
-  if (answer.more) out["more"] = true;
-  return line_of_json(out);
-}
+std::string line_of(const Answer& answer) { return line_of_json(wire::to_json(answer)); }
 
-std::string line_of(const ControlEvent& event) {
-  return line_of_json({{"timestamp", event.timestamp}, {"name", event.name}, {"context", event.context}});
-}
+std::string line_of(const ControlEvent& event) { return line_of_json(wire::to_json(event)); }
 
 std::string line_of(const StreamData& data) {
   std::string out = fmt::format("{{\"id\":{},\"stream\":", data.id);
@@ -126,21 +125,9 @@ std::string line_of(const StreamEnd& end) {
   return line_of_json({{"id", end.id}, {"stream", end.stream}, {"eof", true}});
 }
 
-std::string line_of(const StreamCredit& credit) {
-  return line_of_json({{"id", credit.id}, {"credit", credit.bytes}});
-}
+std::string line_of(const StreamCredit& credit) { return line_of_json(wire::to_json(credit)); }
 
-Result<ControlHello> hello_of(const Json& frame) {
-  JsonAt at = JsonAt::root(frame);
-  ControlHello out;
-  out.version = TRY(TRY(at.at("nacre")).string());
-  auto protocol = TRY(TRY(at.at("control")).integer(1, INT32_MAX));
-  if (auto error = TRY(at.find("error"))) out.error = TRY(error->string());
-  if (protocol == kProtocol) return out;
-  return Error{EPROTONOSUPPORT, fmt::format("it is of nacre {} and speaks protocol {} of control, this is {}: the "
-                                            "same version has to be installed on all hosts",
-                                            out.version, protocol, kProtocol)};
-}
+Result<ControlHello> hello_of(const Json& frame) { return wire::from_json<ControlHello>(frame); }
 
 Result<ControlRequest> request_of(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
@@ -150,25 +137,24 @@ Result<ControlRequest> request_of(const Json& frame) {
   out.arguments = frame;
   out.arguments.erase("id");
   out.arguments.erase("do");
-  if (auto credit = TRY(at.find("credit"))) out.credit = TRY(bytes_of(*credit));
+  if (auto credit = TRY(at.find("credit"))) CHECK_OK(kBytes.read(*credit, out.credit));
   out.arguments.erase("credit");
   return out;
 }
 
 Result<FromLeader> from_leader(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
-  if (!frame.contains("id")) return FromLeader(TRY(event_of(at)));
+  if (!frame.contains("id")) return FromLeader(TRY(wire::from_json<ControlEvent>(frame)));
   if (frame.contains("stream")) return of_stream<FromLeader>(at, frame);
-  if (auto credit = TRY(at.find("credit"))) return FromLeader(StreamCredit{TRY(id_of(at)), TRY(bytes_of(*credit))});
-  return FromLeader(TRY(answer_of(at)));
+  if (frame.contains("credit")) return FromLeader(TRY(wire::from_json<StreamCredit>(frame)));
+  return FromLeader(TRY(wire::from_json<Answer>(frame)));
 }
 
 Result<FromFrontEnd> from_front_end(const Json& frame) {
   JsonAt at = JsonAt::root(frame);
   if (frame.contains("do")) return FromFrontEnd(TRY(request_of(frame)));
   if (frame.contains("stream")) return of_stream<FromFrontEnd>(at, frame);
-  if (auto credit = TRY(at.find("credit")))
-    return FromFrontEnd(StreamCredit{TRY(id_of(at)), TRY(bytes_of(*credit))});
+  if (frame.contains("credit")) return FromFrontEnd(TRY(wire::from_json<StreamCredit>(frame)));
   return FromFrontEnd(TRY(request_of(frame)));
 }
 
