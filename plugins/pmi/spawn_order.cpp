@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,7 +21,7 @@ constexpr std::string_view kPreput = "preput ";  // before a key
 constexpr std::string_view kInfo = "info ";      // likewise
 constexpr std::string_view kLimit = "limit ";    // before its number
 
-std::string decimal(std::uint64_t number) { return fmt::format_int(number).str(); }
+using Limits = std::vector<task::ChildSetup::Limit>;
 
 Error malformed_order(std::string_view key) {
   return Error{EPROTO, fmt::format("an order to spawn: {} is wrong", in_quotes(key))};
@@ -41,28 +43,62 @@ Result<task::ChildSetup::Limit> limit_in_order(std::string_view key, std::string
   return task::ChildSetup::Limit{static_cast<int>(*resource), limit};
 }
 
-void encode_setup(const task::ChildSetup& setup, pmi::Entries& out) {
-  for (const auto& each : setup.limits) {
-    out.emplace_back(fmt::format("{}{}", kLimit, each.resource),
-                     fmt::format("{} {}", each.value.rlim_cur, each.value.rlim_max));
-  }
-  if (setup.oom_score_adj) out.emplace_back("oom", *setup.oom_score_adj);
-  if (setup.scheduler) out.emplace_back("scheduler", decimal(static_cast<std::uint64_t>(*setup.scheduler)));
-  if (setup.new_session) out.emplace_back("session", "");
+// What all processes of the job have in common with a task: each member once, whatever is done with it.
+void common_setup(const auto& visit, auto&... setup) {
+  visit(kLimit, setup.limits...);
+  visit("oom", setup.oom_score_adj...);
+  visit("scheduler", setup.scheduler...);
+  visit("session", setup.new_session...);
 }
 
-// Whether it was one of these entries.
-Result<bool> decode_setup(const std::string& key, const std::string& value, task::ChildSetup& setup) {
-  if (key.starts_with(kLimit)) {
-    setup.limits.push_back(TRY(limit_in_order(key, value)));
-  } else if (key == "oom") {
-    setup.oom_score_adj = value;
-  } else if (key == "scheduler") {
-    setup.scheduler = static_cast<int>(TRY(order_number(key, value, INT32_MAX)));
-  } else if (key == "session") {
-    setup.new_session = true;
+// The members of an order in the order in which they are written, but for its programs, which come last.
+void members(const auto& visit, auto& order) {
+  visit("start", order.start);
+  visit("shell", order.shell);
+  visit("request", order.request);
+  visit("task", order.task);
+  visit("spawner", order.spawner);
+  visit("library", order.library);
+  visit("client", order.client);
+  common_setup(visit, order.setup);
+  visit(kPreput, order.spawn.preput);
+}
+
+template <typename T>
+void encode_member(std::string_view key, const T& value, pmi::Entries& out) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (value) out.emplace_back(key, "");
+  } else if constexpr (std::is_integral_v<T>) {
+    out.emplace_back(key, fmt::format_int(value).str());
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    out.emplace_back(key, value);
+  } else if constexpr (std::is_same_v<T, pmi::Entries>) {
+    for (const auto& [name, text] : value) out.emplace_back(fmt::format("{}{}", key, name), text);
+  } else if constexpr (std::is_same_v<T, Limits>) {
+    for (const auto& [resource, limit] : value)
+      out.emplace_back(fmt::format("{}{}", key, resource), fmt::format("{} {}", limit.rlim_cur, limit.rlim_max));
+  } else if (value) {
+    encode_member(key, *value, out);
+  }
+}
+
+// Whether the entry `name` is this member.
+template <typename T>
+Result<bool> decode_member(std::string_view key, std::string_view name, std::string& text, T& value) {
+  constexpr bool kIsList = std::is_same_v<T, pmi::Entries> || std::is_same_v<T, Limits>;
+  if (kIsList ? !name.starts_with(key) : name != key) return false;
+  if constexpr (std::is_same_v<T, bool>) {
+    value = true;
+  } else if constexpr (std::is_integral_v<T>) {
+    value = static_cast<T>(TRY(order_number(name, text, std::numeric_limits<T>::max())));
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = std::move(text);
+  } else if constexpr (std::is_same_v<T, pmi::Entries>) {
+    value.emplace_back(name.substr(key.size()), std::move(text));
+  } else if constexpr (std::is_same_v<T, Limits>) {
+    value.push_back(TRY(limit_in_order(name, text)));
   } else {
-    return false;
+    return decode_member(key, name, text, value.emplace());
   }
   return true;
 }
@@ -89,21 +125,16 @@ Result<bool> decode_program(const std::string& key, std::string& value, pmi::Spa
 }  // namespace
 
 std::string SpawnOrder::encode() const {
-  pmi::Entries out{{"start", decimal(start)},
-                   {"shell", decimal(shell)},
-                   {"request", decimal(request)},
-                   {"task", decimal(task)},
-                   {"spawner", spawner}};
-  if (!library.empty()) {
-    out.emplace_back("library", library);
-    out.emplace_back("client", decimal(client));
-  }
-  encode_setup(setup, out);
-  for (const auto& [key, value] : spawn.preput) out.emplace_back(fmt::format("{}{}", kPreput, key), value);
+  pmi::Entries out;
+  auto encode = [&](std::string_view key, const auto& value) {
+    bool is_left_out = !by_pmix() && (key == "library" || key == "client");
+    if (!is_left_out) encode_member(key, value, out);
+  };
+  members(encode, *this);
   for (const pmi::SpawnProgram& program : spawn.programs) {
-    out.emplace_back("program", decimal(program.processes));
-    for (const std::string& argument : program.argv) out.emplace_back("argument", argument);
-    for (const auto& [key, value] : program.info) out.emplace_back(fmt::format("{}{}", kInfo, key), value);
+    encode("program", program.processes);
+    for (const std::string& argument : program.argv) encode("argument", argument);
+    encode(kInfo, program.info);
   }
   return pmi::encode_entries(out);
 }
@@ -111,26 +142,14 @@ std::string SpawnOrder::encode() const {
 Result<SpawnOrder> SpawnOrder::decode(std::string_view bytes) {
   SpawnOrder out;
   for (auto& [key, value] : TRY(pmi::decode_entries(bytes))) {
-    if (key == "start") {
-      out.start = TRY(order_number(key, value, UINT32_MAX));
-    } else if (key == "shell") {
-      out.shell = static_cast<std::uint32_t>(TRY(order_number(key, value, UINT32_MAX)));
-    } else if (key == "request") {
-      out.request = TRY(order_number(key, value, UINT64_MAX));
-    } else if (key == "task") {
-      out.task = static_cast<std::uint32_t>(TRY(order_number(key, value, UINT32_MAX)));
-    } else if (key == "spawner") {
-      out.spawner = std::move(value);
-    } else if (key == "library" && value == kPmixLibrary) {
-      out.library = std::move(value);
-    } else if (key == "client") {
-      out.client = static_cast<std::uint32_t>(TRY(order_number(key, value, UINT32_MAX)));
-    } else if (key.starts_with(kPreput)) {
-      out.spawn.preput.emplace_back(key.substr(kPreput.size()), std::move(value));
-    } else if (!TRY(decode_setup(key, value, out.setup)) && !TRY(decode_program(key, value, out.spawn))) {
-      return malformed_order(key);
-    }
+    Result<bool> is_known = false;
+    auto decode = [&, &name = key, &text = value](std::string_view member, auto& to) {
+      if (is_known && !*is_known) is_known = decode_member(member, name, text, to);
+    };
+    members(decode, out);
+    if (!TRY(is_known) && !TRY(decode_program(key, value, out.spawn))) return malformed_order(key);
   }
+  if (!out.library.empty() && !out.by_pmix()) return malformed_order("library");
   for (const pmi::SpawnProgram& program : out.spawn.programs) {
     if (program.argv.empty()) return malformed_order("program");
   }
@@ -139,10 +158,7 @@ Result<SpawnOrder> SpawnOrder::decode(std::string_view bytes) {
 }
 
 void copy_common_setup(const task::ChildSetup& model, task::ChildSetup& out) {
-  out.limits = model.limits;
-  out.oom_score_adj = model.oom_score_adj;
-  out.scheduler = model.scheduler;
-  out.new_session = model.new_session;
+  common_setup([](std::string_view, const auto& from, auto& to) { to = from; }, model, out);
 }
 
 // ---- spawn places -----------------------------------------------------------------------

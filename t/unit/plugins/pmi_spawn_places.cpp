@@ -154,6 +154,40 @@ TEST_CASE("an order to spawn comes out of its bytes as it was") {
   CHECK(same->spawn.programs[1].processes == 0);
 }
 
+TEST_CASE("the bytes of an order to spawn") {
+  SpawnOrder order = some_order();
+  pmi::Entries own{{"start", "2"}, {"shell", "3"}, {"request", "4"}, {"task", "5"}, {"spawner", "nacre_1"}};
+  const pmi::Entries rest{{fmt::format("limit {}", RLIMIT_CORE), fmt::format("0 {}", RLIM_INFINITY)},
+                          {"oom", "300"},
+                          {"scheduler", "3"},
+                          {"session", ""},
+                          {"preput port", std::string("a\0b", 3)},
+                          {"preput k", ""},
+                          {"program", "2"},
+                          {"argument", "a"},
+                          {"argument", ""},
+                          {"argument", "x y"},
+                          {"info wdir", "/tmp"},
+                          {"info host", "a,b"},
+                          {"program", "0"},
+                          {"argument", "b"}};
+  auto bytes_of = [&] {
+    pmi::Entries all = own;
+    all.insert(all.end(), rest.begin(), rest.end());
+    return pmi::encode_entries(all);
+  };
+  CHECK(order.encode() == bytes_of());
+  order.library = plugins::kPmixLibrary;
+  order.client = 6;
+  own.insert(own.end(), {{"library", "pmix"}, {"client", "6"}});
+  CHECK(order.encode() == bytes_of());
+  task::ChildSetup copy;
+  plugins::copy_common_setup(order.setup, copy);
+  SpawnOrder same = order;
+  same.setup = copy;
+  CHECK(same.encode() == order.encode());
+}
+
 TEST_CASE("an order to spawn by PMIx has the library, and the rank of the process") {
   SpawnOrder order = some_order();
   order.library = plugins::kPmixLibrary;
