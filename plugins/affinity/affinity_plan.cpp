@@ -3,48 +3,29 @@
 
 #include <fmt/format.h>
 
+#include "wire/json.hpp"
+
 namespace nacre::plugins {
-namespace {
-
-using value::Idset;
-
-Json task_json(const PlacedTask& task) {
-  return {
-      {"cpus", task.cpus.str()},
-      {"memory", task.memory.str()},
-      {"gpus", task.gpus},
-      {"nics", task.nics},
-      {"why",
-       {{"cpus", task.cpus_why}, {"memory", task.memory_why}, {"gpus", task.gpus_why}, {"nics", task.nics_why}}}};
+void fields(auto& io, wire::Of<PlacedTask> auto& m) {
+  io.has("cpus", m.cpus);
+  io.has("memory", m.memory);
+  io.has("gpus", m.gpus, wire::Each{wire::Between{0, value::Idset::kMaxId}});
+  io.has("nics", m.nics);
+  io.has("why", m, wire::Object{[](auto& why, auto& of) {
+           why.has("cpus", of.cpus_why);
+           why.has("memory", of.memory_why);
+           why.has("gpus", of.gpus_why);
+           why.has("nics", of.nics_why);
+         }});
 }
 
-Result<Idset> idset_in(const JsonAt& json, std::string_view key) {
-  JsonAt member = TRY(json.at(key));
-  return in(member.path(), Idset::parse(TRY(member.string())));
+void fields(auto& io, wire::Of<AffinityPlan> auto& m) {
+  io.has("tasks", m.placement.tasks);
+  io.has("unused", m.placement.unused);
+  io.has("dry-run", m.is_dry_run);
 }
 
-Result<PlacedTask> task_in(const JsonAt& json) {
-  PlacedTask out;
-  out.cpus = TRY(idset_in(json, "cpus"));
-  out.memory = TRY(idset_in(json, "memory"));
-  for (const JsonAt& each : TRY(TRY(json.at("gpus")).elements()))
-    out.gpus.push_back(static_cast<Idset::Id>(TRY(each.integer(0, Idset::kMaxId))));
-  out.nics = TRY(TRY(json.at("nics")).strings());
-  JsonAt why = TRY(json.at("why"));
-  out.cpus_why = TRY(TRY(why.at("cpus")).string());
-  out.memory_why = TRY(TRY(why.at("memory")).string());
-  out.gpus_why = TRY(TRY(why.at("gpus")).string());
-  out.nics_why = TRY(TRY(why.at("nics")).string());
-  return out;
-}
-
-}  // namespace
-
-Json to_json(const AffinityPlan& plan) {
-  Json tasks = Json::array();
-  for (const PlacedTask& each : plan.placement.tasks) tasks.push_back(task_json(each));
-  return {{"tasks", std::move(tasks)}, {"unused", plan.placement.unused.str()}, {"dry-run", plan.is_dry_run}};
-}
+Json to_json(const AffinityPlan& plan) { return wire::to_json(plan); }
 
 Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option) {
   plugin::Call call("affinity.plan");
@@ -54,13 +35,9 @@ Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option) {
         fmt::format("{}: no plugin answers to affinity.plan, as the builtin plugin cpu-affinity does", option)};
   }
   JsonAt json = JsonAt::root(call.out, "affinity.plan");
-  AffinityPlan out;
-  for (const JsonAt& each : TRY(TRY(json.at("tasks")).elements()))
-    out.placement.tasks.push_back(TRY(task_in(each)));
+  auto out = TRY(wire::from_json<AffinityPlan>(json));
   if (out.placement.tasks.size() != host.tasks().size())
     return json.error(fmt::format("it has {} tasks, not {}", out.placement.tasks.size(), host.tasks().size()));
-  out.placement.unused = TRY(idset_in(json, "unused"));
-  out.is_dry_run = TRY(TRY(json.at("dry-run")).boolean());
   return out;
 }
 

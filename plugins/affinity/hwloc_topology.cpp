@@ -20,6 +20,7 @@
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -349,52 +350,28 @@ Result<void> HwlocTopology::write_xml(const std::string& path) const {
 
 // ---- node topology ----------------------------------------------------------------------
 
-namespace {
-
 using value::Idset;
 
-Json texts_of(const std::vector<Idset>& sets) {
-  Json out = Json::array();
-  for (const Idset& set : sets) out.push_back(set.str());
-  return out;
+void fields(auto& io, wire::Of<Device> auto& m) {
+  io.has("name", m.name);
+  io.has("bus", m.bus);
+  io.has("cpus", m.cpus);
+  io.has("bridges", m.bridges);
 }
 
-Json devices_of(const std::vector<Device>& devices) {
-  Json out = Json::array();
-  for (const Device& each : devices)
-    out.push_back({{"name", each.name}, {"bus", each.bus}, {"cpus", each.cpus.str()}, {"bridges", each.bridges}});
-  return out;
+void fields(auto& io, wire::Of<NodeTopology> auto& m) {
+  io.may_lack("cores", m.cpus.cores);
+  io.check("cores", !m.cpus.cores.empty(), "it has no cores");
+  io.may_lack("l3s", m.cpus.l3s);
+  io.may_lack("packages", m.cpus.packages);
+  io.may_lack("numas", m.cpus.numas, wire::Each{wire::Object{[](auto& numa, auto& of) {
+                numa.has("id", of.id, wire::Between{0, Idset::kMaxId});
+                numa.has("cpus", of.cpus);
+                numa.has("memory", of.has_memory);
+              }}});
+  io.may_lack("gpus", m.gpus);
+  io.may_lack("nics", m.nics);
 }
-
-Result<Idset> set_at(const JsonAt& json) { return in(json.path(), Idset::parse(TRY(json.string()))); }
-
-Result<std::vector<Idset>> sets_at(const JsonAt& json, std::string_view key) {
-  std::vector<Idset> out;
-  auto member = TRY(json.find(key));
-  if (!member) return out;
-  for (const JsonAt& each : TRY(member->elements())) out.push_back(TRY(set_at(each)));
-  return out;
-}
-
-Result<Device> device_at(const JsonAt& json) {
-  Device out;
-  out.name = TRY(TRY(json.at("name")).string());
-  out.bus = TRY(TRY(json.at("bus")).string());
-  out.cpus = TRY(set_at(TRY(json.at("cpus"))));
-  for (const JsonAt& each : TRY(TRY(json.at("bridges")).elements()))
-    out.bridges.push_back(static_cast<std::uint64_t>(TRY(each.integer(0))));
-  return out;
-}
-
-Result<std::vector<Device>> devices_at(const JsonAt& json, std::string_view key) {
-  std::vector<Device> out;
-  auto member = TRY(json.find(key));
-  if (!member) return out;
-  for (const JsonAt& each : TRY(member->elements())) out.push_back(TRY(device_at(each)));
-  return out;
-}
-
-}  // namespace
 
 Idset NodeTopology::all_cpus() const {
   std::vector<Idset::Id> ids;
@@ -404,34 +381,8 @@ Idset NodeTopology::all_cpus() const {
   return Idset::of(ids);
 }
 
-Json to_json(const NodeTopology& topology) {
-  Json numas = Json::array();
-  for (const auto& each : topology.cpus.numas)
-    numas.push_back({{"id", each.id}, {"cpus", each.cpus.str()}, {"memory", each.has_memory}});
-  return {{"cores", texts_of(topology.cpus.cores)},
-          {"l3s", texts_of(topology.cpus.l3s)},
-          {"packages", texts_of(topology.cpus.packages)},
-          {"numas", std::move(numas)},
-          {"gpus", devices_of(topology.gpus)},
-          {"nics", devices_of(topology.nics)}};
-}
+Json to_json(const NodeTopology& topology) { return wire::to_json(topology); }
 
-Result<NodeTopology> node_topology_of(const JsonAt& json) {
-  NodeTopology out;
-  out.cpus.cores = TRY(sets_at(json, "cores"));
-  if (out.cpus.cores.empty()) return json.error("it has no cores");
-  out.cpus.l3s = TRY(sets_at(json, "l3s"));
-  out.cpus.packages = TRY(sets_at(json, "packages"));
-  if (auto numas = TRY(json.find("numas"))) {
-    for (const JsonAt& each : TRY(numas->elements())) {
-      auto id = static_cast<Idset::Id>(TRY(TRY(each.at("id")).integer(0, Idset::kMaxId)));
-      Idset cpus = TRY(set_at(TRY(each.at("cpus"))));
-      out.cpus.numas.push_back({id, std::move(cpus), TRY(TRY(each.at("memory")).boolean())});
-    }
-  }
-  out.gpus = TRY(devices_at(json, "gpus"));
-  out.nics = TRY(devices_at(json, "nics"));
-  return out;
-}
+Result<NodeTopology> node_topology_of(const JsonAt& json) { return wire::from_json<NodeTopology>(json); }
 
 }  // namespace nacre::plugins

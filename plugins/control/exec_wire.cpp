@@ -11,44 +11,42 @@
 #include "base/text.hpp"
 #include "job/environment.hpp"
 #include "value/hostlist.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 
-std::string ExecCommand::text() const {
-  Json out{{"command", argv}};
-  if (window != 0) out["window"] = window;
-  if (!env.empty()) out["env"] = env;
-  if (cwd) out["cwd"] = *cwd;
-  if (has_input) out["stdin"] = true;
-  if (joins) out["join"] = true;
-  if (pty) out["pty"] = json_of(*pty);
-  return dump_json(out);
+namespace {
+
+constexpr wire::Object kTerminalSize{[](auto& io, auto& m) {
+  io.has("rows", m.ws_row, wire::Between{1, UINT16_MAX});
+  io.has("columns", m.ws_col, wire::Between{1, UINT16_MAX});
+}};
+
+constexpr auto kArgument = [](const JsonAt& at, const std::string& text) -> Result<void> {
+  return text.find('\0') == std::string::npos ? Result<void>() : at.error("a NUL in an argument");
+};
+
+constexpr auto kVariables = [](const JsonAt&, const std::map<std::string, std::string>& env) -> Result<void> {
+  for (const auto& [name, value] : env) CHECK_OK(in("env", job::Environment::check(name, value)));
+  return {};
+};
+
+}  // namespace
+
+void fields(auto& io, wire::Of<ExecCommand> auto& m) {
+  io.has("command", m.argv, wire::Each{kArgument});
+  io.may_have("join", m.joins);
+  io.check("command", !m.argv.empty() || m.joins, "expected a command");
+  io.may_have("env", m.env, kVariables);
+  io.may_have("cwd", m.cwd);
+  io.may_have("stdin", m.has_input);
+  io.may_have("pty", m.pty, kTerminalSize);
+  io.may_have("window", m.window, wire::Between{1, std::int64_t{1} << 40});
 }
 
-Result<ExecCommand> ExecCommand::parse(std::string_view text) {
-  Json json = TRY(parse_json(text));
-  JsonAt at = JsonAt::root(json);
-  ExecCommand out;
-  JsonAt command = TRY(at.at("command"));
-  for (const JsonAt& each : TRY(command.elements())) {
-    out.argv.push_back(TRY(each.string()));
-    if (out.argv.back().find('\0') != std::string::npos) return each.error("a NUL in an argument");
-  }
-  if (auto joins = TRY(at.find("join"))) out.joins = TRY(joins->boolean());
-  if (out.argv.empty() && !out.joins) return command.expected("a command");
-  if (auto env = TRY(at.find("env"))) {
-    for (const auto& [name, value] : TRY(env->members())) {
-      out.env[name] = TRY(value.string());
-      CHECK_OK(in("env", job::Environment::check(name, out.env[name])));
-    }
-  }
-  if (auto cwd = TRY(at.find("cwd"))) out.cwd = TRY(cwd->string());
-  if (auto input = TRY(at.find("stdin"))) out.has_input = TRY(input->boolean());
-  if (auto pty = TRY(at.find("pty"))) out.pty = TRY(terminal_size_of(*pty));
-  if (auto window = TRY(at.find("window")))
-    out.window = static_cast<std::uint64_t>(TRY(window->integer(1, std::int64_t{1} << 40)));
-  return out;
-}
+std::string ExecCommand::text() const { return wire::to_text(*this); }
+
+Result<ExecCommand> ExecCommand::parse(std::string_view text) { return wire::from_text<ExecCommand>(text); }
 
 std::string ExecRecord::str() const {
   std::string out;
@@ -73,44 +71,26 @@ std::optional<ExecRecord> ExecRecord::parse(std::string_view bytes) {
   return out;
 }
 
-std::string ExecNotice::text() const {
-  Json out{{"exec", number}};
-  if (!may_write.empty()) out["may-write"] = may_write;
-  if (signum != 0) out["signal"] = signum;
-  if (size) out["size"] = json_of(*size);
-  if (ends) out["end"] = true;
-  if (drops) out["drop"] = true;
-  return dump_json(out);
+void fields(auto& io, wire::Of<ExecNotice> auto& m) {
+  io.has("exec", m.number, wire::Between{1});
+  io.may_have("may-write", m.may_write, wire::Each{wire::Array{[](auto& target, auto& of) {
+                target.are("a target and a number");
+                target.has(of.first);
+                target.has(of.second);
+              }}});
+  io.may_have("signal", m.signum, wire::Between{1, SIGRTMAX});
+  io.may_have("size", m.size, kTerminalSize);
+  io.may_have("end", m.ends);
+  io.may_have("drop", m.drops);
 }
 
-Result<ExecNotice> ExecNotice::parse(std::string_view text) {
-  Json json = TRY(parse_json(text));
-  JsonAt at = JsonAt::root(json);
-  ExecNotice out;
-  out.number = static_cast<std::uint64_t>(TRY(TRY(at.at("exec")).integer(1, INT64_MAX)));
-  if (auto taken = TRY(at.find("may-write"))) {
-    for (const JsonAt& each : TRY(taken->elements())) {
-      auto pair = TRY(each.elements());
-      if (pair.size() != 2) return each.expected("a target and a number");
-      out.may_write.emplace_back(static_cast<std::uint32_t>(TRY(pair[0].integer(0, UINT32_MAX))),
-                                 static_cast<std::uint64_t>(TRY(pair[1].integer(0, INT64_MAX))));
-    }
-  }
-  if (auto signum = TRY(at.find("signal"))) out.signum = static_cast<int>(TRY(signum->integer(1, SIGRTMAX)));
-  if (auto size = TRY(at.find("size"))) out.size = TRY(terminal_size_of(*size));
-  if (auto ends = TRY(at.find("end"))) out.ends = TRY(ends->boolean());
-  if (auto drops = TRY(at.find("drop"))) out.drops = TRY(drops->boolean());
-  return out;
-}
+std::string ExecNotice::text() const { return wire::to_text(*this); }
 
-// ---- terminal size ----------------------------------------------------------------------
-
-Json json_of(const winsize& size) { return {{"rows", size.ws_row}, {"columns", size.ws_col}}; }
+Result<ExecNotice> ExecNotice::parse(std::string_view text) { return wire::from_text<ExecNotice>(text); }
 
 Result<winsize> terminal_size_of(const JsonAt& at) {
   winsize out{};
-  out.ws_row = static_cast<std::uint16_t>(TRY(TRY(at.at("rows")).integer(1, UINT16_MAX)));
-  out.ws_col = static_cast<std::uint16_t>(TRY(TRY(at.at("columns")).integer(1, UINT16_MAX)));
+  CHECK_OK(kTerminalSize.read(at, out));
   return out;
 }
 

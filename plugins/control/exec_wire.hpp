@@ -77,8 +77,6 @@ struct ExecNotice {
 };
 
 // The size of a terminal as front ends and shells send it: {"rows": N, "columns": N}, each from 1 to 65535.
-
-[[nodiscard]] Json json_of(const winsize& size);
 // Other members are ignored.
 Result<winsize> terminal_size_of(const JsonAt& at);
 

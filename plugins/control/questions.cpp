@@ -22,6 +22,7 @@
 #include "plugins/affinity/affinity_plan.hpp"
 #include "plugins/usage/gpu_meter.hpp"
 #include "task/cpu_rights.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -190,14 +191,16 @@ std::vector<TaskProcess> tasks_that_run(plugin::Host& host, const std::map<std::
   return out;
 }
 
+// As the plugin pmi tells it.
 Result<TaskProcess> parse_spawned(const JsonAt& at, std::uint32_t shell) {
   TaskProcess out;
-  out.rank = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
-  out.pid = TRY(TRY(at.at("pid")).integer(1, INT32_MAX));
-  out.origin.emplace();
-  out.origin->spawn = static_cast<std::uint64_t>(TRY(TRY(at.at("spawn")).integer(1)));
-  out.origin->task = static_cast<std::uint32_t>(TRY(TRY(at.at("task")).integer(0, UINT32_MAX)));
-  out.origin->shell = shell;
+  out.origin = SpawnOrigin{0, 0, shell};
+  CHECK_OK(wire::Object{[](auto& io, TaskProcess& m) {
+             io.has("rank", m.rank);
+             io.has("pid", m.pid, wire::Between{1, INT32_MAX});
+             io.has("spawn", m.origin->spawn, wire::Between{1});
+             io.has("task", m.origin->task);
+           }}.read(at, out));
   return out;
 }
 
@@ -214,42 +217,33 @@ Result<std::vector<TaskProcess>> spawned_that_run(plugin::Host& host) {
 
 }  // namespace
 
-Json TaskProcess::json() const {
-  Json out{rank, pid, state, elapsed, cpu, memory, program};
-  if (origin) out.push_back(Json::array({origin->spawn, origin->task, origin->shell}));
-  if (!gpu) return out;
-  out.push_back(gpu->memory ? Json(*gpu->memory) : Json());
-  out.push_back(gpu->device_use ? Json(*gpu->device_use) : Json());
-  return out;
+void elements(auto& io, wire::Of<SpawnOrigin> auto& m) {
+  io.are("spawn, task and shell");
+  io.has(m.spawn, wire::Between{1});
+  io.has(m.task);
+  io.has(m.shell);
 }
 
-Result<TaskProcess> TaskProcess::parse(const Json& json) {
-  constexpr std::size_t kMembers = 7;
-  constexpr std::size_t kWithOrigin = 8;
-  constexpr std::size_t kWithGpu = 9;
-  auto at = TRY(JsonAt::root(json).elements());
-  if (at.size() < kMembers || at.size() > kWithGpu) return invalid("a process has seven to nine members");
-  TaskProcess out;
-  out.rank = static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)));
-  out.pid = TRY(at[1].integer(1, INT32_MAX));
-  out.state = TRY(at[2].string());
-  out.elapsed = TRY(at[3].number());
-  out.cpu = TRY(at[4].number());
-  out.memory = static_cast<std::uint64_t>(TRY(at[5].integer(0)));
-  out.program = TRY(at[6].string());
-  if (at.size() == kWithOrigin) {
-    auto origin = TRY(at[7].elements());
-    if (origin.size() != 3) return at[7].expected("spawn, task and shell");
-    out.origin = {static_cast<std::uint64_t>(TRY(origin[0].integer(1))),
-                  static_cast<std::uint32_t>(TRY(origin[1].integer(0, UINT32_MAX))),
-                  static_cast<std::uint32_t>(TRY(origin[2].integer(0, UINT32_MAX)))};
-  }
-  if (at.size() != kWithGpu) return out;
-  out.gpu.emplace();
-  if (!at[7].json().is_null()) out.gpu->memory = static_cast<std::uint64_t>(TRY(at[7].integer(0)));
-  if (!at[8].json().is_null()) out.gpu->device_use = TRY(at[8].number());
-  return out;
+void elements(auto& io, wire::Of<TaskProcess> auto& m) {
+  io.are("seven to nine members of a process");
+  io.has(m.rank);
+  io.has(m.pid, wire::Between{1, INT32_MAX});
+  io.has(m.state);
+  io.has(m.elapsed);
+  io.has(m.cpu);
+  io.has(m.memory);
+  io.has(m.program);
+  if (io.has_more(m.origin.has_value(), 1)) io.has(m.origin);
+  if (!io.has_more(m.gpu.has_value(), 2)) return;
+  usage::TaskGpu gpu = m.gpu.value_or(usage::TaskGpu());
+  io.has(gpu.memory);
+  io.has(gpu.device_use);
+  if constexpr (wire::kReads<decltype(io)>) m.gpu = gpu;
 }
+
+Json TaskProcess::json() const { return wire::to_json(*this); }
+
+Result<TaskProcess> TaskProcess::parse(const Json& json) { return wire::from_json<TaskProcess>(json); }
 
 bool operator<(const TaskProcess& a, const TaskProcess& b) {
   auto spawn_of = [](const TaskProcess& each) { return each.origin ? each.origin->spawn : 0; };
@@ -429,35 +423,29 @@ class Placing {
   AffinityOption gpu_option_;
 };
 
-Json part_json(const TaskPlace::Part& part) { return Json::array({part.where, part.why}); }
-
-Result<TaskPlace::Part> part_in(const JsonAt& json) {
-  auto strings = TRY(json.strings());
-  if (strings.size() != 2) return json.error("expected where and why");
-  return TaskPlace::Part{std::move(strings[0]), std::move(strings[1])};
-}
-
 }  // namespace
 
-Json TaskPlace::json() const {
-  return {rank, pid, part_json(cpus), part_json(memory), part_json(gpus), part_json(nics), cpus_now, unset};
+void elements(auto& io, wire::Of<TaskPlace::Part> auto& m) {
+  io.are("where and why");
+  io.has(m.where);
+  io.has(m.why);
 }
 
-Result<TaskPlace> TaskPlace::parse(const Json& json) {
-  constexpr std::size_t kMembers = 8;
-  auto at = TRY(JsonAt::root(json).elements());
-  if (at.size() != kMembers) return invalid("a place has eight members");
-  TaskPlace out;
-  out.rank = static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)));
-  out.pid = TRY(at[1].integer(1, INT32_MAX));
-  out.cpus = TRY(part_in(at[2]));
-  out.memory = TRY(part_in(at[3]));
-  out.gpus = TRY(part_in(at[4]));
-  out.nics = TRY(part_in(at[5]));
-  out.cpus_now = TRY(at[6].string());
-  out.unset = TRY(at[7].string());
-  return out;
+void elements(auto& io, wire::Of<TaskPlace> auto& m) {
+  io.are("eight members of a place");
+  io.has(m.rank);
+  io.has(m.pid, wire::Between{1, INT32_MAX});
+  io.has(m.cpus);
+  io.has(m.memory);
+  io.has(m.gpus);
+  io.has(m.nics);
+  io.has(m.cpus_now);
+  io.has(m.unset);
 }
+
+Json TaskPlace::json() const { return wire::to_json(*this); }
+
+Result<TaskPlace> TaskPlace::parse(const Json& json) { return wire::from_json<TaskPlace>(json); }
 
 std::vector<TaskPlace> task_places(plugin::Host& host) {
   std::vector<TaskPlace> out;

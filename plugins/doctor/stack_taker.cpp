@@ -17,6 +17,7 @@
 #include "doctor/findings.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/process_look.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -259,33 +260,25 @@ std::string trace_setting(const std::string& scope_file) {
 
 namespace {
 
-constexpr std::array kWays = {"none", "auto", "eu-stack", "gdb", "py-spy"};  // StackWay
+constexpr std::array<std::string_view, 5> kWays = {"none", "auto", "eu-stack", "gdb", "py-spy"};  // StackWay
 
 }  // namespace
 
-Json ExaminationOrder::json() const {
-  return {{"interval", interval},
-          {"by-rank", by_rank},
-          {"stacks", kWays.at(static_cast<std::size_t>(stacks))},
-          {"only-silence", only_silence}};
+void fields(auto& io, wire::Of<ExaminationOrder> auto& m) {
+  io.may_lack("interval", m.interval, [](const JsonAt& at, double interval) -> Result<void> {
+    constexpr double kLeast = ExaminationOrder::kLeastInterval, kMost = ExaminationOrder::kMostInterval;
+    if (interval >= kLeast && interval <= kMost) return {};
+    return at.expected(fmt::format("{} to {} seconds", kLeast, kMost));
+  });
+  io.may_lack("by-rank", m.by_rank);
+  io.may_lack("only-silence", m.only_silence);
+  io.may_lack("stacks", m.stacks, wire::Words(kWays));
 }
 
+Json ExaminationOrder::json() const { return wire::to_json(*this); }
+
 Result<ExaminationOrder> ExaminationOrder::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  ExaminationOrder out;
-  if (auto interval = TRY(at.find("interval"))) {
-    out.interval = TRY(interval->number());
-    if (!(out.interval >= kLeastInterval && out.interval <= kMostInterval))
-      return interval->expected(fmt::format("{} to {} seconds", kLeastInterval, kMostInterval));
-  }
-  if (auto by_rank = TRY(at.find("by-rank"))) out.by_rank = TRY(by_rank->boolean());
-  if (auto only = TRY(at.find("only-silence"))) out.only_silence = TRY(only->boolean());
-  if (auto stacks = TRY(at.find("stacks"))) {
-    auto way = std::find(kWays.begin(), kWays.end(), TRY(stacks->string()));
-    if (way == kWays.end()) return stacks->expected(fmt::format("one of {}", fmt::join(kWays, ", ")));
-    out.stacks = static_cast<StackWay>(way - kWays.begin());
-  }
-  return out;
+  return wire::from_json<ExaminationOrder>(json);
 }
 
 double ExaminationOrder::most_time() const {

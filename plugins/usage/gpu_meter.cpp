@@ -10,6 +10,7 @@
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
 #include "usage/measure.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 
@@ -66,25 +67,22 @@ void GpuMeter::stop() {
   timer_.reset();
 }
 
-Json wire_of_gpus(const std::map<std::uint32_t, usage::TaskGpu>& tasks) {
-  Json out = Json::array();
-  for (const auto& [rank, task] : tasks)
-    out.push_back(Json::array(
-        {rank, task.memory ? Json(*task.memory) : Json(), task.device_use ? Json(*task.device_use) : Json()}));
-  return out;
-}
+namespace {
+
+constexpr wire::Each kTaskGpus{wire::Array{[](auto& io, auto& m) {
+  io.are("rank, memory and use");
+  io.has(m.first);
+  io.has(m.second.memory, wire::Between{0, usage::kMostOnWire});
+  io.has(m.second.device_use);
+}}};
+
+}  // namespace
+
+Json wire_of_gpus(const std::map<std::uint32_t, usage::TaskGpu>& tasks) { return kTaskGpus.write(tasks); }
 
 Result<std::map<std::uint32_t, usage::TaskGpu>> gpus_from(const Json& wire) {
-  constexpr std::size_t kMembers = 3;
   std::map<std::uint32_t, usage::TaskGpu> out;
-  for (const JsonAt& each : TRY(JsonAt::root(wire).elements())) {
-    auto at = TRY(each.elements());
-    if (at.size() != kMembers) return each.expected("rank, memory and use");
-    usage::TaskGpu& task = out[static_cast<std::uint32_t>(TRY(at[0].integer(0, UINT32_MAX)))];
-    if (!at[1].json().is_null())
-      task.memory = static_cast<std::uint64_t>(TRY(at[1].integer(0, usage::kMostOnWire)));
-    if (!at[2].json().is_null()) task.device_use = TRY(at[2].number());
-  }
+  CHECK_OK(kTaskGpus.read(JsonAt::root(wire), out));
   return out;
 }
 

@@ -97,3 +97,23 @@ TEST_CASE("where a command runs: shells, hosts and ranks") {
   CHECK(shares({{"shells", "3"}}).find("no shell 3") != std::string::npos);
   CHECK(shares({{"shells", 3}}).find("expected") != std::string::npos);
 }
+
+TEST_CASE("the texts of an exec's command and notices") {
+  CHECK(ExecCommand{{"a"}, {}, {}}.text() == R"({"command":["a"]})");
+  CHECK(ExecCommand{{"sh", "-c"}, {{"A", "b"}}, "/tmp", true, 4096, true, winsize{24, 80, 0, 0}}.text() ==
+        R"({"command":["sh","-c"],"cwd":"/tmp","env":{"A":"b"},"join":true,"pty":{"columns":80,"rows":24},")"
+        R"(stdin":true,"window":4096})");
+  ExecNotice notice;
+  notice.number = 7;
+  CHECK(notice.text() == R"({"exec":7})");
+  notice.may_write = {{3, 100}, {5, 200}};
+  notice.signum = 15;
+  notice.size = winsize{10, 65535, 0, 0};
+  notice.ends = notice.drops = true;
+  CHECK(notice.text() ==
+        R"({"drop":true,"end":true,"exec":7,"may-write":[[3,100],[5,200]],"signal":15,"size":{"columns":655)"
+        R"(35,"rows":10}})");
+  CHECK(error_of(ExecNotice::parse(R"({"exec": 1, "may-write": [[1]]})")) ==
+        "may-write[0]: expected a target and a number, got an array");
+  CHECK(error_of(ExecCommand::parse(R"({"command": ["a", "b\u0000"]})")) == "command[1]: a NUL in an argument");
+}
