@@ -296,7 +296,7 @@ class ObjectWriter {
   // Unless it is `ok` the message is an error as a whole: `why` makes it, or its text.
   template <typename Why>
   void require(bool /*ok*/, const Why& /*why*/) {}
-  // Who reads takes exactly one of these members: else `expected one of A, B and C`, before all other errors of them.
+  // Who reads takes exactly one of these members: the error `expected one of A, B and C` comes before theirs.
   void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] Json take() && { return std::move(out_); }

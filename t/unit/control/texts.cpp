@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of what front ends and the leader of a job tell each other: programs of other people write and read them.
+// The bytes of what front ends and the leader of a job tell each other: other programs write and read them, too.
 #include "catch.hpp"
 
 #include <fmt/format.h>
