@@ -49,7 +49,8 @@ cancelled() { # TASKS ARG...
   "$@" >out 2>&1 3>&- &
   shell=$!
   lines_come up "$tasks" || { cat out; return 1; }
-  [ -z "${before_cancel:-}" ] || "$before_cancel"
+  # shellcheck disable=SC2086
+  [ -z "${before_cancel:-}" ] || $before_cancel
   kill -TERM "$shell"
   SECONDS=0
   status=0
@@ -101,13 +102,18 @@ keep_the_second() {
   fails_with 1 "unkillable-timeout: duration 'soon'"
 }
 
+# Whether the task of rank $1, which has written its number, is in the read.
+is_in_read() { [ "$(cat "/proc/$(<"pid.$1")/wchan")" = request_wait_answer ]; }
+until_in_read() { wait_until is_in_read "$1"; }
+
 # bats test_tags=root
 @test "a task in an uninterruptible read: state, place and path, and the job of all nodes ends, its node named" {
   needs_root "to mount a file system"
   mount_silent
   write_nodes 3 1
-  write_jobspec 3 sh -c 'echo >>up; if [ $FLUX_TASK_RANK = 2 ]; then exec cat mnt/file; fi; exec sleep 1000'
+  write_jobspec 3 sh -c 'echo $$ >"pid.$FLUX_TASK_RANK"; echo >>up; if [ $FLUX_TASK_RANK = 2 ]; then exec cat mnt/file; fi; exec sleep 1000'
   write_drain_rc
+  before_cancel="until_in_read 2"
   cancelled 3 "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json --local=3 -o cpu-affinity=off -o kill-timeout=0.2s \
     -o unkillable-timeout=4s -o report=report.json -- --initrc="$work/rc.lua"
   [ "$status" -eq 143 ]
@@ -126,6 +132,7 @@ keep_the_second() {
   launch -R R.json --local=2 -o cpu-affinity=off -o exit-timeout=1s -o kill-timeout=0.2s -o unkillable-timeout=1s >out 2>&1 3>&- &
   shell=$!
   lines_come up 2
+  until_in_read 1
   "$NACRE_BUILD_DIR/nacre" kill -s KILL --ranks=1 last
   status=0
   wait "$shell" || status=$?
