@@ -516,9 +516,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
+  // A plugin that has made one waits for its process.
   void give_up() {
-    outputs_.for_each_open([this](OutputChannel& channel) {
-      if (channel.main != nullptr) return;  // the plugin that made it waits for its process
+    outputs_.for_each_of_tasks([this](OutputChannel& channel) {
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
       close(channel);

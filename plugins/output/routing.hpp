@@ -255,19 +255,21 @@ struct OutputChannels {
   // `what` may close channels.
   template <typename Do>
   void for_each_open(Do what) {
-    for (auto& [rank, output] : tasks) {
-      for (OutputChannel& channel : output.channels) {
-        if (channel.open()) what(channel);
-      }
-    }
+    for_each_of_tasks(what);
     for (OutputChannel& channel : others) {
       if (channel.open()) what(channel);
     }
-    for (auto& each : earlier) {
-      for (OutputChannel& channel : each.mapped().channels) {
+  }
+  // The same, without those that other processes got from plugins.
+  template <typename Do>
+  void for_each_of_tasks(Do what) {
+    auto look = [&what](TaskStreams& output) {
+      for (OutputChannel& channel : output.channels) {
         if (channel.open()) what(channel);
       }
-    }
+    };
+    for (auto& [rank, output] : tasks) look(output);
+    for (auto& each : earlier) look(each.mapped());
   }
 
  private:

@@ -254,6 +254,20 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   said "task 0: its stdout is held open by a process that it left; it is not waited for"
 }
 
+@test "what holds the output of a try before the last is not waited for longer than drain-timeout" {
+  prepare 1 sh -c 'echo "try $NACRE_TASK_TRY"; [ "$NACRE_TASK_TRY" = 2 ] || { echo $$ >pid.new; mv pid.new pid; until [ -e held ]; do sleep 0.1; done; exit 3; }'
+  nacre -o output.drain-timeout=0.3s -o restart=on-failure,backoff=10ms >out 2>err &
+  shell=$!
+  await '[ -e pid ]'
+  exec 4>"/proc/$(cat pid)/fd/1"
+  touch held
+  await "! kill -0 $shell"
+  exec 4>&-
+  wait $shell
+  [ "$(cat out)" = $'try 1\ntry 2' ]
+  said "task 0: its stdout is held open by a process that it left; it is not waited for"
+}
+
 # ---- input
 
 @test "input.limit cuts stdin for all, and says so" {
