@@ -231,6 +231,7 @@ Result<void> ShellRestart::start_tasks() {
 void ShellRestart::drop(Rank rank) {
   auto node = kept_.extract(rank);
   KeptEnd& kept = node.mapped();
+  if (is_starting_ && kept.state == State::starting) return;  // how its new start ends counts
   kept.task->set_starts_again(false);
   if (kept.state == State::asked) {
     before_answer_.emplace(rank, kept.record);

@@ -292,6 +292,16 @@ tried() {
 }
 
 # bats test_tags=long
+@test "scope=node: where one of them cannot be executed any more, the ends of the others' new starts count" {
+  printf '#!/bin/sh\nexec sleep 60\n' >b
+  chmod +x b
+  # shellcheck disable=SC2016 # for the task
+  printf '%s\n' '0 ./b' '1 sh -c "[ $NACRE_TASK_TRY -gt 1 ] && exec sleep 60; rm -f b; exit 9"' >programs
+  run_ --oversubscribe --report=report --restart=$now,scope=node --multi-prog=programs
+  [ "$code" -eq 127 ] || { cat err; return 1; }
+  [ "$(classes)" = '[["c/s15","1"],["f127","0"]]' ] || { jq . report; return 1; }
+}
+
 @test "scope=node: the wait doubles for each node; a signal for one of its tasks, and the end of the job, cancel it" {
   who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.2; done"
   [ "$code" -eq 0 ] || { cat err; return 1; }
