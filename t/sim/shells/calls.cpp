@@ -45,7 +45,6 @@ constexpr Nanoseconds kBoot = 100'000 * kOneSecond;           // of the clocks t
 constexpr Nanoseconds kEpoch = 1'790'000'000LL * kOneSecond;  // of the wall clock
 constexpr const char* kHost = "host";
 constexpr int kCpus = 4;
-constexpr int kNewborns = 300;  // where its descriptors begin
 
 jmp_buf vfork_point;
 
@@ -75,7 +74,7 @@ void note_bytes(int fd, std::string_view bytes) {
   if (fd != STDERR_FILENO) return;
   while (!bytes.empty()) {
     std::size_t end = bytes.find('\n');
-    kernel().note(kernel().current().name, "writes: " + std::string(bytes.substr(0, end)));
+    kernel().note(kernel().current(), "writes: " + std::string(bytes.substr(0, end)));
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
   }
@@ -86,8 +85,10 @@ void name_by_record(std::string_view bytes) {
   constexpr std::string_view kRank = "\"rank\":";
   std::size_t at = bytes.find(kRank);
   Process& self = kernel().current();
-  if (at == std::string_view::npos || !self.name.starts_with("shell")) return;
-  self.name = "shell " + std::to_string(std::atoi(std::string(bytes.substr(at + kRank.size(), 9)).c_str()));
+  if (at == std::string_view::npos || self.is_named) return;
+  self.is_named = true;
+  kernel().named(self,
+                 static_cast<std::uint32_t>(std::atoi(std::string(bytes.substr(at + kRank.size(), 9)).c_str())));
 }
 
 // EPIPE, and no flag against it: the signal.
@@ -124,7 +125,7 @@ int newborn_dup(int from, int to) {
   Newborn& born = *kernel().newborn();
   int real = kernel().real_fd(from);
   if (real < 0) return failed(EBADF);
-  int fd = ::fcntl(real, F_DUPFD, kNewborns);
+  int fd = ::fcntl(real, F_DUPFD, kNewbornDescriptors);
   if (fd < 0) return -1;
   auto found = born.fds.find(to);
   if (found != born.fds.end()) ::close(found->second);
@@ -225,19 +226,18 @@ void fill_random(void* to, std::size_t size) {
 
 int change_mask(int how, const sigset_t* set, sigset_t* old) {
   if (!is_running()) return 0;
-  auto& blocked = kernel().fiber().blocked;
+  std::uint64_t& blocked = kernel().fiber().blocked;
+  const std::uint64_t before = blocked;
+  if (set != nullptr && !is_newborn()) {
+    const std::uint64_t in = bits_of(*set);
+    blocked = how == SIG_SETMASK ? in : how == SIG_BLOCK ? before | in : before & ~in;
+    blocked &= ~(bit_of(SIGKILL) | bit_of(SIGSTOP));
+  }
   if (old != nullptr) {
     ::sigemptyset(old);
-    for (int each : blocked) ::sigaddset(old, each);
+    std::memcpy(old, &before, sizeof before);
   }
-  if (set == nullptr || is_newborn()) return 0;
-  for (int each = 1; each < NSIG; ++each) {
-    bool is_in = ::sigismember(set, each) == 1;
-    if (each == SIGKILL || each == SIGSTOP) continue;
-    if (how == SIG_SETMASK ? is_in : (how == SIG_BLOCK && is_in)) blocked.insert(each);
-    if (how == SIG_SETMASK ? !is_in : (how == SIG_UNBLOCK && is_in)) blocked.erase(each);
-  }
-  kernel().handle_signals();
+  if (set != nullptr && !is_newborn()) kernel().handle_signals();
   return 0;
 }
 
@@ -416,7 +416,7 @@ NACRE_CALL void __wrap_abort() {
 
 NACRE_CALL void __wrap___assert_fail(const char* what, const char* file, unsigned line, const char* function) {
   std::string text = std::string(file) + ":" + std::to_string(line) + ": " + function + ": " + what;
-  kernel().note(kernel().current().name, "asserts: " + text);
+  kernel().note(kernel().current(), "asserts: " + text);
   kernel().current().error = std::move(text);
   kernel().end_current(SIGABRT);
 }
@@ -516,10 +516,8 @@ NACRE_CALL int __wrap_pthread_sigmask(int how, const sigset_t* set, sigset_t* ol
 
 NACRE_CALL int __wrap_sigpending(sigset_t* out) {
   ::sigemptyset(out);
-  const auto& own = kernel().fiber();
-  for (int each : own.pending) {
-    if (own.blocked.contains(each)) ::sigaddset(out, each);
-  }
+  const std::uint64_t waiting = kernel().fiber().pending & kernel().fiber().blocked;
+  std::memcpy(out, &waiting, sizeof waiting);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -100,6 +101,15 @@ std::string described(int fd) {
   return std::string(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
 }
 
+// "0:00:05.334418"
+std::string time_text(Nanoseconds now) {
+  std::array<char, 64> out{};
+  auto seconds = static_cast<long>(now / kSecond);
+  std::snprintf(out.data(), out.size(), "%ld:%02ld:%02ld.%06ld", seconds / 3600, seconds / 60 % 60, seconds % 60,
+                static_cast<long>(now % kSecond / 1000));
+  return out.data();
+}
+
 std::string describe_status(int status) {
   return WIFEXITED(status) ? "exits with " + std::to_string(WEXITSTATUS(status))
                            : "is ended by SIG" + std::string(::sigabbrev_np(WTERMSIG(status)));
@@ -159,9 +169,23 @@ void Kernel::note(const std::string& who, const std::string& what) {
   }
   digest_ = (digest_ ^ static_cast<std::uint64_t>(now_)) * 1099511628211U;
   if (!options_.traces) return;
-  std::array<char, 64> time{};
-  std::snprintf(time.data(), time.size(), "%13.6f  %-9s ", static_cast<double>(now_) / 1e9, who.c_str());
-  trace_ += time.data() + what + '\n';
+  constexpr std::size_t kTime = 15, kWho = 18;
+  std::string time = time_text(now_);
+  trace_ += std::string(kTime - std::min(kTime, time.size()), ' ') + time + "  " + who +
+            std::string(who.size() < kWho ? kWho - who.size() : 0, ' ') + "  " + what + '\n';
+}
+
+// What only helps a shell is not for a reader.
+void Kernel::note(const Process& who, const std::string& what) {
+  bool traces = options_.traces;
+  if (who.kind == ProcessKind::aide) options_.traces = false;
+  note(who.host.empty() ? who.name : who.name + " on " + who.host, what);
+  options_.traces = traces;
+}
+
+void Kernel::named(Process& shell, std::uint32_t rank) {
+  shell.name = "shell " + std::to_string(rank);
+  if (options_.host_of) shell.host = options_.host_of(rank);
 }
 
 // ---- processes -----------------------------------------------------------------
@@ -177,6 +201,8 @@ pid_t Kernel::start_shell(std::vector<std::string> argv, std::map<std::string, s
   out.death_signal = newborn_ ? newborn_->death_signal : 0;
   out.kind = ProcessKind::shell;
   out.name = "shell " + std::to_string(shells_++);
+  out.started_by = out.parent;
+  out.started_at = now_;
   for (std::size_t i = 0; i < 3; ++i) out.streams[i] = own_copy(streams[i]);
   out.fiber = std::make_unique<Fiber>();
   Fiber& fiber = *out.fiber;
@@ -201,7 +227,7 @@ pid_t Kernel::start_shell(std::vector<std::string> argv, std::map<std::string, s
   fiber.context.uc_link = nullptr;
   ::makecontext(&fiber.context, &Kernel::begin, 0);
   processes_[out.pid] = std::move(process);
-  note(out.name, "is started");
+  note(out, "is started");
   return out.pid;
 }
 
@@ -316,19 +342,20 @@ void Kernel::close_all(Process& process) {
     process.fiber->keys.clear();
   }
   if (!process.task) return;
-  for (int& fd : process.task->others) close_one(fd);
+  for (auto& [number, fd] : process.task->others) close_one(fd);
 }
 
 void Kernel::finish(Process& process, int status) {
   process.is_over = true;
   process.status = status;
   process.ended_at = now_;
-  note(process.name, describe_status(status));
+  note(process, describe_status(status));
   close_all(process);
   for (int fd : process.watchers) {
     std::uint64_t one = 1;
     [[maybe_unused]] ssize_t written = ::write(fd, &one, sizeof one);
   }
+  if (on_end) on_end(process);
   orphan(process);
   tell_parent(process);
 }
@@ -366,7 +393,7 @@ pid_t Kernel::fork_aide() {
   process->name = "aide of " + current_->name;
   process->streams[0] = own_copy(fiber().last_pipe);  // what the shell writes to it does not fail
   pid_t pid = process->pid;
-  note(process->name, "is forked");
+  note(*process, "is forked");
   processes_[pid] = std::move(process);
   return pid;
 }
@@ -451,15 +478,23 @@ int Kernel::execute(const std::string& path, char* const* argv, char* const* env
   process->death_signal = newborn_->death_signal;
   process->kind = ProcessKind::task;
   process->name = rank ? "task " + std::to_string(*rank) : base_name(path);
+  process->host = current_->host;
+  process->started_by = current_->pid;
+  process->started_at = now_;
   process->task = std::make_unique<TaskRun>();
   process->task->script = std::move(script);
   process->task->rank = rank;
   process->task->due = now_;
   for (std::size_t i = 0; i < 3; ++i) process->streams[i] = own_copy(streams[i]);
   for (const auto& [number, fd] : newborn_->fds) {
-    if (number > 2 && (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) process->task->others.push_back(own_copy(fd));
+    if (number > 2 && (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) process->task->others[number] = own_copy(fd);
   }
-  note(process->name, "is started by " + current_->name);
+  if (auto found = variables.find("PMI_FD"); found != variables.end()) {
+    auto other = process->task->others.find(std::atoi(found->second.c_str()));
+    if (other != process->task->others.end()) process->task->pmi.fd = other->second;
+  }
+  const std::uint32_t start = process->task->script.start;
+  note(*process, "is started by " + current_->name + (start > 0 ? ", try " + std::to_string(start + 1) : ""));
   processes_[process->pid] = std::move(process);
   return 0;
 }
@@ -484,38 +519,38 @@ pid_t Kernel::newborn_over() {
 
 // ---- signals -------------------------------------------------------------------
 
+std::uint64_t bits_of(const sigset_t& set) {
+  std::uint64_t out = 0;
+  static_assert(sizeof set >= sizeof out);
+  std::memcpy(&out, &set, sizeof out);
+  return out;
+}
+
 bool Kernel::has_signal(const Process& process) const {
   const Fiber& fiber = *process.fiber;
-  return std::any_of(fiber.pending.begin(), fiber.pending.end(),
-                     [&](int signum) { return !fiber.blocked.contains(signum); });
+  return (fiber.pending & ~fiber.blocked) != 0;
 }
 
 void Kernel::handle_signals() {
   Fiber& own = fiber();
-  for (;;) {
-    auto next = std::find_if(own.pending.begin(), own.pending.end(),
-                             [&](int signum) { return !own.blocked.contains(signum); });
-    if (next == own.pending.end()) return;
-    int signum = *next;
-    own.pending.erase(next);
+  for (std::uint64_t next = 0; (next = own.pending & ~own.blocked) != 0;) {
+    int signum = std::countr_zero(next) + 1;
+    own.pending &= ~bit_of(signum);
     const struct sigaction action = own.actions[static_cast<std::size_t>(signum)];
     if (!has_handler(action)) {
       if (action.sa_handler == SIG_IGN || ignored_by_default(signum)) continue;
       end_current(signum);
     }
-    if (signum != SIGCHLD) note(current_->name, "gets SIG" + std::string(::sigabbrev_np(signum)));
-    std::set<int> before = own.blocked;
-    for (int each = 1; each < NSIG; ++each) {
-      if (::sigismember(&action.sa_mask, each) == 1) own.blocked.insert(each);
-    }
-    own.blocked.insert(signum);
+    if (signum != SIGCHLD) note(*current_, "gets SIG" + std::string(::sigabbrev_np(signum)));
+    const std::uint64_t before = own.blocked;
+    own.blocked |= bits_of(action.sa_mask) | bit_of(signum);
     siginfo_t info{};
     info.si_signo = signum;
     if ((action.sa_flags & SA_SIGINFO) != 0)
       action.sa_sigaction(signum, &info, nullptr);
     else
       action.sa_handler(signum);
-    own.blocked = std::move(before);
+    own.blocked = before;
   }
 }
 
@@ -527,7 +562,7 @@ void Kernel::signal_task(Process& task, int signum) {
   if (signum == SIGSTOP || signum == SIGTSTP) {
     task.stopped_until = kNever;
   } else if (asks && run.script.ignores_term) {
-    note(task.name, "ignores SIG" + std::string(::sigabbrev_np(signum)));
+    note(task, "ignores SIG" + std::string(::sigabbrev_np(signum)));
   } else if (asks && run.script.code_at_term >= 0) {
     run.ended_itself = true;
     finish(task, run.script.code_at_term << 8);
@@ -537,6 +572,8 @@ void Kernel::signal_task(Process& task, int signum) {
 }
 
 void Kernel::deliver(Process& to, int signum) {
+  if (current_ != nullptr && signum == SIGTERM) to.asked_at = std::min(to.asked_at, now_);
+  if (current_ != nullptr && signum == SIGKILL) to.killed_at = std::min(to.killed_at, now_);
   if (to.is_over || signum == 0) return;
   if (to.kind == ProcessKind::task) return signal_task(to, signum);
   if (to.kind == ProcessKind::aide) {
@@ -558,15 +595,14 @@ void Kernel::deliver(Process& to, int signum) {
   const struct sigaction& action = to.fiber->actions[static_cast<std::size_t>(signum)];
   bool is_default = !has_handler(action);
   if (is_default && (action.sa_handler == SIG_IGN || ignored_by_default(signum))) return;
-  to.fiber->pending.insert(signum);
+  to.fiber->pending |= bit_of(signum);
 }
 
 int Kernel::send_signal(pid_t to, int signum) {
   if (to > 0) {
     Process* process = find(to);
     if (process == nullptr) return ESRCH;
-    if (signum != 0)
-      note(current_->name, "sends SIG" + std::string(::sigabbrev_np(signum)) + " to " + process->name);
+    if (signum != 0) note(*current_, "sends SIG" + std::string(::sigabbrev_np(signum)) + " to " + process->name);
     deliver(*process, signum);
   } else {
     pid_t group = to == 0 ? current_->group : -to;
@@ -577,8 +613,7 @@ int Kernel::send_signal(pid_t to, int signum) {
     if (members.empty()) return ESRCH;
     bool all_over = std::all_of(members.begin(), members.end(), [](Process* each) { return each->is_over; });
     if (signum != 0 && !all_over)
-      note(current_->name,
-           "sends SIG" + std::string(::sigabbrev_np(signum)) + " to the group of " + members[0]->name);
+      note(*current_, "sends SIG" + std::string(::sigabbrev_np(signum)) + " to the group of " + members[0]->name);
     for (Process* each : members) deliver(*each, signum);
   }
   if (!newborn_) handle_signals();
@@ -619,6 +654,12 @@ void Kernel::act(Process& task) {
       if (!write_some(task, each)) return;
       break;
     case TaskAct::Kind::close: close_one(task.streams[static_cast<std::size_t>(each.stream)]); break;
+    case TaskAct::Kind::leave: leave_process(task); break;
+    case TaskAct::Kind::init:
+    case TaskAct::Kind::barrier:
+    case TaskAct::Kind::finalize:
+      if (!ask_pmi(task, each.kind)) return;
+      break;
     case TaskAct::Kind::exit:
     case TaskAct::Kind::signal:
       run.ended_itself = true;
@@ -626,6 +667,61 @@ void Kernel::act(Process& task) {
   }
   ++run.next;
   run.written = 0;
+}
+
+// In a session of its own, so that no signal reaches it.
+void Kernel::leave_process(Process& task) {
+  auto process = std::make_unique<Process>();
+  process->pid = process->group = process->session = new_pid();
+  process->parent = 1;
+  process->kind = ProcessKind::task;
+  process->name = "left by " + task.name;
+  process->host = task.host;
+  process->task = std::make_unique<TaskRun>();
+  process->task->is_left = true;
+  process->task->due = kNever;
+  for (std::size_t i = 0; i < 3; ++i) process->streams[i] = own_copy(task.streams[i]);
+  note(task, "leaves a process that holds its output");
+  processes_[process->pid] = std::move(process);
+}
+
+void Kernel::send_pmi(Process& task, TaskAct::Kind what) {
+  PmiRun& pmi = task.task->pmi;
+  Result<std::string> bytes = what == TaskAct::Kind::init      ? pmi.session.init()
+                              : what == TaskAct::Kind::barrier ? pmi.session.barrier()
+                                                               : pmi.session.finalize();
+  if (!bytes) throw Defect{task.name + ": PMI: " + bytes.error().message};
+  if (what == TaskAct::Kind::barrier) {
+    note(task, "enters barrier " + std::to_string(++pmi.entered));
+    if (on_barrier) on_barrier(task, false);
+  }
+  if (::send(pmi.fd, bytes->data(), bytes->size(), MSG_NOSIGNAL) < 0) pmi.is_over = true;
+  pmi.waits = !pmi.is_over;
+  pmi.can_read = false;
+}
+
+// True: the answer has come, or none will.
+bool Kernel::ask_pmi(Process& task, TaskAct::Kind what) {
+  PmiRun& pmi = task.task->pmi;
+  if (pmi.fd < 0 || pmi.is_over) return true;
+  if (!pmi.waits) {
+    send_pmi(task, what);
+    return pmi.is_over;
+  }
+  std::array<char, 4096> bytes{};
+  ssize_t got = ::recv(pmi.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  pmi.can_read = false;
+  if (got < 0 && errno == EAGAIN) return false;
+  Result<std::optional<::nacre::pmi::ClientSession::Reply>> reply =
+      pmi.session.receive({bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+  if (got > 0 && reply && !*reply) return false;
+  pmi.waits = false;
+  pmi.is_over = got <= 0 || !reply || what == TaskAct::Kind::finalize;
+  if (what == TaskAct::Kind::barrier && got > 0 && reply) {
+    note(task, "leaves barrier " + std::to_string(++pmi.left));
+    if (on_barrier) on_barrier(task, true);
+  }
+  return true;
 }
 
 // True: all is written.
@@ -690,6 +786,10 @@ void Kernel::poll_waits() {
           {each->streams[static_cast<std::size_t>(each->task->script.acts[each->task->next].stream)], POLLOUT, 0});
       owners.push_back(each.get());
     }
+    if (each->task && each->task->pmi.waits && !each->task->pmi.can_read) {
+      fds.push_back({each->task->pmi.fd, POLLIN, 0});
+      owners.push_back(each.get());
+    }
     if (!each->fiber || !each->fiber->wait) continue;
     const Wait& wait = *each->fiber->wait;
     if (wait.epoll >= 0) {
@@ -709,6 +809,7 @@ void Kernel::poll_waits() {
     Process& owner = *owners[i];
     if (owner.task) {
       owner.task->is_full = false;
+      owner.task->pmi.can_read = true;
     } else if (owner.fiber->wait->epoll < 0 || look_at_epoll(owner)) {
       polled_.insert(owner.pid);
     }
@@ -717,7 +818,10 @@ void Kernel::poll_waits() {
 
 bool Kernel::is_runnable(Process& process) {
   if (process.is_over || process.stopped_until > now_) return false;
-  if (process.task) return !process.task->is_full && process.task->due <= now_;
+  if (process.task) {
+    const TaskRun& run = *process.task;
+    return !run.is_full && run.due <= now_ && (!run.pmi.waits || run.pmi.can_read);
+  }
   if (!process.fiber) return false;
   Fiber& own = *process.fiber;
   if (!own.wait || own.wait->until <= now_ || has_signal(process)) return true;

@@ -9,7 +9,7 @@
 // descriptors (pipes, Unix sockets, epoll sets, files), in one table, in which each process knows its own, and 0 to
 // 2 are exchanged whenever another shell runs; /proc and /sys, where no made-up process is found.
 // Made up: time, random bytes, pids, groups and sessions, signals, wait, exec, environments, working directories,
-// limits, one host with its name. Tasks and hooks are scripts.
+// limits, one host with its name. Tasks and hooks are scripts; what they say to PMI goes through the client engine.
 // Not simulated: what a process does that is forked without exec (the guard: a killed shell's files stay), threads
 // (one runs when it is joined), TCP and TLS, terminals, processes that tasks start, whether memory or disk is full.
 #pragma once
@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pmi/client.hpp"
 #include "random.hpp"
 #include "shells/image.hpp"
 #include "shells/task_script.hpp"
@@ -44,8 +45,9 @@ using Nanoseconds = std::int64_t;  // of virtual time
 inline constexpr Nanoseconds kMillisecond = 1'000'000;
 inline constexpr Nanoseconds kSecond = 1'000'000'000;
 inline constexpr Nanoseconds kNever = INT64_MAX;
-// The simulator's own descriptors begin here, so that those of the shells are the same in each run.
-inline constexpr int kOwnDescriptors = 600;
+// Descriptors of processes that vfork has made begin here, and the simulator's own, so that those of the shells are
+// the same in each run.
+inline constexpr int kNewbornDescriptors = 2000, kOwnDescriptors = 4000;
 
 // Something that must not be. Thrown by the simulator itself, never through a shell's frames.
 struct Defect {
@@ -84,7 +86,7 @@ struct Fiber {
   std::vector<std::string> block;
   std::vector<char*> pointers;
   std::array<struct sigaction, NSIG> actions{};
-  std::set<int> blocked, pending;
+  std::uint64_t blocked = 0, pending = 0;  // signals, by bit_of()
   std::vector<std::function<void(int status)>> at_exit;
   std::vector<pthread_key_t> keys;  // the real ones are few
   int directory = -1;
@@ -92,6 +94,15 @@ struct Fiber {
   int death_signal = 0;
   int last_pipe = -1;                     // the end to read of the pipe made last
   std::map<int, Nanoseconds> held_until;  // a descriptor that is ready, and is not known to be so before
+};
+
+// The client's side of PMI-1 of a task.
+struct PmiRun {
+  int fd = -1;
+  ::nacre::pmi::ClientSession session;
+  bool waits = false, can_read = false;  // for an answer; it has come
+  std::uint32_t entered = 0, left = 0;   // barriers
+  bool is_over = false;                  // finalized, or the shell has gone
 };
 
 struct TaskRun {
@@ -103,7 +114,9 @@ struct TaskRun {
   bool ended_itself = false;  // as its script says, which may be what it does at SIGTERM
   std::optional<std::uint32_t> rank;
   std::array<std::string, 3> wrote;  // to 1 and 2
-  std::vector<int> others;           // further descriptors that it has inherited
+  std::map<int, int> others;         // further descriptors that it has inherited, by its own numbers
+  PmiRun pmi;
+  bool is_left = false;  // a process that a task has left
 };
 
 struct Process {
@@ -115,8 +128,14 @@ struct Process {
   bool is_over = false, is_reaped = false;
   int status = 0;
   Nanoseconds stopped_until = 0;  // kNever: until SIGCONT
-  int death_signal = 0;           // as PR_SET_PDEATHSIG
-  std::vector<int> watchers;      // the ends of pidfds
+  std::string host;               // for the trace
+  bool is_named = false;          // by its rank
+  pid_t started_by = 0;           // a shell
+  Nanoseconds started_at = 0;
+  // When a shell sent SIGTERM, SIGKILL to it, or to what it has been, first; kNever: none did.
+  Nanoseconds asked_at = kNever, killed_at = kNever;
+  int death_signal = 0;       // as PR_SET_PDEATHSIG
+  std::vector<int> watchers;  // the ends of pidfds
   Nanoseconds ended_at = 0;
   std::string error;                   // of a shell: what it has called abort for
   std::vector<std::string> left_open;  // of a shell that has ended by itself
@@ -137,10 +156,11 @@ class Kernel {
   struct Options {
     std::uint64_t seed = 1;
     bool traces = false;
-    std::string program;         // the path of nacre-shell; nothing is read from it
-    std::string task;            // that of the tasks' program, likewise
-    Nanoseconds most_delay = 0;  // until a shell sees that one of its sockets is ready
-    Nanoseconds most_pause = 0;  // between two turns of a shell
+    std::string program;                                     // the path of nacre-shell; nothing is read from it
+    std::string task;                                        // that of the tasks' program, likewise
+    Nanoseconds most_delay = 0;                              // until a shell sees that one of its sockets is ready
+    Nanoseconds most_pause = 0;                              // between two turns of a shell
+    std::function<std::string(std::uint32_t rank)> host_of;  // of a shell
   };
 
   explicit Kernel(Options options);
@@ -158,6 +178,9 @@ class Kernel {
   // What a task of this rank does that a shell starts; UINT32_MAX: a program that is no task.
   std::function<TaskScript(std::uint32_t rank)> script_of;
   std::function<void()> on_step;  // called after each turn of a process
+  // Called as a process has ended, and as a task enters (`left` is false) or leaves a barrier of PMI.
+  std::function<void(const Process&)> on_end;
+  std::function<void(const Process&, bool left)> on_barrier;
 
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
@@ -166,6 +189,8 @@ class Kernel {
   Random& random() { return random_; }
   [[nodiscard]] const std::string& program() const { return options_.program; }
   void note(const std::string& who, const std::string& what);
+  void note(const Process& who, const std::string& what);
+  void named(Process& shell, std::uint32_t rank);  // its rank is known
   [[nodiscard]] const std::string& trace() const { return trace_; }
   [[nodiscard]] std::uint64_t digest() const { return digest_; }  // of all that was noted
 
@@ -212,6 +237,9 @@ class Kernel {
   [[nodiscard]] bool has_signal(const Process& process) const;
   void act(Process& task);
   bool write_some(Process& task, const TaskAct& each);
+  void leave_process(Process& task);
+  bool ask_pmi(Process& task, TaskAct::Kind what);
+  void send_pmi(Process& task, TaskAct::Kind what);
   void deliver(Process& to, int signum);
   void signal_task(Process& task, int signum);
   [[nodiscard]] Nanoseconds next_due();
@@ -241,6 +269,8 @@ class Kernel {
 };
 
 [[noreturn]] void exit_current(int code);  // as exit(3) of the shell that runs
-void publish_environment(Fiber& fiber);    // its variables have changed
+constexpr std::uint64_t bit_of(int signum) { return std::uint64_t{1} << (signum - 1); }
+std::uint64_t bits_of(const sigset_t& set);
+void publish_environment(Fiber& fiber);  // its variables have changed
 
 }  // namespace nacre::shells

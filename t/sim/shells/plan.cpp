@@ -2,27 +2,30 @@
 #include "shells/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <string_view>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "shells/options.hpp"
+#include "value/duration.hpp"
 
 namespace nacre::shells {
 namespace {
 
 constexpr std::uint64_t kMostLines = 40;
-constexpr Nanoseconds kLongest = 20 * kSecond;  // less than the exit-timeout after the first end
+constexpr Nanoseconds kMinute = 60 * kSecond;
+constexpr Nanoseconds kUsual = 20 * kSecond;  // less than the exit-timeout after the first end
 
-Nanoseconds draw_time(Random& random) {
+Nanoseconds draw_time(Random& random, Nanoseconds longest) {
   switch (random.in(0, 3)) {
     case 0: return 0;
     case 1: return static_cast<Nanoseconds>(random.in(0, 20)) * kMillisecond;
     case 2: return static_cast<Nanoseconds>(random.in(0, 2000)) * kMillisecond;
-    default: return static_cast<Nanoseconds>(random.in(0, static_cast<std::uint64_t>(kLongest / 4)));
+    default: return static_cast<Nanoseconds>(random.in(0, static_cast<std::uint64_t>(longest / 4)));
   }
 }
 
@@ -35,19 +38,36 @@ std::string lines_of(const std::string& task, int stream, std::uint64_t& number,
   return out;
 }
 
-TaskScript draw_task(const std::string& task, Random& random) {
-  TaskScript out;
+// The barriers are among what the task does else.
+std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random& random) {
+  std::vector<TaskAct> out;
   std::uint64_t numbers[3] = {0, 0, 0};
-  for (std::uint64_t acts = random.in(0, 6); acts > 0; --acts) {
-    if (random.one_in(2)) out.acts.push_back({TaskAct::Kind::sleep, draw_time(random)});
+  std::uint64_t acts = random.in(0, 6);
+  std::uint32_t barriers = plan.barriers;
+  if (barriers > 0) out.push_back({TaskAct::Kind::init});
+  for (; acts > 0 || barriers > 0; acts -= acts > 0 ? 1 : 0) {
+    if (random.one_in(2)) out.push_back({TaskAct::Kind::sleep, draw_time(random, plan.longest)});
+    if (barriers > 0 && (acts == 0 || random.one_in(2))) {
+      out.push_back({TaskAct::Kind::barrier});
+      --barriers;
+    }
+    if (acts == 0) continue;
     int stream = random.one_in(4) ? 2 : 1;
-    out.acts.push_back({TaskAct::Kind::write, 0, stream, lines_of(task, stream, numbers[stream], random)});
+    out.push_back({TaskAct::Kind::write, 0, stream, lines_of(task, stream, numbers[stream], random)});
   }
+  if (plan.barriers > 0 && !random.one_in(40)) out.push_back({TaskAct::Kind::finalize});
+  if (random.one_in(16)) out.push_back({TaskAct::Kind::leave});
   Nanoseconds slept = 0;
-  for (TaskAct& each : out.acts) {
-    each.nanoseconds = std::min(each.nanoseconds, kLongest - slept);
+  for (TaskAct& each : out) {
+    each.nanoseconds = std::min(each.nanoseconds, plan.longest - slept);
     slept += each.nanoseconds;
   }
+  return out;
+}
+
+TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) {
+  TaskScript out;
+  out.acts = draw_acts(plan, task, random);
   out.ignores_term = random.one_in(8);
   if (random.one_in(8)) out.code_at_term = static_cast<int>(random.in(0, 3));
   if (random.one_in(10))
@@ -69,6 +89,69 @@ Fault draw_fault(const Plan& plan, Random& random) {
   return out;
 }
 
+Order draw_order(const Plan& plan, Random& random) {
+  constexpr std::array kLooks{"status", "exits", "report", "usage", "ps", "plan", "details", "doctor", "cancel"};
+  constexpr std::array kSignals{SIGTERM, SIGUSR1, SIGKILL, SIGCONT};
+  Order out;
+  out.kind = static_cast<Order::Kind>(random.in(0, 4));
+  out.after = draw_time(random, plan.longest);
+  bool is_of_shells = out.kind == Order::Kind::shrink || out.kind == Order::Kind::grow;
+  if (out.kind == Order::Kind::grow || (is_of_shells && random.one_in(3)))
+    out.count = static_cast<std::uint32_t>(random.in(1, 2));
+  // Shells that may join later, and some that never will, as well.
+  std::uint64_t last = is_of_shells ? plan.shells + 1 : plan.ranks() - 1;
+  for (std::uint64_t more = random.in(is_of_shells ? 1 : 0, 2); more > 0 && out.count == 0; --more)
+    out.of.push_back(static_cast<std::uint32_t>(random.in(is_of_shells && !random.one_in(12) ? 1 : 0, last)));
+  std::sort(out.of.begin(), out.of.end());
+  out.of.erase(std::unique(out.of.begin(), out.of.end()), out.of.end());
+  out.grace = static_cast<Nanoseconds>(random.in(0, 2500)) * kMillisecond;
+  out.all = random.one_in(4);
+  out.signum = kSignals.at(random.in(0, kSignals.size() - 1));
+  if (out.kind == Order::Kind::look) out.what = kLooks.at(random.in(0, kLooks.size() - (random.one_in(4) ? 1 : 2)));
+  return out;
+}
+
+void add_option(Plan& plan, const std::string& option) {
+  if (plan.value_of(option.substr(0, option.find('='))).empty()) plan.options.push_back(option);
+}
+
+void draw_size(Plan& plan, const PlanLimits& limits, Random& random) {
+  constexpr std::uint64_t kMostTasks = 20;  // more than are started at once
+  constexpr std::uint32_t kUsualShells = 4, kManyShells = 8;
+  const std::uint32_t most = random.one_in(40) ? limits.shells : random.one_in(10) ? kManyShells : kUsualShells;
+  plan.shells = static_cast<std::uint32_t>(random.in(1, std::min(most, limits.shells)));
+  plan.tasks_per_shell = static_cast<std::uint32_t>(
+      plan.shells > kUsualShells ? random.in(1, 2) : random.in(1, random.one_in(12) ? kMostTasks : 4));
+  plan.arity = static_cast<std::uint32_t>(random.in(2, 3));
+  if (plan.shells > 1 && random.one_in(4))
+    plan.spares = static_cast<std::uint32_t>(random.in(1, (plan.shells + 1) / 3));
+  if (random.one_in(6)) plan.barriers = static_cast<std::uint32_t>(random.in(1, 4));
+  constexpr Nanoseconds kHour = 60 * kMinute;
+  plan.longest = !random.one_in(5) ? kUsual
+                 : plan.shells > 2 ? 2 * kMinute
+                 : plan.shells > 1 ? 10 * kMinute
+                                   : 24 * kHour;
+}
+
+// Such as need each other, or say how many shells there are.
+void draw_changes(Plan& plan, Random& random) {
+  if (plan.spares > 0) {
+    plan.options.push_back("spares=" + std::to_string(plan.spares));
+    if (!random.one_in(3) && plan.value_of("tolerate-loss").empty())
+      add_option(plan, random.one_in(3) ? "on-lost=replace,else=go-on" : "on-lost=replace");
+  }
+  if (random.one_in(5)) {
+    for (std::uint64_t more = random.in(1, 3); more > 0; --more) plan.orders.push_back(draw_order(plan, random));
+  }
+  if (plan.has_order(Order::Kind::restart) && !random.one_in(4)) add_option(plan, "restart=on-request");
+  if (!plan.orders.empty())
+    std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("control="); });
+  bool has_pmi = plan.value_of("pmi").empty() || plan.has_option("pmi=simple");
+  if (!has_pmi) plan.barriers = 0;
+  if (random.one_in(8)) add_option(plan, "prolog=exit 0");
+  if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
+}
+
 }  // namespace
 
 std::string job_folder() {
@@ -78,51 +161,107 @@ std::string job_folder() {
 
 TaskScript Plan::script(std::uint32_t rank, std::uint32_t start) const {
   Random random(seed * 1'000'003 + rank * 1009 + start);
-  TaskScript out = draw_task(task_mark(rank, start), random);
+  TaskScript out = draw_task(*this, task_mark(rank, start), random);
   out.start = start;
   constexpr std::uint64_t kRarely = 80;
   if (random.one_in(kRarely)) out.exec_error = random.one_in(2) ? ENOENT : EACCES;
   return out;
 }
 
+TaskScript Plan::hook(std::uint64_t number) const {
+  Random random(seed * 7919 + number);
+  constexpr Nanoseconds kMost = 3 * kSecond;
+  Nanoseconds time = random.one_in(3) ? static_cast<Nanoseconds>(random.in(0, kMost)) : 0;
+  return TaskScript{0, 0, {{TaskAct::Kind::sleep, time}, {TaskAct::Kind::exit}}};
+}
+
 std::string task_mark(std::uint32_t rank, std::uint32_t start) {
   return "task " + std::to_string(rank) + "." + std::to_string(start);
 }
 
-std::uint32_t Plan::most_restarts() const {
-  constexpr std::string_view kMax = ",max=";
+std::string Plan::value_of(std::string_view option) const {
   for (const std::string& each : options) {
-    std::size_t at = each.find(kMax);
-    if (each.starts_with("restart=") && at != std::string::npos)
-      return static_cast<std::uint32_t>(std::atoi(each.c_str() + at + kMax.size()));
+    if (each.size() > option.size() && each.starts_with(option) && each[option.size()] == '=')
+      return each.substr(option.size() + 1);
   }
-  return 0;
+  return "";
+}
+
+Nanoseconds Plan::time_of(std::string_view option, Nanoseconds usual) const {
+  std::string text = value_of(option);
+  if (text.empty()) return usual;
+  if (text == "none") return kNever;
+  auto time = value::Duration::parse(text);
+  if (!time) throw Defect{text + " is no time"};
+  return static_cast<Nanoseconds>(time->seconds() * static_cast<double>(kSecond));
+}
+
+std::optional<std::uint32_t> Plan::most_restarts() const {
+  constexpr std::string_view kMax = ",max=";
+  constexpr std::uint32_t kUsualMost = 3;
+  std::string text = value_of("restart");
+  if (text.empty() || text.starts_with("never") || text.starts_with("on-request")) return std::nullopt;
+  std::size_t at = text.find(kMax);
+  if (at == std::string::npos) return kUsualMost;
+  return static_cast<std::uint32_t>(std::atoi(text.c_str() + at + kMax.size()));
 }
 
 bool Plan::has_option(const std::string& text) const {
   return std::find(options.begin(), options.end(), text) != options.end();
 }
 
+bool Plan::has_fault(Fault::Kind kind) const {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& each) { return each.kind == kind; });
+}
+
+bool Plan::has_order(Order::Kind kind) const {
+  return std::any_of(orders.begin(), orders.end(), [&](const Order& each) { return each.kind == kind; });
+}
+
 std::string Plan::text() const {
-  std::string out = std::to_string(shells) + " shells of " + std::to_string(tasks_per_shell) + " tasks, arity " +
-                    std::to_string(arity);
+  std::string out = fmt::format("{} shells, {} of them spares, {} tasks on each other, arity {}", shells, spares,
+                                tasks_per_shell, arity);
+  if (barriers > 0) out += fmt::format(", {} barriers", barriers);
   for (const std::string& each : options) out += " -o " + each;
   if (slow_reader) out += ", a slow reader";
+  for (const Order& each : orders) out += "; " + text_of(each);
+  for (const Fault& each : faults) out += "; " + text_of(each);
   return out;
+}
+
+std::string text_of(const Fault& fault) {
+  constexpr std::array kKinds{"kill shell",        "stop shell", "cut a link of shell", "SIGTERM to the leader",
+                              "the launcher goes", "kill task"};
+  std::string out = kKinds.at(static_cast<std::size_t>(fault.kind));
+  bool is_leaders = fault.kind == Fault::Kind::terminate || fault.kind == Fault::Kind::hang_up;
+  if (!is_leaders) out += fmt::format(" {}", fault.shell);
+  return out + fmt::format(" at step {}", fault.step);
+}
+
+std::string text_of(const Order& order) {
+  std::string whom =
+      order.count > 0 ? fmt::format("{} shells", order.count) : fmt::format("{}", fmt::join(order.of, ","));
+  if (whom.empty()) whom = "all";
+  switch (order.kind) {
+    case Order::Kind::shrink: return "shrink by " + whom;
+    case Order::Kind::grow: return "grow by " + whom + (order.all ? ", or none" : "");
+    case Order::Kind::restart: return "restart of tasks " + whom;
+    case Order::Kind::kill: return fmt::format("SIG{} to tasks {}", ::sigabbrev_np(order.signum), whom);
+    case Order::Kind::look: return order.what;
+  }
+  return "";
 }
 
 Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
   Random random(seed);
   Plan out;
   out.seed = seed;
-  out.shells = static_cast<std::uint32_t>(random.in(1, limits.shells));
-  constexpr std::uint64_t kMostTasks = 20;  // more than are started at once
-  out.tasks_per_shell = static_cast<std::uint32_t>(random.in(1, random.one_in(12) ? kMostTasks : 4));
-  out.arity = static_cast<std::uint32_t>(random.in(2, 3));
+  draw_size(out, limits, random);
   if (random.one_in(2)) out.most_delay = static_cast<Nanoseconds>(random.in(1, 50)) * kMillisecond;
   if (random.one_in(2)) out.most_pause = static_cast<Nanoseconds>(random.in(10, 2000)) * 1000;
   out.slow_reader = random.one_in(4);
   out.options = draw_options(random, job_folder());
+  draw_changes(out, random);
   if (limits.faults > 0) {
     for (std::uint64_t left = random.in(1, limits.faults); left > 0; --left)
       out.faults.push_back(draw_fault(out, random));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a seed draws: a job of real shells, what its tasks do, what goes wrong.
+// What a seed draws: a job of real shells, what its tasks do, what is asked of it while it runs, what goes wrong.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shells/kernel.hpp"
@@ -26,29 +28,55 @@ struct Fault {
   Nanoseconds length = 0;   // of a stop
 };
 
+// What a front end asks the leader for.
+struct Order {
+  enum class Kind : std::uint8_t { shrink, grow, restart, kill, look };
+  Kind kind = Kind::look;
+  Nanoseconds after = 0;    // that the job can be reached
+  std::uint32_t count = 0;  // of shells; 0: by their ranks
+  std::vector<std::uint32_t>
+      of;                 // shells to leave; tasks to start again, or to get a signal, all if there are none
+  Nanoseconds grace = 0;  // of shrink
+  bool all = false;       // of grow: or none of them
+  int signum = 0;         // of kill
+  std::string what = {};  // of look: the request
+};
+
 struct Plan {
   std::uint64_t seed = 1;
   std::uint32_t shells = 1, tasks_per_shell = 1, arity = 2;
+  std::uint32_t spares = 0;    // of the shells: they have no tasks
+  std::uint32_t barriers = 0;  // of PMI, in each task
+  Nanoseconds longest = 0;     // that a task sleeps, in all
   std::vector<std::string> options;
   std::vector<Fault> faults;
+  std::vector<Order> orders;
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
 
   [[nodiscard]] TaskScript script(std::uint32_t rank, std::uint32_t start) const;
-  [[nodiscard]] bool has_option(const std::string& text) const;  // "name=value"
-  [[nodiscard]] std::uint32_t most_restarts() const;             // as the option restart has it
-  [[nodiscard]] std::uint32_t ranks() const { return shells * tasks_per_shell; }
+  [[nodiscard]] TaskScript hook(std::uint64_t number) const;          // of what else shells start, by its number
+  [[nodiscard]] bool has_option(const std::string& text) const;       // "name=value"
+  [[nodiscard]] std::string value_of(std::string_view option) const;  // "": it is not given
+  [[nodiscard]] Nanoseconds time_of(std::string_view option, Nanoseconds usual) const;  // kNever: none
+  [[nodiscard]] std::optional<std::uint32_t> most_restarts()
+      const;  // as the option restart has it; none: not given
+  [[nodiscard]] bool has_fault(Fault::Kind kind) const;
+  [[nodiscard]] bool has_order(Order::Kind kind) const;
+  [[nodiscard]] std::uint32_t ranks() const { return (shells - spares) * tasks_per_shell; }
   [[nodiscard]] std::string text() const;  // a line
 };
 
 struct PlanLimits {
-  std::uint32_t shells = 4;
+  std::uint32_t shells = 16;
   std::uint32_t faults = 0;
 };
 
 // How each line begins that the task writes.
 std::string task_mark(std::uint32_t rank, std::uint32_t start);
 std::string job_folder();  // where all files of a job are
+std::string text_of(const Fault& fault);
+std::string text_of(const Order& order);
 
 Plan make_plan(std::uint64_t seed, const PlanLimits& limits);
 

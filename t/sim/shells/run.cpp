@@ -11,17 +11,17 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <set>
-#include <sstream>
+
+#include <fmt/format.h>
 
 #include "group/first_words.hpp"
 #include "launch/record.hpp"
+#include "shells/seen.hpp"
 
 namespace nacre::shells {
 namespace {
 
-constexpr Nanoseconds kMostTime = 3600 * kSecond;
+constexpr Nanoseconds kMostTime = 30 * 24 * 3600 * kSecond;
 constexpr std::uint64_t kMostSteps = 300'000;
 constexpr const char* kTask = "/bin/true";  // it is looked for, and never run
 
@@ -91,16 +91,13 @@ std::map<std::string, std::string> environment_of() {
           {"USER", "somebody"},     {"NACRE_JOBS_DIR", job_folder() + "/jobs"}};
 }
 
-std::string joined(const std::vector<std::string>& all) {
-  std::string out;
-  for (const std::string& each : all) out += (out.empty() ? "" : "; ") + each;
-  return out;
-}
-
 class Run {
  public:
   Run(const Plan& plan, bool traces) : plan_(plan), kernel_(options_of(plan, traces)) {
     kernel_.script_of = [this](std::uint32_t rank) { return start_task(rank); };
+    kernel_.on_end = [this](const Process& process) { look_at_end(process); };
+    kernel_.on_barrier = [this](const Process& task, bool left) { look_at_barrier(task, left); };
+    for (const Order& each : plan.orders) seen_.front_ends.push_back(std::make_unique<FrontEnd>(each, kernel_));
     std::filesystem::remove_all(job_folder());
     std::filesystem::create_directory(job_folder());
     ::chmod(job_folder().c_str(), 0700);
@@ -108,17 +105,23 @@ class Run {
   ~Run() { std::filesystem::remove_all(job_folder()); }
 
   Outcome perform() {
-    kernel_.note("PLAN", plan_.text());
+    kernel_.note("the plan", plan_.text());
     start();
     kernel_.on_step = [this] { read_output(false); };
     while (!is_over()) {
       if (kernel_.steps() > kMostSteps) return end("is not over after " + std::to_string(kMostSteps) + " steps");
-      if (!kernel_.step(kMostTime)) return end(waiting());
+      const Nanoseconds until = next_order();
+      if (!kernel_.step(until) && until == kMostTime) return end(waiting());
       inject();
+      front_ends();
+      if (is_stuck()) return end(waiting());
     }
-    code_ = shell(0)->status;
+    seen_.status = shell(0)->status;
     read_output(true);
-    return end(check());
+    front_ends();
+    std::ifstream report(job_folder() + "/report");
+    if (report) seen_.report = Json::parse(report, nullptr, false);
+    return end(check(seen_));
   }
 
  private:
@@ -130,6 +133,9 @@ class Run {
     out.task = kTask;
     out.most_delay = plan.most_delay;
     out.most_pause = plan.most_pause;
+    out.host_of = [most = plan.shells](std::uint32_t rank) {
+      return fmt::format("node{}", rank < most ? rank : 0);
+    };
     return out;
   }
 
@@ -138,28 +144,37 @@ class Run {
     ::fcntl(in_.write, F_SETPIPE_SZ, 1 << 20);
     if (::write(in_.write, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
       throw Defect{"the launch record does not fit into a pipe"};
-    leader_ = kernel_.start_shell({NACRE_SHELL_PROGRAM, "--boot=hosts"}, environment_of(),
-                                  {in_.read, out_.write, err_.write});
+    kernel_.start_shell({NACRE_SHELL_PROGRAM, "--boot=hosts"}, environment_of(),
+                        {in_.read, out_.write, err_.write});
     ::fcntl(in_.read, F_SETFL, 0);  // the leader's own
     out_.close_write();
     err_.close_write();
   }
 
-  // What else shells start, such as hooks, ends at once.
   TaskScript start_task(std::uint32_t rank) {
-    if (rank >= plan_.ranks()) return TaskScript{0, 0, {{TaskAct::Kind::exit}}};
+    if (rank >= plan_.ranks()) return plan_.hook(hooks_++);
     const Process* before = task(rank);
-    if (before != nullptr && !before->is_over)
-      defect_ = "task " + std::to_string(rank) + " runs twice at the same time";
-    TaskScript out = plan_.script(rank, starts_[rank]++);
-    if (out.exec_error != 0) is_faulted_ = true;
+    if (before != nullptr && !before->is_over && !is_cut_off(*before))
+      seen_.defect = "task " + std::to_string(rank) + " runs twice at the same time";
+    TaskScript out = plan_.script(rank, seen_.starts[rank]++);
+    seen_.first_start = std::min(seen_.first_start, kernel_.now());
+    seen_.exec_errors.erase(rank);
+    if (out.exec_error == 0) return out;
+    seen_.exec_errors[rank] = out.exec_error;
+    seen_.is_faulted = true;
     return out;
+  }
+
+  // Its shell may not know yet that it was given up.
+  [[nodiscard]] bool is_cut_off(const Process& task) const {
+    return seen_.are_links_cut || !seen_.stopped.empty() || seen_.stopped.contains(task.started_by);
   }
 
   // All shells, and all that they have started.
   [[nodiscard]] bool is_over() const {
-    return std::all_of(kernel_.processes().begin(), kernel_.processes().end(),
-                       [](const auto& each) { return each.second->is_over; });
+    return std::all_of(kernel_.processes().begin(), kernel_.processes().end(), [](const auto& each) {
+      return each.second->is_over || (each.second->task && each.second->task->is_left);
+    });
   }
 
   [[nodiscard]] const Process* shell(std::uint32_t rank) const {
@@ -181,11 +196,35 @@ class Run {
   void read_output(bool all) {
     if (plan_.slow_reader && !all && !kernel_.random().one_in(16)) return;
     char bytes[16384];
-    for (auto [fd, to] : {std::pair{out_.read, &output_[1]}, std::pair{err_.read, &output_[2]}}) {
+    for (auto [fd, to] : {std::pair{out_.read, &seen_.output[1]}, std::pair{err_.read, &seen_.output[2]}}) {
       for (ssize_t got; (got = ::read(fd, bytes, sizeof bytes)) > 0;)
         to->append(bytes, static_cast<std::size_t>(got));
     }
   }
+
+  // ---- what is asked of it ----
+
+  [[nodiscard]] Nanoseconds next_order() const {
+    Nanoseconds out = kMostTime;
+    for (const auto& each : seen_.front_ends) {
+      if (each->due() > kernel_.now()) out = std::min(out, each->due());
+    }
+    return out;
+  }
+
+  // The leader can be reached some time after all tasks have started.
+  void front_ends() {
+    if (seen_.front_ends.empty()) return;
+    if (address_.empty()) {
+      if (seen_.first_start == kNever || kernel_.now() < seen_.first_start + 10 * kMillisecond) return;
+      address_ = leader_address(job_folder() + "/jobs");
+      if (address_.empty()) return;
+      for (const auto& each : seen_.front_ends) each->allow(kernel_.now());
+    }
+    for (const auto& each : seen_.front_ends) each->go_on(address_);
+  }
+
+  // ---- what is done to it ----
 
   void inject() {
     for (const Fault& each : plan_.faults) {
@@ -198,181 +237,95 @@ class Run {
     bool is_leaders = fault.kind == Fault::Kind::terminate || fault.kind == Fault::Kind::hang_up;
     auto* process = const_cast<Process*>(is_task ? task(fault.shell) : shell(is_leaders ? 0 : fault.shell));
     if (process == nullptr || process->is_over) return;
-    is_faulted_ = true;
+    seen_.is_faulted = true;
+    seen_.last_fault = kernel_.now();
     switch (fault.kind) {
-      case Fault::Kind::kill: killed_ = true; [[fallthrough]];
+      case Fault::Kind::kill:
       case Fault::Kind::end_task: return kernel_.kill_from_outside(*process, SIGKILL);
       case Fault::Kind::terminate: return kernel_.kill_from_outside(*process, SIGTERM);
-      case Fault::Kind::stop: return kernel_.stop(*process, fault.length);
-      case Fault::Kind::cut: kernel_.cut_link(*process); return;
+      case Fault::Kind::stop: seen_.stopped.insert(process->pid); return kernel_.stop(*process, fault.length);
+      case Fault::Kind::cut: seen_.are_links_cut = kernel_.cut_link(*process) || seen_.are_links_cut; return;
       case Fault::Kind::hang_up: break;
     }
     kernel_.note("FAULT", "the launcher goes");
     in_.close_write();
   }
 
+  // ---- what is seen at once ----
+
+  // A shell that has not been lost does not go before the tasks of all.
+  void look_at_end(const Process& process) {
+    const bool is_calm = !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) &&
+                         !plan_.has_fault(Fault::Kind::cut) && plan_.orders.empty();
+    if (process.kind != ProcessKind::shell || !WIFEXITED(process.status) || !is_calm) return;
+    for (const auto& [pid, each] : kernel_.processes()) {
+      if (each->task && each->task->rank && !each->is_over)
+        seen_.defect = process.name + " has ended, and " + each->name + " runs";
+    }
+  }
+
+  // It opens once each task has entered it.
+  void look_at_barrier(const Process& task, bool left) {
+    if (!left) return;
+    const std::uint32_t number = task.task->pmi.left;
+    const bool does_without = plan_.has_option("fault-tolerance=on");
+    std::map<std::uint32_t, bool> has_entered;
+    for (const auto& [pid, each] : kernel_.processes()) {
+      if (!each->task || !each->task->rank) continue;
+      const bool may_go = does_without || seen_.is_faulted || plan_.has_order(Order::Kind::shrink);
+      const bool is_gone = (each->is_over && may_go) || seen_.stopped.contains(each->started_by);
+      has_entered[*each->task->rank] |= each->task->pmi.entered >= number || is_gone;
+    }
+    for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
+      if (!has_entered[rank] && !seen_.exec_errors.contains(rank))
+        seen_.defect = fmt::format("{} leaves barrier {}, and task {} has not entered it", task.name, number, rank);
+    }
+  }
+
+  // Shells go on, and no task has, or could have, for long.
+  [[nodiscard]] bool is_stuck() {
+    constexpr Nanoseconds kMost = 600 * kSecond;
+    const bool goes_on = std::any_of(kernel_.processes().begin(), kernel_.processes().end(), [&](const auto& each) {
+      const Process& one = *each.second;
+      const bool is_blocked = !one.task || one.task->is_left || one.task->is_full || one.task->pmi.waits;
+      return !one.is_over && (!is_blocked || one.stopped_until > kernel_.now());
+    });
+    if (goes_on) last_ = kernel_.now();
+    return kernel_.now() > last_ + kMost;
+  }
+
+  // ---- the end ----
+
   [[nodiscard]] std::string waiting() const {
     std::string out = "these wait for ever:";
     for (const auto& [pid, each] : kernel_.processes()) {
-      if (!each->is_over) out += " " + each->name;
+      if (!each->is_over && each->kind != ProcessKind::aide) out += " " + each->name + ",";
     }
+    out.pop_back();
     return out;
-  }
-
-  // ---- checks ----
-
-  [[nodiscard]] std::string check() const {
-    for (const auto& [pid, each] : kernel_.processes()) {
-      if (!each->error.empty()) return each->name + ": " + each->error;
-      if (each->kind == ProcessKind::shell && !each->left_open.empty())
-        return each->name + " has left open: " + joined(each->left_open);
-    }
-    if (!defect_.empty()) return defect_;
-    if (std::string wrong = check_code(); !wrong.empty()) return wrong;
-    for (const auto& [rank, count] : starts_) {
-      if (count > 1 + plan_.most_restarts()) return "task " + std::to_string(rank) + " has been started too often";
-    }
-    const std::string files = written_files();
-    for (const auto& [pid, each] : kernel_.processes()) {
-      if (std::string wrong = check_output(*each, files); !wrong.empty()) return wrong;
-    }
-    return check_files();
-  }
-
-  // None: the task was ended, or has never been started.
-  [[nodiscard]] std::optional<int> own_code(std::uint32_t rank) const {
-    const Process* process = task(rank);
-    if (process == nullptr || !process->task->ended_itself) return std::nullopt;
-    int status = process->status;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  // What the option exit-policy makes of the codes; of those that depend on the order of the ends, any.
-  [[nodiscard]] std::set<int> expected(const std::vector<int>& codes) const {
-    int largest = *std::max_element(codes.begin(), codes.end());
-    if (plan_.has_option("exit-policy=all")) return {largest != 0 ? 1 : 0};
-    if (plan_.has_option("exit-policy=main")) return {codes[0]};
-    if (plan_.has_option("exit-policy=main+all")) return {codes[0] != 0 ? codes[0] : largest != 0 ? 1 : 0};
-    if (!plan_.has_option("exit-policy=first") || largest == 0) return {largest};
-    std::set<int> out(codes.begin(), codes.end());
-    out.erase(0);
-    return out;
-  }
-
-  // After a fault: the code of a task that has ended by itself, or what the fault makes. That of a victim is none.
-  [[nodiscard]] bool may_be_code(int code) const {
-    constexpr int kTerminated = 128 + SIGTERM, kKilled = 128 + SIGKILL, kNoReader = 128 + SIGPIPE;
-    std::set<int> all{0, 1, kTerminated, kKilled, kNoReader};
-    for (const auto& [pid, each] : kernel_.processes()) {
-      if (!each->task || !each->task->ended_itself) continue;
-      all.insert(WIFEXITED(each->status) ? WEXITSTATUS(each->status) : 128 + WTERMSIG(each->status));
-    }
-    for (const auto& [rank, count] : starts_) {
-      int failed = count > 0 ? plan_.script(rank, count - 1).exec_error : 0;
-      if (failed != 0) all.insert(failed == ENOENT ? 127 : 126);
-    }
-    return all.contains(code);
-  }
-
-  [[nodiscard]] std::string check_code() const {
-    std::vector<int> codes;
-    for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
-      auto code = own_code(rank);
-      if (code) codes.push_back(*code);
-      if (!code && !is_faulted_) return "task " + std::to_string(rank) + " has not ended by itself";
-    }
-    if (!WIFEXITED(code_))
-      return killed_ ? "" : "the leader was ended by signal " + std::to_string(WTERMSIG(code_));
-    const int code = WEXITSTATUS(code_);
-    if (is_faulted_ && !may_be_code(code))
-      return "the job's code is " + std::to_string(code) + ", which nothing explains";
-    bool tolerates = plan_.has_option("on-lost=go-on") || plan_.has_option("tolerate-loss=on") ||
-                     plan_.has_option("fault-tolerance=on") || plan_.has_option("exit-policy=main");
-    bool are_all = codes.size() == plan_.ranks();
-    if (!are_all)
-      return code != 0 || tolerates ? "" : "the job's code is 0, and not all tasks have ended by themselves";
-    const std::set<int> all = expected(codes);
-    if (all.contains(code) || (is_faulted_ && code != 0)) return "";
-    return "the job's code is " + std::to_string(code) + ", and its tasks' codes make " +
-           std::to_string(*all.begin());
-  }
-
-  // Of the files in which output is.
-  [[nodiscard]] static std::string written_files() {
-    std::string out;
-    for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
-      std::string name = each.path().filename();
-      if (name != "o" && name != "e" && !name.starts_with("o.") && !name.starts_with("e.")) continue;
-      std::ifstream file(each.path());
-      out.append(std::istreambuf_iterator<char>(file), {});
-    }
-    return out;
-  }
-
-  // Each line of a task, once, in order; after a fault as far as it goes.
-  [[nodiscard]] std::string check_output(const Process& task, const std::string& files) const {
-    if (!task.task || !task.task->rank) return "";
-    for (int stream : {1, 2}) {
-      std::string mark = task_mark(*task.task->rank, task.task->script.start) + (stream == 1 ? " out " : " err ");
-      std::string got;
-      std::istringstream all(output_[1] + "\n" + output_[2] + "\n" + files);
-      for (std::string line; std::getline(all, line);) {
-        bool is_report = line.starts_with("nacre");  // nacre's own, which may quote what tasks have written
-        if (std::size_t at = line.find(mark); !is_report && at != std::string::npos) got += line.substr(at) + "\n";
-      }
-      const std::string& wrote = task.task->wrote[static_cast<std::size_t>(stream)];
-      if (got == wrote) continue;
-      // It was ended within a line, and what came next is on the same one.
-      bool is_cut = !wrote.empty() && wrote.back() != '\n';
-      if (is_cut && got.starts_with(wrote) && got.find('\n', wrote.size()) + 1 == got.size()) continue;
-      if (is_faulted_ && !got.empty()) got.pop_back();
-      if (is_faulted_ && wrote.starts_with(got)) continue;
-      return "of what " + task.name + " has written to " + std::to_string(stream) + ", " +
-             std::to_string(wrote.size()) + " bytes, " + std::to_string(got.size()) + " have come out, or others";
-    }
-    return "";
-  }
-
-  // A killed shell's guard removes what it leaves, and is not simulated.
-  [[nodiscard]] std::string check_files() const {
-    bool are_killed = std::any_of(kernel_.processes().begin(), kernel_.processes().end(), [](const auto& each) {
-      return each.second->kind == ProcessKind::shell && WIFSIGNALED(each.second->status);
-    });
-    if (are_killed) return "";
-    for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
-      std::string name = each.path().filename();
-      bool is_ours = name == "jobs" || name == "report" || name == "usage" || name == "joblog" ||
-                     name == "notices" || name.starts_with("o") || name.starts_with("e") ||
-                     name.starts_with("timeline");
-      if (!is_ours) return "left behind: " + name;
-    }
-    return "";
   }
 
   Outcome end(std::string broken) {
     kernel_.on_step = nullptr;
+    kernel_.on_end = nullptr;
+    kernel_.on_barrier = nullptr;
     Outcome out;
     out.broken = std::move(broken);
     out.trace = kernel_.trace();
     out.digest = kernel_.digest();
     out.steps = kernel_.steps();
     out.took = kernel_.now();
-    out.code = WIFEXITED(code_) ? WEXITSTATUS(code_) : -1;
-    if (!out.broken.empty() && !out.trace.empty())
-      out.trace +=
-          "---- standard output of the job\n" + output_[1] + "---- standard error of the job\n" + output_[2];
+    out.code = WIFEXITED(seen_.status) ? WEXITSTATUS(seen_.status) : -1;
     return out;
   }
 
   const Plan& plan_;
   OwnPipe in_, out_, err_;
   Kernel kernel_;
-  pid_t leader_ = 0;
-  int code_ = -1;
-  std::string defect_;                             // seen while it ran
-  std::map<std::uint32_t, std::uint32_t> starts_;  // by rank
-  bool is_faulted_ = false, killed_ = false;       // a fault was injected, a shell was killed
-  std::string output_[3];
+  Seen seen_{plan_, kernel_};
+  std::string address_;  // of the leader; "": it has none yet
+  std::uint64_t hooks_ = 0;
+  Nanoseconds last_ = 0;  // when a task could go on
 };
 
 }  // namespace
@@ -393,6 +346,11 @@ Plan shrink(Plan plan) {
     smaller.faults.erase(smaller.faults.begin() + static_cast<std::ptrdiff_t>(i) - 1);
     take_if_broken(plan, std::move(smaller));
   }
+  for (std::size_t i = plan.orders.size(); i > 0; --i) {
+    Plan smaller = plan;
+    smaller.orders.erase(smaller.orders.begin() + static_cast<std::ptrdiff_t>(i) - 1);
+    take_if_broken(plan, std::move(smaller));
+  }
   for (std::size_t i = plan.options.size(); i > 0; --i) {
     Plan smaller = plan;
     smaller.options.erase(smaller.options.begin() + static_cast<std::ptrdiff_t>(i) - 1);
@@ -405,6 +363,7 @@ Plan shrink(Plan plan) {
   for (std::uint32_t Plan::*each : {&Plan::tasks_per_shell, &Plan::shells}) {
     Plan fewer = plan;
     fewer.*each = 1;
+    if (each == &Plan::shells && plan.spares > 0) continue;
     if (plan.*each > 1) take_if_broken(plan, std::move(fewer));
   }
   return plan;

@@ -2,6 +2,7 @@
 #include "shells/seeds.hpp"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -48,6 +49,10 @@ Outcome run_one(const Plan& plan, const Seeds& seeds) {
 }  // namespace
 
 bool run_seeds(const Seeds& seeds) {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
   constexpr unsigned kMostSeconds = 120;  // of real time, for one seed
   constexpr double kHour = 3.6e12;        // nanoseconds
   for (int each : {SIGALRM, SIGSEGV, SIGABRT}) std::signal(each, name_seed);

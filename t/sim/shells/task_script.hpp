@@ -10,7 +10,17 @@
 namespace nacre::shells {
 
 struct TaskAct {
-  enum class Kind : std::uint8_t { sleep, write, close, exit, signal };
+  enum class Kind : std::uint8_t {
+    sleep,
+    write,
+    close,
+    leave,     // a process that nothing ends, and that holds the task's streams
+    init,      // of PMI; it and the next two are nothing if the shell offers none
+    barrier,   // of PMI
+    finalize,  // of PMI
+    exit,
+    signal
+  };
   Kind kind = Kind::exit;
   std::int64_t nanoseconds = 0;  // of sleep
   int stream = 1;                // of write and close

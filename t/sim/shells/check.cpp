@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a job has to end, by its plan and by what was done to it: which record each task has, which code follows from
+// these, what has come out, and how long all of it may take.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "shells/seen.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::shells {
+namespace {
+
+constexpr int kSignalBase = 128;
+constexpr Nanoseconds kMinute = 60 * kSecond;
+constexpr Nanoseconds kMargin = 15 * kSecond;    // for what is under way, beside the time that something has
+constexpr Nanoseconds kMostAfter = 6 * kMinute;  // a shell is cut off by 6 times lost-after, which is 30 s at most
+
+std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, "; ")); }
+
+// As records have it.
+std::string text_of(int status) {
+  return WIFEXITED(status) ? fmt::format("x{}", WEXITSTATUS(status)) : fmt::format("s{}", WTERMSIG(status));
+}
+
+// What a record counts as, by the table of nacre-exits(7).
+int code_of(const std::string& record) {
+  constexpr int kOverTime = 124;
+  switch (record.at(0)) {
+    case 'x':
+    case 'f': return std::atoi(record.c_str() + 1);
+    case 's': return kSignalBase + std::atoi(record.c_str() + 1);
+    case 't': return kOverTime;
+    case 'l': return 1;
+    default: return 0;
+  }
+}
+
+class Check {
+ public:
+  explicit Check(const Seen& seen) : seen_(seen), plan_(seen.plan) {
+    for (const auto& [pid, each] : seen.kernel.processes()) {
+      if (each->kind == ProcessKind::shell) shells_.push_back(each.get());
+      if (each->task && each->task->rank) tries_[*each->task->rank].push_back(each.get());
+    }
+    if (WIFEXITED(seen.status)) code_ = WEXITSTATUS(seen.status);
+    read_report();
+    for (const auto& each : seen.front_ends) {
+      for (const Json& said : each->said()) read_leaving(said);
+    }
+  }
+
+  // The first that is wrong.
+  [[nodiscard]] std::string all() const {
+    if (!defect_.empty()) return defect_;
+    for (auto each :
+         {&Check::processes, &Check::orders, &Check::records, &Check::code, &Check::codes_of_shells,
+          &Check::restarts, &Check::output, &Check::kills, &Check::times, &Check::prologs, &Check::files}) {
+      if (std::string wrong = (this->*each)(); !wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+ private:
+  // ---- what is known ------------------------------------------------------------
+
+  void read_report() {
+    if (!seen_.report.is_object()) return;
+    const Json& report = seen_.report;
+    for (const Json& each : report.at("classes")) {
+      auto ranks = value::Idset::parse(each.at("ranks").get<std::string>());
+      for (std::uint32_t rank : ranks->ids()) {
+        if (!records_.emplace(rank, each.at("record")).second)
+          defect_ = fmt::format("in the report task {} has two records", rank);
+      }
+    }
+    if (report.at("cause").contains("message")) cause_ = report.at("cause").at("message").get<std::string>();
+    for (const Json& each : report.at("timeline")) {
+      if (each.value("event", "") == "lost") lost_.insert(each.at("shell").get<std::uint32_t>());
+    }
+  }
+
+  void read_leaving(const Json& said) {
+    for (const char* each : {"gone", "shells"}) {
+      if (!said.is_object() || !said.contains(each) || !said.at(each).is_string()) continue;
+      if (auto ids = value::Idset::parse(said.at(each).get<std::string>())) leaving_.insert(*ids);
+    }
+  }
+
+  [[nodiscard]] const Process* last(std::uint32_t rank) const {
+    auto found = tries_.find(rank);
+    return found == tries_.end() ? nullptr : found->second.back();
+  }
+
+  [[nodiscard]] const Process* shell_of(const Process& task) const {
+    auto found = seen_.kernel.processes().find(task.started_by);
+    return found == seen_.kernel.processes().end() ? nullptr : found->second.get();
+  }
+
+  static std::uint32_t number_of(const Process& shell) {
+    return static_cast<std::uint32_t>(std::atoi(shell.name.substr(shell.name.find(' ') + 1).c_str()));
+  }
+
+  // It was asked to leave, by a front end.
+  [[nodiscard]] bool has_left(const Process& shell) const {
+    return plan_.has_order(Order::Kind::shrink) && WIFEXITED(shell.status) && WEXITSTATUS(shell.status) == 0 &&
+           leaving_.contains(number_of(shell));
+  }
+
+  // It has been of the job until it, or the job, ended in order.
+  [[nodiscard]] bool is_healthy(const Process& shell) const {
+    if (!code_ || !WIFEXITED(shell.status) || lost_.contains(number_of(shell))) return false;
+    return WEXITSTATUS(shell.status) == *code_ || has_left(shell);
+  }
+
+  [[nodiscard]] bool is_on_healthy_shell(const Process& task) const {
+    const Process* shell = shell_of(task);
+    return shell != nullptr && is_healthy(*shell);
+  }
+
+  // Nobody has done anything that ends shells, or keeps them from one another.
+  [[nodiscard]] bool are_shells_calm() const {
+    return !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) && !seen_.are_links_cut;
+  }
+
+  [[nodiscard]] bool is_ended_by(const char* order) const {
+    return std::any_of(plan_.orders.begin(), plan_.orders.end(),
+                       [&](const Order& each) { return each.kind == Order::Kind::look && each.what == order; });
+  }
+
+  // Signals that tasks have got from outside.
+  [[nodiscard]] std::set<int> sent_signals() const {
+    std::set<int> out;
+    if (plan_.has_fault(Fault::Kind::terminate)) out.insert(SIGTERM);
+    for (const Order& each : plan_.orders) {
+      if (each.kind == Order::Kind::kill) out.insert(each.signum);
+    }
+    return out;
+  }
+
+  // Of a task.
+  [[nodiscard]] Nanoseconds last_end() const {
+    Nanoseconds out = 0;
+    for (const auto& [rank, tries] : tries_) out = std::max(out, tries.back()->ended_at);
+    return out;
+  }
+
+  // ---- processes -------------------------------------------------------------------
+
+  [[nodiscard]] std::string processes() const {
+    for (const auto& [pid, each] : seen_.kernel.processes()) {
+      if (!each->error.empty()) return each->name + ": " + each->error;
+      // One that leaves before the others keeps a link, whose end says that it has gone.
+      const bool is_last_link = !plan_.orders.empty() && each->left_open.size() == 1 &&
+                                each->left_open[0].find(" of socket,") != std::string::npos;
+      if (each->kind == ProcessKind::shell && !each->left_open.empty() && !is_last_link)
+        return each->name + " has left open: " + joined(each->left_open);
+    }
+    return seen_.defect;
+  }
+
+  // ---- records ---------------------------------------------------------------------
+
+  [[nodiscard]] std::string records() const {
+    if (!seen_.report.is_object()) {
+      bool is_wanted =
+          code_ && !plan_.value_of("report").empty() && !seen_.is_faulted && cause_.empty() && *code_ == 0;
+      return is_wanted ? "there is no report" : "";
+    }
+    for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
+      auto found = records_.find(rank);
+      if (found == records_.end()) return fmt::format("in the report task {} has no record", rank);
+      if (std::string why = wrong_record(rank, found->second); !why.empty())
+        return fmt::format("the record of task {} is {}, and {}", rank, found->second, why);
+    }
+    return records_.size() == plan_.ranks() ? "" : "there are records of tasks that the job has not";
+  }
+
+  [[nodiscard]] std::string wrong_record(std::uint32_t rank, const std::string& record) const {
+    const Process* task = last(rank);
+    if (auto found = seen_.exec_errors.find(rank); found != seen_.exec_errors.end())
+      return wrong_unstarted(record, found->second == ENOENT ? "f127" : "f126");
+    if (task == nullptr) return wrong_unstarted(record, "");
+    const std::string truth = text_of(task->status);
+    const bool healthy = is_on_healthy_shell(*task);
+    const std::size_t slash = record.find('/');
+    const std::string raw = slash == std::string::npos ? "" : record.substr(slash + 1);
+    if (!raw.empty() && raw != truth) return "it has ended as " + truth;
+    switch (record[0]) {
+      case 'c': return !cause_.empty() || !healthy ? "" : "nothing has ended the job";
+      case 'l': return healthy ? "its shell was not lost" : "";
+      case 'g': return leaving_.empty() ? "no shell was to leave" : "";
+      case 't': return plan_.value_of("time-limit").empty() ? "there is no time-limit" : "";
+      default: return record == truth ? "" : "it has ended as " + truth;
+    }
+  }
+
+  // Its last try was not executed, or it has none.
+  [[nodiscard]] std::string wrong_unstarted(const std::string& record, const std::string& error) const {
+    bool is_error = record == error || (error.empty() && record[0] == 'f' && !cause_.empty());
+    bool is_victim = record == "c" && !cause_.empty();
+    bool is_lost = record == "l" && !are_shells_calm();
+    bool is_gone = record == "g" && !leaving_.empty();
+    return is_error || is_victim || is_lost || is_gone ? "" : "it has not been executed";
+  }
+
+  // ---- the job's code ------------------------------------------------------------------
+
+  // Of these records; by the policy `first` each failure may have been that.
+  [[nodiscard]] std::set<int> by_policy() const {
+    const std::string policy = plan_.value_of("exit-policy");
+    int largest = 0;
+    bool all = true;
+    std::set<int> failures;
+    for (const auto& [rank, record] : records_) {
+      int code = code_of(record);
+      largest = std::max(largest, code);
+      all = all && code == 0 && record[0] != 'c';
+      if (code != 0) failures.insert(code);
+    }
+    const std::string& main = records_.at(0);
+    const int mains = main[0] == 'c' ? 1 : code_of(main);
+    if (policy == "main") return {mains};
+    if (policy == "all") return {all ? 0 : 1};
+    if (policy == "main+all") return {mains != 0 ? mains : all ? 0 : 1};
+    if (policy == "first" && !failures.empty()) return failures;
+    return {largest};
+  }
+
+  // A cause that is no task's end counts as 1 at least, or has a code of its own.
+  [[nodiscard]] std::set<int> expected() const {
+    std::set<int> out;
+    const bool is_of_task = seen_.report.at("cause").contains("rank") || !plan_.value_of("time-limit").empty();
+    for (int each : by_policy()) {
+      // A signal may come when the code is certain.
+      if (cause_.empty() || is_of_task || plan_.has_fault(Fault::Kind::terminate)) out.insert(each);
+      if (!cause_.empty()) out.insert(std::max(each, 1));
+    }
+    // Where tasks use PMI the job ends with the code of the one that has left the others.
+    for (const auto& [rank, record] : records_) {
+      if (plan_.barriers > 0 && !cause_.empty() && record[0] != 'c') out.insert(std::max(code_of(record), 1));
+    }
+    for (int each : sent_signals()) out.insert(kSignalBase + each);
+    if (is_ended_by("cancel")) out.insert(kSignalBase + SIGTERM);
+    return out;
+  }
+
+  [[nodiscard]] std::string code() const {
+    if (!code_) {
+      bool is_killed = plan_.has_fault(Fault::Kind::kill);
+      return is_killed ? "" : fmt::format("the leader is ended by signal {}", WTERMSIG(seen_.status));
+    }
+    if (records_.empty()) return *code_ == 0 ? success_without_records() : "";
+    const std::set<int> codes = expected();
+    if (codes.contains(*code_)) return is_over_early();
+    return fmt::format("the job's code is {}, and the records make {}", *code_, fmt::join(codes, " or "));
+  }
+
+  [[nodiscard]] bool tolerates_loss() const {
+    return plan_.has_option("on-lost=go-on") || plan_.has_option("tolerate-loss=on") ||
+           plan_.has_option("fault-tolerance=on") || plan_.value_of("on-lost").starts_with("replace");
+  }
+
+  [[nodiscard]] std::string success_without_records() const {
+    if (plan_.value_of("exit-policy") == "main" || plan_.has_order(Order::Kind::shrink)) return "";
+    for (const auto& [rank, tries] : tries_) {
+      if (tries.back()->status != 0)
+        return fmt::format("the job's code is 0, and task {} has ended as {}", rank, text_of(tries.back()->status));
+    }
+    return "";
+  }
+
+  // A job to which nothing is done ends when its tasks have ended.
+  [[nodiscard]] std::string is_over_early() const {
+    constexpr Nanoseconds kUsualExitTimeout = 30 * kSecond;
+    bool may = seen_.is_faulted || !plan_.orders.empty() || plan_.barriers > 0 ||
+               !plan_.value_of("exit-on-error").empty() || !plan_.value_of("time-limit").empty();
+    if (cause_.empty() || may) return "";
+    Nanoseconds first = kNever, most = 0;
+    for (const auto& [rank, tries] : tries_) {
+      first = std::min(first, tries.back()->ended_at);
+      most = std::max(most, tries.back()->ended_at);
+    }
+    bool is_late = most - first >= plan_.time_of("exit-timeout", kUsualExitTimeout) - kSecond;
+    return is_late ? "" : "the job is ended though nothing has happened: " + cause_;
+  }
+
+  // ---- shells ---------------------------------------------------------------------------
+
+  [[nodiscard]] std::string codes_of_shells() const {
+    if (!code_) return "";
+    for (const Process* each : shells_) {
+      if (!WIFEXITED(each->status)) continue;
+      const int own = WEXITSTATUS(each->status);
+      const bool is_late =
+          number_of(*each) >= plan_.shells || seen_.first_start == kNever;  // it may not have joined
+      if (own == *code_ || has_left(*each) || (own != 0 && (!are_shells_calm() || is_late))) continue;
+      return fmt::format("{} exits with {}, and the job with {}", each->name, own, *code_);
+    }
+    return "";
+  }
+
+  // ---- tasks that start again -------------------------------------------------------------
+
+  [[nodiscard]] std::string restarts() const {
+    const std::string option = plan_.value_of("restart");
+    const std::uint32_t most = plan_.most_restarts().value_or(0);
+    const bool moves = plan_.value_of("on-lost").starts_with("replace");
+    std::uint32_t all = 0;
+    for (const auto& [rank, count] : seen_.starts) {
+      all += count - 1;
+      if (!moves && !plan_.has_order(Order::Kind::restart) && count > most + 1)
+        return fmt::format("task {} has been started {} times", rank, count);
+    }
+    bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
+    if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
+    if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
+    bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty();
+    if (!option.starts_with("on-failure") || !is_calm || all == most || !code_) return "";
+    for (const auto& [rank, tries] : tries_) {
+      if (tries.back()->status != 0) return fmt::format("task {} has failed, and is not started again", rank);
+    }
+    return "";
+  }
+
+  // ---- output --------------------------------------------------------------------------------
+
+  // Of the files in which output is.
+  [[nodiscard]] static std::string written_files() {
+    std::string out;
+    for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
+      std::string name = each.path().filename();
+      if (name != "o" && name != "e" && !name.starts_with("o.") && !name.starts_with("e.")) continue;
+      std::ifstream file(each.path());
+      out.append(std::istreambuf_iterator<char>(file), {});
+    }
+    return out;
+  }
+
+  // All that tasks have written and that has come out, by how each line begins.
+  [[nodiscard]] std::map<std::string, std::string> lines() const {
+    std::map<std::string, std::string> out;
+    std::istringstream all(seen_.output[1] + "\n" + seen_.output[2] + "\n" + written_files());
+    constexpr std::string_view kTask = "task ";
+    for (std::string line; std::getline(all, line);) {
+      if (line.starts_with("nacre")) continue;  // nacre's own, which may quote what tasks have written
+      for (std::size_t at = line.find(kTask); at != std::string::npos; at = line.find(kTask, at + 1)) {
+        std::size_t mark = line.find(' ', at + kTask.size());  // behind rank and start
+        if (mark == std::string::npos) break;
+        std::string_view stream = std::string_view(line).substr(mark, 5);
+        if (stream != " out " && stream != " err ") continue;
+        out[line.substr(at, mark + stream.size() - at)] += line.substr(at) + "\n";
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::string output() const {
+    const std::map<std::string, std::string> came = lines();
+    for (const auto& [rank, tries] : tries_) {
+      for (const Process* each : tries) {
+        for (int stream : {1, 2}) {
+          std::string mark = task_mark(rank, each->task->script.start) + (stream == 1 ? " out " : " err ");
+          auto found = came.find(mark);
+          std::string wrong = wrong_output(*each, stream, mark, found == came.end() ? "" : found->second);
+          if (!wrong.empty()) return wrong;
+        }
+      }
+    }
+    return "";
+  }
+
+  // Each line once, in order; all of them, unless the shell was lost, or the leader.
+  [[nodiscard]] std::string wrong_output(const Process& task, int stream, const std::string& mark,
+                                         std::string got) const {
+    const std::string& wrote = task.task->wrote[static_cast<std::size_t>(stream)];
+    if (got == wrote) return "";
+    // It was ended within a line, and what came next is on the same one.
+    bool is_cut = !wrote.empty() && wrote.back() != '\n';
+    if (is_cut && got.starts_with(wrote) && got.find('\n', wrote.size()) + 1 == got.size()) return "";
+    // It was ended before one could know whose line it is.
+    const std::size_t last = wrote.rfind('\n') + 1;  // 0: there is none
+    if (is_cut && wrote.size() - last <= mark.size() && got == wrote.substr(0, last)) return "";
+    if (!is_on_healthy_shell(task)) {
+      if (!got.empty()) got.pop_back();
+      if (wrote.starts_with(got)) return "";
+    }
+    return fmt::format("of what {} has written to {}, {} bytes, {} have come out, or others", task.name, stream,
+                       wrote.size(), got.size());
+  }
+
+  // ---- time ------------------------------------------------------------------------------------
+
+  [[nodiscard]] Nanoseconds all_stops() const {
+    Nanoseconds out = 0;
+    for (const Fault& each : plan_.faults) out += each.kind == Fault::Kind::stop ? each.length : 0;
+    return out;
+  }
+
+  // A task that its shell ends has the kill-timeout, or what a front end gives it.
+  [[nodiscard]] std::string kills() const {
+    constexpr Nanoseconds kUsualTimeout = 5 * kSecond;
+    if (sent_signals().contains(SIGTERM)) return "";
+    Nanoseconds most = plan_.time_of("kill-timeout", kUsualTimeout) + all_stops() + kMargin;
+    for (const Order& each : plan_.orders) most += each.grace;
+    for (const auto& [rank, tries] : tries_) {
+      for (const Process* each : tries) {
+        if (each->asked_at == kNever || each->ended_at <= each->asked_at + most) continue;
+        return fmt::format("{} has got SIGTERM of its shell, and runs for {} s more", each->name,
+                           (each->ended_at - each->asked_at) / kSecond);
+      }
+    }
+    return "";
+  }
+
+  // What stands still ends later, and so do its tasks.
+  [[nodiscard]] bool has_stood_still(pid_t shell) const { return seen_.stopped.contains(shell); }
+
+  [[nodiscard]] std::string times() const {
+    Nanoseconds most = seen_.last_fault;
+    for (const auto& [pid, each] : seen_.kernel.processes()) {
+      bool counts = each->task && !each->task->is_left && !has_stood_still(each->started_by);
+      if (counts) most = std::max(most, each->ended_at);
+    }
+    for (const Process* each : shells_) {
+      if (has_stood_still(each->pid)) continue;
+      if (each->ended_at > most + kMostAfter)
+        return fmt::format("{} ends {} s after all tasks, and all that was done to it", each->name,
+                           (each->ended_at - most) / kSecond);
+    }
+    return "";
+  }
+
+  // No task starts before the prolog is over on all hosts.
+  [[nodiscard]] std::string prologs() const {
+    if (plan_.value_of("prolog").empty() || seen_.first_start == kNever || !are_shells_calm()) return "";
+    for (const Process* shell : shells_) {
+      if (number_of(*shell) >= plan_.shells) continue;
+      bool has_one =
+          std::any_of(seen_.kernel.processes().begin(), seen_.kernel.processes().end(), [&](const auto& each) {
+            const Process& hook = *each.second;
+            return hook.task && !hook.task->rank && hook.started_by == shell->pid && hook.is_over &&
+                   hook.ended_at <= seen_.first_start;
+          });
+      if (!has_one) return "a task has started before the prolog was over for " + shell->name;
+    }
+    return "";
+  }
+
+  // ---- front ends ------------------------------------------------------------------------------
+
+  [[nodiscard]] std::string orders() const {
+    for (const auto& each : seen_.front_ends) {
+      const std::string what = shells::text_of(each->order());
+      if (!each->broken().empty()) return what + ": " + each->broken();
+      if (each->answers() > 1) return what + " is answered twice";
+      // Of a job whose tasks have ended the link may just be closed, and so it may to those that only look.
+      const bool has_to = each->order().kind != Order::Kind::look && each->asked_at() < last_end();
+      if (has_to && each->is_asked() && code_ && each->answers() == 0) return what + " is not answered";
+      if (each->answers() == 0 || each->is_refused() || each->said().empty()) continue;
+      if (std::string wrong = wrong_answer(each->order(), each->said().back()); !wrong.empty())
+        return what + ": " + wrong;
+    }
+    return "";
+  }
+
+  [[nodiscard]] const Process* shell(std::uint32_t number) const {
+    auto found = std::find_if(shells_.begin(), shells_.end(),
+                              [&](const Process* each) { return number_of(*each) == number; });
+    return found == shells_.end() ? nullptr : *found;
+  }
+
+  [[nodiscard]] std::string wrong_answer(const Order& order, const Json& answer) const {
+    const char* member = order.kind == Order::Kind::shrink ? "gone"
+                         : order.kind == Order::Kind::grow ? "joined"
+                                                           : nullptr;
+    if (member == nullptr) return "";
+    auto ids = value::Idset::parse(answer.value(member, ""));
+    if (!ids) return "the answer has no " + std::string(member);
+    for (std::uint32_t each : ids->ids()) {
+      const Process* found = shell(each);
+      if (found == nullptr) return fmt::format("shell {} has never been started", each);
+      bool is_wrong = order.kind == Order::Kind::shrink && are_shells_calm() && found->status != 0;
+      if (is_wrong)
+        return fmt::format("shell {} has left as planned, and ends as {}", each, text_of(found->status));
+    }
+    return "";
+  }
+
+  // ---- files ---------------------------------------------------------------------------------
+
+  // A killed shell's guard removes what it leaves, and is not simulated.
+  [[nodiscard]] std::string files() const {
+    bool are_killed =
+        std::any_of(shells_.begin(), shells_.end(), [](const Process* each) { return WIFSIGNALED(each->status); });
+    if (are_killed) return "";
+    for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
+      std::string name = each.path().filename();
+      bool is_ours = name == "jobs" || name == "report" || name == "usage" || name == "joblog" ||
+                     name == "notices" || name.starts_with("o") || name.starts_with("e") ||
+                     name.starts_with("timeline");
+      if (!is_ours) return "left behind: " + name;
+    }
+    return "";
+  }
+
+  const Seen& seen_;
+  const Plan& plan_;
+  std::vector<const Process*> shells_;
+  std::map<std::uint32_t, std::vector<const Process*>> tries_;  // of a rank, in their order
+  std::optional<int> code_;                                     // none: a signal has ended the leader
+  std::map<std::uint32_t, std::string> records_;                // of the report
+  std::string cause_;                                           // of the job's end, before its time
+  std::set<std::uint32_t> lost_;                                // shells, by the report
+  value::Idset leaving_;                                        // shells that were to leave
+  std::string defect_;
+};
+
+}  // namespace
+
+std::string check(const Seen& seen) { return Check(seen).all(); }
+
+}  // namespace nacre::shells

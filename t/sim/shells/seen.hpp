@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was seen of a simulated job from outside: its processes, what has come out, what its report says.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "shells/front_end.hpp"
+#include "shells/plan.hpp"
+
+namespace nacre::shells {
+
+struct Seen {
+  const Plan& plan;
+  const Kernel& kernel;
+  int status = -1;                                     // of the leader, as waitpid(2) has it
+  std::array<std::string, 3> output = {};              // of the leader, to 1 and 2
+  std::map<std::uint32_t, std::uint32_t> starts = {};  // tries of a rank
+  std::map<std::uint32_t, int> exec_errors = {};  // by rank: the errno of its last try, which could not be started
+  Nanoseconds first_start = kNever;               // of a task
+  Nanoseconds last_fault = 0;
+  std::set<pid_t> stopped = {};  // shells that stood still
+  bool are_links_cut = false;
+  bool is_faulted = false;  // something was done to it
+  std::vector<std::unique_ptr<FrontEnd>> front_ends = {};
+  Json report = {};         // null: there is none
+  std::string defect = {};  // seen while it ran
+};
+
+// "": all is as it should be; else what is not.
+std::string check(const Seen& seen);
+
+}  // namespace nacre::shells
