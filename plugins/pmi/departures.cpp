@@ -190,8 +190,9 @@ bool PmiDepartures::missing_elsewhere(const value::Idset& ranks) {
   return options_.fault_tolerant;
 }
 
-value::Idset PmiDepartures::not_finalized() const {
+value::Idset PmiDepartures::missing_here() const {
   value::Idset out;
+  if (shell_leaves_) return out;
   const auto& clients = group_->server().clients();
   for (std::uint32_t client = 0; client < clients.size(); ++client) {
     if (clients[client].stage != pmi::ClientStage::finalized) out.insert(group_->server().group().ranks[client]);

@@ -57,8 +57,9 @@ class PmiDepartures {
   // Processes of other nodes have been in a barrier, and none of this node will enter it.
   void missed_barrier() { nobody_is_missing(); }
 
-  // The ranks of those that have not finalized.
-  [[nodiscard]] value::Idset not_finalized() const;
+  // Once all processes of this node have ended: the ranks for which a barrier of the others may not open, as they
+  // have not finalized.
+  [[nodiscard]] value::Idset missing_here() const;
   // This shell is about to leave the job, or the group is given up: nothing follows for the others from how its
   // processes end now.
   void shell_leaves() { shell_leaves_ = true; }

@@ -252,7 +252,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     bool all = std::all_of(tasks.begin(), tasks.end(), [](const auto& each) {
       return each->state() == task::State::exited && !each->starts_again();
     });
-    if (all) between_nodes_->abstain(departures_.not_finalized());
+    if (all) between_nodes_->abstain(departures_.missing_here());
   }
 
   void starts_again(const task::Task& task) {

@@ -644,7 +644,7 @@ void SpawnedGroup::exited(std::uint32_t client) {
 
 void SpawnedGroup::finish() {
   if (std::exchange(is_over_, true)) return;
-  if (between_nodes_ != nullptr) between_nodes_->abstain(cancelled_ ? value::Idset() : departures_.not_finalized());
+  if (between_nodes_ != nullptr) between_nodes_->abstain(cancelled_ ? value::Idset() : departures_.missing_here());
   callbacks_.on_over();
 }
 

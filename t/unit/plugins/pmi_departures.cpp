@@ -67,6 +67,20 @@ TEST_CASE("what a process has said counts also where it is read only after its e
   CHECK(job.raised().back() == "7: client 2 called PMI_Abort with code 7: late");
 }
 
+TEST_CASE("those of a shell that leaves the job are missed by nobody") {
+  PmiClients job(2);
+  job.join_all();
+  job.exit(0, 0);
+  CHECK(job.departures.missing_here().str() == "0-1");
+  PmiClients left(2);
+  left.join_all();
+  left.departures.shell_leaves();
+  left.exit(0, 0);
+  left.die(1, SIGKILL);
+  CHECK(left.raised().empty());
+  CHECK(left.departures.missing_here().empty());
+}
+
 TEST_CASE("a job that does not use PMI is not concerned, however its tasks end") {
   PmiClients job(3);
   job.die(0, SIGKILL);
