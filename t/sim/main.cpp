@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
-// sim --shells [--seeds=FIRST-LAST] [--seed=N] [--faults=MOST] [--trace] [--twice]
+// sim --shells [--seeds=FIRST-LAST] [--seed=N] [--faults=MOST] [--trace[=FILE]] [--twice] [--brief]
 // sim --report=MOST
 // sim --ends=TASKS [--shells=N] [--most-ms=N]
 // sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -43,6 +43,7 @@ struct Arguments {
   bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
   bool brief = false;  // of a failure: only what
+  std::string file;    // for the trace of jobs of real shells
   std::uint32_t report = 0;
   std::uint32_t ends = 0;  // tasks
   std::uint32_t shells = 8000;
@@ -97,8 +98,9 @@ Arguments parse(int argc, char** argv) {
       out.twice = true;
     } else if (word == "--brief") {
       out.brief = true;
-    } else if (word == "--trace") {
+    } else if (word == "--trace" || word.starts_with("--trace=")) {
       out.trace = true;
+      if (word != "--trace") out.file = value;
     } else {
       throw Broken{"unknown argument " + std::string(word)};
     }
@@ -184,8 +186,8 @@ bool run_jobs(const Arguments& arguments) {
 
 #ifdef NACRE_SIM_SHELLS
 bool run_shells(const Arguments& arguments) {
-  return shells::run_seeds(
-      {arguments.first, arguments.last, arguments.faults, arguments.trace, arguments.twice, arguments.brief});
+  return shells::run_seeds({arguments.first, arguments.last, arguments.faults, arguments.trace, arguments.twice,
+                            arguments.brief, arguments.file});
 }
 #else
 bool run_shells(const Arguments& /*arguments*/) {

@@ -119,7 +119,7 @@ class Check {
   // It has been of the job until it, or the job, ended in order.
   [[nodiscard]] bool is_healthy(const Process& shell) const {
     if (!code_ || !WIFEXITED(shell.status) || lost_.contains(number_of(shell))) return false;
-    return WEXITSTATUS(shell.status) == *code_ || has_left(shell);
+    return WEXITSTATUS(shell.status) == *code_ || (has_left(shell) && are_shells_calm());
   }
 
   [[nodiscard]] bool is_on_healthy_shell(const Process& task) const {
@@ -141,6 +141,9 @@ class Check {
   [[nodiscard]] std::set<int> sent_signals() const {
     std::set<int> out;
     if (plan_.has_fault(Fault::Kind::terminate)) out.insert(SIGTERM);
+    for (const Fault& each : plan_.faults) {
+      if (each.kind == Fault::Kind::signal) out.insert(each.signum);
+    }
     for (const Order& each : plan_.orders) {
       if (each.kind == Order::Kind::kill) out.insert(each.signum);
     }
@@ -196,12 +199,18 @@ class Check {
     const std::string raw = slash == std::string::npos ? "" : record.substr(slash + 1);
     if (!raw.empty() && raw != truth) return "it has ended as " + truth;
     switch (record[0]) {
-      case 'c': return !cause_.empty() || !healthy ? "" : "nothing has ended the job";
+      case 'c': return may_be_victim(*task) || !healthy ? "" : "nothing has ended it";
       case 'l': return healthy ? "its shell was not lost" : "";
       case 'g': return leaving_.empty() ? "no shell was to leave" : "";
       case 't': return plan_.value_of("time-limit").empty() ? "there is no time-limit" : "";
       default: return record == truth ? "" : "it has ended as " + truth;
     }
+  }
+
+  // Of the job's end, or of a restart with others that a signal from outside has called off.
+  [[nodiscard]] bool may_be_victim(const Process& task) const {
+    const bool is_off = !plan_.value_of("restart").empty() && task.asked_at != kNever && !sent_signals().empty();
+    return !cause_.empty() || is_off;
   }
 
   // Its last try was not executed, or it has none.
@@ -241,14 +250,16 @@ class Check {
     std::set<int> out;
     const bool is_of_task = seen_.report.at("cause").contains("rank") || !plan_.value_of("time-limit").empty();
     for (int each : by_policy()) {
-      // A signal may come when the code is certain.
-      if (cause_.empty() || is_of_task || plan_.has_fault(Fault::Kind::terminate)) out.insert(each);
+      // What is done to it may come when the code is certain.
+      const bool is_late = !sent_signals().empty() || (seen_.is_faulted && seen_.last_fault >= last_end());
+      if (cause_.empty() || is_of_task || is_late) out.insert(each);
       if (!cause_.empty()) out.insert(std::max(each, 1));
     }
     // Where tasks use PMI the job ends with the code of the one that has left the others.
     for (const auto& [rank, record] : records_) {
       if (plan_.barriers > 0 && !cause_.empty() && record[0] != 'c') out.insert(std::max(code_of(record), 1));
     }
+    if (plan_.failure) out.insert(1);
     for (int each : sent_signals()) out.insert(kSignalBase + each);
     if (is_ended_by("cancel")) out.insert(kSignalBase + SIGTERM);
     return out;
@@ -259,6 +270,8 @@ class Check {
       bool is_killed = plan_.has_fault(Fault::Kind::kill);
       return is_killed ? "" : fmt::format("the leader is ended by signal {}", WTERMSIG(seen_.status));
     }
+    const bool has_to_fail = plan_.failure && !seen_.is_faulted && plan_.orders.empty();
+    if (has_to_fail && *code_ == 0) return "a handler has failed, and the job's code is 0";
     if (records_.empty()) return *code_ == 0 ? success_without_records() : "";
     const std::set<int> codes = expected();
     if (codes.contains(*code_)) return is_over_early();
@@ -282,7 +295,7 @@ class Check {
   // A job to which nothing is done ends when its tasks have ended.
   [[nodiscard]] std::string is_over_early() const {
     constexpr Nanoseconds kUsualExitTimeout = 30 * kSecond;
-    bool may = seen_.is_faulted || !plan_.orders.empty() || plan_.barriers > 0 ||
+    bool may = seen_.is_faulted || plan_.failure || !plan_.orders.empty() || plan_.barriers > 0 ||
                !plan_.value_of("exit-on-error").empty() || !plan_.value_of("time-limit").empty();
     if (cause_.empty() || may) return "";
     Nanoseconds first = kNever, most = 0;
@@ -301,9 +314,9 @@ class Check {
     for (const Process* each : shells_) {
       if (!WIFEXITED(each->status)) continue;
       const int own = WEXITSTATUS(each->status);
-      const bool is_late =
-          number_of(*each) >= plan_.shells || seen_.first_start == kNever;  // it may not have joined
-      if (own == *code_ || has_left(*each) || (own != 0 && (!are_shells_calm() || is_late))) continue;
+      if (number_of(*each) >= plan_.shells) continue;  // one that has come later, or was not let in
+      const bool may_differ = !are_shells_calm() || seen_.first_start == kNever;  // it may not have joined
+      if (own == *code_ || has_left(*each) || (own != 0 && may_differ)) continue;
       return fmt::format("{} exits with {}, and the job with {}", each->name, own, *code_);
     }
     return "";
@@ -315,17 +328,22 @@ class Check {
     const std::string option = plan_.value_of("restart");
     const std::uint32_t most = plan_.most_restarts().value_or(0);
     const bool moves = plan_.value_of("on-lost").starts_with("replace");
+    constexpr std::string_view kPerTask = "per-task=";
+    const std::size_t at = option.find(kPerTask);
+    const auto per_task = at == std::string::npos
+                              ? UINT32_MAX
+                              : static_cast<std::uint32_t>(std::atoi(option.c_str() + at + kPerTask.size()));
     std::uint32_t all = 0;
     for (const auto& [rank, count] : seen_.starts) {
       all += count - 1;
-      if (!moves && !plan_.has_order(Order::Kind::restart) && count > most + 1)
+      if (!moves && !plan_.has_order(Order::Kind::restart) && count > std::min(most, per_task) + 1)
         return fmt::format("task {} has been started {} times", rank, count);
     }
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
     bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty();
-    if (!option.starts_with("on-failure") || !is_calm || all == most || !code_) return "";
+    if (!option.starts_with("on-failure") || per_task != UINT32_MAX || !is_calm || all == most || !code_) return "";
     for (const auto& [rank, tries] : tries_) {
       if (tries.back()->status != 0) return fmt::format("task {} has failed, and is not started again", rank);
     }
@@ -337,9 +355,16 @@ class Check {
   // Of the files in which output is.
   [[nodiscard]] static std::string written_files() {
     std::string out;
+    std::error_code none;
     for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
       std::string name = each.path().filename();
       if (name != "o" && name != "e" && !name.starts_with("o.") && !name.starts_with("e.")) continue;
+      std::ifstream file(each.path());
+      out.append(std::istreambuf_iterator<char>(file), {});
+    }
+    // Of a job that goes on without its launcher.
+    for (const auto& each : std::filesystem::directory_iterator(job_folder() + "/jobs", none)) {
+      if (each.path().extension() != ".out") continue;
       std::ifstream file(each.path());
       out.append(std::istreambuf_iterator<char>(file), {});
     }
@@ -390,7 +415,8 @@ class Check {
     // It was ended before one could know whose line it is.
     const std::size_t last = wrote.rfind('\n') + 1;  // 0: there is none
     if (is_cut && wrote.size() - last <= mark.size() && got == wrote.substr(0, last)) return "";
-    if (!is_on_healthy_shell(task)) {
+    // A second SIGINT lets a shell wait for nothing.
+    if (!is_on_healthy_shell(task) || sent_signals().contains(SIGINT)) {
       if (!got.empty()) got.pop_back();
       if (wrote.starts_with(got)) return "";
     }
@@ -506,7 +532,7 @@ class Check {
     for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
       std::string name = each.path().filename();
       bool is_ours = name == "jobs" || name == "report" || name == "usage" || name == "joblog" ||
-                     name == "notices" || name.starts_with("o") || name.starts_with("e") ||
+                     name == "notices" || name == "rc.lua" || name.starts_with("o") || name.starts_with("e") ||
                      name.starts_with("timeline");
       if (!is_ours) return "left behind: " + name;
     }

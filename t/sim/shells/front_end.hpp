@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A made-up front end: it finds the job in the list of jobs, and asks its leader for something, as `nacre shrink` and
-// others do, by the messages of shell/control. It never waits: the simulator lets it go on after each step.
+// A made-up front end: it finds the job in the list of jobs, and asks its leader for something, as `nacre shrink`
+// and others do, by the messages of shell/control. It never waits: the simulator lets it go on after each step.
 #pragma once
 
 #include <optional>

@@ -35,8 +35,8 @@ const std::vector<Drawn>& drawn() {
       {"sched", {"batch", "other"}},
       {"exit-policy", {"max", "main", "all", "main+all", "first"}},
       {"exit-main", {"0"}, "exit-policy=main"},
-      {"exit-timeout", {"none", "5m"}},
-      {"time-limit", {"none", "1h"}},
+      {"exit-timeout", {"none", "5m", "2s"}},
+      {"time-limit", {"none", "1h", "10s"}},
       {"exit-report", {"off", "line", "full"}},
       {"report", {"{d}/report"}},
       {"usage", {"on", "{d}/usage"}},
@@ -48,13 +48,18 @@ const std::vector<Drawn>& drawn() {
       {"attach.scrollback", {"none", "1k"}},
       {"exit-notify", {"{d}/notices"}},
       {"exit-notify.threshold", {"10%"}, "exit-notify.to={d}/notices"},
-      {"exit-on-error", {"off"}},
+      {"exit-on-error", {"off", "1", "2"}},
       {"exit-on-error.when", {"1"}, "exit-on-error.then=note"},
       {"on-lost", {"go-on", "end"}},
       {"restart",
        {"never", "on-failure,max=2", "on-failure,max=5,backoff=10ms", "always,max=3"},
        "exit-timeout=none"},
-      {"restart", {"on-failure,max=1,scope=job", "on-failure,max=3,scope=node"}, "exit-timeout=none"},
+      {"restart",
+       {"on-failure,max=1,scope=job", "on-failure,max=3,scope=node", "always,max=2,scope=job"},
+       "exit-timeout=none"},
+      {"restart",
+       {"on-failure,max=4,per-task=1", "on-failure,max=3,where=spare", "on-failure,max=3,scope=node,where=spare"},
+       "exit-timeout=none"},
       {"tolerate-loss", {"on"}},
       {"lost-after", {"30s", "2s"}},
       {"signal", {"off"}},
@@ -87,7 +92,7 @@ const std::vector<Drawn>& drawn() {
 
 // Why each is not drawn.
 constexpr std::string_view kLeftOut[] = {
-    // a file of its own
+    // a file of its own: the initrc is drawn by plan.cpp
     "initrc", "userrc", "multi-prog", "taskmap.value", "input.stdin.path", "input.stdin.type",
     // another number of tasks or shells
     "per-resource.type", "per-resource.count", "spares", "pretend",

@@ -56,7 +56,7 @@ std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random
     out.push_back({TaskAct::Kind::write, 0, stream, lines_of(task, stream, numbers[stream], random)});
   }
   if (plan.barriers > 0 && !random.one_in(40)) out.push_back({TaskAct::Kind::finalize});
-  if (random.one_in(16)) out.push_back({TaskAct::Kind::leave});
+  if (random.one_in(10)) out.push_back({TaskAct::Kind::leave});
   Nanoseconds slept = 0;
   for (TaskAct& each : out) {
     each.nanoseconds = std::min(each.nanoseconds, plan.longest - slept);
@@ -70,7 +70,9 @@ TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) 
   out.acts = draw_acts(plan, task, random);
   out.ignores_term = random.one_in(8);
   if (random.one_in(8)) out.code_at_term = static_cast<int>(random.in(0, 3));
-  if (random.one_in(10))
+  if (plan.all_succeed)
+    out.acts.push_back({TaskAct::Kind::exit});
+  else if (random.one_in(10))
     out.acts.push_back({TaskAct::Kind::signal, 0, 1, "", random.one_in(2) ? SIGSEGV : SIGKILL});
   else
     out.acts.push_back({TaskAct::Kind::exit, 0, 1, "", random.one_in(4) ? static_cast<int>(random.in(1, 255)) : 0});
@@ -80,12 +82,18 @@ TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) 
 // At any time of a job, and more often while it comes together or ends than its length would make it.
 Fault draw_fault(const Plan& plan, Random& random) {
   constexpr std::uint64_t kMostSteps = 400;
+  constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   Fault out;
-  out.kind = static_cast<Fault::Kind>(random.in(0, 5));
+  out.kind = static_cast<Fault::Kind>(random.in(0, 6));
+  out.signum = kSignals.at(random.in(0, kSignals.size() - 1));
   out.step = random.one_in(2) ? random.in(1, 60 * std::uint64_t{plan.shells}) : random.in(1, kMostSteps);
-  out.shell = static_cast<std::uint32_t>(random.in(0, plan.shells - 1));
+  // Where the job grows, those that have come, too.
+  const std::uint32_t more = plan.has_order(Order::Kind::grow) ? 2 : 0;
+  out.shell = static_cast<std::uint32_t>(random.in(0, plan.shells - 1 + more));
+  if (out.kind == Fault::Kind::signal && random.one_in(2)) out.shell = 0;
   if (out.kind == Fault::Kind::end_task) out.shell = static_cast<std::uint32_t>(random.in(0, plan.ranks() - 1));
   out.length = static_cast<Nanoseconds>(random.in(1, random.one_in(2) ? 1000 : 60'000)) * kMillisecond;
+  if (random.one_in(8)) out.length = static_cast<Nanoseconds>(random.in(1, 180)) * kMinute;  // as good as lost
   return out;
 }
 
@@ -111,6 +119,17 @@ Order draw_order(const Plan& plan, Random& random) {
   return out;
 }
 
+Failure draw_failure(const Plan& plan, Random& random) {
+  constexpr std::array kTopics{"shell.init", "shell.post-init", "task.init",  "task.fork",           "shell.start",
+                               "task.exit",  "shell.finish",    "shell.exit", "shell.tasks-complete"};
+  Failure out;
+  out.topic = kTopics.at(random.in(0, kTopics.size() - 1));
+  if (out.topic != "shell.tasks-complete")
+    out.shell = static_cast<std::uint32_t>(random.in(0, plan.shells - plan.spares - 1));
+  out.dies = random.one_in(2);
+  return out;
+}
+
 void add_option(Plan& plan, const std::string& option) {
   if (plan.value_of(option.substr(0, option.find('='))).empty()) plan.options.push_back(option);
 }
@@ -125,6 +144,7 @@ void draw_size(Plan& plan, const PlanLimits& limits, Random& random) {
   plan.arity = static_cast<std::uint32_t>(random.in(2, 3));
   if (plan.shells > 1 && random.one_in(4))
     plan.spares = static_cast<std::uint32_t>(random.in(1, (plan.shells + 1) / 3));
+  plan.all_succeed = random.one_in(3);
   if (random.one_in(6)) plan.barriers = static_cast<std::uint32_t>(random.in(1, 4));
   constexpr Nanoseconds kHour = 60 * kMinute;
   plan.longest = !random.one_in(5) ? kUsual
@@ -139,6 +159,9 @@ void draw_changes(Plan& plan, Random& random) {
     plan.options.push_back("spares=" + std::to_string(plan.spares));
     if (!random.one_in(3) && plan.value_of("tolerate-loss").empty())
       add_option(plan, random.one_in(3) ? "on-lost=replace,else=go-on" : "on-lost=replace");
+    const bool may_move =
+        plan.value_of("on-lost").starts_with("replace") && plan.value_of("fault-tolerance").empty();
+    if (may_move && random.one_in(3)) add_option(plan, "restart=on-failure,max=3,where=any");
   }
   if (random.one_in(5)) {
     for (std::uint64_t more = random.in(1, 3); more > 0; --more) plan.orders.push_back(draw_order(plan, random));
@@ -146,9 +169,12 @@ void draw_changes(Plan& plan, Random& random) {
   if (plan.has_order(Order::Kind::restart) && !random.one_in(4)) add_option(plan, "restart=on-request");
   if (!plan.orders.empty())
     std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("control="); });
+  if (random.one_in(12)) plan.failure = draw_failure(plan, random);
+  if (plan.failure) plan.options.push_back("initrc=" + job_folder() + "/rc.lua");
   bool has_pmi = plan.value_of("pmi").empty() || plan.has_option("pmi=simple");
   if (!has_pmi) plan.barriers = 0;
   if (random.one_in(8)) add_option(plan, "prolog=exit 0");
+  if (random.one_in(6)) add_option(plan, "output.drain-timeout=0s");
   if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
 }
 
@@ -164,7 +190,7 @@ TaskScript Plan::script(std::uint32_t rank, std::uint32_t start) const {
   TaskScript out = draw_task(*this, task_mark(rank, start), random);
   out.start = start;
   constexpr std::uint64_t kRarely = 80;
-  if (random.one_in(kRarely)) out.exec_error = random.one_in(2) ? ENOENT : EACCES;
+  if (!all_succeed && random.one_in(kRarely)) out.exec_error = random.one_in(2) ? ENOENT : EACCES;
   return out;
 }
 
@@ -206,6 +232,13 @@ std::optional<std::uint32_t> Plan::most_restarts() const {
   return static_cast<std::uint32_t>(std::atoi(text.c_str() + at + kMax.size()));
 }
 
+std::string Plan::initrc() const {
+  return fmt::format(
+      "plugin.register {{ name = \"simulated\", handlers = {{ {{ topic = \"{}\", fn = function ()\n"
+      "  if shell.info.rank == {} then {} (\"the initrc fails\") end\nend }} }} }}\n",
+      failure->topic, failure->shell, failure->dies ? "shell.die" : "error");
+}
+
 bool Plan::has_option(const std::string& text) const {
   return std::find(options.begin(), options.end(), text) != options.end();
 }
@@ -224,6 +257,7 @@ std::string Plan::text() const {
   if (barriers > 0) out += fmt::format(", {} barriers", barriers);
   for (const std::string& each : options) out += " -o " + each;
   if (slow_reader) out += ", a slow reader";
+  if (failure) out += fmt::format("; the initrc fails in {} of shell {}", failure->topic, failure->shell);
   for (const Order& each : orders) out += "; " + text_of(each);
   for (const Fault& each : faults) out += "; " + text_of(each);
   return out;
@@ -231,10 +265,11 @@ std::string Plan::text() const {
 
 std::string text_of(const Fault& fault) {
   constexpr std::array kKinds{"kill shell",        "stop shell", "cut a link of shell", "SIGTERM to the leader",
-                              "the launcher goes", "kill task"};
+                              "the launcher goes", "kill task",  "a signal to shell"};
   std::string out = kKinds.at(static_cast<std::size_t>(fault.kind));
   bool is_leaders = fault.kind == Fault::Kind::terminate || fault.kind == Fault::Kind::hang_up;
   if (!is_leaders) out += fmt::format(" {}", fault.shell);
+  if (fault.kind == Fault::Kind::signal) out += fmt::format(", SIG{},", ::sigabbrev_np(fault.signum));
   return out + fmt::format(" at step {}", fault.step);
 }
 
@@ -265,6 +300,9 @@ Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
   if (limits.faults > 0) {
     for (std::uint64_t left = random.in(1, limits.faults); left > 0; --left)
       out.faults.push_back(draw_fault(out, random));
+    if (out.has_fault(Fault::Kind::kill) && out.spares == 0 && random.one_in(3) &&
+        out.value_of("tolerate-loss").empty())
+      add_option(out, "on-lost=go-on");
   }
   return out;
 }

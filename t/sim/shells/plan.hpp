@@ -20,12 +20,14 @@ struct Fault {
     cut,        // a link of a shell
     terminate,  // SIGTERM to the leader
     hang_up,    // the launcher goes
-    end_task    // SIGKILL to a task
+    end_task,   // SIGKILL to a task
+    signal      // another one to a shell
   };
   Kind kind = Kind::kill;
   std::uint64_t step = 0;   // of the kernel
   std::uint32_t shell = 0;  // by its rank; of end_task: the task's
   Nanoseconds length = 0;   // of a stop
+  int signum = 0;           // of a signal
 };
 
 // What a front end asks the leader for.
@@ -42,15 +44,24 @@ struct Order {
   std::string what = {};  // of look: the request
 };
 
+// Where a handler of the initrc fails, on one shell.
+struct Failure {
+  std::uint32_t shell = 0;
+  std::string topic;
+  bool dies = false;  // by shell.die, else by an error of Lua
+};
+
 struct Plan {
   std::uint64_t seed = 1;
   std::uint32_t shells = 1, tasks_per_shell = 1, arity = 2;
   std::uint32_t spares = 0;    // of the shells: they have no tasks
   std::uint32_t barriers = 0;  // of PMI, in each task
   Nanoseconds longest = 0;     // that a task sleeps, in all
+  bool all_succeed = false;    // the tasks, at each start
   std::vector<std::string> options;
   std::vector<Fault> faults;
   std::vector<Order> orders;
+  std::optional<Failure> failure;
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
 
@@ -60,7 +71,8 @@ struct Plan {
   [[nodiscard]] std::string value_of(std::string_view option) const;  // "": it is not given
   [[nodiscard]] Nanoseconds time_of(std::string_view option, Nanoseconds usual) const;  // kNever: none
   [[nodiscard]] std::optional<std::uint32_t> most_restarts()
-      const;  // as the option restart has it; none: not given
+      const;                                 // as the option restart has it; none: not given
+  [[nodiscard]] std::string initrc() const;  // what is in it
   [[nodiscard]] bool has_fault(Fault::Kind kind) const;
   [[nodiscard]] bool has_order(Order::Kind kind) const;
   [[nodiscard]] std::uint32_t ranks() const { return (shells - spares) * tasks_per_shell; }

@@ -140,6 +140,7 @@ class Run {
   }
 
   void start() {
+    if (plan_.failure) std::ofstream(job_folder() + "/rc.lua") << plan_.initrc();
     std::string text = launch_text(plan_, NACRE_SHELL_PROGRAM);
     ::fcntl(in_.write, F_SETPIPE_SZ, 1 << 20);
     if (::write(in_.write, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
@@ -243,6 +244,7 @@ class Run {
       case Fault::Kind::kill:
       case Fault::Kind::end_task: return kernel_.kill_from_outside(*process, SIGKILL);
       case Fault::Kind::terminate: return kernel_.kill_from_outside(*process, SIGTERM);
+      case Fault::Kind::signal: return kernel_.kill_from_outside(*process, fault.signum);
       case Fault::Kind::stop: seen_.stopped.insert(process->pid); return kernel_.stop(*process, fault.length);
       case Fault::Kind::cut: seen_.are_links_cut = kernel_.cut_link(*process) || seen_.are_links_cut; return;
       case Fault::Kind::hang_up: break;
@@ -288,7 +290,7 @@ class Run {
     const bool goes_on = std::any_of(kernel_.processes().begin(), kernel_.processes().end(), [&](const auto& each) {
       const Process& one = *each.second;
       const bool is_blocked = !one.task || one.task->is_left || one.task->is_full || one.task->pmi.waits;
-      return !one.is_over && (!is_blocked || one.stopped_until > kernel_.now());
+      return !one.is_over && (!is_blocked || one.stopped_until > kernel_.now() - kMost);
     });
     if (goes_on) last_ = kernel_.now();
     return kernel_.now() > last_ + kMost;
@@ -352,6 +354,8 @@ Plan shrink(Plan plan) {
     take_if_broken(plan, std::move(smaller));
   }
   for (std::size_t i = plan.options.size(); i > 0; --i) {
+    const std::string& option = plan.options[i - 1];
+    if (option.starts_with("initrc=") || option.starts_with("spares=")) continue;
     Plan smaller = plan;
     smaller.options.erase(smaller.options.begin() + static_cast<std::ptrdiff_t>(i) - 1);
     take_if_broken(plan, std::move(smaller));

@@ -36,6 +36,13 @@ void print_broken(const Plan& plan, const Outcome& outcome, const Seeds& seeds) 
   std::printf("\nRun it again: sim --shells --faults=%u --seed=%llu --trace\n", seeds.faults, Long{plan.seed});
 }
 
+void print_trace(const std::string& trace, const std::string& to) {
+  std::FILE* file = to.empty() ? stdout : std::fopen(to.c_str(), "a");
+  if (file == nullptr) throw Defect{to + " cannot be written"};
+  std::fputs(trace.c_str(), file);
+  if (file != stdout) std::fclose(file);
+}
+
 Outcome run_one(const Plan& plan, const Seeds& seeds) {
   Outcome outcome = run(plan, seeds.trace || seeds.twice);
   if (!seeds.twice || !outcome.broken.empty()) return outcome;
@@ -70,7 +77,7 @@ bool run_seeds(const Seeds& seeds) {
     } catch (const Defect& defect) {
       outcome.broken = "the simulator: " + defect.what;
     }
-    if (seeds.trace) std::printf("%s", outcome.trace.c_str());
+    if (seeds.trace) print_trace(outcome.trace, seeds.file);
     if (!outcome.broken.empty()) {
       print_broken(plan, outcome, seeds);
       return false;

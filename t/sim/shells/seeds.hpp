@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace nacre::shells {
 
@@ -13,6 +14,7 @@ struct Seeds {
   bool trace = false;        // of each job is printed
   bool twice = false;        // each has to give the same trace again
   bool brief = false;        // of a failure: only what
+  std::string file = {};     // where the trace is written to; "": standard output
 };
 
 // False: a seed has broken something; it was printed, and is the last.
