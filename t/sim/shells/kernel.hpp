@@ -47,7 +47,7 @@ inline constexpr Nanoseconds kSecond = 1'000'000'000;
 inline constexpr Nanoseconds kNever = INT64_MAX;
 // Descriptors of processes that vfork has made begin here, and the simulator's own, so that those of the shells are
 // the same in each run.
-inline constexpr int kNewbornDescriptors = 2000, kOwnDescriptors = 4000;
+inline constexpr int kNewbornDescriptors = 1200, kOwnDescriptors = 2000;
 
 // Something that must not be. Thrown by the simulator itself, never through a shell's frames.
 struct Defect {
