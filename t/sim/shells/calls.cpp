@@ -183,6 +183,7 @@ Process* ended_child(pid_t which, bool& has_any) {
 }
 
 pid_t wait_child(pid_t which, int* status, int options, rusage* usage) {
+  kernel().let_tasks_go_on();
   for (;;) {
     bool has_any = false;
     Process* child = ended_child(which, has_any);
@@ -442,6 +443,7 @@ NACRE_CALL pid_t __wrap_waitpid(pid_t which, int* status, int options) {
 }
 
 NACRE_CALL int __wrap_waitid(idtype_t type, id_t id, siginfo_t* info, int options) {
+  kernel().let_tasks_go_on();
   pid_t which = type == P_ALL ? -1 : type == P_PID ? static_cast<pid_t>(id) : -static_cast<pid_t>(id);
   for (;;) {
     bool has_any = false;

@@ -669,6 +669,19 @@ void Kernel::act(Process& task) {
   run.written = 0;
 }
 
+void Kernel::let_tasks_go_on() {
+  constexpr int kMost = 4;
+  if (newborn_ || !random_.one_in(4)) return;
+  for (int acts = 0; acts < kMost; ++acts) {
+    std::vector<Process*> can;
+    for (auto& [pid, each] : processes_) {
+      if (each->task && is_runnable(*each)) can.push_back(each.get());
+    }
+    if (can.empty()) return;
+    act(*can[random_.in(0, can.size() - 1)]);
+  }
+}
+
 // In a session of its own, so that no signal reaches it.
 void Kernel::leave_process(Process& task) {
   auto process = std::make_unique<Process>();

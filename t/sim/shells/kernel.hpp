@@ -216,6 +216,8 @@ class Kernel {
   int open_pidfd(pid_t pid);
   // 0, or an errno with which execve(2) fails; then the process of vfork is at work.
   int execute(const std::string& path, char* const* argv, char* const* environment);
+  // Tasks go on while a shell is at work, as they do on other processors.
+  void let_tasks_go_on();
   void end_newborn(int status);
   pid_t newborn_over();  // its pid
   std::optional<Newborn>& newborn() { return newborn_; }
