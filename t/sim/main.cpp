@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sim [--jobs] [--seeds=FIRST-LAST] [--seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
-// sim --shells [--seeds=FIRST-LAST] [--seed=N] [--faults=MOST] [--trace[=FILE]] [--twice] [--brief]
+// sim --shells [--seeds=FIRST-LAST] [--seed=N] [--faults=MOST] [--trace[=FILE]] [--twice] [--brief] [--overlap]
 // sim --report=MOST
 // sim --ends=TASKS [--shells=N] [--most-ms=N]
 // sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -42,8 +42,9 @@ struct Arguments {
   bool real = false;   // jobs of the shell that ships
   bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
-  bool brief = false;  // of a failure: only what
-  std::string file;    // for the trace of jobs of real shells
+  bool brief = false;     // of a failure: only what
+  bool overlaps = false;  // made-up tasks go on while a real shell looks which of them have ended
+  std::string file;       // for the trace of jobs of real shells
   std::uint32_t report = 0;
   std::uint32_t ends = 0;  // tasks
   std::uint32_t shells = 8000;
@@ -96,6 +97,8 @@ Arguments parse(int argc, char** argv) {
       out.real = true;
     } else if (word == "--twice") {
       out.twice = true;
+    } else if (word == "--overlap") {
+      out.overlaps = true;
     } else if (word == "--brief") {
       out.brief = true;
     } else if (word == "--trace" || word.starts_with("--trace=")) {
@@ -187,7 +190,7 @@ bool run_jobs(const Arguments& arguments) {
 #ifdef NACRE_SIM_SHELLS
 bool run_shells(const Arguments& arguments) {
   return shells::run_seeds({arguments.first, arguments.last, arguments.faults, arguments.trace, arguments.twice,
-                            arguments.brief, arguments.file});
+                            arguments.brief, arguments.overlaps, arguments.file});
 }
 #else
 bool run_shells(const Arguments& /*arguments*/) {

@@ -671,7 +671,7 @@ void Kernel::act(Process& task) {
 
 void Kernel::let_tasks_go_on() {
   constexpr int kMost = 4;
-  if (newborn_ || !random_.one_in(4)) return;
+  if (!options_.overlaps || newborn_ || !random_.one_in(4)) return;
   for (int acts = 0; acts < kMost; ++acts) {
     std::vector<Process*> can;
     for (auto& [pid, each] : processes_) {

@@ -156,10 +156,11 @@ class Kernel {
   struct Options {
     std::uint64_t seed = 1;
     bool traces = false;
-    std::string program;                                     // the path of nacre-shell; nothing is read from it
-    std::string task;                                        // that of the tasks' program, likewise
-    Nanoseconds most_delay = 0;                              // until a shell sees that one of its sockets is ready
-    Nanoseconds most_pause = 0;                              // between two turns of a shell
+    std::string program;         // the path of nacre-shell; nothing is read from it
+    std::string task;            // that of the tasks' program, likewise
+    Nanoseconds most_delay = 0;  // until a shell sees that one of its sockets is ready
+    Nanoseconds most_pause = 0;  // between two turns of a shell
+    bool overlaps = false;       // tasks also go on while a shell looks which of them have ended
     std::function<std::string(std::uint32_t rank)> host_of;  // of a shell
   };
 
@@ -216,7 +217,7 @@ class Kernel {
   int open_pidfd(pid_t pid);
   // 0, or an errno with which execve(2) fails; then the process of vfork is at work.
   int execute(const std::string& path, char* const* argv, char* const* environment);
-  // Tasks go on while a shell is at work, as they do on other processors.
+  // As on other processors, if they are to overlap.
   void let_tasks_go_on();
   void end_newborn(int status);
   pid_t newborn_over();  // its pid

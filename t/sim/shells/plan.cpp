@@ -291,6 +291,7 @@ Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
   Random random(seed);
   Plan out;
   out.seed = seed;
+  out.overlaps = limits.overlaps;
   draw_size(out, limits, random);
   if (random.one_in(2)) out.most_delay = static_cast<Nanoseconds>(random.in(1, 50)) * kMillisecond;
   if (random.one_in(2)) out.most_pause = static_cast<Nanoseconds>(random.in(10, 2000)) * 1000;

@@ -64,6 +64,7 @@ struct Plan {
   std::optional<Failure> failure;
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
+  bool overlaps = false;     // as Kernel::Options has it
 
   [[nodiscard]] TaskScript script(std::uint32_t rank, std::uint32_t start) const;
   [[nodiscard]] TaskScript hook(std::uint64_t number) const;          // of what else shells start, by its number
@@ -82,6 +83,7 @@ struct Plan {
 struct PlanLimits {
   std::uint32_t shells = 16;
   std::uint32_t faults = 0;
+  bool overlaps = false;
 };
 
 // How each line begins that the task writes.

@@ -133,6 +133,7 @@ class Run {
     out.task = kTask;
     out.most_delay = plan.most_delay;
     out.most_pause = plan.most_pause;
+    out.overlaps = plan.overlaps;
     out.host_of = [most = plan.shells](std::uint32_t rank) {
       return fmt::format("node{}", rank < most ? rank : 0);
     };

@@ -33,7 +33,8 @@ void print_broken(const Plan& plan, const Outcome& outcome, const Seeds& seeds) 
   } else if (seeds.twice) {
     std::printf("%s", outcome.trace.c_str());
   }
-  std::printf("\nRun it again: sim --shells --faults=%u --seed=%llu --trace\n", seeds.faults, Long{plan.seed});
+  std::printf("\nRun it again: sim --shells%s --faults=%u --seed=%llu --trace\n",
+              seeds.overlaps ? " --overlap" : "", seeds.faults, Long{plan.seed});
 }
 
 void print_trace(const std::string& trace, const std::string& to) {
@@ -70,6 +71,7 @@ bool run_seeds(const Seeds& seeds) {
     ::alarm(kMostSeconds);
     PlanLimits limits;
     limits.faults = seeds.faults;
+    limits.overlaps = seeds.overlaps;
     const Plan plan = make_plan(seed, limits);
     Outcome outcome;
     try {

@@ -14,6 +14,7 @@ struct Seeds {
   bool trace = false;        // of each job is printed
   bool twice = false;        // each has to give the same trace again
   bool brief = false;        // of a failure: only what
+  bool overlaps = false;     // tasks also go on while a shell looks which of them have ended
   std::string file = {};     // where the trace is written to; "": standard output
 };
 
