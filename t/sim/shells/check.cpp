@@ -200,6 +200,8 @@ class Check {
     const std::size_t slash = record.find('/');
     const std::string raw = slash == std::string::npos ? "" : record.substr(slash + 1);
     if (!raw.empty() && raw != truth) return "it has ended as " + truth;
+    // It was to start again with one that could not.
+    if (record[0] == 'f' && !plan_.value_of("restart").empty() && !cause_.empty()) return "";
     switch (record[0]) {
       case 'c': return may_be_victim(*task) || !healthy ? "" : "nothing has ended it";
       case 'l': return healthy ? "its shell was not lost" : "";
