@@ -115,7 +115,9 @@ Result<Json> failure_limit(const std::string& text) {
 
 Result<Json> restart(const std::string& text) {
   constexpr std::string_view kPlace = "restart: ";
-  auto read = job::RestartOption::read(job::Options({{"restart", text}}));
+  job::Options set;
+  set.set("restart", text);
+  auto read = job::RestartOption::read(set);
   if (read) return as_argument("restart", text);
   std::string_view message = read.error().message;
   return invalid(std::string(message.substr(message.starts_with(kPlace) ? kPlace.size() : 0)));
