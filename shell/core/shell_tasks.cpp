@@ -169,17 +169,21 @@ Result<void> ShellTasks::start() {
   return {};
 }
 
-// Even if one fails, those that run are registered, so that they can be ended.
+// Those that run are registered before any failure counts: what ends the job then ends them, too, and reaps.
 Result<void> ShellTasks::start(Batch batch) {
   for (const auto& task : batch) CHECK_OK(prepare_command(*task));
   // A handler may have run for long, so events that came meanwhile count before the next step.
   host_.loop().poll();
   if (host_.ending()) return {};
   std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (spawned[i]) take_up(*batch[i], *std::move(spawned[i]));
+  }
   Result<void> first_failure;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    Result<void> taken = take_up(*batch[i], std::move(spawned[i]));
-    if (first_failure) first_failure = std::move(taken);
+    if (spawned[i]) continue;
+    Result<void> failed = fail_to_start(*batch[i], spawned[i].error());
+    if (first_failure) first_failure = std::move(failed);
   }
   // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
   for (const auto& task : batch) {
@@ -270,33 +274,32 @@ task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
   return tl::unexpected(task::SpawnError{true, task::kExitNotExecutable, std::move(why)});
 }
 
-Result<void> ShellTasks::take_up(task::Task& task, task::SpawnPool::Outcome spawned) {
-  if (!spawned && spawned.error().in_child && !of_this_node(spawned.error().error)) {
-    fail_to_start(task, spawned.error());
-    return {};
-  }
-  if (!spawned) return in(fmt::format("task {}", task.rank()), Error(spawned.error().error));
-  task.started(spawned->pid, std::move(spawned->io));
+void ShellTasks::take_up(task::Task& task, task::Spawned spawned) {
+  task.started(spawned.pid, std::move(spawned.io));
   ++running_;
-  host_.children().guard(spawned->pid);
-  host_.children().expect_death(spawned->pid);
+  host_.children().guard(spawned.pid);
+  host_.children().expect_death(spawned.pid);
   group_->tasks_started(number_of(task.rank(), task.attempt()));
   if (restarting_.started) restarting_.started(task);
-  host_.children().watch(spawned->pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
-  // It was being started when another one of its batch ended the job.
-  if (host_.ending() && !end({})) task.kill(SIGTERM);
-  return {};
+  host_.children().watch(spawned.pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
 }
 
-void ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure) {
+// An error: it is not the command's.
+Result<void> ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure) {
+  if (!failure.in_child || of_this_node(failure.error))
+    return in(fmt::format("task {}", task.rank()), Error(failure.error));
   auto status = value::WaitStatus::exited(failure.exit_code);
   auto record = exits::Record::not_started(failure.exit_code);
   task.exited(status, {});
-  if (goes_on_without(host_.options())) return go_on_without(task, record, failure.error.message);
+  if (goes_on_without(host_.options())) {
+    go_on_without(task, record, failure.error.message);
+    return {};
+  }
   record_end(task.rank(), record);
   exits::TaskEnd end{static_cast<value::Idset::Id>(task.rank()), record};
   host_.raise(
       {"exec", 0, fmt::format("task {}{}: {}", task.rank(), on_host(), failure.error.message), status, end});
+  return {};
 }
 
 // To plugins it is a task that has ended. The leader names all such tasks; each shell logs each reason once.

@@ -146,8 +146,8 @@ class ShellTasks {
   std::vector<task::SpawnPool::Outcome> spawn(Batch batch, std::span<task::SpawnPool::Times> times);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
-  Result<void> take_up(task::Task& task, task::SpawnPool::Outcome spawned);
-  void fail_to_start(task::Task& task, const task::SpawnError& failure);
+  void take_up(task::Task& task, task::Spawned spawned);
+  Result<void> fail_to_start(task::Task& task, const task::SpawnError& failure);
   void go_on_without(task::Task& task, const exits::Record& record, const std::string& why);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void give_up(task::Task& task);

@@ -2,6 +2,8 @@
 //
 // How a job ends as its Shell acts: the exit code, who decides it, which failure is the cause, and what the tasks
 // get.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -50,6 +52,20 @@ TEST_CASE("a task that cannot be started ends the job with 126 or 127") {
   CHECK(it.called("shell.exit") == 1);
   CHECK(it.has_logged("task 0") == 1);
   if (it.group != nullptr) CHECK(it.group->raised().size() == 1);
+}
+
+TEST_CASE("a task that has ended before its shell knows that another one cannot be started has its end") {
+  std::uint32_t size = GENERATE(1, 3);
+  ShellUnderTest it(0, size);
+  it.tasks = 4;
+  it.at["task.exec"] = [](ShellUnderTest& self) -> Result<void> {
+    const std::uint64_t rank = self.shell->current_task()->rank();
+    if (rank == 0) return invalid("it failed");
+    if (rank == 3) ::usleep(200'000);  // tasks 1 and 2 have ended when the shell goes on
+    return {};
+  };
+  CHECK(it.run() == 126);
+  CHECK(it.called("task.exit") == 3);
 }
 
 TEST_CASE("what fails in task.exec, in the child, is reported by the parent") {
