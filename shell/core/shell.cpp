@@ -2,6 +2,8 @@
 #include "core/shell.hpp"
 
 #include <strings.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,6 +116,12 @@ class InPhase {
   std::string_view name_;
 };
 
+std::string own_host_name() {
+  utsname names{};
+  ::uname(&names);
+  return names.nodename;
+}
+
 // A standalone shell has no guard unless code is loaded that can end it without a word.
 Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join::ShellProcess& process,
                            Stragglers& stragglers) {
@@ -152,12 +160,40 @@ bool take_after_all(plugin::Gathered& marks) {
 
 }  // namespace
 
+Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::Options&& options,
+             ShellConfig&& config, Log& log)
+    : host_(make_host(*this)),
+      process_(process),
+      log_(log),
+      config_(std::move(config)),
+      standalone_(standalone),
+      job_(std::move(job)),
+      options_(std::move(options)),
+      end_(process.end),
+      holds_(process.timeline, timeline::Kind::end_hold_begins, timeline::Kind::end_hold_ends),
+      start_holds_(process.timeline, timeline::Kind::hold_begins, timeline::Kind::hold_ends),
+      exchange_(*process.group, job_, has_siblings() || process.group->bulk() != nullptr),
+      tasks_(*host_, process.group.get()),
+      shells_(*host_, process),
+      shrink_(*host_, process.group.get(), shells_, tasks_, process.end),
+      restart_(*host_, job_, shells_, shrink_, tasks_, process.end),
+      replace_(*host_, job_, shells_, shrink_, tasks_, restart_),
+      grow_(*host_, job_, process, shells_, shrink_, restart_),
+      ending_({*host_, process, config_, events_, holds_, exchange_, launcher_, tasks_, shells_, shrink_, restart_,
+               grow_}) {
+  if (process.detachment) launcher_.emplace(*host_, process, config_.detaches);
+  for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
+  job::set_job_variables(environment_, job_, "");
+  // It came from the host where the job was submitted.
+  if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
+}
+
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
   process_.signals->serve(nullptr);
   process_.launched_by.on_signal = nullptr;
   process_.launched_by.on_gone = nullptr;
-  if (process_.group) group_->serve({});
+  if (process_.group) process_.group->serve({});
 }
 
 Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::Identity identity,
@@ -168,7 +204,7 @@ Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::
     what.error().is_logged = is_alike;  // the leader logs it
     return std::move(what).error();
   }
-  std::unique_ptr<Shell> shell(new Shell(process, std::move(identity), std::move(what->job),
+  std::unique_ptr<Shell> shell(new Shell(process, identity.standalone, std::move(what->job),
                                          std::move(what->options), std::move(config), log));
   if (!what->sharing.empty()) log.log(Level::notice, "", "{}", what->sharing);
   CHECK_OK(shell->prepare_process());
@@ -186,13 +222,29 @@ Result<void> Shell::prepare_process() {
   tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.spare(pid); });
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
-  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->kill_tasks(SIGKILL); }, this);
+  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->ending_.kill_tasks(SIGKILL); }, this);
   if (process_.launcher || process_.later)
     stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
   if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
   serve_group();
-  process_.signals->serve([this](int signum, join::Signals::From from) { on_signal(signum, from); });
+  process_.signals->serve([this](int signum, join::Signals::From from) { ending_.on_signal(signum, from); });
   return {};
+}
+
+// A plan that is only printed leaves no record.
+Result<void> Shell::open_record() {
+  bool runs = !config_.explain && !config_.explain_plugins;
+  if (auto& directory = config_.record_directory; directory && runs) {
+    if (::mkdir(directory->c_str(), 0777) < 0 && errno != EEXIST) {
+      return system_error(errno, "--record-dir: " + *directory);
+    }
+    std::error_code failed;
+    *directory = std::filesystem::absolute(*directory, failed).native();
+    if (failed) return system_error(failed.value(), "cannot find the working directory");
+    if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
+  }
+  bool records = job_.shell_rank == 0 || !has_siblings();
+  return config_.eventlog && records ? events_.open(*config_.eventlog) : Result<void>();
 }
 
 // Whether it is wanted, the plugin timeline reads; until then what happens is kept if the option is there at all.
@@ -209,38 +261,39 @@ void Shell::begin_timeline() {
 
 void Shell::serve_group() {
   group::Group::Callbacks callbacks;
-  callbacks.on_exception = [this](const group::JobException& exception) { on_exception(exception); };
+  callbacks.on_exception = [this](const group::JobException& exception) { ending_.on_exception(exception); };
   callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
     if (tasks) return tasks_.kill(signum, tasks);
     end_.sent_to_tasks(signum);
-    kill_tasks(signum);
+    ending_.kill_tasks(signum);
   };
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
-    if (!shell_messages_.take(topic, bytes)) announced_to_.call(topic, bytes);
+    exchange_.announced(topic, bytes);
   };
   callbacks.on_lost = [this](group::Rank rank) {
-    shell_messages_.lost(rank);
+    exchange_.messages().lost(rank);
     grow_.lost(rank);
   };
   grow_.serve();
-  callbacks.on_exec = [this](const value::ExecShare& share) { ordered_to_.call(share); };
-  callbacks.on_cut_off = [this](const Error& why) { on_cut_off(why); };
+  callbacks.on_exec = [this](const value::ExecShare& share) { exchange_.ordered(share); };
+  callbacks.on_cut_off = [this](const Error& why) { ending_.on_cut_off(why); };
   shrink_.serve(callbacks, grace_);
   callbacks.on_left = [this](const value::Idset& shells) {
-    for (group::Rank rank : shells.ids()) shell_messages_.lost(rank);
+    for (group::Rank rank : shells.ids()) exchange_.messages().lost(rank);
   };
-  shells_.notices().when_changed([this](const std::string& name, const Json& what) { return post(name, what); });
+  shells_.notices().when_changed(
+      [this](const std::string& name, const Json& what) { return events_.post(name, what); });
   shells_.all_tasks().when_first_ended([this](const exits::TaskEnd& end) {
-    first_end_ = end;
-    attempt(post_first_end());
+    ending_.first_has_ended(end);
+    attempt(ending_.post_first_end());
   });
   shells_.serve(std::move(callbacks));
-  if (!launched_) return;
+  if (!launcher_) return;
   auto end = std::exchange(process_.launched_by.on_gone, nullptr);
   process_.launched_by.on_gone = [this, end = std::move(end)] {
-    if (!launched_->gone()) end();
+    if (!launcher_->gone()) end();
   };
-  process_.launched_by.on_detach = [this] { launched_->leave(); };
+  process_.launched_by.on_detach = [this] { launcher_->leave(); };
 }
 
 // ---- the phases ------------------------------------------------------------
@@ -253,11 +306,11 @@ Result<int> Shell::run() {
   } else if (!end_.is_ending()) {
     attempt(print_plan());
   }
-  attempt(stragglers_.end(Stragglers::Of::all, *this, grace_));
+  attempt(stragglers_.end(Stragglers::Of::all, *host_, grace_));
   attempt(call("shell.exit"));
   loop().poll();  // a signal may have come meanwhile
-  int code = leave_job();
-  if (failure_) return *failure_;
+  int code = ending_.leave_job();
+  if (const auto& failure = ending_.failure()) return *failure;
   return code;
 }
 
@@ -269,9 +322,9 @@ void Shell::prepare() {
 }
 
 Result<void> Shell::load_plugins() {
-  config_.load_builtins(*this);
+  config_.load_builtins(*host_);
   CHECK_OK(run_initrc());
-  CHECK_OK(plugins::load_chosen(*this));
+  CHECK_OK(plugins::load_chosen(*host_));
   return guard_objects(standalone_, stack_, process_, stragglers_);
 }
 
@@ -286,7 +339,7 @@ Result<void> Shell::run_initrc() {
       log_.log(Level::debug, "", "no initrc is read: there is no {}", config_.system_initrc);
   }
   bool has_mandatory = ::access(config_.mandatory_initrc.c_str(), F_OK) == 0;
-  if (initrc || has_mandatory) interpreter_ = TRY(script::Interpreter::create(*this, config_.library));
+  if (initrc || has_mandatory) interpreter_ = TRY(script::Interpreter::create(*host_, config_.library));
   if (has_mandatory)
     CHECK_OK(interpreter_->run_file(config_.mandatory_initrc, script::Interpreter::FileOf::initrc));
   if (initrc) return interpreter_->run_file(*initrc, script::Interpreter::FileOf::initrc);
@@ -297,7 +350,7 @@ Result<void> Shell::run_initrc() {
 }
 
 Result<void> Shell::make_tasks() {
-  job_.taskmap = TRY(chosen_taskmap(*this));
+  job_.taskmap = TRY(chosen_taskmap(*host_));
   exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
   CHECK_OK(grow_.joining().take_state());
   return process_.joins_late ? Result<void>() : tasks_.make();
@@ -305,13 +358,13 @@ Result<void> Shell::make_tasks() {
 
 Result<void> Shell::initialize() {
   CHECK_OK(call_in_phase("shell.init"));
-  shell_messages_.initialized();
+  exchange_.messages().initialized();
   if (stops_here()) return {};
   if (shells_.leads()) {  // for all shells: they have the same options and plugins
     for (const std::string& each : misspelt_topics(stack_)) log_.log(Level::warn, "", "{}", each);
     CHECK_OK(report_unread_options(options_, job_.spec, log_));
   }
-  CHECK_OK(join::set_lost_after(*group_, options_));
+  CHECK_OK(join::set_lost_after(*process_.group, options_));
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());
   CHECK_OK(grow_.joining().take_restarts());
@@ -320,7 +373,8 @@ Result<void> Shell::initialize() {
   std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
-  return post("shell.init", {{"service", info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
+  return events_.post("shell.init",
+                      {{"service", host_->info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
 }
 
 // Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All
@@ -366,9 +420,9 @@ Result<void> Shell::post_init() {
   CHECK_OK(tasks_.raise_descriptor_limit());  // plugins open there what tasks get
   Result<void> called = call_in_phase("shell.post-init");
   shells_.report_losses();
-  if (bulk::Port* port = group_->bulk()) port->serve_no_more();
+  if (bulk::Port* port = process_.group->bulk()) port->serve_no_more();
   CHECK_OK(std::move(called));
-  shells_.barriers().wait([this] { return start_holds_.empty(); });
+  wait_for_start_holds();
   if (starts_after_all_ && !end_.is_ending()) shells_.barriers().pass(join::kReadyBarrier);
   return {};
 }
@@ -377,12 +431,12 @@ Result<void> Shell::announce_start() {
   CHECK_OK(call_in_phase("shell.start"));
   shells_.barriers().pass(join::kStartBarrier);
   shells_.send_kept_signals();
-  if (launched_ && shells_.barriers().has_passed(join::kStartBarrier)) launched_->tasks_run();
-  CHECK_OK(post("shell.start", {{"taskmap", job_.taskmap.json()}}));
+  if (launcher_ && shells_.barriers().has_passed(join::kStartBarrier)) launcher_->tasks_run();
+  CHECK_OK(events_.post("shell.start", {{"taskmap", job_.taskmap.json()}}));
   if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.answers().all_started();
   grow_.joining().ready();
-  has_started_ = true;
-  return post_first_end();
+  ending_.has_started();
+  return ending_.post_first_end();
 }
 
 // Also runs if the job is being ended: its tasks have been signalled by then.
@@ -396,10 +450,10 @@ void Shell::finish() {
   shells_.wait_for_all_tasks();
   grow_.stop();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
-  attempt(stragglers_.end(Stragglers::Of::tasks, *this, grace_,
+  attempt(stragglers_.end(Stragglers::Of::tasks, *host_, grace_,
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));
-  loop().run_until([this] { return holds_.empty() || end_.is_killed(); });
-  close_job();
+  loop().run_until([this] { return holds_.none() || end_.is_killed(); });
+  ending_.close_job();
 }
 
 // What has had the signal that has ended the tasks, as it was in their process groups, may still be about to end.
@@ -417,7 +471,7 @@ void Shell::report_left(const std::vector<pid_t>& pids) {
 }
 
 void Shell::attempt(Result<void> phase) {
-  if (!phase) fail(phase.error());
+  if (!phase) ending_.fail(phase.error());
 }
 
 // A handler may have run for long, so events that came meanwhile count before the next step.
@@ -429,7 +483,7 @@ bool Shell::stops_here() {
 Result<void> Shell::print_plan() {
   for (const auto& task : tasks_.all()) CHECK_OK(tasks_.call_for(*task, "task.init"));
   auto given = TRY(merged_options(job_.spec, config_.options));
-  Json mine = plugin::plan_part(*this, files_of(interpreter_.get()));
+  Json mine = plugin::plan_part(*host_, files_of(interpreter_.get()));
   std::map<std::uint32_t, Json> parts;
   if (has_siblings()) {
     auto all = shells_.barriers().gather("explain", dump_json(mine));
@@ -449,19 +503,23 @@ Result<void> Shell::print_plan() {
 
 // Calls no topic, so it shows nothing that plugins would do in one.
 Result<int> Shell::print_plugins() {
-  config_.load_builtins(*this);
+  config_.load_builtins(*host_);
   std::set<std::string> builtins;
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
   options_ = job::Options(options_.json());  // nobody has asked for any of them yet
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
-  if (!loaded || end_.is_ending()) return own_code();
-  std::string text = plugin::explain_plugins(*this, builtins, files_of(interpreter_.get()));
+  if (!loaded || end_.is_ending()) return ending_.own_code();
+  std::string text = plugin::explain_plugins(*host_, builtins, files_of(interpreter_.get()));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }
 
 // ---- the parts of phases ---------------------------------------------------
+
+void Shell::wait_for_start_holds() {
+  shells_.barriers().wait([this] { return start_holds_.none(); });
+}
 
 Result<void> Shell::call_in_phase(std::string_view topic) {
   log_.log(Level::trace, "", "calls the plugins: {}", topic);
@@ -498,7 +556,7 @@ bool Shell::is_due() const { return restart_.is_due() || (replace_.is_due() && !
 
 // Those that have come while all were to start again start with them.
 void Shell::start_due() {
-  auto wait = [this] { shells_.barriers().wait([this] { return start_holds_.empty(); }); };
+  auto wait = [this] { wait_for_start_holds(); };
   while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
     attempt(replace_.take_over());
   attempt(restart_.is_due() ? restart_.start_due(wait) : take_over());
@@ -515,7 +573,7 @@ void Shell::stand_by() {
 
 Result<void> Shell::take_over() {
   CHECK_OK(replace_.take_over());
-  shells_.barriers().wait([this] { return start_holds_.empty(); });
+  wait_for_start_holds();
   bool stands = !end_.is_ending() && !restart_.is_together() && !shrink_.leaves();
   return stands ? restart_.start_tasks() : Result<void>();
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell: makes everything, runs the phases of a job in order, and is the Host of its plugins.
+// The shell: makes everything, and runs the phases of a job in order (shell.cpp). Its parts:
 //
-//   shell.cpp        the phases, also while tasks run, and start again
-//   shell_ending.hpp its parts, what plugins see of it, and how it ends: failures, signals, the exit code
+//   shell_host.hpp    what it keeps for its plugins, and their Host
+//   shell_tasks.hpp   its tasks: their start and their end
+//   shell_group.hpp   the other shells: barriers, losses, the ends of all tasks
+//   shell_shrink.hpp  shells that leave before the job's end
+//   shell_grow.hpp    shells that join while it runs, and those that start tasks of lost shells again
+//   shell_restart.hpp tasks that have ended, and are started again where they are
+//   shell_ending.hpp  how the job ends: failures, signals, the exit code
 #pragma once
 
 #include <memory>
@@ -14,30 +19,49 @@
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "boot/identity.hpp"
+#include "core/launcher_tie.hpp"
+#include "core/shell_config.hpp"
 #include "core/shell_ending.hpp"
+#include "core/shell_group.hpp"
+#include "core/shell_grow.hpp"
+#include "core/shell_host.hpp"
+#include "core/shell_restart.hpp"
+#include "core/shell_shrink.hpp"
+#include "core/shell_tasks.hpp"
 #include "core/shutdown.hpp"
 #include "elastic/roster.hpp"
+#include "job/environment.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
+#include "join/shell_process.hpp"
 #include "plugin/stack.hpp"
+#include "script/interpreter.hpp"
 
 namespace nacre::core {
 
-class Shell final : public ShellEnding {
+class Shell {
  public:
   // Reads options, distributes the tasks, and takes over this process's signals. The process and `log` must outlive
   // it. After an error the other shells still wait for this one: see give_up().
   static Result<std::unique_ptr<Shell>> create(join::ShellProcess& process, boot::Identity identity,
                                                ShellConfig config, Log& log);
-  ~Shell() override;
+  ~Shell();
+  Shell(const Shell&) = delete;
+  Shell& operator=(const Shell&) = delete;
+
   // Runs the job, and returns the exit code. An error is returned only by a job's only shell; the caller logs it,
   // and the exit code is 1. One of several shells has sent its failure to the others, and the leader has logged it.
   Result<int> run();
+  [[nodiscard]] plugin::Host& host() { return *host_; }
 
  private:
-  using ShellEnding::ShellEnding;
+  friend class ShellHost;
+
+  Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::Options&& options, ShellConfig&& config,
+        Log& log);
   Result<void> prepare_process();  // signals, children, the group
+  Result<void> open_record();
   void begin_timeline();
   void serve_group();
 
@@ -63,10 +87,41 @@ class Shell final : public ShellEnding {
 
   void attempt(Result<void> phase);
   [[nodiscard]] bool stops_here();  // whether the job is being ended, after a look for new events
+  void wait_for_start_holds();
   Result<void> call(std::string_view topic);
   Result<void> call_in_phase(std::string_view topic);
+  [[nodiscard]] bool has_siblings() const { return job_.shells() > 1 && !standalone_; }
+  [[nodiscard]] event::Loop& loop() { return *process_.loop; }
 
+  std::unique_ptr<plugin::Host> host_;
+  join::ShellProcess& process_;
+  Log& log_;
+  ShellConfig config_;
+  bool standalone_;
+  job::Job job_;
+  job::Options options_;
+  job::Environment environment_;  // of the job
+  exits::Policy exit_policy_;     // `max` until the taskmap is final
+  event::Seconds grace_{};        // between SIGTERM and SIGKILL
+  exits::JobEnd& end_;
+
+  HoldCounts holds_;
+  HoldCounts start_holds_;
+  bool starts_after_all_ = false;  // since the init barrier: whether any shell wants that
+  JobEvents events_;
+  Exchange exchange_;
+  plugin::TaskOutput* task_output_ = nullptr;
+  std::optional<ShellLauncherTie> launcher_;
+  ShellTasks tasks_;
+  ShellGroup shells_;
+  ShellShrink shrink_;
+  ShellRestart restart_;
+  ShellReplace replace_;
+  ShellGrow grow_;
+  ShellEnding ending_;
   Stragglers stragglers_;
+  std::unique_ptr<script::Interpreter> interpreter_;
+  plugin::Stack stack_;  // last: plugins may hold references to all above
 };
 
 // A line for each subscription of a plugin to a topic that no shell calls, with the topic that may be meant. Other

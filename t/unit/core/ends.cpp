@@ -21,7 +21,7 @@ using exits::Record;
 Record exited(int code) { return Record::of(value::WaitStatus::exited(code)); }
 
 Result<void> raise(ShellUnderTest& it, int code, const std::string& message) {
-  it.shell->raise({"exec", 0, message, value::WaitStatus::exited(code)});
+  it.shell->host().raise({"exec", 0, message, value::WaitStatus::exited(code)});
   return {};
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("a task that has ended before its shell knows that another one cannot 
   ShellUnderTest it(0, size);
   it.tasks = 4;
   it.at["task.exec"] = [](ShellUnderTest& self) -> Result<void> {
-    const std::uint64_t rank = self.shell->current_task()->rank();
+    const std::uint64_t rank = self.shell->host().current_task()->rank();
     if (rank == 0) return invalid("it failed");
     if (rank == 3) ::usleep(200'000);  // tasks 1 and 2 have ended when the shell goes on
     return {};
@@ -82,7 +82,7 @@ TEST_CASE("what fails in task.exec, in the child, is reported by the parent") {
   }
   SECTION("die") {
     it.at["task.exec"] = [](ShellUnderTest& self) -> Result<void> {
-      self.shell->die(3, "", "it died");
+      self.shell->host().die(3, "", "it died");
       return {};
     };
     how = "task.exec: it died";
@@ -112,7 +112,7 @@ TEST_CASE("the second failure does not change what ended the job") {
     it.at[first] = [](ShellUnderTest& self) -> Result<void> {
       CHECK(raise(self, 3, "the first"));
       CHECK(raise(self, 7, "the second"));
-      self.shell->die(8, "test", "the third");
+      self.shell->host().die(8, "test", "the third");
       return {};
     };
     it.at["shell.exit"] = [](ShellUnderTest&) -> Result<void> { return invalid("the last"); };
@@ -144,8 +144,8 @@ TEST_CASE("an exception of another severity ends nothing") {
   std::uint32_t size = GENERATE(1, 3);
   ShellUnderTest it(0, size);
   it.at["shell.init"] = [](ShellUnderTest& self) -> Result<void> {
-    self.shell->raise({"exec", 3, "a note", value::WaitStatus::exited(5)});
-    CHECK(!self.shell->ending());
+    self.shell->host().raise({"exec", 3, "a note", value::WaitStatus::exited(5)});
+    CHECK(!self.shell->host().ending());
     return {};
   };
   CHECK(it.run() == 0);
@@ -201,7 +201,7 @@ TEST_CASE("the leader knows what tasks have used, though nothing is measured") {
   it.tasks = 2;
   it.command = {"sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"};
   it.at["shell.init"] = [&](ShellUnderTest& self) -> Result<void> {
-    ended = self.shell->on_ended([&](const Json& summary) { used = summary.at("used"); });
+    ended = self.shell->host().on_ended([&](const Json& summary) { used = summary.at("used"); });
     return {};
   };
   std::uint64_t largest = 5;  // KiB
@@ -232,7 +232,7 @@ TEST_CASE("what the tasks of a lost shell have used is missing, and that is said
   it.options = {{"on-lost", "go-on"}};
   it.group->others = {value::Idset::range(1, 1), exited(0)};
   it.at["shell.init"] = [&](ShellUnderTest& self) -> Result<void> {
-    ended = self.shell->on_ended([&](const Json& summary) { used = summary.at("used"); });
+    ended = self.shell->host().on_ended([&](const Json& summary) { used = summary.at("used"); });
     return {};
   };
   it.at["shell.finish"] = [](ShellUnderTest& self) -> Result<void> {
@@ -282,7 +282,7 @@ TEST_CASE("what runs when its shell begins to end the tasks is a victim, what en
   it.tasks = 2;
   it.command = {"sh", "-c", "test $FLUX_TASK_RANK = 0 && exit 4; sleep 1000"};
   it.at["task.exit"] = [](ShellUnderTest& self) -> Result<void> {
-    if (!self.shell->ending()) self.shell->raise({"exec", 0, "a task failed", std::nullopt});
+    if (!self.shell->host().ending()) self.shell->raise({"exec", 0, "a task failed", std::nullopt});
     return {};
   };
   CHECK(it.run() == 4);
@@ -319,7 +319,7 @@ TEST_CASE("a shell that is cut off kills its tasks and waits for nobody") {
   SECTION("while its tasks run") {}
   SECTION("though something holds it") {
     it.at["shell.init"] = [](ShellUnderTest& self) -> Result<void> {
-      self.shell->hold("work");
+      self.shell->host().hold("work");
       return {};
     };
   }

@@ -119,7 +119,7 @@ TEST_CASE("whoever holds the start holds it until the job is being ended") {
     INFO(by.name);
     ShellUnderTest it;
     it.at["shell.init"] = [&](ShellUnderTest& self) -> Result<void> {
-      self.shell->hold_start("prolog");
+      self.shell->host().hold_start("prolog");
       self.later(event::Seconds(0.01), [&] { by.come(self); });
       return {};
     };

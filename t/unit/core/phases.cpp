@@ -26,7 +26,7 @@ struct Way {
 std::vector<Way> ways() {
   auto raise = [](std::optional<value::WaitStatus> status) {
     return [status](ShellUnderTest& it) -> Result<void> {
-      it.shell->raise({"exec", 0, "it was raised", status});
+      it.shell->host().raise({"exec", 0, "it was raised", status});
       return {};
     };
   };
@@ -37,7 +37,7 @@ std::vector<Way> ways() {
            "it was raised (plugin 'test', {0}, on node{1})"},
           {"dies",
            [](ShellUnderTest& it) -> Result<void> {
-             it.shell->die(9, "test", "it died");
+             it.shell->host().die(9, "test", "it died");
              return {};
            },
            9, "test: it died ({0}, on node{1})"}};
@@ -88,7 +88,7 @@ TEST_CASE("where a plugin of one shell wants that, no task starts before all she
   ShellUnderTest it(1, 3);
   it.command = {"sleep", "1000"};
   it.at["shell.init"] = [](ShellUnderTest& shell) -> Result<void> {
-    shell.shell->start_after_all();
+    shell.shell->host().start_after_all();
     return {};
   };
   it.group->never_entered = {"ready"};  // by another, which fails
@@ -107,7 +107,7 @@ TEST_CASE("where a plugin of one shell wants that, no task starts before all she
 TEST_CASE("a job of one shell has nobody to wait for before its tasks start") {
   ShellUnderTest it;
   it.at["shell.init"] = [](ShellUnderTest& shell) -> Result<void> {
-    shell.shell->start_after_all();
+    shell.shell->host().start_after_all();
     return {};
   };
   CHECK(it.run() == 0);

@@ -43,9 +43,9 @@ TEST_CASE("the leader orders a spare, drops what comes of the first start, and c
     self.later(event::Seconds(0.01), [&self] {
       self.group->lose(1);
       self.group->end_elsewhere(ended("1", kBadly));
-      CHECK(self.shell->job().taskmap.raw() == "0;;2;1");
-      CHECK(self.shell->job().attempt_of(1) == 2);
-      CHECK_FALSE(self.shell->job().is_spare(3));
+      CHECK(self.shell->host().job().taskmap.raw() == "0;;2;1");
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
+      CHECK_FALSE(self.shell->host().job().is_spare(3));
       self.group->end_elsewhere(ended("4", kWell));
     });
     return Result<void>();
@@ -122,7 +122,7 @@ TEST_CASE("an order for a spare that was lost before it has no effect, on any sh
   };
   it.at["shell.finish"] = [](ShellUnderTest& self) {
     CHECK(self.called("job.tasks-moved") == 0);
-    CHECK(self.shell->job().taskmap.raw() == "0;1;2");
+    CHECK(self.shell->host().job().taskmap.raw() == "0;1;2");
     CHECK(self.has_logged("on-lost: an announcement that this version does not understand") == 5);
     return Result<void>();
   };
@@ -176,11 +176,11 @@ TEST_CASE("where=any: without a spare the tasks go to the shells with the fewest
       REQUIRE(self.group->announce("shell.restart-asked",
                                    R"({"shell": 1, "whole": false, "ends": [[2, 1, "x3", 0.5]]})"));
       self.group->lose(1);
-      CHECK(self.shell->job().taskmap.raw() == "0-1;;2,4-5;3,6-7");
-      CHECK(self.shell->job().attempt_of(2) == 3);
-      CHECK(self.shell->job().attempt_of(3) == 2);
-      CHECK(self.shell->job().restarts == 2);
-      CHECK(self.shell->job().stands_for(3) == 3);
+      CHECK(self.shell->host().job().taskmap.raw() == "0-1;;2,4-5;3,6-7");
+      CHECK(self.shell->host().job().attempt_of(2) == 3);
+      CHECK(self.shell->host().job().attempt_of(3) == 2);
+      CHECK(self.shell->host().job().restarts == 2);
+      CHECK(self.shell->host().job().stands_for(3) == 3);
       self.group->end_elsewhere(ended("3,10", kBadly));  // of earlier starts
       self.group->end_elsewhere(ended("11,18", kWell));
     });

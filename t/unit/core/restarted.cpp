@@ -66,7 +66,9 @@ TEST_CASE("a job that ends while a task waits for its restart has the task's las
   ShellUnderTest it;
   prepare(it, "on-failure,backoff=1h:1h", "exit 3");
   it.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] { self.shell->raise({"exec", 0, "enough", WaitStatus::exited(9)}); });
+    self.later(event::Seconds(0.01), [&self] {
+      self.shell->host().raise({"exec", 0, "enough", WaitStatus::exited(9)});
+    });
     return Result<void>();
   };
   CHECK(it.run() == 9);
@@ -78,14 +80,14 @@ TEST_CASE("a signal that asks the tasks to end cancels a restart that waits, and
   ShellUnderTest waits;
   prepare(waits, "on-failure,backoff=1h:1h", "exit 3");
   waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] { self.shell->kill_tasks(SIGTERM); });
+    self.later(event::Seconds(0.01), [&self] { self.shell->host().kill_tasks(SIGTERM); });
     return Result<void>();
   };
   CHECK(waits.run() == 3);
   ShellUnderTest runs;
   prepare(runs, "always,backoff=0", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
   runs.at["shell.start"] = [](ShellUnderTest& self) {
-    self.once_task_expects(SIGTERM, [&self] { self.shell->kill_tasks(SIGTERM); });
+    self.once_task_expects(SIGTERM, [&self] { self.shell->host().kill_tasks(SIGTERM); });
     return Result<void>();
   };
   CHECK(runs.run() == 5);
@@ -101,16 +103,16 @@ TEST_CASE(
     self.later(event::Seconds(0.01), [&self] {
       auto announce = [&](const char* ends) { REQUIRE(self.group->announce("shell.restart-asked", asked(ends))); };
       announce(R"([[1, 1, "x3", 0.5]])");
-      CHECK(self.shell->job().attempt_of(1) == 2);
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
       announce(R"([[1, 1, "x3", 0.5]])");  // of that start no more
       announce(R"([[0, 1, "x3", 0.5]])");  // none of its own
       announce(R"([[9, 1, "x3", 0.5]])");
       announce("[]");
       announce(R"([[1, 1, "l", 0.5]])");
-      CHECK(self.shell->job().restarts == 1);
+      CHECK(self.shell->host().job().restarts == 1);
       self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
       announce(R"([[1, 2, "x4", 0.5]])");
-      CHECK(self.shell->job().attempt_of(1) == 2);
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
       self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(4))});
     });
     return Result<void>();
@@ -132,9 +134,9 @@ TEST_CASE("all tasks start again together: this shell ends its own, and waits fo
   it.at["shell.start"] = [](ShellUnderTest& self) {
     self.later(event::Seconds(0.05), [&self] {
       REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
-      CHECK(self.shell->job().attempt_of(0) == 2);
-      CHECK(self.shell->job().attempt_of(1) == 2);
-      CHECK(self.shell->job().restarts == 1);
+      CHECK(self.shell->host().job().attempt_of(0) == 2);
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
+      CHECK(self.shell->host().job().restarts == 1);
     });
     self.later(event::Seconds(0.2), [&self] {
       self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
@@ -177,7 +179,7 @@ TEST_CASE("a shell whose tasks have ended when all are to start again ends the j
   it.at["shell.finish"] = [](ShellUnderTest& self) {
     REQUIRE(self.group->announce("shell.restart-answered",
                                  R"({"shell": 0, "whole": true, "ends": [[0, 1, "s9", 0.5]], "why": ""})"));
-    self.shell->loop().poll();
+    self.shell->host().loop().poll();
     return Result<void>();
   };
   it.run();
@@ -196,14 +198,14 @@ TEST_CASE("ends of two shells that come together: the one that others only follo
     self.later(event::Seconds(0.05), [&self] {
       REQUIRE(self.group->announce(
           "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "x1", 0.5]], "origin": "peer"})"));
-      CHECK(self.shell->job().attempt_of(1) == 1);
+      CHECK(self.shell->host().job().attempt_of(1) == 1);
     });
     self.later(event::Seconds(0.08), [&self] {
       REQUIRE(self.group->announce(
           "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "s11", 0.5]], "origin": "own"})"));
     });
     self.later(event::Seconds(0.5), [&self] {
-      CHECK(self.shell->job().restarts == 1);
+      CHECK(self.shell->host().job().restarts == 1);
       self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
     });
     return Result<void>();
@@ -239,9 +241,9 @@ TEST_CASE(
   it.at["shell.start"] = [](ShellUnderTest& self) {
     self.later(event::Seconds(0.01), [&self] {
       REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[2, 1, "x3", 0.5]])")));
-      for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->job().attempt_of(rank) == (rank < 2 ? 1 : 2));
+      for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->host().job().attempt_of(rank) == (rank < 2 ? 1 : 2));
       REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));  // it starts again
-      CHECK(self.shell->job().restarts == 1);
+      CHECK(self.shell->host().job().restarts == 1);
       self.group->end_elsewhere({Idset::range(2, 3), Record::of(WaitStatus::exited(3))});
       self.group->end_elsewhere({Idset::range(6, 7), Record::of(WaitStatus::exited(0))});
     });
@@ -280,7 +282,7 @@ TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it wai
   prepare(waits, "on-failure,scope=node,backoff=1h:1h", "[ $FLUX_TASK_RANK = 0 ] || exit 3; sleep 100");
   waits.tasks = 2;
   waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.2), [&self] { self.shell->signal_tasks(SIGTERM, Idset::range(0, 0)); });
+    self.later(event::Seconds(0.2), [&self] { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
     return Result<void>();
   };
   CHECK(waits.run() == 3);
@@ -296,7 +298,7 @@ TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it wai
   ends.options["kill-timeout"] = "0.5s";
   ends.tasks = 2;
   ends.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.1), [&self] { self.shell->signal_tasks(SIGTERM, Idset::range(0, 0)); });
+    self.later(event::Seconds(0.1), [&self] { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
     return Result<void>();
   };
   CHECK(ends.run() == 137);
@@ -314,7 +316,7 @@ TEST_CASE("nacre restart: a task that is ordered to starts again, whatever it en
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": 0})"));
       REQUIRE(self.group->announce(
           "shell.restart-asked", R"({"shell": 1, "whole": false, "ordered": true, "ends": [[1, 1, "c/s15", 5]]})"));
-      CHECK(self.shell->job().attempt_of(1) == 2);
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
       self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
     });
     return Result<void>();
@@ -337,10 +339,10 @@ TEST_CASE("nacre restart: all tasks, and an answer that has become old is given 
     self.later(event::Seconds(0.1), [&self] {
       REQUIRE(self.group->announce("shell.restart-answered",
                                    R"({"shell": 0, "whole": true, "ordered": true, "restarts": 5, "ends": []})"));
-      CHECK(self.shell->job().attempt_of(0) == 2);
-      CHECK(self.shell->job().attempt_of(1) == 2);
+      CHECK(self.shell->host().job().attempt_of(0) == 2);
+      CHECK(self.shell->host().job().attempt_of(1) == 2);
       REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the one that is under way does
-      CHECK(self.shell->job().restarts == 1);
+      CHECK(self.shell->host().job().restarts == 1);
     });
     self.later(event::Seconds(0.3), [&self] {
       self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});

@@ -91,7 +91,7 @@ class ShellUnderTest {
   // Calls `what` from the loop once the first task has set up what it does with the signal.
   void once_task_expects(int signum, std::function<void()> what) {
     auto look = [this, signum, what = std::move(what), timer = timers.size()] {
-      if (!expects_signal(shell->tasks()[0]->pid(), signum)) return;
+      if (!expects_signal(shell->host().tasks()[0]->pid(), signum)) return;
       timers[timer].stop();
       what();
     };

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a shell keeps for its plugins, and decides nothing by: what holds it, the job's events, what its plugins
+// exchange with those of other shells. And its plugin::Host, which passes on what plugins ask to the parts of Shell.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "group/group.hpp"
+#include "group/statements.hpp"
+#include "job/job.hpp"
+#include "plugin/host.hpp"
+#include "plugin/registration.hpp"
+#include "plugin/shell_messages.hpp"
+#include "timeline/recorder.hpp"
+
+namespace nacre::core {
+
+// References by name, for which the shell waits.
+class HoldCounts {
+ public:
+  using Counts = std::map<std::string, int, std::less<>>;
+
+  // The timeline gets when a name is held first, and when it is no more. It has to outlive this object.
+  HoldCounts(timeline::Recorder& timeline, timeline::Kind begins, timeline::Kind ends)
+      : timeline_(timeline), begins_(begins), ends_(ends) {}
+
+  int add(std::string_view name);  // returns how many there are of the name
+  Result<void> remove(std::string_view name);
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] bool none() const { return counts_.empty(); }
+
+ private:
+  timeline::Recorder& timeline_;
+  timeline::Kind begins_, ends_;
+  Counts counts_;
+};
+
+// The events of the job, for plugins and in the leader's eventlog.
+class JobEvents {
+ public:
+  Result<void> open(const std::string& eventlog);
+  // To the context of an event of this name, before it is posted.
+  void add_context(std::string_view event, const Json& members);
+  // The eventlog ends with the first error.
+  Result<void> post(std::string_view event, Json context);
+  [[nodiscard]] plugin::EventRecord& record() { return record_; }
+
+ private:
+  std::map<std::string, Json, std::less<>> contexts_;  // by event
+  plugin::EventRecord record_;
+  std::optional<group::EventLog> eventlog_;
+};
+
+// See plugin::OtherShells, and group::Group for what comes.
+class Exchange {
+ public:
+  using WhenGathered = plugin::Host::WhenGathered;
+
+  // Both have to outlive it.
+  Exchange(group::Group& group, const job::Job& job, bool may_have_others);
+
+  plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done);
+  plugin::Registration gather_up_to(std::uint32_t last, std::string_view name, std::string mine, WhenGathered done);
+  [[nodiscard]] std::uint32_t last_with_tasks() const;
+  Result<void> announce(std::string_view topic, std::string_view bytes) { return group_.announce(topic, bytes); }
+  plugin::Registration on_announcement(plugin::Host::Receive receive) { return announced_.add(std::move(receive)); }
+  plugin::Registration exec(value::ExecOrder order, plugin::Host::WhenOrdered done);
+  plugin::Registration on_exec(std::function<void(const value::ExecShare&)> receive) {
+    return ordered_.add(std::move(receive));
+  }
+  [[nodiscard]] plugin::ShellMessages& messages() { return messages_; }
+  [[nodiscard]] group::Group& group() { return group_; }
+
+  // ---- what comes
+  void announced(std::string_view topic, std::string_view bytes) {
+    if (!messages_.take(topic, bytes)) announced_.call(topic, bytes);
+  }
+  void ordered(const value::ExecShare& share) { ordered_.call(share); }
+
+ private:
+  group::Group& group_;
+  const job::Job& job_;
+  plugin::ShellMessages messages_;
+  plugin::CallbackList<std::string_view, std::string_view> announced_;  // topic and bytes
+  plugin::CallbackList<const value::ExecShare&> ordered_;
+  plugin::PendingAnswers<Result<plugin::Gathered>> gathers_;
+  plugin::PendingAnswers<Result<value::ExecAnswer>> orders_;
+};
+
+class Shell;
+
+// It has to outlive the Host.
+std::unique_ptr<plugin::Host> make_host(Shell& shell);
+
+}  // namespace nacre::core
