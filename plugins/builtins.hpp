@@ -67,6 +67,6 @@ void load_builtins(plugin::Host& host);
 
 // Loads what comes with nacre for those jobs only that ask for it, once no option can change any more: the plugin
 // `pmix`, for -o pmi=pmix, from the searchpath. An error if it is not there.
-Result<void> load_chosen(plugin::Host& host);
+Result<void> load_on_request(plugin::Host& host);
 
 }  // namespace nacre::plugins

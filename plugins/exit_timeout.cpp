@@ -58,7 +58,6 @@ class ExitTimeout final : public plugin::Plugin {
 
   Result<void> tasks_exited(const plugin::TasksExited& exited) {
     const value::Idset& ranks = exited.ranks;
-    over_ = over_ | ranks;
     // Those of a lost shell have not ended by themselves; `tolerate-loss` decides what becomes of the job.
     if (exited.record.kind() == exits::Record::Kind::lost) return {};
     if (ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
@@ -91,7 +90,7 @@ class ExitTimeout final : public plugin::Plugin {
 
   [[nodiscard]] value::Idset running() const {
     auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
-    return value::Idset::range(0, last) - over_;
+    return value::Idset::range(0, last) - host_.outcomes().ranks();
   }
 
   // ---- who is connected to PMI -----------------------------------------------
@@ -124,7 +123,6 @@ class ExitTimeout final : public plugin::Plugin {
   value::Duration timeout_ = value::Duration::of_seconds(kDefaultTimeout);
   bool only_failures_ = false;
   std::uint64_t first_ = 0;                    // the rank of the task that ended first
-  value::Idset over_;                          // tasks
   std::optional<event::Timer> timer_;          // from the first end; only_failures_: of a task that succeeded
   std::optional<event::Timer> failure_timer_;  // only_failures_: from the first failure
   plugin::Registration announcements_;

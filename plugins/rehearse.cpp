@@ -47,7 +47,7 @@ class Rehearse final : public plugin::Plugin {
     if (!parsed) return option->error(parsed.error().message);
     rehearsal_ = *std::move(parsed);
     CHECK_OK(in(name(), rehearsal_.check(host_.job())));
-    bool is_managed = !host_.standalone() && host_.launched() == nullptr;
+    bool is_managed = !host_.standalone() && host_.launcher_tie() == nullptr;
     if (leads() && is_managed && !is_forced)
       return invalid(
           "rehearse: a manager has started the shells, and may take a node whose shell is killed out of use: use "

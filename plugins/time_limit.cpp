@@ -12,7 +12,6 @@
 #include "base/program.hpp"
 #include "event/wall_timer.hpp"
 #include "job/options.hpp"
-#include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {
@@ -23,7 +22,6 @@ class TimeLimit final : public plugin::Plugin {
   explicit TimeLimit(plugin::Host& host) : Plugin("time-limit"), host_(host) {
     on("shell.init", [this] { return read(); });
     on("shell.start", [this] { return arm(); });
-    on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { over_ = over_ | exited.ranks; });
     on("shell.tasks-complete", [this] {
       timer_.reset();
       wall_timer_.reset();
@@ -70,7 +68,7 @@ class TimeLimit final : public plugin::Plugin {
 
   void expired(const std::string& what) {
     auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
-    value::Idset running = value::Idset::range(0, last) - over_;
+    value::Idset running = value::Idset::range(0, last) - host_.outcomes().ranks();
     if (!running.empty())
       host_.raise(
           {"timeout", 0, fmt::format("{}, and these tasks still run: {}", what, running.str()), std::nullopt});
@@ -78,7 +76,6 @@ class TimeLimit final : public plugin::Plugin {
 
   plugin::Host& host_;
   std::optional<value::Duration> wanted_;
-  value::Idset over_;                  // tasks
   std::optional<event::Timer> timer_;  // one of the two
   std::optional<event::WallTimer> wall_timer_;
 };

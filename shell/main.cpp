@@ -146,7 +146,7 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
     given.options.insert(given.options.end(), boot.record->options.begin(), boot.record->options.end());
   }
   auto read = [](const std::string& path) -> Result<LeaderGiven::Text> {
-    std::string text = TRY(read_file(path));  // before the braces: see group/statements.cpp
+    std::string text = TRY(read_file(path));  // before the braces: see group/codec.cpp
     return LeaderGiven::Text{path == "-" ? "standard input" : path, std::move(text)};
   };
   if (is_newcomer) return given;
@@ -188,7 +188,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
 Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {
   if (rank != 0 || !boot.record || !boot.record->carriage) return nullptr;
   auto carried = TRY(CarriedChannels::create(*process.loop, *boot.record->carriage, STDERR_FILENO));
-  process.launched_by.on_read = [to = carried.get()](int signum) {
+  process.launcher_events.on_read = [to = carried.get()](int signum) {
     to->send(launch::Carriage::kSignal, std::to_string(signum));
   };
   return carried;

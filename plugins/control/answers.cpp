@@ -50,13 +50,13 @@ void Answers::serve(const control::ControlRequest& request, const record::JobEnt
 value::Idset Answers::running() const {
   if (!summary_.is_null()) return {};
   auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
-  return value::Idset::range(0, last) - outcomes_.ranks();
+  return value::Idset::range(0, last) - host_.outcomes().ranks();
 }
 
 Json Answers::exits_by_record() const {
   if (!summary_.is_null()) return summary_.value("tasks", Json::object());
   Json out = Json::object();
-  for (const auto& [record, ranks] : outcomes_.classes()) out[record.str()] = ranks.str();
+  for (const auto& [record, ranks] : host_.outcomes().classes()) out[record.str()] = ranks.str();
   return out;
 }
 
@@ -67,7 +67,7 @@ std::optional<int> Answers::code_of_tasks() const {
   for (int signum = 1; signum <= SIGRTMAX; ++signum) {
     if (host_.sent_to_tasks(signum)) end.sent_to_tasks(signum);
   }
-  return end.code(outcomes_, host_.exit_policy());
+  return end.code(host_.outcomes(), host_.exit_policy());
 }
 
 std::optional<std::string> Answers::hosts() const {

@@ -10,7 +10,6 @@
 
 #include "base/json.hpp"
 #include "control/message.hpp"
-#include "exits/outcomes.hpp"
 #include "plugin/host.hpp"
 #include "plugins/control/questions.hpp"
 #include "record/entry.hpp"
@@ -30,7 +29,6 @@ class Answers {
   // The tasks that have terminals.
   void set_terminals(value::Idset ranks) { terminals_ = std::move(ranks); }
 
-  void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
   // The job has ended: nothing can be done to it any more. `summary`: exits::summary().
   void job_ended(const Json& summary) { summary_ = summary; }
 
@@ -70,7 +68,6 @@ class Answers {
 
   plugin::Host& host_;
   Questions& questions_;
-  exits::Outcomes outcomes_;
   value::Idset terminals_;
   Json summary_;  // null: the job runs
 };

@@ -174,7 +174,7 @@ class InputService {
   };
 
   // The launcher's input, if a front end can have it now.
-  Result<plugin::LaunchedInput*> find(bool takes) const;
+  Result<plugin::JobInput*> find(bool takes) const;
   Result<void> begin(ClientId client, const control::ControlRequest& request);
   void notify_former(const std::string& by);
   void grant();
@@ -285,7 +285,7 @@ class Control final : public plugin::Plugin {
     bool is_on = !host_.standalone();
     if (host_.options().at(name())) is_on = TRY(host_.options().flag(name()));
     outlives_launcher_ = TRY(job::outlives_launcher(host_.options()));
-    auto* launched = host_.launched();
+    auto* launched = host_.launcher_tie();
     if (!is_on && (outlives_launcher_ || (launched != nullptr && launched->starts_detached())))
       return invalid(fmt::format("{}: such a job has to be in the list of jobs: leave out control=off",
                                  outlives_launcher_ ? "on-launcher-lost=go-on" : "--detach"));
@@ -330,7 +330,7 @@ class Control final : public plugin::Plugin {
   }
 
   [[nodiscard]] bool starts_detached() const {
-    return host_.launched() != nullptr && host_.launched()->starts_detached();
+    return host_.launcher_tie() != nullptr && host_.launcher_tie()->starts_detached();
   }
 
   // What tasks write to their terminals is kept for those who join these.
@@ -350,8 +350,8 @@ class Control final : public plugin::Plugin {
   void open() {
     if (host_.ending()) return;
     Result<void> opened = try_open();
-    if (opened && host_.launched() != nullptr) host_.launched()->can_be_found();
-    if (opened && starts_detached()) opened = host_.launched()->detach();
+    if (opened && host_.launcher_tie() != nullptr) host_.launcher_tie()->can_be_found();
+    if (opened && starts_detached()) opened = host_.launcher_tie()->detach();
     if (opened) return;
     if (!starts_detached()) return without(opened.error());
     host_.die(1, name(), fmt::format("{}: nobody would find the job", opened.error().message));
@@ -401,7 +401,7 @@ class Control final : public plugin::Plugin {
   }
 
   Result<void> put_entry() {
-    std::string first = host_.launched() != nullptr ? host_.launched()->directory() : "";
+    std::string first = host_.launcher_tie() != nullptr ? host_.launcher_tie()->directory() : "";
     return plugins::put_entry(entry_, directory_, first, [this](const std::string& why) { other_place(why); });
   }
 
@@ -484,7 +484,6 @@ class Control final : public plugin::Plugin {
 
   void tasks_exited(const plugin::TasksExited& exited) {
     changes_.restarts.ended(exited.ranks);
-    answers_.tasks_ended(exited.ranks, exited.record);
     viewers_->look();
   }
 
@@ -506,7 +505,7 @@ class Control final : public plugin::Plugin {
       log(host_, *this, Level::warn, "{}: `nacre jobs` does not tell how this job has ended",
           written.error().message);
     host_.children().guard_entry(directory_ ? directory_->path_of(entry_.id) : "", false);
-    if (written && has_run_ && starts_detached()) static_cast<void>(host_.launched()->detach());
+    if (written && has_run_ && starts_detached()) static_cast<void>(host_.launcher_tie()->detach());
     if (!server_) return;
     control::ControlEvent event;
     event.timestamp = event::wall_clock();
@@ -530,7 +529,7 @@ class Control final : public plugin::Plugin {
     end.usage = answers_.usage(usage::kMostKept, usage::kFewCells);
     if (end.usage.is_null()) end.usage = summary.value("used", Json());
     end.timeline = answers_.timeline();
-    if (host_.launched() != nullptr) end.lost_output = host_.launched()->lost_output();
+    if (host_.launcher_tie() != nullptr) end.lost_output = host_.launcher_tie()->lost_output();
     entry_.end = std::move(end);
     CHECK_OK(put_entry());
     auto* examiner = examiner_of(host_);
@@ -1012,14 +1011,14 @@ Error has_owner(const std::string& who) {
 
 }  // namespace
 
-Result<plugin::LaunchedInput*> InputService::find(bool takes) const {
+Result<plugin::JobInput*> InputService::find(bool takes) const {
   if (host_.options().find("input.stdin.path") != nullptr)
     return Error{ENOTSUP, "the job's tasks read a file (input.stdin.path), and no standard input"};
   if (!host_.has_input())
     return Error{ENOTSUP,
                  "the job was started without standard input: nothing can be typed there; give nacre run one, or "
                  "with --detach -o input.when-left=open"};
-  plugin::LaunchedInput* input = host_.launched() != nullptr ? host_.launched()->input() : nullptr;
+  plugin::JobInput* input = host_.launcher_tie() != nullptr ? host_.launcher_tie()->input() : nullptr;
   if (input == nullptr)
     return Error{ENOTSUP,
                  "the job's tasks read the standard input with which shell 0 was started, by a manager or by nacre "
@@ -1041,7 +1040,7 @@ Result<void> InputService::begin(ClientId client, const control::ControlRequest&
   if (auto take = TRY(at.find("take"))) takes = TRY(take->boolean());
   Owner next{client, request.id, "a front end", 0};
   if (auto name = TRY(at.find("name"))) next.name = escape_controls(TRY(name->string()).substr(0, kMostOwnerName));
-  plugin::LaunchedInput* input = TRY(find(takes));
+  plugin::JobInput* input = TRY(find(takes));
   bool was_launchers = input->is_launchers();
   if (owner_) notify_former(next.name);
   if (was_launchers)
@@ -1070,20 +1069,20 @@ void InputService::grant() {
 void InputService::data(ClientId client, const control::StreamData& data) {
   if (!is_owner(client, data.id) || data.stream != kInputStream) return;
   owner_->uncredited += std::max<std::size_t>(data.data.size(), 1);
-  if (host_.launched()->input()->write(data.data)) grant();
+  if (host_.launcher_tie()->input()->write(data.data)) grant();
 }
 
 void InputService::end(ClientId client, const control::StreamEnd& end) {
   if (!is_owner(client, end.id) || end.stream != kInputStream) return;
   owner_.reset();
-  host_.launched()->input()->end();
+  host_.launcher_tie()->input()->end();
   if (auto* server = server_()) server->answer(client, end.id, Json{{"ended", true}});
 }
 
 void InputService::gone(ClientId client) {
   if (!owner_ || owner_->client != client) return;
   owner_.reset();
-  host_.launched()->input()->leave();
+  host_.launcher_tie()->input()->leave();
 }
 
 }  // namespace nacre::plugins

@@ -207,7 +207,7 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
   }
   std::move(found.from_all).put_into(examination, [this](std::uint32_t shell) { return host_of_shell(shell); });
   examination.absent = absent(late);
-  for (const auto& [record, ranks] : outcomes_.classes()) {
+  for (const auto& [record, ranks] : host_.outcomes().classes()) {
     bool well = record.kind() == exits::Record::Kind::ended && !host_.exit_policy().is_failure(record);
     (well ? examination.ended_well : examination.ended_badly).insert(ranks);
   }
@@ -231,7 +231,7 @@ std::string Examinations::host_of_shell(std::uint32_t shell) const {
 std::vector<doctor::Absent> Examinations::absent(const value::Idset& late) const {
   std::vector<doctor::Absent> out;
   auto add = [&](std::uint32_t shell, bool is_lost) {
-    value::Idset ranks = host_.job().taskmap.ranks_on(shell) - outcomes_.ranks();
+    value::Idset ranks = host_.job().taskmap.ranks_on(shell) - host_.outcomes().ranks();
     if (is_lost && ranks.empty()) return;
     out.push_back({shell, host_of_shell(shell), std::move(ranks), is_lost});
   };

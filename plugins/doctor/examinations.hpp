@@ -16,7 +16,6 @@
 
 #include "bulk/record_queue.hpp"
 #include "doctor/answers.hpp"
-#include "exits/outcomes.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
 #include "plugins/doctor/stack_taker.hpp"
@@ -36,7 +35,6 @@ class Examinations {
   // The leader's; as Examiner::examine().
   using Silent = std::function<void(std::vector<doctor::Absent>)>;
   Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done, Silent silent = nullptr);
-  void tasks_ended(const value::Idset& ranks, const exits::Record& record) { outcomes_.add(ranks, record); }
   void lost(std::uint32_t shell) { open_.gone(shell); }               // it answers no more
   [[nodiscard]] const Json& last_look() const { return last_look_; }  // as Examiner::last_look()
   // Who knows for how long the tasks of this shell have done nothing that can be seen, in seconds.
@@ -93,7 +91,6 @@ class Examinations {
   plugin::OpenQuestions<Found> open_{host_, kTopic, kMostOpen, "the job is examined for"};
   std::map<std::uint64_t, Attendance> attendance_;  // by examination
   doctor::AnswerReader reader_;
-  exits::Outcomes outcomes_;
   std::function<double()> silence_;
   std::function<void()> traced_;
   Json last_look_ = nullptr;

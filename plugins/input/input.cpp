@@ -177,7 +177,7 @@ class Input final : public plugin::Plugin {
   Result<void> prepare() {
     options_ = TRY(InputOptions::read(host_.options()));
     CHECK_OK(job::check_ranks("input.ranks", options_.ranks, host_.job().tasks()));
-    if (auto* launched = host_.launched(); launched != nullptr && launched->input() != nullptr)
+    if (auto* launched = host_.launcher_tie(); launched != nullptr && launched->input() != nullptr)
       launched->input()->ends_with_owner(options_.ends_when_left);
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
     if (!options_.path.empty()) {

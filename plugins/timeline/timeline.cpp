@@ -81,7 +81,7 @@ class TimelineGatherer {
   static constexpr event::Seconds kMostAnswerTime{1};              // until a shell is late
   static constexpr std::size_t kMostInAll = std::size_t{8} << 20;  // events of all shells that the leader keeps
 
-  enum class Wanted { clocks, events };
+  enum class Content { clocks, events };
 
   explicit TimelineGatherer(plugin::Host& host) : host_(host) {}
 
@@ -101,7 +101,7 @@ class TimelineGatherer {
 
   // ---- the leader
   // `done` is called once, when all shells have answered, or are lost or late.
-  Result<void> ask(Wanted wanted, std::function<void(const value::Idset& late)> done);
+  Result<void> ask(Content content, std::function<void(const value::Idset& late)> done);
   [[nodiscard]] bool is_one_clock() const;          // all shells that are there have this one's, as far as is known
   void note_shells();                               // also later, when shells have joined the job
   void gone(std::uint32_t shell, bool as_planned);  // it is lost, or has left: nothing more comes from it
@@ -153,7 +153,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
 
   Result<void> collect(std::function<void(const timeline::JobTimeline&)> done) override {
     return gatherer_.ask(
-        TimelineGatherer::Wanted::events,
+        TimelineGatherer::Content::events,
         [this, done = std::move(done)](const value::Idset& late) { done(gatherer_.timelines(has_ended_, late)); });
   }
 
@@ -276,7 +276,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
 
   void ask_again() {
     if (rounds_-- > 0 && !has_ended_ &&
-        gatherer_.ask(TimelineGatherer::Wanted::clocks,
+        gatherer_.ask(TimelineGatherer::Content::clocks,
                       [this](const auto& /*late*/) { gatherer_.is_one_clock() ? pause() : ask_again(); }))
       return;
     pause();
@@ -424,9 +424,9 @@ void TimelineGatherer::send(std::uint64_t number, timeline::Time received, bool 
 
 // ---- the leader --------------------------------------------------------------
 
-Result<void> TimelineGatherer::ask(Wanted wanted, std::function<void(const value::Idset& late)> done) {
-  auto text = [this, wanted](std::uint64_t number) {
-    return dump_json({{"number", number}, {"events", wanted == Wanted::events}, {"clock", clock_}});
+Result<void> TimelineGatherer::ask(Content content, std::function<void(const value::Idset& late)> done) {
+  auto text = [this, content](std::uint64_t number) {
+    return dump_json({{"number", number}, {"events", content == Content::events}, {"clock", clock_}});
   };
   auto finish = [done = std::move(done)](const plugin::OpenQuestions<timeline::Time>::Answered& all) {
     done(all.late);

@@ -265,7 +265,7 @@ Result<Membership> read_job(const std::string& text, const Keys& keys, const std
   auto secret = transport::Secret::from_hex(hex);
   transport::wipe(hex);
   transport::wipe(json["secret"].get_ref<std::string&>());
-  transport::Secret known = TRY(std::move(secret));  // before the braces: see group/statements.cpp
+  transport::Secret known = TRY(std::move(secret));  // before the braces: see group/codec.cpp
   return Membership{version, id, keys.rank(), keys.size(), arity, std::move(known), {}, {}, {}, {}};
 }
 

@@ -8,7 +8,7 @@
 namespace nacre::core {
 
 ShellLauncherTie::~ShellLauncherTie() {
-  process_.launched_by.on_detach = nullptr;
+  process_.launcher_events.on_detach = nullptr;
   if (auto* output = host_.task_output()) output->redirect(nullptr);
 }
 

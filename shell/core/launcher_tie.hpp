@@ -18,7 +18,7 @@
 namespace nacre::core {
 
 // The launcher's standard input, for plugins.
-class ShellJobInput final : public plugin::LaunchedInput {
+class ShellJobInput final : public plugin::JobInput {
  public:
   explicit ShellJobInput(join::LauncherInput& input) : input_(input) {}
   void ends_with_owner(bool ends) override { input_.ends_with_owner(ends); }
@@ -33,7 +33,7 @@ class ShellJobInput final : public plugin::LaunchedInput {
   join::LauncherInput& input_;
 };
 
-class ShellLauncherTie final : public plugin::Launched, public plugin::OutputFile {
+class ShellLauncherTie final : public plugin::LauncherTie, public plugin::OutputFile {
  public:
   // All must outlive it; `process` has a detachment.
   ShellLauncherTie(plugin::Host& host, join::ShellProcess& process, bool at_start)
@@ -60,7 +60,7 @@ class ShellLauncherTie final : public plugin::Launched, public plugin::OutputFil
   [[nodiscard]] std::string directory() const override { return process_.detachment->directory(); }
   [[nodiscard]] std::uint64_t lost_output() const override { return lost_; }
 
-  plugin::LaunchedInput* input() override { return input_ ? &*input_ : nullptr; }
+  plugin::JobInput* input() override { return input_ ? &*input_ : nullptr; }
 
   // As the place of the tasks' output.
   std::optional<int> file() override { return process_.detachment->file(); }

@@ -129,7 +129,7 @@ Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join:
   bool has_objects = std::any_of(stack.plugins().begin(), stack.plugins().end(), is_object);
   if (!is_standalone || process.guard || !has_objects) return {};
   process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{}));
-  stragglers.spare(process.guard->pid());
+  stragglers.exempt(process.guard->pid());
   return {};
 }
 
@@ -179,9 +179,9 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
       restart_(*host_, job_, shells_, shrink_, tasks_, process.end),
       replace_(*host_, job_, shells_, shrink_, tasks_, restart_),
       grow_(*host_, job_, process, shells_, shrink_, restart_),
-      ending_({*host_, process, config_, events_, holds_, exchange_, launcher_, tasks_, shells_, shrink_, restart_,
-               grow_}) {
-  if (process.detachment) launcher_.emplace(*host_, process, config_.detaches);
+      ending_({*host_, process, config_, events_, holds_, exchange_, launcher_tie_, tasks_, shells_, shrink_,
+               restart_, grow_}) {
+  if (process.detachment) launcher_tie_.emplace(*host_, process, config_.detaches);
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
   // It came from the host where the job was submitted.
@@ -191,17 +191,17 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
 Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
   process_.signals->serve(nullptr);
-  process_.launched_by.on_signal = nullptr;
-  process_.launched_by.on_gone = nullptr;
+  process_.launcher_events.on_signal = nullptr;
+  process_.launcher_events.on_gone = nullptr;
   if (process_.group) process_.group->serve({});
 }
 
 Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::Identity identity,
                                              ShellConfig config, Log& log) {
-  bool is_alike = !identity.standalone && identity.shell_rank != 0;
+  bool is_reported_by_leader = !identity.standalone && identity.shell_rank != 0;
   auto what = what_to_run(identity, config, process.late ? &process.late->growth : nullptr);
   if (!what) {
-    what.error().is_logged = is_alike;  // the leader logs it
+    what.error().is_logged = is_reported_by_leader;
     return std::move(what).error();
   }
   std::unique_ptr<Shell> shell(new Shell(process, identity.standalone, std::move(what->job),
@@ -219,12 +219,12 @@ Result<void> Shell::prepare_process() {
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   CHECK_OK(tasks_.watch_signals(grace_));
   CHECK_OK(unkillable_timeout(options_));
-  tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.spare(pid); });
+  tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.exempt(pid); });
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
   plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->ending_.kill_tasks(SIGKILL); }, this);
   if (process_.launcher || process_.later)
-    stragglers_.spare_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
+    stragglers_.exempt_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
   if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);
   serve_group();
   process_.signals->serve([this](int signum, join::Signals::From from) { ending_.on_signal(signum, from); });
@@ -288,12 +288,12 @@ void Shell::serve_group() {
     attempt(ending_.post_first_end());
   });
   shells_.serve(std::move(callbacks));
-  if (!launcher_) return;
-  auto end = std::exchange(process_.launched_by.on_gone, nullptr);
-  process_.launched_by.on_gone = [this, end = std::move(end)] {
-    if (!launcher_->gone()) end();
+  if (!launcher_tie_) return;
+  auto end = std::exchange(process_.launcher_events.on_gone, nullptr);
+  process_.launcher_events.on_gone = [this, end = std::move(end)] {
+    if (!launcher_tie_->gone()) end();
   };
-  process_.launched_by.on_detach = [this] { launcher_->leave(); };
+  process_.launcher_events.on_detach = [this] { launcher_tie_->leave(); };
 }
 
 // ---- the phases ------------------------------------------------------------
@@ -306,7 +306,7 @@ Result<int> Shell::run() {
   } else if (!end_.is_ending()) {
     attempt(print_plan());
   }
-  attempt(stragglers_.end(Stragglers::Of::all, *host_, grace_));
+  attempt(stragglers_.end(Stragglers::Which::all, *host_, grace_));
   attempt(call("shell.exit"));
   loop().poll();  // a signal may have come meanwhile
   int code = ending_.leave_job();
@@ -324,7 +324,7 @@ void Shell::prepare() {
 Result<void> Shell::load_plugins() {
   config_.load_builtins(*host_);
   CHECK_OK(run_initrc());
-  CHECK_OK(plugins::load_chosen(*host_));
+  CHECK_OK(plugins::load_on_request(*host_));
   return guard_objects(standalone_, stack_, process_, stragglers_);
 }
 
@@ -431,7 +431,7 @@ Result<void> Shell::announce_start() {
   CHECK_OK(call_in_phase("shell.start"));
   shells_.barriers().pass(join::kStartBarrier);
   shells_.send_kept_signals();
-  if (launcher_ && shells_.barriers().has_passed(join::kStartBarrier)) launcher_->tasks_run();
+  if (launcher_tie_ && shells_.barriers().has_passed(join::kStartBarrier)) launcher_tie_->tasks_run();
   CHECK_OK(events_.post("shell.start", {{"taskmap", job_.taskmap.json()}}));
   if (shells_.barriers().has_passed(join::kStartBarrier)) restart_.answers().all_started();
   grow_.joining().ready();
@@ -450,7 +450,7 @@ void Shell::finish() {
   shells_.wait_for_all_tasks();
   grow_.stop();
   if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
-  attempt(stragglers_.end(Stragglers::Of::tasks, *host_, grace_,
+  attempt(stragglers_.end(Stragglers::Which::of_tasks, *host_, grace_,
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));
   loop().run_until([this] { return holds_.none() || end_.is_killed(); });
   ending_.close_job();

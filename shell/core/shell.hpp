@@ -111,7 +111,7 @@ class Shell {
   JobEvents events_;
   Exchange exchange_;
   plugin::TaskOutput* task_output_ = nullptr;
-  std::optional<ShellLauncherTie> launcher_;
+  std::optional<ShellLauncherTie> launcher_tie_;
   ShellTasks tasks_;
   ShellGroup shells_;
   ShellShrink shrink_;

@@ -77,8 +77,8 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
         notices_.not_replaced(static_cast<group::Rank>(*shell));
     });
   }
-  process_.launched_by.on_signal = [this](int signum) { launcher_signal(signum); };
-  process_.launched_by.on_gone = [this] {
+  process_.launcher_events.on_signal = [this](int signum) { launcher_signal(signum); };
+  process_.launcher_events.on_gone = [this] {
     host_.raise(launchers_end());
     if (leads()) process_.group->give_up_silent();
   };
@@ -89,7 +89,7 @@ void ShellGroup::begin() {
 }
 
 plugin::RaisedException ShellGroup::launchers_end() const {
-  const join::LauncherEvents& launcher = process_.launched_by;
+  const join::LauncherEvents& launcher = process_.launcher_events;
   if (!launcher.ended_by)
     return {"exec", 0, fmt::format("{}: without its launcher the job ends", launcher.gone->message), std::nullopt};
   int signum = *launcher.ended_by;
@@ -103,14 +103,14 @@ void ShellGroup::launcher_signal(int signum) {
   if (signum == SIGUSR2) {  // it is for plugins, as one sent to this process is
     ::raise(signum);
   } else if (!barriers_.has_passed(join::kStartBarrier)) {
-    process_.launched_by.kept.keep(signum);
+    process_.launcher_events.kept.keep(signum);
   } else {
     process_.group->signal(signum, std::nullopt);
   }
 }
 
 void ShellGroup::send_kept_signals() {
-  for (int signum : process_.launched_by.kept.take()) launcher_signal(signum);
+  for (int signum : process_.launcher_events.kept.take()) launcher_signal(signum);
 }
 
 // ---- losses, and the ends of tasks -----------------------------------------------------------

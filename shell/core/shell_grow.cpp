@@ -77,10 +77,10 @@ void ShellGrow::grow(const value::GrowOrder& order, const WhenGrown& news) {
   }
   auto hosts = hosts_of(order);
   if (!hosts) return news(hosts.error(), true);
-  put({order, news, *std::move(hosts)});
+  enqueue({order, news, *std::move(hosts)});
 }
 
-void ShellGrow::put(Open order) {
+void ShellGrow::enqueue(Open order) {
   queue_.push_back(std::move(order));
   begin_next();
 }
@@ -91,7 +91,7 @@ void ShellGrow::begin_next() {
   while (!open_ && !queue_.empty()) {
     open_ = std::move(queue_.front());
     queue_.pop_front();
-    if (Result<void> begun = begin(); !begun) end(begun.error());
+    if (Result<void> begun = begin(); !begun) end_order(begun.error());
   }
 }
 
@@ -112,7 +112,7 @@ Result<void> ShellGrow::begin() {
   if (open_->news) open_->news(Json{{"shells", ranks.str()}, {"hosts", names.str()}}, false);
   process_.group->grow(ranks, std::chrono::duration_cast<std::chrono::milliseconds>(wait),
                        [this, first](const Result<value::Grown>& grown) {
-                         if (is_open(first)) joined(grown);
+                         if (is_open(first)) note_joined(grown);
                        });
   std::string growth = dump_json(growth_.json());
   for (std::size_t i = 0; i < hosts.size() && is_open(first); ++i) {
@@ -135,7 +135,7 @@ value::Idset ShellGrow::failed() const {
 
 // ---- the leader's: those that come -------------------------------------------------------------
 
-void ShellGrow::joined(const Result<value::Grown>& grown) {
+void ShellGrow::note_joined(const Result<value::Grown>& grown) {
   value::Idset missing = grown ? grown->missing : asked();
   give_up(missing, "it has not joined the job in time");
   open_->come = grown ? grown->joined : value::Idset();
@@ -173,7 +173,7 @@ void ShellGrow::send_growth() {
   open_->is_sent = true;
   open_->timer.reset();
   Result<void> sent = host_.announce(elastic::kGrownTopic, dump_json(growth().json()));
-  if (!sent) end(sent.error());
+  if (!sent) end_order(sent.error());
 }
 
 // On a host that has shells of this job already, those that have none of its cores, if there are any.
@@ -209,30 +209,30 @@ void ShellGrow::lost(Rank rank) {
   if (!open_ || !asked().contains(rank) || open_->ready.contains(rank)) return;
   open_->failures.emplace(rank, "it was lost while it joined the job");
   look_for_offers();
-  settle();
+  look_if_over();
 }
 
 // ---- the leader's: the end of an order ---------------------------------------------------------
 
-void ShellGrow::settle() {
+void ShellGrow::look_if_over() {
   bool waits = !open_ || !open_->is_announced || !(*open_->come - open_->ready - failed()).empty();
   if (waits || open_->is_undone) return;
   value::Idset back = open_->order.all && !open_->failures.empty() ? open_->ready : value::Idset();
-  if (back.empty()) return answer();
+  if (back.empty()) return answer_order();
   open_->is_undone = true;
   for (Rank rank : back.ids()) open_->failures.emplace(rank, "");
   take_out(back, [this, first = open_->first] {
-    if (is_open(first)) answer();
+    if (is_open(first)) answer_order();
   });
 }
 
-void ShellGrow::answer() {
+void ShellGrow::answer_order() {
   value::Idset here = open_->ready - failed();
-  if (here.empty()) return end(error_of_all());
+  if (here.empty()) return end_order(error_of_all());
   Json out{{"joined", here.str()}, {"hosts", job::hosts_of(here, job_).str()}, {"missing", Json::array()}};
   for (const auto& [rank, why] : open_->failures)
     out["missing"].push_back({{"shell", rank}, {"host", open_->hosts[rank - open_->first]}, {"error", why}});
-  end(std::move(out));
+  end_order(std::move(out));
 }
 
 Error ShellGrow::error_of_all() const {
@@ -246,7 +246,7 @@ Error ShellGrow::error_of_all() const {
   return {ENODEV, fmt::format("{}{}", text, left)};
 }
 
-void ShellGrow::end(const Result<Json>& answer) {
+void ShellGrow::end_order(const Result<Json>& answer) {
   Open over = *std::exchange(open_, std::nullopt);
   give_back_unused(over);
   if (over.news) over.news(answer, true);
@@ -283,10 +283,10 @@ void ShellGrow::stop() {
 // ---- every shell's -----------------------------------------------------------------------------
 
 void ShellGrow::announced(std::string_view topic, const Json& what) {
-  if (topic == elastic::kGrownTopic) return grown(what);
+  if (topic == elastic::kGrownTopic) return apply_growth(what);
   if (topic != elastic::kOfferTopic && topic != elastic::kReadyTopic) return;
   if (!member_of(what, "shell").is_number_unsigned()) return;
-  if (topic == elastic::kReadyTopic) return reported(what);
+  if (topic == elastic::kReadyTopic) return note_ready(what);
   auto rank = what.at("shell").get<Rank>();
   auto offer = boot::NodeOffer::parse(what.value("offer", ""));
   if (!shells_.leads() || !open_ || !asked().contains(rank)) return;
@@ -294,7 +294,7 @@ void ShellGrow::announced(std::string_view topic, const Json& what) {
   look_for_offers();
 }
 
-void ShellGrow::grown(const Json& what) {
+void ShellGrow::apply_growth(const Json& what) {
   auto growth = elastic::Growth::parse(JsonAt::root(what));
   if (!growth || growth->shells.empty() || growth->shells[0].rank != job_.shells())
     return host_.log().log(Level::warn, "", "grow: an announcement that this version does not understand");
@@ -316,11 +316,11 @@ void ShellGrow::grown(const Json& what) {
   value::Idset unknown = *open_->come - come - shells_.roster().gone();
   if (!unknown.empty()) take_out(unknown, nullptr);
   if (stopped_) take_out(come - shells_.roster().gone(), nullptr);
-  settle();
+  look_if_over();
 }
 
 // Whether it is ready. It is known on all shells alike, as all decide alike where tasks may go.
-void ShellGrow::reported(const Json& what) {
+void ShellGrow::note_ready(const Json& what) {
   auto rank = what.at("shell").get<Rank>();
   std::string why = what.value("error", "");
   if (why.empty()) shells_.ready(rank);
@@ -329,7 +329,7 @@ void ShellGrow::reported(const Json& what) {
   if (is_open && why.empty()) open_->ready.insert(rank);
   if (is_open && !why.empty()) open_->failures.emplace(rank, why);
   if (!why.empty()) take_out(value::Idset::range(rank, rank), nullptr);
-  settle();
+  look_if_over();
 }
 
 Json ShellGrow::state() const {
@@ -392,7 +392,7 @@ Result<void> ShellGrow::ask_manager(const value::GrowOrder& order, const WhenGro
   nodes_->ask({count, hosts, here, wait_of(order, count)}, [this, order, number](Result<SlurmNodes::Nodes> nodes) {
     auto asked = asking_.extract(number);
     if (asked && !nodes) return asked.mapped()(nodes.error(), true);
-    if (asked) put({order, asked.mapped(), nodes->hosts, nodes->agent});
+    if (asked) enqueue({order, asked.mapped(), nodes->hosts, nodes->agent});
   });
   return {};
 }

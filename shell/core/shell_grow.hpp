@@ -131,19 +131,19 @@ class ShellGrow {
   [[nodiscard]] Result<std::vector<std::string>> hosts_of(const value::GrowOrder& order) const;
   [[nodiscard]] Result<void> make_nodes();
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
-  void put(Open order);
+  void enqueue(Open order);
   [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
   void give_back_unused(const Open& over);
   void end_left_allocation();
   void begin_next();
   Result<void> begin();
   [[nodiscard]] bool is_open(Rank first) const { return open_ && open_->first == first; }
-  void joined(const Result<value::Grown>& grown);
+  void note_joined(const Result<value::Grown>& grown);
   void look_for_offers();
   void send_growth();
-  void settle();
-  void answer();
-  void end(const Result<Json>& answer);
+  void look_if_over();
+  void answer_order();
+  void end_order(const Result<Json>& answer);
   void give_up(const value::Idset& ranks, const std::string& why);
   void take_out(const value::Idset& shells, std::function<void()> done);
   [[nodiscard]] value::Idset asked() const;
@@ -151,8 +151,8 @@ class ShellGrow {
   [[nodiscard]] elastic::Growth growth() const;
   [[nodiscard]] Error error_of_all() const;
   void announced(std::string_view topic, const Json& what);
-  void grown(const Json& what);
-  void reported(const Json& what);
+  void apply_growth(const Json& what);
+  void note_ready(const Json& what);
   [[nodiscard]] Json state() const;
 
   plugin::Host& host_;

@@ -115,6 +115,7 @@ class ShellHost final : public plugin::Host {
                 {"R", taken_document(job.resources)}};
   }
   const exits::Policy& exit_policy() const override { return shell_.exit_policy_; }
+  const exits::Outcomes& outcomes() const override { return shell_.shells_.all_tasks().outcomes(); }
   job::Options& options() override { return shell_.options_; }
   job::Environment& environment() override { return shell_.environment_; }
   plugin::Stack& stack() override { return shell_.stack_; }
@@ -135,10 +136,10 @@ class ShellHost final : public plugin::Host {
   // Output, and the launcher.
   void offer_output(plugin::TaskOutput* output) override {
     shell_.task_output_ = output;
-    if (output != nullptr && shell_.launcher_) shell_.launcher_->offer_output(*output);
+    if (output != nullptr && shell_.launcher_tie_) shell_.launcher_tie_->offer_output(*output);
   }
   plugin::TaskOutput* task_output() override { return shell_.task_output_; }
-  plugin::Launched* launched() override { return shell_.launcher_ ? &*shell_.launcher_ : nullptr; }
+  plugin::LauncherTie* launcher_tie() override { return shell_.launcher_tie_ ? &*shell_.launcher_tie_ : nullptr; }
 
   // What the shell waits for.
   int hold(std::string_view name) override { return shell_.holds_.add(name); }

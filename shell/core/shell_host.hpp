@@ -14,8 +14,8 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "group/codec.hpp"
 #include "group/group.hpp"
-#include "group/statements.hpp"
 #include "job/job.hpp"
 #include "plugin/host.hpp"
 #include "plugin/registration.hpp"

@@ -68,10 +68,10 @@ bool Stragglers::is_other_shell(pid_t pid) const {
   return std::find(variables.begin(), variables.end(), mark_) == variables.end();
 }
 
-std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) const {
+std::vector<pid_t> Stragglers::left(Which which, const event::Children& children) const {
   if (!has_children()) return {};
   std::vector<pid_t> pids =
-      whose == Of::all ? event::Children::descendants(before_) : children.unwatched_descendants(before_);
+      which == Which::all ? event::Children::descendants(before_) : children.unwatched_descendants(before_);
   std::set<pid_t> spared;
   for (pid_t pid : pids) {
     if (mark_.empty() || !is_other_shell(pid)) continue;
@@ -83,9 +83,9 @@ std::vector<pid_t> Stragglers::left(Of whose, const event::Children& children) c
 }
 
 // Whether they have ended, and were reaped if that is this process's to do.
-bool Stragglers::all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const {
+bool Stragglers::all_gone(const std::vector<pid_t>& pids, Which which, const event::Children& children) const {
   if (!pids.empty()) return false;
-  bool others = !before_.empty() || (whose == Of::tasks && children.watched() > 0);
+  bool others = !before_.empty() || (which == Which::of_tasks && children.watched() > 0);
   return others || !has_children();
 }
 
@@ -106,13 +106,13 @@ Json Stragglers::facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>&
   return out;
 }
 
-Result<void> Stragglers::end(Of whose, plugin::Host& host, event::Seconds grace,
+Result<void> Stragglers::end(Which which, plugin::Host& host, event::Seconds grace,
                              const std::function<void(const std::vector<pid_t>&)>& found) {
   event::Loop& loop = host.loop();
   event::Children& children = host.children();
   Log& log = host.log();
   children.reap();
-  std::vector<pid_t> pids = left(whose, children);
+  std::vector<pid_t> pids = left(which, children);
   if (pids.empty()) return {};
   if (found) found(pids);
   bool late = false;
@@ -126,7 +126,7 @@ Result<void> Stragglers::end(Of whose, plugin::Host& host, event::Seconds grace,
     timer.start_grace(timeout);
     poll.start(event::Seconds(0.05), event::Seconds(0.05));
     loop.run_until([&, signum = signum] {
-      pids = left(whose, children);
+      pids = left(which, children);
       for (pid_t pid : pids) {
         if (!signalled.insert(pid).second) continue;
         log.log(Level::debug, "", "{} to {} ({}), which outlived its task",
@@ -134,9 +134,9 @@ Result<void> Stragglers::end(Of whose, plugin::Host& host, event::Seconds grace,
         ::kill(pid, signum);
         if (signum == SIGTERM) ::kill(pid, SIGCONT);
       }
-      return late || all_gone(pids, whose, children);
+      return late || all_gone(pids, which, children);
     });
-    if (all_gone(pids, whose, children)) return {};
+    if (all_gone(pids, which, children)) return {};
   }
   for (pid_t pid : pids)
     log.log(Level::warn, "", "process {} ({}) survives SIGKILL: {}", pid, name_of(pid), KernelWait::of(pid).str());

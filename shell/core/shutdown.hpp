@@ -48,16 +48,16 @@ class Stragglers {
   // Another shell of the job on this host becomes this one's child too when the shell that started it goes. It is
   // no straggler, and neither are its descendants. `mark`: NAME=VALUE that is in the environment of all processes
   // that this shell has started.
-  void spare_shells(std::string mark) { mark_ = std::move(mark); }
+  void exempt_shells(std::string mark) { mark_ = std::move(mark); }
 
-  void spare(pid_t child) { before_.insert(child); }  // this process is none of the job's either
+  void exempt(pid_t child) { before_.insert(child); }  // this process is none of the job's either
 
-  enum class Of { tasks, all };  // `all`: also those that are watched, which plugins have started
+  enum class Which { of_tasks, all };  // `all`: also those that are watched, which plugins have started
 
   // Runs `loop` until they are gone: SIGTERM, `grace`, SIGKILL. Warns of each one that survives, reports them to
   // plugins (Unkillable::announce), and does not look for them again. Costs one system call if there are none.
   // `found`, if it is set, is called first, with all that are there.
-  Result<void> end(Of whose, plugin::Host& host, event::Seconds grace,
+  Result<void> end(Which which, plugin::Host& host, event::Seconds grace,
                    const std::function<void(const std::vector<pid_t>&)>& found = {});
 
   // {"pid", "name", "rank"} of each, the rank if its environment has one. Those in the process groups `but` are
@@ -65,8 +65,8 @@ class Stragglers {
   static Json facts_of(const std::vector<pid_t>& pids, const std::set<pid_t>& but);
 
  private:
-  [[nodiscard]] std::vector<pid_t> left(Of whose, const event::Children& children) const;
-  [[nodiscard]] bool all_gone(const std::vector<pid_t>& pids, Of whose, const event::Children& children) const;
+  [[nodiscard]] std::vector<pid_t> left(Which which, const event::Children& children) const;
+  [[nodiscard]] bool all_gone(const std::vector<pid_t>& pids, Which which, const event::Children& children) const;
   [[nodiscard]] bool is_other_shell(pid_t pid) const;
 
   std::set<pid_t> before_;

@@ -285,13 +285,13 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-enum class Wanted { all, any };
+enum class WaitFor { all, any };
 
 // Fulfils with the error of the first child, by name, that has one.
-void judge_children(flux_future& self, Wanted wanted) {
+void judge_children(flux_future& self, WaitFor which) {
   if (self.ready()) return;
   auto is_ready = [](const auto& each) { return each.second->ready(); };
-  bool done = wanted == Wanted::all ? std::all_of(self.children.begin(), self.children.end(), is_ready)
+  bool done = which == WaitFor::all ? std::all_of(self.children.begin(), self.children.end(), is_ready)
                                     : std::any_of(self.children.begin(), self.children.end(), is_ready);
   if (!done) return;
   for (const auto& [name, child] : self.children) {
@@ -301,11 +301,11 @@ void judge_children(flux_future& self, Wanted wanted) {
   flux_future_fulfill(&self, nullptr, nullptr);
 }
 
-flux_future_t* composite(Wanted wanted) {
+flux_future_t* composite(WaitFor which) {
   auto* f = new flux_future(nullptr, nullptr);
-  f->begin = [wanted](flux_future& self, flux_future::When when, flux_reactor* reactor) {
+  f->begin = [which](flux_future& self, flux_future::When when, flux_reactor* reactor) {
     for (const auto& [name, child] : self.children) {
-      Result<void> armed = child->arm(when, reactor, [&self, wanted] { judge_children(self, wanted); });
+      Result<void> armed = child->arm(when, reactor, [&self, which] { judge_children(self, which); });
       if (!armed) flux_future_fatal_error(&self, armed.error().code, armed.error().message.c_str());
     }
   };
@@ -360,8 +360,8 @@ flux_future* next_of(flux_future_t* prev) {
 
 // ---- composite -------------------------------------------------------------------
 
-flux_future_t* flux_future_wait_all_create() noexcept { return composite(Wanted::all); }
-flux_future_t* flux_future_wait_any_create() noexcept { return composite(Wanted::any); }
+flux_future_t* flux_future_wait_all_create() noexcept { return composite(WaitFor::all); }
+flux_future_t* flux_future_wait_any_create() noexcept { return composite(WaitFor::any); }
 
 int flux_future_push(flux_future_t* cf, const char* name, flux_future_t* f) noexcept {
   if (cf == nullptr || f == nullptr || !cf->begin) return fail(EINVAL);

@@ -284,7 +284,7 @@ Result<PlaceOfTask> PlaceOfTask::parse(const Json& json) {
   out.host = TRY(TRY(at.at("host")).string());
   JsonAt why = TRY(at.at("why"));
   for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-    std::string where = TRY(TRY(at.at(kKinds.at(kind))).string());  // see group/statements.cpp
+    std::string where = TRY(TRY(at.at(kKinds.at(kind))).string());  // see group/codec.cpp
     std::string reason = TRY(TRY(why.at(kKinds.at(kind))).string());
     out.parts.at(kind) = {std::move(where), std::move(reason)};
   }

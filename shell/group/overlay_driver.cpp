@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "overlay/wire.hpp"
 #include "transport/secret.hpp"
 
@@ -239,8 +239,7 @@ void OverlayDriver::ask(overlay::RequestBody body) {
 }
 
 void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
-  open(std::move(done),
-       [&]() -> Result<std::uint64_t> { return node_.request(TRY(statement_of(std::move(order)))); });
+  open(std::move(done), [&]() -> Result<std::uint64_t> { return node_.request(TRY(encode(std::move(order)))); });
 }
 
 void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
@@ -256,7 +255,7 @@ void OverlayDriver::grow(const value::Idset& shells, std::chrono::milliseconds w
 void OverlayDriver::raise(const JobException& exception) {
   JobException mine = exception;
   mine.origin = membership_.rank;
-  ask(statement_of(mine));
+  ask(encode(mine));
 }
 
 Result<void> OverlayDriver::announce(std::string_view topic, std::string_view bytes) {
@@ -280,7 +279,7 @@ void OverlayDriver::tasks_started(const value::Idset& tasks) {
 
 void OverlayDriver::tasks_ended(const Ended& ended) {
   tick();
-  node_.exited(ended.tasks, statement_of(ended));
+  node_.exited(ended.tasks, encode(ended));
   pump();
 }
 
@@ -426,7 +425,7 @@ void NodeReports::perform(overlay::Deliver& deliver_it) {
 void NodeReports::perform(overlay::Reported& reported) {
   std::vector<Ended> ended;
   for (const overlay::TaskReport& record : reported.exited) {
-    auto each = ended_of(record);
+    auto each = decode(record);
     if (each) ended.push_back(*std::move(each));
     if (!each) log_.log(Level::warn, "", "{}", each.error().message);
   }
@@ -516,7 +515,7 @@ void NodeReports::deliver(const overlay::End& end) {
 }
 
 void NodeReports::deliver(const overlay::ExceptionEntry& exception) {
-  JobException raised = exception_of(exception);
+  JobException raised = decode(exception);
   if (raised.severity == 0) node_.expect_end(node_.options().fence);
   if (raised.severity == 0 && !deferred_.serving() && hooks.on_ended)
     deferred_.add([this, raised] { hooks.on_ended(raised); });

@@ -156,7 +156,7 @@ class Assembly {
       : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
   ~Assembly() {
     process_.signals->serve(nullptr);
-    process_.launched_by.on_gone = nullptr;
+    process_.launcher_events.on_gone = nullptr;
     if (process_.group && member_ != nullptr) member_->hooks().on_ended = nullptr;
   }
   Assembly(const Assembly&) = delete;
@@ -193,8 +193,8 @@ class Assembly {
       auto action = process_.end.signalled(signum, event::clock_now().count(), exits::Work::starting);
       if (action == exits::Action::end) end_job(exits::ended_by_signal(signum, rank_));
     });
-    process_.launched_by.on_gone = [this] {
-      if (rank_ == 0) end_job(process_.launched_by.end_cause(rank_));
+    process_.launcher_events.on_gone = [this] {
+      if (rank_ == 0) end_job(process_.launcher_events.end_cause(rank_));
     };
     member_->hooks().on_ended = [this](const group::JobException& raised) {
       if (process_.end.is_decided()) return;
@@ -244,12 +244,12 @@ class Assembly {
       process_.loop->run_until([&] {
         bool has_lost = rank_ == 0 && member_->node().tree().size() < size_;
         if (has_lost && !std::exchange(is_losing, true)) to_end.start_grace(kOthersToo);
-        return all.has_value() || process_.launched_by.gone || process_.end.is_ending();
+        return all.has_value() || process_.launcher_events.gone || process_.end.is_ending();
       });
     }
     if (process_.end.is_ending()) return Error{ECANCELED, process_.end.cause()->message, true};
     if (!all || !*all) process_.group.reset();
-    if (!all) return *process_.launched_by.gone;
+    if (!all) return *process_.launcher_events.gone;
     return *std::exchange(all, std::nullopt);
   }
 
@@ -365,7 +365,7 @@ class Newcomer {
       : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
   ~Newcomer() {
     process_.signals->serve(nullptr);
-    process_.launched_by.on_gone = nullptr;
+    process_.launcher_events.on_gone = nullptr;
     if (!process_.group) return;
     group::DriverHooks& hooks = member_->hooks();
     hooks.on_ended = nullptr;
@@ -389,7 +389,7 @@ class Newcomer {
     CHECK_OK(make_member());
     CHECK_OK(follow_launcher(process_, boot_, rank_));
     process_.signals->serve([this](int signum, Signals::From) { over_ = Error{ECANCELED, ended_by(signum)}; });
-    process_.launched_by.on_gone = [this] { over_ = process_.launched_by.gone; };
+    process_.launcher_events.on_gone = [this] { over_ = process_.launcher_events.gone; };
     CHECK_OK(wait());
     process_.joined = true;
     process_.timeline.early.joined = timeline::now();
@@ -493,7 +493,7 @@ Result<Assembled> join_running(ShellProcess& process, boot::Boot boot, LeaderGiv
 
 Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
   if (!boot.launcher) return {};
-  LauncherEvents& events = process.launched_by;
+  LauncherEvents& events = process.launcher_events;
   auto on_gone = [&events](const Error& why) {
     events.gone = why;
     if (events.on_gone) events.on_gone();

@@ -22,10 +22,10 @@ void end_agents(ShellProcess& process) {
 // they end, or its own launcher does.
 void keep_agents(ShellProcess& process) {
   process.group->stay();
-  bool over = process.launched_by.gone.has_value();
-  process.launched_by.on_gone = [&over] { over = true; };
+  bool over = process.launcher_events.gone.has_value();
+  process.launcher_events.on_gone = [&over] { over = true; };
   process.loop->run_until([&] { return over || process.launcher->running() == 0; });
-  process.launched_by.on_gone = nullptr;
+  process.launcher_events.on_gone = nullptr;
 }
 
 // It counts as gone when this process has ended, with all that has come after the log: handlers, the guard.
@@ -91,8 +91,8 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   bool is_first = end.raised({why.message, kCode, rank}) == exits::Action::end;
   if (is_first && !why.is_logged) group.raise({"exec", 0, why.message, kCode, rank, true});
   if (rank == 0) {
-    process.launched_by.on_gone = [&group] { group.give_up_silent(); };
-    if (process.launched_by.gone) group.give_up_silent();
+    process.launcher_events.on_gone = [&group] { group.give_up_silent(); };
+    if (process.launcher_events.gone) group.give_up_silent();
   }
   group.close_bulk();
   // The barriers that a Shell enters when it ends.
@@ -102,7 +102,7 @@ int give_up(ShellProcess& process, group::Rank rank, const Error& why, Log& log)
   if (enters) group.max_with_all(kEndBarrier, 0, [&passed](const Result<std::int64_t>&) { passed = true; });
   if (process.joined) process.loop->run_until([&passed] { return passed; });
   auto agreed = leave(process, end.code({}, exits::Policy::max()));
-  process.launched_by.on_gone = nullptr;
+  process.launcher_events.on_gone = nullptr;
   if (process.group) process.group->serve({});
   return agreed.value_or(end.code({}, exits::Policy::max()));
 }

@@ -249,7 +249,7 @@ struct ShellProcess {
   std::unique_ptr<Signals> signals;
   std::unique_ptr<Guard> guard;            // none if a manager ends what a killed shell leaves
   std::unique_ptr<Detachment> detachment;  // of a leader that a launcher has started
-  LauncherEvents launched_by;
+  LauncherEvents launcher_events;
   std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others

@@ -25,6 +25,7 @@
 #include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
+#include "exits/outcomes.hpp"
 #include "exits/policy.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
@@ -100,9 +101,9 @@ class Holds {
 //
 //   launcher --own()--> other --leave()--> nobody --own()--> other
 //   launcher --goes---> nobody             all of them --end()--> ended
-class LaunchedInput {
+class JobInput {
  public:
-  virtual ~LaunchedInput() = default;
+  virtual ~JobInput() = default;
 
   // What becomes of it when its owner goes without having ended it. True: it ends. By default it waits for another
   // one.
@@ -122,9 +123,9 @@ class LaunchedInput {
 
 // How a job is tied to the process that has started it, `nacre run` or `nacre launch`: as a rule it ends when that
 // goes. Once it is detached its terminal output goes to a file beside its entry in the list of jobs.
-class Launched {
+class LauncherTie {
  public:
-  virtual ~Launched() = default;
+  virtual ~LauncherTie() = default;
 
   // `nacre run -d`: its launcher waits until detach() is called.
   [[nodiscard]] virtual bool starts_detached() const = 0;
@@ -137,7 +138,7 @@ class Launched {
   virtual Result<void> detach() = 0;
 
   // The job's standard input, if the launcher sends it; else null. For as long as this object is there.
-  virtual LaunchedInput* input() { return nullptr; }
+  virtual JobInput* input() { return nullptr; }
 
   [[nodiscard]] virtual bool is_detached() const = 0;
   // Where the file is, or "": the entry should be there too.
@@ -240,6 +241,9 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
 
   // Which ends of tasks count as failures, and with which codes. Final once shell.init is called.
   virtual const exits::Policy& exit_policy() const = 0;
+  // On the leader: how tasks of all shells have ended so far, each end before job.tasks-exited is called for it. On
+  // other shells there is none.
+  virtual const exits::Outcomes& outcomes() const = 0;
 
   // What the initrc and plugins may change before tasks are started. Later changes are allowed, but do not affect
   // tasks that run.
@@ -259,7 +263,7 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // What the plugin `output` knows of the output; null: nothing, so nothing waits. It withdraws it before it goes.
   virtual void offer_output(TaskOutput* output) = 0;
   virtual TaskOutput* task_output() = 0;
-  virtual Launched* launched() = 0;  // on a leader that `nacre run` or `launch` has started; else null
+  virtual LauncherTie* launcher_tie() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
   // A secret that all shells of the job derive alike for `purpose`, and nobody else can: 64 hexadecimal digits.
   virtual Result<std::string> derived_secret(std::string_view purpose) = 0;

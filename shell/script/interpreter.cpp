@@ -222,7 +222,7 @@ int Interpreter::invoke(lua_State* lua, Binding binding) {
 }
 
 Result<void> Interpreter::read_time_limit() {
-  auto what = depth_ > 0 ? TimeLimit::Of::files : TimeLimit::Of::handlers;
+  auto what = depth_ > 0 ? TimeLimit::RunsWhat::files : TimeLimit::RunsWhat::handlers;
   return time_limit_.read(host_.options(), what, main_, running_);
 }
 
@@ -282,8 +282,8 @@ int guarded_xpcall(lua_State* lua) {
 
 // ---- the limit -----------------------------------------------------------------
 
-Result<void> TimeLimit::read(const job::Options& options, Of what, lua_State* main, lua_State* running) {
-  auto limit = TRY(limit_of(options, what == Of::files ? std::optional(kOfFiles) : std::nullopt));
+Result<void> TimeLimit::read(const job::Options& options, RunsWhat what, lua_State* main, lua_State* running) {
+  auto limit = TRY(limit_of(options, what == RunsWhat::files ? std::optional(kOfFiles) : std::nullopt));
   if (limit == limit_) return {};
   limit_ = limit;
   if (depth_ == 0) return {};

@@ -42,11 +42,11 @@ class TimeLimit {
  public:
   static constexpr int kInstructions = 1000;
   static constexpr event::Seconds kOfFiles{60};
-  enum class Of { files, handlers };  // what a limit that is not set is for
+  enum class RunsWhat { files, handlers };  // what a limit that is not set is for
 
   // Takes the option as it is now; holds for the call that runs, from now on, too, and for the coroutines that are
   // made from then on. `main`: the main thread of Lua, `running`: the coroutine that runs, or `main`.
-  Result<void> read(const job::Options& options, Of what, lua_State* main, lua_State* running);
+  Result<void> read(const job::Options& options, RunsWhat what, lua_State* main, lua_State* running);
 
   // Around each call of Lua. Calls within a call have what is left of its time.
   void enter(lua_State* main);

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <uv.h>
 
+#include "plugin/events.hpp"
+
 namespace nacre::kit {
 namespace {
 
@@ -118,11 +120,14 @@ Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& st
   tasks_[local_id]->exited(status, {});
   auto told = call_task("task.exit", local_id);
   if (!told) return told;
-  plugin::Call call("job.tasks-exited");
-  call.in.update({{"ranks", std::to_string(tasks_[local_id]->rank())},
-                  {"record", exits::Record::of(status).str()},
-                  {"status", status.raw()}});
-  return TRY(stack_.call(call)) + *told;
+  const auto rank = static_cast<value::Idset::Id>(tasks_[local_id]->rank());
+  return TRY(report_ends(value::Idset::range(rank, rank), exits::Record::of(status))) + *told;
+}
+
+Result<int> FakeHost::report_ends(const value::Idset& ranks, const exits::Record& record) {
+  ends.add(ranks, record);
+  plugin::Call call(plugin::TasksExited::kTopic, plugin::TasksExited(ranks, record));
+  return stack_.call(call);
 }
 
 bool FakeHost::run_loop() {

@@ -50,7 +50,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   }
   void offer_output(plugin::TaskOutput* output) override { task_output_ = output; }
   plugin::TaskOutput* task_output() override { return task_output_; }
-  plugin::Launched* launched() override { return tie; }
+  plugin::LauncherTie* launcher_tie() override { return tie; }
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
     return ended_.add(std::move(receive));
   }
@@ -63,6 +63,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
   const exits::Policy& exit_policy() const override { return policy; }
+  const exits::Outcomes& outcomes() const override { return ends; }
   void raise(const plugin::RaisedException& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
@@ -82,6 +83,8 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   // Makes them, and has them run; there are no processes but those that are given, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
+  // They have ended, perhaps on other shells. Returns how many handlers job.tasks-exited has.
+  Result<int> report_ends(const value::Idset& ranks, const exits::Record& record);
   // Runs the loop until nothing is left to wait for. False if that takes longer than kTimeout.
   bool run_loop();
   // Runs the loop until something is so, and looks now and then. False if that takes longer than kTimeout.
@@ -89,7 +92,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
   std::optional<std::string> records;  // the record directory
-  plugin::Launched* tie = nullptr;
+  plugin::LauncherTie* tie = nullptr;
   timeline::Recorder recorder;
 
   // What the plugin did.
@@ -97,6 +100,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   std::vector<std::pair<int, std::string>> job_signals;  // of signal_tasks
   std::vector<plugin::RaisedException> exceptions;
   exits::Policy policy;
+  exits::Outcomes ends;  // of all tasks
   std::optional<exits::TaskEnd> cause;
   std::optional<exits::TaskEnd> first;  // of set_first_failure
   std::vector<std::string> deaths;      // "CODE COMPONENT: MESSAGE"

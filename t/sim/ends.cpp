@@ -10,7 +10,7 @@
 #include "cpu_time.hpp"
 #include "exits/job_end.hpp"
 #include "exits/notifier.hpp"
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "overlay/wire.hpp"
 #include "world.hpp"
 
@@ -87,7 +87,7 @@ class Ends : private Watcher {
     }
     for (const auto& [what, ranks] : ends) {
       world_.at_host(id, start_ + what.first, [ranks = ranks, text = what.second](Node& node) {
-        node.exited(ranks, group::statement_of(group::Ended{ranks, *exits::Record::parse(text)}));
+        node.exited(ranks, group::encode(group::Ended{ranks, *exits::Record::parse(text)}));
       });
     }
   }
@@ -112,7 +112,7 @@ class Ends : private Watcher {
     const auto* reported = std::get_if<Reported>(&effect);
     if (reported == nullptr || host != 0) return;
     for (const TaskReport& each : reported->exited) {
-      auto ended = group::ended_of(each);
+      auto ended = group::decode(each);
       require(ended.has_value(), "a record can be read");
       Idset fresh = records_.add(ended->tasks, ended->record);
       require(fresh == ended->tasks, "each task is recorded once");

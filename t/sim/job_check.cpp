@@ -64,7 +64,7 @@ void JobCheck::logged(const Entry& entry) {
   } else if (const auto* end = std::get_if<End>(&entry.body)) {
     code_ = static_cast<int>(end->code);
   } else if (const auto* statement = std::get_if<ExceptionEntry>(&entry.body)) {
-    group::JobException raised = group::exception_of(*statement);
+    group::JobException raised = group::decode(*statement);
     if (raised.severity == 0 && !cause_) cause_ = raised;
   }
 }

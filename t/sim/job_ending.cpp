@@ -14,8 +14,8 @@ bool JobEnding::end_job(const exits::Cause& cause, const std::string& type) {
   if (JobElastic* elastic = shell_.elastic(); elastic != nullptr && elastic->newcomer().fails(cause)) return false;
   if (!raised(cause)) return false;
   bool of_shell = type.empty();
-  shell_.group().ask(group::statement_of(group::JobException{of_shell ? "exec" : type, 0, cause.message, cause.code,
-                                                             shell_.process().id(), of_shell}));
+  shell_.group().ask(group::encode(group::JobException{of_shell ? "exec" : type, 0, cause.message, cause.code,
+                                                       shell_.process().id(), of_shell}));
   shell_.tasks().end();
   return true;
 }
@@ -45,7 +45,7 @@ void JobEnding::lost(Id shell) {
   exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, process.id()};
   if (process.plan().tolerant)
     return shell_.group().ask(
-        group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, process.id()}));
+        group::encode(group::JobException{"node-failure", 2, cause.message, cause.code, process.id()}));
   process.witness().failed(process.id(), cause, true);
   end_job(cause, "node-failure");
 }

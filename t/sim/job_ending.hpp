@@ -7,7 +7,7 @@
 #include <string>
 
 #include "exits/job_end.hpp"
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "elastic/recovery.hpp"
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "job_grows.hpp"
 #include "job_losses.hpp"
 #include "job_restart_orders.hpp"

@@ -53,7 +53,7 @@ void JobLosses::give_up(Id shell) {
   exits::Cause cause{fmt::format("shell {} is lost", shell), std::nullopt, shell_.process().id()};
   if (!ends)
     return shell_.group().ask(
-        group::statement_of(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
+        group::encode(group::JobException{"node-failure", 2, cause.message, cause.code, 0}));
   shell_.process().witness().failed(shell_.process().id(), cause, true);
   shell_.ending().end_job(cause, "node-failure");
 }

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "job_elastic.hpp"
 #include "job_leader.hpp"
 
@@ -214,7 +214,7 @@ void JobShell::give_up(const exits::Cause& why, bool is_logged) {
   giving_up_ = true;
   bool is_first = ending_.raised(why);
   if (is_first && !is_logged)
-    group_.ask(group::statement_of(group::JobException{"exec", 0, why.message, why.code, process_.id(), true}));
+    group_.ask(group::encode(group::JobException{"exec", 0, why.message, why.code, process_.id(), true}));
   process_.serve();
   if (group_.has_joined() || !process_.leads()) {
     group_.enter("exit");
@@ -266,7 +266,7 @@ void JobShell::effect(const Effect& effect) {
 void JobShell::reported(const Reported& what) {
   std::vector<group::Ended> ended;
   for (const TaskReport& each : what.exited) {
-    auto parsed = group::ended_of(each);
+    auto parsed = group::decode(each);
     require(parsed.has_value(), "a record can be read");
     ended.push_back(*std::move(parsed));
   }
@@ -288,7 +288,7 @@ void JobShell::deliver(const Entry& entry) {
   } else if (const auto* job_end = std::get_if<End>(&entry.body)) {
     departure_.learn(static_cast<int>(job_end->code));
   } else if (const auto* statement = std::get_if<ExceptionEntry>(&entry.body)) {
-    group::JobException raised = group::exception_of(*statement);
+    group::JobException raised = group::decode(*statement);
     if (raised.severity == 0)
       process_.post([this] { process_.on_node([](Node& node) { node.expect_end(node.options().fence); }); });
     if (raised.severity == 0 && process_.phase() == Phase::join)

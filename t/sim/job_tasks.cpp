@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 #include "job_elastic.hpp"
 #include "job_shell.hpp"
 
@@ -163,7 +163,7 @@ void JobTasks::record(Id rank, const exits::Record& record) {
   if (shell_.group().is_cut_off() && !shell_.group().has_left()) return;
   if (elastic != nullptr) number = elastic->replica().number_of(rank, attempt);
   shell_.process().on_node([&](Node& node) {
-    node.exited(number, group::statement_of(group::Ended{number, record}));
+    node.exited(number, group::encode(group::Ended{number, record}));
   });
 }
 

@@ -282,7 +282,7 @@ TEST_CASE("what runs when its shell begins to end the tasks is a victim, what en
   it.tasks = 2;
   it.command = {"sh", "-c", "test $FLUX_TASK_RANK = 0 && exit 4; sleep 1000"};
   it.at["task.exit"] = [](ShellUnderTest& self) -> Result<void> {
-    if (!self.shell->host().ending()) self.shell->raise({"exec", 0, "a task failed", std::nullopt});
+    if (!self.shell->host().ending()) self.shell->host().raise({"exec", 0, "a task failed", std::nullopt});
     return {};
   };
   CHECK(it.run() == 4);

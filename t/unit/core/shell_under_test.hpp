@@ -79,9 +79,9 @@ class ShellUnderTest {
     group->raise_elsewhere({"exec", 0, fmt::format("shell {} failed", origin), code, origin, true});
   }
   void lose_launcher(std::optional<int> because_of = {}) {
-    process.launched_by.ended_by = because_of;
-    process.launched_by.gone = Error{EPIPE, "the launcher has gone"};
-    process.launched_by.on_gone();
+    process.launcher_events.ended_by = because_of;
+    process.launcher_events.gone = Error{EPIPE, "the launcher has gone"};
+    process.launcher_events.on_gone();
   }
   // Calls `what` from the loop, after so much time.
   void later(event::Seconds delay, std::function<void()> what, event::Seconds again = {}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -3,24 +3,24 @@
 // The bytes of an exception's note, and of the first words on a link.
 #include "catch.hpp"
 
+#include "group/codec.hpp"
 #include "group/first_words.hpp"
-#include "group/statements.hpp"
 
 using namespace nacre::group;  // NOLINT
 using nacre::exits::Record;
 using nacre::value::WaitStatus;
 
 TEST_CASE("the texts of an exception's note") {
-  CHECK(statement_of(JobException{"exec", 0, "m", std::nullopt, 7}).note == R"({"message":"m","origin":7})");
+  CHECK(encode(JobException{"exec", 0, "m", std::nullopt, 7}).note == R"({"message":"m","origin":7})");
   JobException full{"exec", 0, "it \"fails\"", 300, 7, true};
   full.task = nacre::exits::TaskEnd{3, Record::of(WaitStatus::killed(9))};
-  CHECK(statement_of(full).note ==
+  CHECK(encode(full).note ==
         R"({"exit_code":44,"message":"it \"fails\"","of_shell":true,"origin":7,"task":{"rank":3,"record":"s)"
         R"(9"}})");
-  CHECK(exception_of(statement_of(full)).task == full.task);
+  CHECK(decode(encode(full)).task == full.task);
   // Each member that is wrong is passed over.
-  JobException odd =
-      exception_of({"exec", 0, R"({"message":1,"origin":"x","of_shell":2,"task":{"rank":1},"exit_code":3})"});
+  JobException odd = decode(overlay::ExceptionEntry{
+      "exec", 0, R"({"message":1,"origin":"x","of_shell":2,"task":{"rank":1},"exit_code":3})"});
   CHECK(odd.origin == 0);
   CHECK_FALSE(odd.of_shell);
   CHECK_FALSE(odd.task);

@@ -94,7 +94,7 @@ class Joining {
     boot.record->shell = {"nacre-shell"};
   }
   // The end of the stream that comes from whoever has launched the job.
-  UniqueFd launched() {
+  UniqueFd launcher() {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
     boot.launcher = std::move(pipe.read);
     return std::move(pipe.write);
@@ -263,7 +263,7 @@ TEST_CASE("another shell's failure while the shells join is the job's") {
 TEST_CASE("the launcher's end while the shells join") {
   SECTION("ends the job where it is the leader's") {
     Joining it(0, {1}, as_follower);
-    UniqueFd launcher = it.launched();
+    UniqueFd launcher = it.launcher();
     it.when_linked = [&] { launcher.reset(); };
     CHECK(it.fail() == 1);
     CHECK(it.codes_of_others() == Codes{{1, 1}});
@@ -271,7 +271,7 @@ TEST_CASE("the launcher's end while the shells join") {
   }
   SECTION("ends another shell, which is not of the job then") {
     Joining it(1, {0}, as_any);
-    UniqueFd launcher = it.launched();
+    UniqueFd launcher = it.launcher();
     it.when_linked = [&] { launcher.reset(); };
     CHECK(it.fail() == 1);
     CHECK(it.error.message == "the process that started this shell has gone");
@@ -282,7 +282,7 @@ TEST_CASE("the launcher's end while the shells join") {
 
 TEST_CASE("the launcher's signals while the shells join end the job, those that are for tasks do not") {
   Joining it(0, {1}, as_follower);
-  UniqueFd launcher = it.launched();
+  UniqueFd launcher = it.launcher();
   it.when_linked = [&] {
     std::string records;
     for (const char* frame : {R"({"signal": 10})", R"({"signal": 1})"}) {
@@ -296,7 +296,7 @@ TEST_CASE("the launcher's signals while the shells join end the job, those that 
 
 TEST_CASE("a launcher that ends the job because of a signal gives it that code, though it is gone then") {
   Joining it(0, {1}, as_follower);
-  UniqueFd launcher = it.launched();
+  UniqueFd launcher = it.launcher();
   it.when_linked = [&] {
     const std::string frame = R"({"end":15})";
     std::string record;

@@ -73,9 +73,7 @@ struct World {
     return result_of(start_client(listed().address, act));
   }
   void tasks_exited(const char* ranks, const char* record) {
-    plugin::Call call("job.tasks-exited");
-    call.in = {{"ranks", ranks}, {"record", record}};
-    REQUIRE(host.stack().call(call).value() == 1);
+    REQUIRE(host.report_ends(*value::Idset::parse(ranks), *exits::Record::parse(record)).value() == 1);
   }
   void end(int code) { host.ended({{"exit", {{"code", code}, {"by", "x"}}}, {"tasks", {{"x0", "0-3"}}}}); }
 

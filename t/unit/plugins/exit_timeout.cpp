@@ -145,9 +145,7 @@ TEST_CASE("a task that is the only one of its job is waited for by nobody") {
 
 TEST_CASE("tasks of a shell that is lost do not begin the time, but count as over") {
   Timeout timeout("1ms");
-  plugin::Call lost("job.tasks-exited");
-  lost.in.update({{"ranks", "1"}, {"record", "l"}, {"lost", true}});
-  REQUIRE(timeout.host.stack().call(lost));
+  REQUIRE(timeout.host.report_ends(value::Idset::range(1, 1), exits::Record::lost()));
   CHECK_FALSE(timeout.host.next_timer());
   timeout.end(0);
   REQUIRE(timeout.host.run_loop());
@@ -187,9 +185,7 @@ TEST_CASE("after=failure: what exit-ok takes as success, victims and lost tasks 
   for (const char* record : {"x77", "c/s15", "l"}) {
     Timeout timeout(after_failure("1ms"));
     timeout.host.policy = exits::Policy(exits::Policy::Kind::max, 0, value::Idset::range(77, 77));
-    plugin::Call call("job.tasks-exited");
-    call.in.update({{"ranks", "1"}, {"record", record}});
-    REQUIRE(timeout.host.stack().call(call));
+    REQUIRE(timeout.host.report_ends(value::Idset::range(1, 1), *exits::Record::parse(record)));
     REQUIRE(timeout.host.run_loop());
     CHECK(messages(timeout).empty());
   }

@@ -18,17 +18,17 @@ namespace nacre::group {
 inline constexpr std::size_t kMaxNote = std::size_t{64}
                                         << 10;  // bytes of an exception's message; what is longer is cut
 
-[[nodiscard]] overlay::ExceptionEntry statement_of(const JobException& exception);
-// Takes what it understands of a statement of another version.
-[[nodiscard]] JobException exception_of(const overlay::ExceptionEntry& statement);
+[[nodiscard]] overlay::ExceptionEntry encode(const JobException& exception);
+// Takes what it understands of an entry of another version.
+[[nodiscard]] JobException decode(const overlay::ExceptionEntry& entry);
 
 // EMSGSIZE: more than an entry can have. A set of ranks that is long is in several shares.
-Result<overlay::Exec> statement_of(value::ExecOrder order);
+Result<overlay::Exec> encode(value::ExecOrder order);
 // What of it is for this shell; none: nothing.
 [[nodiscard]] std::optional<value::ExecShare> share_of(const overlay::Exec& exec, overlay::Seq number, Rank shell);
 
-[[nodiscard]] overlay::Bytes statement_of(const Ended& ended);
-Result<Ended> ended_of(const overlay::TaskReport& statement);
+[[nodiscard]] overlay::Bytes encode(const Ended& ended);
+Result<Ended> decode(const overlay::TaskReport& report);
 
 // An eventlog, RFC 18: one line of JSON {"timestamp", "name", "context"} for each event, written as a whole.
 class EventLog {

@@ -50,7 +50,7 @@ bool needs_pmix(plugin::Host& host) {
 
 }  // namespace
 
-Result<void> load_chosen(plugin::Host& host) {
+Result<void> load_on_request(plugin::Host& host) {
   auto options = PmiOptions::read(host.options());
   // The plugin `pmi` reports what is wrong with the option.
   if (!options || host.stack().find("pmix") != nullptr) return {};

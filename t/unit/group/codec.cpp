@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 
 #include "catch.hpp"
 
@@ -10,7 +10,7 @@ using nacre::value::WaitStatus;
 
 namespace {
 
-JobException sent(const JobException& exception) { return exception_of(statement_of(exception)); }
+JobException sent(const JobException& exception) { return decode(encode(exception)); }
 
 }  // namespace
 
@@ -33,17 +33,17 @@ TEST_CASE("a code that a process cannot exit with arrives as the one that it cou
 }
 
 TEST_CASE("of a note that no shell wrote, what can be understood is taken") {
-  JobException out = exception_of({"exec", 0, "no JSON"});
+  JobException out = decode(overlay::ExceptionEntry{"exec", 0, "no JSON"});
   CHECK(out.message == "no JSON");
   CHECK_FALSE(out.exit_code);
-  CHECK_FALSE(exception_of({"exec", 0, R"({"message": "m", "exit_code": 256})"}).exit_code);
+  CHECK_FALSE(decode(overlay::ExceptionEntry{"exec", 0, R"({"message": "m", "exit_code": 256})"}).exit_code);
 }
 
 TEST_CASE("how tasks ended arrives as it was sent") {
   Ended out{Idset::range(3, 5), Record::victim(WaitStatus::killed(15))};
-  auto back = ended_of({out.tasks, statement_of(out)});
+  auto back = decode(overlay::TaskReport{out.tasks, encode(out)});
   REQUIRE(back);
   CHECK(back->tasks == out.tasks);
   CHECK(back->record == out.record);
-  CHECK_FALSE(ended_of({out.tasks, "y3"}));
+  CHECK_FALSE(decode(overlay::TaskReport{out.tasks, "y3"}));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "group/statements.hpp"
+#include "group/codec.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -36,17 +36,17 @@ void fields(auto& io, wire::Of<JobException> auto& m) {
   }
 }
 
-overlay::ExceptionEntry statement_of(const JobException& exception) {
+overlay::ExceptionEntry encode(const JobException& exception) {
   return {exception.type, static_cast<std::uint32_t>(exception.severity), wire::to_text(exception)};
 }
 
-JobException exception_of(const overlay::ExceptionEntry& statement) {
-  JobException out{statement.type, static_cast<int>(statement.severity), statement.note, std::nullopt, 0};
-  if (auto note = parse_json(statement.note)) static_cast<void>(wire::read(JsonAt::root(*note), out));
+JobException decode(const overlay::ExceptionEntry& entry) {
+  JobException out{entry.type, static_cast<int>(entry.severity), entry.note, std::nullopt, 0};
+  if (auto note = parse_json(entry.note)) static_cast<void>(wire::read(JsonAt::root(*note), out));
   return out;
 }
 
-Result<overlay::Exec> statement_of(value::ExecOrder order) {
+Result<overlay::Exec> encode(value::ExecOrder order) {
   if (order.command.size() > overlay::kMaxData)
     return Error{EMSGSIZE, fmt::format("the command and its environment have {} bytes; at most {}",
                                        order.command.size(), overlay::kMaxData)};
@@ -71,13 +71,12 @@ std::optional<value::ExecShare> share_of(const overlay::Exec& exec, overlay::Seq
   return out;
 }
 
-overlay::Bytes statement_of(const Ended& ended) { return ended.record.str(); }
+overlay::Bytes encode(const Ended& ended) { return ended.record.str(); }
 
 // The record comes first: if TRY() returns, GCC does not destroy members that are before it in the braces.
-Result<Ended> ended_of(const overlay::TaskReport& statement) {
-  exits::Record record =
-      TRY(in(fmt::format("tasks {}", statement.tasks.str()), exits::Record::parse(statement.what)));
-  return Ended{statement.tasks, record};
+Result<Ended> decode(const overlay::TaskReport& report) {
+  exits::Record record = TRY(in(fmt::format("tasks {}", report.tasks.str()), exits::Record::parse(report.what)));
+  return Ended{report.tasks, record};
 }
 
 // ---- event log --------------------------------------------------------------------------
