@@ -126,7 +126,8 @@ Result<int> FakeHost::end_task(std::size_t local_id, const value::WaitStatus& st
 
 Result<int> FakeHost::report_ends(const value::Idset& ranks, const exits::Record& record) {
   ends.add(ranks, record);
-  plugin::Call call(plugin::TasksExited::kTopic, plugin::TasksExited(ranks, record));
+  const plugin::TasksExited exited(ranks, record);
+  plugin::Call call(plugin::TasksExited::kTopic, exited);
   return stack_.call(call);
 }
 
