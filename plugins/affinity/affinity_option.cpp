@@ -20,7 +20,7 @@ using Of = AffinityOption::Of;
 std::string modes(Of of) {
   return fmt::format("on, off, {} or map:LIST, after 'verbose,' or 'dry-run,'",
                      of == Of::cpus ? fmt::format("per-task, per-task:LEVEL ({})", fmt::join(kCpuLevels, ", "))
-                                    : "per-task, closest");
+                                    : "per-task, closest, prefer-closest");
 }
 
 constexpr Idset::Id kMaskWordBits = 32;  // in a mask with commas
@@ -87,10 +87,13 @@ bool read_level(std::string_view mode, AffinityOption& out) {
 
 Result<void> read_mode(const JsonAt& option, std::string_view mode, Of of, AffinityOption& out) {
   using Mode = AffinityOption::Mode;
-  static constexpr std::pair<std::string_view, Mode> kWords[] = {
-      {"on", Mode::on}, {"off", Mode::off}, {"per-task", Mode::per_task}, {"closest", Mode::closest}};
+  static constexpr std::pair<std::string_view, Mode> kWords[] = {{"on", Mode::on},
+                                                                 {"off", Mode::off},
+                                                                 {"per-task", Mode::per_task},
+                                                                 {"closest", Mode::closest},
+                                                                 {"prefer-closest", Mode::prefer_closest}};
   for (const auto& [word, value] : kWords) {
-    if (mode != word || (value == Mode::closest && of == Of::cpus)) continue;
+    if (mode != word || (of == Of::cpus && word.ends_with("closest"))) continue;
     out.mode = value;
     return {};
   }

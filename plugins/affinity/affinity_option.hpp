@@ -7,7 +7,7 @@
 //
 //   on, off, per-task, map:LIST    each may follow `verbose,` and `dry-run,`; one of these alone means `on` with it
 //   per-task:LEVEL                 the same, of cpus: LEVEL is a word of kCpuLevels
-//   closest                        the same, of gpus
+//   closest, prefer-closest        the same, of gpus
 //   true, false, 1, 0              on, off
 //   {"mode": one of the first line without prefixes, "verbose": BOOL, "dry-run": BOOL}    each is optional
 //
@@ -30,7 +30,7 @@ enum class CpuLevel { thread, core, l3, numa, package };
 inline constexpr std::string_view kCpuLevels[] = {"thread", "core", "l3", "numa", "package"};
 
 struct AffinityOption {
-  enum class Mode { off, on, per_task, map, closest };
+  enum class Mode { off, on, per_task, map, closest, prefer_closest };
   enum class Of { cpus, gpus };
 
   Mode mode = Mode::on;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
+#include "task/gpus.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {
@@ -26,6 +28,10 @@ void fields(auto& io, wire::Of<AffinityPlan> auto& m) {
 }
 
 Json to_json(const AffinityPlan& plan) { return wire::to_json(plan); }
+
+bool have_only_names(const plugin::Host& host) {
+  return host.job().resources.is_made && !task::find_gpus(own_variable).names.empty();
+}
 
 Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option) {
   plugin::Call call("affinity.plan");

@@ -25,6 +25,9 @@ struct AffinityPlan {
 
 [[nodiscard]] Json to_json(const AffinityPlan& plan);
 
+// Whether the job's gpus are known by names only, as a manager has given them: where they are is not known then.
+[[nodiscard]] bool have_only_names(const plugin::Host& host);
+
 // Asks for the plan; it has each task of this shell. An error names `option`, which needs it.
 Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option);
 

@@ -86,14 +86,27 @@ class CpuAffinity final : public plugin::Plugin {
     request_.memory = TRY(read_mem_affinity(host_.options().at("mem-affinity"))) != "off";
     request_.nics = TRY(read_nic_affinity(host_.options().at("nic-affinity"))) == "closest";
     auto gpus = TRY(AffinityOption::read(host_.options().at("gpu-affinity"), AffinityOption::Of::gpus));
-    request_.gpu_ids = host_.job().node().all_gpus().ids();
     request_.gpus_each = host_.job().gpus_each;
-    bool closest = gpus.mode == Mode::closest && !request_.gpu_ids.empty();
+    const job::NodeResources& own = host_.job().node();
+    request_.gpu_ids = (request_.gpus_each > 0 ? own.all_gpus() : own.gpus).ids();
+    const bool closest = gpus.mode == Mode::closest && !request_.gpu_ids.empty();
+    const bool prefers = gpus.mode == Mode::prefer_closest && !request_.gpu_ids.empty();
+    const bool has_names = prefers && have_only_names(host_);
     // A card is to be near to a task's own gpus, too.
     if (closest) request_.gpus = PlacementRequest::Gpus::closest;
-    if (gpus.mode == Mode::per_task && request_.nics) request_.gpus = PlacementRequest::Gpus::evenly;
+    if (prefers && !has_names) request_.gpus = PlacementRequest::Gpus::prefer_closest;
+    if ((gpus.mode == Mode::per_task || has_names) && request_.nics) request_.gpus = PlacementRequest::Gpus::evenly;
     node_ = TRY(read_node(host_, rights_, closest || request_.nics));
+    if (prefers && !has_names && node_->has_parts() && node_->gpus.empty()) find_gpus();
     return {};
+  }
+
+  // Where they are: if it can't be told, the node stays as it is.
+  void find_gpus() {
+    if (auto node = read_node(host_, rights_, true))
+      node_ = *std::move(node);
+    else
+      log(host_, *this, Level::debug, "where gpus are is not known: {}", node.error().message);
   }
 
   // Once it is known which cpus the tasks have, unless the plan is to decide that.

@@ -3,7 +3,8 @@
 // gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read.
 // affinity_option.hpp has the forms of the option. `on` (the default): all gpus of the job on this node;
 // `per-task`: each task its part of them; `closest`: the same, but the ones that are near its cpus, by the plan of
-// cpu-affinity (affinity_plan.hpp); `map:LIST`: each task a set of its own, which need not be the job's; `off`:
+// cpu-affinity (affinity_plan.hpp); `prefer-closest`: as `closest` where the node tells where its gpus are, else as
+// `per-task`; `map:LIST`: each task a set of its own, which need not be the job's; `off`:
 // the environment is not changed.
 //
 //   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in
@@ -48,8 +49,7 @@ class GpuAffinity final : public plugin::Plugin {
  public:
   explicit GpuAffinity(plugin::Host& host) : Plugin("gpu-affinity"), host_(host) {
     on("shell.init", [this] { return initialize(); });
-    on("shell.take-over",
-       [this] { return option_.mode == Mode::closest && !gpus_.empty() ? find_closest() : Result<void>(); });
+    on("shell.take-over", [this] { return is_planned() && !gpus_.empty() ? find_closest() : Result<void>(); });
     on("task.init", [this] {
       if (option_.mode != Mode::on && option_.mode != Mode::off) show_share(*host_.current_task());
     });
@@ -64,8 +64,8 @@ class GpuAffinity final : public plugin::Plugin {
       if (set.last() == kMaxAffinityId) return invalid(name() + ": map: a list of gpus needs an end, as in 4-7");
     }
     if (gpus_.empty() && host_.job().resources.is_made && !option_.given) option_.mode = Mode::off;
-    if (option_.mode == Mode::closest && !gpus_.empty()) CHECK_OK(find_closest());
-    if (host_.job().gpus_each > 0 && (option_.mode == Mode::per_task || option_.mode == Mode::closest)) choose();
+    if (is_planned() && !gpus_.empty()) CHECK_OK(find_closest());
+    if (host_.job().gpus_each > 0 && (option_.mode == Mode::per_task || is_planned())) choose();
     std::string all = fmt::format("{}", fmt::join(gpus_, ","));
     if (option_.verbose && option_.mode != Mode::map)
       log(host_, *this, Level::notice, "gpus: {}", gpus_.empty() ? "none" : all);
@@ -93,15 +93,27 @@ class GpuAffinity final : public plugin::Plugin {
     gpus_ = host_.job().node().gpus.ids();
   }
 
+  [[nodiscard]] bool is_planned() const {
+    return option_.mode == Mode::closest || option_.mode == Mode::prefer_closest;
+  }
+
   Result<void> find_closest() {
-    if (host_.job().resources.is_made && !task::find_gpus(own_variable).names.empty())
-      return invalid(name() + ": closest: it is not known where gpus are that have only names; use per-task");
-    plan_ = TRY(ask_for_plan(host_, name()));
+    auto plan = have_only_names(host_) ? invalid(name() +
+                                                 ": closest: it is not known where gpus are that have only "
+                                                 "names; use per-task")
+                                       : ask_for_plan(host_, name());
+    if (!plan && option_.mode == Mode::closest) return std::move(plan).error();
+    if (plan) {
+      plan_ = *std::move(plan);
+    } else {
+      log(host_, *this, Level::debug, "gpus are taken by number: {}", plan.error().message);
+      option_.mode = Mode::per_task;
+    }
     return {};
   }
 
   [[nodiscard]] Gpus gpus_of(const task::Task& task) {
-    if (option_.mode == Mode::closest && !gpus_.empty()) return plan_.placement.tasks[task.local_id()].gpus;
+    if (is_planned() && !gpus_.empty()) return plan_.placement.tasks[task.local_id()].gpus;
     if (option_.mode == Mode::map) return option_.set_of(task.local_id()).ids();
     auto [first, last] = part_of(task.local_id(), host_.tasks().size(), dealt_.size(), host_.job().gpus_each);
     return {dealt_.begin() + static_cast<std::ptrdiff_t>(first),
@@ -122,7 +134,7 @@ class GpuAffinity final : public plugin::Plugin {
       if (!option_.dry_run) task.command().env.set(named_.variable, names_of(gpus_of(task)));
       return;
     }
-    if (option_.mode == Mode::closest && !gpus_.empty())
+    if (is_planned() && !gpus_.empty())
       task.command().notes.push_back(fmt::format("gpus    {}", plan_.placement.tasks[task.local_id()].gpus_why));
     std::string gpus = fmt::format("{}", fmt::join(gpus_of(task), ","));
     if (option_.verbose)
@@ -135,7 +147,7 @@ class GpuAffinity final : public plugin::Plugin {
   Gpus gpus_;          // the job's on this node
   Gpus dealt_;         // those that are dealt to the tasks: the job's, and with them what it has not asked for
   task::Gpus named_;   // by names, where a manager has given those
-  AffinityPlan plan_;  // for Mode::closest
+  AffinityPlan plan_;  // if is_planned()
 };
 
 }  // namespace

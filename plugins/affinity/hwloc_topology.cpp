@@ -381,6 +381,13 @@ Idset NodeTopology::all_cpus() const {
   return Idset::of(ids);
 }
 
+bool NodeTopology::has_parts() const {
+  const Idset all = all_cpus();
+  return cpus.packages.size() > 1 || std::any_of(cpus.numas.begin(), cpus.numas.end(), [&](const auto& each) {
+           return !each.cpus.empty() && each.cpus != all;
+         });
+}
+
 Json to_json(const NodeTopology& topology) { return wire::to_json(topology); }
 
 Result<NodeTopology> node_topology_of(const JsonAt& json) { return wire::from_json<NodeTopology>(json); }

@@ -41,6 +41,8 @@ struct NodeTopology {
   std::vector<Device> nics;  // RDMA devices, or network interfaces if there are none
 
   [[nodiscard]] value::Idset all_cpus() const;
+  // False: nothing of the node is nearer to a cpu than to another.
+  [[nodiscard]] bool has_parts() const;
 };
 
 [[nodiscard]] Json to_json(const NodeTopology& topology);

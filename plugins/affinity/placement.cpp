@@ -76,13 +76,16 @@ class NodeMap {
   const NodeTopology& topology_;
   std::vector<std::vector<std::size_t>> by_cpu_;  // by kind; empty: no set of that kind
   value::Idset all_;
-  bool has_parts_;  // the node is no single package and NUMA node
+  bool has_parts_;
 };
 
 // ---- device choice ----------------------------------------------------------------------
 //
 // The part of a placement that is about devices: which gpus and which network cards tasks get, once their cpus are
 // known. placement.hpp has the rules.
+
+// Whether it decides which gpus tasks get where these are.
+[[nodiscard]] bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request);
 
 Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const PlacementRequest& request,
                          std::vector<PlacedTask>& tasks);
@@ -329,7 +332,7 @@ class Placer {
       for (auto& share : shares) share.resize(request_.cpus_each);
     };
     cut();
-    if (request_.gpus != PlacementRequest::Gpus::closest || request_.gpus_each == 0) return shares;
+    if (request_.gpus_each == 0 || !goes_by_place(topology_, request_)) return shares;
     const GpuLocalities gpus(topology_, request_, level);
     if (gpus.suit(shares)) return shares;
     if (auto near = gpus.divide_near()) {
@@ -639,6 +642,12 @@ class NearnessTable {
   [[nodiscard]] bool are_alike(std::size_t a, std::size_t b) const {
     return rows_[row_of_[a]] == rows_[row_of_[b]];
   }
+  // No device is nearer to some task than another.
+  [[nodiscard]] bool is_even() const {
+    return std::all_of(rows_.begin(), rows_.end(), [](const auto& row) {
+      return std::all_of(row.begin(), row.end(), [&](Nearness each) { return each == row.front(); });
+    });
+  }
 
  private:
   std::vector<std::vector<Nearness>> rows_;
@@ -756,17 +765,21 @@ Error no_such_gpu(const NodeTopology& topology, Idset::Id id) {
 }
 
 // Without those that hwloc does not see, if there are enough others for what each task has asked for.
-std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request, std::size_t tasks) {
+std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request) {
   std::vector<Idset::Id> seen = request.gpu_ids;
   std::erase_if(seen, [&](Idset::Id id) { return id >= topology.gpus.size(); });
-  return request.gpus_each > 0 && seen.size() >= request.gpus_each * tasks ? seen : request.gpu_ids;
+  return request.gpus_each > 0 && seen.size() >= request.gpus_each * request.tasks ? seen : request.gpu_ids;
 }
 
-void deal_evenly(const PlacementRequest& request, std::vector<PlacedTask>& tasks) {
+void deal_evenly(const PlacementRequest& request, const std::vector<Idset::Id>& ids, std::string_view why,
+                 std::vector<PlacedTask>& tasks) {
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    auto [first, last] = part_of(i, tasks.size(), request.gpu_ids.size(), request.gpus_each);
-    tasks[i].gpus.assign(request.gpu_ids.begin() + static_cast<std::ptrdiff_t>(first),
-                         request.gpu_ids.begin() + static_cast<std::ptrdiff_t>(last));
+    PlacedTask& task = tasks[i];
+    auto [first, last] = part_of(i, tasks.size(), ids.size(), request.gpus_each);
+    task.gpus.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                     ids.begin() + static_cast<std::ptrdiff_t>(last));
+    if (request.gpus != PlacementRequest::Gpus::evenly)
+      task.gpus_why = fmt::format("gpu {} by number: {}", Idset::of(task.gpus).str(), why);
   }
 }
 
@@ -815,13 +828,20 @@ void choose_nics_of(const NodeTopology& topology, const NodeMap& map, const Near
 
 }  // namespace
 
+bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request) {
+  if (request.gpus != PlacementRequest::Gpus::prefer_closest)
+    return request.gpus == PlacementRequest::Gpus::closest;
+  const std::vector<Idset::Id> ids = ids_for(topology, request);
+  return std::all_of(ids.begin(), ids.end(), [&](Idset::Id id) { return id < topology.gpus.size(); });
+}
+
 Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const PlacementRequest& request,
                          std::vector<PlacedTask>& tasks) {
-  if (request.gpus == PlacementRequest::Gpus::evenly) {
-    deal_evenly(request, tasks);
+  if (!goes_by_place(topology, request)) {
+    deal_evenly(request, request.gpu_ids, "the node does not tell where they all are", tasks);
     return {};
   }
-  const std::vector<Idset::Id> ids = ids_for(topology, request, tasks.size());
+  const std::vector<Idset::Id> ids = ids_for(topology, request);
   std::vector<const Device*> gpus;
   for (Idset::Id id : ids) {
     if (id >= topology.gpus.size()) return no_such_gpu(topology, id);
@@ -829,6 +849,10 @@ Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const
   }
   if (gpus.empty()) return {};
   NearnessTable near(map, tasks, gpus);
+  if (request.gpus == PlacementRequest::Gpus::prefer_closest && near.is_even()) {
+    deal_evenly(request, ids, "all are equally near", tasks);
+    return {};
+  }
   const bool is_exact = request.gpus_each * tasks.size() <= gpus.size();
   auto pairs = GpuPairing(near, gpus, tasks.size(), is_exact ? request.gpus_each : 0).pair();
   std::vector<std::size_t> users(gpus.size());
@@ -900,7 +924,7 @@ NodeMap::NodeMap(const NodeTopology& topology) : topology_(topology), all_(topol
   std::vector<std::size_t> numas;
   for (std::size_t i : order) put(numas, cpus.numas[i].cpus, i);
   by_cpu_ = {map_of(cpus.cores), map_of(cpus.l3s), std::move(numas), map_of(cpus.packages)};
-  has_parts_ = numbers(SetKind::numa, all_).size() > 1 || cpus.packages.size() > 1;
+  has_parts_ = topology.has_parts();
 }
 
 std::size_t NodeMap::index(SetKind kind, Idset::Id cpu) const {

@@ -3,12 +3,12 @@
 // Where each task of a job runs on this node: its cpus, and the memory, gpus and network cards that are near them,
 // each with a reason in words. Pure: what is decided follows from the two arguments of place() alone.
 //
-// Cpus: divide() has the rules; where each task has asked for so many cores and gpus, and the gpus are to
-// be the closest, tasks have cores that are near gpus, if there are enough of both. Memory: the NUMA nodes of
-// the task's cpus; of several with the same cpus, as with HBM, the first that has memory. Gpus: each task gets
-// as many as the others, one more at most; the nearest pairs of a task and a gpu are made first. Network cards:
-// all those that are nearest to the task's cpus; among these, those behind the same PCI switch as a gpu of the
-// task.
+// Cpus: divide() has the rules; where each task has asked for so many cores and gpus, and the gpus are to be the
+// closest (also if that is only preferred), tasks have cores that are near gpus, if there are enough of both.
+// Memory: the NUMA nodes of the task's cpus; of several with the same cpus, as with HBM, the first that has memory.
+// Gpus: each task gets as many as the others, one more at most; the nearest pairs of a task and a gpu are made
+// first. Network cards: all those that are nearest to the task's cpus; among these, those behind the same PCI
+// switch as a gpu of the task.
 //
 // Words call sets by their kind and number: `core`, `l3` and `package` by their order in the topology, which is
 // hwloc's logical index, `numa` by the kernel's number.
@@ -26,7 +26,7 @@
 namespace nacre::plugins {
 
 struct PlacementRequest {
-  enum class Gpus { none, evenly, closest };
+  enum class Gpus { none, evenly, closest, prefer_closest };
 
   std::size_t tasks = 0;
   // The cpus of each task where something else has decided them; else `cores` are divided: those of the job, each
@@ -40,7 +40,9 @@ struct PlacementRequest {
   std::size_t cpus_each = 0;
   std::size_t gpus_each = 0;
   bool memory = false;
-  Gpus gpus = Gpus::none;                 // evenly: in the order of their ids, wherever they are
+  // evenly: in the order of their ids, wherever they are; prefer_closest: so too, where the node does not tell
+  // where all of them are, or none is nearer to a task than another.
+  Gpus gpus = Gpus::none;
   std::vector<value::Idset::Id> gpu_ids;  // the job's
   bool nics = false;
 };

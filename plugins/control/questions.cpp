@@ -403,7 +403,8 @@ class Placing {
   [[nodiscard]] TaskPlace::Part gpus(const task::Task& task, const PlacedTask* placed) const {
     auto count = host_.job().node().gpus.size();
     if (count == 0 && !gpu_option_.given) return {};
-    bool is_closest = gpu_option_.mode == Mode::closest && placed != nullptr && !placed->gpus_why.empty();
+    const bool is_by_plan = gpu_option_.mode == Mode::closest || gpu_option_.mode == Mode::prefer_closest;
+    bool is_closest = is_by_plan && placed != nullptr && !placed->gpus_why.empty();
     if (is_closest && gpu_option_.dry_run)
       return {fmt::format("{}", fmt::join(placed->gpus, ",")), placed->gpus_why};
     std::string_view seen;

@@ -575,7 +575,7 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
   job::Options out;
   CHECK_OK(set_options(out));
   if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
-  if (gpus_) out.set("gpu-affinity", "per-task");
+  if (gpus_) out.set("gpu-affinity", "prefer-closest");
   if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
   if (auto programs = TRY(this->programs())) {
     CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));

@@ -91,7 +91,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
   run nacre --explain -o nic-affinity=near
   fails_with 1 'nic-affinity: expected closest or off, got "near"'
   run nacre --explain -o gpu-affinity=per-task:numa
-  fails_with 1 "gpu-affinity: expected on, off, per-task, closest or map:LIST"
+  fails_with 1 "gpu-affinity: expected on, off, per-task, closest, prefer-closest or map:LIST"
 }
 
 # bats test_tags=long

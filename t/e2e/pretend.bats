@@ -62,6 +62,12 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
   [ "$(gpus)" = "0,2; 0 2" ]
   [ "$(cpus -n 2 -c 1 -g 1)" = "0,4; 0 4" ]
   [ "$(gpus)" = "0,2; 0 2" ]
+  # Of five gpus three are on the first package: the second task has one of its own package. All that each may use is as near.
+  run_job --pretend=1x2p4c5g -n 2 -c 1 -g 1 --explain=all true >plan 2>err
+  [ "$(gpus)" = "0,3; 0 3" ]
+  run_job --pretend=1x2p4c5g -n 2 -g 1 --explain=all true >plan 2>err
+  [ "$(gpus)" = "0,2; 0 2" ]
+  grep -q 'gpu 2 by number: all are equally near' plan
   # With --oversubscribe the job keeps the node; what does not fit shares it.
   [ "$(cpus -n 2 -c 1 --oversubscribe)" = "0-7; 0 4" ]
   [ "$(cpus -n 5 -c 2 --oversubscribe)" = "0-7; 0 1 2-3 4-5 6-7" ]

@@ -103,6 +103,20 @@ TEST_CASE("gpu-affinity=closest shows the gpus of the plan, and nic-affinity=clo
   CHECK(dry.command(0).notes == std::vector<std::string>{"gpus    g0"});
 }
 
+TEST_CASE(
+    "gpu-affinity=prefer-closest shows the gpus of the plan; without one each task's part of them, by number") {
+  Placed placed({{"gpu-affinity", "prefer-closest"}}, to_json(plan_of_two()));
+  CHECK(placed.error.empty());
+  CHECK(placed.command(0).env.get("CUDA_VISIBLE_DEVICES") == "1");
+  CHECK(placed.command(1).env.get("CUDA_VISIBLE_DEVICES") == "0,2");
+  CHECK(placed.command(1).notes == std::vector<std::string>{"gpus    g1"});
+  Placed without({{"gpu-affinity", "prefer-closest"}}, nullptr);
+  CHECK(without.error.empty());
+  CHECK(without.command(0).env.get("CUDA_VISIBLE_DEVICES") == "0");
+  CHECK(without.command(1).env.get("CUDA_VISIBLE_DEVICES") == "1,2");
+  CHECK(without.command(1).notes.empty());
+}
+
 TEST_CASE("without options nobody asks for a plan") {
   Placed placed({{"mem-affinity", "off"}, {"nic-affinity", "off"}, {"gpu-affinity", "per-task"}},
                 to_json(plan_of_two()));

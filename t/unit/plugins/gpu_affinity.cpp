@@ -119,8 +119,9 @@ TEST_CASE("verbose tells the gpus, and dry-run sets nothing") {
 TEST_CASE("an option that gpu-affinity does not know is an error") {
   std::string start = "plugin 'gpu-affinity': shell.init: gpu-affinity: ";
   CHECK(Showing(1, "0", Json::array({1}))
-            .error.starts_with(start + "expected on, off, per-task, closest or map:LIST"));
-  CHECK(Showing(1, "0", "all").error.starts_with(start + "expected on, off, per-task, closest or map:LIST"));
+            .error.starts_with(start + "expected on, off, per-task, closest, prefer-closest or map:LIST"));
+  CHECK(Showing(1, "0", "all")
+            .error.starts_with(start + "expected on, off, per-task, closest, prefer-closest or map:LIST"));
   CHECK(Showing(1, "0", "map:0;").error.starts_with(start + "map: '': "));
   CHECK(Showing(1, "0", "map:2-").error == start + "map: a list of gpus needs an end, as in 4-7");
 }

@@ -392,3 +392,52 @@ TEST_CASE("tasks that ask for cores and gpus have cores where the job's gpus are
   // There are too few cores near them: cores first, as they are shared out without gpus.
   CHECK(cpus(with(2, 3, {2, 3})) == Texts{"0-2", "4-6"});
 }
+
+TEST_CASE("gpus that are to be near if the node tells where they are: near the cores, and cores near them") {
+  NodeTopology node = machine("--packages 2 --cores 4 --gpus 2");
+  PlacementRequest request = devices_for(2, 4);
+  request.nics = false;
+  request.gpus = Gpus::prefer_closest;
+  request.gpus_each = 1;
+  // Cores are free: the job's gpus are on the second package.
+  request.cpus_each = 1;
+  request.gpu_ids = {2, 3};
+  Placement placement = placed(node, request);
+  CHECK(cpus(placement) == Texts{"4", "6"});
+  CHECK(gpus(placement) == Texts{"2", "3"});
+  // Gpus are free: the job's cores are there.
+  request.gpu_ids = {0, 1, 2, 3};
+  request.cores.assign(node.cpus.cores.begin() + 4, node.cpus.cores.end());
+  placement = placed(node, request);
+  CHECK(cpus(placement) == Texts{"4", "6"});
+  CHECK(gpus(placement) == Texts{"2", "3"});
+  CHECK(placement.tasks[0].gpus_why == "gpu 2 (0000:0a:00.0) at numa 1, where its cpus are");
+  // So too where something else has decided the cores.
+  request.cpus = {value::Idset::range(4, 7), value::Idset::range(0, 3)};
+  CHECK(gpus(placed(node, request)) == Texts{"2", "0"});
+}
+
+TEST_CASE(
+    "gpus that are to be near are taken by number where the node does not tell where they all are, or none is "
+    "nearer") {
+  NodeTopology node = machine("--packages 2 --cores 4 --gpus 2");
+  PlacementRequest request = devices_for(2, 4);
+  request.nics = false;
+  request.gpus = Gpus::prefer_closest;
+  request.gpus_each = 1;
+  request.cpus = {node.all_cpus(), node.all_cpus()};
+  Placement placement = placed(node, request);
+  CHECK(gpus(placement) == Texts{"0", "2"});
+  CHECK(placement.tasks[1].gpus_why == "gpu 2 by number: all are equally near");
+  request.cpus.clear();
+  request.cpus_each = 2;
+  request.gpu_ids = {3, 4};
+  placement = placed(node, request);
+  CHECK(cpus(placement) == Texts{"0-1", "4-5"});
+  CHECK(gpus(placement) == Texts{"3", "4"});
+  CHECK(placement.tasks[0].gpus_why == "gpu 3 by number: the node does not tell where they all are");
+  node.gpus.clear();
+  request.gpu_ids = {2, 3};
+  CHECK(cpus(placed(node, request)) == Texts{"0-1", "4-5"});
+  CHECK(gpus(placed(node, request)) == Texts{"2", "3"});
+}
