@@ -119,12 +119,13 @@ class LaunchRun {
     if (plan_.verbose)
       print_err("{}: {} shells; starting {}\n", plan_.record.front, plan_.record.size,
                 fmt::join(command.argv, " "));
-    LaunchReports::Watch leader;
+    LaunchReports::Watch leader{};
     leader.on_ended = [this](std::string_view code) { on_ended(code); };
     leader.on_signal = [this](std::string_view number) {
       if (number == std::to_string(untaken_)) untaken_ = 0;
     };
-    if (plan_.srun && !labels_lines(*plan_.srun)) {
+    if (plan_.srun) {
+      leader.is_labelled = labels_lines(*plan_.srun);
       leader.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
       leader.at_end = [this] { return (is_told() ? "" : srun_errors_.kept()) + srun_errors_.rest(); };
       leader.on_joined = [this] {
@@ -163,7 +164,7 @@ class LaunchRun {
     transport::wipe(lines);
     feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
     look_->start(kLook, kLook);
-    if (plan_.srun && !labels_lines(*plan_.srun)) to_tell_->start_grace(kToTell);
+    if (plan_.srun) to_tell_->start_grace(kToTell);
     return {};
   }
 
@@ -572,7 +573,7 @@ Result<void> LaunchReports::carry() {
     if (!std::exchange(lost_, true))
       print_err("{}: {}: a part was lost on its way here\n", front_, fmt::join(carriage_.channels, ", "));
   };
-  reader_.emplace(carriage_.token, std::move(callbacks));
+  reader_.emplace(carriage_.token, std::move(callbacks), watch_.is_labelled);
   return {};
 }
 
@@ -774,8 +775,12 @@ std::string SrunErrors::take(std::string_view bytes) {
 
 bool labels_lines(const std::vector<std::string>& arguments) {
   if (std::getenv("SLURM_LABELIO") != nullptr) return true;
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const std::string& each) { return each == "-l" || each == "--label"; });
+  // As getopt_long(3) takes it: shortened, or with others of one letter that have no value.
+  constexpr std::string_view kLong = "--label", kShort = "lvqQsuXEKOHIkZ";
+  return std::any_of(arguments.begin(), arguments.end(), [&](std::string_view each) {
+    if (each.starts_with("--")) return each.size() >= 4 && kLong.starts_with(each);
+    return each.starts_with('-') && each.find('l') != each.npos && each.find_first_not_of(kShort, 1) == each.npos;
+  });
 }
 
 }  // namespace nacre::front

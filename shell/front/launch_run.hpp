@@ -51,6 +51,7 @@ class LaunchReports {
     std::function<void()> on_joined;                         // the job's shells have come together
     std::function<void(std::string_view code)> on_ended;     // the leader leaves: Carriage::kEnded
     std::function<void(std::string_view number)> on_signal;  // the leader has read it: Carriage::kSignal
+    bool is_labelled;                                        // CarriageReader has it
   };
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this

@@ -268,14 +268,14 @@ std::vector<std::string> CarriageWriter::lines(std::string_view channel, std::st
   return out;
 }
 
-CarriageReader::CarriageReader(const std::string& token, Callbacks callbacks)
-    : mark_(kStart + token + ' '), callbacks_(std::move(callbacks)) {}
+CarriageReader::CarriageReader(const std::string& token, Callbacks callbacks, bool is_labelled)
+    : mark_(kStart + token + ' '), callbacks_(std::move(callbacks)), is_labelled_(is_labelled) {}
 
 void CarriageReader::take(std::string_view bytes) {
   while (!bytes.empty()) {
     if (held_.empty()) {
       std::size_t start = std::min(bytes.find(kStart), bytes.size());
-      if (start > 0) callbacks_.on_other(bytes.substr(0, start));
+      if (start > 0) pass_on(bytes.substr(0, start));
       bytes.remove_prefix(start);
       if (bytes.empty()) return;
     }
@@ -291,6 +291,38 @@ void CarriageReader::add(char byte) {
   if (last < mark_.size() || byte != '\n') return;
   if (!take_line()) return let_go();
   held_.clear();
+  if (is_labelled_) leave_out_line();
+}
+
+void CarriageReader::pass_on(std::string_view bytes) {
+  if (!is_labelled_) return callbacks_.on_other(bytes);
+  std::string out;
+  for (char byte : bytes) {
+    if (is_at_start_ && continues_label(byte)) {
+      label_ += byte;
+      continue;
+    }
+    out += std::exchange(label_, {}) + byte;
+    is_at_start_ = byte == '\n';
+  }
+  if (!out.empty()) callbacks_.on_other(out);
+}
+
+// Any number of blanks, digits, a colon and a blank.
+bool CarriageReader::continues_label(char byte) const {
+  const char last = label_.empty() ? ' ' : label_.back();
+  if (last == ':') return byte == ' ';
+  const bool is_digit = byte >= '0' && byte <= '9';
+  if (last != ' ') return is_digit || byte == ':';
+  const bool is_whole = label_.find(':') != label_.npos;
+  return !is_whole && (is_digit || byte == ' ');
+}
+
+// The line that has just ended was a message's, or its end was.
+void CarriageReader::leave_out_line() {
+  if (!is_at_start_) callbacks_.on_other("\n");
+  is_at_start_ = true;
+  label_.clear();
 }
 
 // The held bytes are no line. Another line may begin within them.
@@ -301,16 +333,17 @@ void CarriageReader::let_go() {
     skips_ = true;
     callbacks_.on_loss();
   }
-  callbacks_.on_other(std::string_view(held).substr(0, 1));
+  pass_on(std::string_view(held).substr(0, 1));
   take(std::string_view(held).substr(1));
 }
 
 void CarriageReader::end() {
   while (!held_.empty()) {
     std::string held = std::exchange(held_, {});
-    callbacks_.on_other(std::string_view(held).substr(0, 1));
+    pass_on(std::string_view(held).substr(0, 1));
     take(std::string_view(held).substr(1));
   }
+  if (!label_.empty()) callbacks_.on_other(std::exchange(label_, {}));
 }
 
 // False: the line is broken.

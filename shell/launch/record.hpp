@@ -83,7 +83,10 @@ class CarriageReader {
     std::function<void()> on_loss;  // lines are missing or broken: their messages never come; may be called again
   };
 
-  CarriageReader(const std::string& token, Callbacks callbacks);
+  // `is_labelled`: something has put a number before each line ("12: "), as srun --label does. Of a message's
+  // lines nothing is left, and what precedes one in its line is a line of its own. Bytes that may be such a number
+  // wait for those after it.
+  CarriageReader(const std::string& token, Callbacks callbacks, bool is_labelled = false);
   void take(std::string_view bytes);
   // Nothing more comes.
   void end();
@@ -91,6 +94,9 @@ class CarriageReader {
  private:
   void add(char byte);
   void let_go();
+  void pass_on(std::string_view bytes);
+  void leave_out_line();
+  [[nodiscard]] bool continues_label(char byte) const;
   bool take_line();
   void take_piece(std::uint64_t number, std::string_view channel, bool more, std::string bytes);
 
@@ -101,6 +107,9 @@ class CarriageReader {
   std::string channel_, message_;  // a message whose rest has not come yet
   bool is_within_ = false;
   bool skips_ = false;  // ignores the rest of an incomplete message
+  bool is_labelled_;
+  bool is_at_start_ = true;  // of a line, of which `label_` is all that has come
+  std::string label_;
 };
 
 // Whether a job goes on without its launcher.

@@ -60,6 +60,27 @@ launcher_gets() { on node3 pkill "-$1" -x nacre; } # SIGNAL
   done
 }
 
+@test "with lines that srun labels (--label) all is as without: what the shells report is read, and does not come out" {
+  write_waiting
+  by_srun --srun-arg=--label -o lost-after=100s
+  files_come started.0 started.1 started.2 started.3
+  kill_shell node0 STOP
+  launcher_gets TERM
+  job_ends_with 143 "SIGTERM was not taken within 5 s; ending the step of srun"
+  ! grep -E 'srun: error: |slurmstepd: ' said || { cat said; return 1; }
+  wait_until 60 no_shells node0 node1 node2 node3
+  # The code is the job's, not that of the shell that was killed; of a leader that has taken a signal nothing is said.
+  rm -f started.* go
+  write_job 1 sh -c 'trap "echo a line >&2; sleep 8; exit 5" TERM; touch $0/started.$FLUX_TASK_RANK; while :; do sleep 0.1; done' "$PWD"
+  by_srun --srun-arg=-l -o kill-timeout=60s
+  files_come started.0 started.1 started.2 started.3
+  launcher_gets TERM
+  job_ends_with 5
+  [ "$(grep -c '^0: a line$' said)" -eq 4 ] || { cat -v said; return 1; }
+  ! grep -vE '^([0-3]: .+|nacre: .+)$' said || return 1
+  ! grep -aF -e "was not taken" -e $'\x1e' said || { cat -v said; return 1; }
+}
+
 @test "a leader that has taken a signal may take its time, and so may its tasks" {
   write_job 1 sh -c 'trap "sleep 8; exit 5" TERM; touch $0/started.$FLUX_TASK_RANK; while :; do sleep 0.1; done' "$PWD"
   by_srun -o kill-timeout=60s

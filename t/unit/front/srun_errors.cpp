@@ -117,4 +117,8 @@ TEST_CASE("srun labels lines if it is asked to") {
   CHECK_FALSE(labels_lines({"--partition=p", "-N4"}));
   CHECK(labels_lines({"--partition=p", "-l"}));
   CHECK(labels_lines({"--label"}));
+  CHECK(labels_lines({"--lab"}));
+  CHECK(labels_lines({"-vul"}));
+  for (const char* other : {"--l", "--licenses=a", "--labels", "-pl", "-Jall", "-"})
+    CHECK_FALSE(labels_lines({other}));
 }

@@ -14,7 +14,7 @@ namespace {
 const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 struct Reader {
-  Reader() : reader(kToken, callbacks()) {}
+  explicit Reader(bool is_labelled = false) : reader(kToken, callbacks(), is_labelled) {}
   CarriageReader::Callbacks callbacks() {
     CarriageReader::Callbacks out;
     out.on_other = [this](std::string_view bytes) { other += bytes; };
@@ -163,4 +163,36 @@ TEST_CASE("a carriage in the launch record is checked") {
   }
   carriage.token[3] = 'g';
   CHECK_FALSE(carriage.check());
+}
+
+TEST_CASE("of labelled lines, those of messages leave nothing, and what precedes one is a line of its own") {
+  CarriageWriter writer(kToken);
+  const auto message = [&](const std::string& text) {
+    std::string out;
+    for (const std::string& each : writer.lines("c", text)) out += " 3: " + each;
+    return out;
+  };
+  std::string stream = " 3: one\n" + message("first") + " 3: cut" + writer.lines("c", "").front();
+  stream += "12: \n" + message(all_bytes(2000)) + "srun: error: 7: 8\n 3: 4: 5\n 3:x\n  :\n 12 : 1\n\n" +
+            message("last") + "12: ";
+  const std::string other = " 3: one\n 3: cut\n12: \nsrun: error: 7: 8\n 3: 4: 5\n 3:x\n  :\n 12 : 1\n\n12: ";
+  for (std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{100}, stream.size()}) {
+    Reader reader(true);
+    for (std::size_t at = 0; at < stream.size(); at += size)
+      reader.reader.take(std::string_view(stream).substr(at, size));
+    reader.reader.end();
+    CHECK(reader.other == other);
+    CHECK(reader.messages == std::vector<std::string>{"c:first", "c:", "c:" + all_bytes(2000), "c:last"});
+    CHECK(reader.losses == 0);
+  }
+}
+
+TEST_CASE("what may be a label waits for the next byte, all else of labelled lines comes at once") {
+  Reader reader(true);
+  reader.reader.take("3: ");
+  CHECK(reader.other.empty());
+  reader.reader.take("a");
+  CHECK(reader.other == "3: a");
+  reader.reader.take("12");
+  CHECK(reader.other == "3: a12");
 }
