@@ -256,6 +256,8 @@ void ShellEnding::close_job() {
   of_.process.timeline.add(timeline::Kind::enters, join::kExitBarrier);
   of_.process.timeline.closing();
   of_.process.group->close_bulk();
+  // What was asked of them is not decided any more.
+  of_.shells.staying(value::Idset::range(0, job().shells() - 1));
   of_.shells.decide_losses();
   of_.shrink.put_all();
   used_ = WaitedUsage::of(of_.tasks.all());

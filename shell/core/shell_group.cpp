@@ -117,11 +117,16 @@ void ShellGroup::send_kept_signals() {
 
 void ShellGroup::on_lost(group::Rank rank) {
   if (process_.launcher) process_.launcher->lost(rank);
-  if (roster_.is_to_leave(rank) || asked_.contains(rank)) {
+  const bool is_asked = asked_.contains(rank);
+  if (!is_asked && !roster_.is_to_leave(rank)) return lose(rank);
+  if (is_asked)
+    lost_asked_.insert(rank);
+  else
     note_left(value::Idset::range(rank, rank));
-    if (on_lost_leaving_) on_lost_leaving_(rank);
-    return;
-  }
+  if (on_lost_leaving_) on_lost_leaving_(rank);
+}
+
+void ShellGroup::lose(group::Rank rank) {
   roster_.note_lost(value::Idset::range(rank, rank));
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) notices_.lost(rank, ends_at_once(rank, host_));
@@ -184,17 +189,20 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                std::nullopt});
 }
 
-void ShellGroup::report_loss(group::Rank rank) {
-  host_.raise({"node-failure", is_fatal(rank, host_) ? 0 : 2,
-               fmt::format("shell {}{} is lost: it has ended, or cannot be reached", rank,
-                           host_.job().resources.nodes[rank].on()),
-               std::nullopt});
-}
-
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
   asked_ = asked_ - shells;
-  roster_.note_leaving(shells);
-  notices_.leaving(shells, grace);
+  const value::Idset here = shells - lost_asked_;
+  note_left(shells - here);
+  if (here.empty()) return;
+  roster_.note_leaving(here);
+  notices_.leaving(here, grace);
+}
+
+void ShellGroup::staying(const value::Idset& shells) {
+  asked_ = asked_ - shells;
+  const value::Idset losses = lost_asked_ & shells;
+  lost_asked_ = lost_asked_ - losses;
+  for (group::Rank rank : losses.ids()) lose(rank);
 }
 
 void ShellGroup::left(const value::Shrunk& shrunk) {
@@ -206,6 +214,7 @@ void ShellGroup::left(const value::Shrunk& shrunk) {
 
 void ShellGroup::note_left(const value::Idset& shells) {
   if (shells.empty()) return;
+  lost_asked_ = lost_asked_ - shells;
   roster_.note_left(shells);
   for (group::Rank rank : shells.ids()) {
     if (host_.job().shell_rank == 0) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
@@ -224,12 +233,16 @@ void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
 Json ShellGroup::state() const {
   Json out = roster_.json();
   out["tasks_over"] = tasks_are_over_;
+  out["asked_to_leave"] = asked_.str();
+  out["lost_when_asked"] = lost_asked_.str();
   return out;
 }
 
 Result<void> ShellGroup::take_state(const JsonAt& at) {
   CHECK_OK(roster_.add(at));
   tasks_are_over_ = TRY(TRY(at.at("tasks_over")).boolean());
+  asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("asked_to_leave")).string())));
+  lost_asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("lost_when_asked")).string())));
   return {};
 }
 

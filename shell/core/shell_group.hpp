@@ -168,12 +168,10 @@ class ShellGroup {
   void leaving(const value::Idset& shells, double grace);
   // They have left. Their tasks that have no record yet count as ended by the shrink.
   void left(const value::Shrunk& shrunk);
-  // These have been asked whether they may leave: from now on, until leaving() or staying(), what becomes of them
-  // is no loss.
+  // These have been asked whether they may leave: leaving() or staying() decides whether one that is lost from now
+  // on has left, or is a loss.
   void asked_to_leave(const value::Idset& shells) { asked_.insert(shells); }
-  void staying(const value::Idset& shells) { asked_ = asked_ - shells; }  // they are not to leave after all
-  // Leader: this one was lost while it was asked, and is a loss after all.
-  void report_loss(group::Rank rank);
+  void staying(const value::Idset& shells);  // those that were asked are not to leave after all
   // Leader: `receive` is called for a shell that is lost while it leaves, or is asked to, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
 
@@ -211,6 +209,7 @@ class ShellGroup {
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
   void on_lost(group::Rank rank);
+  void lose(group::Rank rank);
   void decide_loss(group::Rank rank);
   void note_left(const value::Idset& shells);
   [[nodiscard]] std::string silence_text(group::Rank rank) const;
@@ -223,7 +222,8 @@ class ShellGroup {
   AllTasks all_tasks_{host_, notices_};
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
-  value::Idset asked_;  // see asked_to_leave()
+  value::Idset asked_;       // see asked_to_leave()
+  value::Idset lost_asked_;  // of these: it is lost
   plugin::Registration tasks_over_;
   bool tasks_are_over_ = false;  // the leader has announced it
   bool reports_losses_ = false;  // true once plugins have run shell.post-init

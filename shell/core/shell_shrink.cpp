@@ -132,8 +132,9 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
 
 // Those that may have something that is connected to PMI, where that counts: what tasks spawn may run on any.
 value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
-  return host_.options().is_switched_on("fault-tolerance") ? value::Idset()
-                                                           : shells - shrinks_.left() - shells_.roster().gone();
+  return host_.options().is_switched_on("fault-tolerance")
+             ? value::Idset()
+             : shells - shrinks_.left() - shells_.roster().gone() - lost_;
 }
 
 void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news) {
@@ -150,7 +151,7 @@ void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& s
                           const ShrinkQuestion::Connected& connected, const WhenShrunk& news) {
   value::ShrinkOrder same = order;
   const value::Idset lost = shells & lost_;
-  same.shells = shells - shells_.roster().gone();
+  same.shells = shells - shells_.roster().gone() - lost;
   same.hosts = {};
   same.count = 0;
   if (same.shells.empty() && lost.empty()) same.shells = shells;
@@ -160,8 +161,11 @@ void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& s
   news(still ? refusal(shells, connected) : still.error(), true);
 }
 
+// Of those whom another order asks, or takes out, that decides.
 void ShellShrink::withdraw(const value::Idset& shells) {
-  Result<void> sent = group_->announce(kTopic, wire::to_text(LeaveOrder{shells, true}));
+  const value::Idset stay = shells - question_.asked_to_leave() - shrinks_.left();
+  if (stay.empty()) return;
+  Result<void> sent = group_->announce(kTopic, wire::to_text(LeaveOrder{stay, true}));
   if (!sent) host_.log().log(Level::debug, "", "shrink: {}", sent.error().message);
 }
 
@@ -188,11 +192,9 @@ void ShellShrink::open(const value::ShrinkOrder& order, const value::Idset& shel
   auto number = shrinks_.open(shells, fresh);
   open_.emplace(number, Open{news, std::nullopt});
   news(Json{{"shells", shells.str()}, {"hosts", job::hosts_of(shells, host_.job()).str()}}, false);
-  const value::Idset lost = fresh & lost_;
-  fresh = fresh - lost;
-  for (group::Rank rank : lost.ids()) settle_lost(rank);
-  if (fresh.empty()) return;
+  if (fresh.empty()) return settle();
   Result<void> begun = begin(number, fresh, order);
+  for (group::Rank rank : (fresh & lost_).ids()) settle_lost(rank);  // all have been told that these have left
   if (begun) return;
   host_.log().log(Level::warn, "", "shrink: {}", begun.error().message);
   shrinks_.overdue(number);
@@ -297,7 +299,10 @@ void ShellShrink::announced(std::string_view bytes) {
   auto order = wire::from_text<LeaveOrder>(bytes);
   if (!order)
     return host_.log().log(Level::warn, "", "shrink: an announcement that this version does not understand");
-  if (order->stay) return stay(order->shells);
+  if (order->stay) {
+    lost_ = lost_ - order->shells;
+    return shells_.staying(order->shells);
+  }
   shells_.leaving(order->shells, order->grace);
   if (!order->shells.contains(host_.job().shell_rank)) return;
   leaves_ = true;
@@ -310,14 +315,6 @@ void ShellShrink::announced(std::string_view bytes) {
   ending.grace = event::Seconds(order->grace);
   tasks_.end(ending);
   send_ready();
-}
-
-// One that was lost meanwhile, and that no order takes out, is a loss.
-void ShellShrink::stay(const value::Idset& shells) {
-  shells_.staying(shells);
-  const value::Idset losses = (shells & lost_) - shrinks_.left();
-  lost_ = lost_ - losses;
-  for (group::Rank rank : losses.ids()) shells_.report_loss(rank);
 }
 
 void ShellShrink::put_all() {

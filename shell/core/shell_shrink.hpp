@@ -175,7 +175,6 @@ class ShellShrink {
   void released(const value::Idset& shells, const std::function<void()>& done);
   [[nodiscard]] Json answer_of(const value::Shrunk& shrunk) const;
   void announced(std::string_view bytes);
-  void stay(const value::Idset& shells);
   void send_ready();
 
   plugin::Host& host_;

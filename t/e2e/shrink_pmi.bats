@@ -40,6 +40,57 @@ refused() { # shells, the ranks there, what they are waited for as
   ! grep -F nacre err || return 1
 }
 
+# Shell 2 of 4 is killed while 1 and 2 are asked whether they may leave, which rank 1 must not. More options are those of the job.
+lost_when_refused() {
+  local shell code=0
+  rm -f in.* go report
+  start_job 4 1 "echo \$PPID >shell.\$FLUX_TASK_RANK; exec '$client' init touch:in.%r wait:go finalize" -o report="$PWD/report" "$@"
+  wait_until is_in 4
+  shell=$(<shell.2)
+  kill -STOP "$shell"
+  "$front" shrink --shells=1-2 2>said &
+  clients=$!
+  sleep 0.5 # less than it is waited for
+  kill -KILL "$shell"
+  wait "$clients" || code=$?
+  [ "$code" -eq 1 ] || { cat said err; return 1; }
+  grep -qE '^nacre shrink: rank 1(-2)? ' said || { cat said; return 1; }
+}
+
+records() { jq -c '[.classes[] | [.record[:1], .ranks]] | sort' report; }
+
+@test "a shell that is lost while an order is refused that would have taken it out is lost as any other" {
+  lost_when_refused
+  ends_with 1
+  grep -F "shell 2 on node2 is lost: it has ended, or cannot be reached; with it task 2" err || { cat err; return 1; }
+  [[ $(records) == *'["l","2"]'* ]] || { cat report; return 1; }
+  lost_when_refused -o on-lost=go-on
+  touch go
+  code=0
+  wait "$launcher" || code=$?
+  [ "$(records)" = '[["l","2"],["x","0-1,3"]]' ] || { cat report err; return 1; }
+  ! grep -F "left by nacre shrink" err || return 1
+}
+
+@test "a shell that two orders ask for: that one is refused is not decided for the other, under which it leaves when it is lost" {
+  start_job 4 1 "echo \$PPID >shell.\$FLUX_TASK_RANK; exec '$client' init touch:in.%r wait:go finalize" -o report="$PWD/report"
+  wait_until is_in 4
+  kill -STOP "$(<shell.2)"
+  "$front" shrink --shells=1-2 2>said &
+  clients=$!
+  sleep 1 # so that the second asks for longer
+  "$front" shrink --shells=2 --json >answer &
+  local second=$! code=0
+  wait "$clients" || code=$?
+  [ "$code" -eq 1 ] || { cat said err; return 1; }
+  kill -KILL "$(<shell.2)"
+  wait "$second"
+  [ "$(jq -c '[.gone, .unconfirmed]' answer)" = '["2",""]' ] || { cat answer; return 1; }
+  touch go
+  ends_with 0
+  [ "$(records)" = '[["g","2"],["x","0-1,3"]]' ] || { cat report err; return 1; }
+}
+
 # Shell 2 of 3 with two tasks each leaves, with the option $1 of shrink, if any; the others pass a barrier and find 4 and 5 dead. More
 # options are those of the job.
 shell_2_of_3_leaves() {
