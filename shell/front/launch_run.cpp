@@ -42,6 +42,7 @@ constexpr event::Seconds kMoment{0.01};
 constexpr event::Seconds kToLeave{10};  // how long the leader may take to let this process leave
 constexpr event::Seconds kAskAgain{0.02};
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
+constexpr event::Seconds kToTry{5};       // for the leader's host to say whether it can run a shell
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
 constexpr event::Seconds kToEndToo{0.5};   // the same, once a signal has ended one, as the job does not go on then
@@ -359,7 +360,7 @@ class LaunchRun {
     return killed ? signals_.terminated_since((event::clock_now() - kToEnd).count()) : std::nullopt;
   }
 
-  [[nodiscard]] int code_of(const value::WaitStatus& status) const {
+  [[nodiscard]] int code_of(const value::WaitStatus& status) {
     if (status.is_signal()) print_err("{}: {} was {}\n", plan_.record.front, subject(), status.str());
     if (through_agent_) tell_without_shell(status);
     if (!through_agent_ || status.job_code() != kAgentFailed) return status.job_code();
@@ -370,12 +371,30 @@ class LaunchRun {
     return 1;
   }
 
-  // It may be a task's code as well.
-  void tell_without_shell(const value::WaitStatus& status) const {
+  void tell_without_shell(const value::WaitStatus& status) {
     const std::string remedy = launch::remedy_without_shell(status, plan_.leader);
-    if (remedy.empty() || plan_.quiet) return;
+    if (remedy.empty() || plan_.quiet || !lacks_shell()) return;
     print_err("{}: {}: exit code {} by {}{}\n", plan_.record.front, plan_.leader, status.exit_code(), name_,
               remedy);
+  }
+
+  // The job's code may be a task's as well: so the leader's host is asked once more for a shell.
+  [[nodiscard]] bool lacks_shell() {
+    std::vector<std::string> words = plan_.record.shell;
+    words.emplace_back("--version");
+    auto command = launch::agent_command(plan_.record.agent, plan_.leader, words);
+    bool late = false;
+    auto timer = event::Timer::create(*loop_, [&late] { late = true; });
+    if (!command || !timer) return false;
+    task::Subprocess::Options options;
+    options.streams = {};
+    auto asked = task::Subprocess::start(*loop_, *children_, *std::move(command), std::move(options), {});
+    if (!asked) return false;
+    timer->start(kToTry);
+    loop_->run_until([&] { return late || (*asked)->exited() || signals_.ended_by(); });
+    if ((*asked)->exited()) return !launch::remedy_without_shell((*asked)->status(), plan_.leader).empty();
+    static_cast<void>((*asked)->kill(SIGTERM));
+    return false;
   }
 
   LaunchPlan plan_;

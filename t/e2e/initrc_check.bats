@@ -104,6 +104,14 @@ END
   [[ $stderr == *"initrc: shell 2 on node2 has read one, and shell 0 has no "*"/initrc.lua: install the same"* ]]
   by_own_path -o initrc-check=off
   [ "$status" -eq 0 ]
+  # 126 and 127 of a task are no sign of that.
+  local code
+  for code in 126 127; do
+    write_jobspec 4 sh -c "exit $code"
+    by_code=$code by_own_path -o initrc-check=off
+    [[ $stderr == *"exit code $code: 0-3"* && $stderr != *"nacre-shell there"* ]] || { echo "$stderr"; return 1; }
+  done
+  write_jobspec 4 true
   rm node2/here/bin/nacre-shell
   by_own_path
   [ "$status" -eq 1 ]
