@@ -140,8 +140,6 @@ namespace {
 
 using Process = std::pair<std::int64_t, ProcessStat>;
 
-bool has_proc() { return ProcessStat::of(::getpid()).has_value(); }
-
 // In the order of their numbers.
 std::vector<Process> all_processes() {
   std::vector<Process> out;

@@ -101,8 +101,7 @@ std::string why_unknown(int code) {
 }  // namespace
 
 TaskLooks::TaskLooks(plugin::Host& host) : host_(host) {
-  if (!ProcessStat::of(::getpid()))
-    notes_.insert("/proc is not mounted: what tasks do is not known, and they seem to be over");
+  if (!has_proc()) notes_.insert("/proc is not mounted: what tasks do is not known, and they seem to be over");
   for (const auto& task : host_.tasks()) {
     if (task->state() == task::State::running) before_[task->rank()] = processes_of(*task);
   }

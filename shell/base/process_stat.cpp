@@ -80,6 +80,8 @@ std::optional<ProcessStat> ProcessStat::of(pid_t pid, const std::string& root) {
   return got > 0 ? parse(std::string_view(text.data(), static_cast<std::size_t>(got))) : std::nullopt;
 }
 
+bool has_proc() { return ProcessStat::of(::getpid()).has_value(); }
+
 double seconds_since_boot() {
   auto text = read_file("/proc/uptime");
   return text ? std::strtod(text->c_str(), nullptr) : 0;

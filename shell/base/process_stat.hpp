@@ -33,6 +33,9 @@ struct ProcessStat {
   static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
 };
 
+// Whether proc is mounted.
+[[nodiscard]] bool has_proc();
+
 // As ProcessStat::start is counted from; 0 if it is not known.
 [[nodiscard]] double seconds_since_boot();
 
