@@ -283,14 +283,15 @@ void GivenOptions::add_to(cli::CommandLine& verb, std::string_view group) {
   }
 }
 
-std::string GivenOptions::text(std::string_view word) const {
+const GivenOptions::Taken* GivenOptions::find(std::string_view word) const {
   auto found =
       std::find_if(taken_.begin(), taken_.end(), [&](const Taken& each) { return each.row->word() == word; });
-  return found != taken_.end() ? found->text : "";
+  return found != taken_.end() ? &*found : nullptr;
 }
 
-bool GivenOptions::has(std::string_view word) const {
-  return std::any_of(taken_.begin(), taken_.end(), [&](const Taken& each) { return each.row->word() == word; });
+std::string GivenOptions::text(std::string_view word) const {
+  const Taken* taken = find(word);
+  return taken != nullptr ? taken->text : "";
 }
 
 std::vector<GivenOption> GivenOptions::given() const {

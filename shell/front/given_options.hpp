@@ -57,7 +57,7 @@ class GivenOptions {
 
   // The value of "--pretend"; "": it is not given, or has none.
   [[nodiscard]] std::string text(std::string_view word) const;
-  [[nodiscard]] bool has(std::string_view word) const;
+  [[nodiscard]] bool has(std::string_view word) const { return find(word) != nullptr; }
 
   [[nodiscard]] std::vector<GivenOption> given() const;
   // Sets what they stand for.
@@ -76,6 +76,8 @@ class GivenOptions {
     const WordRow* row;
     std::string text;  // "": without a value
   };
+
+  [[nodiscard]] const Taken* find(std::string_view word) const;  // null: it is not given
 
   Verb verb_;
   std::vector<Taken> taken_;  // in the order in which they were given
