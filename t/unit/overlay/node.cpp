@@ -262,44 +262,41 @@ TEST_CASE("rule 9: of those that are removed the leader knows which have ended, 
   CHECK(ended == members("3"));
 }
 
+namespace {
+
+// Those that it has reported as ended since the last call.
+Idset take_ended(Bench& bench) {
+  Idset out;
+  for (const Effect& each : bench.node.take_effects()) {
+    const auto* send = std::get_if<Send>(&each);
+    const auto* up = send != nullptr ? std::get_if<Up>(&send->message.body) : nullptr;
+    if (up != nullptr) out.insert(up->ended);
+  }
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("rule 9: a child whose link has ended is reported as such, and one that is silent is not") {
   Middle bench;
   bench.node.unlinked({3, Side::down});
-  auto ended = [&] {
-    Idset out;
-    for (const Effect& each : bench.node.take_effects()) {
-      const auto* send = std::get_if<Send>(&each);
-      const auto* up = send != nullptr ? std::get_if<Up>(&send->message.body) : nullptr;
-      if (up != nullptr) out.insert(up->ended);
-    }
-    return out;
-  };
-  CHECK(ended().empty());
+  CHECK(take_ended(bench).empty());
   Idset said;
   for (milliseconds each{0}; each < bench.node.options().silent_bound; each += milliseconds(500)) {
     bench.wait(milliseconds(500));
     bench.say({0, Side::up}, Beat{});
-    said.insert(ended());
+    said.insert(take_ended(bench));
   }
   CHECK(said == members("3"));
 }
 
 TEST_CASE("rule 9: a child that moves, as others are lost, once its link has broken, is still reported as ended") {
   Middle bench;
-  auto ended = [&] {
-    Idset out;
-    for (const Effect& each : bench.node.take_effects()) {
-      const auto* send = std::get_if<Send>(&each);
-      const auto* up = send != nullptr ? std::get_if<Up>(&send->message.body) : nullptr;
-      if (up != nullptr) out.insert(up->ended);
-    }
-    return out;
-  };
   const bool breaks = GENERATE(true, false);
   if (breaks) bench.node.unlinked({4, Side::down});
   bench.entry(0, 1, died("2,5-6"));
   REQUIRE(bench.node.tree().parent(4) == 0U);
-  CHECK(ended() == (breaks ? members("4") : Idset()));
+  CHECK(take_ended(bench) == (breaks ? members("4") : Idset()));
 }
 
 TEST_CASE("rule 11: parts go up when a subtree is whole, and again on each view") {
