@@ -37,8 +37,10 @@ struct PeerMessage {
     gone,       // shell `to` is lost
     list,       // asks for the rows of a namespace's processes: its name
     rows,       // answers question `number` of shell `to`: a row each
+    set,  // defines a set of processes: its name, and the numbers of its members, in the texts' order; request
+          // `number` of shell `shell`
   };
-  static constexpr std::uint8_t kKinds = 16;
+  static constexpr std::uint8_t kKinds = 17;
 
   Kind kind = Kind::over;
   std::uint64_t start = 1;  // of the tasks, from 1: which one it is about

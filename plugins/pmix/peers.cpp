@@ -291,6 +291,27 @@ void Peers::signal(const std::vector<Rank>& numbers, int signum) {
         .texts = {text_of(numbers)}});
 }
 
+void Peers::define_set(const std::string& name, const std::vector<pmix_proc_t>& procs, InfoReply reply) {
+  Request request;
+  request.info = reply;
+  auto again = [=, this](bool is_there) {
+    is_there ? define_set(name, procs, reply) : request.answer(PMIX_ERR_NOT_FOUND);
+  };
+  PeerMessage message{.kind = PeerMessage::Kind::set, .texts = {name}};
+  for (const pmix_proc_t& proc : procs) {
+    if (postponed(proc.nspace, again)) return;
+    std::vector<Rank> numbers;
+    if (proc.rank == PMIX_RANK_WILDCARD)
+      numbers = processes_.numbers_of(proc.nspace);
+    else if (auto number = processes_.number_of(proc.nspace, proc.rank))
+      numbers = {*number};
+    if (numbers.empty()) return request.answer(PMIX_ERR_NOT_FOUND);
+    message.texts.push_back(text_of(numbers));
+  }
+  message.number = expect(request);
+  send(std::move(message));
+}
+
 // libpmix has no callback for commits, and answers with what a process has committed so far.
 void Peers::look_up(std::uintptr_t question) {
   auto asked = questions_.find(question);
@@ -451,7 +472,8 @@ std::size_t texts_of(PeerMessage::Kind kind) {
     case PeerMessage::Kind::publish:
     case PeerMessage::Kind::look_up:
     case PeerMessage::Kind::unpublish:
-    case PeerMessage::Kind::event: return 2;
+    case PeerMessage::Kind::event:
+    case PeerMessage::Kind::set: return 2;
     case PeerMessage::Kind::ask:
     case PeerMessage::Kind::answer:
     case PeerMessage::Kind::signal:
@@ -473,6 +495,7 @@ void Peers::receive(const PeerMessage& message) {
     case PeerMessage::Kind::answer: return receive_question(message);
     case PeerMessage::Kind::event: return receive_event(message);
     case PeerMessage::Kind::signal: return receive_signal(message);
+    case PeerMessage::Kind::set: return receive_set(message);
     case PeerMessage::Kind::ended: return receive_end(message);
     case PeerMessage::Kind::over: groups_.over(message.shell); return lost(message.shell);
     case PeerMessage::Kind::group:
@@ -507,6 +530,20 @@ void Peers::receive_signal(const PeerMessage& message) {
     if (place != nullptr && place->node == shells_.own) targets.push_back(proc_of(*place->nspace, place->rank));
   }
   if (!targets.empty()) duties_.signal(targets, static_cast<int>(message.number));
+}
+
+void Peers::receive_set(const PeerMessage& message) {
+  const std::string& name = message.texts[0];
+  std::vector<pmix_proc_t> members;
+  for (std::size_t i = 1; i < message.texts.size(); ++i) {
+    for (Rank number : ranks_in(message.texts[i]).value_or(std::vector<Rank>())) {
+      if (const ProcessMap::Place* place = processes_.find(number))
+        members.push_back(proc_of(*place->nspace, place->rank));
+    }
+  }
+  if (sets_.count(name) > 0) server_.delete_set(name);
+  server_.define_set(name, sets_[name] = std::move(members));
+  if (message.shell == shells_.own) take(message.number).answer(PMIX_SUCCESS);
 }
 
 void Peers::receive_event(const PeerMessage& message) {

@@ -241,6 +241,9 @@ class Peers {
   // Passes an event on to the clients of the other nodes.
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
   void signal(const std::vector<Rank>& numbers, int signum);
+  // A set of processes that all processes of the job may ask for, in this order; in place of one of that name.
+  void define_set(const std::string& name, const std::vector<pmix_proc_t>& procs, InfoReply reply);
+  [[nodiscard]] const std::map<std::string, std::vector<pmix_proc_t>>& sets() const { return sets_; }
 
   // libpmix's result for a question of another shell; ignored if that has been answered.
   void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
@@ -279,6 +282,7 @@ class Peers {
   void give_up_after(double seconds, std::uintptr_t question, pmix_status_t status);
   void receive_of_store(const PeerMessage& message);
   void receive_signal(const PeerMessage& message);
+  void receive_set(const PeerMessage& message);
   void receive_end(const PeerMessage& message);
   void receive_event(const PeerMessage& message);
   bool is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout, const Request& request);
@@ -313,6 +317,7 @@ class Peers {
   ProcessMap processes_;
   PeerGroups groups_;
   PeerTables tables_;
+  std::map<std::string, std::vector<pmix_proc_t>> sets_;                     // by name: all have the same
   std::set<Rank> ended_;                                                     // numbers
   std::map<std::string, std::vector<std::function<void(bool)>>> unsettled_;  // by namespace
   std::map<std::string, std::set<std::uint32_t>> left_;     // by spawned namespace: shells on which some may run

@@ -186,6 +186,13 @@ void PmixServer::notify(pmix_status_t code, const pmix_proc_t& source, pmix_data
   if (status == PMIX_SUCCESS) (void)kept.release();
 }
 
+// What version 4.2 returns is no status.
+void PmixServer::define_set(const std::string& name, const std::vector<pmix_proc_t>& members) {
+  PMIx_server_define_process_set(members.data(), members.size(), name.c_str());
+}
+
+void PmixServer::delete_set(const std::string& name) { PMIx_server_delete_process_set(std::string(name).data()); }
+
 // ---- registration -----------------------------------------------------------------------
 //
 // What clients find by PMIx_Get about their job, their node and each other.

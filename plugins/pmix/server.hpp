@@ -92,6 +92,10 @@ class ServerApi {
   virtual void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) = 0;
   // Answers with success, and the results, once libpmix has the resources.
   virtual void add_resources(InfoList resources, InfoReply reply, InfoList results) = 0;
+  // A set of processes, by its name, in place of one that has it; the processes of this node are notified. Then
+  // libpmix has it as well, for what it answers itself.
+  virtual void define_set(const std::string& name, const std::vector<pmix_proc_t>& members) = 0;
+  virtual void delete_set(const std::string& name) = 0;
 };
 
 class PmixServer final : public ServerApi {
@@ -117,6 +121,8 @@ class PmixServer final : public ServerApi {
   void find_modex(const pmix_proc_t& proc, std::uintptr_t question) override;
   void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) override;
   void add_resources(InfoList resources, InfoReply reply, InfoList results) override;
+  void define_set(const std::string& name, const std::vector<pmix_proc_t>& members) override;
+  void delete_set(const std::string& name) override;
 
  private:
   bool runs_ = false;

@@ -254,6 +254,16 @@ void Service::mark(const char* what, const pmix_proc_t& id) {
 namespace nacre::pmix {
 namespace {
 
+// To give the targets a name, as a set: libpmix has this key from version 5 on, and all that it needs before.
+constexpr const char* kDefineSet = "pmix.jctrl.defpset";
+
+// Of a set. None: it can be none's, as names are listed with commas between them.
+std::optional<std::string> set_name_in(const pmix_value_t& value) {
+  std::optional<std::string> name = value.type == PMIX_STRING ? text_of(value) : std::nullopt;
+  if (name && (name->empty() || name->size() > PMIX_MAX_KEYLEN || name->find(',') != name->npos)) name.reset();
+  return name;
+}
+
 // What a directive does. Signal 0: it is none that is served.
 struct Act {
   int signum = 0;
@@ -299,9 +309,15 @@ bool is_about_how(const pmix_info_t& info) {
 void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& targets, const InfoList& directives,
                       InfoReply reply) {
   std::vector<Act> acts;
+  std::optional<std::string> set;
   bool is_unknown = false;
   for (const pmix_info_t& directive : directives) {
     if (is_about_how(directive)) continue;
+    if (is(directive, kDefineSet)) {
+      set = set_name_in(directive.value);
+      if (!set) return answer(reply, PMIX_ERR_BAD_PARAM, {});
+      continue;
+    }
     Act act = act_of(directive);
     if (act.signum != 0) {
       acts.push_back(act);
@@ -311,6 +327,12 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
       is_unknown = true;
     }
   }
+  if (set && acts.empty()) {
+    std::vector<pmix_proc_t> members = targets;
+    if (members.empty()) members.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
+    return peers_->define_set(*set, members, reply);
+  }
+  if (set) return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});  // and a signal with it: the answer is to one of both
   if (acts.empty()) return answer(reply, is_unknown ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_BAD_PARAM, {});
   const Targets all = find_targets(clients_, *peers_, id, targets);
   const PmixClient* client = clients_.find(id);
@@ -429,6 +451,7 @@ int Service::start_again() {
 void Service::end_former_start() {
   alarms_.clear();
   inbox_->read();
+  for (const auto& [name, members] : peers_->sets()) server_->delete_set(name);
   spawns_.cancel(SIGKILL);
   spawns_.end();
   const bool may_be_damaged = ends_.may_be_damaged();
@@ -885,7 +908,8 @@ namespace {
 constexpr const char* kKeys =
     PMIX_QUERY_SUPPORTED_KEYS "," PMIX_QUERY_NAMESPACES "," PMIX_QUERY_NAMESPACE_INFO "," PMIX_QUERY_JOB_STATUS
                               "," PMIX_QUERY_PROC_TABLE "," PMIX_QUERY_LOCAL_PROC_TABLE "," PMIX_QUERY_SPAWN_SUPPORT
-                              "," PMIX_QUERY_DEBUG_SUPPORT "," PMIX_JOB_SIZE "," PMIX_TIME_REMAINING;
+                              "," PMIX_QUERY_DEBUG_SUPPORT "," PMIX_QUERY_NUM_PSETS "," PMIX_QUERY_PSET_NAMES
+                              "," PMIX_QUERY_PSET_MEMBERSHIP "," PMIX_JOB_SIZE "," PMIX_TIME_REMAINING;
 
 }  // namespace
 
@@ -902,7 +926,8 @@ void QueryAnswer::find(const std::vector<ClientQuery>& queries, double seconds) 
 void QueryAnswer::close() {
   if (--open_ > 0) return;
   pmix_status_t status = PMIX_SUCCESS;
-  if (found_ < keys_) status = found_ > 0 ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED;
+  if (found_ < keys_)
+    status = found_ > 0 ? PMIX_ERR_PARTIAL_SUCCESS : lacks_the_set_ ? PMIX_ERR_NOT_FOUND : PMIX_ERR_NOT_SUPPORTED;
   answer(reply_, status, std::move(results_));
 }
 
@@ -925,6 +950,8 @@ bool QueryAnswer::find_key(const std::string& key, const InfoList& qualifiers, d
     results_.string(PMIX_QUERY_DEBUG_SUPPORT, "");
   } else if (key == PMIX_TIME_REMAINING) {
     return add_time_remaining();
+  } else if (key == PMIX_QUERY_NUM_PSETS || key == PMIX_QUERY_PSET_NAMES || key == PMIX_QUERY_PSET_MEMBERSHIP) {
+    return add_sets(key, qualifiers);
   } else if (space == nullptr) {
     return false;
   } else if (key == PMIX_JOB_SIZE) {
@@ -955,6 +982,25 @@ void QueryAnswer::add_namespaces() {
               std::move(InfoList().string(PMIX_NSPACE, name).number(PMIX_JOB_SIZE, each.facts.size())));
   }
   results_.array(PMIX_QUERY_NAMESPACE_INFO, std::move(all));
+}
+
+bool QueryAnswer::add_sets(const std::string& key, const InfoList& qualifiers) {
+  const auto& sets = peers_.sets();
+  const std::size_t count = sets.size();
+  if (key == PMIX_QUERY_NUM_PSETS) {
+    results_.add(PMIX_QUERY_NUM_PSETS, &count, PMIX_SIZE);
+  } else if (key == PMIX_QUERY_PSET_NAMES && count > 0) {
+    std::string names;
+    for (const auto& [name, members] : sets) names += (names.empty() ? "" : ",") + name;
+    results_.string(PMIX_QUERY_PSET_NAMES, names);
+  } else {
+    const pmix_value_t* named = qualifiers.find(PMIX_PSET_NAME);
+    const auto set = named != nullptr ? sets.find(text_of(*named).value_or("")) : sets.end();
+    lacks_the_set_ = set == sets.end();
+    if (lacks_the_set_) return false;
+    results_.procs(PMIX_QUERY_PSET_MEMBERSHIP, set->second);
+  }
+  return true;
 }
 
 bool QueryAnswer::add_time_remaining() {

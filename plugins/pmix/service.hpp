@@ -83,6 +83,7 @@ class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
  private:
   bool find_key(const std::string& key, const InfoList& qualifiers, double seconds);
   bool add_time_remaining();
+  bool add_sets(const std::string& key, const InfoList& qualifiers);
   void add_namespaces();
   void add_table(const char* key, const std::string& nspace, ProcessTables::Rows rows);
   [[nodiscard]] pmix_proc_state_t state_from_afar(Rank number) const;
@@ -95,7 +96,8 @@ class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
   InfoReply reply_;
   InfoList results_;
   std::size_t keys_ = 0, found_ = 0;
-  std::size_t open_ = 1;  // so much is still to come
+  bool lacks_the_set_ = false;  // that was asked for by its name
+  std::size_t open_ = 1;        // so much is still to come
 };
 
 // The directory of libpmix's files on this node, in that of the job.

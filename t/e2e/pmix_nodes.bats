@@ -117,6 +117,16 @@ ranks() {
   done
 }
 
+@test "PMIx_Job_control gives processes a name: all are told, and find the set by queries, on one node and on several" {
+  local nodes last
+  for nodes in 1 2; do
+    last=$((nodes * 2 - 1))
+    run_nodes $nodes calls sets
+    says 0 "rank $last: 7: ERR_BAD_PARAM" "rank $last: ends: SUCCESS" "$(ranks $((last + 1)) "RANK: 1 set: ends")" \
+      "$(ranks $((last + 1)) "RANK: 2 members: $last 0")"
+  done
+}
+
 @test "fault-tolerance: one that is killed by PMIx_Job_control on another node, and the others go on" {
   more=(-o fault-tolerance)
   run_nodes 2 ends end-kill 0 3

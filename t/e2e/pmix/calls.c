@@ -151,6 +151,41 @@ static void control(void) {
   }
 }
 
+/* The last rank gives itself and rank 0 a name; all hear of that, and ask for it. */
+static void sets(void) {
+  const char* key = "pmix.jctrl.defpset"; /* PMIX_JOB_CTRL_DEFINE_PSET, from version 5 on */
+  pmix_proc_t members[2], source;
+  pmix_info_t info, *results = NULL;
+  pmix_query_t queries[3];
+  size_t count = 0;
+  int number = 7;
+  listen_for(PMIX_PROCESS_SET_DEFINE);
+  must(fence(false), "fence");
+  if (me.rank == size - 1) {
+    PMIX_LOAD_PROCID(&members[0], me.nspace, me.rank);
+    PMIX_LOAD_PROCID(&members[1], me.nspace, 0);
+    PMIX_INFO_LOAD(&info, key, &number, PMIX_INT);
+    say_what("7", PMIx_Job_control(members, 2, &info, 1, NULL, NULL));
+    PMIX_INFO_LOAD(&info, key, "ends", PMIX_STRING);
+    say_what("ends", PMIx_Job_control(members, 2, &info, 1, NULL, NULL));
+  }
+  await_event(&source);
+  const char* keys[] = {PMIX_QUERY_NUM_PSETS, PMIX_QUERY_PSET_NAMES, PMIX_QUERY_PSET_MEMBERSHIP};
+  for (size_t i = 0; i < 3; ++i) {
+    PMIX_QUERY_CONSTRUCT(&queries[i]);
+    PMIX_ARGV_APPEND(count, queries[i].keys, keys[i]);
+  }
+  PMIX_QUERY_QUALIFIERS_CREATE(&queries[2], 1);
+  PMIX_INFO_LOAD(&queries[2].qualifiers[0], PMIX_PSET_NAME, "ends", PMIX_STRING);
+  for (size_t i = 0; i < 3; ++i) {
+    must(PMIx_Query_info(&queries[i], 1, &results, &count), keys[i]);
+    if (i == 0) number = (int)results[0].value.data.size;
+    if (i == 1) say("rank %u: %d set: %s", me.rank, number, results[0].value.data.string);
+  }
+  const pmix_proc_t* procs = results[0].value.data.darray->array;
+  say("rank %u: %zu members: %u %u", me.rank, results[0].value.data.darray->size, procs[0].rank, procs[1].rank);
+}
+
 static void spawn(char* program) {
   pmix_value_t* value = NULL;
   pmix_app_t app;
@@ -192,6 +227,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "query") == 0) query();
   if (strcmp(what, "log") == 0) log_lines();
   if (strcmp(what, "control") == 0) control();
+  if (strcmp(what, "sets") == 0) sets();
   if (strcmp(what, "spawn") == 0) spawn(argv[0]);
   finish();
   return 0;

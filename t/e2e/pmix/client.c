@@ -28,6 +28,7 @@ const char* name_of(pmix_status_t status) {
       NAMED(ERR_TIMEOUT),
       NAMED(ERR_NOT_FOUND),
       NAMED(ERR_NOT_SUPPORTED),
+      NAMED(ERR_BAD_PARAM),
       NAMED(ERR_DUPLICATE_KEY),
       NAMED(ERR_PARTIAL_SUCCESS),
       NAMED(ERR_JOB_EXE_NOT_FOUND),

@@ -261,6 +261,57 @@ TEST_CASE("the table of all processes: what other shells answer, and of lost one
   CHECK(std::string(rows[2].hostname) == "fake2");
 }
 
+TEST_CASE(
+    "a set of processes: all shells define it, a name that is defined again is replaced, and queries find it") {
+  Served job(2, Json::object(), 2);
+  job.start();
+  auto define = [&](const InfoList& how, const std::vector<pmix_proc_t>& targets) {
+    Outcome outcome;
+    job.service->control(proc_of("nacre-1", 0), targets, how, outcome.reply());
+    REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));  // it hears what it says itself
+    return outcome.status;
+  };
+  auto named = [](const std::string& name) { return std::move(InfoList().string("pmix.jctrl.defpset", name)); };
+  auto ask = [&](const char* key, const InfoList& qualifiers) {
+    auto outcome = std::make_unique<Outcome>();
+    job.service->query({{{key}, qualifiers}}, outcome->reply());
+    REQUIRE(outcome->answers == 1);
+    return outcome;
+  };
+  CHECK(ask(PMIX_QUERY_PSET_NAMES, {})->status == PMIX_ERR_NOT_FOUND);
+  job.server->calls.clear();
+  CHECK(define(named("odd"), {proc_of("nacre-1", 3), proc_of("nacre-1", 1)}) == PMIX_SUCCESS);
+  CHECK(define(named("all"), {}) == PMIX_SUCCESS);
+  CHECK(define(named("odd"), {proc_of("nacre-1", 1)}) == PMIX_SUCCESS);
+  CHECK(job.server->calls == std::vector<std::string>{"define_set odd nacre-1.3 nacre-1.1",
+                                                      "define_set all nacre-1.0 nacre-1.1 nacre-1.2 nacre-1.3",
+                                                      "delete_set odd", "define_set odd nacre-1.1"});
+  const auto names = ask(PMIX_QUERY_PSET_NAMES, {});
+  CHECK(text_of(*names->results.find(PMIX_QUERY_PSET_NAMES)) == "all,odd");
+  const auto count = ask(PMIX_QUERY_NUM_PSETS, {});
+  CHECK(count->results.find(PMIX_QUERY_NUM_PSETS)->data.size == 2);
+  InfoList which;
+  which.string(PMIX_PSET_NAME, "odd");
+  const auto members = ask(PMIX_QUERY_PSET_MEMBERSHIP, which);
+  const pmix_data_array_t* array = members->results.find(PMIX_QUERY_PSET_MEMBERSHIP)->data.darray;
+  REQUIRE(array->size == 1);
+  CHECK(static_cast<pmix_proc_t*>(array->array)->rank == 1);
+  InfoList other;
+  other.string(PMIX_PSET_NAME, "even");
+  CHECK(ask(PMIX_QUERY_PSET_MEMBERSHIP, other)->status == PMIX_ERR_NOT_FOUND);
+  CHECK(ask(PMIX_QUERY_PSET_MEMBERSHIP, {})->status == PMIX_ERR_NOT_FOUND);
+
+  job.server->calls.clear();
+  CHECK(define(named("none"), {proc_of("nacre-1", PMIX_RANK_WILDCARD), proc_of("nacre-1", 4)}) ==
+        PMIX_ERR_NOT_FOUND);
+  CHECK(define(named("none"), {proc_of("other", PMIX_RANK_WILDCARD)}) == PMIX_ERR_NOT_FOUND);
+  for (const std::string& bad : {std::string(), std::string("a,b"), std::string(600, 'x')})
+    CHECK(define(named(bad), {}) == PMIX_ERR_BAD_PARAM);
+  CHECK(define(std::move(InfoList().number("pmix.jctrl.defpset", 7)), {}) == PMIX_ERR_BAD_PARAM);
+  CHECK(define(std::move(named("x").integer(PMIX_JOB_CTRL_SIGNAL, SIGUSR1)), {}) == PMIX_ERR_NOT_SUPPORTED);
+  CHECK(job.server->calls.empty());
+}
+
 TEST_CASE("a shell that is asked for its processes answers who asked") {
   Served job(2, Json::object(), 2);
   job.start();

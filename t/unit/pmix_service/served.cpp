@@ -100,6 +100,12 @@ void FakeServer::add_resources(InfoList resources, InfoReply reply, InfoList res
   answer(reply, PMIX_SUCCESS, std::move(results));
 }
 
+void FakeServer::define_set(const std::string& name, const std::vector<pmix_proc_t>& members) {
+  std::string call = "define_set " + name;
+  for (const pmix_proc_t& each : members) call += " " + text_of(each);
+  calls.push_back(std::move(call));
+}
+
 // ---- answers -------------------------------------------------------------------------------
 
 void Answers::info(pmix_status_t status, pmix_info_t* /*info*/, std::size_t /*ninfo*/, void* data,

@@ -44,6 +44,8 @@ class FakeServer final : public ServerApi {
   void find_modex(const pmix_proc_t& proc, std::uintptr_t question) override;
   void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) override;
   void add_resources(InfoList resources, InfoReply reply, InfoList results) override;
+  void define_set(const std::string& name, const std::vector<pmix_proc_t>& members) override;
+  void delete_set(const std::string& name) override { calls.push_back("delete_set " + name); }
 
   std::map<std::string, std::string> errors;  // of a function: why it fails
   std::vector<std::string> calls;             // but environment and notify: the function and what about
