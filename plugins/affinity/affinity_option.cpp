@@ -14,13 +14,14 @@ namespace {
 
 using value::Idset;
 
-using Of = AffinityOption::Of;
+using Resource = AffinityOption::Resource;
 
 // What the option may be.
-std::string modes(Of of) {
+std::string modes(Resource of) {
   return fmt::format("on, off, {} or map:LIST, after 'verbose,' or 'dry-run,'",
-                     of == Of::cpus ? fmt::format("per-task, per-task:LEVEL ({})", fmt::join(kCpuLevels, ", "))
-                                    : "per-task, closest, prefer-closest");
+                     of == Resource::cpus
+                         ? fmt::format("per-task, per-task:LEVEL ({})", fmt::join(kCpuLevels, ", "))
+                         : "per-task, closest, prefer-closest");
 }
 
 constexpr Idset::Id kMaskWordBits = 32;  // in a mask with commas
@@ -85,7 +86,7 @@ bool read_level(std::string_view mode, AffinityOption& out) {
   return true;
 }
 
-Result<void> read_mode(const JsonAt& option, std::string_view mode, Of of, AffinityOption& out) {
+Result<void> read_mode(const JsonAt& option, std::string_view mode, Resource of, AffinityOption& out) {
   using Mode = AffinityOption::Mode;
   static constexpr std::pair<std::string_view, Mode> kWords[] = {{"on", Mode::on},
                                                                  {"off", Mode::off},
@@ -93,11 +94,11 @@ Result<void> read_mode(const JsonAt& option, std::string_view mode, Of of, Affin
                                                                  {"closest", Mode::closest},
                                                                  {"prefer-closest", Mode::prefer_closest}};
   for (const auto& [word, value] : kWords) {
-    if (mode != word || (of == Of::cpus && word.ends_with("closest"))) continue;
+    if (mode != word || (of == Resource::cpus && word.ends_with("closest"))) continue;
     out.mode = value;
     return {};
   }
-  if (of == Of::cpus && read_level(mode, out)) return {};
+  if (of == Resource::cpus && read_level(mode, out)) return {};
   if (!mode.starts_with("map:")) return option.expected(modes(of));
   out.mode = Mode::map;
   for (std::string_view entry : split(mode.substr(4), ';')) {
@@ -106,7 +107,7 @@ Result<void> read_mode(const JsonAt& option, std::string_view mode, Of of, Affin
   return {};
 }
 
-Result<void> read_text(const JsonAt& option, std::string_view text, Of of, AffinityOption& out) {
+Result<void> read_text(const JsonAt& option, std::string_view text, Resource of, AffinityOption& out) {
   for (;;) {
     std::string_view word = text.substr(0, text.find(','));
     if (word == "verbose") {
@@ -129,14 +130,14 @@ Result<bool> read_switch(const JsonAt& value, std::string_view wanted) {
   return value.expected(wanted);
 }
 
-Result<void> read_value(const JsonAt& option, Of of, AffinityOption& out) {
+Result<void> read_value(const JsonAt& option, Resource of, AffinityOption& out) {
   if (option.json().is_string()) return read_text(option, TRY(option.string()), of, out);
   bool on = TRY(read_switch(option, modes(of)));
   out.mode = on ? AffinityOption::Mode::on : AffinityOption::Mode::off;
   return {};
 }
 
-Result<void> read_object(const JsonAt& option, Of of, AffinityOption& out) {
+Result<void> read_object(const JsonAt& option, Resource of, AffinityOption& out) {
   CHECK_OK(option.only_keys({"mode", "verbose", "dry-run"}));
   if (auto mode = TRY(option.find("mode"))) CHECK_OK(read_value(*mode, of, out));
   if (auto verbose = TRY(option.find("verbose"))) out.verbose = TRY(read_switch(*verbose, "true or false"));
@@ -164,7 +165,7 @@ Result<std::string> read_nic_affinity(const std::optional<JsonAt>& option) {
   return read_word(option, {"closest"});
 }
 
-Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option, Of of) {
+Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option, Resource of) {
   AffinityOption out;
   if (!option) return out;
   out.given = true;
@@ -174,7 +175,7 @@ Result<AffinityOption> AffinityOption::read(const std::optional<JsonAt>& option,
 }
 
 bool binds_to_own_cores(const job::Options& options) {
-  auto option = AffinityOption::read(options.at("cpu-affinity"), AffinityOption::Of::cpus);
+  auto option = AffinityOption::read(options.at("cpu-affinity"), AffinityOption::Resource::cpus);
   return option && option->mode == AffinityOption::Mode::per_task && option->level == CpuLevel::core;
 }
 

@@ -31,7 +31,7 @@ inline constexpr std::string_view kCpuLevels[] = {"thread", "core", "l3", "numa"
 
 struct AffinityOption {
   enum class Mode { off, on, per_task, map, closest, prefer_closest };
-  enum class Of { cpus, gpus };
+  enum class Resource { cpus, gpus };
 
   Mode mode = Mode::on;
   std::vector<value::Idset> map;    // for Mode::map: not empty, and no set is empty
@@ -41,7 +41,7 @@ struct AffinityOption {
   bool given = false;               // the option is set
 
   // `option`: none if it is not set. Errors start with its name.
-  static Result<AffinityOption> read(const std::optional<JsonAt>& option, Of of);
+  static Result<AffinityOption> read(const std::optional<JsonAt>& option, Resource of);
 
   [[nodiscard]] const value::Idset& set_of(std::size_t task) const { return map[task % map.size()]; }
 };

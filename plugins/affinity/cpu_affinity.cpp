@@ -45,7 +45,7 @@ class CpuAffinity final : public plugin::Plugin {
 
  private:
   Result<void> initialize() {
-    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Of::cpus));
+    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Resource::cpus));
     is_pretended_ = TRY(pretended_machine(host_.options())).has_value();
     if (option_.mode == Mode::off) return {};
     if (option_.mode == Mode::map) return check_map();
@@ -85,7 +85,7 @@ class CpuAffinity final : public plugin::Plugin {
   Result<void> find_node() {
     request_.memory = TRY(read_mem_affinity(host_.options().at("mem-affinity"))) != "off";
     request_.nics = TRY(read_nic_affinity(host_.options().at("nic-affinity"))) == "closest";
-    auto gpus = TRY(AffinityOption::read(host_.options().at("gpu-affinity"), AffinityOption::Of::gpus));
+    auto gpus = TRY(AffinityOption::read(host_.options().at("gpu-affinity"), AffinityOption::Resource::gpus));
     request_.gpus_each = host_.job().gpus_each;
     const job::NodeResources& own = host_.job().node();
     request_.gpu_ids = (request_.gpus_each > 0 ? own.all_gpus() : own.gpus).ids();

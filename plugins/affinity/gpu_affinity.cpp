@@ -57,7 +57,7 @@ class GpuAffinity final : public plugin::Plugin {
 
  private:
   Result<void> initialize() {
-    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Of::gpus));
+    option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Resource::gpus));
     if (option_.mode == Mode::off) return {};
     gpus_ = dealt_ = host_.job().node().gpus.ids();
     for (const Idset& set : option_.map) {

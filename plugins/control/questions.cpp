@@ -362,7 +362,7 @@ constexpr std::array<const char*, 3> kGpuVariables = {"CUDA_VISIBLE_DEVICES", "H
 class Placing {
  public:
   explicit Placing(plugin::Host& host) : host_(host), plan_(ask_for_plan(host, "ps --plan")) {
-    if (auto option = AffinityOption::read(host.options().at("gpu-affinity"), AffinityOption::Of::gpus))
+    if (auto option = AffinityOption::read(host.options().at("gpu-affinity"), AffinityOption::Resource::gpus))
       gpu_option_ = *std::move(option);
   }
 

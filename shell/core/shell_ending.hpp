@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the job ends for one shell: exits::JobEnd decides, and this acts. What fails, who raises an exception, signals
-// to this process, and the last barriers, by which no shell leaves before all know how the job has ended.
+// How the job ends for one shell: exits::JobEnd decides, and this acts. What fails, who raises an exception,
+// signals to this process, and the last barriers, by which no shell leaves before all know how the job has ended.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a shell keeps for its plugins, and decides nothing by: what holds it, the job's events, what its plugins
-// exchange with those of other shells. And its plugin::Host, which passes on what plugins ask to the parts of Shell.
+// exchange with those of other shells. And its plugin::Host, which passes on what plugins ask to the parts of
+// Shell.
 #pragma once
 
 #include <cstdint>

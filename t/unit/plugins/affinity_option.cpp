@@ -12,14 +12,14 @@ using Mode = AffinityOption::Mode;
 namespace {
 
 AffinityOption read(const Json& value) {
-  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Of::cpus);
+  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Resource::cpus);
   INFO(dump_json(value) << (option ? "" : ": " + option.error().message));
   REQUIRE(option);
   return *option;
 }
 
 std::string error(const Json& value) {
-  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Of::cpus);
+  auto option = AffinityOption::read(JsonAt::root(value, "cpu-affinity"), AffinityOption::Resource::cpus);
   INFO(dump_json(value));
   REQUIRE_FALSE(option);
   return option.error().message;
@@ -33,7 +33,7 @@ std::string normal(std::string_view text) {
 }  // namespace
 
 TEST_CASE("an affinity option that is not set is on") {
-  auto option = AffinityOption::read(std::nullopt, AffinityOption::Of::cpus);
+  auto option = AffinityOption::read(std::nullopt, AffinityOption::Resource::cpus);
   REQUIRE(option);
   CHECK(option->mode == Mode::on);
   CHECK_FALSE(option->given);
@@ -175,7 +175,7 @@ TEST_CASE("per-task may have a level, of cpus only; closest is for gpus only") {
   Json closest = "verbose,closest";
   Json level = "per-task:numa";
   auto gpus = [](const Json& value) {
-    return AffinityOption::read(JsonAt::root(value, "gpu-affinity"), AffinityOption::Of::gpus);
+    return AffinityOption::read(JsonAt::root(value, "gpu-affinity"), AffinityOption::Resource::gpus);
   };
   REQUIRE(gpus(closest));
   CHECK(gpus(closest)->mode == Mode::closest);
