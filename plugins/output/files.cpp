@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "plugin/tags.hpp"
@@ -22,10 +24,17 @@ UniqueFd open_to_append(const std::string& path, bool empties) {
 Result<UniqueFd> OutputFiles::open(const std::string& path) {
   bool again = opened_[path]++ > 0;
   UniqueFd fd = open_to_append(path, !again && !append_);
+  if (!fd && errno == ENOENT && makes_directories_) {
+    std::error_code failed;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+    if (failed) return system_error(failed.value(), path + ": its directory cannot be made");
+    fd = open_to_append(path, !again && !append_);
+  }
   if (fd) return fd;
   switch (errno) {
     case ENXIO: return Error{ENXIO, path + ": a FIFO that nobody reads; start its reader first"};
-    case ENOENT: return Error{ENOENT, path + ": its directory is not there; make it first"};
+    case ENOENT:
+      return Error{ENOENT, path + ": its directory is not there; make it first, or give -o output.mkdir"};
     default: return system_error(errno, path);
   }
 }

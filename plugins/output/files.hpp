@@ -22,15 +22,16 @@ Result<std::string> output_path(plugin::Host& host, const std::string& text, con
 
 class OutputFiles {
  public:
-  explicit OutputFiles(bool append) : append_(append) {}
+  OutputFiles(bool append, bool makes_directories) : append_(append), makes_directories_(makes_directories) {}
 
-  // Opens a file for appending; the first time it is emptied, unless its content is kept.
+  // Opens a file for appending; the first time it is emptied, unless its content is kept. Directories on the way to
+  // it are made, where that is asked for.
   Result<UniqueFd> open(const std::string& path);
   // Another shell has emptied it.
   void keep(const std::string& path) { ++opened_[path]; }
 
  private:
-  bool append_;
+  bool append_, makes_directories_;
   std::map<std::string, int> opened_;  // how many times
 };
 

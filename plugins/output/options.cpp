@@ -94,10 +94,11 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
   // `client` and `batch-timeout` only affect how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
-                             "drain-timeout", "events", "client", "batch-timeout"}));
+                             "drain-timeout", "events", "mkdir", "client", "batch-timeout"}));
   if (auto timeout = TRY(option.find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
+  if (auto makes = TRY(option.find("mkdir"))) out.makes_directories = TRY(job::switch_of(*makes));
   if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
   if (auto events = TRY(option.find("events"))) out.events = TRY(job::switch_of(*events));
   if (auto limit = TRY(option.find("limit"))) out.limit = TRY(job::size_option(*limit));

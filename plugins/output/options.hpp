@@ -37,6 +37,7 @@ struct StreamOptions {
 struct OutputOptions {
   std::array<StreamOptions, io::kStreams.size()> streams;
   bool append = false;
+  bool makes_directories = false;  // mkdir
   bool fold = false;
   bool events = false;                 // all that comes out at standard output is JSON, events among it
   std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files

@@ -280,7 +280,10 @@ struct OutputChannels {
 class OutputRouting {
  public:
   OutputRouting(plugin::Host& host, const OutputOptions& options, OutputTarget::Callbacks callbacks)
-      : host_(host), options_(options), callbacks_(std::move(callbacks)), files_(options.append) {}
+      : host_(host),
+        options_(options),
+        callbacks_(std::move(callbacks)),
+        files_(options.append, options.makes_directories) {}
 
   // Opens all places that the options name, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.

@@ -194,6 +194,7 @@ constexpr OptionEntry kTable[] = {
     {"output.stderr.format", "text", "text", "output", "text json", "how lines are written"},
     {"output.stderr.buffer.type", "text", "line", "output", "line block none", "what is written at a time"},
     {"output.mode", "text", "truncate", "output", "truncate append", "what becomes of a file that is there"},
+    {"output.mkdir", "switch", "off", "output", "", "make the directories of files that are not there"},
     {"label-io", "switch", "off", "output", "", "put the task's rank before each line"},
     {"output.fold", "switch", "off", "output", "", "print equal lines of several tasks once"},
     {"output.events", "switch", "off", "output", "", "all that comes out is lines of JSON, the job's events too"},

@@ -75,6 +75,17 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   [ ! -e started ]
 }
 
+@test "with output.mkdir it is made; what is in its way is named" {
+  prepare 2 sh -c 'echo here'
+  run nacre -o output.mkdir -o output.stdout.path='no/such/{{task.rank}}'
+  [ "$status" -eq 0 ]
+  [ "$(cat no/such/0 no/such/1)" = $'here\nhere' ]
+  touch in-the-way
+  run nacre -o output.mkdir -o output.stdout.path=in-the-way/out
+  [ "$status" -eq 1 ]
+  [[ $output == *"output.stdout.path: in-the-way/out: "* ]]
+}
+
 @test "so is one that is missing for a task's own file" {
   prepare 2 touch started
   run nacre -o output.stdout.path='no/such/{{task.rank}}'
