@@ -4,9 +4,12 @@
 //
 //   ranks    an idset of task ranks (RFC 22); without it, all that no other entry names
 //   command  the program and its arguments, in the place of the jobspec's
+//   environment  an object: variables of these tasks, beside the job's; null removes one
+//   cwd      their directory; a relative one is below the job's
 //
 // In the arguments %t is the task's rank, %o its number within its entry, and %% a percent sign; any other % stays.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -23,10 +26,12 @@ using value::Idset;
 struct ProgramOfRanks {
   std::optional<Idset> ranks;  // none: the rest
   std::vector<std::string> command;
+  std::map<std::string, std::optional<std::string>> environment;  // none: it is removed
+  std::string cwd;                                                // "": the job's
 };
 
 Result<ProgramOfRanks> read_program(const JsonAt& entry) {
-  CHECK_OK(entry.only_keys({"ranks", "command"}));
+  CHECK_OK(entry.only_keys({"ranks", "command", "environment", "cwd"}));
   ProgramOfRanks out;
   if (auto ranks = TRY(entry.find("ranks"))) {
     out.ranks = TRY(in(ranks->path(), Idset::parse(TRY(ranks->string()))));
@@ -35,6 +40,18 @@ Result<ProgramOfRanks> read_program(const JsonAt& entry) {
   JsonAt command = TRY(entry.at("command"));
   out.command = TRY(command.strings());
   if (out.command.empty() || out.command[0].empty()) return command.expected("a program and its arguments");
+  if (auto cwd = TRY(entry.find("cwd"))) {
+    out.cwd = TRY(cwd->string());
+    if (out.cwd.empty()) return cwd->expected("a directory");
+  }
+  if (auto environment = TRY(entry.find("environment"))) {
+    for (const auto& [name, value] : TRY(environment->members())) {
+      std::optional<std::string> text;
+      if (!value.json().is_null()) text = TRY(value.string());
+      CHECK_OK(in(environment->path(), job::Environment::check(name, text.value_or(""))));
+      out.environment[name] = std::move(text);
+    }
+  }
   return out;
 }
 
@@ -92,6 +109,9 @@ class MultiProg final : public plugin::Plugin {
       std::vector<std::string>& arguments = task.command().argv;
       arguments.clear();
       for (const std::string& word : each.command) arguments.push_back(with_numbers(word, rank, offset));
+      for (const auto& [name, value] : each.environment)
+        value ? task.command().env.set(name, *value) : task.command().env.unset(name);
+      if (!each.cwd.empty()) task.command().setup.cwd = each.cwd;
     }
   }
 

@@ -32,6 +32,8 @@ class CommandsOfTasks {
     return command.argv;
   }
 
+  [[nodiscard]] const task::Command& command(std::size_t task) { return host_.tasks()[task]->command(); }
+
   // How shell.init failed, without the plugin's name before it.
   [[nodiscard]] std::string error() const {
     std::string start = "plugin '" + name_ + "': shell.init: ";

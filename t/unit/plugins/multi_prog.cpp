@@ -22,6 +22,18 @@ TEST_CASE("multi-prog gives each task its own program, and its numbers") {
   CHECK(programs.of_task(3) == Arguments{"a", "3:1", "50%", "%x", "%"});
 }
 
+TEST_CASE("multi-prog gives each program its variables and its directory") {
+  Programs programs(R"([{"ranks": "1", "command": ["a"], "environment": {"A": "1", "HOME": null}, "cwd": "/x"},
+                        {"command": ["b"]}])");
+  programs.of_task(0);
+  programs.of_task(1);
+  CHECK(programs.command(1).env.get("A") == "1");
+  CHECK_FALSE(programs.command(1).env.get("HOME"));
+  CHECK(programs.command(1).setup.cwd == "/x");
+  CHECK_FALSE(programs.command(0).env.get("A"));
+  CHECK_FALSE(programs.command(0).setup.cwd);
+}
+
 TEST_CASE("without multi-prog a task keeps its command") {
   kit::FakeHost host{1};
   host.stack().push(plugins::make_multi_prog(host));
@@ -42,4 +54,12 @@ TEST_CASE("each task has to have one program of multi-prog") {
         "multi-prog[1]: a second entry without ranks");
   CHECK(Programs(R"([{"command": []}])").error().starts_with("multi-prog[0].command: expected a program"));
   CHECK(Programs(R"([{"rank": "0", "command": ["a"]}])").error().starts_with("multi-prog[0]"));
+  CHECK(Programs(R"([{"command": ["a"], "environment": {"A=": "1"}}])")
+            .error()
+            .starts_with("multi-prog[0].environment: expected a variable's name"));
+  CHECK(Programs(R"([{"command": ["a"], "environment": {"A": 1}}])")
+            .error()
+            .starts_with("multi-prog[0].environment.A"));
+  CHECK(Programs(R"([{"command": ["a"], "cwd": ""}])").error() ==
+        "multi-prog[0].cwd: expected a directory, got \"\"");
 }
