@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// torch: the variables that torch.distributed reads with its method env://, one task being one process of the group.
+// torch: the variables that torchrun gives to what it starts (PyTorch's page "torchrun (Elastic Launch)", and
+// torch.distributed with its method env://), one task being one process of the group.
 //
 //   torch              port by the job id
 //   torch.port=PORT    this port
 //
-// MASTER_ADDR, MASTER_PORT, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK; of each task RANK and LOCAL_RANK.
-// With the option restart also TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_MAX_RESTARTS.
+// Frameworks go by them, too: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
+// those of a shell and not of a task. NODE_RANK is the one that torchrun has not, and others read.
 // Programs choose their gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
 #include <algorithm>
 
@@ -32,6 +33,13 @@ std::optional<std::uint64_t> visible_gpus(const job::Environment& environment) {
     return static_cast<std::uint64_t>(std::count(list->begin(), list->end(), ',')) + 1;
   }
   return std::nullopt;
+}
+
+// All tasks of the job are on one host.
+bool is_on_one_host(const job::Job& job) {
+  const auto& nodes = job.resources.nodes;
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](const auto& each) { return each.hostname == nodes[0].hostname; });
 }
 
 class Torch final : public plugin::Plugin {
@@ -61,25 +69,43 @@ class Torch final : public plugin::Plugin {
     std::string node = fmt::format("{}", job.stands_for(job.shell_rank));
     job::Environment& environment = host_.environment();
     // the nodes of a made-up machine are all here
-    bool is_here = host.empty() || host_.options().find("pretend") != nullptr;
-    environment.set("MASTER_ADDR", is_here ? "localhost" : host);
+    bool is_here = host.empty() || host_.options().find("pretend") != nullptr || is_on_one_host(job);
+    environment.set("MASTER_ADDR", is_here ? "127.0.0.1" : host);
     environment.set("MASTER_PORT", fmt::format("{}", port));
-    environment.set("WORLD_SIZE", fmt::format("{}", job.tasks()));
+    for (const char* each : {"WORLD_SIZE", "ROLE_WORLD_SIZE"})
+      environment.set(each, fmt::format("{}", job.tasks()));
     environment.set("LOCAL_WORLD_SIZE", fmt::format("{}", job.taskmap.tasks_on(job.shell_rank)));
+    environment.set("GROUP_WORLD_SIZE", fmt::format("{}", job.shells() - job.spares));
     environment.set("GROUP_RANK", node);
     environment.set("NODE_RANK", node);
+    environment.set("ROLE_NAME", "default");
+    environment.set("TORCHELASTIC_RUN_ID", job.id.f58_plain());
+    environment.set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 serves it
+    set_unless_set(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    if (shares_cores()) set_unless_set(environment, "OMP_NUM_THREADS", "1");
     job::RestartOption restart = TRY(job::RestartOption::read(host_.options()));
-    if (restart.is_on()) most_restarts_ = restart.max;
+    most_restarts_ = restart.is_on() ? restart.max : 0;
     return {};
+  }
+
+  static void set_unless_set(job::Environment& environment, const char* name, const char* value) {
+    if (!environment.get(name)) environment.set(name, value);
+  }
+
+  // As torchrun has it, which binds nothing. A task with cores of its own uses those.
+  [[nodiscard]] bool shares_cores() const {
+    auto affinity = host_.options().value_at("cpu-affinity");
+    const bool is_bound =
+        affinity && affinity->json().is_string() && affinity->json() != "on" && affinity->json() != "off";
+    return host_.job().taskmap.tasks_on(host_.job().shell_rank) > 1 && !is_bound;
   }
 
   void number(task::Task& task) {
     job::Environment& environment = task.command().env;
     std::uint64_t local = task.local_id();
     if (auto gpus = visible_gpus(environment)) local %= *gpus;
-    environment.set("RANK", fmt::format("{}", task.rank()));
+    for (const char* each : {"RANK", "ROLE_RANK"}) environment.set(each, fmt::format("{}", task.rank()));
     environment.set("LOCAL_RANK", fmt::format("{}", local));
-    if (most_restarts_ == 0) return;
     environment.set("TORCHELASTIC_RESTART_COUNT", std::string(environment.get("NACRE_JOB_RESTARTS").value_or("0")));
     environment.set("TORCHELASTIC_MAX_RESTARTS", fmt::format("{}", most_restarts_));
   }

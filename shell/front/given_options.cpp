@@ -330,8 +330,13 @@ Result<std::vector<LaunchReport>> GivenOptions::reports() const {
 }
 
 std::vector<std::string> GivenOptions::defaults(const job::Options& options) {
-  if (options.find("exit-timeout.after") != nullptr) return {};
-  return {"exit-timeout.after=failure"};
+  std::vector<std::string> out;
+  if (options.find("exit-timeout.after") == nullptr) out.emplace_back("exit-timeout.after=failure");
+  // As torchrun does, which starts all again or ends.
+  auto restart = job::RestartOption::read(options);
+  if (options.is_switched_on("torch") && options.find("exit-on-error") == nullptr && restart && !restart->is_on())
+    out.emplace_back("exit-on-error=1");
+  return out;
 }
 
 Result<void> allow_rehearsal(const GivenOptions& given, bool by_srun) {

@@ -68,7 +68,7 @@ class GivenOptions {
   [[nodiscard]] Result<std::vector<LaunchReport>> reports() const;
 
   // Defaults, which the jobspec or -o may replace: "exit-timeout.after=failure", unless `options` has
-  // exit-timeout.after.
+  // exit-timeout.after; with torch "exit-on-error=1", unless they have that, or restart.
   [[nodiscard]] static std::vector<std::string> defaults(const job::Options& options);
 
  private:

@@ -412,11 +412,22 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   # shellcheck disable=SC2016 # for the tasks
   show='echo $RANK $LOCAL_RANK $NODE_RANK $WORLD_SIZE $MASTER_ADDR'
   run run_job --torch -n 2 sh -c "$show"
-  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 1 0 2 $host" ]
+  [ "$(sort <<<"$output")" = $'0 0 0 2 127.0.0.1\n1 1 0 2 127.0.0.1' ]
   CUDA_VISIBLE_DEVICES=4,6 run run_job --torch -n 2 -g 1 sh -c "$show"
-  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 0 0 2 $host" ]
+  [ "$(sort <<<"$output")" = $'0 0 0 2 127.0.0.1\n1 0 0 2 127.0.0.1' ]
   run run_job --torch --local=2 sh -c "$show"
-  [ "$(sort <<<"$output")" = "0 0 0 2 $host"$'\n'"1 0 1 2 $host" ]
+  [ "$(sort <<<"$output")" = $'0 0 0 2 127.0.0.1\n1 0 1 2 127.0.0.1' ]
+}
+
+@test "with torch the first failure ends the job, as torchrun does it, unless tasks start again" {
+  local begun=$SECONDS
+  # shellcheck disable=SC2016 # for the tasks
+  run run_job --torch -n 2 sh -c '[ $RANK = 1 ] && exit 3; sleep 60'
+  [ "$status" -eq 3 ]
+  ((SECONDS - begun < 20)) || { echo "$((SECONDS - begun)) s"; return 1; }
+  # shellcheck disable=SC2016 # for the tasks
+  run run_job --torch --restart=on-failure,backoff=0s -n 2 sh -c '[ "$TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS" = 1/3 ] || [ $RANK = 0 ]'
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
 }
 
 front=$NACRE_BUILD_DIR/nacre

@@ -10,7 +10,9 @@ namespace {
 
 // Four tasks on one node; shell.init with the option.
 struct TorchJob {
-  explicit TorchJob(const char* option, const char* gpus = nullptr) {
+  explicit TorchJob(const char* option, const char* gpus = nullptr,
+                    const std::function<void(kit::FakeHost&)>& before = {}) {
+    if (before) before(host);
     host.stack().push(plugins::make_torch(host));
     host.make_tasks();
     if (gpus != nullptr) host.environment().set("CUDA_VISIBLE_DEVICES", gpus);
@@ -37,10 +39,47 @@ TEST_CASE("torch gives each task its place in the group") {
   CHECK(job.of_job("LOCAL_WORLD_SIZE") == "4");
   CHECK(job.of_job("GROUP_RANK") == "0");
   CHECK(job.of_job("NODE_RANK") == "0");
-  CHECK(job.of_job("MASTER_ADDR") == "fake0");
+  CHECK(job.of_job("MASTER_ADDR") == "127.0.0.1");
   CHECK(job.of_job("MASTER_PORT") == "20001");
   CHECK(job.of_task(3, "RANK") == "3");
   CHECK(job.of_task(3, "LOCAL_RANK") == "3");
+}
+
+// The names are those that torchrun's agent sets for a worker, with their values for a group of one role.
+TEST_CASE("torch: a task has all the variables that torchrun gives it") {
+  TorchJob job("1");
+  const std::vector<std::pair<const char*, const char*>> all{{"LOCAL_RANK", "3"},
+                                                             {"RANK", "3"},
+                                                             {"GROUP_RANK", "0"},
+                                                             {"ROLE_RANK", "3"},
+                                                             {"ROLE_NAME", "default"},
+                                                             {"LOCAL_WORLD_SIZE", "4"},
+                                                             {"WORLD_SIZE", "4"},
+                                                             {"GROUP_WORLD_SIZE", "1"},
+                                                             {"ROLE_WORLD_SIZE", "4"},
+                                                             {"MASTER_ADDR", "127.0.0.1"},
+                                                             {"MASTER_PORT", "20001"},
+                                                             {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                             {"OMP_NUM_THREADS", "1"},
+                                                             {"TORCHELASTIC_MAX_RESTARTS", "0"},
+                                                             {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                                                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
+  for (const auto& [name, value] : all) {
+    INFO(name);
+    CHECK(job.of_task(3, name) == value);
+  }
+  CHECK(job.of_task(3, "TORCHELASTIC_RUN_ID") == job.host.job().id.f58_plain());
+}
+
+TEST_CASE("torch: what the user has set of threads and errors stays; a task with cores of its own uses them") {
+  TorchJob bound("1", nullptr, [](kit::FakeHost& host) { host.options().set("cpu-affinity", "per-task"); });
+  CHECK(bound.of_job("OMP_NUM_THREADS") == "none");
+  TorchJob own("1", nullptr, [](kit::FakeHost& host) {
+    host.environment().set("OMP_NUM_THREADS", "8");
+    host.environment().set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
+  });
+  CHECK(own.of_job("OMP_NUM_THREADS") == "8");
+  CHECK(own.of_job("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
 }
 
 TEST_CASE("torch's LOCAL_RANK fits the gpus that a task sees") {
