@@ -12,6 +12,8 @@ using namespace nacre;  // NOLINT
 // In the order of the help.
 constexpr cli::NamedVerb kVerbs[] = {
     {"run", "Run a command as the tasks of a job: nacre run [OPTIONS] COMMAND [ARG...]", front::make_run},
+    {"mpiexec", "Run an MPI program with the arguments of mpiexec and mpirun: nacre mpiexec -n 4 ./app",
+     front::make_run, front::words_of_mpiexec, "mpirun"},
     {"launch", "Run a job on several hosts, or with several shells on this one", front::make_launch},
     {"jobs", "List jobs: those that run, or with -a also those that have ended", front::make_jobs},
     {"ps", "Show the tasks of a job that runs, and what they have spawned", front::make_ps},

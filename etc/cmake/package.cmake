@@ -36,5 +36,11 @@ list(PREPEND configuration initrc.lua)
 list(TRANSFORM configuration PREPEND ${CMAKE_INSTALL_FULL_SYSCONFDIR}/nacre/shell/)
 list(JOIN configuration "\n" configuration)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/conffiles CONTENT "@configuration@\n" @ONLY)
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/conffiles)
+# mpiexec and mpirun, behind those of Open MPI (50) and MPICH (40) where they are installed.
+foreach(script IN ITEMS postinst prerm)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${script}.in ${PROJECT_BINARY_DIR}/package/${script} @ONLY
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+endforeach()
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/conffiles ${PROJECT_BINARY_DIR}/package/postinst
+  ${PROJECT_BINARY_DIR}/package/prerm)
 include(CPack)

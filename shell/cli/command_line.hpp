@@ -174,6 +174,7 @@ class CommandLine {
   [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
   [[nodiscard]] Option* get_option(std::string_view name) { return &option(name); }
   [[nodiscard]] const std::string& program() const { return program_; }
+  void set_program(std::string name) { program_ = std::move(name); }
   [[nodiscard]] const std::string& verb() const { return verb_; }  // the last word of it
   [[nodiscard]] std::string help() const;
 

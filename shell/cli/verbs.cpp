@@ -27,16 +27,20 @@ void replace_help(std::vector<std::string>& words) {
 }
 
 // The verbs of the program, by their command lines.
-using Verbs = std::map<const CommandLine*, VerbPtr>;
+using Verbs = std::map<CommandLine*, VerbPtr>;
 
-Verbs add_verbs(CommandLine& program, std::span<const NamedVerb> verbs, const std::vector<std::string>& words) {
-  auto is_first = [&words](const NamedVerb& verb) { return !words.empty() && words[0] == verb.name; };
-  auto named = std::find_if(verbs.begin(), verbs.end(), is_first);
-  if (named != verbs.end()) verbs = {named, 1};
+const NamedVerb* find_verb(std::span<const NamedVerb> verbs, std::string_view name) {
+  auto found = std::find_if(verbs.begin(), verbs.end(), [name](const NamedVerb& verb) {
+    return name == verb.name || (*verb.other_name != '\0' && name == verb.other_name);
+  });
+  return found != verbs.end() ? &*found : nullptr;
+}
+
+Verbs add_verbs(CommandLine& program, std::span<const NamedVerb> verbs) {
   Verbs out;
-  for (const auto& [name, text, make] : verbs) {
-    CommandLine* verb = program.add_subcommand(name, text);
-    (out[verb] = make())->add_to(*verb);
+  for (const NamedVerb& each : verbs) {
+    CommandLine* verb = program.add_subcommand(each.name, each.text);
+    (out[verb] = each.make())->add_to(*verb);
   }
   return out;
 }
@@ -58,9 +62,27 @@ int run_verb(const CommandLine& line, Verb& verb) {
   return code ? *code : code_of(line, code.error());
 }
 
-int parse_and_run(CommandLine& program, std::vector<std::string> words, std::span<const NamedVerb> named) {
+// `own_name`: of the program; it may be a link of a verb's name.
+int parse_and_run(CommandLine& program, std::string_view own_name, std::vector<std::string> words,
+                  std::span<const NamedVerb> known) {
   replace_help(words);
-  const Verbs verbs = add_verbs(program, named, words);
+  const NamedVerb* own = find_verb(known, own_name);
+  if (own != nullptr) words.insert(words.begin(), own->name);
+  const NamedVerb* named = words.empty() ? nullptr : find_verb(known, words[0]);
+  if (named != nullptr) {
+    words[0] = named->name;
+    known = {named, 1};
+  }
+  const std::string shown =
+      own != nullptr ? std::string(own_name) : fmt::format("nacre {}", words.empty() ? "" : words[0]);
+  if (named != nullptr && named->translate != nullptr) {
+    auto translated = named->translate(shown, {words.begin() + 1, words.end()});
+    if (const Reply* reply = std::get_if<Reply>(&translated)) return print(*reply);
+    words = std::move(std::get<std::vector<std::string>>(translated));
+    words.insert(words.begin(), named->name);
+  }
+  const Verbs verbs = add_verbs(program, known);
+  if (own != nullptr) verbs.begin()->first->set_program(shown);
   Result<void> read = program.read(std::move(words));
   const CommandLine& line = program.last();
   Verb* verb = given_verb(verbs);
@@ -79,7 +101,9 @@ int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs) {
   program.add_help();
   program.add_flag("-V,--version", version, "Print the version")->suffices();
   program.expects("a verb, as in: nacre run -n 4 hostname");
-  int code = parse_and_run(program, {argv + 1, argv + std::max(argc, 1)}, verbs);
+  std::string_view own = argc > 0 ? argv[0] : "";
+  own.remove_prefix(own.rfind('/') + 1);
+  int code = parse_and_run(program, own, {argv + 1, argv + std::max(argc, 1)}, verbs);
   if (Result<void> flushed = flush_out(); !flushed) code = std::max(code, code_of(program.last(), flushed.error()));
   return code;
 }

@@ -7,6 +7,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -33,10 +35,23 @@ class Verb {
 
 using VerbPtr = std::unique_ptr<Verb>;
 
+// What a command line that runs nothing prints: help, the version, or a usage error.
+struct Reply {
+  int exit_code = 0;  // 0: the text is for stdout; 2, a usage error: for stderr
+  std::string text;
+};
+
+// For a verb whose arguments are not of the form of all others: makes such of the words behind its name. `program`:
+// as in messages.
+using Translate = std::variant<Reply, std::vector<std::string>> (*)(const std::string& program,
+                                                                    const std::vector<std::string>& words);
+
 struct NamedVerb {
   const char* name;
   const char* text;  // what it does, for the help
   VerbPtr (*make)();
+  Translate translate = nullptr;
+  const char* other_name = "";
 };
 
 VerbPtr make_archive();
@@ -46,13 +61,8 @@ VerbPtr make_version();
 
 // The whole program: reads the command line, runs the verb, prints errors and help; returns the exit code. Of the
 // verbs it makes the one that the first word names, so that no other costs time; all of them if none is named.
+// Where the program has the name of a verb, as a link to it may have, it is that verb.
 int run_nacre(int argc, char** argv, std::span<const NamedVerb> verbs);
-
-// What a command line that runs nothing prints: help, the version, or a usage error.
-struct Reply {
-  int exit_code = 0;  // 0: the text is for stdout; 2, a usage error: for stderr
-  std::string text;
-};
 
 // `PROGRAM: message`, and a hint at --help. `program` includes the verbs: "nacre archive create".
 [[nodiscard]] Reply usage_error(const std::string& program, const std::string& message);

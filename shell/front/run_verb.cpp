@@ -134,8 +134,6 @@ Result<int> run_here(LaunchPlan plan);
 
 namespace {
 
-constexpr const char* kFrontEnd = "nacre run";  // has chosen an option by itself
-
 class Run final : public cli::Verb {
  public:
   void add_to(cli::CommandLine& verb) override {
@@ -173,8 +171,8 @@ class Run final : public cli::Verb {
       return 0;
     }
     if (places.pretended && !show_.is_quiet() && !show_.explains())
-      print_err("nacre run: made-up nodes on this host: {} of {}, each of {}; tasks are not bound\n", job.shells,
-                places.pretended->nodes, places.pretended->node_words());
+      print_err("{}: made-up nodes on this host: {} of {}, each of {}; tasks are not bound\n", verb_->program(),
+                job.shells, places.pretended->nodes, places.pretended->node_words());
     LaunchPlan plan = TRY(plan_of(std::move(places), std::move(job)));
     // Then another process than the shell has to be the launcher, which can go.
     bool parts = options_.detaches() || plan.outlived;
@@ -257,7 +255,7 @@ class Run final : public cli::Verb {
     request.options = known.json();
     Json jobspec = TRY(jobspec_of(request));
     auto sources = sources_of(given(), setopt());
-    sources[""] = kFrontEnd;
+    sources[""] = verb_->program();
     return JobPlan{dump_json(jobspec), std::move(known), size.shells(), std::move(sources)};
   }
 
@@ -276,7 +274,7 @@ class Run final : public cli::Verb {
   // number of cores or gpus for each task, is asked for.
   void follow_slots(const Places& places, const JobSize& size, job::Options& options) const {
     if (show_.explains() && places.tasks)
-      print_err("nacre run: tasks: {}, as {} has it\n", size.tasks, places.tasks_source);
+      print_err("{}: tasks: {}, as {} has it\n", verb_->program(), size.tasks, places.tasks_source);
     const std::vector<std::uint32_t>& slots = places.slots;
     const bool all_known =
         std::find(slots.begin(), slots.end(), 0U) == slots.end() && slots.size() == size.shells();
@@ -297,7 +295,7 @@ class Run final : public cli::Verb {
     for (const std::string& each : setopt()) CHECK_OK(in("-o " + each, known.set_from_argument(each)));
     auto sources = sources_of(given(), setopt());
     for (const std::string& each : GivenOptions::defaults(known)) {
-      sources[each.substr(0, each.find('='))] = kFrontEnd;
+      sources[each.substr(0, each.find('='))] = verb_->program();
       CHECK_OK(known.set_from_argument(each));
     }
     take_limits(places, known);
@@ -312,7 +310,7 @@ class Run final : public cli::Verb {
 
   Result<LaunchPlan> plan_of(Places places, JobPlan job) {
     LaunchPlan plan;
-    plan.record.front = "nacre run";
+    plan.record.front = verb_->program();
     for (std::string& each : show_.shell_words()) places_.add_shell_option(std::move(each));
     if (show_.explains()) plan.record.sources = std::move(job.sources);
     plan.quiet = show_.is_quiet();

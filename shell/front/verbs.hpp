@@ -4,6 +4,10 @@
 // line here and in nacre.cpp.
 #pragma once
 
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "cli/verbs.hpp"
 
 namespace nacre::front {
@@ -12,6 +16,9 @@ using cli::VerbPtr;
 
 VerbPtr make_launch();
 VerbPtr make_run();
+// `nacre mpiexec`, which is `nacre run` with the arguments of others.
+std::variant<cli::Reply, std::vector<std::string>> words_of_mpiexec(const std::string& program,
+                                                                    const std::vector<std::string>& words);
 VerbPtr make_jobs();
 VerbPtr make_ps();
 VerbPtr make_exec();

@@ -37,6 +37,17 @@ staged_pkg_config() {
   done
 }
 
+@test "mpiexec and mpirun are there, by a path that moves with the prefix" {
+  local name
+  env -u DESTDIR cmake --install "$BATS_TEST_TMPDIR/build" --prefix "$stage/here" >/dev/null
+  mv "$stage/here" "$stage/there"
+  for name in mpiexec mpirun; do
+    [[ $(readlink "$stage/there/libexec/nacre/mpi/$name") != /* ]]
+    run "$stage/there/libexec/nacre/mpi/$name" --version
+    [ "$status" -eq 0 ] && [[ $output == "$name (nacre) "* ]] || { echo "$output"; return 1; }
+  done
+}
+
 @test "apropos finds the man pages at once" {
   env -u DESTDIR cmake --install "$BATS_TEST_TMPDIR/build" --prefix "$stage/here" >/dev/null
   run apropos -M "$stage/here/share/man" -s 1 "tasks of a job"

@@ -44,6 +44,25 @@ setup() {
   [ "$status" -eq 1 ]
 }
 
+@test "mpiexec and mpirun become alternatives, behind those of others, and go with the package" {
+  dpkg-deb -e "$package" control
+  for script in postinst prerm; do
+    [ -x "control/$script" ]
+    sh -n "control/$script"
+  done
+  cat >update-alternatives <<'END'
+#!/bin/sh
+echo "$*"
+END
+  chmod +x update-alternatives
+  run env PATH="$PWD:$PATH" sh control/postinst configure
+  [[ $output == *"--install /usr/bin/mpirun mpirun $prefix/libexec/nacre/mpi/mpirun 20"*"mpiexec $prefix/libexec/nacre/mpi/mpiexec"* ]] || { echo "$output"; return 1; }
+  run env PATH="$PWD:$PATH" sh control/prerm remove
+  [[ $output == *"--remove mpirun $prefix/libexec/nacre/mpi/mpirun" ]]
+  run env PATH="$PWD:$PATH" sh control/prerm upgrade
+  [ -z "$output" ]
+}
+
 @test "a site's changes of the configuration survive: each of its files is a conffile of the package" {
   dpkg-deb -c "$package" | awk '{print $6}' | grep -E '/nacre/shell/.*\.lua$' | sed 's/^\.//' | sort >files
   dpkg-deb --ctrl-tarfile "$package" | tar -xO ./conffiles | sort >conffiles

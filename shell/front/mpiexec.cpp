@@ -1,0 +1,753 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/mpiexec.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/print.hpp"
+#include "base/program.hpp"
+#include "base/text.hpp"
+#include "boot/allocation.hpp"
+#include "cli/verbs.hpp"
+#include "front/job_request.hpp"
+#include "front/verbs.hpp"
+#include "job/jobspec.hpp"
+#include "value/idset.hpp"
+#include "version.hpp"
+
+namespace nacre::front {
+namespace {
+
+using Variable = std::function<std::optional<std::string>(const char* name)>;
+using Values = std::vector<std::string>;  // the words behind an option that are its own
+
+// A program with its tasks: mpiexec has one or more, with a `:` between them.
+struct MpiProgram {
+  struct Change {
+    std::string name;
+    std::optional<std::string> value;  // none: it is taken from this environment
+  };
+
+  std::optional<std::uint32_t> tasks = {};
+  std::vector<std::string> command = {};
+  std::string directory = {}, path = {}, hosts = {};
+  std::vector<Change> environment = {};
+};
+
+// What has been read so far.
+class Reading {
+ public:
+  explicit Reading(std::vector<std::string> words) : left_(words.begin(), words.end()) {}
+
+  Result<void> read();
+  // All as words of nacre run.
+  Result<std::vector<std::string>> words(const Variable& variable);
+
+  // ---- for the options
+  void add(std::string word) { words_.push_back(std::move(word)); }
+  void pass_over(std::string option) { passed_over_.push_back(std::move(option)); }
+  [[nodiscard]] MpiProgram& program() { return programs_.back(); }
+  // The words of this file come next: a line is a program, with options in front.
+  Result<void> take_file(const std::string& path);
+  void set_kind(MpiexecRun::Kind kind) { kind_ = kind; }
+  void set_input(std::string word) { input_ = std::move(word); }
+  void go_on_after_failures() { fails_fast_ = false; }
+
+  [[nodiscard]] MpiexecRun::Kind kind() const { return kind_; }
+  [[nodiscard]] const std::vector<std::string>& passed_over() const { return passed_over_; }
+
+ private:
+  [[nodiscard]] std::string next();
+  Result<void> take_option();
+  void add_only_program(const Variable& variable);
+  Result<void> add_programs(const Variable& variable);
+  Result<void> add_hosts();
+  [[nodiscard]] std::uint64_t tasks() const;
+  [[nodiscard]] bool has_word(std::string_view start) const {
+    return std::any_of(words_.begin(), words_.end(), [&](const auto& each) { return each.starts_with(start); });
+  }
+  [[nodiscard]] bool has_places() const {
+    return has_word("--hosts=") || has_word("--hostfile=") || has_word("--srun");
+  }
+
+  std::deque<std::string> left_;
+  std::vector<MpiProgram> programs_;
+  std::vector<std::string> words_, passed_over_;
+  std::string input_ = "--input-ranks=0";  // as all launchers of MPI have it
+  bool fails_fast_ = true;                 // likewise
+  bool has_file_ = false;                  // with programs
+  MpiexecRun::Kind kind_ = MpiexecRun::Kind::job;
+};
+
+// ---- what options do --------------------------------------------------------------------
+
+using Take = Result<void> (*)(Reading& into, const Values& values);
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return out;
+}
+
+Result<std::uint32_t> count(const std::string& text) {
+  auto number = parse_u64(text);
+  if (number && *number > 0 && *number <= job::Jobspec::kMaxCount) return static_cast<std::uint32_t>(*number);
+  return invalid(fmt::format("expected a number from 1 to {}, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+}
+
+// In a rule of --env a $ begins a variable.
+std::string set_rule(std::string_view name, std::string_view value) {
+  std::string out = fmt::format("--env={}=", name);
+  for (char each : value) {
+    out += each;
+    if (each == '$') out += each;
+  }
+  return out;
+}
+
+Result<void> take_tasks(Reading& into, const Values& values) {
+  into.program().tasks = TRY(count(values[0]));
+  return {};
+}
+
+Result<void> take_hosts(Reading& into, const Values& values) {
+  if (values[0].starts_with('+')) return invalid("relative names as +n0 are not known: name the hosts");
+  std::string& hosts = into.program().hosts;
+  hosts += (hosts.empty() ? "" : ",") + values[0];
+  return {};
+}
+
+Result<void> take_directory(Reading& into, const Values& values) {
+  if (values[0].empty()) return invalid("expected a directory");
+  into.program().directory = values[0];
+  return {};
+}
+
+Result<void> take_path(Reading& into, const Values& values) {
+  into.program().path = values[0];
+  return {};
+}
+
+Result<void> take_variable(Reading& into, const Values& values) {
+  if (values[0].empty() || values[0].find('=') != std::string::npos)
+    return invalid(fmt::format("expected the name of a variable, got {}", in_quotes(values[0])));
+  into.program().environment.push_back({values[0], values[1]});
+  return {};
+}
+
+Result<void> take_global_variable(Reading& into, const Values& values) {
+  if (values[0].empty() || values[0].find('=') != std::string::npos)
+    return invalid(fmt::format("expected the name of a variable, got {}", in_quotes(values[0])));
+  into.add(set_rule(values[0], values[1]));
+  return {};
+}
+
+// NAME, or NAME=VALUE.
+Result<void> export_variable(Reading& into, const Values& values) {
+  const std::string& text = values[0];
+  const std::size_t equals = text.find('=');
+  if (text.empty() || equals == 0)
+    return invalid(fmt::format("expected NAME or NAME=VALUE, got {}", in_quotes(text)));
+  std::optional<std::string> value;
+  if (equals != std::string::npos) value = text.substr(equals + 1);
+  into.program().environment.push_back({text.substr(0, equals), std::move(value)});
+  return {};
+}
+
+Result<void> take_variables_only(Reading& into, const Values& values) {
+  into.add("--env-remove=*");
+  for (std::string_view each : split(values[0], ',')) {
+    if (!each.empty()) into.add(fmt::format("--env={}", each));
+  }
+  return {};
+}
+
+Result<void> take_no_variables(Reading& into, const Values& /*none*/) {
+  into.add("--env-remove=*");
+  return {};
+}
+
+Result<void> set_mca(Reading& into, std::string_view prefix, const Values& values) {
+  if (values[0] == "plm_rsh_agent" || values[0] == "plm_ssh_agent") {
+    into.add("--agent=" + values[1]);
+    return {};
+  }
+  if (values[0] == "rmaps_base_oversubscribe" && values[1] != "0" && values[1] != "false")
+    into.add("--oversubscribe");
+  into.add(set_rule(fmt::format("{}{}", prefix, values[0]), values[1]));
+  return {};
+}
+
+Result<void> take_mca(Reading& into, const Values& values) { return set_mca(into, "OMPI_MCA_", values); }
+Result<void> take_prte_mca(Reading& into, const Values& values) { return set_mca(into, "PRTE_MCA_", values); }
+Result<void> take_pmix_mca(Reading& into, const Values& values) { return set_mca(into, "PMIX_MCA_", values); }
+
+// A policy and what modifies it, as in "core:overload-allowed".
+Result<void> take_binding(Reading& into, const Values& values) {
+  const std::string policy = lower(std::string_view(values[0]).substr(0, values[0].find(':')));
+  const std::string rest = values[0].substr(std::min(values[0].size(), policy.size() + 1));
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kUnits{{{"none", "none"},
+                                                                                         {"machine", "none"},
+                                                                                         {"hwthread", "thread"},
+                                                                                         {"thread", "thread"},
+                                                                                         {"core", "core"},
+                                                                                         {"l3cache", "l3"},
+                                                                                         {"l3", "l3"},
+                                                                                         {"numa", "numa"},
+                                                                                         {"socket", "package"},
+                                                                                         {"package", "package"}}};
+  auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& each) { return each.first == policy; });
+  if (unit == kUnits.end())
+    return invalid(
+        fmt::format("expected none, hwthread, core, l3cache, numa or socket, got {}", in_quotes(values[0])));
+  if (parse_u64(rest))
+    return invalid(fmt::format("{}: -cpus-per-rank {} gives each task so many cores", values[0], rest));
+  into.add(fmt::format("--cpu-bind={}", unit->second));
+  return {};
+}
+
+// "ppr:2:node:PE=4", "node", "core:OVERSUBSCRIBE".
+Result<void> take_mapping(Reading& into, const Values& values) {
+  auto parts = split(values[0], ':');
+  const std::string policy = lower(parts[0]);
+  std::size_t next = 1;
+  if (policy == "ppr") {
+    if (parts.size() < 3 || lower(parts[2]) != "node")
+      return invalid(fmt::format("expected ppr:N:node, got {}: tasks are counted for each node only", values[0]));
+    into.add(fmt::format("--tasks-per-node={}", TRY(count(std::string(parts[1])))));
+    next = 3;
+  } else if (policy == "node") {
+    into.add("--taskmap=cyclic");
+  } else if (policy == "seq" || policy == "rankfile" || policy == "dist" || policy == "mindist") {
+    return invalid(fmt::format("{} is not known: --taskmap of nacre run says which task is on which node", policy));
+  }
+  for (; next < parts.size(); ++next) {
+    const std::string modifier = lower(parts[next]);
+    if (modifier == "oversubscribe")
+      into.add("--oversubscribe");
+    else if (modifier.starts_with("pe="))
+      into.add(fmt::format("--cores-per-task={}", TRY(count(modifier.substr(3)))));
+    else if (modifier == "nolocal")
+      return invalid("nolocal: name the other hosts by -host");
+  }
+  return {};
+}
+
+Result<void> take_ranking(Reading& into, const Values& values) {
+  if (lower(values[0]) == "node") into.add("--taskmap=cyclic");
+  return {};
+}
+
+// For Hydra's %r (rank), %h (host), %g (process group) and %p (proxy).
+Result<std::string> path_template(const std::string& pattern) {
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      out += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 'r': out += "{{task.rank}}"; break;
+      case 'h': out += "{{node.name}}"; break;
+      case 'p': out += "{{node.id}}"; break;
+      case 'g': out += '0'; break;
+      case '%': out += '%'; break;
+      default: return invalid(fmt::format("%{} is not known: %r is the rank, %h the host", pattern[i]));
+    }
+  }
+  return out;
+}
+
+Result<void> take_output_pattern(Reading& into, const Values& values) {
+  into.add("--output=" + TRY(path_template(values[0])));
+  into.add("--setopt=output.mkdir");
+  return {};
+}
+
+Result<void> take_error_pattern(Reading& into, const Values& values) {
+  into.add("--error=" + TRY(path_template(values[0])));
+  into.add("--setopt=output.mkdir");
+  return {};
+}
+
+// Open MPI's layout: DIR/1/rank.N/stdout.
+Result<void> take_output_folder(Reading& into, const Values& values) {
+  const std::string folder = values[0].substr(0, values[0].find(':'));
+  if (folder.empty()) return invalid("expected a folder");
+  for (const char* stream : {"output", "error"})
+    into.add(
+        fmt::format("--{}={}/1/rank.{{{{task.rank}}}}/std{}", stream, folder, stream[0] == 'o' ? "out" : "err"));
+  into.add("--setopt=output.mkdir");
+  return {};
+}
+
+Result<void> take_timeout(Reading& into, const Values& values) {
+  into.add(fmt::format("--time-limit={}s", TRY(count(values[0]))));
+  return {};
+}
+
+Result<void> take_input_ranks(Reading& into, const Values& values) {
+  if (values[0] == "all") {
+    into.set_input("");
+  } else if (values[0] == "none") {
+    into.set_input("--input=/dev/null");
+  } else {
+    CHECK_OK(value::Idset::parse(values[0]));
+    into.set_input("--input-ranks=" + values[0]);
+  }
+  return {};
+}
+
+Result<void> take_launcher(Reading& into, const Values& values) {
+  const std::string& name = values[0];
+  if (name == "slurm") {
+    into.add("--srun");
+  } else if (name == "ssh" || name == "rsh") {
+    into.add("--agent=" + name);
+  } else if (name != "fork" && name != "user") {
+    return invalid(
+        fmt::format("expected ssh, rsh, slurm or fork, got {}: -launcher-exec names any other that is called "
+                    "as ssh is",
+                    in_quotes(name)));
+  }
+  return {};
+}
+
+Result<void> take_gpus(Reading& into, const Values& values) {
+  if (lower(values[0]) != "auto") into.add(fmt::format("--gpus-per-task={}", TRY(count(values[0]))));
+  return {};
+}
+
+Result<void> take_architecture(Reading& /*into*/, const Values& values) {
+  utsname names{};
+  ::uname(&names);
+  if (values[0] == names.machine) return {};
+  return invalid(fmt::format("all hosts have to be {}, as this one", names.machine));
+}
+
+Result<void> go_on_after_failures(Reading& into, const Values& /*none*/) {
+  into.go_on_after_failures();
+  into.add("--setopt=fault-tolerance");
+  return {};
+}
+
+Result<void> take_programs(Reading& into, const Values& values) { return into.take_file(values[0]); }
+
+Result<void> ask_help(Reading& into, const Values& /*none*/) {
+  into.set_kind(MpiexecRun::Kind::help);
+  return {};
+}
+
+Result<void> ask_version(Reading& into, const Values& /*none*/) {
+  into.set_kind(MpiexecRun::Kind::version);
+  return {};
+}
+
+// ---- the table --------------------------------------------------------------------------
+
+struct MpiOption {
+  std::string_view names;   // between blanks, without dashes: each is taken with one or two of them
+  std::string_view values;  // what --help calls the words that follow, between blanks; "": none follow
+  // Where there is no `take`: a word of nacre run, % being the first value ("-": none); "": it is passed over, with
+  // a line; "!WHY": it is refused.
+  std::string_view to;
+  std::string_view help = "";  // "": --help does not show it
+  Take take = nullptr;
+};
+
+struct MpiGroup {
+  std::string_view title;
+  std::span<const MpiOption> options;
+};
+
+constexpr MpiOption kOptionsOfTasks[] = {
+    {"n np c", "N", "", "Start N tasks of the program (default: 1, or the slots of the hosts)", take_tasks},
+    {"ppn perhost N npernode", "N", "--tasks-per-node=%", "N tasks on each node"},
+    {"pernode", "", "--tasks-per-node=1"},
+    {"npersocket", "N", "!tasks are counted for each node only: -ppn"},
+    {"cpus-per-proc cpus-per-rank", "N", "--cores-per-task=%", "N cores for each task"},
+    {"gpus-per-proc", "N", "", "N gpus for each task", take_gpus},
+    {"bind-to", "UNIT", "", "Bind each task: none, hwthread, core, l3cache, numa, socket", take_binding},
+    {"bind-to-core", "", "--cpu-bind=core"},
+    {"bind-to-socket", "", "--cpu-bind=package"},
+    {"bind-to-none", "", "--cpu-bind=none"},
+    {"membind", "POLICY", ""},
+    {"map-by", "HOW", "", "Which task is on which node: slot, node, ppr:N:node; with :PE=N, :OVERSUBSCRIBE",
+     take_mapping},
+    {"rank-by", "HOW", "", "The same: slot or node", take_ranking},
+    {"bynode rr", "", "--taskmap=cyclic"},
+    {"byslot bycore", "", "--taskmap=block"},
+    {"oversubscribe", "", "--oversubscribe", "More tasks than cores may be on a node"},
+    {"nooversubscribe use-hwthread-cpus topolib", "", ""},
+    {"report-bindings", "", "--setopt=cpu-affinity=verbose,on", "Print what each task is bound to"},
+    {"rankfile rf", "FILE", "!--taskmap=manual:MAP of nacre run says which task is on which node"},
+    {"cpu-set cpu-list slot-list", "CPUS", "!-o cpu-affinity of nacre run binds tasks to cpus by number"},
+    {"usize", "N", ""},
+    {"soft", "SET", ""},
+    {"arch", "NAME", "", "The architecture of the hosts, which is that of this one", take_architecture},
+    {"initial-errhandler", "NAME", ""},
+};
+
+constexpr MpiOption kOptionsOfHosts[] = {
+    {"host hosts H", "LIST", "", "These hosts: n0,n1 or n0:4,n1:4, with so many slots", take_hosts},
+    {"f hostfile machinefile default-hostfile machine", "FILE", "--hostfile=%",
+     "Those that FILE names, one a line: n0:4, or n0 slots=4"},
+    {"launcher bootstrap", "NAME", "", "What starts tasks elsewhere: ssh, rsh, slurm, fork", take_launcher},
+    {"launcher-exec bootstrap-exec", "CMD", "--agent=%", "The same, a command that is called as ssh is"},
+    {"nolocal skip-launch-node", "", "!name the other hosts: -host"},
+    {"rmk iface localhost nameserver ckpointlib ckpoint-prefix demux launch-agent personality prefix", "X", ""},
+    {"noprefix novm order-nodes enable-x disable-x disable-hostname-propagation pmi-port leave-session-attached "
+     "do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support",
+     "", ""},
+};
+
+constexpr MpiOption kOptionsOfEnvironment[] = {
+    {"x", "NAME[=VALUE]", "", "Set a variable of the program's tasks", export_variable},
+    {"env", "NAME VALUE", "", "The same", take_variable},
+    {"genv", "NAME VALUE", "", "The same, of all programs", take_global_variable},
+    {"genvlist envlist", "NAMES", "", "Of this environment only these variables: A,B", take_variables_only},
+    {"genvnone envnone", "", "", "None of this environment", take_no_variables},
+    {"genvall envall", "", "-", "All of it, which is the default"},
+    {"mca gmca", "NAME VALUE", "", "Set a parameter of Open MPI", take_mca},
+    {"prtemca", "NAME VALUE", "", "", take_prte_mca},
+    {"pmixmca gpmixmca", "NAME VALUE", "", "", take_pmix_mca},
+    {"wdir wd", "DIR", "", "The program's directory (default: this one)", take_directory},
+    {"path", "DIRS", "", "Where the program is looked for: /a:/b", take_path},
+    {"am tune", "FILE", "!-mca sets parameters of Open MPI, one by one"},
+    {"preload-binary s", "", "!programs are taken along by -o stage-in of nacre run"},
+    {"preload-files", "FILES", "!files are taken along by -o stage-in of nacre run"},
+};
+
+constexpr MpiOption kOptionsOfStreams[] = {
+    {"stdin", "RANKS", "", "Who gets the standard input: 0 (the default), all, none, or ranks", take_input_ranks},
+    {"l prepend-rank tag-output", "", "--label-io", "Put the task's rank before each line"},
+    {"outfile-pattern", "FILE", "", "Standard output to FILE: %r is the rank, %h the host", take_output_pattern},
+    {"errfile-pattern", "FILE", "", "Standard error, likewise", take_error_pattern},
+    {"output-filename", "DIR", "", "Both, to DIR/1/rank.N/stdout and stderr", take_output_folder},
+    {"prepend-pattern", "TEXT", "!-prepend-rank puts the rank before each line"},
+    {"timestamp-output", "", "--setopt=output.stdout.timestamps=iso", "Put the time before each line"},
+    {"xml", "", "!--format=json of nacre run has the rank, the stream and the time of each line"},
+    {"merge-stderr-to-stdout", "", "!2>&1 behind mpiexec does that"},
+    {"xterm", "RANKS", "!--pty=RANKS of nacre run gives tasks terminals"},
+};
+
+constexpr MpiOption kOptionsOfRest[] = {
+    {"timeout", "SECONDS", "", "End the job after so many seconds, also by MPIEXEC_TIMEOUT", take_timeout},
+    {"disable-auto-cleanup enable-recovery", "", "", "Go on when tasks fail, or nodes are lost",
+     go_on_after_failures},
+    {"enable-auto-cleanup disable-recovery", "", "-"},
+    {"max-restarts", "N", "--restart=on-failure,max=%", "Start tasks again that fail"},
+    {"configfile app", "FILE", "", "Programs with their options, one a line", take_programs},
+    {"do-not-launch", "", "--explain", "Print the plan, and start nothing"},
+    {"verbose v", "", "--verbose", "Print what is started where"},
+    {"quiet q", "", "--quiet", "Print nothing but warnings and errors"},
+    {"debug tv debugger", "", "!gdb: nacre exec -r RANK gdb -p PID; or --wrap='gdb -batch' of nacre run"},
+    {"file", "FILE", "!-configfile FILE has programs with their options"},
+    {"display-map display-allocation display-devel-map display-topo print-rank-map print-all-exitcodes "
+     "show-progress "
+     "allow-run-as-root debug-daemons debug-devel d output-proctable profile report-state-on-timeout "
+     "get-stack-traces report-child-jobs-separately nocheck",
+     "", ""},
+    {"report-pid report-uri report-events", "X", "", ""},
+    {"help h", "", "", "Print this help", ask_help},
+    {"version V info", "", "", "Print the version", ask_version},
+};
+
+constexpr std::array<MpiGroup, 5> kGroups{
+    {{"Tasks", kOptionsOfTasks},
+     {"Hosts, by default those of the allocation, else this one", kOptionsOfHosts},
+     {"Environment", kOptionsOfEnvironment},
+     {"Input and output", kOptionsOfStreams},
+     {"Other options", kOptionsOfRest}}};
+
+const MpiOption* find_option(std::string_view name) {
+  for (const MpiGroup& group : kGroups) {
+    for (const MpiOption& each : group.options) {
+      auto names = split(each.names, ' ');
+      if (std::find(names.begin(), names.end(), name) != names.end()) return &each;
+    }
+  }
+  return nullptr;
+}
+
+std::string dashed(std::string_view name) { return (name.size() == 1 ? "-" : "--") + std::string(name); }
+
+Error unknown_option(const std::string& word, std::string_view name) {
+  std::vector<std::string> known;
+  for (const MpiGroup& group : kGroups) {
+    for (const MpiOption& each : group.options) {
+      for (std::string_view one : split(each.names, ' ')) known.emplace_back(one);
+    }
+  }
+  auto near = nearest(name, known);
+  return invalid(
+      fmt::format("{} is not known{}", in_quotes(word), near ? "; did you mean " + dashed(*near) + "?" : ""));
+}
+
+// ---- reading ----------------------------------------------------------------------------
+
+Result<void> take(Reading& into, const MpiOption& option, const std::string& word, const Values& values) {
+  if (option.take != nullptr) return option.take(into, values);
+  if (option.to.empty()) {
+    into.pass_over(word);
+  } else if (option.to.starts_with('!')) {
+    return invalid(fmt::format("it is not taken: {}", option.to.substr(1)));
+  } else if (option.to != "-") {
+    const std::size_t place = option.to.find('%');
+    into.add(place == std::string_view::npos
+                 ? std::string(option.to)
+                 : fmt::format("{}{}{}", option.to.substr(0, place), values[0], option.to.substr(place + 1)));
+  }
+  return {};
+}
+
+std::string Reading::next() {
+  std::string out = std::move(left_.front());
+  left_.pop_front();
+  return out;
+}
+
+Result<void> Reading::take_option() {
+  const std::string word = next();
+  std::string_view name = word;
+  name.remove_prefix(name.starts_with("--") ? 2 : 1);
+  Values values;
+  const MpiOption* option = find_option(name);
+  const std::size_t equals = name.find('=');
+  if (option == nullptr && equals != std::string_view::npos && word.starts_with("--")) {
+    option = find_option(name.substr(0, equals));
+    values.emplace_back(name.substr(equals + 1));
+  }
+  if (option == nullptr) return unknown_option(word, name);
+  const std::size_t wanted = option->values.empty() ? 0 : split(option->values, ' ').size();
+  if (values.size() > wanted) return invalid(fmt::format("{}: it has no value", word));
+  while (values.size() < wanted && !left_.empty()) values.push_back(next());
+  if (values.size() < wanted) return invalid(fmt::format("{}: expected {}", word, option->values));
+  return in(word, take(*this, *option, word, values));
+}
+
+Result<void> Reading::read() {
+  do {
+    programs_.emplace_back();
+    while (!left_.empty() && left_.front().size() > 1 && left_.front().starts_with('-') && left_.front() != "--") {
+      CHECK_OK(take_option());
+      if (kind_ != MpiexecRun::Kind::job) return {};
+    }
+    if (!left_.empty() && left_.front() == "--") left_.pop_front();
+    bool ends = false;
+    while (!left_.empty() && !ends) {
+      std::string word = next();
+      ends = word == ":";
+      if (!ends) program().command.push_back(std::move(word));
+    }
+    if (program().command.empty() || program().command[0].empty())
+      return invalid("expected a program, as in: mpiexec -n 4 ./app");
+    if (ends && left_.empty()) return invalid("expected a program behind the last ':'");
+  } while (!left_.empty());
+  return {};
+}
+
+Result<void> Reading::take_file(const std::string& path) {
+  if (std::exchange(has_file_, true)) return invalid("a second file with programs");
+  std::deque<std::string> words;
+  std::size_t number = 0;
+  const std::string text = TRY(read_file(path));
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == std::string_view::npos || line[first] == '#') continue;
+    auto of_line = TRY(in(fmt::format("{}: line {}", path, number), words_of(line)));
+    if (!words.empty()) words.emplace_back(":");
+    words.insert(words.end(), of_line.begin(), of_line.end());
+  }
+  if (words.empty()) return invalid(fmt::format("{}: it has no program", path));
+  left_.insert(left_.begin(), words.begin(), words.end());
+  return {};
+}
+
+// ---- as words of nacre run ---------------------------------------------------------------
+
+std::uint64_t Reading::tasks() const {
+  return std::accumulate(programs_.begin(), programs_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const MpiProgram& each) { return sum + each.tasks.value_or(1); });
+}
+
+void Reading::add_only_program(const Variable& variable) {
+  const MpiProgram& only = programs_[0];
+  if (only.tasks) add(fmt::format("--ntasks={}", *only.tasks));
+  if (!only.hosts.empty()) add("--hosts=" + only.hosts);
+  if (!only.directory.empty()) add("--chdir=" + only.directory);
+  if (!only.path.empty()) add(set_rule("PATH", only.path + ":" + variable("PATH").value_or("")));
+  for (const MpiProgram::Change& each : only.environment)
+    add(each.value ? set_rule(each.name, *each.value) : "--env=" + each.name);
+}
+
+// Which of so many tasks a host has: as many as its slots, in order, where all have some; what is left, and where
+// not all do, evenly in blocks.
+std::vector<std::uint64_t> places_of(const boot::Allocation& hosts, std::uint64_t tasks) {
+  std::vector<std::uint64_t> out(hosts.hosts.size());
+  const bool all_known =
+      std::all_of(hosts.hosts.begin(), hosts.hosts.end(), [](const auto& each) { return each.slots > 0; });
+  for (std::size_t i = 0; i < out.size() && all_known; ++i) {
+    out[i] = std::min<std::uint64_t>(tasks, hosts.hosts[i].slots);
+    tasks -= out[i];
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] += tasks / out.size() + (i < tasks % out.size() ? 1 : 0);
+  return out;
+}
+
+// Those of the first program alone are for all; else each has its own, and its tasks are there.
+Result<void> Reading::add_hosts() {
+  const auto has_hosts = [](const MpiProgram& each) { return !each.hosts.empty(); };
+  if (std::none_of(programs_.begin(), programs_.end(), has_hosts)) return {};
+  if (std::none_of(programs_.begin() + 1, programs_.end(), has_hosts)) {
+    add("--hosts=" + programs_[0].hosts);
+    return {};
+  }
+  std::vector<std::string> names;
+  std::vector<value::Idset> ranks;  // by host
+  std::uint64_t rank = 0;
+  for (const MpiProgram& program : programs_) {
+    if (program.hosts.empty())
+      return invalid("-host: either the first program has hosts, which are for all then, or each has");
+    const boot::Allocation hosts = TRY(in("-host", boot::hosts_of_list(program.hosts)));
+    const auto places = places_of(hosts, program.tasks.value_or(1));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == 0) continue;
+      auto host =
+          static_cast<std::size_t>(std::find(names.begin(), names.end(), hosts.hosts[i].name) - names.begin());
+      if (host == names.size()) {
+        names.push_back(hosts.hosts[i].name);
+        ranks.emplace_back();
+      }
+      ranks[host].insert(static_cast<value::Idset::Id>(rank), static_cast<value::Idset::Id>(rank + places[i] - 1));
+      rank += places[i];
+    }
+  }
+  std::string map;
+  for (const value::Idset& each : ranks) map += (map.empty() ? "" : ";") + each.str();
+  add(fmt::format("--hosts={}", fmt::join(names, ",")));
+  add(fmt::format("--nodes={}", names.size()));
+  add("--taskmap=manual:" + map);
+  return {};
+}
+
+// As the option multi-prog has them. There % is special.
+Result<void> Reading::add_programs(const Variable& variable) {
+  if (tasks() > job::Jobspec::kMaxCount)
+    return invalid(fmt::format("{} tasks; at most {}", tasks(), job::Jobspec::kMaxCount));
+  Json option = Json::array();
+  std::uint64_t rank = 0;
+  for (const MpiProgram& program : programs_) {
+    const std::uint64_t last = rank + program.tasks.value_or(1) - 1;
+    Json entry{{"ranks", last > rank ? fmt::format("{}-{}", rank, last) : fmt::format("{}", rank)}};
+    rank = last + 1;
+    for (const std::string& word : program.command) {
+      std::string escaped;
+      for (char each : word) escaped.append(each == '%' ? 2 : 1, each);
+      entry["command"].push_back(std::move(escaped));
+    }
+    if (!program.directory.empty()) entry["cwd"] = program.directory;
+    if (!program.path.empty()) entry["environment"]["PATH"] = program.path + ":" + variable("PATH").value_or("");
+    for (const MpiProgram::Change& each : program.environment) {
+      auto value = each.value ? each.value : variable(each.name.c_str());
+      if (value) entry["environment"][each.name] = *value;
+    }
+    option.push_back(std::move(entry));
+  }
+  add(fmt::format("--ntasks={}", tasks()));
+  CHECK_OK(add_hosts());
+  add("--setopt=multi-prog=" + dump_json(option));
+  return {};
+}
+
+Result<std::vector<std::string>> Reading::words(const Variable& variable) {
+  const bool is_one = programs_.size() == 1;
+  if (is_one)
+    add_only_program(variable);
+  else
+    CHECK_OK(add_programs(variable));
+  if (auto file = variable("HYDRA_HOST_FILE"); file && !has_places()) add("--hostfile=" + *file);
+  if (auto seconds = variable("MPIEXEC_TIMEOUT"); seconds && !has_word("--time-limit="))
+    add(fmt::format("--time-limit={}s", TRY(in("MPIEXEC_TIMEOUT", count(*seconds)))));
+  if (!input_.empty()) add(input_);
+  if (fails_fast_) add("--fail-fast");
+  std::vector<std::string> out = std::move(words_);
+  out.emplace_back("--");
+  out.insert(out.end(), programs_[0].command.begin(), programs_[0].command.end());
+  return out;
+}
+
+}  // namespace
+
+Result<MpiexecRun> read_mpiexec(const std::vector<std::string>& words, const Variable& variable) {
+  Reading reading(words);
+  CHECK_OK(reading.read());
+  MpiexecRun out;
+  out.kind = reading.kind();
+  if (out.kind != MpiexecRun::Kind::job) return out;
+  out.words = TRY(reading.words(variable));
+  out.passed_over = reading.passed_over();
+  return out;
+}
+
+std::variant<cli::Reply, std::vector<std::string>> words_of_mpiexec(const std::string& program,
+                                                                    const std::vector<std::string>& words) {
+  auto read = read_mpiexec(words, [](const char* name) { return own_variable(name); });
+  if (!read) return cli::usage_error(program, read.error().message);
+  if (read->kind == MpiexecRun::Kind::help) return cli::Reply{0, mpiexec_help(program)};
+  if (read->kind == MpiexecRun::Kind::version)
+    return cli::Reply{0, fmt::format("{} (nacre) {}\n", program, kVersion)};
+  if (!read->passed_over.empty())
+    print_err("{}: passed over, as nacre has no use for {}: {}\n", program,
+              read->passed_over.size() == 1 ? "it" : "them", fmt::join(read->passed_over, " "));
+  return std::move(read->words);
+}
+
+// ---- help -------------------------------------------------------------------------------
+
+std::string mpiexec_help(std::string_view program) {
+  std::string out = fmt::format(
+      "Run an MPI program, or any other, as the tasks of a job: of MPICH, Open MPI, Intel MPI, MVAPICH.\n"
+      "Usage: {0} [OPTIONS] PROGRAM [ARG...] [: [OPTIONS] PROGRAM [ARG...]]...\n"
+      "\nExamples:\n"
+      "  {0} -n 4 ./app                          four ranks, here or in the allocation\n"
+      "  {0} -host n0,n1 -ppn 8 ./app            eight on each of two hosts, by ssh\n"
+      "  {0} -n 1 ./server : -n 3 ./client       two programs with one MPI_COMM_WORLD\n",
+      program);
+  for (const MpiGroup& group : kGroups) {
+    out += fmt::format("\n{}:\n", group.title);
+    for (const MpiOption& option : group.options) {
+      if (option.help.empty()) continue;
+      std::vector<std::string> names;
+      for (std::string_view each : split(option.names, ' ')) names.push_back("-" + std::string(each));
+      const std::string shown =
+          fmt::format("{}{}{}", fmt::join(names, ","), option.values.empty() ? "" : " ", option.values);
+      constexpr std::size_t kColumn = 34;
+      out += fmt::format(
+          "  {}{}{}\n", shown,
+          shown.size() < kColumn ? std::string(kColumn - shown.size(), ' ') : "\n" + std::string(kColumn + 2, ' '),
+          option.help);
+    }
+  }
+  return out +
+         "\nEach is taken with one dash or two. What else launchers of MPI know is in mpiexec(1), and what nacre\n"
+         "run can do beside it in nacre-run(1).\n";
+}
+
+}  // namespace nacre::front

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# mpiexec, as users of MPICH and Open MPI type it: nothing else of nacre is named here.
+load lib.bash
+
+setup_file() {
+  local name
+  for name in hello allreduce; do
+    mpicc.mpich -Wall -Wextra -O1 -o "$BATS_FILE_TMPDIR/$name.mpich" "$BATS_TEST_DIRNAME/mpi/$name.c"
+    mpicc.openmpi -Wall -Wextra -O1 -o "$BATS_FILE_TMPDIR/$name.openmpi" "$BATS_TEST_DIRNAME/mpi/$name.c"
+  done
+}
+
+setup() {
+  . "${BATS_TEST_DIRNAME}/lib.bash"
+  work=$(mktemp -d)
+  cd "$work" || return
+  export TMPDIR=$work/tmp NACRE_JOBS_DIR=$work/jobs HOME=$work
+  mkdir "$TMPDIR"
+  PATH=$NACRE_BUILD_DIR/mpi:$PATH
+  programs=$BATS_FILE_TMPDIR
+}
+
+# The run had this exit code, and its output is $2.
+says() {
+  [ "$status" -eq "$1" ] && [ "$output" = "$2" ] || { echo "exit code $status: $output"; return 1; }
+}
+
+@test "MPICH's and Open MPI's programs run without an option, with one mpiexec and one mpirun" {
+  local launcher program
+  for launcher in mpiexec mpirun; do
+    for program in allreduce.mpich allreduce.openmpi; do
+      run $launcher -n 4 "$programs/$program"
+      says 0 "allreduce ok, 4 ranks" || { echo "$launcher $program"; return 1; }
+    done
+  done
+}
+
+@test "two shells of one host, too" {
+  local program
+  for program in allreduce.mpich allreduce.openmpi; do
+    run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 4 "$programs/$program"
+    [ "$status" -eq 0 ] && [[ $output == *"allreduce ok, 4 ranks"* ]] || { echo "$program: $output"; return 1; }
+  done
+}
+
+# bats test_tags=long
+@test "mpi4py, on one shell and on two" {
+  cat >ranks.py <<'END'
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+total = comm.allreduce(comm.Get_rank(), op=MPI.SUM)
+if comm.Get_rank() == 0:
+    print("sum", total, "of", comm.Get_size())
+END
+  run mpiexec -n 4 /usr/bin/python3 ranks.py
+  says 0 "sum 6 of 4"
+  run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 4 /usr/bin/python3 ranks.py
+  [ "$status" -eq 0 ] && [[ $output == *"sum 6 of 4"* ]] || { echo "exit code $status: $output"; return 1; }
+}
+
+@test "several programs have one MPI_COMM_WORLD, each with its own directory and variables" {
+  run mpiexec -n 1 -env A 1 sh -c 'echo "one $A $PWD $PMI_SIZE %t"' : -n 2 -wdir /usr -x A=2 sh -c 'echo "two $A $PWD $PMI_SIZE"'
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = "one 1 $work 3 %t"$'\n'"two 2 /usr 3"$'\n'"two 2 /usr 3" ] || { echo "$output"; return 1; }
+  run mpiexec -n 1 "$programs/allreduce.mpich" : -n 2 "$programs/allreduce.mpich"
+  says 0 "allreduce ok, 3 ranks"
+  printf -- '-n 1 echo a\n# no more of it\n-n 2 echo b "c d"\n' >programs
+  run mpiexec -configfile programs
+  [ "$(sort <<<"$output")" = $'a\nb c d\nb c d' ]
+}
+
+@test "standard input is rank 0's; the first failure ends the job, and its code is the job's" {
+  run mpiexec -n 2 sh -c 'echo "$PMI_RANK $(cat)"' <<<hello
+  [ "$(sort <<<"$output")" = $'0 hello\n1 ' ] || { echo "$output"; return 1; }
+  local begun=$SECONDS
+  run mpiexec -n 2 sh -c '[ "$PMI_RANK" = 1 ] && exit 7; sleep 60'
+  [ "$status" -eq 7 ]
+  ((SECONDS - begun < 30))
+  run mpiexec -n 1 sh -c 'kill -SEGV $$'
+  [ "$status" -eq 139 ]
+  run mpiexec -timeout 1 -n 1 sleep 60
+  [ "$status" -eq 124 ]
+}
+
+@test "output goes to files whose directories are made; what has no meaning is named once" {
+  run mpiexec -iface lo -demux poll -n 2 -outfile-pattern out/%r echo hi
+  says 0 "mpiexec: passed over, as nacre has no use for them: -iface -demux"
+  [ "$(cat out/0 out/1)" = $'hi\nhi' ]
+  run mpirun --output-filename all -n 2 sh -c 'echo to-out; echo to-err >&2'
+  [ "$(cat all/1/rank.1/stdout)" = to-out ]
+  [ "$(cat all/1/rank.0/stderr)" = to-err ]
+}
+
+@test "usage errors name the option and what may be meant; help and version" {
+  run mpiexec -machinfile hosts ./app
+  [ "$status" -eq 2 ]
+  [ "${lines[0]}" = "mpiexec: '-machinfile' is not known; did you mean --machinefile?" ]
+  [ "${lines[1]}" = "Try 'mpiexec --help'." ]
+  run "$NACRE_BUILD_DIR/nacre" mpiexec -rankfile f ./app
+  [ "$status" -eq 2 ]
+  [[ ${lines[0]} == "nacre mpiexec: -rankfile: it is not taken: "* ]]
+  run mpirun --help
+  [ "$status" -eq 0 ]
+  [[ $output == *"Usage: mpirun [OPTIONS] PROGRAM"* ]]
+  run mpirun --version
+  [[ $output == "mpirun (nacre) "* ]]
+  run mpiexec -n 2 ./no-such-program
+  [ "$status" -eq 127 ]
+}
+
+@test "CMake's FindMPI takes it, and so does the ctest of a project" {
+  cp "$BATS_TEST_DIRNAME/mpi/allreduce.c" "$BATS_TEST_DIRNAME/mpi/check.h" .
+  cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(uses_mpi C)
+find_package(MPI REQUIRED)
+enable_testing()
+add_executable(app allreduce.c)
+target_link_libraries(app MPI::MPI_C)
+add_test(NAME app COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 3 ${MPIEXEC_PREFLAGS} $<TARGET_FILE:app> ${MPIEXEC_POSTFLAGS})
+END
+  cmake -B build . >log || { cat log; return 1; }
+  grep -qx "MPIEXEC_EXECUTABLE:FILEPATH=$NACRE_BUILD_DIR/mpi/mpiexec" build/CMakeCache.txt || { grep MPIEXEC build/CMakeCache.txt; return 1; }
+  cmake --build build >log || { cat log; return 1; }
+  run ctest --test-dir build --verbose
+  [ "$status" -eq 0 ] && [[ $output == *"allreduce ok, 3 ranks"* ]] || { echo "$output"; return 1; }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/mpiexec.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include "catch.hpp"
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "folder.hpp"
+
+using namespace nacre;         // NOLINT
+using namespace nacre::front;  // NOLINT
+
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  return std::string_view(name) == "PATH" ? std::optional<std::string>("/bin") : std::nullopt;
+}
+
+std::vector<std::string> blank_separated(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::string_view each : split(text, ' ')) out.emplace_back(each);
+  return out;
+}
+
+// The words of nacre run, but what each command line has.
+std::string words(std::string_view text) {
+  auto read = read_mpiexec(blank_separated(text), variable);
+  if (!read) return read.error().message;
+  std::string out = fmt::format("{}", fmt::join(read->words, " "));
+  for (const char* usual : {"--input-ranks=0 ", "--fail-fast "}) {
+    if (auto at = out.find(usual); at != std::string::npos) out.erase(at, std::string_view(usual).size());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("mpiexec: what one program is given") {
+  const std::vector<std::pair<const char*, const char*>> all{
+      {"a", "-- a"},
+      {"-n 4 a -n 5 --", "--ntasks=4 -- a -n 5 --"},
+      {"--np 4 -- -a", "--ntasks=4 -- -a"},
+      {"--np=4 a", "--ntasks=4 -- a"},
+      {"-c 4 a", "--ntasks=4 -- a"},
+      {"-N 2 a", "--tasks-per-node=2 -- a"},
+      {"-pernode a", "--tasks-per-node=1 -- a"},
+      {"-host n0,n1 -H n2:3 a", "--hosts=n0,n1,n2:3 -- a"},
+      {"-f hosts a", "--hostfile=hosts -- a"},
+      {"-wdir /x -path /p a", "--chdir=/x --env=PATH=/p:/bin -- a"},
+      {"-env A 1 -x B -x C=2 a", "--env=A=1 --env=B --env=C=2 -- a"},
+      {"-genv A $x a", "--env=A=$$x -- a"},
+      {"-genvlist A,B a", "--env-remove=* --env=A --env=B -- a"},
+      {"-genvnone a", "--env-remove=* -- a"},
+      {"-genvall a", "-- a"},
+      {"--mca btl self,tcp a", "--env=OMPI_MCA_btl=self,tcp -- a"},
+      {"--mca plm_rsh_agent rsh a", "--agent=rsh -- a"},
+      {"--prtemca x 1 -pmixmca y 2 a", "--env=PRTE_MCA_x=1 --env=PMIX_MCA_y=2 -- a"},
+      {"-bind-to core:overload-allowed a", "--cpu-bind=core -- a"},
+      {"-bind-to socket a", "--cpu-bind=package -- a"},
+      {"-map-by ppr:2:node:PE=3:OVERSUBSCRIBE a", "--tasks-per-node=2 --cores-per-task=3 --oversubscribe -- a"},
+      {"-map-by node -rank-by slot a", "--taskmap=cyclic -- a"},
+      {"-outfile-pattern o.%r.%h -errfile-pattern e%%%p a",
+       "--output=o.{{task.rank}}.{{node.name}} --setopt=output.mkdir --error=e%{{node.id}} --setopt=output.mkdir "
+       "-- a"},
+      {"-timeout 3 a", "--time-limit=3s -- a"},
+      {"-launcher slurm a", "--srun -- a"},
+      {"-launcher-exec my-ssh a", "--agent=my-ssh -- a"},
+      {"-gpus-per-proc AUTO a", "-- a"},
+      {"-gpus-per-proc 2 a", "--gpus-per-task=2 -- a"},
+      {"-l -q -v a", "--label-io --quiet --verbose -- a"},
+      {"-max-restarts 2 a", "--restart=on-failure,max=2 -- a"},
+      {"--allow-run-as-root -iface lo a", "-- a"},
+  };
+  for (const auto& [given, expected] : all) CHECK(words(given) == expected);
+}
+
+TEST_CASE("mpiexec: input is rank 0's, and a failure ends the job, unless it is asked otherwise") {
+  auto has = [](const char* text, const char* word) {
+    auto read = read_mpiexec(blank_separated(text), variable);
+    REQUIRE(read);
+    return std::count(read->words.begin(), read->words.end(), word) == 1;
+  };
+  CHECK(has("a", "--input-ranks=0"));
+  CHECK(has("a", "--fail-fast"));
+  CHECK(has("-stdin 3 a", "--input-ranks=3"));
+  CHECK(has("-stdin none a", "--input=/dev/null"));
+  CHECK_FALSE(has("-stdin all a", "--input-ranks=0"));
+  CHECK_FALSE(has("-enable-recovery a", "--fail-fast"));
+  CHECK(has("-disable-auto-cleanup a", "--setopt=fault-tolerance"));
+}
+
+TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is escaped") {
+  CHECK(words("-n 2 a %t : -wdir /x -env A 1 b") ==
+        "--ntasks=3 --setopt=multi-prog=[{\"command\":[\"a\",\"%%t\"],\"ranks\":\"0-1\"},"
+        "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
+  CHECK(words("-path /p -n 1 a : -x PATH b").find("\"environment\":{\"PATH\":\"/p:/bin\"}") != std::string::npos);
+  CHECK(words("a : -x NOT_THERE b").find("environment") == std::string::npos);
+}
+
+TEST_CASE("mpiexec: hosts of the first program are for all, or each has its own") {
+  CHECK(words("-host n0,n1 -n 1 a : -n 3 b").find("--hosts=n0,n1 --setopt") != std::string::npos);
+  CHECK(words("-host n0,n1 -n 3 a : -host n1,n2 -n 2 b")
+            .find("--hosts=n0,n1,n2 --nodes=3 --taskmap=manual:0-1;2-3;4 ") != std::string::npos);
+  // Slots are filled in order; what is more goes round.
+  CHECK(words("-host n0:1,n1:3 -n 6 a : -host n2 b").find("--taskmap=manual:0-1;2-5;6 ") != std::string::npos);
+  CHECK(words("a : -host n2 b") ==
+        "-host: either the first program has hosts, which are for all then, or each has");
+}
+
+TEST_CASE("mpiexec: a file has programs, and what stands before it is for all of them") {
+  const kit::TemporaryFolder folder;
+  const std::string file = folder.file("programs", "# two\n-n 1 a 'b c'\n\n  -n 2 d\n");
+  CHECK(words("-genv A 1 -configfile " + file) ==
+        "--env=A=1 --ntasks=3 --setopt=multi-prog=[{\"command\":[\"a\",\"b c\"],\"ranks\":\"0\"},"
+        "{\"command\":[\"d\"],\"ranks\":\"1-2\"}] -- a b c");
+  CHECK(words("-configfile " + folder.file("empty", "# none\n")).find("it has no program") != std::string::npos);
+  CHECK(words("-configfile /no/such").find("/no/such") != std::string::npos);
+}
+
+TEST_CASE("mpiexec: what is wrong is named, with what may be meant") {
+  const std::vector<std::pair<const char*, const char*>> all{
+      {"-n", "-n: expected N"},
+      {"-n 0 a", "-n: expected a number from 1 to 16777216, got '0'"},
+      {"-n 2", "expected a program, as in: mpiexec -n 4 ./app"},
+      {"a :", "expected a program behind the last ':'"},
+      {"a : : b", "expected a program, as in: mpiexec -n 4 ./app"},
+      {"-machinfile f a", "'-machinfile' is not known; did you mean --machinefile?"},
+      {"-env A", "-env: expected NAME VALUE"},
+      {"-env A=1 2 a", "-env: expected the name of a variable, got 'A=1'"},
+      {"-bind-to board a", "-bind-to: expected none, hwthread, core, l3cache, numa or socket, got 'board'"},
+      {"-bind-to core:2 a", "-bind-to: core:2: -cpus-per-rank 2 gives each task so many cores"},
+      {"-map-by ppr:1:socket a",
+       "-map-by: expected ppr:N:node, got ppr:1:socket: tasks are counted for each node only"},
+      {"-rankfile f a",
+       "-rankfile: it is not taken: --taskmap=manual:MAP of nacre run says which task is on which node"},
+      {"-quiet=1 a", "'-quiet=1' is not known; did you mean --quiet?"},
+      {"--quiet=1 a", "--quiet=1: it has no value"},
+  };
+  for (const auto& [given, expected] : all) CHECK(words(given) == expected);
+}
+
+TEST_CASE("mpiexec: variables of other launchers count where no option does") {
+  auto with = [](std::vector<std::string> given, const char* name, const char* value) -> std::string {
+    auto read = read_mpiexec(given, [&](const char* asked) {
+      return std::string_view(asked) == name ? std::optional<std::string>(value) : std::nullopt;
+    });
+    return read ? fmt::format("{}", fmt::join(read->words, " ")) : read.error().message;
+  };
+  CHECK(with({"a"}, "MPIEXEC_TIMEOUT", "9").find("--time-limit=9s") != std::string::npos);
+  CHECK(with({"-timeout", "3", "a"}, "MPIEXEC_TIMEOUT", "9").find("9s") == std::string::npos);
+  CHECK(with({"a"}, "MPIEXEC_TIMEOUT", "x").starts_with("MPIEXEC_TIMEOUT: "));
+  CHECK(with({"a"}, "HYDRA_HOST_FILE", "f").find("--hostfile=f") != std::string::npos);
+  CHECK(with({"-host", "n", "a"}, "HYDRA_HOST_FILE", "f").find("--hostfile") == std::string::npos);
+}
+
+TEST_CASE("mpiexec: each option of the help has a line, and --help wins") {
+  CHECK(read_mpiexec({"-n", "2", "--help"}, variable)->kind == MpiexecRun::Kind::help);
+  CHECK(read_mpiexec({"-V"}, variable)->kind == MpiexecRun::Kind::version);
+  const std::string help = mpiexec_help("mpiexec");
+  CHECK(help.find("-n,-np,-c N") != std::string::npos);
+  CHECK(help.find("take_") == std::string::npos);
+}
