@@ -187,11 +187,17 @@ Result<void> ShellTasks::start(Batch batch) {
   }
   // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
   for (const auto& task : batch) {
-    if (task->state() != task::State::running) continue;
-    Result<void> called = call_for(*task, "task.fork");
+    Result<void> called = call_fork(*task);
     if (first_failure) first_failure = std::move(called);
   }
   return first_failure;
+}
+
+// Once: the task's end may be known before its turn, and task.fork comes before task.exit.
+Result<void> ShellTasks::call_fork(task::Task& task) {
+  if (!unforked_.contains(task.rank())) return {};
+  unforked_.remove(task.rank());
+  return call_for(task, "task.fork");
 }
 
 Result<void> ShellTasks::prepare_command(task::Task& task) {
@@ -277,6 +283,7 @@ task::SpawnPool::Outcome ShellTasks::ended_in_hook(pid_t pid) {
 void ShellTasks::take_up(task::Task& task, task::Spawned spawned) {
   task.started(spawned.pid, std::move(spawned.io));
   ++running_;
+  unforked_.insert(task.rank());
   host_.children().guard(spawned.pid);
   host_.children().expect_death(spawned.pid);
   group_->tasks_started(number_of(task.rank(), task.attempt()));
@@ -317,6 +324,7 @@ void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   --running_;
   if (end.given_up) return give_up(task);
   task.exited(value::WaitStatus::of_raw(end.status), end.usage, end.death);
+  raise_if_failed(call_fork(task));
   host_.timeline().add(timeline::Kind::exit, task.rank(), end.status);
   host_.log().log(Level::debug, "", "task {} {}", task.rank(), task.status().str());
   if (restarting_.keeps && restarting_.keeps(task)) return;
@@ -326,14 +334,16 @@ void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
 // Nobody has seen its end, as with those of a lost shell; and what it holds may stay open.
 void ShellTasks::give_up(task::Task& task) {
   task.give_up();
+  raise_if_failed(call_fork(task));
   for (std::size_t i = task.open_channels(); i > 0; --i) static_cast<void>(host_.release(kChannels));
   call_exit(task);
   record_end(task.rank(), gone_.contains(task.rank()) ? exits::Record::gone({}) : exits::Record::lost());
 }
 
-void ShellTasks::call_exit(task::Task& task) {
-  if (Result<void> result = call_for(task, "task.exit"); !result)
-    host_.raise({"exec", 0, result.error().message + on_host(), std::nullopt});
+void ShellTasks::call_exit(task::Task& task) { raise_if_failed(call_for(task, "task.exit")); }
+
+void ShellTasks::raise_if_failed(const Result<void>& called) {
+  if (!called) host_.raise({"exec", 0, called.error().message + on_host(), std::nullopt});
 }
 
 void ShellTasks::end_for_good(task::Task& task) {

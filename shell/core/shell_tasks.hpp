@@ -149,6 +149,8 @@ class ShellTasks {
   void take_up(task::Task& task, task::Spawned spawned);
   Result<void> fail_to_start(task::Task& task, const task::SpawnError& failure);
   void go_on_without(task::Task& task, const exits::Record& record, const std::string& why);
+  Result<void> call_fork(task::Task& task);
+  void raise_if_failed(const Result<void>& called);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void give_up(task::Task& task);
   [[nodiscard]] std::unique_ptr<task::Task> new_task(std::uint32_t rank, std::uint32_t local_id,
@@ -170,6 +172,7 @@ class ShellTasks {
   task::Task* current_ = nullptr;
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;
+  value::Idset unforked_;  // tasks that run, and task.fork was not called for them yet
   exits::Outcomes outcomes_;
   std::set<std::string> start_failures_;        // those that were logged, of tasks without which the job goes on
   value::Idset victims_;                        // tasks that ran when this shell began to end them

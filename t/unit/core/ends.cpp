@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "shell_under_test.hpp"
 
@@ -66,6 +68,27 @@ TEST_CASE("a task that has ended before its shell knows that another one cannot 
   };
   CHECK(it.run() == 126);
   CHECK(it.called("task.exit") == 3);
+  CHECK(it.called("task.fork") == 3);
+}
+
+TEST_CASE("each task that was started has task.fork before its task.exit, though it has ended before its turn") {
+  ShellUnderTest it;
+  it.tasks = 2;
+  std::vector<std::string> of_other;
+  it.at["task.fork"] = [&](ShellUnderTest& self) -> Result<void> {
+    const task::Task& other = *self.shell->tasks()[1];
+    if (self.shell->current_task() == &other)
+      of_other.push_back("fork");
+    else
+      self.process.loop->run_until([&] { return other.state() == task::State::exited; });
+    return {};
+  };
+  it.at["task.exit"] = [&](ShellUnderTest& self) -> Result<void> {
+    if (self.shell->current_task()->rank() == 1) of_other.push_back("exit");
+    return {};
+  };
+  CHECK(it.run() == 0);
+  CHECK(of_other == std::vector<std::string>{"fork", "exit"});
 }
 
 TEST_CASE("what fails in task.exec, in the child, is reported by the parent") {
