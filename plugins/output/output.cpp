@@ -467,10 +467,15 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void read_pipes(TaskStreams& output) {
     for (OutputChannel& channel : output.channels) {
       if (!channel.open()) continue;
-      auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
-      for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
+      read_pipe(channel);
       look_at_places(channel);
     }
+  }
+
+  // What is in it now, also while its places are full.
+  void read_pipe(OutputChannel& channel) {
+    auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
+    for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
   }
 
   // A task has failed, and its streams have ended.
@@ -516,9 +521,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  // A plugin that has made one waits for its process.
+  // What was written until now comes out. A plugin that has made a pipe of its own waits for its process.
   void give_up() {
     outputs_.for_each_of_tasks([this](OutputChannel& channel) {
+      read_pipe(channel);
+      if (!channel.open()) return;  // nobody holds it any more
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
       close(channel);

@@ -151,6 +151,19 @@ TEST_CASE("what a task wrote before its end comes out") {
   CHECK(contents(tasks.err) == std::string("\0x", 2));
 }
 
+TEST_CASE("what a process that a task has left wrote before it is given up comes out") {
+  Tasks tasks(1);
+  tasks.host.options().set("output.drain-timeout", "0s");
+  tasks.start();
+  REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(0)));
+  REQUIRE(tasks.host.call("shell.finish"));
+  REQUIRE(tasks.write(0, kOut, "last words"));
+  tasks.run();
+  CHECK(contents(tasks.out) == "last words");
+  CHECK(tasks.host.holds.empty());
+  CHECK(tasks.host.logged.size() == 2);  // each stream is held open
+}
+
 TEST_CASE("a release that another has made already is logged") {
   Tasks tasks(1);
   tasks.start();
