@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -241,6 +243,25 @@ int change_mask(int how, const sigset_t* set, sigset_t* old) {
   if (set != nullptr && !is_newborn()) kernel().handle_signals();
   return 0;
 }
+
+// Of a Unix socket; "": none.
+std::string path_of(const sockaddr* address, socklen_t size) {
+  if (address->sa_family != AF_UNIX || size <= sizeof(sa_family_t)) return "";
+  const std::string_view bytes(reinterpret_cast<const char*>(address), size);
+  const std::string path(bytes.substr(offsetof(sockaddr_un, sun_path)));
+  return path.substr(0, path.find('\0', 1));  // one that is abstract begins with a NUL
+}
+
+int taken(int listener, int fd, const char* call) {
+  adopted(fd, call);
+  sockaddr_un own{};
+  socklen_t size = sizeof own;
+  if (fd >= 0 && is_running() && ::getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size) == 0)
+    kernel().accepted(fd, path_of(reinterpret_cast<sockaddr*>(&own), size));
+  return fd;
+}
+
+bool is_held_back(int fd) { return is_running() && !is_newborn() && kernel().is_apart(kernel().current(), fd); }
 
 }  // namespace
 
@@ -711,11 +732,24 @@ NACRE_CALL int __wrap_socketpair(int domain, int type, int protocol, int* out) {
 NACRE_CALL int __wrap_socket(int domain, int type, int protocol) {
   return adopted(::socket(domain, type, protocol), "socket");
 }
+
 NACRE_CALL int __wrap_accept(int fd, sockaddr* to, socklen_t* size) {
-  return adopted(::accept(fd, to, size), "accept");
+  return taken(fd, ::accept(fd, to, size), "accept");
 }
 NACRE_CALL int __wrap_accept4(int fd, sockaddr* to, socklen_t* size, int flags) {
-  return adopted(::accept4(fd, to, size, flags), "accept4");
+  return taken(fd, ::accept4(fd, to, size, flags), "accept4");
+}
+NACRE_CALL int __wrap_bind(int fd, const sockaddr* at, socklen_t size) {
+  int done = ::bind(fd, at, size);
+  if (done == 0 && is_running()) kernel().listens(path_of(at, size));
+  return done;
+}
+NACRE_CALL int __wrap_connect(int fd, const sockaddr* to, socklen_t size) {
+  const std::string path = path_of(to, size);
+  if (is_running() && kernel().is_apart(path)) return failed(EHOSTUNREACH);
+  int done = ::connect(fd, to, size);
+  if (done == 0 && is_running() && !path.empty()) kernel().connected(fd, path);
+  return done;
 }
 NACRE_CALL int __wrap_epoll_create(int size) { return adopted(::epoll_create(size), "epoll_create"); }
 NACRE_CALL int __wrap_epoll_create1(int flags) { return adopted(::epoll_create1(flags), "epoll_create1"); }
@@ -727,6 +761,7 @@ NACRE_CALL int __wrap_mkstemp64(char* name) { return adopted(::mkstemp(name), "m
 
 NACRE_CALL ssize_t __wrap_read(int fd, void* to, std::size_t size) {
   wait_ready(fd, POLLIN);
+  if (is_held_back(fd)) return failed(EAGAIN);
   ssize_t got = ::read(fd, to, size);
   if (fd == STDIN_FILENO && got > 0 && is_running())
     name_by_record({static_cast<char*>(to), static_cast<std::size_t>(got)});
@@ -735,6 +770,7 @@ NACRE_CALL ssize_t __wrap_read(int fd, void* to, std::size_t size) {
 
 NACRE_CALL ssize_t __wrap_readv(int fd, const iovec* to, int count) {
   wait_ready(fd, POLLIN);
+  if (is_held_back(fd)) return failed(EAGAIN);
   return ::readv(fd, to, count);
 }
 
@@ -752,6 +788,7 @@ NACRE_CALL ssize_t __wrap_writev(int fd, const iovec* from, int count) {
 
 NACRE_CALL ssize_t __wrap_recv(int fd, void* to, std::size_t size, int flags) {
   if ((flags & MSG_DONTWAIT) == 0) wait_ready(fd, POLLIN);
+  if (is_held_back(fd)) return failed(EAGAIN);
   return ::recv(fd, to, size, flags);
 }
 
@@ -769,6 +806,7 @@ NACRE_CALL ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 
 NACRE_CALL ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
   if ((flags & MSG_DONTWAIT) == 0) wait_ready(fd, POLLIN);
+  if (is_held_back(fd)) return failed(EAGAIN);
   ssize_t got = ::recvmsg(fd, message, flags);
   if (got < 0 || !is_running()) return got;
   for (cmsghdr* each = CMSG_FIRSTHDR(message); each != nullptr; each = CMSG_NXTHDR(message, each)) {

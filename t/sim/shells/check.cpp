@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "exits/notice.hpp"
 #include "shells/seen.hpp"
 #include "value/idset.hpp"
 
@@ -21,7 +22,6 @@ namespace nacre::shells {
 namespace {
 
 constexpr int kSignalBase = 128;
-constexpr Nanoseconds kMinute = 60 * kSecond;
 constexpr Nanoseconds kMargin = 15 * kSecond;    // for what is under way, beside the time that something has
 constexpr Nanoseconds kMostAfter = 6 * kMinute;  // a shell is cut off by 6 times lost-after, which is 30 s at most
 
@@ -63,8 +63,9 @@ class Check {
   [[nodiscard]] std::string all() const {
     if (!defect_.empty()) return defect_;
     for (auto each :
-         {&Check::processes, &Check::orders, &Check::records, &Check::code, &Check::codes_of_shells,
-          &Check::restarts, &Check::output, &Check::kills, &Check::times, &Check::prologs, &Check::files}) {
+         {&Check::processes, &Check::losses, &Check::orders, &Check::records, &Check::causes, &Check::notices,
+          &Check::code, &Check::codes_of_shells, &Check::restarts, &Check::output, &Check::kills, &Check::times,
+          &Check::prologs, &Check::phases, &Check::forks, &Check::ends_seen, &Check::agreement, &Check::files}) {
       if (std::string wrong = (this->*each)(); !wrong.empty()) return wrong;
     }
     return "";
@@ -106,10 +107,6 @@ class Check {
     return found == seen_.kernel.processes().end() ? nullptr : found->second.get();
   }
 
-  static std::uint32_t number_of(const Process& shell) {
-    return static_cast<std::uint32_t>(std::atoi(shell.name.substr(shell.name.find(' ') + 1).c_str()));
-  }
-
   // It was asked to leave, by a front end.
   [[nodiscard]] bool has_left(const Process& shell) const {
     return plan_.has_order(Order::Kind::shrink) && WIFEXITED(shell.status) && WEXITSTATUS(shell.status) == 0 &&
@@ -131,7 +128,8 @@ class Check {
 
   // Nobody has done anything that ends shells, or keeps them from one another.
   [[nodiscard]] bool are_shells_calm() const {
-    return !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) && !seen_.are_links_cut;
+    return !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) && !seen_.are_links_cut &&
+           !seen_.are_newcomers_harmed;
   }
 
   [[nodiscard]] bool is_ended_by(const char* order) const {
@@ -226,6 +224,46 @@ class Check {
     return is_error || is_victim || is_lost || is_gone ? "" : "it has not been executed";
   }
 
+  // No shell is declared lost to which, or to whose links, nothing was done.
+  [[nodiscard]] std::string losses() const {
+    if (lost_.empty() || !are_shells_calm() || plan_.failure) return "";
+    return fmt::format("shell {} is lost, and nothing was done to it", *lost_.begin());
+  }
+
+  // A task that has ended the job has failed, by its record.
+  [[nodiscard]] std::string causes() const {
+    if (!seen_.report.is_object() || !seen_.report.at("cause").contains("rank")) return "";
+    const auto rank = seen_.report.at("cause").at("rank").get<std::uint32_t>();
+    const auto found = records_.find(rank);
+    if (found == records_.end()) return fmt::format("task {} is the cause, and the job has none", rank);
+    const bool has_failed = found->second[0] == 'f' || found->second[0] == 't' || code_of(found->second) != 0;
+    return has_failed || plan_.barriers > 0
+               ? ""
+               : fmt::format("task {} is the cause, and its record is {}", rank, found->second);
+  }
+
+  // What they say is the map of the report.
+  [[nodiscard]] std::string notices() const {
+    std::ifstream file(job_folder() + "/notices");
+    if (!file || !code_ || records_.empty()) return "";
+    exits::NoticeMap map;
+    for (std::string line; std::getline(file, line);) {
+      auto notice = exits::Notice::decode(line);
+      if (!notice) return "a notice cannot be read: " + notice.error().message;
+      if (auto taken = map.take(*notice); !taken)
+        return "a notice does not follow the one before: " + taken.error().message;
+    }
+    if (!map.ended()) return "no notice is the last";
+    for (const auto& [record, ranks] : map.records()) {
+      for (std::uint32_t rank : ranks.ids()) {
+        if (records_.at(rank) != record)
+          return fmt::format("by the notices the record of task {} is {}, and {} by the report", rank, record,
+                             records_.at(rank));
+      }
+    }
+    return "";
+  }
+
   // ---- the job's code ------------------------------------------------------------------
 
   // Of these records; by the policy `first` each failure may have been that.
@@ -276,6 +314,9 @@ class Check {
     }
     const bool has_to_fail = plan_.failure && !seen_.is_faulted && plan_.orders.empty();
     if (has_to_fail && *code_ == 0) return "a handler has failed, and the job's code is 0";
+    const bool is_undone = !seen_.is_faulted && !plan_.failure && plan_.orders.empty();
+    if (is_undone && seen_.first_start == kNever)
+      return fmt::format("nothing is done to the job, and it exits with {} before it has started a task", *code_);
     if (records_.empty()) return *code_ == 0 ? success_without_records() : "";
     const std::set<int> codes = expected();
     if (codes.contains(*code_)) return is_over_early();
@@ -343,11 +384,18 @@ class Check {
       if (!moves && !plan_.has_order(Order::Kind::restart) && count > std::min(most, per_task) + 1)
         return fmt::format("task {} has been started {} times", rank, count);
     }
+    const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
+    const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm;
+    if (is_by_failure && option.find("scope=job") != std::string::npos && !moves) {
+      for (const auto& [rank, tries] : tries_) {
+        if (tries.back()->status != 0 && seen_.starts.at(rank) <= most)
+          return fmt::format("task {} has failed, and the job's tasks are not started again", rank);
+      }
+    }
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
-    bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty();
-    if (!option.starts_with("on-failure") || per_task != UINT32_MAX || !is_calm || all == most || !code_) return "";
+    if (!is_by_failure || all == most) return "";
     for (const auto& [rank, tries] : tries_) {
       if (tries.back()->status != 0) return fmt::format("task {} has failed, and is not started again", rank);
     }
@@ -486,6 +534,99 @@ class Check {
     return "";
   }
 
+  // ---- what the witness has noted --------------------------------------------------------------
+
+  struct Called {
+    std::uint32_t shell = 0;
+    std::string topic, rank, arguments;
+  };
+
+  [[nodiscard]] std::vector<Called> calls() const {
+    std::vector<Called> out;
+    std::istringstream all(seen_.witness);
+    for (std::string line; std::getline(all, line);) {
+      Called each;
+      std::istringstream words(line);
+      words >> each.shell >> each.topic >> each.rank;
+      std::getline(words, each.arguments);
+      out.push_back(std::move(each));
+    }
+    return out;
+  }
+
+  // A barrier is before each of these topics: it is called nowhere before the one behind it has been on all shells.
+  [[nodiscard]] std::string phases() const {
+    const bool is_calm = seen_.report.is_object() && cause_.empty() && !seen_.is_faulted;
+    if (!is_calm || !plan_.orders.empty() || plan_.failure) return "";
+    std::map<std::string, std::set<std::uint32_t>> seen;
+    for (const Called& each : calls()) {
+      const std::size_t shells = plan_.shells;
+      if (each.topic == "shell.post-init" && seen["shell.init"].size() < shells)
+        return fmt::format("shell {} is past the barrier of shell.init, and not all have called that", each.shell);
+      if (each.topic == "shell.exit" && seen["shell.finish"].size() < shells)
+        return fmt::format("shell {} is past the barrier of shell.finish, and not all have called that",
+                           each.shell);
+      seen[each.topic].insert(each.shell);
+    }
+    return "";
+  }
+
+  // A task that was started has task.fork before task.exit.
+  [[nodiscard]] std::string forks() const {
+    std::map<std::string, int> begun;
+    for (const Called& each : calls()) {
+      if (each.topic == "task.fork") ++begun[each.rank];
+      if (each.topic != "task.exit" || begun[each.rank]-- > 0) continue;
+      const auto rank = static_cast<std::uint32_t>(std::atoi(each.rank.c_str()));
+      if (!seen_.exec_errors.contains(rank) && plan_.value_of("restart").empty())
+        return fmt::format("task {} has had task.exit, and no task.fork before", rank);
+    }
+    return "";
+  }
+
+  // A task's last output is read before task.exit: what a handler of that writes to standard error is behind it.
+  // Known of the leader's tasks, whose output takes no other way than its messages.
+  [[nodiscard]] std::string ends_seen() const {
+    const bool is_elsewhere = !plan_.value_of("output.stderr.type").empty();
+    if (!plan_.witness || is_elsewhere || !plan_.value_of("restart").empty()) return "";
+    std::istringstream all(seen_.output[2]);
+    std::set<std::string> ended;
+    constexpr std::string_view kEnd = "witness: the end of task ", kTask = "task ";
+    for (std::string line; std::getline(all, line);) {
+      if (const std::size_t at = line.find(kEnd); line.starts_with("nacre-shell[0]") && at != std::string::npos) {
+        const std::string_view rest = std::string_view(line).substr(at + kEnd.size());
+        ended.emplace(rest.substr(0, rest.find(' ')));
+      } else if (line.starts_with(kTask)) {
+        const std::string rank = line.substr(kTask.size(), line.find('.') - kTask.size());
+        if (ended.contains(rank))
+          return fmt::format("what task {} has written comes out after its end is seen", rank);
+      }
+    }
+    return "";
+  }
+
+  // What becomes of the job is the same, in the same order, for all shells that have begun with it. One may end
+  // before it has had all of it.
+  [[nodiscard]] std::string agreement() const {
+    std::map<std::uint32_t, std::vector<std::string>> all;
+    for (const Called& each : calls()) {
+      const bool is_change = each.topic.starts_with("job.") || each.topic == "shell.lost" ||
+                             each.topic == "shell.left" || each.topic == "shell.joined" ||
+                             each.topic == "shell.not-replaced" || each.topic == "shell.resource-update";
+      if (is_change && each.shell < plan_.shells) all[each.shell].push_back(each.topic + each.arguments);
+    }
+    const std::vector<std::string>* longest = nullptr;
+    for (const auto& [shell, changes] : all) {
+      if (longest == nullptr || changes.size() > longest->size()) longest = &changes;
+    }
+    for (const auto& [shell, changes] : all) {
+      const auto differs = std::mismatch(changes.begin(), changes.end(), longest->begin());
+      if (differs.first != changes.end())
+        return fmt::format("shell {} has: {}; and another one: {}", shell, *differs.first, *differs.second);
+    }
+    return "";
+  }
+
   // ---- front ends ------------------------------------------------------------------------------
 
   [[nodiscard]] std::string orders() const {
@@ -494,7 +635,8 @@ class Check {
       if (!each->broken().empty()) return what + ": " + each->broken();
       if (each->answers() > 1) return what + " is answered twice";
       // Of a job whose tasks have ended the link may just be closed, and so it may to those that only look.
-      const bool has_to = each->order().kind != Order::Kind::look && each->asked_at() < last_end();
+      const bool is_cut = seen_.are_links_cut && each->is_hung_up();
+      const bool has_to = each->order().kind != Order::Kind::look && each->asked_at() < last_end() && !is_cut;
       if (has_to && each->is_asked() && code_ && each->answers() == 0) return what + " is not answered";
       if (each->answers() == 0 || each->is_refused() || each->said().empty()) continue;
       if (std::string wrong = wrong_answer(each->order(), each->said().back()); !wrong.empty())
@@ -536,8 +678,8 @@ class Check {
     for (const auto& each : std::filesystem::directory_iterator(job_folder())) {
       std::string name = each.path().filename();
       bool is_ours = name == "jobs" || name == "report" || name == "usage" || name == "joblog" ||
-                     name == "notices" || name == "rc.lua" || name.starts_with("o") || name.starts_with("e") ||
-                     name.starts_with("timeline");
+                     name == "notices" || name == "rc.lua" || name == "witness" || name.starts_with("o") ||
+                     name.starts_with("e") || name.starts_with("timeline");
       if (!is_ours) return "left behind: " + name;
     }
     return "";
@@ -556,6 +698,10 @@ class Check {
 };
 
 }  // namespace
+
+std::uint32_t number_of(const Process& shell) {
+  return static_cast<std::uint32_t>(std::atoi(shell.name.substr(shell.name.find(' ') + 1).c_str()));
+}
 
 std::string check(const Seen& seen) { return Check(seen).all(); }
 

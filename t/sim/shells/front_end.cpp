@@ -74,7 +74,10 @@ void FrontEnd::go_on(const std::string& address) {
   for (;;) {
     ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) return end();
+    if (got <= 0) {
+      is_hung_up_ = true;
+      return end();
+    }
     reader_.append({bytes.data(), static_cast<std::size_t>(got)});
   }
   for (;;) {

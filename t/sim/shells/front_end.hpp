@@ -32,6 +32,7 @@ class FrontEnd {
   [[nodiscard]] bool is_asked() const { return is_asked_; }
   [[nodiscard]] Nanoseconds asked_at() const { return asked_at_; }
   [[nodiscard]] int answers() const { return answers_; }
+  [[nodiscard]] bool is_hung_up() const { return is_hung_up_; }  // by the leader, or by who cuts links
   [[nodiscard]] bool is_refused() const { return is_refused_; }
   // Of what the leader has said, parts and the answer; an error is none.
   [[nodiscard]] const std::vector<Json>& said() const { return said_; }
@@ -47,7 +48,7 @@ class FrontEnd {
   Kernel& kernel_;
   int fd_ = -1;
   Nanoseconds due_ = kNever;
-  bool is_greeted_ = false, is_asked_ = false, is_refused_ = false, is_over_ = false;
+  bool is_greeted_ = false, is_asked_ = false, is_refused_ = false, is_over_ = false, is_hung_up_ = false;
   Nanoseconds asked_at_ = kNever;
   int answers_ = 0;
   control::FrameReader reader_;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -226,6 +227,7 @@ pid_t Kernel::start_shell(std::vector<std::string> argv, std::map<std::string, s
   fiber.context.uc_stack.ss_size = Fiber::kStack;
   fiber.context.uc_link = nullptr;
   ::makecontext(&fiber.context, &Kernel::begin, 0);
+  if (side_.contains(out.started_by)) side_.insert(out.pid);
   processes_[out.pid] = std::move(process);
   note(out, "is started");
   return out.pid;
@@ -423,6 +425,7 @@ void Kernel::adopt(int fd, const char* call) {
   if (fd < 3) return took_stream(fd);
   current_->fds[fd] = call;
   fiber().held_until.erase(fd);
+  fiber().peers.erase(fd);
 }
 
 void Kernel::release(int fd) {
@@ -430,6 +433,37 @@ void Kernel::release(int fd) {
   if (fd < 3) return close_one(current_->streams[static_cast<std::size_t>(fd)]);
   current_->fds.erase(fd);
   fiber().held_until.erase(fd);
+  fiber().peers.erase(fd);
+}
+
+void Kernel::listens(const std::string& path) { listeners_[path] = {current_->pid, {}}; }
+
+void Kernel::connected(int fd, const std::string& path) {
+  Listener& there = listeners_[path];
+  there.callers.push_back(current_->pid);
+  fiber().peers[fd] = there.owner;
+}
+
+// A listener takes connections in the order in which they were made.
+void Kernel::accepted(int fd, const std::string& path) {
+  std::deque<pid_t>& callers = listeners_[path].callers;
+  if (callers.empty()) return;  // a front end
+  fiber().peers[fd] = callers.front();
+  callers.pop_front();
+}
+
+bool Kernel::are_apart(pid_t one, pid_t other) const {
+  return now_ < divided_until_ && one != 0 && other != 0 && side_.contains(one) != side_.contains(other);
+}
+
+bool Kernel::is_apart(const Process& process, int fd) const {
+  auto peer = process.fiber->peers.find(fd);
+  return peer != process.fiber->peers.end() && are_apart(process.pid, peer->second);
+}
+
+bool Kernel::is_apart(const std::string& path) const {
+  auto there = listeners_.find(path);
+  return there != listeners_.end() && are_apart(current_->pid, there->second.owner);
 }
 
 void Kernel::took_stream(int fd) {
@@ -565,6 +599,7 @@ void Kernel::signal_task(Process& task, int signum) {
     note(task, "ignores SIG" + std::string(::sigabbrev_np(signum)));
   } else if (asks && run.script.code_at_term >= 0) {
     run.ended_itself = true;
+    write_last_words(task);
     finish(task, run.script.code_at_term << 8);
   } else {
     finish(task, signum);
@@ -643,6 +678,13 @@ bool Kernel::cut_link(Process& process) {
   return true;
 }
 
+void Kernel::divide(std::set<pid_t> side, Nanoseconds length) {
+  note("FAULT", std::to_string(side.size()) + " shells and the others do not reach each other for " +
+                    std::to_string(length / kMillisecond) + " ms");
+  side_ = std::move(side);
+  divided_until_ = now_ + length;
+}
+
 // ---- tasks ---------------------------------------------------------------------
 
 void Kernel::act(Process& task) {
@@ -672,14 +714,13 @@ void Kernel::act(Process& task) {
 void Kernel::let_tasks_go_on() {
   constexpr int kMost = 4;
   if (!options_.overlaps || newborn_ || !random_.one_in(4)) return;
-  for (int acts = 0; acts < kMost; ++acts) {
-    std::vector<Process*> can;
-    for (auto& [pid, each] : processes_) {
-      if (each->task && is_runnable(*each)) can.push_back(each.get());
-    }
-    if (can.empty()) return;
-    act(*can[random_.in(0, can.size() - 1)]);
+  std::vector<Process*> can;
+  for (auto& [pid, each] : processes_) {
+    if (each->task && is_runnable(*each)) can.push_back(each.get());
   }
+  if (can.empty()) return;
+  Process& one = *can[random_.in(0, can.size() - 1)];
+  for (int acts = 0; acts < kMost && is_runnable(one); ++acts) act(one);
 }
 
 // In a session of its own, so that no signal reaches it.
@@ -759,6 +800,16 @@ bool Kernel::write_some(Process& task, const TaskAct& each) {
   return run.written == each.bytes.size();
 }
 
+// As much as a pipe takes at once.
+void Kernel::write_last_words(Process& task) {
+  TaskRun& run = *task.task;
+  pollfd state{task.streams[STDOUT_FILENO], POLLOUT, 0};
+  if (run.written > 0 || run.script.last_words.empty() || ::poll(&state, 1, 0) == 0) return;
+  const std::size_t size = std::min<std::size_t>(run.script.last_words.size(), PIPE_BUF);
+  const ssize_t written = ::write(task.streams[STDOUT_FILENO], run.script.last_words.data(), size);
+  if (written > 0) run.wrote[STDOUT_FILENO].append(run.script.last_words, 0, static_cast<std::size_t>(written));
+}
+
 // ---- the scheduler -----------------------------------------------------------------
 
 Nanoseconds Kernel::tick() {
@@ -776,6 +827,7 @@ bool Kernel::look_at_epoll(Process& process) {
   for (int i = 0; i < count; ++i) {
     const epoll_event& each = events[static_cast<std::size_t>(i)];
     int fd = each.data.fd;
+    if (is_apart(process, fd)) continue;
     if (options_.most_delay > 0 && !own.held_until.contains(fd) && is_socket(fd)) {
       auto most = static_cast<std::uint64_t>(options_.most_delay);
       own.held_until[fd] = random_.one_in(3) ? now_ + static_cast<Nanoseconds>(random_.in(0, most)) : now_;
@@ -849,6 +901,7 @@ Nanoseconds Kernel::next_due() {
   auto take = [&](Nanoseconds at) {
     if (at > now_) due = std::min(due, at);
   };
+  take(divided_until_);
   for (auto& [pid, each] : processes_) {
     if (each->is_over) continue;
     if (each->stopped_until > now_) {

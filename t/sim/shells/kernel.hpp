@@ -44,10 +44,11 @@ using sim::Random;
 using Nanoseconds = std::int64_t;  // of virtual time
 inline constexpr Nanoseconds kMillisecond = 1'000'000;
 inline constexpr Nanoseconds kSecond = 1'000'000'000;
+inline constexpr Nanoseconds kMinute = 60 * kSecond;
 inline constexpr Nanoseconds kNever = INT64_MAX;
 // Descriptors of processes that vfork has made begin here, and the simulator's own, so that those of the shells are
 // the same in each run.
-inline constexpr int kNewbornDescriptors = 1200, kOwnDescriptors = 2000;
+inline constexpr int kNewbornDescriptors = 12000, kOwnDescriptors = 13000;
 
 // Something that must not be. Thrown by the simulator itself, never through a shell's frames.
 struct Defect {
@@ -94,6 +95,7 @@ struct Fiber {
   int death_signal = 0;
   int last_pipe = -1;                     // the end to read of the pipe made last
   std::map<int, Nanoseconds> held_until;  // a descriptor that is ready, and is not known to be so before
+  std::map<int, pid_t> peers;             // of a connection: the shell at its other end
 };
 
 // The client's side of PMI-1 of a task.
@@ -199,6 +201,8 @@ class Kernel {
   void kill_from_outside(Process& process, int signum);
   void stop(Process& process, Nanoseconds length);
   bool cut_link(Process& process);  // false: it has none
+  // So long nothing passes between these shells, with those that they start, and the others; no connection breaks.
+  void divide(std::set<pid_t> side, Nanoseconds length);
 
   // ---- what the calls of a shell do (calls.cpp) ----
   Process& current() { return *current_; }
@@ -211,6 +215,11 @@ class Kernel {
   void adopt(int fd, const char* call);
   void release(int fd);      // it has been closed
   void took_stream(int fd);  // 0 to 2 has been replaced
+  void listens(const std::string& path);
+  void connected(int fd, const std::string& path);                    // by the current shell
+  void accepted(int fd, const std::string& path);                     // by the current shell, which listens there
+  [[nodiscard]] bool is_apart(const Process& process, int fd) const;  // its other end is on the other side
+  [[nodiscard]] bool is_apart(const std::string& path) const;         // who listens there is
   pid_t fork_aide();
   void end_aide(pid_t pid);  // one that its shell waits for, and nothing else: with 0
   pid_t new_pid() { return next_pid_++; }
@@ -240,11 +249,13 @@ class Kernel {
   [[nodiscard]] bool has_signal(const Process& process) const;
   void act(Process& task);
   bool write_some(Process& task, const TaskAct& each);
+  void write_last_words(Process& task);
   void leave_process(Process& task);
   bool ask_pmi(Process& task, TaskAct::Kind what);
   void send_pmi(Process& task, TaskAct::Kind what);
   void deliver(Process& to, int signum);
   void signal_task(Process& task, int signum);
+  [[nodiscard]] bool are_apart(pid_t one, pid_t other) const;
   [[nodiscard]] Nanoseconds next_due();
   void poll_waits();
 
@@ -264,6 +275,13 @@ class Kernel {
   std::array<char, 16> scheduler_exceptions_{};
   pid_t next_pid_ = 5'000'001;  // above those of any kernel: /proc has none of them
   std::optional<Newborn> newborn_;
+  struct Listener {
+    pid_t owner = 0;
+    std::deque<pid_t> callers;  // not accepted yet
+  };
+  std::map<std::string, Listener> listeners_;  // by path
+  std::set<pid_t> side_;                       // shells
+  Nanoseconds divided_until_ = 0;
   int shells_ = 0;
   int own_directory_ = -1;
   std::array<int, 3> own_streams_{-1, -1, -1};

@@ -16,8 +16,7 @@
 namespace nacre::shells {
 namespace {
 
-constexpr std::uint64_t kMostLines = 40;
-constexpr Nanoseconds kMinute = 60 * kSecond;
+constexpr std::uint64_t kMostLines = 40, kLastWords = 1000;
 constexpr Nanoseconds kUsual = 20 * kSecond;  // less than the exit-timeout after the first end
 
 Nanoseconds draw_time(Random& random, Nanoseconds longest) {
@@ -56,7 +55,8 @@ std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random
     out.push_back({TaskAct::Kind::write, 0, stream, lines_of(task, stream, numbers[stream], random)});
   }
   if (plan.barriers > 0 && !random.one_in(40)) out.push_back({TaskAct::Kind::finalize});
-  if (random.one_in(10)) out.push_back({TaskAct::Kind::leave});
+  const bool is_given_up = plan.has_option("output.drain-timeout=0s");  // what it leaves
+  if (random.one_in(is_given_up ? 2 : 10)) out.push_back({TaskAct::Kind::leave});
   Nanoseconds slept = 0;
   for (TaskAct& each : out) {
     each.nanoseconds = std::min(each.nanoseconds, plan.longest - slept);
@@ -65,11 +65,47 @@ std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random
   return out;
 }
 
+// All numbers, names and tables of the arguments, in order of their names.
+std::string witness_script() {
+  return R"(
+local function text (value)
+  if type (value) ~= "table" then return tostring (value) end
+  local names = {}
+  for name in pairs (value) do names[#names + 1] = name end
+  table.sort (names, function (a, b) return tostring (a) < tostring (b) end)
+  local out = {}
+  for _, name in ipairs (names) do out[#out + 1] = tostring (name) .. "=" .. text (value[name]) end
+  return "{" .. table.concat (out, " ") .. "}"
+end
+local function note (topic, arguments)
+  local is_of_task = topic:find ("^task%.")
+  local rank = is_of_task and task.info.rank or "-"
+  local file = io.open (")" +
+         witness_file() + R"(", "a")
+  file:write (shell.info.rank, " ", topic, " ", rank, " ", is_of_task and "-" or text (arguments), "\n")
+  file:close ()
+  if topic == "task.exit" then shell.log ("the end of task " .. rank .. " is seen") end
+end
+local handlers = {}
+for _, topic in ipairs {"shell.init", "shell.post-init", "task.fork", "task.exit", "shell.finish", "shell.exit", "shell.lost",
+                        "shell.left", "shell.joined", "shell.not-replaced", "job.tasks-moved", "job.tasks-restart",
+                        "job.shrinking", "shell.resource-update"} do
+  handlers[#handlers + 1] = {topic = topic, fn = note}
+end
+plugin.register {name = "witness", handlers = handlers}
+)";
+}
+
 TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) {
   TaskScript out;
   out.acts = draw_acts(plan, task, random);
   out.ignores_term = random.one_in(8);
-  if (random.one_in(8)) out.code_at_term = static_cast<int>(random.in(0, 3));
+  if (random.one_in(plan.has_order(Order::Kind::shrink) ? 2 : 8))
+    out.code_at_term = static_cast<int>(random.in(0, 3));
+  std::uint64_t number = kLastWords;
+  if (out.code_at_term >= 0 && !random.one_in(4)) out.last_words = lines_of(task, 1, number, random);
+  // What is at hand when the end is seen.
+  if (plan.overlaps && plan.witness) out.acts.push_back({TaskAct::Kind::write, 0, 2, task + " err last\n"});
   if (plan.all_succeed)
     out.acts.push_back({TaskAct::Kind::exit});
   else if (random.one_in(10))
@@ -84,7 +120,7 @@ Fault draw_fault(const Plan& plan, Random& random) {
   constexpr std::uint64_t kMostSteps = 400;
   constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   Fault out;
-  out.kind = static_cast<Fault::Kind>(random.in(0, 6));
+  out.kind = static_cast<Fault::Kind>(random.in(0, 7));
   out.signum = kSignals.at(random.in(0, kSignals.size() - 1));
   out.step = random.one_in(2) ? random.in(1, 60 * std::uint64_t{plan.shells}) : random.in(1, kMostSteps);
   // Where the job grows, those that have come, too.
@@ -94,6 +130,7 @@ Fault draw_fault(const Plan& plan, Random& random) {
   if (out.kind == Fault::Kind::end_task) out.shell = static_cast<std::uint32_t>(random.in(0, plan.ranks() - 1));
   out.length = static_cast<Nanoseconds>(random.in(1, random.one_in(2) ? 1000 : 60'000)) * kMillisecond;
   if (random.one_in(8)) out.length = static_cast<Nanoseconds>(random.in(1, 180)) * kMinute;  // as good as lost
+  out.with_later = random.one_in(2);
   return out;
 }
 
@@ -119,6 +156,16 @@ Order draw_order(const Plan& plan, Random& random) {
   return out;
 }
 
+// A shell that has tasks.
+Order draw_leaving(const Plan& plan, Random& random) {
+  Order out;
+  out.kind = Order::Kind::shrink;
+  out.after = draw_time(random, plan.longest);
+  out.of.push_back(static_cast<std::uint32_t>(random.in(1, plan.shells - plan.spares - 1)));
+  out.grace = static_cast<Nanoseconds>(random.in(500, 2500)) * kMillisecond;
+  return out;
+}
+
 Failure draw_failure(const Plan& plan, Random& random) {
   constexpr std::array kTopics{"shell.init", "shell.post-init", "task.init",  "task.fork",           "shell.start",
                                "task.exit",  "shell.finish",    "shell.exit", "shell.tasks-complete"};
@@ -134,9 +181,19 @@ void add_option(Plan& plan, const std::string& option) {
   if (plan.value_of(option.substr(0, option.find('='))).empty()) plan.options.push_back(option);
 }
 
+void draw_large_size(Plan& plan, const PlanLimits& limits, Random& random) {
+  plan.shells = static_cast<std::uint32_t>(random.in((limits.shells + 1) / 2, limits.shells));
+  plan.arity = static_cast<std::uint32_t>(random.in(2, 16));
+  if (plan.shells > 1 && random.one_in(4))
+    plan.spares = static_cast<std::uint32_t>(random.in(1, (plan.shells + 1) / 3));
+  plan.all_succeed = random.one_in(2);
+  plan.longest = kUsual;
+}
+
 void draw_size(Plan& plan, const PlanLimits& limits, Random& random) {
   constexpr std::uint64_t kMostTasks = 20;  // more than are started at once
   constexpr std::uint32_t kUsualShells = 4, kManyShells = 8;
+  if (limits.large) return draw_large_size(plan, limits, random);
   const std::uint32_t most = random.one_in(40) ? limits.shells : random.one_in(10) ? kManyShells : kUsualShells;
   plan.shells = static_cast<std::uint32_t>(random.in(1, std::min(most, limits.shells)));
   plan.tasks_per_shell = static_cast<std::uint32_t>(
@@ -166,13 +223,22 @@ void draw_changes(Plan& plan, Random& random) {
   if (random.one_in(5)) {
     for (std::uint64_t more = random.in(1, 3); more > 0; --more) plan.orders.push_back(draw_order(plan, random));
   }
+  if (plan.shells - plan.spares > 1 && random.one_in(8)) plan.orders.push_back(draw_leaving(plan, random));
   if (plan.has_order(Order::Kind::restart) && !random.one_in(4)) add_option(plan, "restart=on-request");
   if (!plan.orders.empty())
     std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("control="); });
   if (random.one_in(12)) plan.failure = draw_failure(plan, random);
-  if (plan.failure) plan.options.push_back("initrc=" + job_folder() + "/rc.lua");
+  plan.witness = random.one_in(plan.overlaps ? 2 : 6);
+  if (plan.failure || plan.witness) plan.options.push_back("initrc=" + job_folder() + "/rc.lua");
   bool has_pmi = plan.value_of("pmi").empty() || plan.has_option("pmi=simple");
   if (!has_pmi) plan.barriers = 0;
+  constexpr std::array kRestarts{"restart=on-failure,max=3", "restart=on-failure,max=3,scope=job",
+                                 "restart=on-request"};
+  if (random.one_in(12) && plan.value_of("fault-tolerance").empty()) {
+    add_option(plan, kRestarts.at(random.in(0, kRestarts.size() - 1)));
+    add_option(plan, "exit-timeout=none");
+  }
+  if (random.one_in(6)) add_option(plan, "exit-notify=" + job_folder() + "/notices");
   if (random.one_in(8)) add_option(plan, "prolog=exit 0");
   if (random.one_in(6)) add_option(plan, "output.drain-timeout=0s");
   if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
@@ -199,6 +265,14 @@ TaskScript Plan::hook(std::uint64_t number) const {
   constexpr Nanoseconds kMost = 3 * kSecond;
   Nanoseconds time = random.one_in(3) ? static_cast<Nanoseconds>(random.in(0, kMost)) : 0;
   return TaskScript{0, 0, {{TaskAct::Kind::sleep, time}, {TaskAct::Kind::exit}}};
+}
+
+Newcomer Plan::newcomer(std::uint32_t shell) const {
+  Random random(seed * 7907 + shell);
+  Newcomer out;
+  if (random.one_in(3)) out.fate = random.one_in(2) ? Newcomer::Fate::never_comes : Newcomer::Fate::is_killed;
+  out.after = static_cast<Nanoseconds>(random.in(0, random.one_in(2) ? 200 : 5000)) * kMillisecond;
+  return out;
 }
 
 std::string task_mark(std::uint32_t rank, std::uint32_t start) {
@@ -232,11 +306,15 @@ std::optional<std::uint32_t> Plan::most_restarts() const {
   return static_cast<std::uint32_t>(std::atoi(text.c_str() + at + kMax.size()));
 }
 
+std::string witness_file() { return job_folder() + "/witness"; }
+
 std::string Plan::initrc() const {
-  return fmt::format(
-      "plugin.register {{ name = \"simulated\", handlers = {{ {{ topic = \"{}\", fn = function ()\n"
-      "  if shell.info.rank == {} then {} (\"the initrc fails\") end\nend }} }} }}\n",
-      failure->topic, failure->shell, failure->dies ? "shell.die" : "error");
+  std::string out = witness ? witness_script() : "";
+  if (!failure) return out;
+  return out + fmt::format(
+                   "plugin.register {{ name = \"simulated\", handlers = {{ {{ topic = \"{}\", fn = function ()\n"
+                   "  if shell.info.rank == {} then {} (\"the initrc fails\") end\nend }} }} }}\n",
+                   failure->topic, failure->shell, failure->dies ? "shell.die" : "error");
 }
 
 bool Plan::has_option(const std::string& text) const {
@@ -257,6 +335,7 @@ std::string Plan::text() const {
   if (barriers > 0) out += fmt::format(", {} barriers", barriers);
   for (const std::string& each : options) out += " -o " + each;
   if (slow_reader) out += ", a slow reader";
+  if (witness) out += ", a witness";
   if (failure) out += fmt::format("; the initrc fails in {} of shell {}", failure->topic, failure->shell);
   for (const Order& each : orders) out += "; " + text_of(each);
   for (const Fault& each : faults) out += "; " + text_of(each);
@@ -265,10 +344,13 @@ std::string Plan::text() const {
 
 std::string text_of(const Fault& fault) {
   constexpr std::array kKinds{"kill shell",        "stop shell", "cut a link of shell", "SIGTERM to the leader",
-                              "the launcher goes", "kill task",  "a signal to shell"};
+                              "the launcher goes", "kill task",  "a signal to shell",   "divide shell"};
   std::string out = kKinds.at(static_cast<std::size_t>(fault.kind));
   bool is_leaders = fault.kind == Fault::Kind::terminate || fault.kind == Fault::Kind::hang_up;
   if (!is_leaders) out += fmt::format(" {}", fault.shell);
+  if (fault.kind == Fault::Kind::divide)
+    out += fmt::format("{} from the others for {} ms", fault.with_later ? " and later ones" : "",
+                       fault.length / kMillisecond);
   if (fault.kind == Fault::Kind::signal) out += fmt::format(", SIG{},", ::sigabbrev_np(fault.signum));
   return out + fmt::format(" at step {}", fault.step);
 }

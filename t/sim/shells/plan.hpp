@@ -21,13 +21,15 @@ struct Fault {
     terminate,  // SIGTERM to the leader
     hang_up,    // the launcher goes
     end_task,   // SIGKILL to a task
-    signal      // another one to a shell
+    signal,     // another one to a shell
+    divide      // a shell, or that one and those of higher ranks, from all others
   };
   Kind kind = Kind::kill;
   std::uint64_t step = 0;   // of the kernel
   std::uint32_t shell = 0;  // by its rank; of end_task: the task's
-  Nanoseconds length = 0;   // of a stop
+  Nanoseconds length = 0;   // of a stop, of a division
   int signum = 0;           // of a signal
+  bool with_later = false;  // of a division
 };
 
 // What a front end asks the leader for.
@@ -42,6 +44,13 @@ struct Order {
   bool all = false;       // of grow: or none of them
   int signum = 0;         // of kill
   std::string what = {};  // of look: the request
+};
+
+// What becomes of a shell that the job grows by.
+struct Newcomer {
+  enum class Fate : std::uint8_t { joins, never_comes, is_killed };
+  Fate fate = Fate::joins;
+  Nanoseconds after = 0;  // that it has been started: when it is killed
 };
 
 // Where a handler of the initrc fails, on one shell.
@@ -62,11 +71,13 @@ struct Plan {
   std::vector<Fault> faults;
   std::vector<Order> orders;
   std::optional<Failure> failure;
+  bool witness = false;  // the initrc notes what each shell is called for
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
   bool overlaps = false;     // as Kernel::Options has it
 
   [[nodiscard]] TaskScript script(std::uint32_t rank, std::uint32_t start) const;
+  [[nodiscard]] Newcomer newcomer(std::uint32_t shell) const;
   [[nodiscard]] TaskScript hook(std::uint64_t number) const;          // of what else shells start, by its number
   [[nodiscard]] bool has_option(const std::string& text) const;       // "name=value"
   [[nodiscard]] std::string value_of(std::string_view option) const;  // "": it is not given
@@ -82,13 +93,15 @@ struct Plan {
 
 struct PlanLimits {
   std::uint32_t shells = 16;
+  bool large = false;  // at least half as many
   std::uint32_t faults = 0;
   bool overlaps = false;
 };
 
 // How each line begins that the task writes.
 std::string task_mark(std::uint32_t rank, std::uint32_t start);
-std::string job_folder();  // where all files of a job are
+std::string job_folder();    // where all files of a job are
+std::string witness_file();  // what the witness has noted: a line for each call, SHELL TOPIC RANK ARGUMENTS
 std::string text_of(const Fault& fault);
 std::string text_of(const Order& order);
 

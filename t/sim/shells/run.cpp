@@ -113,6 +113,7 @@ class Run {
       const Nanoseconds until = next_order();
       if (!kernel_.step(until) && until == kMostTime) return end(waiting());
       inject();
+      if (plan_.has_order(Order::Kind::grow)) meet_newcomers();
       front_ends();
       if (is_stuck()) return end(waiting());
     }
@@ -121,6 +122,9 @@ class Run {
     front_ends();
     std::ifstream report(job_folder() + "/report");
     if (report) seen_.report = Json::parse(report, nullptr, false);
+    std::ifstream witness(witness_file());
+    for (std::string line; std::getline(witness, line); seen_.witness += line + "\n")
+      kernel_.note("the witness", line);
     return end(check(seen_));
   }
 
@@ -141,7 +145,7 @@ class Run {
   }
 
   void start() {
-    if (plan_.failure) std::ofstream(job_folder() + "/rc.lua") << plan_.initrc();
+    if (plan_.failure || plan_.witness) std::ofstream(job_folder() + "/rc.lua") << plan_.initrc();
     std::string text = launch_text(plan_, NACRE_SHELL_PROGRAM);
     ::fcntl(in_.write, F_SETPIPE_SZ, 1 << 20);
     if (::write(in_.write, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
@@ -211,6 +215,7 @@ class Run {
     for (const auto& each : seen_.front_ends) {
       if (each->due() > kernel_.now()) out = std::min(out, each->due());
     }
+    for (const auto& [pid, at] : doomed_) out = std::min(out, at);
     return out;
   }
 
@@ -239,6 +244,7 @@ class Run {
     bool is_leaders = fault.kind == Fault::Kind::terminate || fault.kind == Fault::Kind::hang_up;
     auto* process = const_cast<Process*>(is_task ? task(fault.shell) : shell(is_leaders ? 0 : fault.shell));
     if (process == nullptr || process->is_over) return;
+    if (fault.kind == Fault::Kind::divide) return divide(fault);
     seen_.is_faulted = true;
     seen_.last_fault = kernel_.now();
     switch (fault.kind) {
@@ -248,10 +254,54 @@ class Run {
       case Fault::Kind::signal: return kernel_.kill_from_outside(*process, fault.signum);
       case Fault::Kind::stop: seen_.stopped.insert(process->pid); return kernel_.stop(*process, fault.length);
       case Fault::Kind::cut: seen_.are_links_cut = kernel_.cut_link(*process) || seen_.are_links_cut; return;
+      case Fault::Kind::divide:
       case Fault::Kind::hang_up: break;
     }
     kernel_.note("FAULT", "the launcher goes");
     in_.close_write();
+  }
+
+  void divide(const Fault& fault) {
+    std::set<pid_t> side;
+    std::size_t shells = 0;
+    for (const auto& [pid, each] : kernel_.processes()) {
+      if (each->kind != ProcessKind::shell || each->is_over || !each->is_named) continue;
+      ++shells;
+      const std::uint32_t number = number_of(*each);
+      if (number == fault.shell || (fault.with_later && number > fault.shell)) side.insert(pid);
+    }
+    if (side.empty() || side.size() == shells) return;
+    seen_.is_faulted = seen_.are_links_cut = true;
+    seen_.last_fault = kernel_.now() + fault.length;
+    const bool is_leaders = side.contains(shell(0)->pid);
+    for (const auto& [pid, each] : kernel_.processes()) {
+      if (each->kind == ProcessKind::shell && side.contains(pid) != is_leaders) seen_.apart.insert(pid);
+    }
+    kernel_.divide(std::move(side), fault.length);
+  }
+
+  // As the plan has it, once it is known which shell it is.
+  void meet_newcomers() {
+    constexpr Nanoseconds kForEver = 7 * 24 * 3600 * kSecond;
+    for (const auto& [pid, each] : kernel_.processes()) {
+      if (each->kind != ProcessKind::shell || !each->is_named || number_of(*each) < plan_.shells) continue;
+      if (!met_.insert(pid).second || each->is_over) continue;
+      const Newcomer newcomer = plan_.newcomer(number_of(*each));
+      if (newcomer.fate == Newcomer::Fate::joins) continue;
+      seen_.are_newcomers_harmed = seen_.is_faulted = true;
+      seen_.stopped.insert(pid);
+      if (newcomer.fate == Newcomer::Fate::is_killed)
+        doomed_[pid] = kernel_.now() + newcomer.after;
+      else
+        kernel_.stop(*each, kForEver);
+    }
+    std::erase_if(doomed_, [this](const auto& each) {
+      if (each.second > kernel_.now()) return false;
+      Process* newcomer = kernel_.find(each.first);
+      if (newcomer != nullptr && !newcomer->is_over) kernel_.kill_from_outside(*newcomer, SIGKILL);
+      seen_.last_fault = std::max(seen_.last_fault, kernel_.now());
+      return true;
+    });
   }
 
   // ---- what is seen at once ----
@@ -276,7 +326,8 @@ class Run {
     for (const auto& [pid, each] : kernel_.processes()) {
       if (!each->task || !each->task->rank) continue;
       const bool may_go = does_without || seen_.is_faulted || plan_.has_order(Order::Kind::shrink);
-      const bool is_gone = (each->is_over && may_go) || seen_.stopped.contains(each->started_by);
+      const bool is_gone = (each->is_over && may_go) || seen_.stopped.contains(each->started_by) ||
+                           seen_.apart.contains(each->started_by);
       has_entered[*each->task->rank] |= each->task->pmi.entered >= number || is_gone;
     }
     for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
@@ -328,7 +379,9 @@ class Run {
   Seen seen_{plan_, kernel_};
   std::string address_;  // of the leader; "": it has none yet
   std::uint64_t hooks_ = 0;
-  Nanoseconds last_ = 0;  // when a task could go on
+  Nanoseconds last_ = 0;                 // when a task could go on
+  std::set<pid_t> met_;                  // newcomers
+  std::map<pid_t, Nanoseconds> doomed_;  // of these, when they are killed
 };
 
 }  // namespace
