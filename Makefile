@@ -114,9 +114,9 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(only_step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
 	$(only_step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_facts "[million]"
 	$(only_step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
-	$(only_step) "Simulate whole jobs, many seeds" $(RELEASE)/t/sim/sim --jobs --seeds=1-200000
 	$(only_step) "Simulate jobs of the shell that ships, many seeds" $(DEV)/t/sim/sim --shells --seeds=10001-11000
 	$(only_step) "Simulate such jobs with faults, many seeds" $(DEV)/t/sim/sim --shells --faults=3 --seeds=10001-11000
+	$(only_step) "Simulate such jobs of up to 200 shells" $(DEV)/t/sim/sim --shells --members=200 --faults=2 --seeds=10001-10010
 	$(only_step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	$(only_step) "Break each rule of the overlay and of how a job ends" t/sim/mutations
 	$(step) "Bare Debian" $(MAKE) check-bare

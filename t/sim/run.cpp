@@ -31,6 +31,7 @@ Run::Run(const Plan& plan, bool trace) : plan_(plan), world_(plan.seed, *this), 
   world_.trace = trace;
   world_.over_the_wire = plan.over_the_wire;
   world_.ends_late = true;
+  world_.tells_refusals = true;
   world_.bytes_per_ms = plan.bytes_per_ms;
   world_.most_messages = kFewMessages + std::uint64_t{plan.members} * kMessagesPerMember;
 }

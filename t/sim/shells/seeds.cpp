@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "shells/run.hpp"
 
@@ -33,8 +34,9 @@ void print_broken(const Plan& plan, const Outcome& outcome, const Seeds& seeds) 
   } else if (seeds.twice) {
     std::printf("%s", outcome.trace.c_str());
   }
-  std::printf("\nRun it again: sim --shells%s --faults=%u --seed=%llu --trace\n",
-              seeds.overlaps ? " --overlap" : "", seeds.faults, Long{plan.seed});
+  const std::string members = seeds.shells > 0 ? " --members=" + std::to_string(seeds.shells) : "";
+  std::printf("\nRun it again: sim --shells%s%s --faults=%u --seed=%llu --trace\n",
+              seeds.overlaps ? " --overlap" : "", members.c_str(), seeds.faults, Long{plan.seed});
 }
 
 void print_trace(const std::string& trace, const std::string& to) {
@@ -72,6 +74,8 @@ bool run_seeds(const Seeds& seeds) {
     PlanLimits limits;
     limits.faults = seeds.faults;
     limits.overlaps = seeds.overlaps;
+    limits.large = seeds.shells > 0;
+    if (limits.large) limits.shells = seeds.shells;
     const Plan plan = make_plan(seed, limits);
     Outcome outcome;
     try {

@@ -11,6 +11,7 @@ namespace nacre::shells {
 struct Seeds {
   std::uint64_t first = 1, last = 1;
   std::uint32_t faults = 0;  // at most, of each job
+  std::uint32_t shells = 0;  // at most, of each job, and half as many at least; 0: few
   bool trace = false;        // of each job is printed
   bool twice = false;        // each has to give the same trace again
   bool brief = false;        // of a failure: only what
