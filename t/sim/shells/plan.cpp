@@ -16,7 +16,7 @@
 namespace nacre::shells {
 namespace {
 
-constexpr std::uint64_t kMostLines = 40, kLastWords = 1000;
+constexpr std::uint64_t kMostLines = 40, kLastWords = 1000, kManyLines = 250, kLongLine = 8000;
 constexpr Nanoseconds kUsual = 20 * kSecond;  // less than the exit-timeout after the first end
 
 Nanoseconds draw_time(Random& random, Nanoseconds longest) {
@@ -104,6 +104,13 @@ TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) 
     out.code_at_term = static_cast<int>(random.in(0, 3));
   std::uint64_t number = kLastWords;
   if (out.code_at_term >= 0 && !random.one_in(4)) out.last_words = lines_of(task, 1, number, random);
+  // More than waits anywhere, while its shell is to leave, or the reader is slow.
+  if (plan.slow_reader && plan.has_order(Order::Kind::shrink) && random.one_in(3)) {
+    std::string much;
+    for (std::uint64_t each = 0; each < kManyLines; ++each)
+      much += fmt::format("{} out {} {}\n", task, kLastWords + kLastWords + each, std::string(kLongLine, 'x'));
+    out.acts.push_back({TaskAct::Kind::write, 0, 1, std::move(much)});
+  }
   // What is at hand when the end is seen.
   if (plan.overlaps && plan.witness) out.acts.push_back({TaskAct::Kind::write, 0, 2, task + " err last\n"});
   if (plan.all_succeed)
@@ -223,7 +230,10 @@ void draw_changes(Plan& plan, Random& random) {
   if (random.one_in(5)) {
     for (std::uint64_t more = random.in(1, 3); more > 0; --more) plan.orders.push_back(draw_order(plan, random));
   }
-  if (plan.shells - plan.spares > 1 && random.one_in(8)) plan.orders.push_back(draw_leaving(plan, random));
+  if (plan.shells - plan.spares > 1 && random.one_in(8)) {
+    plan.orders.push_back(draw_leaving(plan, random));
+    plan.slow_reader = plan.slow_reader || random.one_in(2);
+  }
   if (plan.has_order(Order::Kind::restart) && !random.one_in(4)) add_option(plan, "restart=on-request");
   if (!plan.orders.empty())
     std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("control="); });
