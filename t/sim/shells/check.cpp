@@ -386,12 +386,6 @@ class Check {
     }
     const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
     const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm;
-    if (is_by_failure && option.find("scope=job") != std::string::npos && !moves) {
-      for (const auto& [rank, tries] : tries_) {
-        if (tries.back()->status != 0 && seen_.starts.at(rank) <= most)
-          return fmt::format("task {} has failed, and the job's tasks are not started again", rank);
-      }
-    }
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
