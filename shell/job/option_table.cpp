@@ -48,7 +48,8 @@ constexpr OptionEntry kTable[] = {
      "on off per-task per-task:thread per-task:core per-task:l3 per-task:numa per-task:package map: verbose "
      "dry-run",
      "which cores tasks are bound to"},
-    {"gpu-affinity", "text", "on", "gpu-affinity", "on off per-task closest prefer-closest map:", "which gpus tasks see"},
+    {"gpu-affinity", "text", "on", "gpu-affinity",
+     "on off per-task closest prefer-closest map:", "which gpus tasks see"},
     {"mem-affinity", "text", "off", "mem-affinity", "bind prefer interleave off",
      "which NUMA nodes tasks have their memory from"},
     {"nic-affinity", "text", "off", "nic-affinity", "closest off", "name near network cards in the environment"},

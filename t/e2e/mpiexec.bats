@@ -24,7 +24,8 @@ setup() {
 
 # The run had this exit code, and its output is $2.
 says() {
-  [ "$status" -eq "$1" ] && [ "$output" = "$2" ] || { echo "exit code $status: $output"; return 1; }
+  [ "$status" -eq "$1" ] || { echo "exit code $status: $output"; return 1; }
+  [ "$output" = "$2" ] || { echo "said: $output"; return 1; }
 }
 
 @test "MPICH's and Open MPI's programs run without an option, with one mpiexec and one mpirun" {
