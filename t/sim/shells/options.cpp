@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "broken.hpp"
 #include "job/option_table.hpp"
 #include "shells/kernel.hpp"
 
@@ -80,6 +81,7 @@ const std::vector<Drawn>& drawn() {
       {"output.stdout.path", {"{d}/o", "{d}/o.{{task.rank}}", "{d}/o.{{node.id}}"}, "output.stdout.type=file"},
       {"output.stderr.path", {"{d}/e", "{d}/e.{{task.rank}}", "{d}/o"}, "output.stderr.type=file"},
       {"output.mode", {"append"}, "output.stdout.type=file output.stdout.path={d}/o"},
+      {"output.mkdir", {"on"}},
       {"output.ranks", {"all"}},
       {"output.overflow", {"spill"}},
       {"output.batch-timeout", {"1s"}},
@@ -137,9 +139,10 @@ void check_table() {
   for (const Drawn& each : drawn()) ours.insert(each.name);
   for (const job::OptionEntry& each : job::option_table()) {
     if (ours.erase(each.name) == 0)
-      throw Defect{std::string("the option ") + each.name + " is not known to t/sim/shells/options.cpp"};
+      throw sim::Broken{std::string("the option ") + each.name + " is not known to t/sim/shells/options.cpp"};
   }
-  if (!ours.empty()) throw Defect{"t/sim/shells/options.cpp: there is no option " + std::string(*ours.begin())};
+  if (!ours.empty())
+    throw sim::Broken{"t/sim/shells/options.cpp: there is no option " + std::string(*ours.begin())};
 }
 
 std::string placed(std::string text, const std::string& folder) {

@@ -76,15 +76,15 @@ TEST_CASE("each task that was started has task.fork before its task.exit, though
   it.tasks = 2;
   std::vector<std::string> of_other;
   it.at["task.fork"] = [&](ShellUnderTest& self) -> Result<void> {
-    const task::Task& other = *self.shell->tasks()[1];
-    if (self.shell->current_task() == &other)
+    const task::Task& other = *self.shell->host().tasks()[1];
+    if (self.shell->host().current_task() == &other)
       of_other.push_back("fork");
     else
       self.process.loop->run_until([&] { return other.state() == task::State::exited; });
     return {};
   };
   it.at["task.exit"] = [&](ShellUnderTest& self) -> Result<void> {
-    if (self.shell->current_task()->rank() == 1) of_other.push_back("exit");
+    if (self.shell->host().current_task()->rank() == 1) of_other.push_back("exit");
     return {};
   };
   CHECK(it.run() == 0);
