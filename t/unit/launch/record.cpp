@@ -271,7 +271,7 @@ TEST_CASE("the texts of a launch record") {
         R"({"R":"{}","addresses":{},"agent":["ssh","-x"],"arity":2,"carriage":{"channels":["exit-notify"],")"
         R"(token":"0123456789abcdef0123456789abcdef"},"detach":"request","environment":{"NACRE_JOBS_DIR":"/)"
         R"(shared/jobs","XDG_DATA_HOME":""},"front":"nacre run","hosts":"n[1-7]","input":true,"jobid":"f2L")"
-        R"(,"jobspec":"version: 1\nresources: []\n","options":["verbose=2"],"protocol":12,"rank":0,"remote")"
+        R"(,"jobspec":"version: 1\nresources: []\n","options":["verbose=2"],"protocol":11,"rank":0,"remote")"
         R"(:true,"shell":["/opt/nacre-shell","-o","a b"],"size":7,"sources":{"":"nacre run","output.events")"
         R"(:"command line"},"terminal":true,"timeout":30.0,"umask":23,"version":"0.1.0"})"
         "\n");
@@ -290,7 +290,7 @@ TEST_CASE("the texts of a launch record") {
   child.environment.clear();
   CHECK(child.line() ==
         R"({"R":"{}","addresses":{"0":"n1:70"},"agent":["ssh","-x"],"arity":2,"detach":"start","growth":"[])"
-        R"(","hosts":"n[1-7]","jobid":"f2L","offer":false,"protocol":12,"rank":2,"shell":["/opt/nacre-shell)"
+        R"(","hosts":"n[1-7]","jobid":"f2L","offer":false,"protocol":11,"rank":2,"shell":["/opt/nacre-shell)"
         R"(","-o","a b"],"size":7,"timeout":30.0,"version":"0.1.0"})"
         "\n");
 }
