@@ -460,10 +460,11 @@ constexpr MpiOption kOptionsOfRest[] = {
     {"file", "FILE", "!-configfile FILE has programs with their options"},
     {"display-map display-allocation display-devel-map display-topo print-rank-map print-all-exitcodes "
      "show-progress "
-     "allow-run-as-root debug-daemons debug-devel d output-proctable profile report-state-on-timeout "
-     "get-stack-traces report-child-jobs-separately nocheck",
+     "debug-daemons debug-devel d output-proctable profile report-state-on-timeout "
+     "get-stack-traces report-child-jobs-separately",
      "", ""},
     {"report-pid report-uri report-events", "X", "", ""},
+    {"allow-run-as-root nocheck", "", "-"},
     {"help h", "", "", "Print this help", ask_help},
     {"version V info", "", "", "Print the version", ask_version},
 };
