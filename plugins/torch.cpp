@@ -82,7 +82,9 @@ class Torch final : public plugin::Plugin {
     environment.set("TORCHELASTIC_RUN_ID", job.id.f58_plain());
     environment.set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 serves it
     set_unless_set(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-    if (shares_cores()) set_unless_set(environment, "OMP_NUM_THREADS", "1");
+    // The option omp-threads, of an initrc, is as good as the variable.
+    const bool has_threads = host_.options().json().contains("omp-threads");
+    if (shares_cores() && !has_threads) set_unless_set(environment, "OMP_NUM_THREADS", "1");
     job::RestartOption restart = TRY(job::RestartOption::read(host_.options()));
     most_restarts_ = restart.is_on() ? restart.max : 0;
     return {};

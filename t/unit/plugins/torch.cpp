@@ -74,6 +74,8 @@ TEST_CASE("torch: a task has all the variables that torchrun gives it") {
 TEST_CASE("torch: what the user has set of threads and errors stays; a task with cores of its own uses them") {
   TorchJob bound("1", nullptr, [](kit::FakeHost& host) { host.options().set("cpu-affinity", "per-task"); });
   CHECK(bound.of_job("OMP_NUM_THREADS") == "none");
+  TorchJob counted("1", nullptr, [](kit::FakeHost& host) { host.options().set("omp-threads", "4"); });
+  CHECK(counted.of_job("OMP_NUM_THREADS") == "none");
   TorchJob own("1", nullptr, [](kit::FakeHost& host) {
     host.environment().set("OMP_NUM_THREADS", "8");
     host.environment().set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
