@@ -41,8 +41,8 @@ struct Reply {
   std::string text;
 };
 
-// For a verb whose arguments are not of the form of all others: makes such of the words behind its name. `program`:
-// as in messages.
+// For a verb that has the arguments of another program: makes words of this verb of those behind its name.
+// `program`: as in messages.
 using Translate = std::variant<Reply, std::vector<std::string>> (*)(const std::string& program,
                                                                     const std::vector<std::string>& words);
 

@@ -22,6 +22,7 @@
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "boot/allocation.hpp"
+#include "cli/command_line.hpp"
 #include "cli/verbs.hpp"
 #include "front/job_request.hpp"
 #include "front/verbs.hpp"
@@ -107,7 +108,7 @@ std::string lower(std::string_view text) {
 Result<std::uint32_t> count(const std::string& text) {
   auto number = parse_u64(text);
   if (number && *number > 0 && *number <= job::Jobspec::kMaxCount) return static_cast<std::uint32_t>(*number);
-  return invalid(fmt::format("expected a number from 1 to {}, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+  return cli::NumberRange{1, job::Jobspec::kMaxCount}.expected(text);
 }
 
 // In a rule of --env a $ begins a variable.
@@ -143,16 +144,19 @@ Result<void> take_path(Reading& into, const Values& values) {
   return {};
 }
 
+Result<void> check_name(const std::string& name) {
+  if (!name.empty() && name.find('=') == std::string::npos) return {};
+  return invalid(fmt::format("expected the name of a variable, got {}", in_quotes(name)));
+}
+
 Result<void> take_variable(Reading& into, const Values& values) {
-  if (values[0].empty() || values[0].find('=') != std::string::npos)
-    return invalid(fmt::format("expected the name of a variable, got {}", in_quotes(values[0])));
+  CHECK_OK(check_name(values[0]));
   into.program().environment.push_back({values[0], values[1]});
   return {};
 }
 
 Result<void> take_global_variable(Reading& into, const Values& values) {
-  if (values[0].empty() || values[0].find('=') != std::string::npos)
-    return invalid(fmt::format("expected the name of a variable, got {}", in_quotes(values[0])));
+  CHECK_OK(check_name(values[0]));
   into.add(set_rule(values[0], values[1]));
   return {};
 }
@@ -659,6 +663,7 @@ Result<void> Reading::add_programs(const Variable& variable) {
     Json entry{{"ranks", last > rank ? fmt::format("{}-{}", rank, last) : fmt::format("{}", rank)}};
     rank = last + 1;
     for (const std::string& word : program.command) {
+      if (!is_utf8(word)) return Error{EILSEQ, in_quotes(word) + ": no UTF-8, which a jobspec has to be"};
       std::string escaped;
       for (char each : word) escaped.append(each == '%' ? 2 : 1, each);
       entry["command"].push_back(std::move(escaped));
@@ -667,6 +672,7 @@ Result<void> Reading::add_programs(const Variable& variable) {
     if (!program.path.empty()) entry["environment"]["PATH"] = program.path + ":" + variable("PATH").value_or("");
     for (const MpiProgram::Change& each : program.environment) {
       auto value = each.value ? each.value : variable(each.name.c_str());
+      if (value && !is_utf8(*value)) return Error{EILSEQ, each.name + ": no UTF-8, which a jobspec has to be"};
       if (value) entry["environment"][each.name] = *value;
     }
     option.push_back(std::move(entry));

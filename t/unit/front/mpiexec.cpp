@@ -99,6 +99,9 @@ TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is esc
         "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
   CHECK(words("-path /p -n 1 a : -x PATH b").find("\"environment\":{\"PATH\":\"/p:/bin\"}") != std::string::npos);
   CHECK(words("a : -x NOT_THERE b").find("environment") == std::string::npos);
+  // A replacement for what is no UTF-8 would be another argument.
+  CHECK(words("a : b \xff").find("no UTF-8") != std::string::npos);
+  CHECK(words("a : -x A=\xff b") == "A: no UTF-8, which a jobspec has to be");
 }
 
 TEST_CASE("mpiexec: hosts of the first program are for all, or each has its own") {
