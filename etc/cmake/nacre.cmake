@@ -10,8 +10,9 @@ target_compile_options(nacre_options INTERFACE
   -fvisibility=hidden -fno-semantic-interposition)
 target_include_directories(nacre_options INTERFACE ${PROJECT_SOURCE_DIR}/shell)
 if(NOT NACRE_SANITIZE AND NOT NACRE_LTO)
-  # A shell runs with a stack of 64 KiB (t/e2e/start.bats). Sanitizers and what a linker inlines make larger frames.
-  target_compile_options(nacre_options INTERFACE -Wframe-larger-than=40960)
+  # A shell runs with a stack of 64 KiB (t/e2e/start.bats). Sanitizers and what a linker inlines make larger frames, and so do
+  # cases of unit tests.
+  target_compile_options(nacre_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:NACRE_PLAIN>>>:-Wframe-larger-than=40960>)
 endif()
 if(NACRE_SANITIZE)
   # Left out of a build that is to be fast: what ASan sees too, or a processor of today does not mind; and UBSan and the

@@ -491,14 +491,14 @@ std::optional<EndTime> earliest_end(const Resources& resources, const std::optio
 }
 
 Result<std::optional<double>> parse_slurm_time_left(std::string_view text) {
-  constexpr std::uint64_t kMost = 1'000'000'000;  // seconds, or days; more than any job has
+  constexpr std::uint64_t kMostTime = 1'000'000'000;  // seconds, or days; more than any job has
   text = trim(text);
   if (text == "UNLIMITED" || text == "NOT_SET") return std::optional<double>();
   Error wrong = invalid(fmt::format("expected [DAYS-]HOURS:MINUTES:SECONDS, got {}", in_quotes(text)));
   double seconds = 0;
   if (std::size_t dash = text.find('-'); dash != std::string_view::npos) {
     auto days = parse_u64(text.substr(0, dash));
-    if (!days || *days > kMost) return wrong;
+    if (!days || *days > kMostTime) return wrong;
     seconds = static_cast<double>(*days) * 86400;
     text.remove_prefix(dash + 1);
   }
@@ -506,7 +506,7 @@ Result<std::optional<double>> parse_slurm_time_left(std::string_view text) {
   auto parts = split(text, ':');
   for (std::string_view each : parts) {
     auto number = parse_u64(each);
-    if (!number || *number > kMost || parts.size() > 3) return wrong;
+    if (!number || *number > kMostTime || parts.size() > 3) return wrong;
     clock = clock * 60 + static_cast<double>(*number);
   }
   return std::optional(seconds + clock);

@@ -158,8 +158,8 @@ std::optional<event::Seconds> FakeHost::next_timer() {
   auto visit = [](uv_handle_t* handle, void* data) {
     if (handle->type != UV_TIMER || uv_is_active(handle) == 0) return;
     std::chrono::milliseconds due(uv_timer_get_due_in(reinterpret_cast<uv_timer_t*>(handle)));
-    auto& first = *static_cast<std::optional<event::Seconds>*>(data);
-    first = std::min(first.value_or(due), event::Seconds(due));
+    auto& earliest = *static_cast<std::optional<event::Seconds>*>(data);
+    earliest = std::min(earliest.value_or(due), event::Seconds(due));
   };
   uv_walk(loop_->raw(), visit, &next);
   return next;

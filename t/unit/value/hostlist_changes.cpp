@@ -135,7 +135,7 @@ TEST_CASE("random lists behave as vectors of names do") {
 }
 
 TEST_CASE("very many names, compressible and not") {
-  constexpr std::uint64_t kCount = kit::fewer<std::uint64_t>(100'000);
+  constexpr std::uint64_t kCount = nacre::kit::fewer<std::uint64_t>(100'000);
   const std::string half = std::to_string(kCount / 2);
   const std::string last = std::to_string(kCount - 1);
   Names names;

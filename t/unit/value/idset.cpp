@@ -373,7 +373,7 @@ TEST_CASE("the first ids are taken off, by the length of their text") {
 }
 
 TEST_CASE("very many ids, contiguous, alternating and shuffled") {
-  constexpr Idset::Id kCount = kit::fewer<Idset::Id>(1'000'000);
+  constexpr Idset::Id kCount = nacre::kit::fewer<Idset::Id>(1'000'000);
   Ids ids(kCount);
   std::iota(ids.begin(), ids.end(), 0);
   CHECK(Idset::of(ids).ranges() == Ranges{{0, kCount - 1}});
