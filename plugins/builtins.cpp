@@ -39,6 +39,7 @@ constexpr Builtin kBuiltins[] = {
     {make_mem_affinity},  // after cpu-affinity, which makes the plan, as are the next two
     {make_gpu_affinity},
     {make_nic_affinity},
+    {make_slurm_variables},
     {make_torch},  // after gpu-affinity, which decides what a task sees
     {make_rlimit},
     {make_oom},

@@ -157,6 +157,8 @@ constexpr OptionEntry kTable[] = {
     {"sysmon.period", "duration", "2s", "sysmon", "", "how often samples are taken"},
 
     {"omp-threads", "text", "", "omp-threads.lua", "per-task", "how many OpenMP threads a task starts"},
+    {"slurm-variables", "switch", "on", "slurm-variables", "on off",
+     "in an allocation of Slurm tasks have what srun would give them"},
     {"torch", "switch", "off", "torch", "", "set what PyTorch's distributed programs need"},
     {"torch.port", "integer", "", "torch", "", "the port that they meet at"},
     {"failure-summary", "switch", "off", "failure-summary.lua", "", "print how tasks have failed, and where"},

@@ -73,6 +73,7 @@ const std::vector<Drawn>& drawn() {
       {"task-prolog", {"exit 0"}},
       {"task-epilog", {"exit 0"}},
       {"sysmon", {"on"}},
+      {"slurm-variables", {"on", "off"}},
       {"torch", {"on"}},
       {"env-expand.<NAME>", {"{{id}}-{{task.rank}}"}},
       {"output.stdout.label", {"on"}},
