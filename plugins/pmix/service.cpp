@@ -170,6 +170,21 @@ void Service::stop() {
   spawns_.stop();
 }
 
+namespace {
+
+// Those of Open MPI's mpirun that scripts read, as its man page has them.
+void add_open_mpi(const JobFacts& facts, pmix_rank_t rank, std::vector<std::pair<std::string, std::string>>& out) {
+  const std::vector<pmix_rank_t>& here = facts.here().ranks;
+  auto place = std::lower_bound(here.begin(), here.end(), rank) - here.begin();
+  out.emplace_back("OMPI_COMM_WORLD_RANK", std::to_string(rank));
+  out.emplace_back("OMPI_COMM_WORLD_SIZE", std::to_string(facts.size()));
+  out.emplace_back("OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(place));
+  out.emplace_back("OMPI_COMM_WORLD_NODE_RANK", std::to_string(place));
+  out.emplace_back("OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(here.size()));
+}
+
+}  // namespace
+
 int Service::prepare_task(flux_shell_task_t* task) {
   int rank = 0;
   if (flux_shell_task_info_unpack(task, "{s:i}", "rank", &rank) < 0)
@@ -187,6 +202,7 @@ int Service::prepare_task(flux_shell_task_t* task) {
     shell_log_error("rank %d: libpmix has no environment for it: %s", rank, why.c_str());
     return -1;
   }
+  if (const Namespace* home = clients_.find_namespace(id.nspace)) add_open_mpi(home->facts, id.rank, variables);
   for (const auto& [name, value] : variables) {
     if (flux_cmd_setenvf(command, 1, name.c_str(), "%s", value.c_str()) < 0) {
       return shell_log_errno("rank %d: %s", rank, name.c_str());
