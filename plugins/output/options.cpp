@@ -62,6 +62,15 @@ Result<io::Timestamps> timestamps_of(const JsonAt& option) {
                             {{"none", Timestamps::none}, {"iso", Timestamps::iso}, {"unix", Timestamps::unix}});
 }
 
+Result<Fold> fold_of(const JsonAt& option) {
+  for (const auto& [name, fold] : Words<Fold>{{"ranks", Fold::ranks}, {"hosts", Fold::hosts}}) {
+    if (option.json() == name) return fold;
+  }
+  auto is_on = job::switch_of(option);
+  if (!is_on) return option.expected("on, off, ranks or hosts");
+  return *is_on ? Fold::ranks : Fold::off;
+}
+
 Result<io::Buffering> buffering_of(const JsonAt& option) {
   using io::Buffering;
   return one_of<Buffering>(option,
@@ -99,7 +108,7 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
   if (auto makes = TRY(option.find("mkdir"))) out.makes_directories = TRY(job::switch_of(*makes));
-  if (auto fold = TRY(option.find("fold"))) out.fold = TRY(job::switch_of(*fold));
+  if (auto fold = TRY(option.find("fold"))) out.fold = TRY(fold_of(*fold));
   if (auto events = TRY(option.find("events"))) out.events = TRY(job::switch_of(*events));
   if (auto limit = TRY(option.find("limit"))) out.limit = TRY(job::size_option(*limit));
   if (auto overflow = TRY(option.find("overflow")))
@@ -127,10 +136,10 @@ Result<void> make_json(const JsonAt& option, OutputOptions& out) {
 
 Result<void> check(const OutputOptions& options, const JsonAt& option) {
   for (const StreamOptions& stream : options.streams) {
-    if (options.fold && (stream.json || stream.buffering == io::Buffering::none)) {
+    if (options.fold != Fold::off && (stream.json || stream.buffering == io::Buffering::none)) {
       return option.error("fold makes one of equal lines: it can't be had with format=json or buffer.type=none");
     }
-    if (options.fold && stream.label && *stream.label != kDefaultLabel) {
+    if (options.fold != Fold::off && stream.label && *stream.label != kDefaultLabel) {
       return option.error("fold has labels of its own, so `label` can't be a template");
     }
     if (stream.prefixed() && stream.json) {
@@ -163,7 +172,7 @@ Result<OutputOptions> OutputOptions::read(const job::Options& options) {
   if (auto stream = TRY(output->find("stderr"))) CHECK_OK(read_stream(*stream, errors));
   if (out.events) CHECK_OK(make_json(*output, out));
   CHECK_OK(check(out, *output));
-  if (out.fold) standard.label = errors.label = kRankTag;
+  if (out.fold != Fold::off) standard.label = errors.label = kRankTag;
   return out;
 }
 

@@ -20,6 +20,9 @@ namespace nacre::plugins {
 
 enum class OutputType { term, file, kvs };
 
+// What equal lines are named by that are printed once.
+enum class Fold { off, ranks, hosts };
+
 struct StreamOptions {
   std::vector<OutputType> types = {OutputType::term};  // several: output goes to all of them
   std::string path;                                    // a template, for the type `file`
@@ -38,7 +41,7 @@ struct OutputOptions {
   std::array<StreamOptions, io::kStreams.size()> streams;
   bool append = false;
   bool makes_directories = false;  // mkdir
-  bool fold = false;
+  Fold fold = Fold::off;
   bool events = false;                 // all that comes out at standard output is JSON, events among it
   std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files
   io::Overflow overflow = io::Overflow::block;

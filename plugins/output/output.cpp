@@ -303,7 +303,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       log(host_, *this, Level::warn, "{}: tasks wait for the reader instead", error.message);
     };
     places_.emplace(host_, options_, std::move(callbacks));
-    if (options_.fold)
+    if (options_.fold != Fold::off)
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     err_taker_.emplace([this](std::string_view text) { return places_->take_err(text); });

@@ -18,6 +18,7 @@
 #include "plugins/output/output.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/pty/options.hpp"
+#include "value/hostlist.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -248,7 +249,21 @@ OutputTarget::Options OutputRouting::place_options(io::Stream stream, std::strin
                     of(stream).timestamps};
   options.sink = sink_options();
   options.fold = options_.fold;
+  if (options_.fold == Fold::hosts)
+    options.names = [this](const std::vector<std::uint32_t>& ranks) { return hosts_of(ranks); };
   return options;
+}
+
+std::string OutputRouting::hosts_of(const std::vector<std::uint32_t>& ranks) const {
+  const job::Job& job = host_.job();
+  std::vector<value::Idset::Id> nodes;
+  for (std::uint32_t rank : ranks) {
+    if (auto node = job.taskmap.node_of(rank)) nodes.push_back(*node);
+  }
+  value::Hostlist hosts;
+  for (value::Idset::Id node : value::Idset::of(nodes).ids()) hosts.append(job.resources.nodes[node].hostname);
+  hosts.uniq();
+  return hosts.str();
 }
 
 io::FdSink::Options OutputRouting::sink_options() const {
@@ -540,7 +555,7 @@ std::unique_ptr<OutputTarget> OutputTarget::create(OutputUplink& uplink, io::Str
 }
 
 void OutputTarget::expect(std::size_t sources) {
-  if (options_.fold) folder_.emplace(sources);
+  if (options_.fold != Fold::off) folder_.emplace(sources, options_.names);
 }
 
 void OutputTarget::redirect(plugin::OutputFile* to) {

@@ -119,7 +119,8 @@ class OutputTarget {
     io::FormatOptions format;
     io::FdSink::Options sink;
     std::optional<std::uint64_t> limit;  // bytes of each stream
-    bool fold = false;
+    Fold fold = Fold::off;
+    io::Folder::Names names = {};  // of those that wrote a folded line
   };
   struct Callbacks {
     std::function<void()> on_room;                              // it is no longer full, or all has come out
@@ -357,6 +358,8 @@ class OutputRouting {
   [[nodiscard]] OutputTarget* terminal(io::Stream stream) const;
   Result<OutputTarget*> file(io::Stream stream, const std::string& path, const value::Idset& writers);
   [[nodiscard]] OutputTarget::Options place_options(io::Stream stream, std::string name) const;
+  // Those of these tasks, as "n[0-3]".
+  [[nodiscard]] std::string hosts_of(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
   void post(std::string_view event, const Json& context);
   void write_message(std::string_view line);

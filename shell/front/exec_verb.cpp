@@ -565,7 +565,10 @@ std::vector<std::string> names_of(const std::vector<ExecTarget>& targets) {
 }  // namespace
 
 ExecOutput::ExecOutput(Mode mode, std::vector<ExecTarget> targets)
-    : mode_(mode), targets_(std::move(targets)), names_(names_of(targets_)), folder_(targets_.size()) {
+    : mode_(mode),
+      targets_(std::move(targets)),
+      names_(names_of(targets_)),
+      folder_(targets_.size(), [this](const auto& ids) { return names(value::Idset::of(ids)); }) {
   streams_.resize(targets_.size() * io::kStreams.size());
   for (std::size_t target = 0; target < targets_.size(); ++target) {
     for (io::Stream stream : io::kStreams) {
@@ -606,13 +609,8 @@ void ExecOutput::take(const io::Batch& batch) {
   print_lines(batch);
 }
 
-// A folded line's label has the numbers of its targets: their names take its place.
 void ExecOutput::print_lines(const io::Batch& batch) {
-  std::string label = batch.source->label;
-  if (mode_ == Mode::live) {
-    auto ids = value::Idset::parse(std::string_view(label).substr(0, label.rfind(": ")));
-    if (ids) label = names(*ids) + ": ";
-  }
+  const std::string& label = batch.source->label;
   std::string room;
   std::string out;
   std::string_view rest = batch.joined(room);

@@ -73,7 +73,8 @@ void Folder::emit_front(const Emit& emit) {
     auto last = last_.find({line.stream, rank});
     if (last != last_.end() && last->second == first_) --ahead_.at(static_cast<std::size_t>(line.stream));
   }
-  Source source{line.ranks.front(), line.stream, value::Idset::of(line.ranks).str(true) + ": "};
+  std::string names = names_ ? names_(line.ranks) : value::Idset::of(line.ranks).str(true);
+  Source source{line.ranks.front(), line.stream, std::move(names) + ": "};
   if (line.text.back() != '\n') line.text += '\n';
   emit({&source, line.time, {}, line.text, false, false});
   lines_.pop_front();

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "io/batch.hpp"
@@ -28,11 +29,13 @@ class Folder {
   static constexpr std::size_t kWindow = std::size_t{1} << 20;  // bytes of lines that wait, ...
   static constexpr std::size_t kLineCost = 128;                 // ... plus this for each line
 
-  // Gets a line with its newline. Its label has the ranks that wrote it: "[0-3,7]: ", or "3: ".
+  // Gets a line with its newline. Its label names those that wrote it: "[0-3,7]: ", or "3: ".
   using Emit = std::function<void(const Batch&)>;
+  // Names those that wrote a line: ranks, each once, in the order in which they wrote it.
+  using Names = std::function<std::string(const std::vector<std::uint32_t>&)>;
 
-  // `sources`: how many tasks' lines it waits for on each stream.
-  explicit Folder(std::size_t sources) : live_{sources, sources} {}
+  // `sources`: how many tasks' lines it waits for on each stream. `names`: by default an idset, as "[0-3,7]".
+  explicit Folder(std::size_t sources, Names names = {}) : live_{sources, sources}, names_(std::move(names)) {}
 
   // Takes whole lines. A line without a newline gets one.
   void add(const Batch& batch, const Emit& emit);
@@ -67,7 +70,8 @@ class Folder {
 
   std::array<std::size_t, kStreams.size()> live_;     // sources that have not ended, ...
   std::array<std::size_t, kStreams.size()> ahead_{};  // ... and how many of them have passed the front line
-  std::deque<Line> lines_;                            // number first_, first_ + 1, ...
+  Names names_;
+  std::deque<Line> lines_;  // number first_, first_ + 1, ...
   std::uint64_t first_ = 1;
   std::size_t bytes_ = 0;
   std::unordered_map<Key, std::uint64_t, KeyHash> last_;  // the number of each live source's last line

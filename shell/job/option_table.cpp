@@ -199,7 +199,7 @@ constexpr OptionEntry kTable[] = {
     {"output.mode", "text", "truncate", "output", "truncate append", "what becomes of a file that is there"},
     {"output.mkdir", "switch", "off", "output", "", "make the directories of files that are not there"},
     {"label-io", "switch", "off", "output", "", "put the task's rank before each line"},
-    {"output.fold", "switch", "off", "output", "", "print equal lines of several tasks once"},
+    {"output.fold", "switch", "off", "output", "on off ranks hosts", "print equal lines of several tasks once"},
     {"output.events", "switch", "off", "output", "", "all that comes out is lines of JSON, the job's events too"},
     {"output.ranks", "idset", "all", "output", "all", "print only these tasks"},
     {"output.limit", "size", "", "output", "", "cut each stream after so many bytes"},

@@ -68,6 +68,12 @@ TEST_CASE_METHOD(FolderFixture, "equal lines of all tasks are one line as soon a
   CHECK(flushed(folder).empty());
 }
 
+TEST_CASE_METHOD(FolderFixture, "those that wrote a line may have other names than their ranks") {
+  Folder folder(3, [](const std::vector<std::uint32_t>& ranks) { return "of " + std::to_string(ranks.size()); });
+  for (std::uint32_t rank : {0, 2, 1}) add(folder, rank, "same\n");
+  CHECK(looked() == Lines{"of 3: same"});
+}
+
 TEST_CASE_METHOD(FolderFixture, "a task that differs has a line of its own") {
   Folder folder(4);
   for (std::uint32_t rank : {0, 1, 3}) add(folder, rank, "same\n");
