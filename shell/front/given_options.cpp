@@ -97,6 +97,8 @@ Result<Json> cpu_affinity(const std::string& text) {
 
 Result<Json> memory_policy(const std::string& text) { return one_of(text, "bind|prefer|interleave"); }
 
+Result<Json> fold(const std::string& text) { return one_of(text, "ranks|hosts"); }
+
 Result<Json> is_json(const std::string& text) { return Json(TRY(one_of(text, "text|json")) == "json"); }
 
 Result<Json> exit_policy(const std::string& text) { return one_of(text, "max|main|all|main+all|first"); }
@@ -161,6 +163,8 @@ const WordRow kWords[] = {
     {kRun, kStreams, "--input-ranks", "input.ranks", Way::text, "RANKS", "",
      "Only these tasks get the input (default: all)"},
     {kRun, kStreams, "-l,--label-io", "label-io", Way::parsed, "", "true", "Put the task's rank before each line"},
+    {kRun, kStreams, "--fold", "output.fold", Way::parsed, "[=ranks|hosts]", "true",
+     "Print equal lines of several tasks once, with their ranks, or their hosts", fold},
     {kRun, kStreams, "-u,--unbuffered", "output.stdout.buffer.type", Way::parsed, "", "none",
      "Write at once what tasks write, not by lines"},
 

@@ -22,6 +22,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -35,6 +36,7 @@
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 #include "launch/launcher.hpp"
+#include "task/gpus.hpp"
 #include "value/taskmap.hpp"
 
 namespace nacre::cli {
@@ -70,14 +72,18 @@ class RunOptions {
   Result<void> change(Json& jobspec) const;
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
-  [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_; }  // -c or -g is given
-  [[nodiscard]] const std::string& file() const { return file_; }     // a jobspec instead; empty: none
+  [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_ || per_gpu_; }  // -c or -g is given
+  [[nodiscard]] const std::string& file() const { return file_; }                 // a jobspec instead; empty: none
   [[nodiscard]] const GivenOptions& words() const { return words_; }
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const;
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
   [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
   [[nodiscard]] bool detaches() const { return detach_; }
+  // --tee is given, and nothing goes to files.
+  [[nodiscard]] bool lacks_files() const {
+    return tee_ && log_directory_.empty() && !words_.has("--output") && !words_.has("--error");
+  }
 
  private:
   static constexpr const char* kInteractive = "interactive";
@@ -86,6 +92,9 @@ class RunOptions {
   void add_environment(cli::CommandLine& verb);
   void add_streams(cli::CommandLine& verb);
   void add_rest(cli::CommandLine& verb);
+  [[nodiscard]] Result<void> take_tasks_per_node(const std::string& text);
+  // --log-dir and --tee, as options of the shell.
+  [[nodiscard]] std::vector<GivenOption> file_options() const;
   Result<void> take_program(std::vector<std::string> words, bool is_only);
   [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
@@ -95,7 +104,8 @@ class RunOptions {
   [[nodiscard]] Result<std::string> directory() const;
 
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
-  std::string nodes_;  // "4", "4+1"
+  bool per_gpu_ = false;  // as many tasks on each node as it has gpus
+  std::string nodes_;     // "4", "4+1"
   GivenOptions words_{GivenOptions::Verb::run};
   std::string time_limit_, name_, cwd_;
   struct Rule {
@@ -104,6 +114,8 @@ class RunOptions {
   };
   std::vector<Rule> rules_;  // in the order in which they were given
   std::string multi_prog_, pty_, file_;
+  std::string log_directory_;
+  bool tee_ = false;
   std::vector<std::string> wrap_, setopt_;
   bool dry_run_ = false, detach_ = false;
   struct Part {
@@ -205,6 +217,8 @@ class Run final : public cli::Verb {
 
   [[nodiscard]] Result<void> check_show() const {
     CHECK_OK(refuse_contradictions(given(), options_.setopt()));
+    if (options_.lacks_files())
+      return invalid("--tee prints what goes to files: give --output, --error or --log-dir with it");
     if (options_.detaches() && show_.explains())
       return invalid("--detach and --explain exclude each other: no job runs");
     if (options_.words().text("--format") != "json") return {};
@@ -381,7 +395,9 @@ void RunOptions::add_size(cli::CommandLine& verb) {
                   "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
       ->option_text("N[+SPARES]")
       ->check(NodeCounts::parse);
-  verb.add_number("--tasks-per-node,--ntasks-per-node", per_node_, "Tasks on each node", kCounts)->option_text("N");
+  auto per_node = [this](const std::string& text) { return take_tasks_per_node(text); };
+  verb.add_option("--tasks-per-node,--ntasks-per-node", per_node, "Tasks on each node; gpu: one for each gpu")
+      ->option_text("N|gpu");
   verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
                   "Cores for each task (default: tasks share the cores of their node)", kCounts)
       ->option_text("N");
@@ -391,6 +407,32 @@ void RunOptions::add_size(cli::CommandLine& verb) {
       ->option_text("FILE");
   verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
       ->option_text("FILE");
+}
+
+namespace {
+
+// How many tasks of so many gpus a node has room for. It is this one, or what Slurm says of those of the
+// allocation.
+Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
+  auto told = own_variable("SLURM_GPUS_ON_NODE");
+  std::uint64_t count = told ? parse_u64(*told).value_or(0) : task::find_gpus(own_variable).ids.size();
+  if (count < each)
+    return invalid(fmt::format("{} {}: give their number, as in --tasks-per-node=8 -g {}",
+                               told ? "SLURM_GPUS_ON_NODE has" : "this host has",
+                               count == 0 ? "no gpus" : fmt::format("{} gpus, a task {}", count, each), each));
+  return static_cast<std::uint32_t>(count / each);
+}
+
+}  // namespace
+
+Result<void> RunOptions::take_tasks_per_node(const std::string& text) {
+  auto number = parse_u64(text);
+  per_gpu_ = text == "gpu";
+  if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
+    return invalid(
+        fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+  per_node_ = static_cast<std::uint32_t>(number.value_or(1));
+  return {};
 }
 
 void RunOptions::add_environment(cli::CommandLine& verb) {
@@ -412,6 +454,9 @@ void RunOptions::add_environment(cli::CommandLine& verb) {
 void RunOptions::add_streams(cli::CommandLine& verb) {
   verb.begin_group("Input and output");
   words_.add_to(verb, "Input and output");
+  verb.add_option("--log-dir", log_directory_, "Both streams to DIR/JOBID/attempt_N/RANK/stdout.log and stderr.log")
+      ->option_text("DIR");
+  verb.add_flag("--tee", tee_, "Print what goes to files of --output, --error and --log-dir as well");
   verb.add_flag("--pty", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured", kInteractive)
       ->option_text("[=RANKS]");
 }
@@ -485,6 +530,7 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
 
 Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
   SizeRequest out{tasks_, {}, per_node_, spares};
+  if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
   if (!nodes_.empty()) out.nodes = TRY(in("-N", NodeCounts::parse(nodes_))).nodes;
   if (parts_.size() > 1) {
     std::uint64_t all = 0;
@@ -545,6 +591,7 @@ std::vector<GivenOption> RunOptions::given() const {
   std::vector<GivenOption> out;
   if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
   for (GivenOption& each : words_.given()) out.push_back(std::move(each));
+  for (GivenOption& each : file_options()) out.push_back(std::move(each));
   if (lends_terminal())
     out.push_back({"--pty", "pty.interactive", true});
   else if (!pty_.empty())
@@ -556,8 +603,26 @@ std::vector<GivenOption> RunOptions::given() const {
   return out;
 }
 
+std::vector<GivenOption> RunOptions::file_options() const {
+  std::vector<GivenOption> out;
+  const bool has_directory = !log_directory_.empty();
+  if (has_directory) {
+    const std::string word = "--log-dir=" + log_directory_;
+    for (const char* stream : {"stdout", "stderr"})
+      out.push_back({word, fmt::format("output.{}.path", stream),
+                     fmt::format("{}/{{{{id}}}}/attempt_{{{{task.attempt}}}}/{{{{task.rank}}}}/{}.log",
+                                 log_directory_, stream)});
+    out.push_back({word, "output.mkdir", true});
+  }
+  if (!tee_) return out;
+  if (has_directory || words_.has("--output")) out.push_back({"--tee", "output.stdout.type", "file,term"});
+  if (has_directory || words_.has("--error")) out.push_back({"--tee", "output.stderr.type", "file,term"});
+  return out;
+}
+
 Result<void> RunOptions::set_options(job::Options& out) const {
   words_.set(out);
+  for (const GivenOption& each : file_options()) out.set(each.name, each.value);
   // The options of stderr that are not set are copied from stdout: so stdout has to be set.
   if (words_.has("--error") && !out.at("output.stdout")) out.set("output.stdout.type", "term");
   if (lends_terminal())
@@ -573,7 +638,7 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
   job::Options out;
   CHECK_OK(set_options(out));
   if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
-  if (gpus_) out.set("gpu-affinity", "prefer-closest");
+  if (gpus_ || per_gpu_) out.set("gpu-affinity", "prefer-closest");
   if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
   if (auto programs = TRY(this->programs())) {
     CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
@@ -611,7 +676,7 @@ Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<st
   JobRequest out;
   out.size = size;
   out.cores_per_task = cores_.value_or(1);
-  out.gpus_per_task = gpus_.value_or(0);
+  out.gpus_per_task = gpus_.value_or(per_gpu_ ? 1 : 0);
   if (!time_limit_.empty()) out.duration = TRY(in("--time-limit", time_limit_of(time_limit_)));
   out.name = name_;
   out.cwd = TRY(directory());
@@ -658,7 +723,7 @@ Result<int> run_here(LaunchPlan plan) {
 namespace {
 
 // nacre-run(1) has the same table.
-constexpr std::array<cli::ForeignOption, 36> kForeignOptions{{
+constexpr std::array<cli::ForeignOption, 46> kForeignOptions{{
     // How many, and where.
     {"-np --np", "--ntasks=%", "", ""},
     {"-ppn --ppn -npernode --npernode -perhost --perhost", "--tasks-per-node=%", "", ""},
@@ -681,7 +746,6 @@ constexpr std::array<cli::ForeignOption, 36> kForeignOptions{{
     {"--mpi", "--setopt=pmi=%", "pmix pmi2", "-o pmi=simple,pmi2,pmix or off says what tasks are offered"},
     // Output.
     {"--label --tag-output -tag-output -prepend-rank --prepend-rank", "--label-io", "", ""},
-    {"--fold", "--setopt=output.fold", "", ""},
     {"-e", "--error=%", "", ""},
     {"-i", "--input=%", "", ""},
     {"-outfile-pattern -errfile-pattern --output-filename", "", "",
@@ -702,13 +766,30 @@ constexpr std::array<cli::ForeignOption, 36> kForeignOptions{{
     {"--signal", "", "", "-o signal=NUMBER and -o signal.timeleft=TIME warn tasks of a limit"},
     {"--setattr --requires --queue --dependency", "", "", "it is for a queue, and nacre starts the job at once"},
     // torchrun.
-    {"--nproc-per-node --nproc_per_node", "", "", "--torch and --tasks-per-node=N start N processes on each node"},
+    {"--nproc-per-node --nproc_per_node", "", "",
+     "--torch and --tasks-per-node=N, or gpu, start N processes on each node"},
+    {"--log_dir", "--log-dir=%", "", ""},
+    {"-r --redirects", "", "",
+     "--log-dir=DIR writes both streams of each task to files; with --tee they are printed too"},
+    {"--no-python --no_python --module", "", "", "nacre runs any program: python3 script.py, or python3 -m module"},
     {"--nnodes", "", "", "-N says how many nodes, and --torch sets what torch.distributed needs"},
     {"--node-rank --node_rank --master-addr --master_addr --master-port --master_port --rdzv-backend "
      "--rdzv_backend "
      "--rdzv-endpoint --rdzv_endpoint --rdzv-id --rdzv_id --standalone",
      "", "", "--torch sets what torch.distributed needs, on all nodes"},
     {"--max-restarts --max_restarts", "--restart=on-failure,max=%", "", ""},
+    // GNU parallel, clush.
+    {"--results", "--log-dir=%", "", ""},
+    {"--halt --halt-on-error", "", "",
+     "--fail-fast ends the job when a task fails; --fail-fast=N or P% after more"},
+    {"--retries", "--restart=on-failure,per-task=%", "", ""},
+    {"--tag", "--label-io", "", ""},
+    {"--tagstring", "--setopt=output.stdout.label=%", "", ""},
+    {"--lb --line-buffer --linebuffer --group -k --keep-order", "", "",
+     "lines of several tasks come out whole, in the order in which they were written; --log-dir=DIR keeps each "
+     "task's"},
+    {"-b --dshbak -L", "--fold=hosts", "", ""},
+    {"--jobs --bar --eta --progress", "", "", "nacre starts all tasks at once; nacre top shows how far they are"},
 }};
 
 }  // namespace

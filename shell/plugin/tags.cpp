@@ -50,12 +50,15 @@ Tag of_node(const job::Job& job, std::uint32_t shell_rank, std::string_view key)
   return std::nullopt;
 }
 
-bool is_of_task(std::string_view key) { return key == "id" || key == "rank" || key == "index" || key == "localid"; }
+bool is_of_task(std::string_view key) {
+  return key == "id" || key == "rank" || key == "index" || key == "localid" || key == "attempt";
+}
 
 std::optional<std::string> of_task(const task::Task* task, std::string_view key) {
   if (task == nullptr) return std::nullopt;
   if (key == "id" || key == "rank") return fmt::format("{}", task->rank());
   if (key == "index" || key == "localid") return fmt::format("{}", task->local_id());
+  if (key == "attempt") return fmt::format("{}", task->attempt() - 1);
   return std::nullopt;
 }
 

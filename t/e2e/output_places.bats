@@ -202,6 +202,37 @@ END
 {"rank":0,"stream":"stdout","data":"end","eol":false}' ]
 }
 
+front() { env -u SLURM_JOB_ID "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
+
+@test "run --log-dir: a file for each stream, task and start, as torchrun has them; --tee prints them, too" {
+  front -n 2 --log-dir=logs --restart=on-failure,max=1,backoff=0 --tee sh -c 'echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2
+    [ "$FLUX_TASK_RANK" = 0 ] || [ -e again ] || { touch again; exit 3; }' >out 2>err
+  cd logs/*
+  [ "$(cat attempt_0/0/stdout.log attempt_0/1/stdout.log attempt_1/1/stdout.log)" = $'out 0\nout 1\nout 1' ]
+  [ "$(cat attempt_0/0/stderr.log attempt_1/1/stderr.log)" = $'err 0\nerr 1' ]
+  [ "$(find . -type f | wc -l)" -eq 6 ]
+  [ "$(sort ../../out)" = $'out 0\nout 1\nout 1' ]
+  [ "$(grep -c '^err' ../../err)" -eq 3 ]
+}
+
+@test "run --tee: a file and here; without files it is wrong usage" {
+  front -n 2 --output=file --tee sh -c "$both" >out 2>err
+  [ "$(sort file)" = $'err 0\nerr 1\nout 0\nout 1' ]
+  [ "$(sort out err)" = "$(sort file)" ]
+  front -n 1 --error=errors --tee sh -c "$both" >out 2>err
+  [ "$(cat out)" = "out 0" ]
+  [ "$(cat errors)" = "err 0" ]
+  [ "$(cat err)" = "err 0" ]
+  run front --tee true
+  [ "$status" -eq 2 ]
+}
+
+@test "run --fold=hosts: equal lines with the hosts that wrote them" {
+  front --pretend=4x2c -n 8 --fold=hosts sh -c 'echo same; [ "$FLUX_TASK_RANK" != 5 ] || echo other' >out 2>/dev/null
+  grep -qE '^[^:]+\[?[0-3].*: same$' out
+  grep -qE '^[^:,[]+: other$' out
+}
+
 @test "equal lines of many tasks are folded" {
   prepare 16 sh -c ': >"started.$FLUX_TASK_RANK"; until [ -e go ]; do sleep 0.1; done
     echo all; [ "$FLUX_TASK_RANK" != 3 ] || echo three; echo "$((FLUX_TASK_RANK / 8))"; echo all; : >"wrote.$FLUX_TASK_RANK"'

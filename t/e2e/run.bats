@@ -110,6 +110,16 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [[ $output == *"$host has "*" gpu"*"fewer gpus a task (-g)"* ]]
 }
 
+@test "--tasks-per-node=gpu: one for each gpu of this host, or as Slurm has it for the allocation's nodes" {
+  # shellcheck disable=SC2016  # for the tasks
+  [ "$(CUDA_VISIBLE_DEVICES=2,5 run_job --tasks-per-node=gpu sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort)" = $'2\n5' ]
+  [ "$(CUDA_VISIBLE_DEVICES=0,1,2,3 run_job --tasks-per-node=gpu -g 2 sh -c 'echo $CUDA_VISIBLE_DEVICES' | sort)" = $'0,1\n2,3' ]
+  SLURM_GPUS_ON_NODE=3 run run_job --tasks-per-node=gpu --dry-run true
+  jq -e '.resources[0].with[0].count == 3 and .resources[0].with[0].with[1].type == "gpu"' <<<"$output"
+  CUDA_VISIBLE_DEVICES='' run run_job --tasks-per-node=gpu true
+  fails_with 1 "--tasks-per-node=gpu: this host has no gpus: give their number, as in --tasks-per-node=8 -g 1"
+}
+
 @test "gpus: each task sees its own, by number or by name; what nobody has looked for is left alone" {
   # shellcheck disable=SC2016 # for the tasks
   show='echo $NACRE_TASK_RANK $CUDA_VISIBLE_DEVICES ${ZE_AFFINITY_MASK-none}'

@@ -40,6 +40,7 @@ const Texts kAllOfRun = {"--spares=1",
                          "--input=i",
                          "--input-ranks=1",
                          "-l",
+                         "--fold=hosts",
                          "-u",
                          "--torch",
                          "--rehearse=kill rank 1 at 1s",
@@ -65,7 +66,7 @@ TEST_CASE("each option of a verb that stands for one of the shell's stands for o
   Given given(Verb::run, kAllOfRun);
   CHECK_FALSE(given.read);  // a short option has no =
   Texts words = kAllOfRun;
-  words[26] = "--fail-fast=25%";
+  words[27] = "--fail-fast=25%";
   Given all(Verb::run, words);
   REQUIRE(all.read);
   REQUIRE(all.options.given().size() == words.size());

@@ -46,6 +46,16 @@ const Row kWrong[] = {
     {"run", "-n", "--ntasks: expected a value"},
     {"run", "-n 0 true", "--ntasks: expected a number from 1 to 16777216, got '0'"},
     {"run", "-n x true", "--ntasks: expected a number from 1 to 16777216, got 'x'"},
+    {"run", "--tasks-per-node=0 true", "--tasks-per-node: expected a number from 1 to 16777216, or gpu, got '0'"},
+    {"run", "--tasks-per-node=gpus true",
+     "--tasks-per-node: expected a number from 1 to 16777216, or gpu, got 'gpus'"},
+    {"run", "--fold=nodes true", "--fold: expected ranks or hosts, got 'nodes'"},
+    {"run", "--tee true", "--tee prints what goes to files: give --output, --error or --log-dir with it"},
+    {"run", "--log-dir=a --output=b true", "--output=b and --log-dir=a contradict each other: give one of them"},
+    {"run", "--redirects true",
+     "'--redirects' is not known here: --log-dir=DIR writes both streams of each task to files; with --tee they "
+     "are printed "
+     "too"},
     {"run", "--ntasks= true", "--ntasks=: expected a value behind ="},
     {"run", "--hosts= true", "--hosts=: expected a value behind ="},
     {"run", "--local=-1 true", "--local: expected a number from 1 to 4096, got '-1'"},

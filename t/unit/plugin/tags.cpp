@@ -75,8 +75,9 @@ TEST_CASE("tags of a node are this one's, or another's") {
 TEST_CASE("tags of a task need one") {
   auto host = second_of_two();
   host.make_tasks();
-  constexpr const char* kAll = "{{taskid}} {{task.id}} {{task.rank}} {{task.index}} {{task.localid}}";
-  CHECK(render_tags(host, kAll, {.task = host.tasks()[1].get()}).value() == "3 3 3 1 1");
+  constexpr const char* kAll =
+      "{{taskid}} {{task.id}} {{task.rank}} {{task.index}} {{task.localid}} {{task.attempt}}";
+  CHECK(render_tags(host, kAll, {.task = host.tasks()[1].get()}).value() == "3 3 3 1 1 0");
   CHECK(render_tags(host, kAll).value() == kAll);
 }
 
