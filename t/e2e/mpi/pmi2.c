@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmi2: a program of libpmi2, as Slurm's clients are. Each rank puts a key and gets all, waits for an attribute of
-// its node that the first one there sets, and looks up a name; rank 0 prints "pmi2 ok, 4 ranks". With an argument: `spawn`
-// spawns two programs, of which the first prints "children ok"; the number of a rank makes that abort.
+// its node that the first one there sets, and looks up a name; rank 0 prints "pmi2 ok, 4 ranks". With an argument:
+// `spawn` spawns two programs, of which the first prints "children ok"; the number of a rank makes that abort.
 #include <slurm/pmi2.h>
 #include <stdio.h>
 #include <stdlib.h>
