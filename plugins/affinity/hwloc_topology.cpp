@@ -17,6 +17,7 @@
 #include <hwloc.h>
 
 #include "base/file.hpp"
+#include "base/program.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
@@ -265,7 +266,7 @@ HwlocTopology::~HwlocTopology() = default;
 
 Result<std::unique_ptr<HwlocTopology::Loaded>> HwlocTopology::create() {
   auto loaded = std::make_unique<Loaded>();
-  loaded->library.reset(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL));
+  loaded->library.reset(load_library(kLibrary, RTLD_NOW | RTLD_LOCAL));
   if (!loaded->library) {
     const char* why = ::dlerror();
     return not_loaded(why != nullptr ? why : "unknown");

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
+
 namespace nacre::archive {
 
 Result<Library> Library::load() {
@@ -38,7 +40,7 @@ Library::Utf8::~Utf8() {
 void DynamicLibrary::Close::operator()(void* handle) const { ::dlclose(handle); }
 
 Result<DynamicLibrary> DynamicLibrary::load(const char* soname, const char* package) {
-  void* handle = ::dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  void* handle = load_library(soname, RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return DynamicLibrary(soname, handle);
   const char* why = ::dlerror();
   return Error{ENOENT, fmt::format("cannot load {} (Debian's package {}): {}", soname, package,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/program.hpp"
 
+#include <dlfcn.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,6 +70,16 @@ std::string InstalledTree::path(std::initializer_list<const char*> relative, con
     if (found.st_uid == owner_ || found.st_uid == 0) return path;
   }
   return absolute;
+}
+
+void* load_library(const char* soname, int flags) {
+  void* found = ::dlopen(soname, flags);
+#ifdef NACRE_SHIPPED
+  if (found != nullptr) return found;
+  const std::string shipped = InstalledTree("").path({fmt::format(NACRE_SHIPPED "/{}", soname).c_str()}, "");
+  if (!shipped.empty()) found = ::dlopen(shipped.c_str(), flags);
+#endif
+  return found;
 }
 
 // ---- process title ----------------------------------------------------------------------

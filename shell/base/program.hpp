@@ -39,6 +39,10 @@ class InstalledTree {
   uid_t owner_ = 0;
 };
 
+// A shared library by its soname, with `flags` of dlopen(3): the system's; else, in a build for other systems
+// (NACRE_PORTABLE), the one that came with the program. Null: it cannot be loaded, dlerror(3) has why.
+[[nodiscard]] void* load_library(const char* soname, int flags);
+
 // What ps(1) shows as this process's command line: its arguments are written over.
 class ProcessTitle {
  public:

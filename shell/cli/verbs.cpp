@@ -87,7 +87,7 @@ int parse_and_run(CommandLine& program, std::string_view own_name, std::vector<s
   const CommandLine& line = program.last();
   Verb* verb = given_verb(verbs);
   if (read && line.count("--help") > 0) return print({0, line.help()});
-  if (read && verb == nullptr) return print({0, fmt::format("nacre {}\n", kVersion)});
+  if (read && verb == nullptr) return print({0, fmt::format("nacre {} {}\n", kVersion, kFeatures)});
   if (read) read = verb->check_usage();
   if (read) return run_verb(line, *verb);
   return print(usage_error(line.program(), read.error().message));

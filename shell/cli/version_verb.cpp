@@ -22,6 +22,13 @@ struct Loaded {
   const char* soname;
   const char* package;  // Debian's
   const char* what;     // it is needed for
+
+  // Whether this build can use it: kFeatures has "-libdw" if not.
+  [[nodiscard]] bool is_built() const {
+    const std::string_view name = soname;
+    return std::string_view(kFeatures).find(fmt::format("-{}", name.substr(0, name.find('.')))) ==
+           std::string_view::npos;
+  }
 };
 constexpr std::array kLoaded{
     Loaded{"libssl.so.3", "libssl3", "links between hosts"},
@@ -41,8 +48,12 @@ class Version final : public Verb {
     print_out(fmt::format("nacre {}{}\n", kVersion, !kCommit.empty() ? fmt::format(", commit {}", kCommit) : ""));
     print_out(fmt::format("built with {}\n", kBuiltWith));
     for (const Loaded& each : kLoaded) {
-      const bool is_there = archive::DynamicLibrary::load(each.soname, each.package).has_value();
-      const std::string what = is_there ? "" : fmt::format(" (missing: Debian's package {})", each.package);
+      const bool is_there = each.is_built() && archive::DynamicLibrary::load(each.soname, each.package).has_value();
+      std::string what;
+      if (!each.is_built())
+        what = " (this nacre was built without)";
+      else if (!is_there)
+        what = fmt::format(" (missing: Debian's package {})", each.package);
       print_out(fmt::format("{:<4}{:<18}{}{}\n", is_there ? "yes" : "no", each.soname, each.what, what));
     }
     return 0;

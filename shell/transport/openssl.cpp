@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
+
 namespace nacre::transport {
 namespace {
 
@@ -28,7 +30,7 @@ Result<void> find_function(void* library, const char* soname, const char* name, 
 
 Result<OpenSsl> OpenSsl::load(const char* library) {
   // Never unmapped, as it keeps data for each thread. dlsym(3) on it finds the functions of its libcrypto too.
-  void* handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* handle = load_library(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return cannot_load(library);
   OpenSsl ssl;
 #define NACRE_FIND(name) CHECK_OK(find_function(handle, library, #name, ssl.name));
