@@ -4,12 +4,24 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME nacre)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
-set(CPACK_PACKAGE_DESCRIPTION "nacre-shell starts one node's share of a parallel job, carries its output and\n\
-knows how each task ends; nacre launch runs jobs on hosts over ssh.")
-set(CPACK_PACKAGE_CONTACT "nacre <root@localhost>" CACHE STRING "Who maintains the package")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "runs the tasks of parallel jobs on each node")
+set(CPACK_PACKAGE_DESCRIPTION "nacre run starts the tasks of an MPI program, or copies of any command, on this\n\
+host, on others by ssh, or in an allocation of Slurm, PBS, LSF or Flux.\n\
+.\n\
+nacre-shell starts one node's share of a job, serves PMI and PMIx to MPICH and\n\
+Open MPI, carries what the tasks write, and knows which one failed first, where\n\
+and why. It is extended by plugins in Lua or C.")
+# As Debian's own tools have it. Without, it is somebody who gets no mail.
+set(maintainer "nacre maintainers <nacre@packages.invalid>")
+if(DEFINED ENV{DEBEMAIL})
+  set(maintainer "$ENV{DEBEMAIL}")
+  if(DEFINED ENV{DEBFULLNAME} AND NOT maintainer MATCHES "<")
+    set(maintainer "$ENV{DEBFULLNAME} <${maintainer}>")
+  endif()
+endif()
+set(CPACK_PACKAGE_CONTACT ${maintainer} CACHE STRING "Who maintains the package: NAME <ADDRESS>")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # The packages of what is loaded when a job needs it, which dpkg-shlibdeps does not see. Debian 13 has other names for
 # some of them than Debian 12.
@@ -43,4 +55,12 @@ foreach(script IN ITEMS postinst prerm)
 endforeach()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/conffiles ${PROJECT_BINARY_DIR}/package/postinst
   ${PROJECT_BINARY_DIR}/package/prerm)
+# What Debian asks of a package beside what is installed.
+string(TIMESTAMP year %Y UTC)
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/copyright.in ${PROJECT_BINARY_DIR}/package/copyright @ONLY)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/changelog @ONLY CONTENT
+  "nacre (@PROJECT_VERSION@) unstable; urgency=medium\n\n  * Version @PROJECT_VERSION@.\n\n -- @CPACK_PACKAGE_CONTACT@  @date@\n")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/package_files.cmake.in ${PROJECT_BINARY_DIR}/package/package_files.cmake @ONLY)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/package/package_files.cmake)
 include(CPack)

@@ -34,7 +34,7 @@ setup() {
 @test "the package has the programs, the library, the configuration, pages, completions and the demo" {
   dpkg-deb -c "$package" | awk '{print $6}' >list
   for file in bin/nacre bin/nacre-shell share/nacre/lua/nacre.lua share/nacre/lua/nacre/option.lua share/nacre/demo/run.sh \
-    share/man/man5/nacre-jobspec.5 share/man/man3/nacre-lua.3 share/zsh/site-functions/_nacre-shell \
+    share/man/man5/nacre-jobspec.5.gz share/man/man3/nacre-lua.3.gz share/doc/nacre/copyright share/doc/nacre/changelog.gz share/doc/nacre/licenses/libuv1-dev share/zsh/site-functions/_nacre-shell \
     share/fish/vendor_completions.d/nacre.fish share/bash-completion/completions/nacre-shell; do
     grep -qx ".$prefix/$file" list || { echo "no $file"; return 1; }
   done
@@ -42,6 +42,18 @@ setup() {
   # Nothing of the build or of the source tree.
   run grep -E '\.(a|o|cpp|hpp|bats)$|/t/' list
   [ "$status" -eq 1 ]
+}
+
+# The programs of this build do not know of the prefix, but lintian does not ask them.
+@test "lintian finds nothing in a package with the prefix of make deb" {
+  cmake -S "$NACRE_SOURCE_DIR" -B usr -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
+  (cd "$NACRE_BUILD_DIR" && cp --parents nacre nacre-shell plugins/pmi/library/*.so plugins/pmix/pmix.so plugins/pmix/pmix-stand-in \
+    doc/*.[1-8] etc/*.{bash,zsh,fish} "$work/usr")
+  (umask 022 && cd usr && cpack --config CPackConfig.cmake -G DEB) >cpack.log 2>&1 || { cat cpack.log; return 1; }
+  run lintian --allow-root --fail-on error,warning usr/nacre_*.deb
+  echo "$output"
+  [ "$status" -eq 0 ]
+  run ! grep -v '^N:' <<<"$output"
 }
 
 @test "mpiexec and mpirun become alternatives, behind those of others, and go with the package" {
