@@ -21,6 +21,8 @@ RELEASE := build/release
 FIRST := build/first
 CLANG := build/clang
 DEB := build/deb
+PORTABLE := build/portable
+DIST := build/dist
 
 step := @etc/step.sh
 # A step that finds no more programs and modules than the packages of etc/packages bring.
@@ -51,7 +53,7 @@ endif
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run check check-long check-bare bench bench-hosts build release install deb format lint clean
+.PHONY: help deps run check check-long check-bare bench bench-hosts build release install deb tarball wheel dist format lint clean
 
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
@@ -83,8 +85,8 @@ check: ## build and run the unit tests and a short fuzzing with sanitizers, some
 	@t/kit/left_out $(DEV) $(FIRST)
 
 check-long: check ## check, then all tests, optimised and with sanitizers, Clang's warnings, fuzzing for FUZZ_SECONDS each, stdio for STDIO_SECONDS, other MPIs, a viewer of traces
-	$(step) "Dependencies of the long tests" etc/deps.sh check cluster deb bare long
-	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster deb bare long
+	$(step) "Dependencies of the long tests" etc/deps.sh check cluster deb dist bare long
+	$(step) "Find what they bring" t/kit/only_packages $(only) build run check cluster deb dist bare long
 	$(only_step) "Build the rest, with sanitizers" $(build) $(DEV)
 	$(only_step) "Test the rest, with sanitizers" $(ctest) --test-dir $(DEV) --label-exclude '^(unit|fuzz)$$'
 	$(only_step) "Configure, with Clang" cmake --preset clang $(clang) $(test_path)
@@ -122,13 +124,18 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(step) "Bare Debian" $(MAKE) check-bare
 	$(only_step) "Fuzz the stdio" t/e2e/stdio_property --shell $(DEV)/nacre-shell --task $(DEV)/t/e2e/stdio_task --seconds $(STDIO_SECONDS)
 
-check-bare: ## as root: make run, make check, make deb, make install and the package in a bare Debian 12 and 13, as root and as a user
+check-bare: ## as root: make run, make check, make deb, make install and the package in a bare Debian 12 and 13, as root and as a user; the tarball and the wheel there and on Ubuntu 22.04
 	@for suite in bookworm trixie; do for user in '' --user; do \
 	  out=$$(mktemp -d) && chmod 777 $$out && \
 	  etc/step.sh "Bare $$suite $$user" t/bare/run $$user $$suite t/bare/try run check && \
 	  etc/step.sh "Package for $$suite $$user" t/bare/run $$user --share $$out $$suite t/bare/try deb install && \
 	  etc/step.sh "Package on $$suite $$user" t/bare/run $$user --share $$out $$suite t/bare/try package && rm -r $$out || exit; \
 	done; done
+	@out=$$(mktemp -d) && chmod 777 $$out && \
+	  etc/step.sh "Tarball and wheel" t/bare/run --share $$out bookworm t/bare/try dist && \
+	  for suite in bookworm trixie jammy; do \
+	    etc/step.sh "Tarball and wheel on $$suite" t/bare/run --share $$out $$suite t/bare/try tarball wheel || exit; \
+	  done && rm -r $$out
 
 bench: ## measure against what else starts tasks, and an older release build in the folder BEFORE if it is given; tables and plots go to BENCH_OUT
 	@etc/deps.sh check bench
@@ -188,6 +195,19 @@ deb: deps ## a package for Debian and Ubuntu, in build/deb
 	@$(build) $(DEB)
 	@umask 022 && cd $(DEB) && cpack --config CPackConfig.cmake -G DEB
 	@ls $(DEB)/*.deb
+
+tarball: deps ## one folder for other systems, from glibc 2.34 on, in build/dist; it is to be made on Debian 12
+	@etc/deps.sh dist
+	@cmake --preset portable
+	@$(build) $(PORTABLE)
+	@etc/dist/tarball $(PORTABLE) $(DIST)
+
+wheel: tarball ## the same for pip, with a module for Python, in build/dist
+	@etc/dist/wheel "$$(ls -t $(DIST)/nacre-*-linux-$$(uname -m).tar.gz | head -n 1)" $(DIST)
+
+dist: deb wheel ## all that others install: package, tarball, wheel, the source, and SHA256SUMS, in build/dist
+	@etc/dist/collect $(DEB) $(DIST)
+	@ls -l $(DIST)
 
 format: ## format all C and C++ in place
 	@etc/deps.sh check

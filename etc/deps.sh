@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # etc/deps.sh [--list] [SET...]: makes sure that the packages of etc/packages are there: those of the set `build`, and
-# those of each SET named (run, check, cluster, bare, long, bench, deb). On Debian and Ubuntu the missing ones are installed, and daemons
+# those of each SET named (run, check, cluster, bare, long, bench, deb, dist). On Debian and Ubuntu the missing ones are installed, and daemons
 # among them left off; elsewhere they are named and the exit code is 1. When nothing is missing, nothing is run but dpkg-query. --list only prints what is missing.
 set -euo pipefail
 
@@ -12,8 +12,8 @@ sets=(build)
 for arg in "$@"; do
   case $arg in
     --list) list=true ;;
-    build | run | check | cluster | bare | long | bench | deb) sets+=("$arg") ;;
-    *) echo "deps.sh: $arg: expected --list, build, run, check, cluster, bare, long, bench or deb" >&2 && exit 2 ;;
+    build | run | check | cluster | bare | long | bench | deb | dist) sets+=("$arg") ;;
+    *) echo "deps.sh: $arg: expected --list, build, run, check, cluster, bare, long, bench, deb or dist" >&2 && exit 2 ;;
   esac
 done
 
