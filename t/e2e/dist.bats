@@ -151,6 +151,62 @@ setup() {
   done
 }
 
+# ---- the GitHub action -------------------------------------------------------
+
+# action_step NAME=INPUT...: its step, as a runner would run it. What it prints is in `output`, what it sets in files.
+action_step() {
+  rm -rf runner && mkdir runner
+  /usr/bin/python3 -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["runs"]["steps"][0]["run"])' \
+    "$NACRE_SOURCE_DIR/etc/action/action.yml" >runner/step
+  run env NACRE_VERSION= NACRE_ARCHIVE= NACRE_SHA256= NACRE_MPIEXEC=false NACRE_RELEASES="file://$PWD/releases" RUNNER_TEMP="$PWD/runner" \
+    GITHUB_WORKSPACE="$PWD" GITHUB_PATH="$PWD/runner/path" GITHUB_OUTPUT="$PWD/runner/output" "$@" bash runner/step
+  echo "$output"
+}
+
+@test "the action puts a tarball into PATH, a release or a file, and refuses one whose sum is another" {
+  local version archive
+  version=$("$NACRE_SHELL" --version | cut -d' ' -f2)
+  archive=$(echo "$NACRE_DIST"/nacre-*-linux-*.tar.gz)
+  action_step NACRE_ARCHIVE="$archive"
+  [ "$status" -eq 0 ]
+  grep -qx "version=$version" runner/output
+  [ "$(env PATH="$(cat runner/path):$PATH" nacre run echo hi)" = hi ]
+  cp "$archive" mine.tar.gz
+  action_step NACRE_ARCHIVE=mine.tar.gz NACRE_SHA256="$(sha256sum <"$archive" | cut -d' ' -f1)" NACRE_MPIEXEC=true
+  [ "$status" -eq 0 ]
+  [ "$(env PATH="$(tail -n 1 runner/path):$PATH" mpiexec -n 1 echo hi)" = hi ]
+  action_step NACRE_ARCHIVE=mine.tar.gz NACRE_SHA256="$(sha256sum </dev/null | cut -d' ' -f1)"
+  [ "$status" -eq 1 ]
+  [[ $output == *"::error::nacre: mine.tar.gz is not what it should be"* ]]
+  mkdir -p "releases/v$version"
+  cp "$archive" "releases/v$version/"
+  (cd "releases/v$version" && sha256sum -- * >SHA256SUMS)
+  action_step NACRE_VERSION="$version"
+  [ "$status" -eq 0 ]
+  echo >>"releases/v$version/SHA256SUMS"
+  echo x >>"releases/v$version/${archive##*/}"
+  action_step NACRE_VERSION="$version"
+  [ "$status" -eq 1 ]
+  action_step
+  [ "$status" -eq 1 ]
+  [[ $output == *"one of the inputs version and archive is needed"* ]]
+}
+
+@test "the action and the recipe for conda can be read" {
+  /usr/bin/python3 - "$NACRE_SOURCE_DIR" <<'END'
+import re, sys, yaml
+action = yaml.safe_load(open(f"{sys.argv[1]}/etc/action/action.yml"))
+used = set(re.findall(r"inputs\.(\w+)", open(f"{sys.argv[1]}/etc/action/action.yml").read()))
+assert used == set(action["inputs"]), (used, action["inputs"])
+recipe = open(f"{sys.argv[1]}/etc/conda/meta.yaml").read()
+recipe = re.sub(r"\{%.*?%\}", "", recipe, flags=re.S)
+recipe = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "word", recipe))
+assert set(recipe) == {"package", "source", "build", "requirements", "test", "about"}, recipe
+pattern = re.compile(r"project\(nacre VERSION ([0-9.]+)")
+assert pattern.match(next(line for line in open(f"{sys.argv[1]}/CMakeLists.txt") if line.startswith("project(")))
+END
+}
+
 # ---- the wheel ---------------------------------------------------------------
 
 @test "pip installs it whole, and its commands run a job" {
