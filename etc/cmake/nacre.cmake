@@ -61,9 +61,10 @@ else()
   endif()
 endif()
 
-# A static archive of a library where there is one: each shared library costs every job start-up time.
+# A static archive of a library where there is one: each shared library costs every job start-up time. `pc`: the names that systems
+# have for it, of which the first that is there counts.
 function(nacre_static_library name pc)
-  pkg_check_modules(${name} REQUIRED ${pc})
+  pkg_search_module(${name} REQUIRED ${pc})
   add_library(nacre::${name} INTERFACE IMPORTED GLOBAL)
   target_include_directories(nacre::${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIRS})
   find_library(${name}_ARCHIVE NAMES ${ARGN})
@@ -72,7 +73,7 @@ function(nacre_static_library name pc)
   else()
     target_link_libraries(nacre::${name} INTERFACE ${${name}_LINK_LIBRARIES})
   endif()
-  set_property(GLOBAL APPEND PROPERTY NACRE_FOUND "${pc} ${${name}_VERSION}")
+  set_property(GLOBAL APPEND PROPERTY NACRE_FOUND "${${name}_MODULE_NAME} ${${name}_VERSION}")
 endfunction()
 
 # nacre_order_functions(PROGRAM FILE): links the functions that FILE names side by side, so that a start reads few pages:
