@@ -710,6 +710,9 @@ Result<void> SpawnedProcesses::start(const pmi::SpawnProgram& program,
   command.setup.ends_with_parent = true;
   command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};
   complete(command);
+  if (!host_.tasks().empty()) {
+    if (const auto& container = host_.tasks().front()->command().setup.container) task::enter(command, *container);
+  }
   task::Subprocess::Callbacks on;
   on.on_exit = [this, index] {
     --running_;

@@ -70,8 +70,10 @@ bool Stragglers::is_other_shell(pid_t pid) const {
 
 std::vector<pid_t> Stragglers::left(Which which, const event::Children& children) const {
   if (!has_children()) return {};
+  std::set<pid_t> without = children.left_alone();
+  without.insert(before_.begin(), before_.end());
   std::vector<pid_t> pids =
-      which == Which::all ? event::Children::descendants(before_) : children.unwatched_descendants(before_);
+      which == Which::all ? event::Children::descendants(without) : children.unwatched_descendants(without);
   std::set<pid_t> spared;
   for (pid_t pid : pids) {
     if (mark_.empty() || !is_other_shell(pid)) continue;
@@ -85,7 +87,8 @@ std::vector<pid_t> Stragglers::left(Which which, const event::Children& children
 // Whether they have ended, and were reaped if that is this process's to do.
 bool Stragglers::all_gone(const std::vector<pid_t>& pids, Which which, const event::Children& children) const {
   if (!pids.empty()) return false;
-  bool others = !before_.empty() || (which == Which::of_tasks && children.watched() > 0);
+  bool others =
+      !before_.empty() || !children.left_alone().empty() || (which == Which::of_tasks && children.watched() > 0);
   return others || !has_children();
 }
 

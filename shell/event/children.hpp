@@ -151,6 +151,10 @@ class Children {
   void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }
   [[nodiscard]] bool is_guarded() const { return guarding_.group != nullptr; }
 
+  // A process that ends by itself, and that the job does not end, wherever it goes.
+  void leave_alone(pid_t pid) { left_alone_.insert(pid); }
+  [[nodiscard]] const std::set<pid_t>& left_alone() const { return left_alone_; }
+
   // Reaps now, without waiting for the signal.
   void reap();
 
@@ -176,6 +180,7 @@ class Children {
   std::function<void(pid_t pid)> look_;
   std::unique_ptr<Deaths> deaths_;  // null: none has been expected
   Guarding guarding_;
+  std::set<pid_t> left_alone_;
   std::set<pid_t> leaders_;  // of groups that are reported, until they are reaped
   struct Watched {
     OnExit on_exit;

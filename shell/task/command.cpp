@@ -15,6 +15,16 @@ int ChildSetup::unused_target() const {
   return target;
 }
 
+void enter(Command& command, const Container& container) {
+  for (const auto& [name, outside, inside] : container.variables) {
+    auto now = command.env.get(name);
+    if (now.has_value() != outside.has_value() || (now && *now != *outside)) continue;
+    inside ? command.env.set(name, *inside) : command.env.unset(name);
+  }
+  if (!command.setup.cwd) command.setup.cwd = container.directory;
+  command.setup.container = container;
+}
+
 // ---- limits -----------------------------------------------------------------------------
 
 namespace {

@@ -27,6 +27,21 @@ struct MemoryPolicy {
   CpuMask nodes;
 };
 
+// A container that runs, of which a command becomes a part: it enters namespaces of a process there. It stays a
+// child of who starts it, with its descriptors, limits, cpus and cgroup.
+struct Container {
+  // Where a variable is as it was outside it has another value in the container; none: it is not set.
+  struct Variable {
+    std::string name;
+    std::optional<std::string> outside, inside;
+  };
+
+  int process = -1;    // a pidfd of that process, open in the parent
+  int namespaces = 0;  // CLONE_NEWUSER and CLONE_NEWNS, those of them that are not the parent's own
+  std::vector<Variable> variables;
+  std::string directory;  // where a command runs that names no other
+};
+
 struct ChildSetup {
   struct Fd {
     int target = 0;  // its number in the child
@@ -55,6 +70,8 @@ struct ChildSetup {
   // PR_SET_PTRACER: what the starting process starts may trace it, where Yama lets only ancestors do that. Nothing
   // where there is no Yama.
   bool traced_by_siblings = false;
+  std::optional<Container> container;  // entered before the working directory is changed to
+  bool adopts = false;                 // PR_SET_CHILD_SUBREAPER: orphans below it become its children
   bool opens_io = false;  // the parent gets its /proc/PID/io, open: once it has ended, only root may open that
 
   [[nodiscard]] int unused_target() const;  // a number above stderr's that is no target in `fds`
@@ -69,6 +86,9 @@ struct Command {
   std::vector<std::string> notes = {};  // why it is set up like this, for people: lines of the plan (--explain)
   std::string label = {};               // for the code that made it; it has no meaning here
 };
+
+// Has the command run in the container: its setup, and the variables of its environment.
+void enter(Command& command, const Container& container);
 
 // The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, "nofile"; "ofile" is taken for
 // that.

@@ -332,6 +332,10 @@ bool set_memory_policy(const MemoryPolicy& policy) {
   return ::syscall(SYS_set_mempolicy, policy.mode, policy.nodes.data(), bits) == 0;
 }
 
+bool enter_container(const Container& container) {
+  return container.namespaces == 0 || ::setns(container.process, container.namespaces) == 0;
+}
+
 bool place_null(int target) {
   int null = ::open("/dev/null", O_RDWR);
   if (null < 0 || null == target) return null == target;
@@ -472,6 +476,7 @@ Failure set_up(Plan& plan) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != plan.parent) ::_exit(EXIT_FAILURE);  // the parent has ended before
   }
+  if (setup.adopts) ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   if (setup.traced_by_siblings) ::prctl(PR_SET_PTRACER, plan.parent, 0, 0, 0);  // EINVAL: there is no Yama
   if (plan.io_socket >= 0) send_io(plan.io_socket);
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
@@ -483,6 +488,7 @@ Failure set_up(Plan& plan) {
     if (::syscall(SYS_sched_setaffinity, 0, bytes, setup.cpus.data()) < 0) return failed(Step::affinity);
   }
   if (setup.memory && !setup.is_pretended && !set_memory_policy(*setup.memory)) return failed(Step::memory);
+  if (setup.container && !enter_container(*setup.container)) return failed(Step::container);
   if (setup.cwd && ::chdir(setup.cwd->c_str()) < 0) return failed(Step::directory);
   if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
   // This also makes its process group the terminal's foreground group.
@@ -607,11 +613,25 @@ std::string lies_here(const Command& command) {
 Error exec_error(const Command& command, int code) {
   Error error = system_error(code, command.argv.front());
   bool is_name = !command.argv.front().empty() && command.argv.front().find('/') == std::string::npos;
-  if (code == ENOENT && is_name) error.message += where_it_was_looked_for(command) + lies_here(command);
+  if (code == ENOENT && is_name) error.message += where_it_was_looked_for(command);
+  if (code == ENOENT && command.setup.container) {
+    error.message += " (it was looked for in the container)";
+    return error;  // what follows looks at this host's files
+  }
+  if (code == ENOENT && is_name) error.message += lies_here(command);
   if (code == E2BIG) error.message += ": " + too_long(command);
   if (code == ENOENT && lacks_interpreter(command)) {
     error.message += " (the file is there, but not the interpreter or loader that it names)";
   }
+  return error;
+}
+
+Error directory_error(const ChildSetup& setup, int code) {
+  const std::string path = setup.cwd.value_or("");
+  Error error = system_error(code, "cannot change to directory " + path);
+  if (code == ENOENT && setup.container)
+    error.message +=
+        fmt::format(" (the container does not have it: container.bind={0}:{0} takes this host's)", path);
   return error;
 }
 
@@ -635,7 +655,8 @@ Error describe(const Command& command, const Failure& failure) {
     case Step::scheduler: return cannot("set the scheduling policy");
     case Step::affinity: return cannot("bind to cpus");
     case Step::memory: return memory_error(*setup.memory, failure.code);
-    case Step::directory: return cannot("change to directory " + setup.cwd.value_or(""));
+    case Step::container: return cannot("enter the container");
+    case Step::directory: return directory_error(setup, failure.code);
     case Step::descriptors: return cannot(fmt::format("set up descriptor {}", failure.detail));
     case Step::terminal: return cannot("take its standard input as its controlling terminal");
     case Step::limit: return cannot("set " + limit_macro(failure.detail));

@@ -79,6 +79,7 @@ enum class Step {
   scheduler,
   affinity,
   memory,
+  container,
   directory,
   descriptors,
   terminal,
