@@ -62,6 +62,7 @@ constexpr Builtin kBuiltins[] = {
     {make_sysmon, kTells},
     {make_rehearse},
     {make_hooks},  // after those that set variables of tasks
+    {make_container},  // after all that change commands, which it has run elsewhere
 };
 // clang-format on
 

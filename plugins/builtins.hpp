@@ -15,6 +15,7 @@ namespace nacre::plugins {
 using PluginPtr = std::unique_ptr<plugin::Plugin>;
 
 PluginPtr make_batch(plugin::Host& host);
+PluginPtr make_container(plugin::Host& host);
 PluginPtr make_control(plugin::Host& host);
 PluginPtr make_coprocess(plugin::Host& host);
 PluginPtr make_cpu_affinity(plugin::Host& host);

@@ -15,6 +15,7 @@
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
 #include "group/directory.hpp"
+#include "job/container_option.hpp"
 #include "job/options.hpp"
 #include "job/rehearsal.hpp"
 
@@ -125,6 +126,16 @@ Result<Json> restart(const std::string& text) {
   return invalid(std::string(message.substr(message.starts_with(kPlace) ? kPlace.size() : 0)));
 }
 
+Result<Json> container(const std::string& text) {
+  constexpr std::string_view kPlace = "container: ";
+  job::Options set;
+  set.set("container", text);
+  auto read = job::ContainerOption::read(set);
+  if (read) return Json(text);
+  std::string_view message = read.error().message;
+  return invalid(std::string(message.substr(message.starts_with(kPlace) ? kPlace.size() : 0)));
+}
+
 Result<Json> rehearsal(const std::string& text) {
   CHECK_OK(job::Rehearsal::parse(text));
   return Json(text);
@@ -168,6 +179,9 @@ const WordRow kWords[] = {
     {kRun, kStreams, "-u,--unbuffered", "output.stdout.buffer.type", Way::parsed, "", "none",
      "Write at once what tasks write, not by lines"},
 
+    {kRun, "", "--container", "container", Way::text,
+     "IMAGE[,bind=SOURCE:TARGET[:ro]]...[,env=NAME]...[,runtime=podman|apptainer|enroot|docker]", "",
+     "Run each task in a container of IMAGE, which is brought to each node once: see container", container},
     {kRun, "", "--torch", "torch", Way::parsed, "", "true",
      "Set what torch.distributed needs, for a task each process"},
     {kRun, "", "--rehearse", "rehearse", Way::text, "EVENTS", "",

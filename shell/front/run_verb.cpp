@@ -723,7 +723,7 @@ Result<int> run_here(LaunchPlan plan) {
 namespace {
 
 // nacre-run(1) has the same table.
-constexpr std::array<cli::ForeignOption, 46> kForeignOptions{{
+constexpr std::array<cli::ForeignOption, 47> kForeignOptions{{
     // How many, and where.
     {"-np --np", "--ntasks=%", "", ""},
     {"-ppn --ppn -npernode --npernode -perhost --perhost", "--tasks-per-node=%", "", ""},
@@ -763,6 +763,12 @@ constexpr std::array<cli::ForeignOption, 46> kForeignOptions{{
      "hosts are reached by srun in an allocation of Slurm, else by ssh, or what --agent names"},
     {"--task-prolog --task-epilog --prolog --epilog", "", "",
      "-o prolog=CMD, epilog, task-prolog and task-epilog run programs before and after the tasks"},
+    {"--container-image --container-mounts --container-env --container-workdir --container-name "
+     "--container-writable "
+     "--container-mount-home --no-container-mount-home --container-remap-root --no-container-remap-root "
+     "--container-entrypoint --no-container-entrypoint",
+     "", "",
+     "--container=IMAGE,bind=SOURCE:TARGET,env=NAME runs the tasks in a container; --chdir is their directory"},
     {"--signal", "", "", "-o signal=NUMBER and -o signal.timeleft=TIME warn tasks of a limit"},
     {"--setattr --requires --queue --dependency", "", "", "it is for a queue, and nacre starts the job at once"},
     // torchrun.

@@ -43,6 +43,12 @@ constexpr OptionEntry kTable[] = {
      "how long a handler of a plugin waits for another shell"},
     {"strict", "switch", "off", "shell", "on off", "an option that no plugin reads is an error"},
     {"wrap", "object", "", "wrap", "", "run tasks under another program"},
+    {"container", "text", "off", "container", "off", "run the tasks in a container of this image"},
+    {"container.image", "text", "off", "container", "off", "the same, beside other members"},
+    {"container.bind", "list", "", "container", "", "folders and files of the host: SOURCE:TARGET[:ro]"},
+    {"container.env", "list", "", "container", "", "variables that are as in the job, whatever the image has"},
+    {"container.runtime", "text", "auto", "container", "auto podman apptainer enroot docker",
+     "the program that makes the container"},
 
     {"cpu-affinity", "text", "on", "cpu-affinity",
      "on off per-task per-task:thread per-task:core per-task:l3 per-task:numa per-task:package map: verbose "

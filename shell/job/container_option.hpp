@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shell option `container`: in which image the tasks run, by which program, and what of the host is in there.
+//
+//   container=IMAGE[,bind=SOURCE:TARGET[:ro]]...[,env=NAME]...[,runtime=auto|podman|apptainer|enroot|docker]
+//
+// The same as members: container.image, .bind and .env (lists), .runtime. "off": in none.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "job/options.hpp"
+
+namespace nacre::job {
+
+// In the order in which `auto` looks for them.
+enum class ContainerRuntime { podman, apptainer, enroot, docker };
+
+[[nodiscard]] std::string_view name_of(ContainerRuntime runtime);  // of its program, too
+
+struct ContainerBind {
+  std::string source, target;  // absolute paths: on the host, in the container
+  bool is_read_only = false;
+
+  bool operator==(const ContainerBind&) const = default;
+};
+
+struct ContainerOption {
+  std::string image;                        // not empty
+  std::vector<ContainerBind> binds;         // each target once
+  std::vector<std::string> variables;       // that are as in the job, whatever the image has
+  std::optional<ContainerRuntime> runtime;  // none: the first that is installed
+
+  // None: the tasks run in no container.
+  static Result<std::optional<ContainerOption>> read(const Options& options);
+};
+
+}  // namespace nacre::job
