@@ -68,6 +68,7 @@ class RunOptions {
 
   // For a jobspec from a file: the options of the shell, and the members of attributes.system, that are given here
   // replace those that it has. The rules of --env change its environment, or the caller's if it has none.
+  [[nodiscard]] std::string container() const;
   Result<void> set_options(job::Options& out) const;
   Result<void> change(Json& jobspec) const;
 
@@ -620,9 +621,23 @@ std::vector<GivenOption> RunOptions::file_options() const {
   return out;
 }
 
+// --container, with those variables that --env=NAME=TEXT has set, whatever the image has.
+std::string RunOptions::container() const {
+  constexpr std::string_view kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+  std::string out = words_.text("--container");
+  for (const Rule& each : rules_) {
+    const std::string name = each.text.substr(0, each.text.find('='));
+    const bool sets = each.kind == Rule::Kind::rule && name.size() < each.text.size() && !name.empty() &&
+                      name.find_first_not_of(kOfNames) == std::string::npos;
+    if (sets) out += ",env=" + name;
+  }
+  return out;
+}
+
 Result<void> RunOptions::set_options(job::Options& out) const {
   words_.set(out);
   for (const GivenOption& each : file_options()) out.set(each.name, each.value);
+  if (words_.has("--container")) out.set("container", container());
   // The options of stderr that are not set are copied from stdout: so stdout has to be set.
   if (words_.has("--error") && !out.at("output.stdout")) out.set("output.stdout.type", "term");
   if (lends_terminal())

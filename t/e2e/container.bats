@@ -26,13 +26,8 @@ nothing_is_left() {
   [ -z "$left" ] || { podman ps -a; return 1; }
 }
 
-teardown() {
-  end_what_is_left
-  cd /
-  rm -rf "$work"
-}
-
 @test "the tasks run in the image, in the job's directory, as the user, and nothing stays" {
+  # shellcheck disable=SC2016 # for the tasks
   (umask 027 && in_image -l -n 2 sh -c 'cat /mark; pwd; id -u; umask; echo >made$NACRE_TASK_RANK') >out
   printf '%s\n' "made by the test" "$PWD" "$UID" 0027 | sort >expected
   for rank in 0 1; do sed -n "s/^$rank: //p" out | sort | diff expected -; done
@@ -42,16 +37,14 @@ teardown() {
 
 @test "exit codes, those of podman's own among them, and signals are those of the tasks" {
   for code in 1 7 125 126 127; do
-    run in_image sh -c "exit $code"
-    [ "$status" -eq "$code" ]
+    run "-$code" in_image sh -c "exit $code"
     [[ $output == *"exited with code $code"* ]]
   done
   # shellcheck disable=SC2016 # for the task
   run in_image sh -c 'kill -KILL $$'
   [ "$status" -eq 137 ]
   [[ $output == *"killed by SIGKILL"* ]]
-  run in_image nosuch
-  [ "$status" -eq 127 ]
+  run -127 in_image nosuch
   [[ $output == *"nosuch: No such file or directory"*"it was looked for in the container"* ]]
   nothing_is_left
 }
@@ -120,6 +113,7 @@ teardown() {
   wait $! || status=$?
   [ "$status" -ne 0 ]
   wait_until 30 nothing_is_left >/dev/null
+  # shellcheck disable=SC2016 # for eval
   wait_until 30 eval '! kill -0 "$(<pid)" 2>/dev/null'
 }
 
@@ -127,15 +121,16 @@ teardown() {
   in_image sh -c 'echo $$ >pid; sleep 1000' &
   wait_until 30 test -s pid
   job=$(podman ps -q --filter label=nacre.job)
-  shell=$(ps -o ppid= -p "$(<pid)")
+  shell=$(ps -o ppid= -p "$(<pid)" | tr -d ' ')
   conmon=$(podman inspect -f '{{.State.ConmonPid}}' "$job")
   keeper=$(podman inspect -f '{{.State.Pid}}' "$job")
-  # shellcheck disable=SC2046 # two numbers
-  kill -KILL "$conmon" "$keeper" $shell $(pgrep -P "$(echo $shell)" podman)
+  # shellcheck disable=SC2046 # numbers
+  kill -KILL "$conmon" "$keeper" "$shell" $(pgrep -P "$shell" podman)
   wait $! || status=$?
   podman container exists "$job"
   # shellcheck disable=SC2016 # for the task
   in_image sh -c 'i=0; while [ $i -lt 100 ] && [ ! -e swept ]; do sleep 0.1; i=$((i+1)); done' &
+  # shellcheck disable=SC2016 # for eval
   wait_until 30 eval '! podman container exists "$job"'
   touch swept
   wait $!
@@ -165,6 +160,12 @@ teardown() {
   [ "$(<out)" = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin|yes|image|yes|none|1" ]
   "$NACRE_BUILD_DIR/nacre" run --container=nacre-test,bind=/usr:/usr,env=SHARED,env=LD_LIBRARY_PATH sh -c "$print" >out
   [ "$(<out)" = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin|yes|host|yes|/nowhere|1" ]
+}
+
+@test "a variable that --env sets counts, whatever the image has" {
+  # shellcheck disable=SC2016 # for the task
+  in_image --env=PATH=/usr/bin:/bin --env=SHARED='a, b' sh -c 'echo "$PATH|$SHARED|$OF_IMAGE"' >out
+  [ "$(<out)" = "/usr/bin:/bin|a, b|yes" ]
 }
 
 @test "binds: a file, a folder that is only read, and what is wrong with them" {
@@ -215,7 +216,8 @@ END
   podman untag nacre-test localhost/brought:1
   [ "$status" -eq 0 ]
   [ "$output" = $'made by the test\nmade by the test' ]
-  [[ $stderr == *"podman brings localhost/brought:1, "*" s: Getting image source signatures"* ]] || { echo "$stderr"; return 1; }
+  # shellcheck disable=SC2154 # of bats
+  [[ $stderr == *"container: "*": podman "*" localhost/brought:1, "*" s"* ]] # whatever it was about then
   [ "$(wc -l <pulls)" -eq 1 ]
   nothing_is_left
 }
@@ -241,6 +243,22 @@ END
   [ "$(in_image -n 4 ./allreduce)" = "allreduce ok, 4 ranks" ]
   mpicc.openmpi -o allreduce_ompi "$BATS_TEST_DIRNAME/mpi/allreduce.c"
   [ "$("$NACRE_BUILD_DIR/nacre" run --container=nacre-test,bind=/usr:/usr:ro,bind=/etc:/etc:ro -n 2 -o pmi=pmix ./allreduce_ompi)" = "allreduce ok, 2 ranks" ]
+  nothing_is_left
+}
+
+# bats test_tags=root
+@test "root's containers are as other users'" {
+  # crun does without cgroups of both versions at once.
+  # shellcheck disable=SC2016 # for the shell
+  of_one_version=(unshare -m sh -c '! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified; exec "$@"' sh)
+  # shellcheck disable=SC2016 # for the tasks
+  "${of_one_version[@]}" "$NACRE_BUILD_DIR/nacre" run -n 2 --container=nacre-test,bind=/usr:/usr:ro sh -c 'cat /mark; id -u; echo >made$NACRE_TASK_RANK' >out
+  [ "$(sort out)" = $'0\n0\nmade by the test\nmade by the test' ]
+  [ -e made1 ]
+  nothing_is_left
+  # shellcheck disable=SC2016 # for the task
+  run "${of_one_version[@]}" "$NACRE_BUILD_DIR/nacre" run --container=nacre-test,bind=/usr:/usr sh -c 'kill -SEGV $$'
+  [ "$status" -eq 139 ]
   nothing_is_left
 }
 
@@ -272,7 +290,7 @@ stand_in() {
   grep -q "^enroot import --output .*/image.sqsh docker://nvcr.io#a/b:1$" said
   [ "$(grep -c "^enroot start --rw .*--env=NACRE_TASK_RANK .*$name sh -c cd" said)" -eq 2 ]
   [ "$(tail -n 1 said)" = "enroot remove --force $name" ]
-  ! grep -q -e --env=PATH said
+  run ! grep -q -e --env=PATH said
 }
 
 @test "docker, by a stand-in: a container for each task, which is removed if its client was killed" {
