@@ -111,6 +111,8 @@ constexpr std::string_view kLeftOut[] = {
     // a thread, an archive
     "stage-in", "stage-in.names", "stage-in.tags", "stage-in.pattern", "stage-in.destination", "stage-in.overwrite",
     "stage-in.max-size", "stage-in.dir",
+    // namespaces, podman
+    "container", "container.image", "container.bind", "container.env", "container.runtime",
     // of the installed initrc
     "omp-threads", "failure-summary", "failure-summary.file", "scratch", "scratch.dir", "scratch.min",
     "node-health", "node-health.memory", "node-health.disk", "node-health.gpus", "node-health.links",
