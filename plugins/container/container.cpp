@@ -191,10 +191,11 @@ class ContainerPlugin final : public plugin::Plugin {
   }
 
   void remove(const std::string& container) {
-    auto done = [this] { static_cast<void>(host_.release(name())); };
+    task::Subprocess::Callbacks on;
+    on.on_exit = [this] { static_cast<void>(host_.release(name())); };
     task::Command command{remove_words(runtime_, container), job::Environment::own(), {}};
-    auto started = task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {.streams = {}},
-                                           {.on_exit = done});
+    auto started =
+        task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {.streams = {}}, std::move(on));
     if (!started)
       return log(host_, *this, Level::warn, "{}: {} stays: {}", host_name(), container,
                  started.error().error.message);
