@@ -23,25 +23,11 @@ write_files() {
   printf '{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-1"}}], "nodelist": ["node0"], "starttime": 0, "expiration": 0}}' >R.json
 }
 
-# The commands of the section $1, a line each.
-commands_of() {
-  python3 - "$NACRE_SOURCE_DIR/doc/coming-from.md" "$1" <<'END'
-import re
-import sys
-page, section = open(sys.argv[1], encoding="utf-8").read(), sys.argv[2]
-text = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", page, re.M | re.S).group(1)
-for row in text.splitlines():
-    cells = re.split(r"(?<!\\)\|", row)
-    for command in re.findall(r"`([^`]+)`", cells[2] if len(cells) == 4 else ""):
-        print(command.replace("\\|", "|"))
-END
-}
-
 # SECTION LEAST COMMAND...: all of its lines, at least so many, each behind COMMAND: it ends with 0, says something, and no error.
 runs_all() {
   local section=$1 least=$2 count=0 line
   shift 2
-  commands_of "$section" >lines
+  "$NACRE_SOURCE_DIR/t/kit/coming_from" "$section" >lines
   while read -r line; do
     run on node0 "$@" env PATH="$NACRE_BUILD_DIR/mpi:$NACRE_BUILD_DIR:$PATH" LD_PRELOAD="$preload" NACRE_TEST_RANKS=1 sh -c "$line" </dev/null
     [ "$status" -eq 0 ] || { echo "$line: exit code $status: $output"; return 1; }

@@ -70,6 +70,21 @@ nothing_is_left() {
 }
 
 # bats test_tags=long
+@test "what those of pyxis and podman type: doc/coming-from.md" {
+  printf '#!/bin/sh\necho app ran\n' >app
+  chmod +x app
+  mkdir data
+  "$NACRE_SOURCE_DIR/t/kit/coming_from" "pyxis, podman" >lines
+  [ "$(wc -l <lines)" -ge 5 ]
+  while read -r line; do
+    line=${line//IMAGE/nacre-test,bind=/usr:/usr:ro}
+    PATH=$NACRE_BUILD_DIR:$PATH run sh -c "${line//=\/data:/=$PWD/data:}" </dev/null
+    [ "$status" -eq 0 ] && [ -n "$output" ] || { echo "$line: $status: $output"; return 1; }
+  done <lines
+  nothing_is_left
+}
+
+# bats test_tags=long
 @test "what the tasks use is measured" {
   # shellcheck disable=SC2016 # for the task
   in_image --usage=used sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'
