@@ -62,5 +62,8 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/copyright.in ${PROJECT_BINARY_DIR}/pack
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/changelog @ONLY CONTENT
   "nacre (@PROJECT_VERSION@) unstable; urgency=medium\n\n  * Version @PROJECT_VERSION@.\n\n -- @CPACK_PACKAGE_CONTACT@  @date@\n")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/package_files.cmake.in ${PROJECT_BINARY_DIR}/package/package_files.cmake @ONLY)
+# Whatever the umask is.
+file(CHMOD ${PROJECT_BINARY_DIR}/package/conffiles ${PROJECT_BINARY_DIR}/package/copyright ${PROJECT_BINARY_DIR}/package/changelog
+  PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/package/package_files.cmake)
 include(CPack)
