@@ -599,7 +599,8 @@ task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wa
   out.env = job::Environment::over(task != nullptr ? task->command().env : host_.environment());
   out.env.set(kMark, fmt::format("{}", number));
   if (task != nullptr) {
-    out.env.unset("PMI_FD");  // a descriptor that only the task has
+    // Its connection, which only the task has.
+    for (const char* name : {"PMI_FD", "PMI_PORT", "PMI_ID"}) out.env.unset(name);
     out.env.set(kTaskPid, fmt::format("{}", task->pid()));
     out.setup.cpus = task->command().setup.cpus;
     out.setup.is_pretended = task->command().setup.is_pretended;

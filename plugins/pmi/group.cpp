@@ -23,12 +23,17 @@ std::string text_of(const pmi::Full& full, std::string_view name) {
 }
 
 PmiGroup::PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names, pmi::KeyExchange& exchange,
-                   Callbacks callbacks)
+                   Callbacks callbacks, PmiPort* port)
     : loop_(loop),
       server_(std::move(group), names),
       exchange_(exchange),
       callbacks_(std::move(callbacks)),
+      port_(port),
       links_(server_.clients().size()) {}
+
+Result<UniqueFd> PmiGroup::offer(std::uint32_t client, task::Command& command) {
+  return links_[client].offer(command, port_, server_.group().ranks[client], server_.group().size);
+}
 
 Result<void> PmiGroup::start(std::uint32_t client) {
   return links_[client].watch(loop_, [this, client](std::string_view bytes) { received(client, bytes); });
@@ -124,11 +129,42 @@ Result<UniqueFd> PmiLink::open() {
   return UniqueFd(pair[1]);
 }
 
+Result<UniqueFd> PmiLink::offer(task::Command& command, PmiPort* port, std::uint32_t rank, std::uint32_t size) {
+  if (port == nullptr) {
+    UniqueFd end = TRY(open());
+    int target = command.setup.unused_target();
+    command.setup.fds.push_back({target, end.get()});
+    command.env.set("PMI_FD", fmt::format_int(target).str());
+    return end;
+  }
+  close();
+  id_ = TRY(port->expect(rank, size, [this](UniqueFd connection, bool is_greeted, const std::string& said) {
+    admit(std::move(connection), is_greeted, said);
+  }));
+  port_ = port;
+  command.env.set("PMI_PORT", port->address());
+  command.env.set("PMI_ID", fmt::format_int(id_).str());
+  return UniqueFd();
+}
+
 Result<void> PmiLink::watch(event::Loop& loop, Received received) {
   received_ = std::move(received);
-  poll_ = TRY(event::Poll::create(loop, ours_.get(), [this](int events) { ready(events); }));
+  loop_ = &loop;
+  return ours_ ? watch_ours() : Result<void>();
+}
+
+Result<void> PmiLink::watch_ours() {
+  poll_ = TRY(event::Poll::create(*loop_, ours_.get(), [this](int events) { ready(events); }));
   poll_->keeps_running(false);
   return poll_->start(event::Poll::kReadable);
+}
+
+void PmiLink::admit(UniqueFd connection, bool is_greeted, std::string_view said) {
+  port_ = nullptr;
+  ours_ = std::move(connection);
+  is_greeted_ = is_greeted;
+  if (loop_ == nullptr || !watch_ours()) return close();
+  if (!said.empty()) received_(said);
 }
 
 void PmiLink::ready(int events) {
@@ -150,14 +186,15 @@ bool PmiLink::read_some() {
 }
 
 void PmiLink::drain() {
+  if (port_ != nullptr) port_->look();
   while (ours_ && poll_ && read_some()) {
   }
 }
 
 void PmiLink::drain_if_ended() {
   while (ours_ && poll_) {
-    pollfd state{ours_.get(), POLLIN, 0};
-    if (::poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return;
+    pollfd state{ours_.get(), POLLIN | POLLRDHUP, 0};
+    if (::poll(&state, 1, 0) <= 0 || (state.revents & (POLLHUP | POLLRDHUP)) == 0) return;
     drain();
   }
 }
@@ -171,6 +208,7 @@ void PmiLink::send_some(std::string& bytes) {
 
 void PmiLink::send(std::string& bytes) {
   if (!ours_) return bytes.clear();
+  if (!bytes.empty() && std::exchange(is_greeted_, false)) bytes.erase(0, bytes.find('\n') + 1);
   if (unsent_.empty()) send_some(bytes);
   if (bytes.empty()) return;
   unsent_ += bytes;
@@ -191,6 +229,7 @@ void PmiLink::close_when_sent() {
 }
 
 void PmiLink::close() {
+  if (port_ != nullptr) std::exchange(port_, nullptr)->forget(id_);
   poll_.reset();
   ours_.reset();
   unsent_.clear();
@@ -198,9 +237,10 @@ void PmiLink::close() {
 
 // ---- moved tasks ------------------------------------------------------------------------
 
-Result<UniqueFd> PmiMovedTasks::open(std::uint32_t id) {
-  links_.erase(id);
-  return links_[id].open();
+Result<UniqueFd> PmiMovedTasks::offer(task::Task& task, PmiPort* port) {
+  links_.erase(task.local_id());
+  return links_[task.local_id()].offer(task.command(), port, task.rank(),
+                                       static_cast<std::uint32_t>(host_.job().tasks()));
 }
 
 Result<void> PmiMovedTasks::watch(const task::Task& task) {

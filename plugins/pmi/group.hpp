@@ -17,21 +17,29 @@
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/pmi/options.hpp"
+#include "plugins/pmi/port.hpp"
 #include "pmi/key_exchange.hpp"
 #include "pmi/server.hpp"
 
 namespace nacre::plugins {
 
-// The connection to one PMI client: a socket pair, of which the client has one end. What the client does not read
-// is kept, and nothing more is read from it until it is sent: so a client takes a limited part of the shell's
-// memory.
+// The connection to one PMI client: a socket pair, of which the client has one end, or one that it makes to a port.
+// What the client does not read is kept, and nothing more is read from it until it is sent: so a client takes a
+// limited part of the shell's memory.
 class PmiLink {
  public:
   using Received = std::function<void(std::string_view bytes)>;  // "": the end
 
+  PmiLink() = default;
+  PmiLink(const PmiLink&) = delete;
+  PmiLink& operator=(const PmiLink&) = delete;
+  ~PmiLink() { close(); }
+
   // The client's end, for the caller to pass on and close.
   Result<UniqueFd> open();
-  [[nodiscard]] bool is_open() const { return static_cast<bool>(ours_); }
+  // Tells the process that this command will be how to connect: by PMI_FD, a descriptor that the caller keeps until
+  // the process has it, or, with a port, which outlives the link, by PMI_PORT and PMI_ID.
+  Result<UniqueFd> offer(task::Command& command, PmiPort* port, std::uint32_t rank, std::uint32_t size);
   Result<void> watch(event::Loop& loop, Received received);
   void drain();                   // passes on what has come, without waiting
   void drain_if_ended();          // the same up to its end, if the client has closed its end
@@ -40,6 +48,8 @@ class PmiLink {
   void close();
 
  private:
+  void admit(UniqueFd connection, bool is_greeted, std::string_view said);
+  Result<void> watch_ours();
   void ready(int events);
   bool read_some();                    // returns whether there may be more
   void send_some(std::string& bytes);  // removes what was sent; everything if there is no reader any more
@@ -47,7 +57,11 @@ class PmiLink {
 
   UniqueFd ours_;
   std::optional<event::Poll> poll_;
+  event::Loop* loop_ = nullptr;  // once it is watched
   Received received_;
+  PmiPort* port_ = nullptr;  // until the process has connected to it
+  std::int32_t id_ = 0;      // its PMI_ID
+  bool is_greeted_ = false;  // the next line to be sent has been sent
   std::string unsent_;
   bool closing_ = false;
 };
@@ -78,14 +92,17 @@ class PmiGroup {
     std::function<void(std::uint32_t client, bool to_client, std::string_view bytes)> on_bytes;
   };
 
-  // `names` and `exchange` outlive the group.
+  // `names`, `exchange` and `port` outlive the group. `port`: where its clients connect; null: they get a
+  // descriptor.
   PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names, pmi::KeyExchange& exchange,
-           Callbacks callbacks);
+           Callbacks callbacks, PmiPort* port = nullptr);
   PmiGroup(const PmiGroup&) = delete;
   PmiGroup& operator=(const PmiGroup&) = delete;
 
   // The client's end of its connection. Call start() once the client has it.
   Result<UniqueFd> open(std::uint32_t client) { return links_[client].open(); }
+  // The same by a variable of the command that the client will be, as PmiLink::offer().
+  Result<UniqueFd> offer(std::uint32_t client, task::Command& command);
   Result<void> start(std::uint32_t client);
   void drain(std::uint32_t client) { links_[client].drain(); }  // reads what it has sent so far
   void end(std::uint32_t client);                               // its process has ended
@@ -106,6 +123,7 @@ class PmiGroup {
   pmi::Server server_;
   pmi::KeyExchange& exchange_;
   Callbacks callbacks_;
+  PmiPort* port_;
   std::vector<PmiLink> links_;
   std::vector<std::uint32_t> pending_;  // a member, to keep its memory
   Pump pump_;
@@ -121,8 +139,8 @@ class PmiMovedTasks {
   PmiMovedTasks(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options)
       : host_(host), plugin_(plugin), options_(options) {}
 
-  // The task's end of a new connection; `id`: its local id. What it had before is dropped.
-  Result<UniqueFd> open(std::uint32_t id);
+  // As PmiLink::offer(). What the task had before is dropped.
+  Result<UniqueFd> offer(task::Task& task, PmiPort* port);
   Result<void> watch(const task::Task& task);  // it runs
   void drain(std::uint32_t id) { links_[id].drain(); }
 

@@ -24,6 +24,7 @@ struct PmiOptions {
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
   std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes
   bool library = false;                                                    // pmi.library
+  bool port = false;                                                       // pmi.port
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
   bool starts_again = false;  // restart: all tasks together, if one fails; not with fault-tolerance

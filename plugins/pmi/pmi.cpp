@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmi: serves what an MPI library requests from its launcher: ranks, keys, barriers. Each task has a socket to the
-// shell, PMI_FD, and uses PMI-1 or PMI-2 on it (see pmi/server.hpp).
+// shell, PMI_FD or by PMI_PORT, and uses PMI-1 or PMI-2 on it (see pmi/server.hpp).
 //
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
@@ -97,10 +97,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
     start_ = PmiStart::of_job(host_);
     quota_.limit = options_.max_size;
+    if (options_.on() && options_.port) {
+      port_ = TRY(PmiPort::open(host_.loop(), options_.pmi2,
+                                [this](const std::string& line) { log(host_, *this, Level::warn, "{}", line); }));
+    }
     if (options_.on()) open_group();
     if (options_.on() || options_.pmix) separate_segments(host_);
     if (options_.on() || options_.pmix)
-      spawns_.emplace(host_, *this, options_, names_, quota_).begin(start_, has_others_);
+      spawns_.emplace(host_, *this, options_, names_, quota_, port_.get()).begin(start_, has_others_);
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
     return doctor_->watch();
   }
@@ -172,7 +176,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void make_group(PmiGroup::Callbacks callbacks) {
-    group_.emplace(host_.loop(), start_.group(host_, options_, quota_), names_, *exchange_, std::move(callbacks));
+    group_.emplace(host_.loop(), start_.group(host_, options_, quota_), names_, *exchange_, std::move(callbacks),
+                   port_.get());
     departures_.attach(*group_);
     start_.set_attributes(group_->server(), options_);
   }
@@ -224,12 +229,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   Result<void> give(task::Task& task) {
     std::uint32_t client = task.local_id();
-    UniqueFd& end = task_ends_[client] = TRY(has_moved(task) ? moved_tasks_.open(client) : group_->open(client));
     task::Command& command = task.command();
-    int target = command.setup.unused_target();
-    command.setup.fds.push_back({target, end.get()});
+    task_ends_[client] =
+        TRY(has_moved(task) ? moved_tasks_.offer(task, port_.get()) : group_->offer(client, command));
     auto set = [&](const char* name, std::uint64_t value) { command.env.set(name, fmt::format_int(value).str()); };
-    set("PMI_FD", static_cast<std::uint64_t>(target));
     set("PMI_RANK", task.rank());
     set("PMI_SIZE", host_.job().tasks());
     set("MPI_LOCALRANKID", client);
@@ -345,6 +348,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::optional<PmiStart> next_;  // all tasks are going to start again
   pmi::Names names_;
   pmi::Quota quota_;
+  std::unique_ptr<PmiPort> port_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
   bool has_others_ = false;               // at the job's start: else all tasks stay here
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange

@@ -45,6 +45,7 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
     std::vector<std::uint32_t> places;  // by rank: its shell
     task::ChildSetup setup;             // of a task, for where there is none
     PmiExchange::Barriers barriers;     // if other shells have some of them
+    PmiPort* port;                      // where they connect; null: they get a descriptor
   };
   struct Callbacks {
     std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;
@@ -120,12 +121,13 @@ bool has_several(const std::vector<std::uint32_t>& places) {
 }  // namespace
 
 PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-                     pmi::Quota& quota)
+                     pmi::Quota& quota, PmiPort* port)
     : host_(host),
       plugin_(plugin),
       options_(options),
       names_(names),
       quota_(quota),
+      port_(port),
       rounds_(host, {[this] { return room(); }, [this](const SpawnRound& round) { return start_part(round); },
                      [this](const SpawnRound& round, const Result<void>& outcome) { settled(round, outcome); }}),
       table_(host, plugin, options, [this](const PmiGroup& group) { forget(group); }) {}
@@ -277,7 +279,7 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Spawn
   return std::make_unique<SpawnedGroup>(
       host_, plugin_, options_, names_, round.order.spawn,
       SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task, round.universe,
-                           &quota_, round.places, round.order.setup, barriers_of(round)},
+                           &quota_, round.places, round.order.setup, barriers_of(round), port_},
       std::move(on));
 }
 
@@ -550,7 +552,7 @@ SpawnedGroup::SpawnedGroup(plugin::Host& host, const plugin::Plugin& plugin, con
       callbacks_(std::move(on)),
       departures_(host, plugin, options, *this),
       exchange_(make_exchange(options.max_size)),
-      group_(host.loop(), members(spawn, options), names, *exchange_, callbacks()),
+      group_(host.loop(), members(spawn, options), names, *exchange_, callbacks(), origin_.port),
       processes_(host, origin_.task, origin_.setup,
                  {[this](std::uint32_t client) { exited(client); }, [this] { finish(); }}) {
   departures_.attach(group_);
@@ -614,18 +616,17 @@ void SpawnedGroup::cancel() {
 
 Result<void> SpawnedGroup::start_one(const pmi::SpawnProgram& program) {
   const std::uint32_t client = processes_.size();
-  UniqueFd end = TRY(group_.open(client));
+  Result<UniqueFd> end = UniqueFd();
   CHECK_OK(processes_.start(program, [&](task::Command& command) {
-    int target = command.setup.unused_target();
-    command.setup.fds.push_back({target, end.get()});
+    end = group_.offer(client, command);
     auto set = [&](const char* name, std::uint64_t value) { command.env.set(name, fmt::format_int(value).str()); };
-    set("PMI_FD", static_cast<std::uint64_t>(target));
     set("PMI_RANK", group_.server().group().ranks[client]);
     set("PMI_SIZE", group_.server().group().size);
     set("PMI_SPAWNED", 1);
     set("MPI_LOCALRANKID", client);
     set("MPI_LOCALNRANKS", group_.server().group().ranks.size());
   }));
+  TRY(std::move(end));
   return group_.start(client);
 }
 

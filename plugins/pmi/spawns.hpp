@@ -199,7 +199,7 @@ class PmiSpawns {
  public:
   // All of them have to outlive this object.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-            pmi::Quota& quota);
+            pmi::Quota& quota, PmiPort* port = nullptr);
   ~PmiSpawns();
   PmiSpawns(const PmiSpawns&) = delete;
   PmiSpawns& operator=(const PmiSpawns&) = delete;
@@ -263,6 +263,7 @@ class PmiSpawns {
   const PmiOptions& options_;
   pmi::Names& names_;
   pmi::Quota& quota_;
+  PmiPort* port_;
   PmiStart start_;
   bool several_ = false;
   SpawnRounds rounds_;

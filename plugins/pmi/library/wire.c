@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,10 +72,6 @@ bool copy_to(char* out, size_t size, const char* value) {
   return true;
 }
 
-int wire_open(struct wire* wire) {
-  *wire = (struct wire){.fd = number_of("PMI_FD", -1)};
-  return wire->fd < 0 ? -1 : 0;
-}
 
 void wire_close(struct wire* wire) {
   text_free(&wire->in);
@@ -131,6 +129,44 @@ char* wire_line(struct wire* wire) {
     seen = have;
     if (!read_more(wire)) return NULL;
   }
+}
+
+// PMI_PORT is IPV4:PORT.
+static int connect_to_port(void) {
+  char host[INET_ADDRSTRLEN];
+  const char* text = getenv("PMI_PORT");
+  const char* colon = text != NULL ? strchr(text, ':') : NULL;
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  if (colon == NULL || colon - text >= (long)sizeof host) return -1;
+  memcpy(host, text, (size_t)(colon - text));
+  host[colon - text] = '\0';
+  address.sin_port = htons((uint16_t)atoi(colon + 1));
+  if (inet_pton(AF_INET, host, &address.sin_addr) != 1) return -1;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || connect(fd, (const struct sockaddr*)&address, sizeof address) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// The answer is a line for the size, the rank and whether to debug each, which are in the environment, too.
+static int introduce(struct wire* wire) {
+  struct text text = {0};
+  text_add(&text, "cmd=initack pmiid=%d\n", number_of("PMI_ID", -1));
+  int code = text.failed ? -1 : wire_send(wire, text.data, text.size);
+  text_free(&text);
+  const char* line = code == 0 ? wire_line(wire) : NULL;
+  if (line == NULL || strncmp(line, "cmd=initack rc=0", 16) != 0) return -1;
+  for (int i = 0; i < 3; ++i) {
+    if (wire_line(wire) == NULL) return -1;
+  }
+  return 0;
+}
+
+int wire_open(struct wire* wire) {
+  *wire = (struct wire){.fd = number_of("PMI_FD", -1)};
+  if (wire->fd >= 0) return 0;
+  wire->fd = connect_to_port();
+  return wire->fd < 0 ? -1 : introduce(wire);
 }
 
 char* wire_body(struct wire* wire) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's side of the socket in PMI_FD, for libpmi.so and libpmi2.so: text that grows, and messages in both
-// forms. Plain C, without a shell: programs load it.
+// The client's side of the socket in PMI_FD, or of the connection to PMI_PORT, for libpmi.so and libpmi2.so: text
+// that grows, and messages in both forms. Plain C, without a shell: programs load it.
 #ifndef NACRE_PMI_WIRE_H
 #define NACRE_PMI_WIRE_H
 
@@ -23,7 +23,7 @@ struct wire {
   size_t taken;    // bytes of it that were given to the caller
 };
 
-// By PMI_FD. -1: it is not set, or is no number.
+// By PMI_FD or, where that is no number, by PMI_PORT and PMI_ID. -1: neither is set, or the port is not there.
 int wire_open(struct wire* wire);
 void wire_close(struct wire* wire);  // leaves the descriptor to the process, whose end closes it
 // -1: errno says why.

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kCost = Scrollback::kPieceCost;
 
-struct World {
-  explicit World(std::size_t keep = 1000) : kept(keep) {}
+struct ScrollbackWorld {
+  explicit ScrollbackWorld(std::size_t keep = 1000) : kept(keep) {}
 
   void put(std::uint32_t rank, std::string_view text, double time = 1, io::Stream stream = io::Stream::out) {
     io::Source& source = sources[rank * 2 + static_cast<std::size_t>(stream)];
@@ -50,7 +50,7 @@ std::string all_of(Scrollback::Reader& reader, std::size_t most = 1000) {
   }
   return out;
 }
-std::string seen(World& world, Wanted wanted) {
+std::string seen(ScrollbackWorld& world, Wanted wanted) {
   Scrollback::Reader reader(world.kept, std::move(wanted));
   return all_of(reader);
 }
@@ -58,7 +58,7 @@ std::string seen(World& world, Wanted wanted) {
 }  // namespace
 
 TEST_CASE("a reader gets what is kept, then what comes", "[control]") {
-  World world;
+  ScrollbackWorld world;
   world.put(0, "one\n");
   world.put(1, "two\nthr", 2, io::Stream::err);
   Scrollback::Reader reader(world.kept, {});
@@ -80,7 +80,7 @@ TEST_CASE("a reader gets what is kept, then what comes", "[control]") {
 }
 
 TEST_CASE("what is too long for one call is cut, behind a line where it can be", "[control]") {
-  World world;
+  ScrollbackWorld world;
   world.put(0, "ab\ncdefgh\n");
   Scrollback::Reader reader(world.kept, {});
   auto piece = reader.next(5);
@@ -94,7 +94,7 @@ TEST_CASE("what is too long for one call is cut, behind a line where it can be",
 }
 
 TEST_CASE("a reader chooses tasks, streams, the last lines and a time", "[control]") {
-  World world;
+  ScrollbackWorld world;
   for (std::uint32_t i = 0; i < 4; ++i) {
     world.put(i, std::to_string(i) + "a\n" + std::to_string(i) + "b\n", i);
     world.put(i, std::to_string(i) + "e\n", i, io::Stream::err);
@@ -114,17 +114,17 @@ TEST_CASE("a reader chooses tasks, streams, the last lines and a time", "[contro
 }
 
 TEST_CASE("whole lines go when there are too many bytes", "[control]") {
-  World world(100);
+  ScrollbackWorld world(100);
   world.put(0, "first\nsecond\nthird\n");
   CHECK(world.kept.size() == 19 + kCost);
   world.put(0, "next\n");  // one piece more than fits
   CHECK(world.kept.size() <= 100);
   CHECK(seen(world, {}) == "next\n");
-  World cut(19 + kCost);
+  ScrollbackWorld cut(19 + kCost);
   cut.put(0, "first\nsecond\nthird\n");
   cut.put(0, "x\n");
   CHECK(seen(cut, {}) == "x\n");
-  World longer(100 + kCost);
+  ScrollbackWorld longer(100 + kCost);
   longer.put(0, std::string(60, 'a') + "\n" + std::string(60, 'b') + "\nlast\n");
   CHECK(seen(longer, {}) == std::string(60, 'b') + "\nlast\n");
   Scrollback::Reader reader(longer.kept, {});
@@ -133,7 +133,7 @@ TEST_CASE("whole lines go when there are too many bytes", "[control]") {
 }
 
 TEST_CASE("a line whose beginning has gone is not shown", "[control]") {
-  World world(50 + 2 * kCost);
+  ScrollbackWorld world(50 + 2 * kCost);
   world.put(0, std::string(40, 'a'));
   world.put(1, "other\n");
   world.put(0, std::string(30, 'a') + "\nnew\n");
@@ -141,7 +141,7 @@ TEST_CASE("a line whose beginning has gone is not shown", "[control]") {
 }
 
 TEST_CASE("nothing is kept while nobody reads and none is asked for", "[control]") {
-  World world(0);
+  ScrollbackWorld world(0);
   world.put(0, "early\n");
   CHECK(world.kept.size() == 0);
   {
@@ -154,7 +154,7 @@ TEST_CASE("nothing is kept while nobody reads and none is asked for", "[control]
 }
 
 TEST_CASE("a reader that is late misses whole lines, which are counted", "[control]") {
-  World world(0);
+  ScrollbackWorld world(0);
   Scrollback::Reader quick(world.kept, {});
   Scrollback::Reader slow(world.kept, {.ranks = Idset::parse("0").value()});
   std::string block;
@@ -181,7 +181,7 @@ TEST_CASE("a reader that is late misses whole lines, which are counted", "[contr
 }
 
 TEST_CASE("the end of a line that is partly missed is missed too", "[control]") {
-  World world(0);
+  ScrollbackWorld world(0);
   Scrollback::Reader reader(world.kept, {});
   world.put(0, std::string(Scrollback::kQueue / 2, 'a'));
   world.put(0, std::string(Scrollback::kQueue / 2, 'a'));

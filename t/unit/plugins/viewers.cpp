@@ -20,8 +20,8 @@ using plugins::Viewers;
 namespace {
 
 // Viewers with links that take as much as a test says; what each has got as text.
-struct World {
-  explicit World(std::size_t keep = Scrollback::kUsual) : viewers(keep, link()) {}
+struct ViewerWorld {
+  explicit ViewerWorld(std::size_t keep = Scrollback::kUsual) : viewers(keep, link()) {}
 
   Viewers::Link link() {
     Viewers::Link out;
@@ -72,7 +72,7 @@ const std::string kBegin = R"({"before":0,"tasks":4})";
 }  // namespace
 
 TEST_CASE("several viewers get what is kept, then what comes, then the code", "[control]") {
-  World world;
+  ViewerWorld world;
   world.put("early\n");
   world.attach(1);
   world.attach(2, {{"tail", "none"}, {"ranks", "1-2"}});
@@ -95,7 +95,7 @@ TEST_CASE("several viewers get what is kept, then what comes, then the code", "[
 }
 
 TEST_CASE("a viewer does not wait for what comes after the tasks, if their code is certain", "[control]") {
-  World world;
+  ViewerWorld world;
   world.attach(1);
   world.viewers.all_out();
   CHECK(world.take(1) == kBegin + kEnds);
@@ -105,7 +105,7 @@ TEST_CASE("a viewer does not wait for what comes after the tasks, if their code 
 }
 
 TEST_CASE("a slow viewer waits for room, and misses what goes meanwhile", "[control]") {
-  World world;
+  ViewerWorld world;
   world.attach(1, Json::object(), 0);
   world.attach(2, Json::object(), SIZE_MAX);
   std::string block;
@@ -131,7 +131,7 @@ TEST_CASE("a slow viewer waits for room, and misses what goes meanwhile", "[cont
 }
 
 TEST_CASE("a line waits for room, if it is not longer than the viewer's first credit", "[control]") {
-  World world;
+  ViewerWorld world;
   world.attach(1, Json::object(), 8, 20);
   world.put("1234\n6789012\nx\n");
   CHECK(world.take(1) == kBegin + "1234\n");
@@ -151,7 +151,7 @@ TEST_CASE("a line waits for room, if it is not longer than the viewer's first cr
 }
 
 TEST_CASE("a viewer that has gone gets nothing more", "[control]") {
-  World world;
+  ViewerWorld world;
   world.attach(1);
   world.attach(2);
   world.viewers.gone(1);
@@ -170,7 +170,7 @@ TEST_CASE("a request that means nothing is refused with what was expected", "[co
            {{{"tail", "some"}}, R"(tail: expected a number of lines, all or none, got "some")"},
            {{{"tail", -1}}, "tail: expected"},
            {{{"since", "x"}}, "since: expected a number"}}) {
-    World world;
+    ViewerWorld world;
     world.attach(1, arguments);
     CHECK_THAT(world.take(1), Catch::Matchers::StartsWith("error: " + message));
     CHECK_FALSE(world.viewers.any());

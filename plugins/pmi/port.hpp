@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The option pmi.port: a port of the node's loopback at which processes connect that lose descriptors on their way,
+// as in a container. MPICH's clients take PMI_FD first, whether it is open or not, so such a process has PMI_PORT
+// and PMI_ID in its place.
+//
+// Who connects has to be this shell's user, by the kernel's table of connections, and to give the PMI_ID of a
+// process that has not connected yet: a random number, which MPICH reads by atoi(3), so it has 31 bits. Others are
+// refused.
+//
+// PMI-1 begins with "cmd=initack pmiid=N". PMI-2 begins with a plain init, and N is in its fullinit: as pmirank by
+// MPICH's clients, as srcid by Slurm's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "event/loop.hpp"
+#include "pmi/message.hpp"
+
+namespace nacre::plugins {
+
+class PmiPort {
+ public:
+  // The process has connected, and has said `said` to the server. `is_greeted`: the first answer, a line, has been
+  // sent already.
+  using Admit = std::function<void(UniqueFd connection, bool is_greeted, std::string said)>;
+  using Refused = std::function<void(const std::string& line)>;  // for the log; each line once
+
+  // `pmi2`: PMI-2 is offered.
+  static Result<std::unique_ptr<PmiPort>> open(event::Loop& loop, bool pmi2, Refused refused);
+  PmiPort(const PmiPort&) = delete;
+  PmiPort& operator=(const PmiPort&) = delete;
+
+  [[nodiscard]] const std::string& address() const { return address_; }  // 127.0.0.1:PORT
+  // The PMI_ID of one process; `admit` is called once.
+  Result<std::int32_t> expect(std::uint32_t rank, std::uint32_t size, Admit admit);
+  void forget(std::int32_t id) { expected_.erase(id); }
+  void look();  // takes what has come, without waiting
+
+ private:
+  struct Expected {
+    std::uint32_t rank;
+    std::uint32_t size;
+    Admit admit;
+  };
+  struct Guest {  // has connected, and has not introduced itself yet
+    UniqueFd fd;
+    double since;
+    pmi::Framer framer;
+    std::string greeting;  // PMI-2: its first line
+    std::optional<event::Poll> poll;
+  };
+  using Place = std::list<Guest>::iterator;
+
+  PmiPort(event::Loop& loop, bool pmi2, Refused refused) : loop_(loop), pmi2_(pmi2), refused_(std::move(refused)) {}
+  Result<void> listen();
+  void accept_all();
+  void take_in(UniqueFd fd);
+  void read(Place guest);
+  Result<bool> understand(Guest& guest);
+  Result<bool> greet(Guest& guest, const pmi::PmiMessage& message);
+  Result<bool> admit(Guest& guest, std::int64_t id, std::string said);
+  void refuse(const std::string& why);
+  void check_times();
+
+  event::Loop& loop_;
+  bool pmi2_;
+  Refused refused_;
+  UniqueFd socket_;
+  std::uint16_t port_ = 0;
+  std::string address_;
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> timer_;  // while there are guests, or no descriptors for more
+  std::map<std::int32_t, Expected> expected_;
+  std::list<Guest> guests_;
+  std::set<std::string> told_;
+};
+
+}  // namespace nacre::plugins
