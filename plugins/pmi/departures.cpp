@@ -32,7 +32,8 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
     lost(dropped.client);
   };
   out.on_left = [this](std::uint32_t client) { dropped_or_left(client); };
-  out.on_barrier = [this] { return nobody_is_missing(); };
+  out.on_barrier = [this] { return nobody_is_missing(nullptr); };
+  out.on_group_barrier = [this](const std::vector<std::uint32_t>& clients) { return nobody_is_missing(&clients); };
   return out;
 }
 
@@ -85,7 +86,7 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
             : last.has_joined ? "without PMI finalize"
                               : "before PMI init");
   } else if (barrier_waits_) {
-    nobody_is_missing();
+    nobody_is_missing(nullptr);
   }
   group_->end(client);
 }
@@ -156,19 +157,27 @@ void PmiDepartures::still_there() {
   }
 }
 
-// Returns whether a barrier may go on without those that have gone.
-bool PmiDepartures::nobody_is_missing() {
+// Returns whether a barrier, of these clients or (null) of all, may go on without those of them that have gone.
+bool PmiDepartures::nobody_is_missing(const std::vector<std::uint32_t>* members) {
   if (is_quiet()) return false;
+  auto is_member = [members](std::uint32_t client) {
+    return members == nullptr || std::find(members->begin(), members->end(), client) != members->end();
+  };
   if (options_.fault_tolerant) {
-    for (const auto& [client, status] : absent_) lost(client);
-    for (std::uint32_t client : leaving_) lost(client);
+    for (const auto& [client, status] : absent_) {
+      if (is_member(client)) lost(client);
+    }
+    for (std::uint32_t client : leaving_) {
+      if (is_member(client)) lost(client);
+    }
     return true;
   }
-  if (!ends_ && !absent_.empty()) {
-    const auto& [client, status] = absent_.front();
-    end_job(client, status, "without PMI init, and the others wait for it in a barrier");
+  auto absent =
+      std::find_if(absent_.begin(), absent_.end(), [&](const auto& each) { return is_member(each.first); });
+  if (!ends_ && absent != absent_.end()) {
+    end_job(absent->first, absent->second, "without PMI init, and the others wait for it in a barrier");
   }
-  if (ends_ || leaving_.empty()) return !ends_;
+  if (ends_ || std::none_of(leaving_.begin(), leaving_.end(), is_member)) return !ends_;
   if (!std::exchange(barrier_waits_, true)) await_ends();
   return false;
 }

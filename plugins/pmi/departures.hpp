@@ -55,7 +55,7 @@ class PmiDepartures {
   // so, they are in the list of the lost.
   bool missing_elsewhere(const value::Idset& ranks);
   // Processes of other nodes have been in a barrier, and none of this node will enter it.
-  void missed_barrier() { nobody_is_missing(); }
+  void missed_barrier() { nobody_is_missing(nullptr); }
 
   // Once all processes of this node have ended: the ranks for which a barrier of the others may not open, as they
   // have not finalized.
@@ -84,7 +84,7 @@ class PmiDepartures {
   void dropped_or_left(std::uint32_t client);
   void await_ends();
   void still_there();
-  bool nobody_is_missing();
+  bool nobody_is_missing(const std::vector<std::uint32_t>* members);
   void lost(std::uint32_t client);
   [[nodiscard]] const pmi::ClientProgress& client_of(std::uint32_t client) const {
     return group_->server().clients()[client];

@@ -125,6 +125,7 @@ std::string PmiDoctor::doing(const task::Task& task) const {
   if (!knows(task)) return activity_of(task.pid());
   const pmi::ClientProgress& client = server_->clients()[task.local_id()];
   if (client.waits) return fmt::format("in PMI barrier {}", client.barriers + 1);
+  if (client.group_barriers > 0) return "in a PMI barrier of some tasks";
   std::string activity = activity_of(task.pid());
   switch (client.stage) {
     case pmi::ClientStage::joined: return fmt::format("after PMI {}: {}", client.last_command, activity);

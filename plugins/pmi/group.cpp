@@ -29,7 +29,12 @@ PmiGroup::PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names,
       exchange_(exchange),
       callbacks_(std::move(callbacks)),
       port_(port),
-      links_(server_.clients().size()) {}
+      links_(server_.clients().size()) {
+  exchange_.when_awaited([this](const pmi::BarrierGroup& awaited) {
+    server_.group_awaited(awaited);
+    pump();
+  });
+}
 
 Result<UniqueFd> PmiGroup::offer(std::uint32_t client, task::Command& command) {
   return links_[client].offer(command, port_, server_.group().ranks[client], server_.group().size);
@@ -78,7 +83,8 @@ void PmiGroup::close() {
 
 void PmiGroup::pump() {
   if (!pump_.run([this] { return step(); })) return;
-  if (server_.barrier_begun() != waited_) callbacks_.on_wait(waited_ = !waited_);
+  const bool waits = server_.barrier_begun() || server_.group_barrier_begun();
+  if (waits != waited_) callbacks_.on_wait(waited_ = waits);
 }
 
 bool PmiGroup::step() {
@@ -100,6 +106,13 @@ void PmiGroup::carry_out(pmi::Event& event) {
       server_.fenced(std::move(others));
       pump();
     });
+  } else if (auto* part = std::get_if<pmi::GroupFence>(&event)) {
+    if (!callbacks_.on_group_barrier(part->clients)) return;
+    exchange_.fence_group(part->group, part->entries,
+                          [this, name = part->group.name()](Result<pmi::Entries> others) {
+                            server_.group_fenced(name, std::move(others));
+                            pump();
+                          });
   } else if (auto* abort = std::get_if<pmi::Abort>(&event)) {
     callbacks_.on_abort(*abort);
   } else if (auto* dropped = std::get_if<pmi::Dropped>(&event)) {

@@ -84,6 +84,8 @@ class PmiGroup {
     std::function<void(std::uint32_t client)> on_left;
     // All clients that may still enter are in the barrier; false keeps them there.
     std::function<bool()> on_barrier;
+    // The same for a barrier of some, by PMI 1.2: those of them that are here.
+    std::function<bool(const std::vector<std::uint32_t>& clients)> on_group_barrier;
     // The first client has entered a barrier, or the last one has left it
     std::function<void(bool begins)> on_wait;
     // If it is set: a client has come to another stage.

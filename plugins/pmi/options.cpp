@@ -36,10 +36,11 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
 
 Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
   if (!option.json().is_object()) return read_list(option, out);
-  CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size", "library", "port"}));
+  CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size", "library", "port", "groups"}));
   if (auto use = TRY(option.find("use"))) CHECK_OK(read_list(*use, out));
   if (auto explain = TRY(option.find("explain"))) out.explain = TRY(job::switch_of(*explain));
   if (auto library = TRY(option.find("library"))) out.library = TRY(job::switch_of(*library));
+  if (auto groups = TRY(option.find("groups"))) out.groups = TRY(job::switch_of(*groups));
   if (auto port = TRY(option.find("port"))) out.port = TRY(job::switch_of(*port));
   if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(job::size_option(*size));
   if (auto time = TRY(option.find("hang-report"))) {

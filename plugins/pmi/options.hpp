@@ -25,6 +25,7 @@ struct PmiOptions {
   std::uint64_t max_size = kMaxSize;                                       // pmi.max-size: bytes
   bool library = false;                                                    // pmi.library
   bool port = false;                                                       // pmi.port
+  bool groups = true;                                                      // pmi.groups: PMI 1.2
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
   bool starts_again = false;  // restart: all tasks together, if one fails; not with fault-tolerance

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
@@ -30,6 +31,11 @@ namespace {
 constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_SIZE",  "PMI_SPAWNED",
                                       "PMI_ID",          "PMI_PORT",       "PMI_JOBID", "PMI_TOTALVIEW",
                                       "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+
+// Its client refuses to go on with a server that answers with PMI 1.2 (flux-core's simple_client.c).
+bool is_flux_broker(pid_t pid) {
+  return read_file(fmt::format("/proc/{}/comm", pid)).value_or("").starts_with("flux-broker");
+}
 
 class Pmi final : public plugin::Plugin, private PmiProcesses {
  public:
@@ -97,6 +103,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     has_others_ = host_.bulk() != nullptr && host_.job().shells() > 1;
     start_ = PmiStart::of_job(host_);
     quota_.limit = options_.max_size;
+    parts_.emplace(host_);
     if (options_.on() && options_.port) {
       port_ = TRY(PmiPort::open(host_.loop(), options_.pmi2,
                                 [this](const std::string& line) { log(host_, *this, Level::warn, "{}", line); }));
@@ -104,7 +111,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (options_.on()) open_group();
     if (options_.on() || options_.pmix) separate_segments(host_);
     if (options_.on() || options_.pmix)
-      spawns_.emplace(host_, *this, options_, names_, quota_, port_.get()).begin(start_, has_others_);
+      spawns_.emplace(host_, *this, options_, names_, quota_, *parts_, port_.get()).begin(start_, has_others_);
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
     return doctor_->watch();
   }
@@ -126,8 +133,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     } else if (has_others_) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
-          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); },
-          start_.barriers());
+          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, start_.barriers(),
+          *parts_);
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (start_.taskmap.ranks_on(job.shell_rank).empty()) between_nodes_->abstain({});
@@ -176,8 +183,11 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void make_group(PmiGroup::Callbacks callbacks) {
-    group_.emplace(host_.loop(), start_.group(host_, options_, quota_), names_, *exchange_, std::move(callbacks),
-                   port_.get());
+    pmi::ClientGroup facts = start_.group(host_, options_, quota_);
+    if (options_.groups) {
+      facts.takes_groups = [this](std::uint32_t client) { return !is_flux_broker(host_.tasks()[client]->pid()); };
+    }
+    group_.emplace(host_.loop(), std::move(facts), names_, *exchange_, std::move(callbacks), port_.get());
     departures_.attach(*group_);
     start_.set_attributes(group_->server(), options_);
   }
@@ -209,7 +219,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       log(host_, *this, Level::warn, "{}", text_of(full, full.client ? name_of(*full.client) : ""));
     };
     out.on_wait = [this](bool begins) {
-      doctor_->barrier(begins, between_nodes_ == nullptr ? 0 : between_nodes_->number());
+      const bool of_all = !begins || group_->server().barrier_begun();
+      const std::uint64_t number = between_nodes_ == nullptr ? 0 : between_nodes_->number();
+      doctor_->barrier(begins, of_all ? number : kOfGroups | number << 16U | ++group_waits_);
     };
     if (host_.timeline().is_on()) {
       out.on_stage = [this](std::uint32_t client, pmi::ClientStage stage) {
@@ -313,6 +325,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (shell >= job.shells()) return;
     spawns_->shell_gone(shell, is_lost);
     if (!group_) return;
+    if (between_nodes_ != nullptr) between_nodes_->shell_gone(shell);
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
 
@@ -341,6 +354,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   // Announcements: a rank, in decimal; of the core, a shell.
   static constexpr std::string_view kLost = "pmi.lost";
   static constexpr std::string_view kNotReplaced = "shell.not-replaced";
+  static constexpr std::uint64_t kOfGroups = std::uint64_t{1} << 63U;  // in the number of a barrier that hangs
 
   plugin::Host& host_;
   PmiOptions options_;
@@ -348,6 +362,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::optional<PmiStart> next_;  // all tasks are going to start again
   pmi::Names names_;
   pmi::Quota quota_;
+  std::optional<PmiGroupParts> parts_;
   std::unique_ptr<PmiPort> port_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
   bool has_others_ = false;               // at the job's start: else all tasks stay here
@@ -356,6 +371,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::optional<PmiDoctor> doctor_;
   PmiDepartures departures_{host_, *this, options_, *this};
   std::optional<PmiSpawns> spawns_;
+  std::uint64_t group_waits_ = 0;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by client, until it runs
   PmiMovedTasks moved_tasks_{host_, *this, options_};
   plugin::Registration announcements_;

@@ -167,6 +167,7 @@ class SpawnedPart {
   virtual void shell_leaves() = 0;
   virtual void lost_elsewhere(std::uint32_t rank) = 0;
   virtual void lost_with_shell(std::uint32_t rank) = 0;
+  virtual void shell_gone(std::uint32_t shell) = 0;  // with some of them, and the job goes on
 };
 
 }  // namespace nacre::plugins

@@ -45,7 +45,8 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
     std::vector<std::uint32_t> places;  // by rank: its shell
     task::ChildSetup setup;             // of a task, for where there is none
     PmiExchange::Barriers barriers;     // if other shells have some of them
-    PmiPort* port;                      // where they connect; null: they get a descriptor
+    PmiGroupParts* parts;
+    PmiPort* port;  // where they connect; null: they get a descriptor
   };
   struct Callbacks {
     std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;
@@ -76,6 +77,9 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
   void shell_leaves() override { departures_.shell_leaves(); }
   void lost_elsewhere(std::uint32_t rank) override { departures_.lost_elsewhere(rank); }
   void lost_with_shell(std::uint32_t rank) override { departures_.lost_with_shell(rank); }
+  void shell_gone(std::uint32_t shell) override {
+    if (between_nodes_ != nullptr) between_nodes_->shell_gone(shell);
+  }
 
   [[nodiscard]] std::string name_of(std::uint32_t client) const override;
   [[nodiscard]] std::optional<std::uint32_t> task_of(std::uint32_t /*client*/) const override { return {}; }
@@ -112,7 +116,10 @@ constexpr const char* kSpawnHold = "pmi-spawn";
 // Of the leader: all tasks have ended.
 constexpr std::string_view kSpawnTasksOver = "pmi.tasks-over";
 
-PmiExchange::Barriers barriers_of(const SpawnRound& round) { return {round.name(), round.last, round.order.start}; }
+PmiExchange::Barriers barriers_of(const SpawnRound& round) {
+  return {round.name(), round.last, round.order.start,
+          [places = round.places](std::uint32_t shell) { return ranks_placed_on(places, shell); }};
+}
 
 bool has_several(const std::vector<std::uint32_t>& places) {
   return std::any_of(places.begin(), places.end(), [&](std::uint32_t shell) { return shell != places.front(); });
@@ -121,12 +128,13 @@ bool has_several(const std::vector<std::uint32_t>& places) {
 }  // namespace
 
 PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-                     pmi::Quota& quota, PmiPort* port)
+                     pmi::Quota& quota, PmiGroupParts& parts, PmiPort* port)
     : host_(host),
       plugin_(plugin),
       options_(options),
       names_(names),
       quota_(quota),
+      parts_(parts),
       port_(port),
       rounds_(host, {[this] { return room(); }, [this](const SpawnRound& round) { return start_part(round); },
                      [this](const SpawnRound& round, const Result<void>& outcome) { settled(round, outcome); }}),
@@ -261,7 +269,7 @@ SpawnTable::Entry& PmiSpawns::make_entry(const SpawnRound& round) {
     place->here = make_part(round, place);
   } else if (!round.order.by_pmix() && has_several(round.places)) {
     place->bystands = std::make_unique<PmiExchange>(
-        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, barriers_of(round));
+        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, barriers_of(round), parts_);
     place->bystands->abstain({});
   }
   return *place;
@@ -279,7 +287,7 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Spawn
   return std::make_unique<SpawnedGroup>(
       host_, plugin_, options_, names_, round.order.spawn,
       SpawnedGroup::Origin{kvsname_of(round), round.order.spawner, round.number, round.order.task, round.universe,
-                           &quota_, round.places, round.order.setup, barriers_of(round), port_},
+                           &quota_, round.places, round.order.setup, barriers_of(round), &parts_, port_},
       std::move(on));
 }
 
@@ -485,6 +493,7 @@ void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
   entry.ended.insert(shell);
   if (entry.here) {
     for (std::uint32_t rank : ranks.ids()) entry.here->lost_with_shell(rank);
+    entry.here->shell_gone(shell);
   }
   if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
   host_.raise(
@@ -569,7 +578,8 @@ std::unique_ptr<pmi::KeyExchange> SpawnedGroup::make_exchange(std::uint64_t most
   if (all_here) return std::make_unique<pmi::NoExchange>();
   auto out = std::make_unique<PmiExchange>(
       host_, most, [this] { departures_.missed_barrier(); },
-      [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, origin_.barriers);
+      [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, origin_.barriers,
+      *origin_.parts);
   between_nodes_ = out.get();
   return out;
 }
@@ -583,6 +593,7 @@ pmi::ClientGroup SpawnedGroup::members(const pmi::Spawn& spawn, const PmiOptions
   out.quota = origin_.quota;
   out.pmi1 = options.simple;
   out.pmi2 = options.pmi2;
+  if (options.groups) out.takes_groups = [](std::uint32_t) { return true; };
   for (std::uint32_t rank : ranks_placed_on(origin_.places, host_.job().shell_rank).ids()) {
     out.ranks.push_back(rank);
     out.appnums.push_back(spawn.program_of(rank));

@@ -116,6 +116,7 @@ class PmixPart final : public SpawnedPart {
   void shell_leaves() override {}
   void lost_elsewhere(std::uint32_t /*rank*/) override {}
   void lost_with_shell(std::uint32_t /*rank*/) override {}
+  void shell_gone(std::uint32_t /*shell*/) override {}
 
  private:
   void exited(std::uint32_t index);
@@ -199,7 +200,7 @@ class PmiSpawns {
  public:
   // All of them have to outlive this object.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
-            pmi::Quota& quota, PmiPort* port = nullptr);
+            pmi::Quota& quota, PmiGroupParts& parts, PmiPort* port = nullptr);
   ~PmiSpawns();
   PmiSpawns(const PmiSpawns&) = delete;
   PmiSpawns& operator=(const PmiSpawns&) = delete;
@@ -263,6 +264,7 @@ class PmiSpawns {
   const PmiOptions& options_;
   pmi::Names& names_;
   pmi::Quota& quota_;
+  PmiGroupParts& parts_;
   PmiPort* port_;
   PmiStart start_;
   bool several_ = false;

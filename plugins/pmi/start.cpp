@@ -94,7 +94,10 @@ pmi::ClientGroup PmiStart::group(plugin::Host& host, const PmiOptions& options, 
 }
 
 PmiExchange::Barriers PmiStart::barriers() const {
-  return {number == 1 ? "pmi" : fmt::format("pmi.{}", number), last, number};
+  auto ranks_on = [map = taskmap](std::uint32_t shell) {
+    return shell < map.nodes() ? map.ranks_on(shell) : value::Idset();
+  };
+  return {number == 1 ? "pmi" : fmt::format("pmi.{}", number), last, number, ranks_on};
 }
 
 // MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
@@ -145,6 +148,28 @@ Result<pmi::Entries> PmiExchange::others_in(const plugin::Gathered& gathered) co
   return out;
 }
 
+PmiExchange::PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open,
+                         Barriers barriers, PmiGroupParts& parts)
+    : host_(host),
+      most_(most),
+      missed_(std::move(missed)),
+      may_open_(std::move(may_open)),
+      barriers_(std::move(barriers)),
+      parts_(parts),
+      groups_(host.job().shell_rank, barriers_.last,
+              {[this](const std::string& group, const pmi::EntryRefs& keys) {
+                 return parts_.announce(barriers_.name, group, keys);
+               },
+               barriers_.ranks_on}) {
+  parts_.listen(barriers_.name, [this](std::uint32_t shell, const std::string& group, Result<pmi::Entries> keys) {
+    groups_.part(shell, group, std::move(keys));
+  });
+}
+
+void PmiExchange::fence_group(const pmi::BarrierGroup& group, const pmi::EntryRefs& mine, Done done) {
+  groups_.fence(group, mine, std::move(done));
+}
+
 void PmiExchange::fence(const pmi::EntryRefs& mine, Done done) { give(pmi::encode_refs(mine), std::move(done)); }
 
 void PmiExchange::abstain(const value::Idset& missing) {
@@ -190,6 +215,7 @@ void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstai
 void PmiExchange::release(std::uint32_t shell) {
   held_for_.remove(shell);
   if (!held_for_.empty()) return;
+  groups_.hold(false);
   if (auto answer = std::exchange(held_, nullptr)) answer();
 }
 

@@ -15,6 +15,7 @@
 
 #include "job/environment.hpp"
 #include "plugin/host.hpp"
+#include "plugins/pmi/group_fences.hpp"
 #include "plugins/pmi/options.hpp"
 #include "pmi/key_exchange.hpp"
 #include "pmi/kvs.hpp"
@@ -37,24 +38,27 @@ class PmiExchange final : public pmi::KeyExchange {
     std::string name;         // of the collectives, before a dot and the number of each; no other exchange has it
     std::uint32_t last = 0;   // the shells up to this one take part, this one among them
     std::uint64_t start = 1;  // of the tasks, as PmiStart::number
+    std::function<value::Idset(std::uint32_t shell)> ranks_on = {};  // the group's processes on a shell
   };
 
   // `most`: the limit for the keys of one node, in bytes. `missed` is called when the others have been in a barrier
-  // from which this node abstained.
+  // from which this node abstained. `parts` outlives it.
   PmiExchange(plugin::Host& host, std::uint64_t most, std::function<void()> missed, MayOpen may_open,
-              Barriers barriers)
-      : host_(host),
-        most_(most),
-        missed_(std::move(missed)),
-        may_open_(std::move(may_open)),
-        barriers_(std::move(barriers)) {}
+              Barriers barriers, PmiGroupParts& parts);
+  ~PmiExchange() override { parts_.ignore(barriers_.name); }
 
   void fence(const pmi::EntryRefs& mine, Done done) override;
+  void fence_group(const pmi::BarrierGroup& group, const pmi::EntryRefs& mine, Done done) override;
+  void when_awaited(Awaited awaited) override { groups_.when_awaited(std::move(awaited)); }
+  void shell_gone(std::uint32_t shell) { groups_.gone(shell); }  // it has left, or is lost and the job goes on
   // No process of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the
   // ranks of those that have not finalized.
   void abstain(const value::Idset& missing);
   // While it is to be decided what becomes of tasks of this lost shell no barrier opens without them.
-  void hold(std::uint32_t shell) { held_for_.insert(shell); }
+  void hold(std::uint32_t shell) {
+    held_for_.insert(shell);
+    groups_.hold(true);
+  }
   void release(std::uint32_t shell);
   [[nodiscard]] bool over() const { return over_; }  // all nodes abstain
   // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
@@ -72,6 +76,8 @@ class PmiExchange final : public pmi::KeyExchange {
   std::function<void()> missed_;
   MayOpen may_open_;
   Barriers barriers_;
+  PmiGroupParts& parts_;
+  PmiGroupFences groups_;
   std::string nothing_;  // what this node gives once it abstains
   std::uint64_t count_ = 0;
   bool waiting_ = false;

@@ -126,6 +126,7 @@ constexpr OptionEntry kTable[] = {
      "name the tasks that are missing when a barrier lasts this long"},
     {"pmi.max-size", "size", "64M", "pmi", "", "what the keys may have in all"},
     {"pmi.library", "switch", "off", "pmi", "", "programs that load libpmi.so or libpmi2.so find nacre's first"},
+    {"pmi.groups", "switch", "on", "pmi", "", "offer PMI 1.2, whose barriers can be of some tasks"},
     {"pmi.port", "switch", "off", "pmi", "", "tasks connect by PMI_PORT, for those that lose the descriptor PMI_FD"},
     {"pmi-simple.nomap", "switch", "off", "pmi", "", "leave out the key PMI_process_mapping"},
     {"pmi-simple.exchange.k", "integer", "", "pmi", "", "taken for the sake of Flux's"},

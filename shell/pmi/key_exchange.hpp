@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "pmi/barrier_group.hpp"
 #include "pmi/kvs.hpp"
 
 namespace nacre::pmi {
@@ -22,12 +23,19 @@ class KeyExchange {
   // All clients of this node are in the barrier, and have put `mine` since the last one. Calls `done` once, when
   // all nodes are there, perhaps before fence() returns. `mine` has to be valid until fence() returns.
   virtual void fence(const EntryRefs& mine, Done done) = 0;
+  // The same for a group of processes, some of which are here: its barriers are one after the other for each name,
+  // and those of several names at a time.
+  virtual void fence_group(const BarrierGroup& group, const EntryRefs& mine, Done done) = 0;
+  // `awaited` is called with a group, some of whose processes are here, that waits on other nodes for this one.
+  using Awaited = std::function<void(const BarrierGroup& group)>;
+  virtual void when_awaited(Awaited /*awaited*/) {}
 };
 
 // For a job with one node.
 class NoExchange final : public KeyExchange {
  public:
   void fence(const EntryRefs&, Done done) override { done(Entries()); }
+  void fence_group(const BarrierGroup&, const EntryRefs&, Done done) override { done(Entries()); }
 };
 
 // Keys and values as bytes, for the way between nodes: each key and each value after its length in 4 bytes, the
@@ -42,6 +50,7 @@ class BrokenExchange final : public KeyExchange {
  public:
   explicit BrokenExchange(Error why) : why_(std::move(why)) {}
   void fence(const EntryRefs&, Done done) override { done(why_); }
+  void fence_group(const BarrierGroup&, const EntryRefs&, Done done) override { done(why_); }
 
  private:
   Error why_;

@@ -186,6 +186,7 @@ namespace {
 
 constexpr std::string_view kSpawn = "mcmd=";
 constexpr std::string_view kEnd = "endcmd\n";
+constexpr std::string_view kGroup = "cmd=barrier_in group=";
 
 Error too_long(std::size_t limit, const char* missing) {
   return Error{EMSGSIZE, fmt::format("{} bytes without {}", limit, missing)};
@@ -214,7 +215,8 @@ Result<std::optional<Frame>> Framer::next() {
 Result<std::optional<Frame>> Framer::next_line() {
   auto end = bytes_.find('\n', std::max(at_, scanned_));
   std::size_t size = (end == std::string::npos ? bytes_.size() : end) - at_;
-  if (size > kMaxMessage) return too_long(kMaxMessage, "a newline");
+  const std::size_t most = rest().starts_with(kGroup) ? kMaxGroup : kMaxMessage;
+  if (size > most) return too_long(most, "a newline");
   if (end == std::string::npos) {
     scanned_ = bytes_.size();
     return std::optional<Frame>();

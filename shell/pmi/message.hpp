@@ -73,6 +73,7 @@ class BodyWriter {
 
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 10;  // bytes of a line, or of a PMI-2 message
 inline constexpr std::size_t kMaxSpawn = std::size_t{1} << 20;     // bytes of a spawn in PMI-1
+inline constexpr std::size_t kMaxGroup = std::size_t{1} << 20;     // bytes of a line that names a barrier's ranks
 
 struct Frame {
   enum class Kind { line, spawn, body };

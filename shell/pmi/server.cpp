@@ -51,8 +51,14 @@ Result<void> Server::greet(std::uint32_t client, const PmiMessage& message) {
   asker.asked = fmt::format("{}.{}", version, minor);
   bool offered = (version == 1 && group_.pmi1) || (version == 2 && group_.pmi2);
   int chosen = offered ? static_cast<int>(version) : (group_.pmi1 ? 1 : 2);
+  // MPICH 5 asks for 1.1, and uses what is new in 1.2 with a server that answers so.
+  const bool groups = offered && chosen == 1 && minor >= 1 && group_.takes_groups && group_.takes_groups(client);
+  connections_[client].groups = groups;
   reply(client) += fmt::format("cmd=response_to_init pmi_version={} pmi_subversion={} rc={}\n", chosen,
-                               chosen == 1 ? std::clamp<std::int64_t>(minor, 0, 1) : 0, offered ? 0 : -1);
+                               groups        ? 2
+                               : chosen == 1 ? std::clamp<std::int64_t>(minor, 0, 1)
+                                             : 0,
+                               offered ? 0 : -1);
   if (!offered) return {};
   asker.version = chosen;
   asker.stage = ClientStage::greeted;
@@ -103,22 +109,29 @@ void Server::leave(std::uint32_t client) {
   connection.wanted.clear();
   if (asker.stage == ClientStage::finalized) return;
   asker.stage = ClientStage::left;
-  asker.left_waiting = std::exchange(asker.waits, false);
-  if (asker.left_waiting) {
+  const bool waited = std::exchange(asker.waits, false);
+  if (waited) {
     INVARIANT(waiting_ > 0);
     --waiting_;
   }
+  asker.left_waiting = waited || asker.group_barriers > 0;
+  group_waiting_ -= std::exchange(asker.group_barriers, 0);
+  for (auto& [name, barrier] : group_barriers_) barrier.come.erase(client);
   INVARIANT(expected_ > 0);
   --expected_;
   check_barrier();
+  check_group_barriers();
 }
 
 Result<void> Server::finalize(std::uint32_t client) {
-  if (clients_[client].waits) return invalid("finalize: a barrier is not over");
+  if (clients_[client].waits || clients_[client].group_barriers > 0) {
+    return invalid("finalize: a barrier is not over");
+  }
   clients_[client].stage = ClientStage::finalized;
   INVARIANT(expected_ > 0);
   --expected_;
   check_barrier();
+  check_group_barriers();
   return {};
 }
 
@@ -159,6 +172,8 @@ Result<void> Server::enter_barrier(std::uint32_t client) {
 void Server::check_barrier() {
   if (fencing_ || waiting_ == 0 || waiting_ < expected_) return;
   fencing_ = true;
+  given_.clear();
+  for (auto& [name, barrier] : group_barriers_) barrier.given = 0;
   events_.emplace_back(Fence{keys_.take_fresh()});
 }
 
@@ -176,13 +191,113 @@ void Server::end_barrier(std::uint32_t client, const Result<void>& others) {
   asker.waits = false;
   ++asker.barriers;
   if (asker.version == 1) {
-    reply(client) += others ? "cmd=barrier_out rc=0\n" : "cmd=barrier_out rc=-1\n";
+    // MPICH 5 asks each for its tag.
+    reply(client) +=
+        fmt::format("cmd=barrier_out rc={}{}\n", others ? 0 : -1, connections_[client].groups ? " tag=0" : "");
     return;
   }
   BodyWriter answer = reply(client, "kvs-fence", connections_[client].fence_thread);
   answer.add("rc", others ? 0 : -1);
   if (!others) answer.add("errmsg", others.error().message);
   answer.finish();
+}
+
+// ---- barriers of groups ------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint32_t kMaxGroupBarriers = 1024;  // in which one client waits
+
+}  // namespace
+
+// A fault of the group is answered; else the others of it would be waited for by this client alone.
+Result<void> Server::enter_group_barrier(std::uint32_t client, std::string_view text) {
+  if (text == "WORLD") return enter_barrier(client);
+  if (clients_[client].group_barriers >= kMaxGroupBarriers) {
+    return invalid(fmt::format("{} barriers are not over", kMaxGroupBarriers));
+  }
+  auto group = BarrierGroup::parse(text, group_.size);
+  auto refuse = [&](std::string_view tag, std::string why) {
+    std::replace(why.begin(), why.end(), ' ', '_');
+    reply(client) += fmt::format("cmd=barrier_out rc={} msg={} tag={}\n", -1, why, tag);
+  };
+  const auto colon = text.find(':');
+  if (!group) {
+    std::string_view tag = colon == std::string_view::npos ? "0" : text.substr(colon + 1);
+    return refuse(parse_i64(tag) ? tag : "0", group.error().message), Result<void>();
+  }
+  const std::uint32_t own = group_.ranks[client];
+  const bool is_member = group->ranks.empty() || std::binary_search(group->ranks.begin(), group->ranks.end(), own);
+  if (!is_member) {
+    return refuse(fmt::format_int(group->tag).str(), fmt::format("rank {} is not in its own group", own)),
+           Result<void>();
+  }
+  GroupBarrier& barrier = group_barrier(*std::move(group));
+  ++barrier.come[client];
+  ++clients_[client].group_barriers;
+  ++group_waiting_;
+  check_group_barrier(barrier);
+  return {};
+}
+
+Server::GroupBarrier& Server::group_barrier(BarrierGroup group) {
+  auto [place, is_new] = group_barriers_.try_emplace(group.name());
+  GroupBarrier& barrier = place->second;
+  if (!is_new) return barrier;
+  for (std::uint32_t client = 0; client < clients_.size(); ++client) {
+    const bool is_member =
+        group.ranks.empty() || std::binary_search(group.ranks.begin(), group.ranks.end(), group_.ranks[client]);
+    if (is_member) barrier.members.push_back(client);
+  }
+  barrier.group = std::move(group);
+  return barrier;
+}
+
+void Server::group_awaited(const BarrierGroup& group) {
+  GroupBarrier& barrier = group_barrier(group);
+  barrier.is_awaited = true;
+  check_group_barrier(barrier);
+}
+
+bool Server::may_come(std::uint32_t client) const {
+  const ClientStage stage = clients_[client].stage;
+  return stage != ClientStage::finalized && stage != ClientStage::left;
+}
+
+void Server::check_group_barrier(GroupBarrier& barrier) {
+  if (barrier.fencing || (barrier.come.empty() && !barrier.is_awaited)) return;
+  const bool all_come = std::all_of(barrier.members.begin(), barrier.members.end(), [&](std::uint32_t client) {
+    return !may_come(client) || barrier.come.contains(client);
+  });
+  if (!all_come) return;
+  barrier.fencing = true;
+  const EntryRefs& fresh = keys_.fresh();
+  barrier.given = fresh.size();
+  const std::size_t known = std::min(given_[barrier.group.members], fresh.size());
+  events_.emplace_back(GroupFence{
+      barrier.group, barrier.members, {fresh.begin() + static_cast<std::ptrdiff_t>(known), fresh.end()}});
+}
+
+void Server::check_group_barriers() {
+  for (auto& [name, barrier] : group_barriers_) check_group_barrier(barrier);
+}
+
+void Server::group_fenced(const std::string& name, Result<Entries> others) {
+  auto found = group_barriers_.find(name);
+  if (found == group_barriers_.end()) return;
+  GroupBarrier& barrier = found->second;
+  Result<void> taken = others ? keys_.take_over(*std::move(others)) : Result<void>(std::move(others).error());
+  if (taken && barrier.given > 0) given_[barrier.group.members] = barrier.given;
+  barrier.fencing = barrier.is_awaited = false;
+  std::string answer = fmt::format("cmd=barrier_out rc={} tag={}\n", taken ? 0 : -1, barrier.group.tag);
+  for (auto each = barrier.come.begin(); each != barrier.come.end();) {
+    reply(each->first) += answer;
+    --clients_[each->first].group_barriers;
+    --group_waiting_;
+    each = --each->second == 0 ? barrier.come.erase(each) : std::next(each);
+  }
+  if (barrier.come.empty()) return void(group_barriers_.erase(found));
+  check_group_barrier(barrier);
 }
 
 // ---- output ------------------------------------------------------------------------------
@@ -209,8 +324,8 @@ std::vector<Event> Server::take_events() { return std::exchange(events_, {}); }
 
 // ---- server v1 --------------------------------------------------------------------------
 //
-// PMI-1.1. The answer to each request has a name of its own. An error is rc=-1 and msg=, with '_' for blanks, since
-// clients end a value at the first blank.
+// PMI-1.1 and 1.2. The answer to each request has a name of its own. An error is rc=-1 and msg=, with '_' for
+// blanks, since clients end a value at the first blank.
 
 namespace {
 
@@ -315,7 +430,8 @@ Result<void> Server::answer_v1(std::uint32_t client, const PmiMessage& message) 
     }
     reply(client) += "cmd=mput_result rc=0\n";
   } else if (command == "barrier_in") {
-    return enter_barrier(client);
+    auto group = message.find("group");
+    return group ? enter_group_barrier(client, *group) : enter_barrier(client);
   } else if (command == "get_maxes") {
     reply(client) +=
         fmt::format("cmd=maxes rc=0 kvsname_max={} keylen_max={} vallen_max={}\n", kMaxName, kMaxKey, kMaxValue);
@@ -556,7 +672,9 @@ Result<void> GroupKeys::put(std::uint32_t client, std::string_view key, std::str
 // All nodes then have the same keys and quota, so the barrier fails on all of them or on none.
 Result<void> GroupKeys::take_over(Entries others) {
   std::uint64_t bytes = kvs_.bytes();
-  for (const auto& [key, value] : others) bytes += Kvs::cost_of(key, value);
+  for (const auto& [key, value] : others) {
+    if (kvs_.find(key) == nullptr) bytes += Kvs::cost_of(key, value);
+  }
   if (quota_ != nullptr && bytes > quota_->limit) return refuse(std::nullopt, bytes);
   for (auto& [key, value] : others) {
     if (auto entry = kvs_.add(std::move(key), std::move(value)); entry != nullptr) known_.push_back(entry);

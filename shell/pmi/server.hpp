@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The server of one process group on one node, sans-I/O: the bytes of clients go in; bytes to clients, and events,
-// come out. Clients are numbered from 0, as the tasks of this node; each uses PMI-1.1 or PMI-2, as its first
-// message demands.
+// come out. Clients are numbered from 0, as the tasks of this node; each uses PMI-1 or PMI-2, as its first message
+// demands. PMI 1.2 is 1.1 with barriers of some processes, several at a time.
 //
 // A client's fault harms no other. If the protocol can refuse a request, the answer refuses it; otherwise (a line
 // without end, a second barrier before the first is over) the client is dropped, and the barriers of the others go
@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "pmi/barrier_group.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"
@@ -43,6 +46,9 @@ struct ClientGroup {
   bool pmi1 = true;                    // which of the two protocols are offered
   bool pmi2 = true;
   Quota* quota = nullptr;  // outlives the server; nullptr: no limit
+  // Whether a client that asks for PMI 1.1 is answered with 1.2, as MPICH 5 expects; null: none is. Flux's client
+  // refuses that.
+  std::function<bool(std::uint32_t client)> takes_groups = nullptr;
 
   [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
 };
@@ -65,11 +71,17 @@ struct ClientProgress {
   bool left_waiting = false;  // so it was when it left
   std::uint64_t barriers = 0;
   std::string last_command;
+  std::uint32_t group_barriers = 0;  // of PMI 1.2, in which it waits
 };
 
 // The events for the server's owner.
 struct Fence {        // all clients are in the barrier; the owner answers with fenced()
   EntryRefs entries;  // put since the last fence; they belong to the server
+};
+struct GroupFence {  // the same for a barrier of some processes; the owner answers with group_fenced()
+  BarrierGroup group;
+  std::vector<std::uint32_t> clients;  // those of its processes that are here
+  EntryRefs entries;                   // put since it was fenced last, or all were; they belong to the server
 };
 struct Abort {
   std::uint32_t client = 0;
@@ -89,7 +101,7 @@ struct Full {                           // for the first time, something was ref
   std::uint64_t bytes = 0;              // that would have been stored
   std::uint64_t limit = 0;              // of the quota
 };
-using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full>;
+using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full, GroupFence>;
 
 // What the clients of a process group have stored on this node: keys, attributes of the job and of the node, and,
 // with the other groups, names. All of it is charged to the quota.
@@ -105,6 +117,7 @@ class GroupKeys {
   Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
   [[nodiscard]] const std::string* get(std::string_view key) const;           // a key that was put, or an attribute
   [[nodiscard]] EntryRefs take_fresh() { return std::exchange(fresh_, {}); }  // put since this was called last
+  [[nodiscard]] const EntryRefs& fresh() const { return fresh_; }
   // The n-th key that this node has come to know; null: there are not so many.
   [[nodiscard]] EntryRefs::value_type at(std::uint64_t n) const { return n < known_.size() ? known_[n] : nullptr; }
   // Stores what all nodes have put, or, if that is more than the quota allows, nothing.
@@ -147,6 +160,10 @@ class Server {
   void reopened(std::uint32_t client);  // it has gone before init, and another comes in its place
   // With an error, or with more keys than the quota allows, the barrier fails and no key is stored.
   void fenced(Result<Entries> others);
+  void group_fenced(const std::string& name, Result<Entries> others);
+  // Processes of the group on other nodes are in its barrier, and this node has not been for it: it follows with a
+  // GroupFence once all of its own that may still come are in it.
+  void group_awaited(const BarrierGroup& group);
   // The kvsname of the new group, and an error code for each requested process, 0 if it runs.
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
 
@@ -156,6 +173,7 @@ class Server {
   [[nodiscard]] const ClientGroup& group() const { return group_; }
   [[nodiscard]] const std::vector<ClientProgress>& clients() const { return clients_; }
   [[nodiscard]] bool barrier_begun() const { return waiting_ > 0; }
+  [[nodiscard]] bool group_barrier_begun() const { return group_waiting_ > 0; }
   [[nodiscard]] bool in_use() const { return joined_ > 0; }  // a client has called init
 
   // Output: the clients that have some, and the bytes for each, which stay until they are taken.
@@ -174,6 +192,7 @@ class Server {
     bool pending = false;      // in pending_
     bool over = false;         // nothing more is read from it or sent to it
     bool aborts = false;       // PMI-1: has said so
+    bool groups = false;       // PMI 1.2
     bool spawns = false;       // waits for spawned()
     Spawn spawn;               // PMI-1: the blocks so far
     std::string fence_thread;  // PMI-2: the thread of the client that waits, if it has several
@@ -206,6 +225,20 @@ class Server {
   void check_barrier();
   void end_barrier(std::uint32_t client, const Result<void>& others);
 
+  struct GroupBarrier {
+    BarrierGroup group;
+    std::vector<std::uint32_t> members;           // clients
+    std::map<std::uint32_t, std::uint32_t> come;  // by client: how often it waits in it, one after the other
+    bool is_awaited = false;                      // on other nodes
+    bool fencing = false;                         // as fencing_
+    std::size_t given = 0;                        // of the fresh keys, with this fence
+  };
+  Result<void> enter_group_barrier(std::uint32_t client, std::string_view text);
+  GroupBarrier& group_barrier(BarrierGroup group);
+  void check_group_barrier(GroupBarrier& barrier);
+  void check_group_barriers();
+  [[nodiscard]] bool may_come(std::uint32_t client) const;
+
   std::string& reply(std::uint32_t client);  // its output, to append to
   BodyWriter reply(std::uint32_t client, std::string_view command, std::string_view thread);
 
@@ -215,10 +248,13 @@ class Server {
   std::vector<ClientProgress> clients_;
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> pending_;
-  std::uint32_t expected_ = 0;  // clients that barriers wait for
-  std::uint32_t waiting_ = 0;   // in the barrier
-  std::uint32_t joined_ = 0;    // clients that have ever called init
-  bool fencing_ = false;        // the barrier is full, and fenced() has not been called
+  std::uint32_t expected_ = 0;                          // clients that barriers wait for
+  std::uint32_t waiting_ = 0;                           // in the barrier
+  std::uint32_t joined_ = 0;                            // clients that have ever called init
+  bool fencing_ = false;                                // the barrier is full, and fenced() has not been called
+  std::map<std::string, GroupBarrier> group_barriers_;  // by name
+  std::map<std::string, std::size_t> given_;            // how many of the fresh keys have these ranks, as text
+  std::uint32_t group_waiting_ = 0;                     // sum of ClientProgress::group_barriers
 };
 
 }  // namespace nacre::pmi

@@ -6,7 +6,7 @@
 //
 // The input is a byte of options, then records with '~' between them. The first byte of each says what happens:
 // 0-3 a client says the rest, p-s as a line, w-z as a message of PMI-2; A-D it closes; E-H its process ends; ! the
-// barrier is over; * the oldest spawn is answered. Other bytes: a client says the rest.
+// barrier is over; + those of groups are; * the oldest spawn is answered. Other bytes: a client says the rest.
 #include "pmi/server.hpp"
 
 #include <algorithm>
@@ -39,6 +39,7 @@ ClientGroup group_of(unsigned char options, Quota& quota) {
   group.quota = &quota;
   group.pmi1 = (options & 3) != 1;
   group.pmi2 = (options & 3) != 2;
+  if ((options & 8) != 0) group.takes_groups = [](std::uint32_t) { return true; };
   return group;
 }
 
@@ -55,6 +56,8 @@ class Session {
     auto client = static_cast<std::uint32_t>(what & 3);
     if (what == '!') {
       end_fence();
+    } else if (what == '+') {
+      end_groups();
     } else if (what == '*') {
       end_spawn();
     } else if (what >= 'A' && what <= 'D') {
@@ -73,6 +76,7 @@ class Session {
   // All barriers that can end, end; then all go.
   void finish() {
     while (fencing_) end_fence();
+    while (!groups_.empty()) end_groups();
     while (!spawns_.empty()) end_spawn();
     for (std::uint32_t client = 0; client < kClients; ++client) end_connection(client, true);
     end_fence();
@@ -111,6 +115,12 @@ class Session {
     }
     check();
   }
+  void end_groups() {
+    for (const std::string& name : std::exchange(groups_, {})) {
+      server_.group_fenced(name, fails_ ? Result<Entries>(invalid("no")) : Entries{{"other", "1"}});
+    }
+    check();
+  }
   void end_spawn() {
     if (spawns_.empty()) return;
     auto [client, processes] = spawns_.front();
@@ -146,6 +156,9 @@ class Session {
       require(!seen_.at(abort->client).over, "who has gone does not abort");
     } else if (const auto* full = std::get_if<Full>(&event)) {
       require(full->bytes > full->limit && !std::exchange(full_, true), "full once, and not before");
+    } else if (const auto* part = std::get_if<GroupFence>(&event)) {
+      require(!part->clients.empty(), "a group has a client here");
+      groups_.push_back(part->group.name());
     } else {
       const auto& [client, spawn] = std::get<SpawnRequest>(event);
       require(!seen_.at(client).over && !std::exchange(seen_[client].spawns, true), "one spawn at a time");
@@ -224,6 +237,7 @@ class Session {
   bool fencing_ = false;
   std::array<Seen, kClients> seen_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> spawns_;  // client and processes
+  std::vector<std::string> groups_;                              // whose barriers are fenced
   std::vector<std::uint32_t> pending_;
   std::vector<std::uint32_t> dropped_now_;
 };

@@ -54,7 +54,14 @@ class FakeExchange final : public pmi::KeyExchange {
     waiting.push_back(std::move(done));
   }
 
+  void fence_group(const pmi::BarrierGroup& group, const pmi::EntryRefs&, Done done) override {
+    groups.push_back(group.name());
+    if (answers) return done(pmi::Entries());
+    waiting.push_back(std::move(done));
+  }
+
   bool answers = true;
+  std::vector<std::string> groups;
   int fences = 0;
   std::vector<Done> waiting;
 };

@@ -96,7 +96,8 @@ struct Spawner {
   fs::path directory;
   PmiClients job;
   pmi::Quota quota{std::uint64_t{64} << 20};
-  PmiSpawns spawns{job.host, job.plugin, job.options, job.names, quota};
+  plugins::PmiGroupParts parts{job.host};
+  PmiSpawns spawns{job.host, job.plugin, job.options, job.names, quota, parts};
 };
 
 // Scripts.

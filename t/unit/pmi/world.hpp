@@ -46,6 +46,10 @@ inline std::string text_of(const Event& event) {
     return fmt::format("full {}: {} of {}", full->client ? fmt::format_int(*full->client).str() : "others",
                        full->bytes, full->limit);
   }
+  if (const auto* part = std::get_if<GroupFence>(&event)) {
+    return fmt::format("group {} of {}:{}", part->group.name(), fmt::join(part->clients, " "),
+                       text_of(part->entries));
+  }
   const auto& request = std::get<SpawnRequest>(event);
   return fmt::format("spawn {}:", request.client) + text_of(request.spawn);
 }
