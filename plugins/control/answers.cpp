@@ -273,6 +273,7 @@ void Answers::places(const Reply& reply) {
                       {"host", shell ? host_of(*shell) : ""},
                       {"shell", shell ? Json(*shell) : Json()},
                       {"pid", each.pid},
+                      {"exe", each.executable},
                       {"cpus", each.cpus.where},
                       {"memory", each.memory.where},
                       {"gpus", each.gpus.where},

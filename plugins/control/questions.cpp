@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -371,6 +372,8 @@ class Placing {
     out.rank = task.rank();
     out.pid = task.pid();
     out.cpus_now = task::cpus_allowed_to(task.pid()).str();
+    std::error_code gone;
+    out.executable = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", task.pid()), gone).string();
     const PlacedTask* placed = plan_ ? &plan_->placement.tasks[task.local_id()] : nullptr;
     const task::ChildSetup& setup = task.command().setup;
     if (plan_ && plan_->is_dry_run)
@@ -431,7 +434,7 @@ void elements(auto& io, wire::Of<TaskPlace::Part> auto& m) {
 }
 
 void elements(auto& io, wire::Of<TaskPlace> auto& m) {
-  io.are("eight members of a place");
+  io.are("nine members of a place");
   io.has(m.rank);
   io.has(m.pid, wire::Between{1, INT32_MAX});
   io.has(m.cpus);
@@ -440,6 +443,7 @@ void elements(auto& io, wire::Of<TaskPlace> auto& m) {
   io.has(m.nics);
   io.has(m.cpus_now);
   io.has(m.unset);
+  io.has(m.executable);
 }
 
 Json TaskPlace::json() const { return wire::to_json(*this); }

@@ -101,8 +101,9 @@ struct TaskPlace {
   std::uint32_t rank = 0;
   std::int64_t pid = 0;
   Part cpus, memory, gpus, nics;
-  std::string cpus_now;  // that its process may use; "": it has ended meanwhile
-  std::string unset;     // why cpus and memory are planned, but not set: "dry-run"; "": they are set
+  std::string cpus_now;    // that its process may use; "": it has ended meanwhile
+  std::string unset;       // why cpus and memory are planned, but not set: "dry-run"; "": they are set
+  std::string executable;  // the file that it runs now; "": it has ended meanwhile, or that may not be read
 
   [[nodiscard]] Json json() const;  // an array, for the leader
   static Result<TaskPlace> parse(const Json& json);

@@ -35,6 +35,7 @@
 #include "exits/record.hpp"
 #include "front/job_verb.hpp"
 #include "front/launch_run.hpp"
+#include "front/mpir.hpp"
 #include "front/table.hpp"
 #include "front/terminal_session.hpp"
 #include "front/verbs.hpp"
@@ -233,6 +234,7 @@ class Attach final : public JobVerb {
           if (text == "take") return {};
           return invalid(fmt::format("{}: expected take, or nothing", in_quotes(text)));
         });
+    verb.add_flag("--mpir", mpir_, "Have the job's tasks in MPIR_proctable, for debuggers; see nacre-run(1)");
     add_reach();
   }
 
@@ -255,6 +257,7 @@ class Attach final : public JobVerb {
       if (!client && !may_have_ended(client.error())) return std::move(client).error();
       if (client) {
         is_shown = true;
+        if (mpir_ || debugger_asks()) CHECK_OK(show_tasks(*client, job.entry.tasks));
         AttachView::End end = TRY(join_or_view(*std::move(client), options));
         if (end.how == AttachView::How::left) return left(job, options.json);
         if (end.how == AttachView::How::ended) return ended(job, end.code, options.json);
@@ -270,6 +273,13 @@ class Attach final : public JobVerb {
     if (!is_shown) CHECK_OK(show_kept(job, options.json));
     if (!job.entry.end->cause.empty() && !quiet_) print_err("nacre attach: {}\n", job.entry.end->cause);
     return ended(job, job.entry.end->code, options.json);
+  }
+
+  // Once, as a debugger that has attached to the tasks does not expect others.
+  Result<void> show_tasks(control::Client& client, std::uint64_t tasks) {
+    if (std::exchange(has_shown_, true)) return {};
+    show_to_debugger(TRY(in("--mpir", mpir_processes(client, tasks))));
+    return {};
   }
 
   // Once a task has ended whose terminal was joined, its job is waited for.
@@ -354,6 +364,8 @@ class Attach final : public JobVerb {
   }
 
   std::string tail_, since_, ranks_, format_, pty_, input_;
+  bool mpir_ = false;
+  bool has_shown_ = false;
   bool has_joined_ = false;
   bool label_ = false;
 };

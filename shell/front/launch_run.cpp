@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "front/mpir.hpp"
 #include "job/batch_system.hpp"
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
@@ -41,6 +42,8 @@ constexpr event::Seconds kToStop{0.5};  // the same, before this process stops i
 constexpr event::Seconds kMoment{0.01};
 constexpr event::Seconds kToLeave{10};  // how long the leader may take to let this process leave
 constexpr event::Seconds kAskAgain{0.02};
+constexpr event::Seconds kToShow{0.1};    // how often it is looked whether all tasks run, for a debugger
+constexpr int kTellNotShown = 100;        // after so many looks it is said why they do not
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
 constexpr event::Seconds kToTry{5};       // for the leader's host to say whether it can run a shell
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
@@ -62,6 +65,14 @@ class LaunchRun {
   }
 
   int wait() {
+    const int code = wait_for_end();
+    if (is_shown_ && code != 0 && !left_)
+      show_end_to_debugger(fmt::format("job {}: exit code {}", plan_.record.job.f58_plain(), code));
+    return code;
+  }
+
+ private:
+  int wait_for_end() {
     loop_->run_until([this] { return left_ || (process_->exited() && (!drops_output_ || process_->complete())); });
     if (left_) return end_left();
     loop_->poll();  // a signal may have come meanwhile
@@ -79,7 +90,6 @@ class LaunchRun {
     return with_losses(code_of(process_->status()));
   }
 
- private:
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
 
   [[nodiscard]] bool is_detached_at_start() const { return plan_.record.detaching == launch::Detaching::at_start; }
@@ -91,7 +101,7 @@ class LaunchRun {
          {std::pair{&to_end_, &LaunchRun::kill}, std::pair{&to_take_, &LaunchRun::end_untaken},
           std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
           std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined},
-          std::pair{&to_tell_, &LaunchRun::tell_of_waiting},
+          std::pair{&to_tell_, &LaunchRun::tell_of_waiting}, std::pair{&to_show_, &LaunchRun::show_tasks},
           std::pair{&to_leave_step_, &LaunchRun::end_kept_step}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
@@ -138,6 +148,10 @@ class LaunchRun {
     reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
                                          std::move(leader)));
     reports_->add_to(command, plan_.record);
+    if (debugger_asks() && !is_detached_at_start()) {
+      plan_.record.options.emplace_back("stop-tasks-in-exec");
+      holds_tasks_ = true;
+    }
     auto secret = TRY(transport::Secret::generate());
     std::string lines = launch::launch_lines(secret, plan_.record);
     command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::BufferedStream::kBufferSize);
@@ -165,6 +179,7 @@ class LaunchRun {
     transport::wipe(lines);
     feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
     look_->start(kLook, kLook);
+    if (holds_tasks_) to_show_->start(kToShow, kToShow);
     if (plan_.srun) to_tell_->start_grace(kToTell);
     return {};
   }
@@ -352,6 +367,23 @@ class LaunchRun {
   void look() {
     auto report = standstill_.update(process_state(process_->pid()), event::clock_now().count());
     if (report) print_err("{}: {} {}\n", plan_.record.front, subject(), *report);
+    // A debugger may attach at any time.
+    if (debugger_asks() && !is_shown_ && !holds_tasks_) to_show_->start(kToShow, kToShow);
+  }
+
+  // ---- debuggers: MPIR ------------------------------------------------------------
+
+  void show_tasks() {
+    auto processes = mpir_processes(plan_.record.job);
+    if (!processes) {
+      if (++looks_ == kTellNotShown)
+        print_err("{}: MPIR: the tasks are not known yet: {}\n", plan_.record.front, processes.error().message);
+      return;
+    }
+    to_show_->stop();
+    is_shown_ = true;
+    show_to_debugger(*std::move(processes));
+    if (std::exchange(holds_tasks_, false)) feed_->signal(SIGCONT);
   }
 
   // When a terminal is closed srun gets the signal too, and kills the shells: returns that signal.
@@ -403,7 +435,8 @@ class LaunchRun {
   std::unique_ptr<event::Loop> loop_;
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
-  std::optional<event::Timer> to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_, to_leave_step_;
+  std::optional<event::Timer> to_show_, to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_,
+      to_leave_step_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -426,6 +459,10 @@ class LaunchRun {
   bool asks_ = false;     // the leader, to let this process leave
   bool left_ = false;     // the job goes on without this process
   bool hung_up_ = false;  // the terminal has gone
+  // For a debugger: tasks stand still, until it has seen them; it has; how often they were asked for.
+  bool holds_tasks_ = false;
+  bool is_shown_ = false;
+  int looks_ = 0;
 };
 
 }  // namespace

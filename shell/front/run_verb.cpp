@@ -30,6 +30,7 @@
 #include "front/given_options.hpp"
 #include "front/job_request.hpp"
 #include "front/launch_run.hpp"
+#include "front/mpir.hpp"
 #include "front/place_options.hpp"
 #include "front/verbs.hpp"
 #include "job/job.hpp"
@@ -192,7 +193,8 @@ class Run final : public cli::Verb {
     bool may_part = plan.record.detaching == launch::Detaching::on_request && ::isatty(STDIN_FILENO) == 1;
     if (parts && options_.lends_terminal())
       return invalid("--pty: a job that goes on without this process cannot have its terminal; --pty=RANKS can be");
-    if (is_here(plan) && !parts && !may_part) return run_here(std::move(plan));
+    // A debugger finds the tasks in this process.
+    if (is_here(plan) && !parts && !may_part && !debugger_asks()) return run_here(std::move(plan));
     if (options_.lends_terminal() && ::isatty(STDIN_FILENO) == 1)
       return invalid(
           "--pty: a task can have this terminal only where the job is one shell on this host; "

@@ -35,9 +35,10 @@ TEST_CASE("the texts of processes and places of tasks") {
   place.nics = {"mlx5_0:1", "near"};
   place.cpus_now = "0-3";
   place.unset = "dry-run";
+  place.executable = "/bin/a";
   CHECK(dump_json(place.json()) ==
-        R"([4,9,["0-3","a core each"],["bind 0","near"],["0","closest"],["mlx5_0:1","near"],"0-3","dry-run")"
-        "]");
+        R"([4,9,["0-3","a core each"],["bind 0","near"],["0","closest"],["mlx5_0:1","near"],"0-3","dry-run",)"
+        R"("/bin/a"])");
   CHECK(TaskPlace::parse(place.json()).value() == place);
   Json wrong = place.json();
   wrong[3] = Json::array({"x"});

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The MPIR Process Acquisition Interface of the MPI Forum, 1.1: how debuggers find the processes of a job in the
+// process that a user has started. They look for symbols of these names, set MPIR_being_debugged, and wait in
+// MPIR_Breakpoint until MPIR_proctable has the tasks, by rank.
+//
+// This process is the starter. The tasks stand still before main() (stop-tasks-in-exec), and go on once the
+// debugger lets this process go on, whether it has attached to them or not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "control/client.hpp"
+#include "value/jobid.hpp"
+
+namespace nacre::front {
+
+struct MpirProcess {
+  std::string host;
+  std::string executable;  // "" and no pid: the task does not run
+  int pid = 0;
+};
+
+[[nodiscard]] bool debugger_asks();  // it has set MPIR_being_debugged
+
+// Of all tasks, by rank. `tasks`: how many there are. ETIMEDOUT: shells have not answered, and are named.
+Result<std::vector<MpirProcess>> mpir_processes(control::Client& client, std::uint64_t tasks);
+// The same of a job that this user has begun on this host, or whose entry can be read here. EAGAIN: not all run.
+Result<std::vector<MpirProcess>> mpir_processes(const value::JobId& job);
+
+// Fills the table, and is stopped by a debugger until that goes on.
+void show_to_debugger(std::vector<MpirProcess> processes);
+// The job has failed: MPIR_debug_abort_string says how.
+void show_end_to_debugger(std::string how);
+
+}  // namespace nacre::front
