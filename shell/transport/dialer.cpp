@@ -43,7 +43,7 @@ void Dialer::on_timer() {
   if (target_.empty()) return next_address();  // the first turn
   const char* what = resolver_ ? "its name was not resolved" : "no connection";
   Error why{ETIMEDOUT, fmt::format("{}: timed out: {} within {} s; is the node up, and may it be reached?", target_,
-                                   what, options_.time.count())};
+                                   what, (resolver_ ? options_.lookup : options_.time).count())};
   resolver_.reset();
   fail_candidate(std::move(why));
 }
@@ -67,7 +67,7 @@ void Dialer::next_address() {
 }
 
 void Dialer::resolve(const Address& address) {
-  timer_->start_grace(options_.time);
+  timer_->start_grace(options_.lookup);
   auto done = [this](Result<std::vector<SocketAddress>> found) {
     std::unique_ptr<Resolver> over = std::move(resolver_);
     if (!found) return fail_candidate(in(target_, Error(found.error())));

@@ -132,7 +132,8 @@ class Resolver {
 class Dialer {
  public:
   struct Options {
-    event::Seconds time{10};  // for each step: looking up a name; connecting; the handshake has its own limit
+    event::Seconds time{10};    // for connecting; the handshake has its own limit
+    event::Seconds lookup{10};  // for looking up a name
     HandshakeLimits handshake;
     LinkLimits link;
   };

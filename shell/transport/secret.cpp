@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,16 @@ Result<void> check_private(int fd) {
   return {};
 }
 
+Result<void> check_mounted(int fd) {
+  struct statvfs mount {};
+  struct stat status {};
+  if (::fstatvfs(fd, &mount) < 0 || ::fstat(fd, &status) < 0) return system_error(errno, "cannot be looked at");
+  const bool is_ours = status.st_uid == 0 || status.st_uid == ::geteuid();
+  if ((mount.f_flag & ST_RDONLY) == 0 || !is_ours || !S_ISREG(status.st_mode)) return check_private(fd);
+  if ((status.st_mode & 022) == 0) return {};
+  return Error{EPERM, fmt::format("has mode {:04o}, so that others may write it", status.st_mode & 07777U)};
+}
+
 }  // namespace
 
 Secret::Secret() { leave_no_core_file(); }
@@ -129,6 +140,13 @@ Result<Secret> Secret::from_file(const std::string& path) {
   if (!fd && errno == ELOOP) return invalid(path + ": is a symbolic link; name the file itself");
   if (!fd) return system_error(errno, path);
   CHECK_OK(in(path, check_private(fd.get())));
+  return in(path, from_descriptor(fd.get()));
+}
+
+Result<Secret> Secret::from_mounted_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return system_error(errno, path);
+  CHECK_OK(in(path, check_mounted(fd.get())));
   return in(path, from_descriptor(fd.get()));
 }
 

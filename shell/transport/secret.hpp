@@ -24,6 +24,9 @@ class Secret {
   static Result<Secret> from_hex(std::string_view text);  // blanks around it are allowed
   // The file has to be a regular one of this user that no other user may read or write (mode 0600 or 0400).
   static Result<Secret> from_file(const std::string& path);
+  // The same; or what a Secret of Kubernetes looks like: it may be a link, and if it lies on a read-only mount,
+  // root's or this user's that nobody else may write, as all within the pod are to read it.
+  static Result<Secret> from_mounted_file(const std::string& path);
   // Reads one line, and nothing after its newline, which is for others.
   static Result<Secret> from_descriptor(int fd);
 

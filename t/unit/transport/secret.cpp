@@ -109,6 +109,17 @@ TEST_CASE("what is no file of a secret is refused with its name") {
   }
 }
 
+TEST_CASE("a mounted secret may be a link; where it can be written it is as private as others") {
+  Folder folder;
+  std::string path = write_with_mode(folder, kDigitsOfOne, 0600);
+  REQUIRE(::symlink(path.c_str(), folder.file("link").c_str()) == 0);
+  CHECK(Secret::from_mounted_file(folder.file("link")).has_value());
+  CHECK(Secret::from_mounted_file(folder.file("none")).error().message ==
+        folder.file("none") + ": No such file or directory");
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  CHECK(contains(Secret::from_mounted_file(path).error().message, "has mode 0644, so that others may touch it"));
+}
+
 TEST_CASE("a secret from a descriptor leaves what follows it") {
   Pipe pipe = make_pipe(O_CLOEXEC).value();
   Secret secret = Secret::generate().value();
