@@ -54,13 +54,13 @@ void add_local_socket(const std::string& parent, OwnSockets& out) {
 }  // namespace
 
 Result<OwnSockets> bind_own_sockets(const std::optional<std::string>& parent,
-                                    const std::vector<std::uint16_t>& ports) {
+                                    const std::vector<std::uint16_t>& ports, HostNames names) {
   OwnSockets out;
   if (parent) add_local_socket(*parent, out);
   auto tcp = TRY(ports.empty() ? transport::BoundSocket::tcp("", 0) : transport::bind_agreed(ports));
   std::uint16_t port = tcp.port();
   out.sockets.push_back(std::move(tcp));
-  std::string name = own_host_name();
+  std::string name = names == HostNames::none ? "" : own_host_name();
   if (!name.empty()) append_address(out.address, {name, port, ""});
   for (const std::string& each : numeric_addresses()) append_address(out.address, {each, port, ""});
   return out;

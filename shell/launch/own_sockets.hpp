@@ -26,11 +26,15 @@ struct OwnSockets {
   void move_to(group::Membership& membership);
 };
 
+// Whether the host's name is among a shell's addresses: those of pods are numbers, as no other pod knows the name.
+enum class HostNames : std::uint8_t { first, none };
+
 // `parent`: where the Unix socket's directory is made; if that fails there is no Unix socket. None: without a Unix
 // socket, such as when each host has one shell. `ports`: agreed ports, of which the first free one is taken; empty:
 // any port.
 Result<OwnSockets> bind_own_sockets(const std::optional<std::string>& parent,
-                                    const std::vector<std::uint16_t>& ports = {});
+                                    const std::vector<std::uint16_t>& ports = {},
+                                    HostNames names = HostNames::first);
 
 // For a job whose shells are all on this host: only the Unix socket, without the costs of TLS. If it cannot be
 // made, with the others.

@@ -60,6 +60,14 @@ TEST_CASE("without a place for it there is no Unix socket, and that is no error"
   CHECK(own.address.find("unix:") == std::string::npos);
 }
 
+TEST_CASE("without the host's name there are numbers only") {
+  OwnSockets own = bind_own_sockets(std::nullopt, {}, HostNames::none).value();
+  for (std::string_view each : split(own.address, ' ')) {
+    auto address = transport::Address::parse(each).value();
+    CHECK(transport::SocketAddress::from_numbers(address.host, address.port));
+  }
+}
+
 TEST_CASE("where all are on this host there is the Unix socket alone") {
   TemporaryFolder folder;
   OwnSockets own = bind_local_sockets(folder.path("")).value();
