@@ -4,11 +4,24 @@
 // went wrong first, and where (full, the default). Not named are those that the end of the job has ended (victims),
 // or a signal to all tasks (Ctrl-C), and what another message names: the task whose end ends the job, commands that
 // could not be started and end it, lost shells. report=FILE: the report as JSON, of each job, whatever its end.
+// In a container of Kubernetes its termination log has two lines of it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "plugin/events.hpp"
@@ -20,6 +33,24 @@ namespace nacre::plugins {
 namespace {
 
 enum class Extent : std::uint8_t { off, line, full };
+
+constexpr std::size_t kMostTerminationLine = 2047;  // bytes; Kubernetes reads two of them, with their ends
+
+// What Kubernetes shows as why a container has ended: the report's first line, what went wrong, and its last, the
+// exit code. Its file is there in each container; another one, which somebody has named, is made.
+void write_termination_log(const std::string& report) {
+  const std::string given = own_variable("NACRE_TERMINATION_LOG").value_or("");
+  const std::string path = given.empty() ? "/dev/termination-log" : given;
+  const int make = given.empty() ? 0 : O_CREAT;
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | make, 0644));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) < 0 || !S_ISREG(status.st_mode) || ::ftruncate(fd.get(), 0) < 0) return;
+  const std::vector<std::string_view> lines = split(trim(report), '\n');
+  std::string text(lines.front().substr(0, kMostTerminationLine));
+  text += '\n';
+  if (lines.size() > 1) text += fmt::format("{}\n", lines.back().substr(0, kMostTerminationLine));
+  static_cast<void>(write_all(fd.get(), text));  // there is no better place for an error
+}
 
 class ExitReport final : public plugin::Plugin {
  public:
@@ -96,6 +127,7 @@ class ExitReport final : public plugin::Plugin {
     report_.note("end", {{"code", end.at("exit").at("code")}}, event::wall_clock());
     Json report = report_.make(end);
     if (file_) file_->write(report);
+    if (failed) write_termination_log(exits::report_text(report));
     if (failed && extent_ == Extent::full) show(report);
   }
 

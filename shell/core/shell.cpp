@@ -50,9 +50,9 @@ namespace nacre::core {
 //
 // Chooses the exit policy by the job's options and variables; see nacre-exits(7).
 
-// From exit-policy, exit-main and exit-ok. Without exit-main, if BACKENDAI_CLUSTER_ROLE is "main" the main rank is
-// the first task on the host BACKENDAI_CLUSTER_HOST; the variables are the job's, or else this process's. If that
-// host is none of the job's, or has no task, this warns. `job` has its final taskmap.
+// From exit-policy, exit-main, exit-ok and exit-class. Without exit-main, if BACKENDAI_CLUSTER_ROLE is "main" the
+// main rank is the first task on the host BACKENDAI_CLUSTER_HOST; the variables are the job's, or else this
+// process's. If that host is none of the job's, or has no task, this warns. `job` has its final taskmap.
 Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
                                          const job::Environment& environment, Log& log);
 
@@ -265,6 +265,7 @@ void Shell::serve_group() {
   callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
     if (tasks) return tasks_.kill(signum, tasks);
     end_.sent_to_tasks(signum);
+    process_.signals->note_sent(signum);
     ending_.kill_tasks(signum);
   };
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
@@ -644,7 +645,13 @@ Result<Policy> chosen_exit_policy(const job::Options& options, const job::Job& j
   std::optional<Rank> main = TRY(chosen_rank(options, job));
   bool needs_main = kind == Policy::Kind::main || kind == Policy::Kind::main_and_all;
   if (!main && needs_main) main = rank_of_main_host(job, environment, log);
-  return Policy(kind, main.value_or(0), TRY(ok_codes(options)));
+  Policy out(kind, main.value_or(0), TRY(ok_codes(options)));
+  if (auto option = options.at("exit-class")) {
+    auto classes = exits::ExitClasses::parse(TRY(option->string()));
+    if (!classes) return option->error(classes.error().message);
+    out.set_classes(*classes);
+  }
+  return out;
 }
 
 // ---- initrc check -----------------------------------------------------------------------

@@ -95,7 +95,9 @@ void ShellEnding::on_thrown(const Component* component, std::string_view what) {
 void ShellEnding::raise(const plugin::RaisedException& exception) {
   std::optional<int> code;
   if (exception.status) code = exception.status->job_code();
-  exits::Cause cause{exception.message, code, job().shell_rank, exception.task, exception.type == kTimeout};
+  exits::Cause cause{exception.message,          code,
+                     job().shell_rank,           exception.task,
+                     exception.type == kTimeout, exits::class_of_type(exception.type)};
   // Builtin plugins name the place themselves.
   const plugin::Stack::Running* running = of_.host.stack().running();
   if (has_siblings() && running != nullptr && running->plugin->origin() != kBuiltin)
@@ -159,8 +161,8 @@ void ShellEnding::on_exception(const group::JobException& exception) {
   }
   if (exception.severity != 0) return;
   bool is_cause = !end().is_decided();
-  Action action = end().ordered(
-      {exception.message, exception.exit_code, exception.origin, exception.task, exception.type == kTimeout});
+  Action action = end().ordered({exception.message, exception.exit_code, exception.origin, exception.task,
+                                 exception.type == kTimeout, exits::class_of_type(exception.type)});
   if (is_cause && has_siblings()) join::log_cause(of_.host.log(), exception, of_.shells.leads());
   if (action == Action::end) end_tasks();
 }
@@ -194,6 +196,8 @@ void ShellEnding::on_signal(int signum, join::Signals::From from) {
   exits::Work work = work_for(from);
   Action action = end().signalled(signum, event::clock_now().count(), work);
   auto send = [&](int number) {
+    if (number != SIGKILL && of_.process.signals->is_repeated(number)) return;
+    of_.process.signals->note_sent(number);
     if (from == join::Signals::From::launcher) return of_.process.group->signal(number, std::nullopt);
     end().sent_to_tasks(number);
     kill_tasks(number);
@@ -243,7 +247,9 @@ void ShellEnding::kill_tasks(int signum) {
 
 // The tasks are not all known here, so it is the largest code of this shell's.
 int ShellEnding::own_code() const {
-  return end().code(of_.tasks.outcomes(), exits::Policy(exits::Policy::Kind::max, 0, of_.host.exit_policy().ok()));
+  exits::Policy policy(exits::Policy::Kind::max, 0, of_.host.exit_policy().ok());
+  policy.set_classes(of_.host.exit_policy().classes());
+  return end().code(of_.tasks.outcomes(), policy);
 }
 
 // No policy applies to a plan, of which no task was meant to run.

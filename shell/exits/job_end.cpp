@@ -87,12 +87,47 @@ void JobEnd::left() {
 
 int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
   if (agreed_) return *agreed_;
+  const int plain = plain_code(outcomes, policy);
+  const auto failure = plain != 0 ? failure_class(outcomes, policy) : std::nullopt;
+  return failure ? policy.classes().code_of(*failure).value_or(plain) : plain;
+}
+
+int JobEnd::plain_code(const Outcomes& outcomes, const Policy& policy) const {
   if (auto code = fixed(outcomes, policy)) return *code;
   const Outcomes all = known(outcomes);
   // The first task that has failed by itself is the first, though others were ended before.
   bool is_first = least() == 0 && policy.kind() == Policy::Kind::first;
   if (is_first && first_ && policy.is_failure(first_->record)) return policy.code_of(first_->record);
   return std::max(policy.code(is_first ? but_from_outside(all) : all), least());
+}
+
+std::optional<FailureClass> class_of_type(std::string_view type) {
+  if (type == "node-failure") return FailureClass::host;
+  if (type == "timeout" || type == "hang-watch") return FailureClass::no_progress;
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy);
+
+FailureClass class_of_record(const Record& record) {
+  if (record.kind() == Record::Kind::lost) return FailureClass::host;
+  return record.kind() == Record::Kind::over_time ? FailureClass::no_progress : FailureClass::user;
+}
+
+}  // namespace
+
+std::optional<FailureClass> JobEnd::failure_class(const Outcomes& outcomes, const Policy& policy) const {
+  const auto& why = cause();
+  if (is_cut_off_) return FailureClass::host;
+  if (why && why->failure) return why->failure;
+  if (why && why->task) return class_of_record(why->task->record);
+  if (why && why->code) return std::nullopt;
+  const Outcomes all = known(outcomes);
+  if (cancelled(all, policy)) return std::nullopt;
+  auto first = first_failure(*this, all, policy);
+  return first ? std::optional(class_of_record(*first)) : std::nullopt;
 }
 
 std::optional<int> JobEnd::fixed(const Outcomes& outcomes, const Policy& policy) const {
@@ -174,6 +209,9 @@ std::string largest(const Outcomes& outcomes, const Policy& policy, int code) {
 
 std::string reason(const JobEnd& end, const Outcomes& outcomes, const Policy& policy, int code) {
   if (code == 0) return "success";
+  auto failure = end.failure_class(outcomes, policy);
+  if (failure && policy.classes().code_of(*failure) == code)
+    return fmt::format("exit-class {}", ExitClasses::name_of(*failure));
   if (end.cancelled(outcomes, policy) == code) return "a signal to all tasks";
   if (end.cause() && end.cause()->code && end.cause()->deciding() == nullptr) return "the cause";
   auto first = first_failure(end, outcomes, policy);
@@ -197,7 +235,9 @@ Json rule(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
   if (!policy.ok().empty()) out["ok"] = policy.ok().str();
   if (auto first = first_failure(end, outcomes, policy)) out["first"] = first->str();
   if (end.least() > 0) out["least"] = end.least();
-  if (end.fixed(outcomes, policy)) out["fixed"] = true;
+  auto failure = end.failure_class(outcomes, policy);
+  bool is_classed = failure && policy.classes().code_of(*failure);
+  if (end.fixed(outcomes, policy) || is_classed) out["fixed"] = true;
   return out;
 }
 

@@ -30,6 +30,7 @@ struct Cause {
   // victim's: that task, which still ran, has ended the job, with `code`.
   std::optional<TaskEnd> task = {};
   bool over_time = false;  // a time limit is the cause: the tasks that it ends count as 124, and the policy decides
+  std::optional<FailureClass> failure = {};  // where it is no task's end
 
   // The end by which the policy decides.
   [[nodiscard]] const TaskEnd* deciding() const {
@@ -112,6 +113,9 @@ class JobEnd {
   // all tasks that failed. At least 1 if the job was ended before its time, unless by a task that the policy does
   // not count.
   [[nodiscard]] int code(const Outcomes& outcomes, const Policy& policy) const;
+  // Whose failure it is; none: nobody's, such as a signal from outside, or the job has not failed. Where the policy
+  // has a code for it, code() is that.
+  [[nodiscard]] std::optional<FailureClass> failure_class(const Outcomes& outcomes, const Policy& policy) const;
   // The code, where it would be the same by each policy with the same codes of success: an end that is no task's.
   [[nodiscard]] std::optional<int> fixed(const Outcomes& outcomes, const Policy& policy) const;
   // 0 or 1: what the code is at least, whatever the policy.
@@ -119,6 +123,7 @@ class JobEnd {
 
  private:
   Action interrupted(double now, Work work);
+  [[nodiscard]] int plain_code(const Outcomes& outcomes, const Policy& policy) const;
   [[nodiscard]] Outcomes but_from_outside(const Outcomes& outcomes) const;
 
   std::optional<Cause> local_;  // this shell's first failure
@@ -130,6 +135,9 @@ class JobEnd {
   bool is_cut_off_ = false;
   bool is_killed_ = false;
 };
+
+// By the type of an exception that ends the job: "node-failure", "timeout", "hang-watch".
+[[nodiscard]] std::optional<FailureClass> class_of_type(std::string_view type);
 
 // "interrupted" for SIGINT, else "ended by SIGTERM".
 [[nodiscard]] Cause ended_by_signal(int signum, std::uint32_t shell);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,31 @@ constexpr std::array<std::pair<std::string_view, Policy::Kind>, 5> kNames{{
     {"first", Policy::Kind::first},
 }};
 
+constexpr std::array<std::string_view, 3> kClasses{"host", "user", "no-progress"};
+
 }  // namespace
+
+std::string_view ExitClasses::name_of(FailureClass which) { return kClasses.at(static_cast<std::size_t>(which)); }
+
+Result<ExitClasses> ExitClasses::parse(std::string_view text) {
+  constexpr std::uint64_t kMostCode = 255;
+  ExitClasses out;
+  std::array<bool, kClasses.size()> given{};
+  for (std::string_view part : split(text, ',')) {
+    const std::size_t colon = std::min(part.find(':'), part.size());
+    const auto* found = std::find(kClasses.begin(), kClasses.end(), part.substr(0, colon));
+    const std::string_view value = part.substr(std::min(colon + 1, part.size()));
+    const auto code = parse_u64(value);
+    const bool is_code = code && *code >= 1 && *code <= kMostCode;
+    if (found == kClasses.end() || (!is_code && value != "cause"))
+      return invalid(fmt::format("expected host, user or no-progress, each with :CODE (1 to {}) or :cause, got {}",
+                                 kMostCode, in_quotes(part)));
+    const auto which = static_cast<std::size_t>(found - kClasses.begin());
+    if (std::exchange(given.at(which), true)) return invalid(fmt::format("{} is given twice", *found));
+    if (is_code) out.codes_.at(which) = static_cast<int>(*code);
+  }
+  return out;
+}
 
 Result<Policy::Kind> Policy::kind_of(std::string_view name) {
   for (const auto& [each, kind] : kNames) {

@@ -3,6 +3,8 @@
 // How a job's exit code follows from how its tasks have ended. nacre-exits(7) has the table of all policies.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -10,6 +12,29 @@
 #include "value/idset.hpp"
 
 namespace nacre::exits {
+
+// Whose failure it is, for those who decide by the exit code whether the job is to be started again.
+enum class FailureClass : std::uint8_t {
+  host,         // a shell or its node was lost, or cannot be reached
+  user,         // tasks have failed by themselves
+  no_progress,  // a time limit has ended the job, or hang-watch has
+};
+
+// Exit codes for whole classes: "host:75,user:cause,no-progress:93"; of a class that is left out, or with "cause",
+// the code is what it would be anyway.
+class ExitClasses {
+ public:
+  // EINVAL: the error has the part that is wrong, and the names.
+  static Result<ExitClasses> parse(std::string_view text);
+  static std::string_view name_of(FailureClass which);
+
+  [[nodiscard]] std::optional<int> code_of(FailureClass which) const {
+    return codes_.at(static_cast<std::size_t>(which));
+  }
+
+ private:
+  std::array<std::optional<int>, 3> codes_;  // 1..255
+};
 
 class Policy {
  public:
@@ -33,6 +58,8 @@ class Policy {
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] value::Idset::Id main() const { return main_; }  // the main rank
   [[nodiscard]] const value::Idset& ok() const { return ok_; }
+  void set_classes(const ExitClasses& classes) { classes_ = classes; }
+  [[nodiscard]] const ExitClasses& classes() const { return classes_; }
 
   // 0..255: the code of a job that has only this task. 0 for a victim, which has no code of its own.
   [[nodiscard]] int code_of(const Record& record) const;
@@ -51,6 +78,7 @@ class Policy {
   Kind kind_ = Kind::max;
   value::Idset::Id main_ = 0;
   value::Idset ok_;
+  ExitClasses classes_;
 };
 
 }  // namespace nacre::exits

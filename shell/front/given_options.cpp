@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
+#include "exits/policy.hpp"
 #include "group/directory.hpp"
 #include "job/container_option.hpp"
 #include "job/options.hpp"
@@ -103,6 +104,11 @@ Result<Json> fold(const std::string& text) { return one_of(text, "ranks|hosts");
 Result<Json> is_json(const std::string& text) { return Json(TRY(one_of(text, "text|json")) == "json"); }
 
 Result<Json> exit_policy(const std::string& text) { return one_of(text, "max|main|all|main+all|first"); }
+
+Result<Json> exit_classes(const std::string& text) {
+  CHECK_OK(exits::ExitClasses::parse(text));
+  return Json(text);
+}
 
 Result<Json> main_rank(const std::string& text) { return number(text, UINT32_MAX - 1); }
 
@@ -210,6 +216,8 @@ const WordRow kWords[] = {
     {kBoth, kExitCode, "--exit-main", "exit-main", Way::text, "RANK", "", "The main rank (default: 0)", main_rank},
     {kBoth, kExitCode, "--exit-ok", "exit-ok", Way::text, "CODES", "",
      "Exit codes of tasks that count as success, beside 0: 77 or 64-78,99", exit_codes},
+    {kBoth, kExitCode, "--exit-class", "exit-class", Way::text, "CLASS:CODE[,...]", "",
+     "Exit codes by whose failure it is: host:75,user:cause,no-progress:93", exit_classes},
     {kBoth, kExitCode, "--report", "report", Way::carried, "FILE", "",
      "Write how the job has ended to FILE of this host, as JSON"},
     {kBoth, kExitCode, "--require-all-success", "exit-policy", Way::parsed, "", "all", "Is --exit-policy=all"},

@@ -77,6 +77,7 @@ constexpr OptionEntry kTable[] = {
      "how the exit code follows from the tasks'"},
     {"exit-main", "integer", "0", "shell", "", "the main rank"},
     {"exit-ok", "codes", "", "shell", "", "exit codes that count as success, beside 0"},
+    {"exit-class", "text", "", "shell", "", "exit codes for lost hosts, failed tasks and standstill"},
     {"exit-timeout", "duration", "30s", "exit-timeout", "none 30s 5m", "how long tasks have once one has ended"},
     {"exit-timeout.timeout", "duration", "30s", "exit-timeout", "none 30s 5m", "the same, beside other members"},
     {"exit-timeout.after", "text", "exit", "exit-timeout", "exit failure", "what begins that time"},

@@ -18,6 +18,7 @@
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
+#include "event/clock.hpp"
 
 namespace nacre::join {
 
@@ -75,7 +76,7 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 Result<std::unique_ptr<Signals>> Signals::watch(event::Loop& loop) {
   std::unique_ptr<Signals> out(new Signals());
   std::signal(SIGPIPE, SIG_IGN);  // write(2) reports it
-  auto on_signal = [self = out.get()](int signum) { self->received(signum, From::process); };
+  auto on_signal = [self = out.get()](int signum) { self->received(signum, self->from_system_); };
   for (int signum : kEnding) {
     // nohup(1) ignores SIGHUP on purpose. SIGINT and SIGQUIT may only be ignored because a shell without job
     // control started this process in the background.
@@ -85,6 +86,14 @@ Result<std::unique_ptr<Signals>> Signals::watch(event::Loop& loop) {
     out->watchers_.push_back(std::move(watcher));
   }
   return out;
+}
+
+void Signals::note_sent(int signum) { sent_at_[signum] = event::clock_now(); }
+
+bool Signals::is_repeated(int signum) const {
+  auto sent = sent_at_.find(signum);
+  bool is_recent = sent != sent_at_.end() && event::clock_now() - sent->second < kAtOneTime;
+  return from_system_ == From::launcher && is_recent;
 }
 
 bool Signals::is_ending(int signum) {

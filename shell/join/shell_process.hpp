@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -212,9 +213,19 @@ class Signals {
   // Sets the handler, and calls it for signals that no handler got; null: none.
   void serve(OnSignal on_signal);
   void received(int signum, From from);
+  // A pod's first process gets a signal for its whole job: what the system sends counts as the launcher's.
+  void stand_for_job() { from_system_ = From::launcher; }
+  // That all tasks are sent it, by any shell. All pods may be told to end at one time, and the tasks need it once.
+  void note_sent(int signum);
+  [[nodiscard]] bool is_repeated(int signum) const;
 
  private:
   Signals() = default;
+
+  static constexpr event::Seconds kAtOneTime{5};
+
+  From from_system_ = From::process;
+  std::map<int, event::Seconds> sent_at_;
 
   std::vector<event::SignalWatcher> watchers_;
   std::vector<std::pair<int, From>> kept_;

@@ -344,3 +344,38 @@ TEST_CASE("by the policy `first` the code is of what has failed first by evidenc
   end.set_first({0, Record::of(WaitStatus::exited(0))});  // which the policy takes for no failure
   CHECK(end.code(ends, first) == 3);
 }
+
+TEST_CASE("the class of a failure chooses the code, where there is one for it") {
+  Policy policy;
+  policy.set_classes(ExitClasses::parse("host:75,no-progress:93").value());
+  auto ended = [&](const std::optional<Cause>& cause, std::initializer_list<Record> records) {
+    JobEnd end;
+    if (cause) {
+      static_cast<void>(end.raised(*cause));
+      static_cast<void>(end.ordered(*cause));
+    }
+    Outcomes outcomes;
+    nacre::value::Idset::Id rank = 0;
+    for (const Record& each : records) {
+      outcomes.add(nacre::value::Idset::range(rank, rank), each);
+      ++rank;
+    }
+    return end.code(outcomes, policy);
+  };
+  const Record good = Record::of(WaitStatus::exited(0)), seven = Record::of(WaitStatus::exited(7));
+  const Record victim = Record::victim(WaitStatus::signaled(SIGTERM, false));
+  CHECK(ended({}, {good, good}) == 0);
+  CHECK(ended({}, {good, seven}) == 7);
+  CHECK(ended({}, {good, Record::lost()}) == 75);  // the job went on without them
+  Cause lost{"shell 1 is lost", std::nullopt, 0};
+  lost.failure = class_of_type("node-failure");
+  CHECK(ended(lost, {Record::lost(), victim}) == 75);
+  Cause late{"timeout", std::nullopt, 0, {}, true, class_of_type("timeout")};
+  CHECK(ended(late, {Record::over_time(WaitStatus::signaled(SIGTERM, false)), good}) == 93);
+  CHECK(ended(Cause{"hang", 93, 0, {}, false, class_of_type("hang-watch")}, {victim, victim}) == 93);
+  CHECK(ended(ended_by_signal(SIGTERM, 0), {victim, victim}) == 143);  // nobody's failure
+  CHECK(ended(Cause{"exit-on-error", std::nullopt, 0, TaskEnd{0, seven}}, {seven, Record::lost()}) == 7);
+  policy.set_classes(ExitClasses::parse("user:3").value());
+  CHECK(ended({}, {good, seven}) == 3);
+  CHECK(ended(lost, {Record::lost(), victim}) == 137);
+}

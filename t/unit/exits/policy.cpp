@@ -153,3 +153,18 @@ TEST_CASE("random ends, through all policies") { drive(nacre::kit::fewer(20000),
 
 // In `make check-long`.
 TEST_CASE("a million random ends, through all policies", "[.million]") { drive(1000000, 20261124); }
+
+TEST_CASE("exit classes: codes, or the cause's, for some of the classes") {
+  auto classes = ExitClasses::parse("host:75,user:cause,no-progress:93").value();
+  CHECK(classes.code_of(FailureClass::host) == 75);
+  CHECK(classes.code_of(FailureClass::user) == std::nullopt);
+  CHECK(classes.code_of(FailureClass::no_progress) == 93);
+  CHECK(ExitClasses::parse("user:1").value().code_of(FailureClass::host) == std::nullopt);
+  for (const char* wrong : {"", "host", "host:", "host:0", "host:256", "host:x", "disk:3", "host:75,", "host=75"}) {
+    INFO(wrong);
+    auto parsed = ExitClasses::parse(wrong);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().message.starts_with("expected host, user or no-progress, each with :CODE (1 to 255)"));
+  }
+  CHECK(ExitClasses::parse("host:1,host:2").error().message == "host is given twice");
+}
