@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -109,6 +110,20 @@ void ProcessTitle::set(std::initializer_list<std::string> titles) {
 std::optional<std::string> own_variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string shared_directory() {
+  for (const char* each : {"/tmp", "/var/tmp", "/dev/shm"}) {
+    if (::access(each, W_OK | X_OK) == 0) return each;
+  }
+  return "/tmp";
+}
+
+void settle_temporary_directory() {
+  const std::string given = own_variable("TMPDIR").value_or("");
+  if (!given.empty() && (::access(given.c_str(), W_OK) == 0 || errno != EROFS)) return;
+  const std::string found = shared_directory();
+  if (!given.empty() || found != "/tmp") ::setenv("TMPDIR", found.c_str(), 1);
 }
 
 }  // namespace nacre

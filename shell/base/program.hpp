@@ -60,4 +60,11 @@ class ProcessTitle {
 // Of the environment, which must not change while other threads may read it. None: it is not set.
 [[nodiscard]] std::optional<std::string> own_variable(const char* name);
 
+// Where each user may make files: /tmp, or if it cannot be written, as where a container's root is read-only, the
+// first of /var/tmp and /dev/shm that can; /tmp if none.
+[[nodiscard]] std::string shared_directory();
+// Sets TMPDIR to that if it is not set and /tmp is no place, or is on what is mounted read-only. For the start of a
+// program, as own_variable().
+void settle_temporary_directory();
+
 }  // namespace nacre

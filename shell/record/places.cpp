@@ -20,6 +20,7 @@
 #include "base/file.hpp"
 #include "base/owned_directory.hpp"
 #include "base/process_stat.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 
 namespace nacre::record {
@@ -62,10 +63,12 @@ UniqueFd open_directory(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// The parent of `path` if it is directly below /tmp, a directory that anybody may write to.
+// The parent of `path` if it is below a directory that anybody may write to.
 std::optional<std::string> shared_parent(const std::string& path) {
   std::string parent = path.substr(0, path.rfind('/'));
-  return parent.starts_with("/tmp/") ? std::optional(parent) : std::nullopt;
+  bool is_shared =
+      parent.starts_with("/tmp/") || parent.starts_with("/var/tmp/") || parent.starts_with("/dev/shm/");
+  return is_shared ? std::optional(parent) : std::nullopt;
 }
 
 std::string absolute_variable(const Variables& variables, const char* name) {
@@ -111,7 +114,7 @@ std::vector<std::string> places(const Variables& variables) {
   else
     add(existing_variable(variables, "HOME"), "/.local/state/nacre/jobs");
   add(existing_variable(variables, "XDG_RUNTIME_DIR"), "/nacre/jobs");
-  out.push_back(fmt::format("/tmp/nacre-{}/jobs", ::geteuid()));
+  out.push_back(fmt::format("{}/nacre-{}/jobs", shared_directory(), ::geteuid()));
   return out;
 }
 

@@ -4,7 +4,7 @@
 //
 //   $XDG_STATE_HOME/nacre/jobs, or if that is not set ~/.local/state/nacre/jobs
 //   $XDG_RUNTIME_DIR/nacre/jobs
-//   /tmp/nacre-UID/jobs
+//   /tmp/nacre-UID/jobs; below /var/tmp or /dev/shm where /tmp cannot be written
 //
 // If $NACRE_JOBS_DIR is set it is the only one. What is missing of a path is made, but no home and no
 // $XDG_RUNTIME_DIR.

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
 #include "folder.hpp"
 #include "samples.hpp"
 
@@ -71,7 +72,7 @@ TEST_CASE("places: the one that is asked for, or all that are set", "[record]") 
     auto it = set.find(name);
     return it == set.end() ? std::nullopt : std::optional<std::string>(it->second);
   };
-  std::string last = "/tmp/nacre-" + std::to_string(::geteuid()) + "/jobs";
+  std::string last = nacre::shared_directory() + "/nacre-" + std::to_string(::geteuid()) + "/jobs";
   CHECK(places(variables) == std::vector<std::string>{last});  // neither is there
   std::filesystem::create_directory(home);
   std::filesystem::create_directory(run);
