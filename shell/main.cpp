@@ -16,6 +16,7 @@
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
 #include "base/signals.hpp"
+#include "boot/index_keys.hpp"
 #include "cli/shell_arguments.hpp"
 #include "core/shell.hpp"
 #include "group/alone.hpp"
@@ -158,7 +159,8 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
 Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArguments&& arguments, Log& log,
                        CarriedChannels* carried) {
   bool leads = !boot.membership || boot.membership->rank == 0;
-  if (arguments.explain && arguments.explain_detail != "brief" && leads) print_out("boot: {}\n", boot.how);
+  const bool shows_way = arguments.explain_detail != "brief" || boot.way == boot::Way::index;
+  if (arguments.explain && shows_way && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
   std::map<std::string, std::string> sources;
@@ -227,6 +229,17 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
   return Guard::start(*process.children, options);
 }
 
+// Of a leader that others have found at a known port.
+Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& process, boot::Boot& boot, Log& log) {
+  if (!boot.later) return nullptr;
+  auto on_come = [&log](std::uint32_t index) {
+    log.log(Level::warn, "", "the pod with index {} has come again, and is turned away: the job has begun", index);
+  };
+  auto out = boot::Latecomers::answer(*process.loop, std::move(*boot.later), on_come);
+  if (!out && out.error().code == EADDRINUSE) return nullptr;  // a task's by now
+  return out;
+}
+
 Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, timeline::Time begun) {
   if (arguments.standalone) return run_alone(std::move(arguments), log, title, begun);
   boot::BootRequest request;
@@ -252,6 +265,8 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   if (arguments.verbose > 0) log.set_level(arguments.verbose > 1 ? Level::trace : Level::debug);
   std::unique_ptr<Detachment> detachment = TRY(prepare_detachment(boot, rank));
   ShellProcess process = TRY(make_process(log, begun));
+  if (boot.way == boot::Way::index) process.signals->stand_for_job();
+  boot.held.reset();
   process.detachment = std::move(detachment);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
@@ -259,6 +274,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   process.guard = TRY(start_guard(process, boot, rank));
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   std::unique_ptr<CarriedChannels> carried = TRY(carry(process, boot, rank));
+  auto latecomers = TRY(answer_latecomers(process, boot, log));
   const bool is_local = arguments.exit_local;
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log, carried.get());
   const bool is_over = code || process.left;
@@ -273,6 +289,7 @@ Result<int> parse_and_run(int argc, char** argv, Log& log) {
   const timeline::Time begun = timeline::now();
   CHECK_OK(open_closed_streams());
   reset_signals();
+  settle_temporary_directory();
   auto parsed = cli::parse_shell_arguments(argc, argv);
   if (auto* reply = std::get_if<cli::Reply>(&parsed)) return cli::print(*reply);
   ProcessTitle title(argc, argv);

@@ -34,14 +34,14 @@ _nacre_shell() {
       return
       ;;
     --boot)
-      mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm hosts standalone" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm index hosts standalone" -- "$word")
       return
       ;;
     -r | --rank | --arity) return ;;
   esac
   case $word in
     --setopt=*) _nacre_shell_setopt "${word#*=}" ;;
-    --boot=*) mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm hosts standalone" -- "${word#*=}") ;;
+    --boot=*) mapfile -t COMPREPLY < <(compgen -W "auto pmi pmix slurm index hosts standalone" -- "${word#*=}") ;;
     --jobspec=* | --resources=* | --initrc=* | --eventlog=* | --secret-file=*)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "${word#*=}")

@@ -10,13 +10,13 @@ case $previous in
   -o | --setopt) _nacre_shell_setopt $word; return ;;
   -j | --jobspec | -R | --resources | --initrc | --eventlog | --secret-file) _files; return ;;
   --record-dir) _files -/; return ;;
-  --boot) compadd auto pmi pmix slurm hosts standalone; return ;;
+  --boot) compadd auto pmi pmix slurm index hosts standalone; return ;;
   --list-options) compadd json bash zsh fish; return ;;
   -r | --rank | --arity) return ;;
 esac
 case $word in
   --setopt=*) compset -P '--setopt='; _nacre_shell_setopt ${word#*=} ;;
-  --boot=*) compset -P '*='; compadd auto pmi pmix slurm hosts standalone ;;
+  --boot=*) compset -P '*='; compadd auto pmi pmix slurm index hosts standalone ;;
   --record-dir=*) compset -P '*='; _files -/ ;;
   --*=*) compset -P '*='; _files ;;
   *)

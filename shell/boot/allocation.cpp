@@ -224,6 +224,17 @@ Result<std::optional<Allocation>> of_file(const Variables& variables, const Host
   return TRY(in(file.variable, read_hosts(*path, fmt::format("{} ({})", file.variable, *path), file.take)));
 }
 
+// The launcher of Kubeflow's MPIJob, whose file each MPI is told of by a variable of its own.
+Result<std::optional<Allocation>> of_mpi_job(const Variables& variables) {
+  constexpr const char* kRole = "K_MPI_JOB_ROLE";
+  if (variables(kRole) != "launcher") return std::optional<Allocation>();
+  std::string path = "/etc/mpi/hostfile";
+  for (const char* name : {"OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"}) {
+    if (auto told = variables(name)) path = *told;
+  }
+  return TRY(in(kRole, read_hosts(path, fmt::format("{} ({})", kRole, path), take_users)));
+}
+
 }  // namespace
 
 Result<std::optional<Allocation>> allocation_of(const Variables& variables) {
@@ -238,7 +249,7 @@ Result<std::optional<Allocation>> allocation_of(const Variables& variables) {
   for (const HostFile& file : kOthers) {
     if (auto found = TRY(of_file(variables, file))) return found;
   }
-  return std::optional<Allocation>();
+  return of_mpi_job(variables);
 }
 
 Result<Allocation> hosts_of_list(std::string_view list) {

@@ -10,6 +10,7 @@
 //   OAR             OAR_NODEFILE: as PBS_NODEFILE
 //   Grid Engine     PE_HOSTFILE: a file of "host slots queue processors"
 //   Cobalt          COBALT_NODEFILE: as PBS_NODEFILE
+//   MPIJob          K_MPI_JOB_ROLE=launcher: /etc/mpi/hostfile, in one of the forms of hosts_of_file()
 #pragma once
 
 #include <cstdint>

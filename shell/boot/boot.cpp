@@ -15,7 +15,9 @@
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "boot/identity.hpp"
+#include "boot/index_keys.hpp"
 #include "boot/pmi_session.hpp"
+#include "boot/pod.hpp"
 #include "event/clock.hpp"
 #include "group/first_words.hpp"
 #include "launch/own_sockets.hpp"
@@ -25,12 +27,13 @@
 namespace nacre::boot {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Way>, 6> kWays{{{"auto", Way::automatic},
+constexpr std::array<std::pair<std::string_view, Way>, 7> kWays{{{"auto", Way::automatic},
                                                                  {"standalone", Way::standalone},
                                                                  {"pmi", Way::pmi},
                                                                  {"pmix", Way::pmix},
                                                                  {"slurm", Way::slurm},
-                                                                 {"hosts", Way::hosts}}};
+                                                                 {"hosts", Way::hosts},
+                                                                 {"index", Way::index}}};
 
 Boot boot_alone(const BootRequest& request) {
   Boot out;
@@ -57,13 +60,25 @@ Result<Boot> choose(const BootRequest& request) {
     out.how += fmt::format("; not {}", others);
     return out;
   }
+  others +=
+      fmt::format("; not slurm: {} is not set", has(request, "SLURM_PROCID") ? "SLURM_STEP_ID" : "SLURM_PROCID");
+  if (TRY(in("--boot=auto", pod_of(request.variables)))) {
+    Boot out = TRY(boot_by_index(request));
+    out.how += fmt::format("; not {}", others);
+    return out;
+  }
   Boot out = boot_alone(request);
-  out.how = fmt::format("standalone: no sign of other shells; not {}; not slurm: {} is not set", others,
-                        has(request, "SLURM_PROCID") ? "SLURM_STEP_ID" : "SLURM_PROCID");
+  out.how = fmt::format("standalone: no sign of other shells; not {}; not index: no variables of a pod", others);
   return out;
 }
 
 }  // namespace
+
+// Here, as the header knows no more of IndexGroup than its name.
+Boot::Boot() = default;
+Boot::Boot(Boot&&) noexcept = default;
+Boot& Boot::operator=(Boot&&) noexcept = default;
+Boot::~Boot() = default;
 
 std::string_view way_name(Way way) {
   for (const auto& [name, each] : kWays) {
@@ -76,19 +91,21 @@ Result<Way> parse_way(std::string_view name) {
   for (const auto& [known, way] : kWays) {
     if (known == name) return way;
   }
-  return invalid(fmt::format("expected auto, standalone, pmi, pmix, slurm or hosts, got {}", in_quotes(name)));
+  return invalid(
+      fmt::format("expected auto, standalone, pmi, pmix, slurm, hosts or index, got {}", in_quotes(name)));
 }
 
 namespace {
 
 Result<Boot> boot_by_way(const BootRequest& request) {
-  if (request.record) return boot_by_own_record(request);
+  if (request.record && request.way != Way::index) return boot_by_own_record(request);
   switch (request.way) {
     case Way::standalone: return boot_alone(request);
     case Way::pmi: return boot_by_pmi(request);
     case Way::pmix: return boot_by_pmix(request);
     case Way::slurm: return boot_by_slurm(request);
     case Way::hosts: return boot_by_record(request);
+    case Way::index: return boot_by_index(request);
     case Way::automatic: break;
   }
   return choose(request);
@@ -193,11 +210,7 @@ Result<Boot> read_and_join(const BootRequest& request) {
 }
 
 Result<Boot> take_own_record(int descriptor) {
-  UniqueFd fd(descriptor);           // no task gets it
-  ::lseek(descriptor, 0, SEEK_SET);  // it stands where who has written it has stopped
-  std::string text = TRY(read_file(descriptor, fmt::format("descriptor {} cannot be read", descriptor),
-                                   launch::LaunchRecord::kMaxLine));
-  auto record = TRY(launch::LaunchRecord::parse(trim(text)));
+  auto record = TRY(read_own_record(descriptor));
   if (record.size != 1)
     return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
   Boot out;
@@ -209,6 +222,14 @@ Result<Boot> take_own_record(int descriptor) {
 }
 
 }  // namespace
+
+Result<launch::LaunchRecord> read_own_record(int descriptor) {
+  UniqueFd fd(descriptor);           // no task gets it
+  ::lseek(descriptor, 0, SEEK_SET);  // it stands where who has written it has stopped
+  std::string text = TRY(read_file(descriptor, fmt::format("descriptor {} cannot be read", descriptor),
+                                   launch::LaunchRecord::kMaxLine));
+  return launch::LaunchRecord::parse(trim(text));
+}
 
 Result<Boot> boot_by_own_record(const BootRequest& request) {
   return in("--launch-record", take_own_record(*request.record));
@@ -270,7 +291,8 @@ Result<Membership> read_job(const std::string& text, const Keys& keys, const std
 }
 
 Result<Membership> exchange(Keys& keys, const BootRequest& request) {
-  launch::OwnSockets own = TRY(launch::bind_own_sockets(temporary_directory(request.variables)));
+  auto names = keys.resolves_names() ? launch::HostNames::first : launch::HostNames::none;
+  launch::OwnSockets own = TRY(launch::bind_own_sockets(temporary_directory(request.variables), {}, names));
   CHECK_OK(keys.put(kShellKey, own.address));
   if (keys.rank() == 0) CHECK_OK(announce_job(keys, request));
   CHECK_OK(keys.barrier());

@@ -9,19 +9,22 @@
 //   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's
 //               standard input; ports by agreement (transport/address.hpp)
 //   hosts       started by another shell or by `nacre launch`: secret and launch record on standard input
+//   index       one of a group of pods (boot/pod.hpp): the secret from a file, the rest by shell 0 at a known port
 //
-// automatic takes the first of pmi, pmix, slurm and standalone for which the environment has the variables.
+// automatic takes the first of pmi, pmix, slurm, index and standalone for which the environment has the variables.
 #pragma once
 
 #include <unistd.h>
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "base/signals.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
 #include "group/directory.hpp"
@@ -30,7 +33,9 @@
 
 namespace nacre::boot {
 
-enum class Way { automatic, standalone, pmi, pmix, slurm, hosts };
+struct IndexGroup;
+
+enum class Way { automatic, standalone, pmi, pmix, slurm, hosts, index };
 
 [[nodiscard]] std::string_view way_name(Way way);
 Result<Way> parse_way(std::string_view name);  // an error lists the names
@@ -42,14 +47,19 @@ struct BootRequest {
   Variables variables;
   std::string version;  // of this program
   std::optional<std::string> secret_file;
-  std::optional<int> record;  // hosts: a descriptor that the launch record is read from, instead of standard input
-  std::optional<value::JobId> id;                          // none: the manager's, or a new one
+  std::optional<int> record;       // hosts, index: a descriptor that the launch record is read from
+  std::optional<value::JobId> id;  // none: the manager's, or a new one
   std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: only shell 0's counts; hosts: the record's counts
   double timeout = kTimeout;                               // seconds for each step that waits for others
   int input = STDIN_FILENO;
 };
 
 struct Boot {
+  Boot();
+  Boot(Boot&&) noexcept;
+  Boot& operator=(Boot&&) noexcept;
+  ~Boot();
+
   Way way = Way::standalone;  // not automatic
   std::string how;            // one line: "pmi: PMI_FD is set: rank 1 of 4", and why earlier ways were not taken
   value::JobId id;
@@ -58,7 +68,9 @@ struct Boot {
   // The stream on what was standard input, if that is the launcher's (there is a `record`); /dev/null has replaced
   // it. For the leader the launcher's records follow on it (launch/stream.hpp).
   UniqueFd launcher;
-  std::string launcher_bytes;  // bytes of the stream that were read already
+  std::string launcher_bytes;               // bytes of the stream that were read already
+  std::unique_ptr<EndingSignalsHeld> held;  // index: to be dropped once the shell watches for signals
+  std::unique_ptr<IndexGroup> later;        // index, of shell 0: for those that come once the job runs
 };
 
 // May wait; for pmi and slurm it also binds sockets. Has to be called before the loop runs and before there are
@@ -80,6 +92,8 @@ class Keys {
   virtual Result<void> barrier() = 0;
   virtual Result<std::string> get(std::uint32_t owner, std::string_view key) = 0;
   virtual Result<void> finish() = 0;
+  // Whether a shell's host name is of use to the others.
+  [[nodiscard]] virtual bool resolves_names() const { return true; }
 };
 
 // The whole way, also for a job of one shell. `seen` is the beginning of Boot::how: "pmi: PMI_FD is set".
@@ -91,10 +105,14 @@ Result<Boot> boot_by_pmi(const BootRequest& request);
 Result<Boot> boot_by_pmix(const BootRequest& request);
 Result<Boot> boot_by_slurm(const BootRequest& request);
 Result<Boot> boot_by_record(const BootRequest& request);
+Result<Boot> boot_by_index(const BootRequest& request);
 Result<Boot> boot_by_own_record(
     const BootRequest& request);  // nacre run has become this shell, the only one of its job
 
 // ---- shared by the ways
+
+// The launch record in a file that is open at `descriptor`, which no task gets.
+Result<launch::LaunchRecord> read_own_record(int descriptor);
 
 // The number in a variable, up to `most`. Errors: the variable is not set, or is no such number.
 Result<std::uint64_t> number_of(const Variables& variables, const char* name, std::uint64_t most);

@@ -47,8 +47,8 @@ std::optional<Reply> check(RawArguments& raw) {
   }
   if (out.standalone && !raw.has_jobspec) return misused("--standalone needs --jobspec=FILE");
   if (out.standalone && !raw.has_resources) return misused("--standalone needs --resources=FILE");
-  if (out.launch_record && (out.standalone || out.way != boot::Way::automatic))
-    return misused("--launch-record is a way of its own: it excludes --standalone and --boot");
+  if (out.launch_record && (out.standalone || (out.way != boot::Way::automatic && out.way != boot::Way::index)))
+    return misused("--launch-record is a way of its own: it excludes --standalone and --boot but --boot=index");
   if (!raw.rank.empty() && !out.standalone)
     return misused("--rank is for --standalone: elsewhere the manager gives the shell's rank");
   job::Options options;
@@ -88,9 +88,10 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
   app.add_option("--boot", to.way,
                  "How the job's shells find each other: auto (what the environment speaks of), pmi, pmix, slurm,\n"
-                 "hosts, standalone; see nacre-boot(7)")
+                 "index, hosts, standalone; see nacre-boot(7)")
       ->option_text("WAY");
-  app.add_option("--secret-file", out.secret_file, "Read the job's secret from FILE (mode 0600), for --boot=slurm")
+  app.add_option("--secret-file", out.secret_file,
+                 "Read the job's secret from FILE (mode 0600), for --boot=slurm and index")
       ->option_text("FILE");
   app.add_number("--launch-record", out.launch_record,
                  "Read the launch record from descriptor FD: the job is this shell alone, see nacre-boot(7)",

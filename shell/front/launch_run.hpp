@@ -115,6 +115,7 @@ struct LaunchPlan {
   bool verbose = false;
   bool quiet = false;     // nothing but warnings and errors is printed
   bool outlived = false;  // the job goes on if this process goes: on-launcher-lost=go-on
+  bool in_pod = false;    // this process becomes one of the job's shells: others of them begin in other pods
 };
 
 // The job detaches as soon as it runs, see nacre-run(1); `options` are its own. An error: it cannot.

@@ -28,6 +28,8 @@ namespace {
 
 using launch::LaunchRecord;
 
+constexpr double kTimeout = 30;  // seconds
+
 }  // namespace
 
 void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
@@ -48,7 +50,7 @@ void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
   verb.add_number("--arity", arity_, "How many shells each shell starts and serves (default: 16)",
                   {2, LaunchRecord::kMaxArity})
       ->option_text("K");
-  verb.add_number("--timeout", timeout_, "Seconds that each shell may take to join (default: 30)",
+  verb.add_number("--timeout", timeout_, "Seconds that each shell may take to join (default: 30; of pods 600)",
                   {0.001, LaunchRecord::kMaxTimeout})
       ->option_text("SECONDS");
   verb.add_option("--initrc", initrc_, "All shells load FILE instead of the installed initrc")->option_text("FILE");
@@ -99,7 +101,7 @@ void note_tasks(const boot::Allocation& found, Places& out) {
 
 }  // namespace
 
-Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
+Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun, bool joins_pods) const {
   Places out;
   if (!pretend_.empty()) {
     out.pretended = TRY(in("--pretend", job::MachineShape::parse(pretend_)));
@@ -124,7 +126,10 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun) const {
     if (found) out.srun_most = static_cast<std::uint32_t>(found->hosts.size());
     return std::optional(std::move(out));
   }
-  if (!found) return std::optional<Places>();
+  if (!found && joins_pods) out.pod = TRY(boot::pod_of(own_variable));
+  if (!found && !(out.pod && out.pod->size > 1)) return std::optional<Places>();
+  out.is_named = true;
+  if (out.pod) return std::optional(std::move(out));
   for (const auto& host : found->hosts) out.hosts.push_back(host.name);
   return std::optional(std::move(out));
 }
@@ -136,7 +141,10 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
     record.resources = dump_json(places.pretended->resources(count));
     record.makes_resources = false;
   }
-  if (places.by_srun) {
+  if (places.pod) {
+    plan.in_pod = true;
+    record.size = places.pod->size;
+  } else if (places.by_srun) {
     plan.srun = srun_arguments_;
   } else {
     places.hosts.resize(count);
@@ -152,7 +160,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   record.protocol = group::kProtocol;
   record.job = boot::new_job_id();
   record.arity = arity_;
-  record.timeout = timeout_;
+  record.timeout = timeout_.value_or(places.pod ? places.pod->timeout : kTimeout);
   // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths.
   // What has no slash is looked for in the PATH of each host.
   bool is_name = shell_.find('/') == std::string::npos;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "boot/pod.hpp"
 #include "front/launch_run.hpp"
 #include "group/directory.hpp"
 #include "job/machine_shape.hpp"
@@ -33,8 +34,10 @@ struct Places {
   std::optional<std::uint32_t> tasks = {};
   std::string tasks_source = {};
   std::vector<std::uint32_t> slots = {};  // of each host; 0: unknown. Empty: they are not of hosts
+  std::optional<boot::Pod> pod = {};      // this is one of several pods, which all begin a shell each
 
   [[nodiscard]] std::optional<std::uint32_t> most() const {
+    if (pod) return pod->size;
     return by_srun ? srun_most : std::optional(static_cast<std::uint32_t>(hosts.size()));
   }
 };
@@ -48,7 +51,8 @@ class PlaceOptions {
   [[nodiscard]] Result<void> check() const;
   // The places that the options name, else those of the allocation that this process is in. With `prefers_srun`
   // Slurm's srun starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
-  Result<std::optional<Places>> find(bool prefers_srun) const;
+  // Without an allocation it is the pods that this one is of, if the verb `joins_pods`.
+  Result<std::optional<Places>> find(bool prefers_srun, bool joins_pods = false) const;
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;
 
@@ -71,7 +75,7 @@ class PlaceOptions {
   std::string initrc_, eventlog_, record_directory_;  // paths
   std::vector<std::string> shell_options_;
   std::uint32_t arity_ = group::Membership::kDefaultArity;
-  double timeout_ = 30;
+  std::optional<double> timeout_;
   bool verbose_ = false;
 };
 

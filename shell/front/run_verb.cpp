@@ -130,9 +130,10 @@ class RunOptions {
 // ---- run here ---------------------------------------------------------------------------
 //
 // The simplest job: one shell, on this host. This process becomes that shell by exec, so the shell has its
-// terminal, its signals and its standard streams, and needs neither network nor secret.
+// terminal, its signals and its standard streams, and needs neither network nor secret. In a pod it becomes one of
+// several in the same way.
 
-// Whether the plan is of one shell on this host.
+// Whether the plan is of one shell on this host, or this is one of several pods.
 [[nodiscard]] bool is_here(const LaunchPlan& plan);
 
 // Returns only if it fails, with the error.
@@ -179,7 +180,11 @@ class Run final : public cli::Verb {
     for (int signum : {SIGINT, SIGQUIT}) std::signal(signum, SIG_DFL);
     Places places = TRY(find_places());
     CHECK_OK(allow_rehearsal(options_.words(), places.by_srun));
-    JobPlan job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));
+    if (places.pod) CHECK_OK(check_in_pod());
+    const bool has_job =
+        !places.pod || places.pod->index == 0 || options_.file() != "-";  // only pod 0 has its input
+    JobPlan job;
+    if (has_job) job = TRY(options_.file().empty() ? job_of_command(places) : job_of_file(places));
     if (options_.prints_jobspec()) {
       print_out("{}\n", job.jobspec);
       return 0;
@@ -233,6 +238,19 @@ class Run final : public cli::Verb {
     return {};
   }
 
+  // A pod ends with its first process, and its terminal is its own.
+  [[nodiscard]] Result<void> check_in_pod() const {
+    if (options_.detaches())
+      return invalid(
+          "--detach: a pod ends with its first process, and with it its share of the job; a Job of "
+          "Kubernetes runs in the background anyway");
+    if (options_.lends_terminal())
+      return invalid(
+          "--pty: a job of several pods has no terminal of its own; --pty=RANKS gives tasks some whose "
+          "output comes out at pod 0");
+    return {};
+  }
+
   [[nodiscard]] std::vector<std::string> setopt() const {
     std::vector<std::string> out = options_.setopt();
     if (!places_.pretend().empty()) out.push_back("pretend=" + places_.pretend());
@@ -240,7 +258,7 @@ class Run final : public cli::Verb {
   }
 
   [[nodiscard]] Result<Places> find_places() const {
-    auto found = TRY(places_.find(true));
+    auto found = TRY(places_.find(true, true));
     if (found) return *std::move(found);
     Places here;
     here.hosts = {"localhost"};
@@ -279,7 +297,8 @@ class Run final : public cli::Verb {
   // As it has them, tasks elsewhere have them: on this host they inherit them, and srun brings them itself.
   static void take_limits(const Places& places, job::Options& options) {
     auto is_elsewhere = [](const std::string& host) { return !launch::is_this_host(host); };
-    if (places.is_local || places.by_srun || std::none_of(places.hosts.begin(), places.hosts.end(), is_elsewhere))
+    if (places.is_local || places.by_srun || places.pod ||
+        std::none_of(places.hosts.begin(), places.hosts.end(), is_elsewhere))
       return;
     for (const auto& [name, limit] : own_limits()) {
       bool has_other_name = name == "rlimit.nofile" && options.find("rlimit.ofile") != nullptr;
@@ -332,7 +351,7 @@ class Run final : public cli::Verb {
     if (show_.explains()) plan.record.sources = std::move(job.sources);
     plan.quiet = show_.is_quiet();
     CHECK_OK(places_.put(std::move(places), job.shells, plan));
-    plan.record.jobspec = std::move(job.jobspec);
+    if (!job.jobspec.empty()) plan.record.jobspec = std::move(job.jobspec);
     // The jobspec has them too, where a limit above a hard one is no error.
     for (const std::string& each : options_.setopt()) {
       if (each.starts_with("rlimit")) plan.record.options.push_back(each);
@@ -342,6 +361,7 @@ class Run final : public cli::Verb {
     plan.reports = TRY(options_.words().reports());
     plan.input = options_.file() == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
+    if (plan.in_pod) return plan;  // there is no launcher that could go
     let_leave(job.options, plan);
     if (!show_.explains()) CHECK_OK(read_on_launcher_lost(job.options, plan));
     if (options_.detaches()) CHECK_OK(detach_at_start(job.options, plan));
@@ -712,7 +732,8 @@ Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<st
 // ---- run here ---------------------------------------------------------------------------
 
 bool is_here(const LaunchPlan& plan) {
-  return !plan.srun && plan.record.size == 1 && (plan.record.agent.empty() || launch::is_this_host(plan.leader));
+  return plan.in_pod ||
+         (!plan.srun && plan.record.size == 1 && (plan.record.agent.empty() || launch::is_this_host(plan.leader)));
 }
 
 Result<int> run_here(LaunchPlan plan) {
@@ -726,6 +747,7 @@ Result<int> run_here(LaunchPlan plan) {
   if (int code = write_all(fd.get(), record.line()); code != 0) return system_error(code, "the launch record");
   std::vector<std::string> words = record.shell;
   words.push_back(fmt::format("--launch-record={}", fd.get()));
+  if (plan.in_pod) words.emplace_back("--boot=index");
   if (plan.verbose) print_err("nacre run: starting {}\n", fmt::join(words, " "));
   std::vector<char*> argv;
   for (std::string& each : words) argv.push_back(each.data());

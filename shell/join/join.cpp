@@ -211,6 +211,7 @@ class Assembly {
   // Under Slurm nobody is started here, but the leader can start others later.
   void start_children() {
     bool is_managed = boot_.way == boot::Way::slurm;
+    if (boot_.way == boot::Way::index) return;  // only Kubernetes starts pods
     if (!boot_.record || (is_managed && rank_ != 0)) return;
     // The signal came before that shell had a loop to receive it. This object is there until all have joined.
     auto on_killed = [this, &process = process_](group::Rank rank, int signum) {

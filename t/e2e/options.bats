@@ -110,7 +110,7 @@ END
   zsh_nacre_shell() { zsh -f complete.zsh "$NACRE_BUILD_DIR/etc/nacre-shell.zsh" "$NACRE_SHELL" "$@"; }
   [ "$(zsh_nacre_shell -o exit-timeout.after=)" = $'exit\nfailure' ]
   zsh_nacre_shell -o exit | grep -F 'exit-timeout.after=:what begins that time'
-  [ "$(zsh_nacre_shell --boot '' | paste -sd' ')" = "auto pmi pmix slurm hosts standalone" ]
+  [ "$(zsh_nacre_shell --boot '' | paste -sd' ')" = "auto pmi pmix slurm index hosts standalone" ]
   zsh_nacre_shell -- | grep -x -- --standalone
   zsh_nacre() { zsh -f complete.zsh "$NACRE_SOURCE_DIR/etc/completions/nacre.zsh" "$NACRE_BUILD_DIR/nacre" "$@"; }
   zsh_nacre '' | grep '^initrc:'

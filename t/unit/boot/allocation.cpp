@@ -57,6 +57,24 @@ TEST_CASE("Slurm's allocation: nodes, and slots by tasks or else by cpus") {
   CHECK(in_environment(job) == "SLURM_JOB_NODELIST: n1:2 n2:1 n3:1 n4:1");
 }
 
+TEST_CASE("the launcher of an MPIJob: its hostfile, in the forms of all MPIs") {
+  TemporaryFolder folder;
+  std::string path = folder.file("hostfile", "job-worker-0.job.ns.svc slots=2\njob-worker-1.job.ns.svc:3\n");
+  Environment launcher{{"K_MPI_JOB_ROLE", "launcher"}, {"OMPI_MCA_orte_default_hostfile", path}};
+  const std::string hosts = "job-worker-0.job.ns.svc:2 job-worker-1.job.ns.svc:3";
+  CHECK(in_environment(launcher) == fmt::format("K_MPI_JOB_ROLE ({}): {}", path, hosts));
+  for (const char* each : {"I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"}) {
+    CHECK(in_environment({{"K_MPI_JOB_ROLE", "launcher"}, {each, path}}) ==
+          fmt::format("K_MPI_JOB_ROLE ({}): {}", path, hosts));
+  }
+  CHECK(in_environment({{"K_MPI_JOB_ROLE", "worker"}, {"HYDRA_HOST_FILE", path}}) == "none");
+  CHECK(in_environment({{"HYDRA_HOST_FILE", path}}) == "none");
+  launcher["SLURM_JOB_NODELIST"] = "a";
+  CHECK(in_environment(launcher) == "SLURM_JOB_NODELIST: a");
+  CHECK(in_environment({{"K_MPI_JOB_ROLE", "launcher"}, {"HYDRA_HOST_FILE", folder.path("none")}}) ==
+        fmt::format("K_MPI_JOB_ROLE: {}: No such file or directory", folder.path("none")));
+}
+
 TEST_CASE("how many tasks were asked for: by Slurm's variable, else by slots") {
   auto asked = [](const Environment& environment) {
     auto found = find_in(environment);

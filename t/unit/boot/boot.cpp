@@ -83,7 +83,7 @@ TEST_CASE("the ways have names") {
   for (Way way : {Way::automatic, Way::standalone, Way::pmi, Way::pmix, Way::slurm, Way::hosts}) {
     CHECK(parse_way(way_name(way)).value() == way);
   }
-  CHECK(error_of(parse_way("ssh")) == "expected auto, standalone, pmi, pmix, slurm or hosts, got 'ssh'");
+  CHECK(error_of(parse_way("ssh")) == "expected auto, standalone, pmi, pmix, slurm, hosts or index, got 'ssh'");
 }
 
 TEST_CASE("alone, where nothing tells of others, and why") {
@@ -92,7 +92,7 @@ TEST_CASE("alone, where nothing tells of others, and why") {
   CHECK_FALSE(out.membership);
   CHECK(out.how ==
         "standalone: no sign of other shells; not pmi: PMI_FD is not set; not pmix: PMIX_NAMESPACE is not "
-        "set; not slurm: SLURM_PROCID is not set");
+        "set; not slurm: SLURM_PROCID is not set; not index: no variables of a pod");
   // A batch script is no task of a step.
   out = boot::boot(request_of(Way::automatic, {{"SLURM_JOB_ID", "41"}, {"SLURM_PROCID", "0"}})).value();
   CHECK_THAT(out.how, ContainsSubstring("not slurm: SLURM_STEP_ID is not set"));

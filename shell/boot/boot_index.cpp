@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/print.hpp"
+#include "boot/boot.hpp"
+#include "boot/identity.hpp"
+#include "boot/index_keys.hpp"
+#include "boot/pod.hpp"
+#include "job/job.hpp"
+#include "launch/record.hpp"
+#include "transport/secret.hpp"
+#include "value/wait_status.hpp"
+
+namespace nacre::boot {
+namespace {
+
+constexpr std::initializer_list<const char*> kIndexVariables = {
+    "NACRE_SIZE",    "NACRE_INDEX",      "JOB_COMPLETION_INDEX", "NACRE_LEADER",
+    "NACRE_PORT",    "LWS_WORKER_INDEX", "LWS_GROUP_SIZE",       "LWS_LEADER_ADDRESS",
+    "PET_NODE_RANK", "PET_NNODES",       "PET_MASTER_ADDR",      job::kShellMark};
+
+Result<Pod> need_pod(const BootRequest& request) {
+  auto pod = TRY(pod_of(request.variables));
+  if (pod) return *std::move(pod);
+  return Error{
+      ENOENT,
+      fmt::format("the variables speak of no group of pods (seen: {}): set NACRE_SIZE in an indexed Job, see "
+                  "nacre-boot(7)",
+                  seen_of(request.variables, kIndexVariables))};
+}
+
+Result<transport::Secret> secret_of_pods(const std::string& file) {
+  auto secret = transport::Secret::from_mounted_file(file);
+  if (secret) return secret;
+  return Error{
+      secret.error().code,
+      fmt::format("the secret of the pods: {}: mount a Secret of Kubernetes there, or let NACRE_SECRET_FILE "
+                  "name its file; nacre run --local=1 needs none, as its job is this pod alone",
+                  secret.error().message)};
+}
+
+// As pid 1 it would outlive the signal.
+[[noreturn]] void end_by(int signum, const Error& why) {
+  print_err("nacre-shell: {}\n", why.message);
+  std::exit(value::kSignalBase + signum);
+}
+
+// What is known before others are asked.
+struct Found {
+  Pod pod;
+  BootRequest request;
+  std::optional<launch::LaunchRecord> record;
+  std::optional<IndexGroup> group;  // none: there is one pod
+};
+
+Result<Found> find_group(const BootRequest& request) {
+  Found out;
+  out.pod = TRY(need_pod(request));
+  out.request = request;
+  if (request.record) {
+    out.record = TRY(read_own_record(*request.record));
+    if (out.record->size != out.pod.size)
+      return invalid(fmt::format("the launch record: size: {} shells, and {} pods by {}", out.record->size,
+                                 out.pod.size, out.pod.size_source));
+    out.request.id = out.record->job;
+    out.request.arity = out.record->arity;
+    out.pod.timeout = out.record->timeout;
+  }
+  if (out.pod.size == 1) return out;
+  const std::string file = request.secret_file.value_or(pod_secret_file(request.variables));
+  out.group.emplace(IndexGroup{out.pod, TRY(secret_of_pods(file)), file, request.version});
+  return out;
+}
+
+Result<Boot> come_together(const BootRequest& request, IndexGroup group) {
+  const Pod pod = group.pod;
+  const std::string seen = fmt::format("{} and {} are set, and shell 0 is at {} by {}", pod.index_source,
+                                       pod.size_source, pod.leader.text(), pod.leader_source);
+  IndexGroup later{pod, group.secret.copy(), group.secret_file, group.version};
+  auto keys = TRY(in("--boot=index", open_index_keys(std::move(group))));
+  auto out = boot_by_keys(request, *keys, Way::index, seen.c_str());
+  if (keys->ended_by()) end_by(*keys->ended_by(), out ? Error{ECANCELED, "ended"} : out.error());
+  if (!out) return out;
+  // From here on a signal waits until the shell watches for it.
+  out->held = std::make_unique<EndingSignalsHeld>();
+  if (pod.index == 0 && pod.keeps_port) out->later = std::make_unique<IndexGroup>(std::move(later));
+  return out;
+}
+
+Boot boot_one_pod(const Found& found) {
+  Boot out;
+  out.way = Way::index;
+  out.id = found.request.id.value_or(new_job_id());
+  out.how = fmt::format("index: {} is 1: one pod", found.pod.size_source);
+  return out;
+}
+
+}  // namespace
+
+Result<Boot> boot_by_index(const BootRequest& request) {
+  Found found = TRY(in("--boot=index", find_group(request)));
+  Boot out = found.group ? TRY(come_together(found.request, *std::move(found.group))) : boot_one_pod(found);
+  out.record = std::move(found.record);
+  return out;
+}
+
+}  // namespace nacre::boot

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "boot/index_keys.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/print.hpp"
+#include "base/text.hpp"
+#include "event/clock.hpp"
+#include "group/first_words.hpp"
+#include "transport/dialer.hpp"
+#include "value/idset.hpp"
+#include "value/wait_status.hpp"
+#include "wire/json.hpp"
+
+namespace nacre::boot {
+
+using group::Rank;
+
+// What a shell says first.
+struct IndexHello {
+  std::string version;
+  std::uint32_t protocol = 0;
+  Rank index = 0;
+  std::uint32_t size = 0;
+  std::map<std::string, std::string> values;
+};
+
+struct IndexQuestion {
+  Rank owner = 0;
+  std::string key;
+};
+
+struct IndexAnswer {
+  std::string error;
+  std::string value;
+};
+
+void fields(auto& io, wire::Of<IndexHello> auto& m) {
+  io.has("version", m.version);
+  io.has("protocol", m.protocol);
+  io.has("index", m.index);
+  io.has("size", m.size);
+  io.has("values", m.values);
+}
+
+void fields(auto& io, wire::Of<IndexQuestion> auto& m) {
+  io.has("owner", m.owner);
+  io.has("key", m.key);
+}
+
+void fields(auto& io, wire::Of<IndexAnswer> auto& m) {
+  io.may_have("error", m.error);
+  io.may_have("value", m.value);
+}
+
+namespace {
+
+// The name of the secret in TLS: links of a job, whose secret is another, cannot be taken for these.
+constexpr const char* kIdentity = "nacre-pods";
+constexpr event::Seconds kToWaitSilently{10};  // then a line says for whom
+constexpr event::Seconds kToAsk{10};           // for each of the others, once all have come
+constexpr event::Seconds kToResolve{10};
+constexpr event::Seconds kToConnect{1};  // a connection to a pod that begins meanwhile would come no sooner
+constexpr double kFirstPause = 0.05;     // seconds between two attempts to reach shell 0
+constexpr double kLongestPause = 0.5;
+constexpr double kLongestPauseNear = 0.2;
+constexpr std::size_t kMaxRemarks = 4;  // of those that were turned away
+
+// The loop of a shell that has none yet, until a time or a signal.
+class Waiting {
+ public:
+  static Result<std::unique_ptr<Waiting>> create(double seconds) {
+    std::unique_ptr<Waiting> out(new Waiting);
+    out->loop_ = TRY(event::Loop::create());
+    out->until_ = event::clock_now().count() + seconds;
+    out->wake_ = TRY(event::Timer::create(*out->loop_, [] {}));
+    return out;
+  }
+
+  // Until here a signal has the action that it had before.
+  Result<void> watch_signals() {
+    for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      auto take = [this](int each) { signal_ = each; };
+      watchers_.push_back(TRY(event::SignalWatcher::create(*loop_, signum, take)));
+      watchers_.back().keeps_running(false);
+    }
+    return {};
+  }
+
+  [[nodiscard]] event::Loop& loop() { return *loop_; }
+  [[nodiscard]] std::optional<int> signal() const { return signal_; }
+  [[nodiscard]] bool is_late() const { return event::clock_now().count() >= until_; }
+
+  // Whether it is done, before the time is over, or a signal has come. `most`: no longer than this.
+  bool wait(const std::function<bool()>& done, std::optional<double> most = {}) {
+    const double now = event::clock_now().count();
+    const double until = most ? std::min(until_, now + *most) : until_;
+    wake_->start(event::Seconds(std::max(0.0, until - now)));
+    loop_->run_until([&] { return signal_ || done() || event::clock_now().count() >= until; });
+    wake_->stop();
+    return !signal_ && done();
+  }
+
+  // More time, for what others do at once.
+  void extend(event::Seconds by) { until_ = std::max(until_, event::clock_now().count() + by.count()); }
+
+ private:
+  Waiting() = default;
+  std::unique_ptr<event::Loop> loop_;
+  double until_ = 0;
+  std::optional<event::Timer> wake_;
+  std::vector<event::SignalWatcher> watchers_;
+  std::optional<int> signal_;
+};
+
+Error interrupted(int signum, std::string_view for_whom) {
+  return Error{ECANCELED, fmt::format("ended by {} while it waited for {}", value::signal_name(signum), for_whom)};
+}
+
+// ---- who comes to shell 0 ------------------------------------------------------------------
+
+class Door {
+ public:
+  struct Callbacks {
+    // An error turns it away. Else it gets an answer by accept().
+    std::function<Result<void>(const IndexHello& hello, const std::string& peer)> on_hello;
+    std::function<Result<std::string>(const IndexQuestion& question)> on_question;
+    std::function<void(Rank index)> on_gone;  // one that was not turned away
+    std::function<void(const std::string& who)> on_turned_away;
+  };
+
+  static Result<std::unique_ptr<Door>> open(event::Loop& loop, IndexGroup group, Callbacks callbacks) {
+    const std::uint16_t port = group.pod.leader.port;
+    auto socket = transport::BoundSocket::tcp("", port);
+    if (!socket && socket.error().code == EADDRINUSE)
+      return Error{EADDRINUSE,
+                   fmt::format("port {} is taken on this host: is there another shell with index 0, or another "
+                               "program? NACRE_PORT gives all pods another one",
+                               port)};
+    if (!socket) return Error(socket.error());
+    std::unique_ptr<Door> out(new Door(std::move(callbacks), std::move(group.version), group.secret_file));
+    out->credentials_ = TRY(transport::Credentials::create(kIdentity, std::move(group.secret)));
+    transport::Listener::Callbacks events;
+    events.on_link = [door = out.get()](transport::OwnedLink link) { door->add(std::move(link)); };
+    events.on_refused = [door = out.get()](const Error& why) { door->note_refused(why); };
+    transport::Listener::Options options;
+    out->listener_ =
+        TRY(transport::Listener::create(loop, *out->credentials_, *std::move(socket), options, std::move(events)));
+    return out;
+  }
+
+  // All that have come get this answer.
+  void answer_all(const IndexAnswer& answer) {
+    for (auto& [id, guest] : guests_) {
+      if (guest.index) send(guest, answer);
+      if (guest.index && !answer.error.empty()) guest.link->finish();
+    }
+  }
+
+  [[nodiscard]] bool is_empty() const { return guests_.empty(); }
+
+ private:
+  struct Guest {
+    transport::OwnedLink link;
+    std::optional<Rank> index;
+  };
+
+  Door(Callbacks callbacks, std::string version, std::string secret_file)
+      : callbacks_(std::move(callbacks)), version_(std::move(version)), secret_file_(std::move(secret_file)) {}
+
+  void add(transport::OwnedLink link) {
+    const std::uint64_t id = ++last_;
+    transport::Link::Callbacks events;
+    events.on_frame = [this, id](std::string_view frame) { take(id, frame); };
+    events.on_closed = [this, id](const std::optional<Error>&) { drop(id); };
+    transport::Link* to = link.get();
+    guests_[id] = {std::move(link), std::nullopt};
+    to->serve(std::move(events));
+  }
+
+  void drop(std::uint64_t id) {
+    auto found = guests_.find(id);
+    if (found == guests_.end()) return;
+    std::optional<Rank> index = found->second.index;
+    guests_.erase(found);
+    if (index && callbacks_.on_gone) callbacks_.on_gone(*index);
+  }
+
+  static void send(Guest& guest, const IndexAnswer& answer) {
+    static_cast<void>(guest.link->send(wire::to_text(answer)));  // one that has gone is dropped
+  }
+
+  void take(std::uint64_t id, std::string_view frame) {
+    Guest& guest = guests_.at(id);
+    if (!guest.index) {
+      Result<Rank> index = greet(guest, frame);
+      if (index) guest.index = *index;
+      if (!index) turn_away(guest, index.error());
+      return;
+    }
+    auto question = wire::from_text<IndexQuestion>(frame);
+    Result<std::string> value =
+        question ? callbacks_.on_question(*question) : Result<std::string>(question.error());
+    send(guest, value ? IndexAnswer{"", *value} : IndexAnswer{value.error().message, ""});
+  }
+
+  Result<Rank> greet(const Guest& guest, std::string_view frame) {
+    IndexHello hello = TRY(wire::from_text<IndexHello>(frame));
+    if (hello.protocol != group::kProtocol)
+      return invalid(
+          fmt::format("shell 0 is of nacre {} and speaks protocol {}, this shell is of {} and speaks {}: "
+                      "the same version has to be in all images",
+                      version_, group::kProtocol, in_quotes(hello.version), hello.protocol));
+    CHECK_OK(callbacks_.on_hello(hello, guest.link->peer()));
+    return hello.index;
+  }
+
+  void turn_away(Guest& guest, const Error& why) {
+    send(guest, {why.message, ""});
+    guest.link->finish();
+    if (callbacks_.on_turned_away)
+      callbacks_.on_turned_away(fmt::format("{}: {}", guest.link->peer(), why.message));
+  }
+
+  // Other programs that only look whether the port is open are nobody's concern.
+  void note_refused(const Error& why) {
+    if (why.code != EACCES || !callbacks_.on_turned_away) return;
+    callbacks_.on_turned_away(fmt::format("{} (here it is that of {})", why.message, secret_file_));
+  }
+
+  Callbacks callbacks_;
+  std::string version_, secret_file_;
+  std::unique_ptr<transport::Credentials> credentials_;
+  std::map<std::uint64_t, Guest> guests_;
+  std::uint64_t last_ = 0;
+  std::unique_ptr<transport::Listener> listener_;
+};
+
+// ---- shell 0 -------------------------------------------------------------------------------
+
+class KeptHere final : public IndexKeys {
+ public:
+  static Result<std::unique_ptr<IndexKeys>> open(IndexGroup group) {
+    std::unique_ptr<KeptHere> out(new KeptHere(group.pod));
+    out->waiting_ = TRY(Waiting::create(group.pod.timeout));
+    Door::Callbacks events;
+    events.on_hello = [keys = out.get()](const IndexHello& hello, const std::string& peer) {
+      return keys->take(hello, peer);
+    };
+    events.on_question = [keys = out.get()](const IndexQuestion& question) {
+      return keys->get(question.owner, question.key);
+    };
+    events.on_gone = [keys = out.get()](Rank index) { keys->forget(index); };
+    events.on_turned_away = [keys = out.get()](const std::string& who) { keys->remark(who); };
+    out->door_ = TRY(Door::open(out->waiting_->loop(), std::move(group), std::move(events)));
+    return std::unique_ptr<IndexKeys>(std::move(out));
+  }
+
+  [[nodiscard]] std::uint32_t rank() const override { return 0; }
+  [[nodiscard]] std::uint32_t size() const override { return pod_.size; }
+  [[nodiscard]] bool resolves_names() const override { return false; }
+  [[nodiscard]] std::optional<int> ended_by() const override { return waiting_->signal(); }
+
+  Result<void> put(std::string_view key, std::string_view value) override {
+    shells_[0].values[std::string(key)] = value;
+    return {};
+  }
+
+  Result<void> barrier() override {
+    CHECK_OK(waiting_->watch_signals());
+    auto complete = [this] { return shells_.size() == pod_.size; };
+    if (!waiting_->wait(complete, kToWaitSilently.count()) && !waiting_->signal() && !waiting_->is_late()) {
+      print_err("nacre-shell[0]: waiting for {} of {} on port {}\n", missing(), pod_.size, pod_.leader.port);
+      waiting_->wait(complete);
+    }
+    if (complete() && !waiting_->signal()) {
+      is_complete_ = true;
+      waiting_->extend(kToAsk);
+      door_->answer_all({});
+      return {};
+    }
+    Error why = waiting_->signal() ? interrupted(*waiting_->signal(), missing()) : came_not();
+    door_->answer_all({"shell 0: " + why.message, ""});
+    waiting_->extend(kToAsk);
+    waiting_->wait([this] { return door_->is_empty(); }, kToConnect.count());
+    return why;
+  }
+
+  Result<std::string> get(std::uint32_t owner, std::string_view key) override {
+    auto shell = shells_.find(owner);
+    if (shell != shells_.end()) {
+      auto value = shell->second.values.find(std::string(key));
+      if (value != shell->second.values.end()) return value->second;
+    }
+    return Error{ENOENT, fmt::format("shell {} has no key {}", owner, in_quotes(key))};
+  }
+
+  Result<void> finish() override {
+    waiting_->extend(kToAsk);
+    waiting_->wait([this] { return door_->is_empty(); }, kToAsk.count());
+    if (waiting_->signal()) return interrupted(*waiting_->signal(), "the others to begin");
+    door_.reset();
+    return {};
+  }
+
+ private:
+  struct Shell {
+    std::map<std::string, std::string> values;
+    std::string peer;
+  };
+
+  explicit KeptHere(Pod pod) : pod_(std::move(pod)) { shells_[0]; }
+
+  Result<void> take(const IndexHello& hello, const std::string& peer) {
+    if (is_complete_) return invalid(fmt::format("index {} has come already, and the job has begun", hello.index));
+    if (hello.size != pod_.size)
+      return invalid(
+          fmt::format("this shell is one of {}, and shell 0 of {} by {}: all pods have to be given the same "
+                      "number",
+                      hello.size, pod_.size, pod_.size_source));
+    if (hello.index >= pod_.size)
+      return invalid(fmt::format("index {} is not below the number of pods, {}", hello.index, pod_.size));
+    auto [shell, is_new] = shells_.try_emplace(hello.index, Shell{hello.values, peer});
+    if (is_new) return {};
+    return invalid(
+        fmt::format("index {} is there twice: {} has it already; each pod needs an index of its own by {}",
+                    hello.index, hello.index == 0 ? "shell 0" : shell->second.peer, pod_.index_source));
+  }
+
+  void forget(Rank index) {
+    if (!is_complete_) shells_.erase(index);
+  }
+
+  void remark(const std::string& who) {
+    if (remarks_.size() == kMaxRemarks) return;
+    remarks_.push_back(who);
+    print_err("nacre-shell[0]: turned away: {}\n", who);
+  }
+
+  [[nodiscard]] std::string missing() const {
+    value::Idset out;
+    for (Rank each = 0; each < pod_.size; ++each) {
+      if (!shells_.contains(each)) out.insert(each);
+    }
+    return fmt::format("shell{} {}", out.size() == 1 ? "" : "s", out.short_str());
+  }
+
+  [[nodiscard]] Error came_not() const {
+    return Error{ETIMEDOUT,
+                 fmt::format("{} of {} did not come to port {} within {} s{}{}; do these pods run, and with the "
+                             "same command? NACRE_TIMEOUT gives more time",
+                             missing(), pod_.size, pod_.leader.port, pod_.timeout,
+                             remarks_.empty() ? "" : "; turned away: ", fmt::join(remarks_, "; "))};
+  }
+
+  Pod pod_;
+  std::map<Rank, Shell> shells_;  // those that have come
+  bool is_complete_ = false;
+  std::vector<std::string> remarks_;
+  std::unique_ptr<Waiting> waiting_;
+  std::unique_ptr<Door> door_;
+};
+
+// ---- the others ----------------------------------------------------------------------------
+
+class KeptThere final : public IndexKeys {
+ public:
+  static Result<std::unique_ptr<IndexKeys>> open(IndexGroup group) {
+    std::unique_ptr<KeptThere> out(new KeptThere(group.pod, group.version, group.secret_file));
+    out->waiting_ = TRY(Waiting::create(group.pod.timeout));
+    out->credentials_ = TRY(transport::Credentials::create(kIdentity, std::move(group.secret)));
+    return std::unique_ptr<IndexKeys>(std::move(out));
+  }
+
+  [[nodiscard]] std::uint32_t rank() const override { return pod_.index; }
+  [[nodiscard]] std::uint32_t size() const override { return pod_.size; }
+  [[nodiscard]] bool resolves_names() const override { return false; }
+  [[nodiscard]] std::optional<int> ended_by() const override { return waiting_->signal(); }
+
+  Result<void> put(std::string_view key, std::string_view value) override {
+    hello_.values[std::string(key)] = value;
+    return {};
+  }
+
+  // Again and again: a name may not be known yet, and the first pod may come late, or anew.
+  Result<void> barrier() override {
+    CHECK_OK(waiting_->watch_signals());
+    const double begun = event::clock_now().count();
+    bool has_told = false;
+    for (double pause = kFirstPause;;) {
+      Result<void> come = try_once();
+      if (come || is_refused_) return come;
+      if (waiting_->signal()) return interrupted(*waiting_->signal(), subject());
+      const bool is_cut = waiting_->is_late() && come.error().code == EAGAIN;
+      if (!is_cut) last_ = come.error();
+      if (waiting_->is_late()) return not_reached(*last_);
+      if (!has_told && event::clock_now().count() - begun >= kToWaitSilently.count()) {
+        has_told = true;
+        print_err("nacre-shell[{}]: waiting for {}: {}\n", pod_.index, subject(), reason_of(come.error()));
+      }
+      waiting_->wait([] { return false; }, pause);
+      const bool is_near = come.error().code == ECONNREFUSED;  // its pod is there, and begins soon
+      pause = std::min(pause * 1.5, is_near ? kLongestPauseNear : kLongestPause);
+    }
+  }
+
+  Result<std::string> get(std::uint32_t owner, std::string_view key) override {
+    waiting_->extend(kToAsk);
+    answer_.reset();
+    CHECK_OK(link_->send(wire::to_text(IndexQuestion{owner, std::string(key)})));
+    CHECK_OK(await(kToAsk.count()));
+    if (!answer_->error.empty()) return Error{EPROTO, "shell 0: " + answer_->error};
+    return answer_->value;
+  }
+
+  Result<void> finish() override {
+    link_.reset();
+    return {};
+  }
+
+ private:
+  KeptThere(Pod pod, std::string version, std::string secret_file)
+      : pod_(std::move(pod)), secret_file_(std::move(secret_file)) {
+    hello_.version = std::move(version);
+    hello_.protocol = group::kProtocol;
+    hello_.index = pod_.index;
+    hello_.size = pod_.size;
+  }
+
+  [[nodiscard]] std::string subject() const {
+    return fmt::format("shell 0 at {} (by {})", pod_.leader.text(), pod_.leader_source);
+  }
+
+  // In the words of people, with what the system says.
+  static std::string reason_of(const Error& why) {
+    if (why.code == EHOSTUNREACH && why.message.find("cannot find the address") != std::string::npos)
+      return "name not known: " + why.message;
+    if (why.code == ECONNREFUSED) return "connection refused: is the first pod there, and does it run nacre?";
+    return why.message;
+  }
+
+  [[nodiscard]] Error not_reached(const Error& why) const {
+    return Error{ETIMEDOUT, fmt::format("{} did not begin the job within {} s: {}; NACRE_TIMEOUT gives more time",
+                                        subject(), pod_.timeout, reason_of(why))};
+  }
+
+  Result<void> try_once() {
+    CHECK_OK(dial());
+    answer_.reset();
+    CHECK_OK(link_->send(wire::to_text(hello_)));
+    waiting_->extend(event::Seconds(pod_.timeout) + kToAsk);  // it says itself when its time is over
+    CHECK_OK(await({}));
+    is_refused_ = !answer_->error.empty();
+    if (is_refused_) return Error{EPROTO, answer_->error};
+    return {};
+  }
+
+  Result<void> dial() {
+    std::optional<Result<transport::OwnedLink>> done;
+    transport::Dialer::Options options;
+    options.time = kToConnect;
+    options.lookup = kToResolve;
+    auto dialer = TRY(transport::Dialer::create(waiting_->loop(), *credentials_, {pod_.leader}, options,
+                                                [&done](auto result) { done.emplace(std::move(result)); }));
+    if (!waiting_->wait([&] { return done.has_value(); }))
+      return Error{last_ ? EAGAIN : ETIMEDOUT, "no connection"};
+    is_refused_ = !*done && done->error().code == EACCES;
+    if (is_refused_)
+      return Error{EACCES,
+                   fmt::format("{} (the secret of this one is that of {})", done->error().message, secret_file_)};
+    link_ = TRY(*std::move(done));
+    closed_ = false;
+    transport::Link::Callbacks events;
+    events.on_frame = [this](std::string_view frame) { take(frame); };
+    events.on_closed = [this](const std::optional<Error>&) { closed_ = true; };
+    link_->serve(std::move(events));
+    return {};
+  }
+
+  void take(std::string_view frame) {
+    auto answer = wire::from_text<IndexAnswer>(frame);
+    answer_ = answer ? *std::move(answer) : IndexAnswer{answer.error().message, ""};
+  }
+
+  Result<void> await(std::optional<double> most) {
+    waiting_->wait([this] { return answer_ || closed_; }, most);
+    if (answer_ && !waiting_->signal()) return {};
+    return Error{ECONNRESET, closed_ ? "it has ended before all pods had come" : "not all pods have come"};
+  }
+
+  Pod pod_;
+  std::string secret_file_;
+  IndexHello hello_;
+  std::optional<Error> last_;  // why it is not there yet
+  bool is_refused_ = false;    // another attempt would be no better
+  bool closed_ = false;
+  std::optional<IndexAnswer> answer_;
+  std::unique_ptr<Waiting> waiting_;
+  std::unique_ptr<transport::Credentials> credentials_;
+  transport::OwnedLink link_;
+};
+
+// ---- latecomers ------------------------------------------------------------------------------
+
+class TurnedAway final : public Latecomers {
+ public:
+  static Result<std::unique_ptr<Latecomers>> open(event::Loop& loop, IndexGroup group,
+                                                  std::function<void(std::uint32_t)> on_come) {
+    auto out = std::make_unique<TurnedAway>();
+    Door::Callbacks events;
+    events.on_hello = [on_come = std::move(on_come)](const IndexHello& hello, const std::string&) -> Result<void> {
+      on_come(hello.index);
+      return Error{EBUSY,
+                   fmt::format("the job has begun, and goes on or ends without a shell that comes again: index "
+                               "{} was there before; a new job takes all pods anew",
+                               hello.index)};
+    };
+    out->door_ = TRY(Door::open(loop, std::move(group), std::move(events)));
+    return std::unique_ptr<Latecomers>(std::move(out));
+  }
+
+ private:
+  std::unique_ptr<Door> door_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<IndexKeys>> open_index_keys(IndexGroup group) {
+  return group.pod.index == 0 ? KeptHere::open(std::move(group)) : KeptThere::open(std::move(group));
+}
+
+Result<std::unique_ptr<Latecomers>> Latecomers::answer(event::Loop& loop, IndexGroup group,
+                                                       std::function<void(std::uint32_t)> on_come) {
+  return TurnedAway::open(loop, std::move(group), std::move(on_come));
+}
+
+}  // namespace nacre::boot
