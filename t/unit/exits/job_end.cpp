@@ -363,7 +363,7 @@ TEST_CASE("the class of a failure chooses the code, where there is one for it") 
     return end.code(outcomes, policy);
   };
   const Record good = Record::of(WaitStatus::exited(0)), seven = Record::of(WaitStatus::exited(7));
-  const Record victim = Record::victim(WaitStatus::signaled(SIGTERM, false));
+  const Record victim = Record::victim(WaitStatus::killed(SIGTERM));
   CHECK(ended({}, {good, good}) == 0);
   CHECK(ended({}, {good, seven}) == 7);
   CHECK(ended({}, {good, Record::lost()}) == 75);  // the job went on without them
@@ -371,11 +371,11 @@ TEST_CASE("the class of a failure chooses the code, where there is one for it") 
   lost.failure = class_of_type("node-failure");
   CHECK(ended(lost, {Record::lost(), victim}) == 75);
   Cause late{"timeout", std::nullopt, 0, {}, true, class_of_type("timeout")};
-  CHECK(ended(late, {Record::over_time(WaitStatus::signaled(SIGTERM, false)), good}) == 93);
+  CHECK(ended(late, {Record::over_time(WaitStatus::killed(SIGTERM)), good}) == 93);
   CHECK(ended(Cause{"hang", 93, 0, {}, false, class_of_type("hang-watch")}, {victim, victim}) == 93);
   CHECK(ended(ended_by_signal(SIGTERM, 0), {victim, victim}) == 143);  // nobody's failure
   CHECK(ended(Cause{"exit-on-error", std::nullopt, 0, TaskEnd{0, seven}}, {seven, Record::lost()}) == 7);
   policy.set_classes(ExitClasses::parse("user:3").value());
   CHECK(ended({}, {good, seven}) == 3);
-  CHECK(ended(lost, {Record::lost(), victim}) == 137);
+  CHECK(ended(lost, {Record::lost(), victim}) == 1);
 }
