@@ -69,6 +69,19 @@ said() {
   said 2 1 "-N 4, but there are 3 nodes"
 }
 
+@test "what those of kubectl and the MPI Operator have in their pods: doc/coming-from.md" {
+  make_group
+  mpicc.mpich -o app "$NACRE_SOURCE_DIR/t/e2e/mpi/hello.c"
+  printf 'import os\nprint("hello from rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])\n' >train.py
+  "$NACRE_SOURCE_DIR/t/kit/coming_from" "kubectl, MPI Operator" >lines
+  [ "$(wc -l <lines)" -ge 3 ]
+  local line
+  while read -r line; do
+    PATH=$NACRE_BUILD_DIR:$PATH run_pods sh -c "$line"
+    [ "$(codes)" = "0 0 0 " ] && [ "$(grep -c '^hello from rank' said.0)" -ge 3 ] || { echo "$line: $(codes)"; cat said.*; return 1; }
+  done <lines
+}
+
 @test "the variables of a LeaderWorkerSet and of a PyTorchJob" {
   make_group
   local index
