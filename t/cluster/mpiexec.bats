@@ -25,7 +25,7 @@ within() {
 launch_mpi() {
   local way=$1 launcher=$2 hosts=()
   shift 2
-  [ "$way" = srun ] || hosts=(-hosts node0,node1,node2,node3 -ppn 2)
+  [ "$way" = srun ] || hosts=(-hosts "node0,node1,node2,node3" -ppn 2)
   within "$way" "$NACRE_BUILD_DIR/mpi/$launcher" "${hosts[@]}" "$@"
 }
 

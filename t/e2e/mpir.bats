@@ -15,7 +15,7 @@ has_tasks() { # number, program, state
   for rank in $(seq 0 $(($1 - 1))); do
     read -r host executable pid < <(sed -n "s/^mpir $rank //p" said)
     [ "$executable" = "$program" ] || { cat said; return 1; }
-    [ -n "$host" ] && grep -qx "$rank $pid $3" states || { cat said states; return 1; }
+    if [ -z "$host" ] || ! grep -qx "$rank $pid $3" states; then cat said states; return 1; fi
   done
 }
 

@@ -50,7 +50,7 @@ run_nodes() { # number, options
 @test "many at a time over nodes, each its own" {
   local words=() tag
   for tag in 1 2 3 4 5 6 7 8; do words+=("0:send:cmd=barrier_in group=0,3:$tag\\n" "3:send:cmd=barrier_in group=0,3:$((9 - tag))\\n"); done
-  for tag in 1 2 3 4 5 6 7 8; do words+=(0,3:read 0,3:has:rc=0); done
+  for tag in 1 2 3 4 5 6 7 8; do words+=("0,3:read" "0,3:has:rc=0"); done
   clients_on 2 2 init "${words[@]}" barrier finalize
   run_nodes 2
   passes

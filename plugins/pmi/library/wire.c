@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -71,7 +71,6 @@ bool copy_to(char* out, size_t size, const char* value) {
   memcpy(out, value, needed);
   return true;
 }
-
 
 void wire_close(struct wire* wire) {
   text_free(&wire->in);
