@@ -66,7 +66,7 @@ run_job() { on "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --timeou
     sh -c 'echo $NACRE_TASK_RANK on $(uname -n) ${SLURM_PROCID-none} ${SLURM_STEP_ID-none} ${SLURM_JOB_ID:+has a job}'
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   for rank in 0 1 2; do
-    [ "$(grep -c "^$rank on node[0-3] none none has a job" <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
+    [ "$(grep -c "^$rank on node[0-3] $rank none has a job" <<<"$output")" -eq 1 ] || { echo "$output"; return 1; }
   done
   nothing_left
 }
