@@ -8,6 +8,7 @@ bats_require_minimum_version 1.5.0
 
 setup() {
   : "${NACRE_SHELL:?path of nacre-shell}"
+  bats_jobs=$(jobs -p)
   work=$(mktemp -d)
   cd "$work" || return
   export TMPDIR=$work/tmp

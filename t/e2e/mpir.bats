@@ -64,7 +64,7 @@ states='for pid in $(pgrep -f "^[^ ]*sh -c echo ran"); do rank=$(tr "\\0" "\\n" 
   MPIR_RUN='touch go' tool "$front" attach last >said 2>&1
   [ "$(sed -n 's/^mpir \([01]\) .* \([0-9]*\)$/\1 \2/p' said)" = "$pids" ] || { cat said; return 1; }
   grep -q '^over$' said
-  wait
+  wait_for_jobs
   [ "$(grep -c over watched)" -eq 2 ]
 }
 
@@ -91,6 +91,6 @@ states='for pid in $(pgrep -f "^[^ ]*sh -c echo ran"); do rank=$(tr "\\0" "\\n" 
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [[ $output == *nanosleep* ]] || { echo "$output"; return 1; }
   "$front" kill last
-  wait || true
+  wait_for_jobs || true
 }
 sleeps() { [ "$("$front" ps --json last | jq -r "select(.rank == $1).command")" = sleep ]; }

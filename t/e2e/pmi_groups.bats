@@ -91,7 +91,7 @@ run_nodes() { # number, options
   (until test -e ready; do sleep 0.02; done; kill -KILL "$(cat shell.2)"; touch killed) 3>&- &
   run_nodes 3 -o on-lost=go-on -o exit-report=off
   [[ $output != *"rank 0"* && $output != *"rank 1:"* ]] || { echo "$status $output"; return 1; }
-  wait
+  wait_for_jobs
 }
 
 @test "tasks that start again together begin anew with their groups" {
@@ -107,6 +107,6 @@ run_nodes() { # number, options
   clients 3 init '0:cmd=barrier_in group=0,1:1' 1:wait:go '1:cmd=barrier_in group=0,1:1' barrier finalize
   (until grep -q "in a PMI barrier of some tasks" log 2>/dev/null; do sleep 0.05; done; touch go) 3>&- &
   nacre -o pmi.hang-report=0.3s >log 2>&1
-  wait
+  wait_for_jobs
   grep -q 'a barrier has lasted' log
 }

@@ -30,7 +30,7 @@ in_pod() {
 run_pods() {
   local index
   for index in 2 1 0; do in_pod "$index" "$@" & done
-  wait
+  wait_for_jobs || :
 }
 
 run_nacre() { run_pods "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
@@ -89,13 +89,13 @@ said() {
     as=lws in_pod $index env -u JOB_COMPLETION_INDEX -u NACRE_SIZE -u NACRE_LEADER LWS_WORKER_INDEX=$index LWS_GROUP_SIZE=2 LWS_LEADER_ADDRESS=localhost \
       "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" sh -c 'echo $FLUX_TASK_RANK' &
   done
-  wait
+  wait_for_jobs || :
   [ "$(sort lws.0)" = $'0\n1' ]
   for index in 1 0; do
     as=pet in_pod $index env -u JOB_COMPLETION_INDEX -u NACRE_SIZE -u NACRE_LEADER -u NACRE_PORT PET_NODE_RANK=$index PET_NNODES=2 PET_MASTER_ADDR=localhost \
       PET_MASTER_PORT="$NACRE_PORT" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" sh -c 'echo $FLUX_TASK_RANK' &
   done
-  wait
+  wait_for_jobs || :
   [ "$(sort pet.0)" = $'0\n1' ]
 }
 
@@ -166,7 +166,7 @@ said() {
   grep "has another secret than this shell; give all shells of a job one file (the secret of this one is that of $work/another)" wrong.2.err
   [ "$(cat wrong.2.code)" -eq 1 ]
   in_pod 2 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true
-  wait
+  wait_for_jobs || :
   [ "$(sort said.0)" = $'0\n1\n2' ]
   [ "$(cat said.0.code said.2.code | tr -d '\n')" = 00 ]
   [ "$(cat said.1.code again.1.code | sort | tr -d '\n')" = 01 ]
@@ -189,7 +189,7 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   export NACRE_TIMEOUT=2
   in_pod 0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true &
   in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true
-  wait
+  wait_for_jobs || :
   said 0 1 "--boot=index: shell 2 of 3 did not come to port $NACRE_PORT within 2 s" "NACRE_TIMEOUT"
   said 1 1 "--boot=index: "
   in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true
@@ -217,7 +217,7 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   kill -TERM $pid # Kubernetes evicts this one
   code=0
   wait $pid || code=$?
-  wait
+  wait_for_jobs || :
   echo "codes: $code $(cat said.0.code said.2.code)"
   [ $code -eq 143 ]
   [ "$(cat said.0.code said.2.code | tr '\n' ' ')" = "143 143 " ]
@@ -231,7 +231,7 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   wait_until begun
   as=again in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true
   touch stop
-  wait
+  wait_for_jobs || :
   [ "$(codes)" = "0 0 0 " ]
   [ "$(cat again.1.code)" -eq 1 ]
   grep "the job has begun, and goes on or ends without a shell that comes again: index 1 was there before" again.1.err

@@ -43,6 +43,16 @@ wait_until() {
   done
 }
 
+# Waits for all that the test has started in the background. A bare `wait` would wait for bats, too, which counts down the time that the
+# test has (BATS_TEST_TIMEOUT) in a job of the same shell: $bats_jobs, as setup has found them.
+wait_for_jobs() {
+  local pid code=0
+  for pid in $(jobs -p); do
+    [[ " ${bats_jobs//$'\n'/ } " == *" $pid "* ]] || wait "$pid" || code=$?
+  done
+  return $code
+}
+
 # installable FOLDER: makes FOLDER one that `cmake --install` takes as it takes the build folder, into which it would write a list of what
 # it has installed: that belongs to who has built it.
 installable() {

@@ -101,7 +101,7 @@ constexpr std::string_view kLeftOut[] = {
     "per-resource.type", "per-resource.count", "spares", "pretend",
     // something is done to the tasks, or to their codes and lines
     "stop-tasks-in-exec", "rehearse", "rehearse-force", "signal.signum", "signal.timeleft", "exit-ok", "wrap",
-    "exit-on-error.ranks", "exit-on-error.codes", "exit-on-error.grace", "output.stdout.format",
+    "exit-class", "exit-on-error.ranks", "exit-on-error.codes", "exit-on-error.grace", "output.stdout.format",
     "output.stderr.format", "output.fold", "output.events", "output.limit",
     // the cores and devices that the real machine has
     "oversubscribe", "cpu-affinity", "gpu-affinity",
@@ -119,8 +119,8 @@ constexpr std::string_view kLeftOut[] = {
     "node-health.then", "mpi", "vmstat", "vmstat.output",
     // programs that made-up tasks are not
     "coprocess.<NAME>.command", "coprocess.<NAME>.output", "coprocess.<NAME>.ranks", "coprocess-kill-timeout",
-    "usage-plot", "pmi.use", "pmi.explain", "pmi.hang-report", "pmi.library", "pmi-simple.nomap",
-    "pmi-simple.exchange.k", "fault-tolerance.signal",
+    "usage-plot", "pmi.use", "pmi.explain", "pmi.hang-report", "pmi.library", "pmi.port", "pmi.groups",
+    "pmi-simple.nomap", "pmi-simple.exchange.k", "fault-tolerance.signal",
     // set by others of the table, or other names for them
     "taskmap.scheme", "exit-timeout.timeout", "exit-timeout.after", "exit-notify.to", "exit-notify.path",
     "exit-on-error.then", "prolog.command", "prolog.timeout", "epilog.command", "epilog.timeout",
