@@ -33,6 +33,7 @@ sees() {
   done
 }
 
+# bats test_tags=long
 @test "with --torch, over ssh: what goes by torchrun's variables finds its group, what goes by Slurm's finds none" {
   run run_frameworks ssh --torch
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }

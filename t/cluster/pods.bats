@@ -96,6 +96,7 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   ((last - begun < 20000000000))
 }
 
+# bats test_tags=long
 @test "NACRE_LEADER, a LeaderWorkerSet, a PyTorchJob: the first pod is there, its name comes last" {
   local index ways=(
     'JOB_COMPLETION_INDEX=$index NACRE_SIZE=3 NACRE_LEADER=first'
@@ -116,6 +117,7 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   done
 }
 
+# bats test_tags=long
 @test "pods of several Jobs of a JobSet count by their names" {
   local index
   for index in 0 1 2; do know "set-w-$index-0.set.ns.svc set-w-$index-0" $index; done
@@ -152,6 +154,7 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   [ "$(codes)" = "3 3 3 " ] || { show; return 1; }
 }
 
+# bats test_tags=long
 @test "SIGTERM to process 1 that waits for others ends it" {
   know pod-0.pod.ns.svc 0
   job 0 NACRE_LEADER=pod-0.pod.ns.svc "${nacre_run[@]}" true
@@ -188,6 +191,7 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   [ "$(cat code.0 code.1 | tr '\n' ' ')" = "75 75 " ] || { show; return 1; }
 }
 
+# bats test_tags=long
 @test "nothing can be written: one line that says so" {
   know pod-0.pod.ns.svc 0
   sed -i 's/mode=1777,size=64M tmpfs/mode=755,ro tmpfs/' pod
