@@ -194,9 +194,9 @@ Result<double> timeout_of(const Variables& variables) {
   if (!has(variables, "NACRE_TIMEOUT")) return Pod::kTimeout;
   auto text = *variables("NACRE_TIMEOUT");
   auto number = parse_u64(text);
-  constexpr auto kMost = static_cast<std::uint64_t>(launch::LaunchRecord::kMaxTimeout);
-  if (number && *number > 0 && *number <= kMost) return static_cast<double>(*number);
-  return invalid(fmt::format("NACRE_TIMEOUT: expected seconds from 1 to {}, got {}", kMost, in_quotes(text)));
+  constexpr auto kMostSeconds = static_cast<std::uint64_t>(launch::LaunchRecord::kMaxTimeout);
+  if (number && *number > 0 && *number <= kMostSeconds) return static_cast<double>(*number);
+  return invalid(fmt::format("NACRE_TIMEOUT: expected seconds from 1 to {}, got {}", kMostSeconds, in_quotes(text)));
 }
 
 }  // namespace
