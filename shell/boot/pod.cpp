@@ -196,7 +196,8 @@ Result<double> timeout_of(const Variables& variables) {
   auto number = parse_u64(text);
   constexpr auto kMostSeconds = static_cast<std::uint64_t>(launch::LaunchRecord::kMaxTimeout);
   if (number && *number > 0 && *number <= kMostSeconds) return static_cast<double>(*number);
-  return invalid(fmt::format("NACRE_TIMEOUT: expected seconds from 1 to {}, got {}", kMostSeconds, in_quotes(text)));
+  return invalid(
+      fmt::format("NACRE_TIMEOUT: expected seconds from 1 to {}, got {}", kMostSeconds, in_quotes(text)));
 }
 
 }  // namespace
