@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/kvs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+
+namespace nacre::broker {
+namespace {
+
+constexpr int kAppend = 32;  // a flag of an operation
+
+Json value_of(std::string_view bytes) {
+  std::string text;
+  append_base64(text, bytes);
+  return {{"ver", 1}, {"type", "val"}, {"data", std::move(text)}};
+}
+
+}  // namespace
+
+Json put_of(std::string_view key, std::string_view bytes) {
+  return {{"key", key}, {"flags", 0}, {"dirent", value_of(bytes)}};
+}
+
+Json append_of(std::string_view key, std::string_view bytes) {
+  return {{"key", key}, {"flags", kAppend}, {"dirent", value_of(bytes)}};
+}
+
+Json unlink_of(std::string_view key) { return {{"key", key}, {"flags", 0}, {"dirent", nullptr}}; }
+
+Json commit(std::string_view in_namespace, Json operations) {
+  return {{"namespace", in_namespace}, {"flags", 0}, {"ops", std::move(operations)}};
+}
+
+Result<std::string> bytes_of(const Json& value) {
+  const JsonAt at = JsonAt::root(value);
+  auto bytes = from_base64(TRY(TRY(at.at("data")).string()));
+  if (!bytes) return at.error("data: expected base64");
+  return *std::move(bytes);
+}
+
+EventlogWriter::~EventlogWriter() {
+  if (tag_) broker_.forget(*tag_);
+}
+
+EventlogWriter::Listener EventlogWriter::notify(Callbacks callbacks) {
+  auto out = std::make_shared<const Callbacks>(std::move(callbacks));
+  listeners_.push_back(out);
+  return out;
+}
+
+// They may go meanwhile, and others come.
+void EventlogWriter::tell(const std::function<void(const Callbacks&)>& what) {
+  std::erase_if(listeners_, [](const auto& each) { return each.expired(); });
+  for (std::size_t i = 0, count = listeners_.size(); i < count; ++i) {
+    if (Listener each = listeners_[i].lock()) what(*each);
+  }
+}
+
+void EventlogWriter::append(const std::string& key, std::string_view bytes) {
+  if (failure_) return;
+  Log& log = logs_[key];
+  log.waiting += bytes;
+  log.taken += bytes.size();
+  waiting_ += bytes.size();
+  if (!tag_) send();
+}
+
+std::uint64_t EventlogWriter::taken(const std::string& key) const {
+  auto found = logs_.find(key);
+  return found != logs_.end() ? found->second.taken : 0;
+}
+
+std::uint64_t EventlogWriter::stored(const std::string& key) const {
+  auto found = logs_.find(key);
+  return found != logs_.end() ? found->second.stored : 0;
+}
+
+// A value of the store has whole lines, as readers decode each by itself.
+void EventlogWriter::send() {
+  Json operations = Json::array();
+  std::size_t size = 0;
+  for (auto& [key, log] : logs_) {
+    if (log.waiting.empty() || size >= kCommit) continue;
+    std::size_t end = log.waiting.size();
+    if (end > kCommit - size) {
+      const std::size_t line = log.waiting.find('\n', kCommit - size);
+      end = line == std::string::npos ? end : line + 1;
+    }
+    operations.push_back(append_of(key, std::string_view(log.waiting).substr(0, end)));
+    log.waiting.erase(0, end);
+    log.on_way = end;
+    size += end;
+  }
+  if (size == 0) return;
+  waiting_ -= size;
+  tag_ = broker_.call("kvs.commit", commit(namespace_, std::move(operations)),
+                      [this](const Result<Json>& answer) { committed(answer); });
+}
+
+void EventlogWriter::committed(const Result<Json>& answer) {
+  const bool was_full = full();
+  tag_.reset();
+  for (auto& [key, log] : logs_) {
+    if (answer) log.stored += log.on_way;
+    log.on_way = 0;
+  }
+  if (!answer) {
+    failure_ = answer.error();
+    waiting_ = 0;
+    tell([this](const Callbacks& each) {
+      if (each.on_error) each.on_error(*failure_);
+    });
+  } else {
+    send();
+  }
+  if (!was_full && !flushed()) return;
+  tell([](const Callbacks& each) {
+    if (each.on_room) each.on_room();
+  });
+}
+
+}  // namespace nacre::broker

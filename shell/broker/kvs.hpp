@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The key-value store of a Flux instance, as far as a job's shells write to it: the operations of a commit (RFC
+// 11), and eventlogs (RFC 18) that grow by commits.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "broker/broker.hpp"
+
+namespace nacre::broker {
+
+// Operations, for the array of commit().
+[[nodiscard]] Json put_of(std::string_view key, std::string_view bytes);
+[[nodiscard]] Json append_of(std::string_view key, std::string_view bytes);
+[[nodiscard]] Json unlink_of(std::string_view key);
+// The payload of kvs.commit.
+[[nodiscard]] Json commit(std::string_view in_namespace, Json operations);
+// The bytes of a value as kvs.lookup has it: {"ver": 1, "type": "val", "data": base64}.
+Result<std::string> bytes_of(const Json& value);
+
+// The eventlogs of one namespace that a shell writes. One commit is under way at a time, and the next one has all
+// that has come meanwhile: so they are as many as the broker can take.
+class EventlogWriter {
+ public:
+  static constexpr std::size_t kFull = std::size_t{4} << 20;    // so many bytes that wait are enough
+  static constexpr std::size_t kCommit = std::size_t{8} << 20;  // bytes of one commit, about
+
+  struct Callbacks {
+    std::function<void()> on_room;               // it is no longer full, or all is in the store
+    std::function<void(const Error&)> on_error;  // once; what waits, and what comes later, is dropped
+  };
+
+  // `broker` has to outlive it.
+  EventlogWriter(Broker& broker, std::string in_namespace) : broker_(broker), namespace_(std::move(in_namespace)) {}
+  ~EventlogWriter();
+  EventlogWriter(const EventlogWriter&) = delete;
+  EventlogWriter& operator=(const EventlogWriter&) = delete;
+
+  // Calls them as long as what is returned lives.
+  using Listener = std::shared_ptr<const Callbacks>;
+  [[nodiscard]] Listener notify(Callbacks callbacks);
+  void append(const std::string& key, std::string_view bytes);  // whole lines
+  [[nodiscard]] bool full() const { return waiting_ >= kFull; }
+  [[nodiscard]] bool flushed() const { return failure_ || (waiting_ == 0 && !tag_); }
+  [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
+  // For a key: bytes that were appended, and those of them that are in the store.
+  [[nodiscard]] std::uint64_t taken(const std::string& key) const;
+  [[nodiscard]] std::uint64_t stored(const std::string& key) const;
+
+ private:
+  struct Log {
+    std::string waiting;
+    std::uint64_t taken = 0;
+    std::uint64_t on_way = 0;  // bytes of the commit that is under way
+    std::uint64_t stored = 0;
+  };
+
+  void send();
+  void committed(const Result<Json>& answer);
+
+  Broker& broker_;
+  std::string namespace_;
+  void tell(const std::function<void(const Callbacks&)>& what);
+
+  std::vector<std::weak_ptr<const Callbacks>> listeners_;
+  std::map<std::string, Log> logs_;
+  std::size_t waiting_ = 0;           // bytes, of all
+  std::optional<std::uint32_t> tag_;  // of the commit that is under way
+  std::optional<Error> failure_;
+};
+
+}  // namespace nacre::broker
