@@ -45,6 +45,7 @@ PluginPtr make_rlimit(plugin::Host& host);
 PluginPtr make_scheduling(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_slurm_variables(plugin::Host& host);
+PluginPtr make_instance(plugin::Host& host);
 PluginPtr make_stage_in(plugin::Host& host);
 PluginPtr make_stop_tasks_in_exec(plugin::Host& host);
 PluginPtr make_sysmon(plugin::Host& host);

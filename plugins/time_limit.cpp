@@ -3,7 +3,7 @@
 // time-limit: ends the job when its time is over. Its tasks then count as 124, whatever they make of SIGTERM
 // (exits::Record, `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what
 // ends first: the time that the manager has given (job::manager_end), or the jobspec's duration, from the start of
-// the tasks. Shell 0 alone measures it.
+// the tasks. Shell 0 alone measures it. A Flux instance ends its jobs by itself.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,6 +37,7 @@ class TimeLimit final : public plugin::Plugin {
   Result<void> arm() {
     const job::Job& job = host_.job();
     if (job.shell_rank != 0) return {};
+    if (!wanted_ && host_.instance() != nullptr) return {};
     if (wanted_) return wanted_->is_infinite() ? Result<void>() : arm(*wanted_, "time-limit: {} are over");
     auto end = job::end_time(job.resources, own_variable);
     if (!end) log(host_, *this, Level::warn, "{}; it is passed over", end.error().message);

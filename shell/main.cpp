@@ -141,6 +141,10 @@ Result<LeaderGiven> given_to_leader(const boot::Boot& boot, const cli::ShellArgu
   if (boot.membership && boot.membership->rank != 0 && !is_newcomer) return given;
   if (!is_newcomer) given.options = arguments.options;
   given.has_input = boot.record ? boot.record->input : !is_null(STDIN_FILENO);
+  if (boot.instance) {
+    given.jobspec = {"J", boot.instance->jobspec};
+    given.resources = {"R", boot.instance->resources};
+  }
   if (boot.record) {
     if (boot.record->jobspec) given.jobspec = {"jobspec", *boot.record->jobspec};
     if (boot.record->resources) given.resources = {"R", *boot.record->resources};
@@ -163,6 +167,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   if (arguments.explain && shows_way && leads) print_out("boot: {}\n", boot.how);
   log.log(Level::debug, "", "boot: {}", boot.how);
   LeaderGiven given = TRY(given_to_leader(boot, arguments));
+  process.instance = std::move(boot.instance);
   std::map<std::string, std::string> sources;
   if (boot.record) sources = boot.record->sources;
   launch::Detaching detaching = boot.record ? boot.record->detaching : launch::Detaching::never;

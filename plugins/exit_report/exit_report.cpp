@@ -64,6 +64,8 @@ class ExitReport final : public plugin::Plugin {
  private:
   Result<void> read() {
     auto option = host_.options().at(name());
+    // What a job shell prints an instance takes for messages.
+    if (!option && host_.instance() != nullptr) extent_ = Extent::line;
     if (option && option->json() == "line") {
       extent_ = Extent::line;
     } else if (option && option->json() != "full") {

@@ -160,9 +160,10 @@ bool OutputOptions::has_files() const {
                      [](const StreamOptions& each) { return each.has(OutputType::file); });
 }
 
-Result<OutputOptions> OutputOptions::read(const job::Options& options) {
+Result<OutputOptions> OutputOptions::read(const job::Options& options, OutputType usual) {
   OutputOptions out;
   auto& [standard, errors] = out.streams;
+  standard.types = errors.types = {usual};
   if (auto label = options.at("label-io")) standard.label = errors.label = TRY(label_of(*label));
   auto output = options.at("output");
   if (!output) return out;
@@ -180,7 +181,9 @@ Result<void> OutputOptions::check_record(bool is_there) const {
   bool needs = std::any_of(streams.begin(), streams.end(),
                            [](const StreamOptions& each) { return each.has(OutputType::kvs); });
   if (is_there || !needs) return {};
-  return invalid("output: type kvs needs a directory for the job's record: give nacre-shell --record-dir=DIR");
+  return invalid(
+      "output: type kvs needs a Flux instance, or a directory for the job's record: give nacre-shell "
+      "--record-dir=DIR");
 }
 
 }  // namespace nacre::plugins

@@ -51,8 +51,9 @@ struct OutputOptions {
 
   [[nodiscard]] bool has_files() const;  // something goes to a file that the options name
   [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
-  // Settings that are missing for stderr are taken from stdout.
-  static Result<OutputOptions> read(const job::Options& options);
+  // Settings that are missing for stderr are taken from stdout. `usual`: where a stream goes for which nothing is
+  // said.
+  static Result<OutputOptions> read(const job::Options& options, OutputType usual = OutputType::term);
   // EINVAL: a stream goes to the job's record, and there is none.
   [[nodiscard]] Result<void> check_record(bool is_there) const;
 };

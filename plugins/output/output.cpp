@@ -190,13 +190,15 @@ class FoldTimer {
 namespace {
 
 constexpr const char* kOutputHold = "output";
-constexpr std::size_t kMostEarly = 1000;  // messages
-constexpr double kForever = 1e9;          // seconds
+constexpr const char* kStandardError = "stderr";  // the sink of the log that an instance takes for messages again
+constexpr std::size_t kMostEarly = 1000;          // messages
+constexpr double kForever = 1e9;                  // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     host_.log().add_sink(name(), [this](const LogEntry& entry) { keep(entry); });
+    if (host_.instance() != nullptr) host_.log().set_sink_level(kStandardError, Level::quiet);
     on("shell.init", [this] { return read_options(); });
     on("shell.post-init", [this] { return open_places(); });
     on("task.init", [this] {
@@ -224,6 +226,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   ~Output() override {
     host_.log().remove_sink(name());
     host_.offer_output(nullptr);
+    if (host_.instance() == nullptr) return;
+    host_.log().set_sink_level(kStandardError, Level::trace);
+    for (LogEntry& each : early_) host_.log().post(std::move(each));  // there was no other place
   }
 
   // Before any place is open nothing is on its way.
@@ -279,12 +284,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   Result<void> read_options() {
-    options_ = TRY(OutputOptions::read(host_.options()));
+    const bool in_store = host_.instance() != nullptr;
+    options_ = TRY(OutputOptions::read(host_.options(), in_store ? OutputType::kvs : OutputType::term));
     may_start_again_ = TRY(job::RestartOption::read(host_.options())).is_on();
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     if (options_.has_files() || host_.record_directory()) host_.start_after_all();
-    if (host_.job().shell_rank == 0) CHECK_OK(options_.check_record(host_.record_directory().has_value()));
+    if (host_.job().shell_rank == 0)
+      CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
     host_.offer_output(this);
+    if (in_store && host_.job().shell_rank == 0)
+      OutputRouting(host_, options_, {}).begin_guest_output(*host_.instance());
     return {};
   }
 

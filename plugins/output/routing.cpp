@@ -23,6 +23,7 @@
 namespace nacre::plugins {
 namespace {
 
+const std::string kOutputKey = "output";  // of the job's namespace
 constexpr const char* kLogEvent = "log";
 
 // Whether this is the first shell on its host that has the file.
@@ -51,7 +52,8 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
     shared(stream).file = !of_tasks && !differs;
   }
   if (is_remote()) open_uplink();
-  if (host_.record_directory() && !is_remote()) CHECK_OK(open_eventlog());
+  const bool has_eventlog = host_.record_directory() || host_.instance() != nullptr;
+  if (has_eventlog && !is_remote()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
     bool merged = stream == io::Stream::err && one_terminal();
     bool is_terminal = of(stream).has(OutputType::term) && !merged;
@@ -158,20 +160,34 @@ void OutputRouting::redirect_terminals(plugin::OutputFile* to) {
 }
 
 Result<void> OutputRouting::open_eventlog() {
-  std::string path = *host_.record_directory() + "/guest.output";
-  UniqueFd fd = TRY(files_.open(path));
   OutputTarget::Options options;
-  options.name = path;
+  options.name = host_.record_directory().value_or("") + "/guest.output";
   options.format.form = io::Form::eventlog;
   options.sink = sink_options();
   options.limit = options_.limit;
-  int borrowed = fd.get();
-  eventlog_ = TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
-  value::Idset ranks = writers();
-  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
-  Json count{{"stdout", ranks.size()}, {"stderr", ranks.size()}};
-  post("header", {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}});
+  if (auto* instance = host_.instance()) {
+    options.name = "guest.output";
+    eventlog_ = OutputTarget::create(*instance->eventlogs, std::move(options), callbacks_);
+  } else {
+    UniqueFd fd = TRY(files_.open(options.name));
+    int borrowed = fd.get();
+    eventlog_ = TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
+  }
+  if (host_.instance() == nullptr) post("header", eventlog_header());
   return {};
+}
+
+Json OutputRouting::eventlog_header() const {
+  const auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+  const auto size = options_.ranks ? (all & *options_.ranks).size() : all.size();
+  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
+  Json count{{"stdout", size}, {"stderr", size}};
+  return {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}};
+}
+
+void OutputRouting::begin_guest_output(broker::Instance& instance) const {
+  const Json header{{"timestamp", event::wall_clock()}, {"name", "header"}, {"context", eventlog_header()}};
+  instance.eventlogs->append(kOutputKey, dump_json(header) + '\n');
 }
 
 bool OutputRouting::direct(io::Stream stream) const {
@@ -542,6 +558,43 @@ Result<std::unique_ptr<OutputTarget>> OutputTarget::create(event::Loop& loop, in
   place->sink_ = sink.get();
   place->destination_ =
       std::make_unique<io::Destination>(io::Format::create(wanted.format), std::move(sink), wanted.limit);
+  return place;
+}
+
+namespace {
+
+// What comes out is in the store.
+class StoreSink final : public io::Sink {
+ public:
+  explicit StoreSink(broker::EventlogWriter& store) : store_(store) {}
+
+  Result<void> write(std::span<const std::string_view> pieces) override {
+    if (store_.failure()) return *store_.failure();
+    std::string all;
+    for (std::string_view piece : pieces) all += piece;
+    store_.append(kOutputKey, all);
+    return {};
+  }
+  [[nodiscard]] bool takes() override { return true; }
+  [[nodiscard]] bool full() const override { return store_.full(); }
+  [[nodiscard]] bool flushed() const override { return store_.failure() || written() == taken(); }
+  [[nodiscard]] std::uint64_t written() const override { return store_.stored(kOutputKey); }
+  [[nodiscard]] std::uint64_t taken() const override { return store_.taken(kOutputKey); }
+
+ private:
+  broker::EventlogWriter& store_;
+};
+
+}  // namespace
+
+std::unique_ptr<OutputTarget> OutputTarget::create(broker::EventlogWriter& store, Options options,
+                                                   Callbacks callbacks) {
+  std::unique_ptr<OutputTarget> place(new OutputTarget(UniqueFd(), std::move(options), std::move(callbacks)));
+  place->listener_ = store.notify({[self = place.get()] { self->callbacks_.on_room(); },
+                                   [self = place.get()](const Error& error) { self->note(error); }});
+  const Options& wanted = place->options_;
+  place->destination_ = std::make_unique<io::Destination>(io::Format::create(wanted.format),
+                                                          std::make_unique<StoreSink>(store), wanted.limit);
   return place;
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "broker/kvs.hpp"
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "io/assembler.hpp"
@@ -132,6 +133,8 @@ class OutputTarget {
   // must not destroy it.
   static Result<std::unique_ptr<OutputTarget>> create(event::Loop& loop, int fd, UniqueFd own, Options options,
                                                       Callbacks callbacks);
+  // An eventlog in the store of the instance.
+  static std::unique_ptr<OutputTarget> create(broker::EventlogWriter& store, Options options, Callbacks callbacks);
   // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls
   // fail().
   static std::unique_ptr<OutputTarget> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
@@ -171,6 +174,7 @@ class OutputTarget {
   Callbacks callbacks_;
   std::unique_ptr<io::Destination> destination_;
   std::optional<io::Folder> folder_;
+  broker::EventlogWriter::Listener listener_;
   io::FdSink* sink_ = nullptr;  // the destination's, if it is one
   plugin::OutputFile* file_ = nullptr;
   bool is_redirected_ = false;
@@ -286,6 +290,8 @@ class OutputRouting {
         callbacks_(std::move(callbacks)),
         files_(options.append, options.makes_directories) {}
 
+  // Leader, before others may watch for it: what guest.output begins with.
+  void begin_guest_output(broker::Instance& instance) const;
   // Opens all places that the options name, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
@@ -361,6 +367,7 @@ class OutputRouting {
   // Those of these tasks, as "n[0-3]".
   [[nodiscard]] std::string hosts_of(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
+  [[nodiscard]] Json eventlog_header() const;
   void post(std::string_view event, const Json& context);
   void write_message(std::string_view line);
   void redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);

@@ -27,13 +27,14 @@
 namespace nacre::boot {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Way>, 7> kWays{{{"auto", Way::automatic},
+constexpr std::array<std::pair<std::string_view, Way>, 8> kWays{{{"auto", Way::automatic},
                                                                  {"standalone", Way::standalone},
                                                                  {"pmi", Way::pmi},
                                                                  {"pmix", Way::pmix},
                                                                  {"slurm", Way::slurm},
                                                                  {"hosts", Way::hosts},
-                                                                 {"index", Way::index}}};
+                                                                 {"index", Way::index},
+                                                                 {"flux", Way::flux}}};
 
 Boot boot_alone(const BootRequest& request) {
   Boot out;
@@ -45,6 +46,8 @@ Boot boot_alone(const BootRequest& request) {
 bool has(const BootRequest& request, const char* name) { return request.variables(name).has_value(); }
 
 Result<Boot> choose(const BootRequest& request) {
+  // Before PMI, which the program that has started the instance may have left in the environment.
+  if (request.id && has(request, "FLUX_URI") && has(request, "FLUX_KVS_NAMESPACE")) return boot_by_flux(request);
   if (has(request, "PMI_FD")) return boot_by_pmi(request);
   std::string others = "pmi: PMI_FD is not set";
   if (has(request, "PMIX_NAMESPACE") && has(request, "PMIX_RANK")) {
@@ -92,7 +95,7 @@ Result<Way> parse_way(std::string_view name) {
     if (known == name) return way;
   }
   return invalid(
-      fmt::format("expected auto, standalone, pmi, pmix, slurm, hosts or index, got {}", in_quotes(name)));
+      fmt::format("expected auto, standalone, pmi, pmix, slurm, hosts, index or flux, got {}", in_quotes(name)));
 }
 
 namespace {
@@ -106,6 +109,7 @@ Result<Boot> boot_by_way(const BootRequest& request) {
     case Way::slurm: return boot_by_slurm(request);
     case Way::hosts: return boot_by_record(request);
     case Way::index: return boot_by_index(request);
+    case Way::flux: return boot_by_flux(request);
     case Way::automatic: break;
   }
   return choose(request);

@@ -9,9 +9,12 @@
 //   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's
 //               standard input; ports by agreement (transport/address.hpp)
 //   hosts       started by another shell or by `nacre launch`: secret and launch record on standard input
+//   flux        the job shell of a Flux instance, `nacre-shell JOBID` with FLUX_URI and FLUX_KVS_NAMESPACE: keys in
+//               its store
 //   index       one of a group of pods (boot/pod.hpp): the secret from a file, the rest by shell 0 at a known port
 //
-// automatic takes the first of pmi, pmix, slurm, index and standalone for which the environment has the variables.
+// automatic takes the first of flux, pmi, pmix, slurm, index and standalone for which the environment has the
+// variables.
 #pragma once
 
 #include <unistd.h>
@@ -27,6 +30,7 @@
 #include "base/signals.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
+#include "broker/instance.hpp"
 #include "group/directory.hpp"
 #include "launch/record.hpp"
 #include "value/jobid.hpp"
@@ -35,7 +39,7 @@ namespace nacre::boot {
 
 struct IndexGroup;
 
-enum class Way { automatic, standalone, pmi, pmix, slurm, hosts, index };
+enum class Way { automatic, standalone, pmi, pmix, slurm, hosts, index, flux };
 
 [[nodiscard]] std::string_view way_name(Way way);
 Result<Way> parse_way(std::string_view name);  // an error lists the names
@@ -68,9 +72,10 @@ struct Boot {
   // The stream on what was standard input, if that is the launcher's (there is a `record`); /dev/null has replaced
   // it. For the leader the launcher's records follow on it (launch/stream.hpp).
   UniqueFd launcher;
-  std::string launcher_bytes;               // bytes of the stream that were read already
-  std::unique_ptr<EndingSignalsHeld> held;  // index: to be dropped once the shell watches for signals
-  std::unique_ptr<IndexGroup> later;        // index, of shell 0: for those that come once the job runs
+  std::string launcher_bytes;                  // bytes of the stream that were read already
+  std::unique_ptr<EndingSignalsHeld> held;     // index: to be dropped once the shell watches for signals
+  std::unique_ptr<broker::Instance> instance;  // flux
+  std::unique_ptr<IndexGroup> later;           // index, of shell 0: for those that come once the job runs
 };
 
 // May wait; for pmi and slurm it also binds sockets. Has to be called before the loop runs and before there are
@@ -106,6 +111,7 @@ Result<Boot> boot_by_pmix(const BootRequest& request);
 Result<Boot> boot_by_slurm(const BootRequest& request);
 Result<Boot> boot_by_record(const BootRequest& request);
 Result<Boot> boot_by_index(const BootRequest& request);
+Result<Boot> boot_by_flux(const BootRequest& request);
 Result<Boot> boot_by_own_record(
     const BootRequest& request);  // nacre run has become this shell, the only one of its job
 

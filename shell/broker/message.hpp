@@ -6,7 +6,7 @@
 //   4 bytes  0xffee0012 in the host's order
 //   4 bytes  the size of the message, the highest byte first
 //   frames   each with its size before it: 1 byte, or 0xff and 4 bytes, the highest first: the ids of the route and
-//            an empty frame if the message is routed, the topic if there is one, the payload if there is one, and 20
+//            an empty frame if it is routed, the topic if there is one, the payload if there is one, and 20
 //            bytes: 0x8e, the version 1, kind, flags, userid, rolemask, and two numbers with a meaning by kind
 #pragma once
 

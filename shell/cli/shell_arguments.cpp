@@ -88,7 +88,7 @@ std::optional<Reply> read_all(int argc, char** argv, RawArguments& to) {
   app.add_flag("-s,--standalone", out.standalone, "Run alone, without a job manager; needs -j and -R");
   app.add_option("--boot", to.way,
                  "How the job's shells find each other: auto (what the environment speaks of), pmi, pmix, slurm,\n"
-                 "index, hosts, standalone; see nacre-boot(7)")
+                 "index, flux, hosts, standalone; see nacre-boot(7)")
       ->option_text("WAY");
   app.add_option("--secret-file", out.secret_file,
                  "Read the job's secret from FILE (mode 0600), for --boot=slurm and index")

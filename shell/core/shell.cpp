@@ -375,7 +375,7 @@ Result<void> Shell::initialize() {
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
   return events_.post("shell.init",
-                      {{"service", host_->info()["service"]}, {"leader-rank", 0}, {"size", job_.shells()}});
+                      {{"service", host_->info()["service"]}, {"leader-rank", process_.instance ? process_.instance->leader : 0}, {"size", job_.shells()}});
 }
 
 // Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All

@@ -109,7 +109,7 @@ class ShellHost final : public plugin::Host {
                 {"rank", job.shell_rank},
                 {"size", job.shells()},
                 {"ntasks", job.tasks()},
-                {"service", fmt::format("{}-shell-{}", ::getuid(), job.f58())},
+                {"service", fmt::format("{}-shell-{}", ::getuid(), job.id.f58_plain())},
                 {"options", {{"verbose", shell_.config_.verbose > 0}, {"standalone", shell_.standalone_}}},
                 {"jobspec", job.spec.document},
                 {"R", taken_document(job.resources)}};
@@ -139,6 +139,7 @@ class ShellHost final : public plugin::Host {
     if (output != nullptr && shell_.launcher_tie_) shell_.launcher_tie_->offer_output(*output);
   }
   plugin::TaskOutput* task_output() override { return shell_.task_output_; }
+  broker::Instance* instance() override { return shell_.process_.instance.get(); }
   plugin::LauncherTie* launcher_tie() override { return shell_.launcher_tie_ ? &*shell_.launcher_tie_ : nullptr; }
 
   // What the shell waits for.

@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/boot.hpp"
+#include "broker/instance.hpp"
 #include "elastic/roster.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
@@ -266,6 +267,7 @@ struct ShellProcess {
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
   std::unique_ptr<LaterShells> later;                   // of a leader that starts others, or can do so later
   std::unique_ptr<group::Group> group;
+  std::unique_ptr<broker::Instance> instance;  // whose job shell this is
   exits::JobEnd end;
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read

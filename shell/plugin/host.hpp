@@ -22,6 +22,7 @@
 #include "base/json_fwd.hpp"
 #include "base/log.hpp"
 #include "base/result.hpp"
+#include "broker/instance.hpp"
 #include "bulk/port.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
@@ -263,6 +264,7 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // What the plugin `output` knows of the output; null: nothing, so nothing waits. It withdraws it before it goes.
   virtual void offer_output(TaskOutput* output) = 0;
   virtual TaskOutput* task_output() = 0;
+  virtual broker::Instance* instance() { return nullptr; }  // whose job shell this is; null: none
   virtual LauncherTie* launcher_tie() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
   // A secret that all shells of the job derive alike for `purpose`, and nobody else can: 64 hexadecimal digits.

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a Flux instance has started the shells, as its job shells: the broker's part in the job. It gets the job's
+// events and exceptions, and sends input, signals and messages; see nacre-flux(7). What the tasks write goes to its
+// store by the plugin `output`.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/bytes.hpp"
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "broker/instance.hpp"
+#include "event/clock.hpp"
+#include "exits/job_end.hpp"
+#include "plugins/builtins.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr const char* kHold = "instance";
+const std::string kEvents = "exec.eventlog";
+const std::string kInput = "input";
+
+std::string event_line(double time, std::string_view name, const Json& context) {
+  return dump_json({{"timestamp", time}, {"name", name}, {"context", context}}) + '\n';
+}
+
+// ---- input ------------------------------------------------------------------------------
+
+// The job's standard input, which clients send by requests (RFC 24), into a pipe. A request is answered once its
+// bytes have room.
+class InputService {
+ public:
+  using Request = broker::BrokerMessage;
+  static constexpr std::size_t kRoom = std::size_t{1} << 20;  // bytes
+
+  static Result<std::unique_ptr<InputService>> create(plugin::Host& host, broker::Instance& instance);
+
+  void take(const Request& request);
+
+ private:
+  InputService(plugin::Host& host, broker::Instance& instance) : host_(host), instance_(instance) {}
+
+  Result<void> add(const Json& context);
+  void write();
+  void close();
+
+  plugin::Host& host_;
+  broker::Instance& instance_;
+  std::optional<event::Poll> poll_;
+  std::string bytes_;  // that wait
+  bool ends_ = false;  // behind them
+  std::deque<Request> waiting_;
+};
+
+Result<std::unique_ptr<InputService>> InputService::create(plugin::Host& host, broker::Instance& instance) {
+  std::unique_ptr<InputService> self(new InputService(host, instance));
+  self->poll_ = TRY(event::Poll::create(host.loop(), instance.input.get(), [of = self.get()](int events) {
+    events == 0 ? of->close() : of->write();
+  }));
+  self->poll_->keeps_running(false);
+  const Json context{
+      {"version", 1}, {"encoding", {{"stdin", "UTF-8"}}}, {"count", {{"stdin", 1}}}, {"options", Json::object()}};
+  instance.eventlogs->append(kInput, event_line(event::wall_clock(), "header", context));
+  return self;
+}
+
+void InputService::take(const Request& request) {
+  auto refuse = [&](const Error& why) { instance_.broker->respond_error(request, why.code, why.message); };
+  if (!instance_.input || ends_) return refuse({EPIPE, "the job's standard input has ended"});
+  auto context = parse_json(request.text());
+  if (!context) return refuse(context.error());
+  if (auto added = add(*context); !added) return refuse(added.error());
+  instance_.eventlogs->append(kInput, event_line(event::wall_clock(), "data", *context));
+  waiting_.push_back(request);
+  write();
+}
+
+Result<void> InputService::add(const Json& context) {
+  const JsonAt at = JsonAt::root(context);
+  const std::string ranks = TRY(TRY(at.at("rank")).string());
+  const auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
+  if (ranks != "all" && TRY(value::Idset::parse(ranks)) != all)
+    return Error{EOPNOTSUPP, "nacre sends standard input to all tasks that read it: see the option input.ranks"};
+  if (auto data = TRY(at.find("data"))) {
+    std::string bytes = TRY(data->string());
+    auto encoding = TRY(at.find("encoding"));
+    if (encoding && encoding->json() == "base64") {
+      auto decoded = from_base64(bytes);
+      if (!decoded) return data->expected("base64");
+      bytes = *std::move(decoded);
+    }
+    bytes_ += bytes;
+  }
+  if (auto eof = TRY(at.find("eof"))) ends_ = TRY(eof->boolean());
+  return {};
+}
+
+void InputService::write() {
+  std::size_t sent = 0;
+  while (sent < bytes_.size() && instance_.input) {
+    ssize_t put = ::write(instance_.input.get(), bytes_.data() + sent, bytes_.size() - sent);
+    if (put > 0) sent += static_cast<std::size_t>(put);
+    if (put < 0 && errno == EAGAIN) break;
+    if (put < 0 && errno != EINTR) return close();
+  }
+  bytes_.erase(0, sent);
+  for (; bytes_.size() < kRoom && !waiting_.empty(); waiting_.pop_front())
+    instance_.broker->respond(waiting_.front(), nullptr);
+  if (bytes_.empty() && ends_) return close();
+  if (bytes_.empty() || !poll_->start(event::Poll::kWritable)) poll_->stop();
+}
+
+void InputService::close() {
+  poll_->stop();
+  instance_.input.reset();
+  bytes_.clear();
+  for (const Request& each : waiting_) instance_.broker->respond(each, nullptr);
+  waiting_.clear();
+}
+
+// ---- instance ---------------------------------------------------------------------------
+
+class FluxInstance final : public plugin::Plugin {
+ public:
+  explicit FluxInstance(plugin::Host& host) : Plugin("instance"), host_(host), instance_(host.instance()) {
+    if (instance_ == nullptr) return;
+    set_environment();
+    if (leads()) follow_events();
+    on("shell.init", [this] { return begin(); });
+    on("shell.post-init", [this] { forget_keys(); });
+    on("shell.start", [this] { enter_barrier(); });
+  }
+  ~FluxInstance() override {
+    if (instance_ == nullptr) return;
+    instance_->broker->flush();
+    if (is_attached_) instance_->broker->detach();
+  }
+
+ private:
+  [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] broker::Broker& broker() { return *instance_->broker; }
+
+  void set_environment() {
+    job::Environment& environment = host_.environment();
+    environment.unset("FLUX_PROXY_REMOTE");
+    environment.set("FLUX_URI", instance_->broker->uri());
+    environment.set("FLUX_KVS_NAMESPACE", instance_->kvs_namespace);
+    const std::string parent = instance_->path == "/" ? "" : instance_->path;
+    environment.set("FLUX_JOB_ID_PATH", fmt::format("{}/{}", parent, host_.job().f58()));
+  }
+
+  Result<void> begin() {
+    broker::Broker::Receivers receivers;
+    receivers.on_request = [this](const broker::BrokerMessage& request) { take_request(request); };
+    receivers.on_event = [this](const broker::BrokerMessage& event) { take_event(event); };
+    receivers.on_lost = [this](const Error& why) {
+      if (host_.ending()) return;
+      host_.die(1, "", fmt::format("the Flux instance is gone ({}): the job ends", why.message));
+    };
+    if (leads() && instance_->input) input_ = TRY(InputService::create(host_, *instance_));
+    listener_ =
+        instance_->eventlogs->notify({[this] { release(); }, [this](const Error& why) { store_failed(why); }});
+    CHECK_OK(broker().attach(host_.loop(), std::move(receivers)));
+    is_attached_ = true;
+    broker().follow(instance_->resource_updates, [this](const Result<Json>& update) {
+      if (update) resources_changed(*update);
+    });
+    alarm_ = TRY(event::SignalWatcher::create(host_.loop(), SIGALRM, [this](int signum) {
+      if (leads()) host_.signal_tasks(signum, std::nullopt);
+    }));
+    alarm_->keeps_running(false);
+    enter_barrier();
+    return {};
+  }
+
+  // Others have found this shell by now.
+  void forget_keys() {
+    if (!leads() || host_.job().shells() == 1) return;
+    Json operations = Json::array({broker::unlink_of("nacre")});
+    static_cast<void>(
+        broker().call("kvs.commit", broker::commit(instance_->kvs_namespace, std::move(operations)), nullptr));
+  }
+
+  // Those of the instance's own, by which it notices a shell that does not start. nacre's shells keep in step by
+  // themselves, so nothing waits for them. A shell enters the second once the first is passed.
+  void enter_barrier() {
+    if (host_.job().shells() == 1 || barriers_++ > 0) return;
+    broker().call_by_topic("job-exec.shell-barrier", {{"id", host_.job().id.value()}, {"rank", instance_->rank}},
+                           [this](const Result<Json>& passed) {
+                             if (!passed) return;  // the instance ends the job
+                             const bool enters_next = barriers_ > 1;
+                             barriers_ = 0;
+                             if (enters_next) enter_barrier();
+                           });
+  }
+
+  // ---- what the job tells the instance
+
+  void follow_events() {
+    follower_ = host_.events().follow([this](const Json& event) {
+      const std::string name = event.value("name", "");
+      const Json& context = member_of(event, "context");
+      if (name == "exception") return raise(context);
+      instance_->eventlogs->append(kEvents, event_line(event.value("timestamp", 0.0), name, context));
+    });
+    ended_ = host_.on_ended([this](const Json& /*summary*/) {
+      if (instance_->eventlogs->flushed()) return;
+      host_.hold(kHold);
+      holds_ = true;
+    });
+  }
+
+  // It knows itself of a signal that it has sent.
+  void raise(const Json& context) {
+    const std::string note = context.value("note", "");
+    for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM}) {
+      if (note.starts_with(exits::ended_by_signal(signum, 0).message)) return;
+    }
+    Json exception{{"id", host_.job().id.value()},
+                   {"type", context.value("type", "exec")},
+                   {"severity", context.value("severity", 0)},
+                   {"note", note}};
+    host_.hold(kRaiseHold);
+    static_cast<void>(broker().call("job-manager.raise", exception, [this](const Result<Json>& raised) {
+      static_cast<void>(host_.release(kRaiseHold));
+      if (!raised && !broker().is_lost())
+        log(host_, *this, Level::warn, "the instance does not take an exception: {}", raised.error().message);
+    }));
+  }
+
+  void release() {
+    if (!instance_->eventlogs->flushed() || !std::exchange(holds_, false)) return;
+    static_cast<void>(host_.release(kHold));
+  }
+
+  void store_failed(const Error& why) {
+    if (!broker().is_lost())
+      host_.die(1, "",
+                fmt::format("the store of the Flux instance does not take the job's events: {}", why.message));
+    release();
+  }
+
+  // ---- what the instance tells the job
+
+  void take_request(const broker::BrokerMessage& request) {
+    std::string_view method = request.topic ? std::string_view(*request.topic) : "";
+    if (method.starts_with(instance_->service + ".")) method.remove_prefix(instance_->service.size() + 1);
+    if (!is_allowed(request)) return broker().respond_error(request, EPERM, "this is another user's job");
+    if (method == "stdin" && input_) return input_->take(request);
+    if (method == "exception" && leads()) return take_exception(request);
+    if (instance_->on_other_request) return instance_->on_other_request(request);
+    broker().respond_error(request, ENOSYS, fmt::format("{}: nacre-shell has no such method", method));
+  }
+
+  [[nodiscard]] static bool is_allowed(const broker::BrokerMessage& request) {
+    return (request.rolemask & broker::kOwner) != 0 || request.userid == ::getuid();
+  }
+
+  void take_exception(const broker::BrokerMessage& request) {
+    auto context = parse_json(request.text());
+    if (!context) return broker().respond_error(request, EPROTO, context.error().message);
+    const std::string message = context->value("message", "");
+    if (!message.empty()) log(host_, *this, Level::warn, "{}", message);
+    broker().respond(request, nullptr);
+  }
+
+  void take_event(const broker::BrokerMessage& event) {
+    const std::string prefix = fmt::format("shell-{}.", host_.job().id.value());
+    if (event.topic != prefix + "kill") {
+      if (instance_->on_other_event) instance_->on_other_event(event);
+      return;
+    }
+    auto context = parse_json(event.text());
+    if (!leads() || !context || !member_of(*context, "signum").is_number_integer()) return;
+    const int signum = context->value("signum", 0);
+    if (signum > 0 && signum < NSIG) host_.signal_tasks(signum, std::nullopt);
+  }
+
+  void resources_changed(const Json& update) {
+    instance_->resources = dump_json(member_of(update, "R"));
+    plugin::Call call("shell.resource-update");
+    if (auto called = host_.stack().call(call); !called)
+      log(host_, *this, Level::warn, "{}", called.error().message);
+  }
+
+  static constexpr const char* kRaiseHold = "instance.raise";
+  plugin::Host& host_;
+  broker::Instance* instance_;
+  std::unique_ptr<InputService> input_;
+  std::optional<event::SignalWatcher> alarm_;  // which the instance sends all shells when the job's time is over
+  bool is_attached_ = false;
+  bool holds_ = false;
+  int barriers_ = 0;  // that are entered, or are to be
+  broker::EventlogWriter::Listener listener_;
+  std::unique_ptr<plugin::EventRecord::Follower> follower_;
+  plugin::Registration ended_;
+};
+
+}  // namespace
+
+PluginPtr make_instance(plugin::Host& host) { return std::make_unique<FluxInstance>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of a shell that a Flux instance has started as its job shell, `nacre-shell JOBID`: the local broker has
+// the jobspec, R and the store in which the shells of the job find each other.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "boot/boot.hpp"
+#include "boot/identity.hpp"
+#include "broker/instance.hpp"
+#include "job/resources.hpp"
+
+namespace nacre::boot {
+namespace {
+
+constexpr std::initializer_list<const char*> kFluxVariables = {"FLUX_URI", "FLUX_KVS_NAMESPACE"};
+constexpr int kWaitCreate = 8;  // a flag of a lookup: it waits until the key is there
+
+// By waiting lookups, so nobody waits for a shell of which it needs nothing.
+class StoreKeys final : public Keys {
+ public:
+  StoreKeys(broker::Instance& instance, std::uint32_t rank, std::uint32_t size)
+      : instance_(instance), rank_(rank), size_(size) {}
+
+  [[nodiscard]] std::uint32_t rank() const override { return rank_; }
+  [[nodiscard]] std::uint32_t size() const override { return size_; }
+  Result<void> put(std::string_view key, std::string_view value) override {
+    Json operations = Json::array({broker::put_of(name_of(rank_, key), value)});
+    static_cast<void>(
+        TRY(instance_.broker->ask("kvs.commit", broker::commit(instance_.kvs_namespace, std::move(operations)))));
+    return {};
+  }
+  Result<void> barrier() override { return {}; }
+  Result<std::string> get(std::uint32_t owner, std::string_view key) override {
+    Json asked{{"key", name_of(owner, key)}, {"namespace", instance_.kvs_namespace}, {"flags", kWaitCreate}};
+    const Json found =
+        TRY(in(fmt::format("shell {} of {}", owner, size_), instance_.broker->ask("kvs-watch.lookup", asked)));
+    return broker::bytes_of(member_of(found, "val"));
+  }
+  Result<void> finish() override { return {}; }
+
+ private:
+  static std::string name_of(std::uint32_t owner, std::string_view key) { return fmt::format("{}.{}", key, owner); }
+
+  broker::Instance& instance_;
+  std::uint32_t rank_, size_;
+};
+
+// The jobspec in J, HEADER.PAYLOAD.SIGNATURE with the first two in base64 (RFC 15): the instance has checked it.
+Result<std::string> payload_of(const std::string& signed_text) {
+  const auto parts = split(signed_text, '.');
+  auto payload = parts.size() == 3 ? from_base64(parts[1]) : std::nullopt;
+  if (!payload) return invalid("J: expected HEADER.PAYLOAD.SIGNATURE in base64");
+  while (payload->ends_with('\0')) payload->pop_back();
+  return *std::move(payload);
+}
+
+Result<std::string> attribute_in(const Json& answer) { return TRY(JsonAt::root(answer).at("value")).string(); }
+
+Result<std::uint32_t> number_in(const Json& answer, std::string_view what) {
+  auto number = parse_u64(TRY(in(what, attribute_in(answer))));
+  if (number && *number < UINT32_MAX) return static_cast<std::uint32_t>(*number);
+  return invalid(fmt::format("{}: expected a number", what));
+}
+
+Result<std::string> jobspec_in(const Json& answer) {
+  return payload_of(TRY(TRY(JsonAt::root(answer).at("J")).string()));
+}
+
+// Asks for all at once: each answer takes as long as the broker is busy.
+Result<job::Resources> ask_instance(broker::Instance& instance, std::uint64_t id) {
+  broker::Broker& broker = *instance.broker;
+  auto attribute = [&](const char* name) { return broker.begin("attr.get", {{"name", name}}); };
+  const auto rank = attribute("rank"), level = attribute("instance-level"), path = attribute("jobid-path");
+  const auto events = broker.begin("event.subscribe", {{"topic", fmt::format("shell-{}.", id)}});
+  const auto service = broker.begin("service.add", {{"service", instance.service}});
+  instance.resource_updates =
+      broker.begin_stream("job-info.update-watch", {{"id", id}, {"key", "R"}, {"flags", 0}});
+  const auto spec = broker.begin("job-info.lookup", {{"id", id}, {"keys", {"J"}}, {"flags", 0}});
+  instance.rank = TRY(number_in(TRY(broker.answer(rank)), "the broker's rank"));
+  instance.level = TRY(number_in(TRY(broker.answer(level)), "the instance's level"));
+  instance.path = TRY(attribute_in(TRY(broker.answer(path))));
+  static_cast<void>(TRY(broker.answer(events)));
+  static_cast<void>(TRY(broker.answer(service)));
+  const Json resources = TRY(broker.answer(instance.resource_updates));
+  instance.resources = dump_json(TRY(JsonAt::root(resources).at("R")).json());
+  instance.jobspec = TRY(jobspec_in(TRY(broker.answer(spec))));
+  return in("R", job::Resources::parse(instance.resources));
+}
+
+// A pipe becomes the standard input, which the instance sends by requests.
+Result<UniqueFd> replace_input() {
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  if (::dup2(pipe.read.get(), STDIN_FILENO) < 0) return system_error(errno, "dup2");
+  return std::move(pipe.write);
+}
+
+Result<Boot> join_instance(const BootRequest& request) {
+  if (!request.id) return invalid("expected a JOBID: `nacre-shell JOBID`");
+  for (const char* name : kFluxVariables) {
+    if (!request.variables(name))
+      return Error{ENOENT,
+                   fmt::format("{} is not set: a Flux instance starts this shell, as exec.job-shell", name)};
+  }
+  auto instance = std::make_unique<broker::Instance>();
+  instance->kvs_namespace = *request.variables("FLUX_KVS_NAMESPACE");
+  instance->service = fmt::format("{}-shell-{}", ::getuid(), request.id->f58_plain());
+  instance->broker = TRY(in("FLUX_URI", broker::Broker::connect(*request.variables("FLUX_URI"), request.timeout)));
+  const job::Resources resources = TRY(ask_instance(*instance, request.id->value()));
+  const auto rank = resources.shell_rank(instance->rank);
+  if (!rank) return invalid(fmt::format("R has no rank {}, which is this broker's", instance->rank));
+  instance->leader = resources.nodes.front().broker_rank;
+  StoreKeys keys(*instance, *rank, static_cast<std::uint32_t>(resources.nodes.size()));
+  const std::string seen = fmt::format("FLUX_URI and FLUX_KVS_NAMESPACE are set: broker {}", instance->rank);
+  Boot out = TRY(boot_by_keys(request, keys, Way::flux, seen.c_str()));
+  if (*rank == 0) instance->input = TRY(replace_input());
+  instance->eventlogs = std::make_unique<broker::EventlogWriter>(*instance->broker, instance->kvs_namespace);
+  out.instance = std::move(instance);
+  return out;
+}
+
+}  // namespace
+
+Result<Boot> boot_by_flux(const BootRequest& request) { return in("--boot=flux", join_instance(request)); }
+
+}  // namespace nacre::boot
