@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <deque>
 #include <memory>
@@ -195,13 +196,38 @@ class FluxInstance final : public plugin::Plugin {
   // themselves, so nothing waits for them. A shell enters the second once the first is passed.
   void enter_barrier() {
     if (host_.job().shells() == 1 || barriers_++ > 0) return;
-    broker().call_by_topic("job-exec.shell-barrier", {{"id", host_.job().id.value()}, {"rank", instance_->rank}},
-                           [this](const Result<Json>& passed) {
-                             if (!passed) return;  // the instance ends the job
-                             const bool enters_next = barriers_ > 1;
-                             barriers_ = 0;
-                             if (enters_next) enter_barrier();
-                           });
+    if (instance_->barrier_out) return enter_by_line();
+    const Json entry{{"id", host_.job().id.value()}, {"rank", instance_->rank}};
+    broker().call_by_topic("job-exec.shell-barrier", entry, [this](const Result<Json>& passed) {
+      if (passed) barrier_passed();  // else the instance ends the job
+    });
+  }
+
+  void barrier_passed() {
+    const bool enters_next = barriers_ > 1;
+    barriers_ = 0;
+    if (enters_next) enter_barrier();
+  }
+
+  void enter_by_line() {
+    constexpr std::string_view kEnter = "enter\n";
+    if (::write(instance_->barrier_out.get(), kEnter.data(), kEnter.size()) < 0) return;
+    if (!barrier_poll_) {
+      auto made = event::Poll::create(host_.loop(), instance_->barrier_in.get(), [this](int) { read_barrier(); });
+      if (!made) return;
+      barrier_poll_ = *std::move(made);
+      barrier_poll_->keeps_running(false);
+    }
+    static_cast<void>(barrier_poll_->start(event::Poll::kReadable));
+  }
+
+  void read_barrier() {
+    std::array<char, 64> line{};
+    const ssize_t got = ::read(instance_->barrier_in.get(), line.data(), line.size());
+    if (got < 0 && errno == EAGAIN) return;
+    barrier_poll_->stop();
+    if (got > 0 && std::string_view(line.data(), static_cast<std::size_t>(got)).starts_with("exit=0"))
+      barrier_passed();
   }
 
   // ---- what the job tells the instance
@@ -300,6 +326,7 @@ class FluxInstance final : public plugin::Plugin {
   std::optional<event::SignalWatcher> alarm_;  // which the instance sends all shells when the job's time is over
   bool is_attached_ = false;
   bool holds_ = false;
+  std::optional<event::Poll> barrier_poll_;
   int barriers_ = 0;  // that are entered, or are to be
   broker::EventlogWriter::Listener listener_;
   std::unique_ptr<plugin::EventRecord::Follower> follower_;

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,11 +75,36 @@ Result<std::string> jobspec_in(const Json& answer) {
   return payload_of(TRY(TRY(JsonAt::root(answer).at("J")).string()));
 }
 
+Result<UniqueFd> copy_of(int fd) {
+  UniqueFd out(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!out) return system_error(errno, fmt::format("descriptor {} cannot be copied", fd));
+  return out;
+}
+
+// The descriptors of an instance before 0.88: one that it names, or standard input and output.
+Result<void> find_barriers(broker::Instance& instance, const BootRequest& request, std::string_view version) {
+  const auto numbers = split(version, '.');
+  const auto major = parse_u64(numbers[0]);
+  const auto minor = numbers.size() > 1 ? parse_u64(numbers[1]) : std::nullopt;
+  constexpr std::uint64_t kByRequest = 88;  // the minor version from which on barriers are requests
+  if (!major || !minor || *major > 0 || *minor >= kByRequest) return {};
+  constexpr const char* kVariable = "FLUX_EXEC_PROTOCOL_FD";
+  const bool is_named = request.variables(kVariable).has_value();
+  const auto named = is_named ? static_cast<int>(TRY(number_of(request.variables, kVariable, INT_MAX))) : -1;
+  instance.barrier_in = TRY(copy_of(is_named ? named : STDIN_FILENO));
+  instance.barrier_out = TRY(copy_of(is_named ? named : STDOUT_FILENO));
+  if (is_named) ::close(named);
+  ::unsetenv(kVariable);
+  return {};
+}
+
 // Asks for all at once: each answer takes as long as the broker is busy.
-Result<job::Resources> ask_instance(broker::Instance& instance, std::uint64_t id) {
+Result<job::Resources> ask_instance(broker::Instance& instance, const BootRequest& request) {
   broker::Broker& broker = *instance.broker;
+  const std::uint64_t id = request.id->value();
   auto attribute = [&](const char* name) { return broker.begin("attr.get", {{"name", name}}); };
   const auto rank = attribute("rank"), level = attribute("instance-level"), path = attribute("jobid-path");
+  const auto owner = attribute("security.owner"), version = attribute("version");
   const auto events = broker.begin("event.subscribe", {{"topic", fmt::format("shell-{}.", id)}});
   const auto service = broker.begin("service.add", {{"service", instance.service}});
   instance.resource_updates =
@@ -86,6 +113,8 @@ Result<job::Resources> ask_instance(broker::Instance& instance, std::uint64_t id
   instance.rank = TRY(number_in(TRY(broker.answer(rank)), "the broker's rank"));
   instance.level = TRY(number_in(TRY(broker.answer(level)), "the instance's level"));
   instance.path = TRY(attribute_in(TRY(broker.answer(path))));
+  instance.owner = TRY(number_in(TRY(broker.answer(owner)), "the instance's owner"));
+  CHECK_OK(find_barriers(instance, request, TRY(attribute_in(TRY(broker.answer(version))))));
   static_cast<void>(TRY(broker.answer(events)));
   static_cast<void>(TRY(broker.answer(service)));
   const Json resources = TRY(broker.answer(instance.resource_updates));
@@ -94,11 +123,16 @@ Result<job::Resources> ask_instance(broker::Instance& instance, std::uint64_t id
   return in("R", job::Resources::parse(instance.resources));
 }
 
-// A pipe becomes the standard input, which the instance sends by requests.
-Result<UniqueFd> replace_input() {
+// The instance sends the job's standard input to shell 0, by requests: into a pipe. Others have none.
+Result<void> replace_input(broker::Instance& instance, bool leads) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  if (::dup2(pipe.read.get(), STDIN_FILENO) < 0) return system_error(errno, "dup2");
-  return std::move(pipe.write);
+  if (leads) {
+    instance.input = std::move(pipe.write);
+  } else {
+    pipe.read = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  if (::dup2(pipe.read.get(), STDIN_FILENO) < 0) return system_error(errno, "standard input cannot be replaced");
+  return {};
 }
 
 Result<Boot> join_instance(const BootRequest& request) {
@@ -112,14 +146,14 @@ Result<Boot> join_instance(const BootRequest& request) {
   instance->kvs_namespace = *request.variables("FLUX_KVS_NAMESPACE");
   instance->service = fmt::format("{}-shell-{}", ::getuid(), request.id->f58_plain());
   instance->broker = TRY(in("FLUX_URI", broker::Broker::connect(*request.variables("FLUX_URI"), request.timeout)));
-  const job::Resources resources = TRY(ask_instance(*instance, request.id->value()));
+  const job::Resources resources = TRY(ask_instance(*instance, request));
   const auto rank = resources.shell_rank(instance->rank);
   if (!rank) return invalid(fmt::format("R has no rank {}, which is this broker's", instance->rank));
   instance->leader = resources.nodes.front().broker_rank;
   StoreKeys keys(*instance, *rank, static_cast<std::uint32_t>(resources.nodes.size()));
   const std::string seen = fmt::format("FLUX_URI and FLUX_KVS_NAMESPACE are set: broker {}", instance->rank);
   Boot out = TRY(boot_by_keys(request, keys, Way::flux, seen.c_str()));
-  if (*rank == 0) instance->input = TRY(replace_input());
+  CHECK_OK(replace_input(*instance, *rank == 0));
   instance->eventlogs = std::make_unique<broker::EventlogWriter>(*instance->broker, instance->kvs_namespace);
   out.instance = std::move(instance);
   return out;

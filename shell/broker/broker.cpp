@@ -210,11 +210,25 @@ std::uint32_t Broker::send_request(BrokerMessage request, OnResponse on_response
   return request.tag;
 }
 
-std::uint32_t Broker::call(std::string_view topic, const Json& payload, OnAnswer on_answer, std::uint32_t node) {
-  auto take = [on_answer = std::move(on_answer)](const BrokerMessage& each) {
+namespace {
+
+Broker::OnResponse answering(Broker::OnAnswer on_answer) {
+  return [on_answer = std::move(on_answer)](const BrokerMessage& each) {
     if (on_answer) on_answer(answer_of(each));
   };
-  return send_request(request_of(topic, payload, node), std::move(take));
+}
+
+}  // namespace
+
+std::uint32_t Broker::call(std::string_view topic, const Json& payload, OnAnswer on_answer, std::uint32_t node) {
+  return send_request(request_of(topic, payload, node), answering(std::move(on_answer)));
+}
+
+std::uint32_t Broker::call_with_text(std::string_view topic, std::string payload, OnAnswer on_answer) {
+  BrokerMessage request = request_of(topic, nullptr);
+  payload += '\0';
+  request.payload = std::move(payload);
+  return send_request(std::move(request), answering(std::move(on_answer)));
 }
 
 void Broker::forget(std::uint32_t tag) { calls_.erase(tag); }

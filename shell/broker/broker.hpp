@@ -58,6 +58,7 @@ class Broker {
   using OnAnswer = std::function<void(Result<Json>)>;
   std::uint32_t call(std::string_view topic, const Json& payload, OnAnswer on_answer,
                      std::uint32_t node = kAnyNode);
+  std::uint32_t call_with_text(std::string_view topic, std::string payload, OnAnswer on_answer);  // JSON
   void forget(std::uint32_t tag);  // its function is not called any more
   // A request that is answered without a matchtag: the next response with its topic is the answer.
   void call_by_topic(std::string_view topic, const Json& payload, OnAnswer on_answer);

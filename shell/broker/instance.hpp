@@ -17,15 +17,18 @@ namespace nacre::broker {
 
 struct Instance {
   std::unique_ptr<Broker> broker;
-  std::string kvs_namespace;       // the job's: its keys are those of `guest` for others
-  std::string service;             // "UID-shell-JOBID": requests to it come to this shell
-  std::uint32_t rank = 0;          // this broker's
-  std::uint32_t leader = 0;        // the broker's of shell 0
-  std::uint32_t level = 0;         // 0: the instance is nobody's job
-  std::string path;                // of the instance's own job id: "/", "/ƒABC"
-  std::string jobspec;             // shell 0's; "" on others
-  std::string resources;           // R
-  UniqueFd input;                  // shell 0's: the other end of the pipe that is its standard input
+  std::string kvs_namespace;  // the job's: its keys are those of `guest` for others
+  std::string service;        // "UID-shell-JOBID": requests to it come to this shell
+  std::uint32_t rank = 0;     // this broker's
+  std::uint32_t leader = 0;   // the broker's of shell 0
+  std::uint32_t level = 0;    // 0: the instance is nobody's job
+  std::uint32_t owner = 0;    // its user id
+  std::string path;           // of the instance's own job id: "/", "/ƒABC"
+  std::string jobspec;        // shell 0's; "" on others
+  std::string resources;      // R
+  UniqueFd input;             // shell 0's: the other end of the pipe that is its standard input
+  // Of an instance before 0.88, which has its barriers there, as lines: "enter" from a shell, "exit=0" to it.
+  UniqueFd barrier_in, barrier_out;
   Broker::Asked resource_updates;  // the stream of R
   std::unique_ptr<EventlogWriter> eventlogs;
   // What the plugin `instance` has no use for: requests to the service (without one they fail), and the job's

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/bytes.hpp"
 
 namespace nacre::broker {
@@ -21,10 +23,6 @@ Json value_of(std::string_view bytes) {
 
 Json put_of(std::string_view key, std::string_view bytes) {
   return {{"key", key}, {"flags", 0}, {"dirent", value_of(bytes)}};
-}
-
-Json append_of(std::string_view key, std::string_view bytes) {
-  return {{"key", key}, {"flags", kAppend}, {"dirent", value_of(bytes)}};
 }
 
 Json unlink_of(std::string_view key) { return {{"key", key}, {"flags", 0}, {"dirent", nullptr}}; }
@@ -77,9 +75,10 @@ std::uint64_t EventlogWriter::stored(const std::string& key) const {
   return found != logs_.end() ? found->second.stored : 0;
 }
 
-// A value of the store has whole lines, as readers decode each by itself.
+// A value of the store has whole lines, as readers decode each by itself. Its base64 is written where it stays, as it
+// may be megabytes.
 void EventlogWriter::send() {
-  Json operations = Json::array();
+  std::string operations;
   std::size_t size = 0;
   for (auto& [key, log] : logs_) {
     if (log.waiting.empty() || size >= kCommit) continue;
@@ -88,15 +87,19 @@ void EventlogWriter::send() {
       const std::size_t line = log.waiting.find('\n', kCommit - size);
       end = line == std::string::npos ? end : line + 1;
     }
-    operations.push_back(append_of(key, std::string_view(log.waiting).substr(0, end)));
+    operations += fmt::format(R"({}{{"key":"{}","flags":{},"dirent":{{"ver":1,"type":"val","data":")",
+                              operations.empty() ? "" : ",", key, kAppend);
+    append_base64(operations, std::string_view(log.waiting).substr(0, end));
+    operations += "\"}}";
     log.waiting.erase(0, end);
     log.on_way = end;
     size += end;
   }
   if (size == 0) return;
   waiting_ -= size;
-  tag_ = broker_.call("kvs.commit", commit(namespace_, std::move(operations)),
-                      [this](const Result<Json>& answer) { committed(answer); });
+  tag_ = broker_.call_with_text(
+      "kvs.commit", fmt::format(R"({{"namespace":{},"flags":0,"ops":[{}]}})", dump_json(namespace_), operations),
+      [this](const Result<Json>& answer) { committed(answer); });
 }
 
 void EventlogWriter::committed(const Result<Json>& answer) {

@@ -105,7 +105,7 @@ class ShellHost final : public plugin::Host {
   Json info() const override {
     const job::Job& job = shell_.job_;
     return Json{{"jobid", job.id.value()},
-                {"instance_owner", ::getuid()},
+                {"instance_owner", shell_.process_.instance ? shell_.process_.instance->owner : ::getuid()},
                 {"rank", job.shell_rank},
                 {"size", job.shells()},
                 {"ntasks", job.tasks()},
