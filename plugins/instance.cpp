@@ -313,7 +313,8 @@ class FluxInstance final : public plugin::Plugin {
   }
 
   void resources_changed(const Json& update) {
-    instance_->resources = dump_json(member_of(update, "R"));
+    const Json& expiration = find_at(update, Json::json_pointer("/R/execution/expiration"));
+    if (expiration.is_number()) host_.set_expiration(expiration.get<double>());
     plugin::Call call("shell.resource-update");
     if (auto called = host_.stack().call(call); !called)
       log(host_, *this, Level::warn, "{}", called.error().message);

@@ -98,6 +98,15 @@ Result<void> find_barriers(broker::Instance& instance, const BootRequest& reques
   return {};
 }
 
+// R, from an instance before 0.56, which does not tell of its changes, as text.
+Result<std::string> resources_of(broker::Instance& instance, std::uint64_t id) {
+  auto watched = instance.broker->answer(instance.resource_updates);
+  if (watched) return dump_json(TRY(JsonAt::root(*watched).at("R")).json());
+  if (watched.error().code != ENOSYS) return watched.error();
+  const Json found = TRY(instance.broker->ask("job-info.lookup", {{"id", id}, {"keys", {"R"}}, {"flags", 0}}));
+  return TRY(JsonAt::root(found).at("R")).string();
+}
+
 // Asks for all at once: each answer takes as long as the broker is busy.
 Result<job::Resources> ask_instance(broker::Instance& instance, const BootRequest& request) {
   broker::Broker& broker = *instance.broker;
@@ -117,8 +126,7 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
   CHECK_OK(find_barriers(instance, request, TRY(attribute_in(TRY(broker.answer(version))))));
   static_cast<void>(TRY(broker.answer(events)));
   static_cast<void>(TRY(broker.answer(service)));
-  const Json resources = TRY(broker.answer(instance.resource_updates));
-  instance.resources = dump_json(TRY(JsonAt::root(resources).at("R")).json());
+  instance.resources = TRY(resources_of(instance, id));
   instance.jobspec = TRY(jobspec_in(TRY(broker.answer(spec))));
   return in("R", job::Resources::parse(instance.resources));
 }

@@ -140,6 +140,11 @@ class ShellHost final : public plugin::Host {
   }
   plugin::TaskOutput* task_output() override { return shell_.task_output_; }
   broker::Instance* instance() override { return shell_.process_.instance.get(); }
+  void set_expiration(double seconds) override {
+    job::Resources& resources = shell_.job_.resources;
+    resources.expiration = seconds;
+    if (resources.document.contains("execution")) resources.document["execution"]["expiration"] = seconds;
+  }
   plugin::LauncherTie* launcher_tie() override { return shell_.launcher_tie_ ? &*shell_.launcher_tie_ : nullptr; }
 
   // What the shell waits for.

@@ -264,7 +264,8 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // What the plugin `output` knows of the output; null: nothing, so nothing waits. It withdraws it before it goes.
   virtual void offer_output(TaskOutput* output) = 0;
   virtual TaskOutput* task_output() = 0;
-  virtual broker::Instance* instance() { return nullptr; }  // whose job shell this is; null: none
+  virtual broker::Instance* instance() { return nullptr; }            // whose job shell this is; null: none
+  virtual void set_expiration(double /*seconds since the Epoch*/) {}  // which the manager has changed, in R
   virtual LauncherTie* launcher_tie() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
   // A secret that all shells of the job derive alike for `purpose`, and nobody else can: 64 hexadecimal digits.
