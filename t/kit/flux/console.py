@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `flux run` does once a job is there: prints its output and exceptions, and sends it the standard input."""
+
+import asyncio
+import base64
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from flux import idset, wire
+from flux.job import Job
+
+LEVELS = ("FATAL", "FATAL", "FATAL", "ERROR", " WARN", "", "DEBUG", "TRACE")
+CHUNK = 1 << 16
+ROUTE = b"console"
+
+
+def data_of(context: dict[str, Any]) -> bytes:
+    """Of an entry `data` (RFC 24)."""
+    data = context.get("data", "")
+    whole = base64.b64decode(data) if context.get("encoding") == "base64" else data.encode()
+    return whole * context.get("repeat", 1)
+
+
+class Console:
+    def __init__(self, job: Job, label: bool, on_output: Callable[[bytes], None]):
+        self.job, self.label, self.on_output = job, label, on_output
+        self.began = 0.0
+        self.answers: asyncio.Queue[wire.Message] = asyncio.Queue()
+        job.instance.internal[ROUTE] = self.answers.put_nowait
+
+    def follow(self) -> None:
+        for path, show in (("eventlog", self._show_event), ("guest.exec.eventlog", self._show_exec), ("guest.output", self._show_output)):
+            self._follow(*self.job.key(path), show)
+
+    def _follow(self, space: str, key: str, show: Callable[[float, str, Any], None]) -> None:
+        def deliver(piece: bytes) -> None:
+            for line in piece.splitlines():
+                event = json.loads(line)
+                self.began = self.began or event["timestamp"]
+                show(event["timestamp"] - self.began, event["name"], event.get("context", {}))
+            sys.stdout.buffer.flush()
+            sys.stderr.flush()
+
+        self.job.store.follow(space, key, deliver, lambda: None)
+
+    @staticmethod
+    def _say(at: float, text: str) -> None:
+        print(f"{at:.3f}s: {text}", file=sys.stderr, flush=True)
+
+    def _show_event(self, at: float, name: str, context: Any) -> None:
+        if name == "exception":
+            shown = "ƒ" + idset.write_id(self.job.id)[1:]
+            self._say(at, f"job.exception {shown} type={context['type']} severity={context['severity']} {context['note']}")
+
+    def _show_exec(self, at: float, name: str, context: Any) -> None:
+        if name == "log":
+            self._say(at, f"{context['component']}[{context['rank']}]: {context['stream']}: {context['data'].rstrip()}")
+        elif name == "shell.start":
+            self.job.instance.keep(self._send_input())
+
+    def _show_output(self, at: float, name: str, context: Any) -> None:
+        if name == "data":
+            data = data_of(context)
+            if data:
+                file = sys.stdout.buffer if context["stream"] == "stdout" else sys.stderr.buffer
+                file.write(f"{context['rank']}: ".encode() + data if self.label else data)
+                self.on_output(data)
+        elif name == "redirect":
+            path = f" to {context['path']}" if "path" in context else ""
+            print(f"{context['rank']}: {context['stream']} redirected{path}", file=sys.stderr, flush=True)
+        elif name == "log":
+            words = [f"flux-shell[{context['rank']}]" if "rank" in context else "flux-shell", LEVELS[context["level"]].strip(),
+                     context.get("component", ""), context["message"]]
+            self._say(at, ": ".join(filter(None, words)))
+
+    async def _send_input(self) -> None:
+        """One piece at a time: the shell answers when it has it."""
+        event = self.job.event("guest.exec.eventlog", "shell.init")
+        assert event
+        service, node = event["context"]["service"], event["context"]["leader-rank"]
+        data, tag = b"-", 0
+        while data:
+            data, tag = await asyncio.to_thread(os.read, 0, CHUNK), tag + 1
+            context: dict[str, Any] = {"stream": "stdin", "rank": "all"}
+            try:
+                context |= {"data": data.decode()} if data and b"\0" not in data else {}
+            except UnicodeDecodeError:
+                pass
+            if not data:
+                context["eof"] = True
+            elif "data" not in context:
+                context |= {"encoding": "base64", "data": base64.b64encode(data).decode()}
+            self.job.instance.request(wire.Message(wire.REQUEST, f"{service}.stdin", wire.payload_of(context), 0, node, tag,
+                                                   os.getuid(), wire.OWNER | wire.LOCAL, [ROUTE]), 0)
+            answer = await self.answers.get()
+            if answer.number:
+                if answer.number not in (errno.ENOSYS, errno.EPIPE):
+                    print(f"flux_broker: {service}.stdin: {os.strerror(answer.number)}", file=sys.stderr, flush=True)
+                return
