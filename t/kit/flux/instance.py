@@ -134,7 +134,7 @@ class Broker:
         except OSError as error:
             code, text = error.errno or errno.EPROTO, error.strerror
         except (KeyError, TypeError, ValueError):
-            code, text = errno.EPROTO, f"{message.topic}: malformed request"
+            code, text = errno.EPROTO, ""
         if not message.has(wire.NORESPONSE):
             client.answer(message, code, text)
 
@@ -145,13 +145,13 @@ class Broker:
     def _add_service(self, client: Client, message: Message) -> None:
         name = message.value()["service"]
         if name in self.services or self.instance.has_service(name):
-            raise OSError(errno.EEXIST, f"service {name} is there already")
+            raise OSError(errno.EEXIST, "")
         self.services[name] = client
 
     def _remove_service(self, client: Client, message: Message) -> None:
         name = message.value()["service"]
         if self.services.get(name) is not client:
-            raise OSError(errno.ENOENT, f"service {name} is not this client's")
+            raise OSError(errno.ENOENT, "")
         del self.services[name]
 
     def _forget(self, client: Client) -> None:
@@ -210,7 +210,10 @@ class Instance:
     async def close(self) -> None:
         """Waits for clients that have not yet read to the end."""
         deadline = time.monotonic() + LINGER
-        while any(broker.clients for broker in self.brokers) and time.monotonic() < deadline:
+        while any(broker.clients for broker in self.brokers):
+            if time.monotonic() > deadline:
+                for broker in self.brokers:
+                    broker.go_away()
             await asyncio.sleep(0.01)
         for broker in self.brokers:
             broker.go_away()
@@ -234,15 +237,17 @@ class Instance:
         any_rank = message.number == wire.ANY or message.has(wire.UPSTREAM)
         for there in [rank, 0] if any_rank else [message.number]:
             if there >= len(self.brokers) or self.brokers[there].gone:
-                Request(self, message, rank).refuse(errno.EHOSTUNREACH, f"there is no broker {there}")
+                Request(self, message, rank).refuse(errno.EHOSTUNREACH)
                 return
+            if there != rank:
+                message.rolemask &= ~wire.LOCAL
             name = message.service()
             while name and name not in self.brokers[there].services:
                 name = name.rpartition(".")[0]
             if name:
                 self.brokers[there].services[name].send(dataclasses.replace(message, routes=[f"rank-{there}".encode(), *message.routes]))
                 return
-        self._ask(Request(self, message, rank))
+        self._ask(Request(self, message, rank if any_rank else message.number))
 
     def respond(self, message: Message) -> None:
         while message.routes:
@@ -281,15 +286,15 @@ class Instance:
         handle = self.handlers.get(topic)
         if not handle:
             if not topic.endswith(".disconnect"):
-                request.refuse(errno.ENOSYS, f"no service answers {topic}")
+                request.refuse(errno.ENOSYS, f"No service matching {topic} is registered")
             return
         try:
             request.fields = request.message.value()
             handle(request)
         except OSError as error:
             request.refuse(error.errno or errno.EPROTO, error.strerror or "")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            request.refuse(errno.EPROTO, f"{topic}: malformed request: {error}")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            request.refuse(errno.EPROTO)
 
     async def _go_wrong(self, request: Request, faults: list[Fault]) -> None:
         for fault in faults:

@@ -255,7 +255,7 @@ class Job:
         for path in request.fields["keys"]:
             text = self.store.text(*self.key(path))
             if text is None:
-                raise OSError(errno.ENOENT, f"the job has no {path}")
+                raise OSError(errno.ENOENT, "")
             if path == "R" and request.fields["flags"] & LOOKUP_CURRENT:
                 text = json.dumps(self.resources).encode()
             decoded = request.fields["flags"] & LOOKUP_DECODED and path in ("R", "jobspec")
@@ -279,7 +279,7 @@ class Job:
         space, key = self.key(request.fields["path"])
         flags, watch_key = request.fields["flags"], (request.origin(), request.message.matchtag)
         if not flags & WATCH_WAITCREATE and self.store.find(space, key) is None:
-            raise OSError(errno.ENOENT, f"the job has no {request.fields['path']}")
+            raise OSError(errno.ENOENT, "")
         stop: Callable[[], None] = lambda: None
 
         def end() -> None:

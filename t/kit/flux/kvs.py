@@ -23,7 +23,7 @@ def node_of(tree: dict[str, Any]) -> Node:
         return {name: node_of(each) for name, each in data.items()}
     if kind == "symlink":
         return f'{data["namespace"]}::{data["target"]}' if "namespace" in data else data["target"]
-    raise OSError(errno.EINVAL, f"a tree object of type {kind} is not known here")
+    raise OSError(errno.EINVAL, "")
 
 
 def tree_of(node: Node) -> dict[str, Any]:
@@ -54,18 +54,18 @@ class Store:
 
     def create(self, name: str) -> None:
         if name in self.namespaces:
-            raise OSError(errno.EEXIST, f"namespace {name} is there already")
+            raise OSError(errno.EEXIST, "")
         self.namespaces[name] = Namespace(name)
 
     def namespace(self, name: str) -> Namespace:
         if name not in self.namespaces:
-            raise OSError(errno.ENOTSUP, f"there is no namespace {name}")
+            raise OSError(errno.ENOTSUP, "")
         return self.namespaces[name]
 
     def commit(self, name: str, operations: list[dict[str, Any]]) -> Namespace:
         space = self.namespace(name)
         if space.closed:
-            raise OSError(errno.ENOTSUP, f"namespace {name} has been removed")
+            raise OSError(errno.ENOTSUP, "")
         for each in operations:
             self._apply(space, each)
         space.sequence += 1
@@ -90,7 +90,7 @@ class Store:
             at.pop(last, None)
         elif operation["flags"] & APPEND and last in at:
             if not isinstance(at[last], list):
-                raise OSError(errno.EINVAL, f"{operation['key']} is no value: nothing can be appended")
+                raise OSError(errno.EINVAL, "")
             at[last] = at[last] + node_of(operation["dirent"])
         else:
             at[last] = node_of(operation["dirent"])
@@ -109,17 +109,17 @@ class Store:
                     break
             else:
                 return at
-        raise OSError(errno.ELOOP, f"{key} leads through more than {MOST_LINKS} links")
+        raise OSError(errno.ELOOP, "")
 
     def look_up(self, name: str, key: str, flags: int) -> dict[str, Any]:
         """The tree object of what is there, as flags want it."""
         node = self.find(name, key, not flags & READLINK)
         if node is None:
-            raise OSError(errno.ENOENT, f"no key {key} in namespace {name}")
+            raise OSError(errno.ENOENT, "")
         if not flags & TREEOBJ:
             wanted = dict if flags & READDIR else str if flags & READLINK else list
             if not isinstance(node, wanted):
-                raise OSError(errno.EISDIR if isinstance(node, dict) else errno.ENOTDIR if flags & READDIR else errno.EINVAL, key)
+                raise OSError(errno.EISDIR if isinstance(node, dict) else errno.ENOTDIR if flags & READDIR else errno.EINVAL, "")
         return tree_of(node)
 
     def text(self, name: str, key: str) -> bytes | None:

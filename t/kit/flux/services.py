@@ -51,7 +51,7 @@ class Services:
         name = request.fields["name"]
         value = str(request.rank) if name == "rank" else self.attributes.get(name)
         if value is None:
-            raise OSError(errno.ENOENT, f"no attribute {name}")
+            raise OSError(errno.ENOENT, "")
         request.answer({"value": value, "flags": 1})
 
     def _append_log(self, request: Request) -> None:
@@ -90,7 +90,7 @@ class Services:
     def _watch(self, request: Request) -> None:
         name, key, flags = (request.fields[each] for each in ("namespace", "key", "flags"))
         if not flags & kvs.WAITCREATE and self.store.find(name, key) is None:
-            raise OSError(errno.ENOENT, f"no key {key} in namespace {name}")
+            raise OSError(errno.ENOENT, "")
         if flags & (kvs.WATCH_APPEND | kvs.STREAM):
             self._watch_pieces(request, name, key, flags)
         else:
@@ -98,7 +98,7 @@ class Services:
 
     def _watch_pieces(self, request: Request, name: str, key: str, flags: int) -> None:
         stop = self.store.follow(name, key, lambda piece: request.answer({"val": kvs.tree_of([piece])}),
-                                 lambda: request.refuse(errno.ENOTSUP, "namespace has been removed"))
+                                 lambda: request.refuse(errno.ENOTSUP))
         if flags & kvs.SENTINEL:
             request.answer()
         self._until_canceled(request, stop)
