@@ -304,7 +304,7 @@ class Instance:
                     size = len(request.message.payload or b"")
                     await asyncio.sleep(fault.value if fault.kind == "late" else size / fault.value)
                 elif fault.kind == "refuse":
-                    request.refuse(int(fault.value), "refused, as a fault of the test")
+                    request.refuse(int(fault.value), "refused, as a fault of the test", always=True)
                     return
                 elif fault.seen == fault.value:
                     self._break(request, fault.kind)

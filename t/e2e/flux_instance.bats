@@ -1,0 +1,223 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# nacre-shell as the job shell of an instance of Flux. Each row runs in brokers of the tests' own (t/kit/flux_broker); all of them run
+# in a real instance, too, where there is a program flux in PATH. JOB_SHELL is another shell to be tested: that of Flux shows what the rows expect.
+load lib.bash
+
+setup_file() {
+  export JOB_SHELL=${JOB_SHELL:-$NACRE_SHELL}
+  "$NACRE_SOURCE_DIR/t/kit/topology_xml.py" --cores 4 >"$BATS_FILE_TMPDIR/topology.xml"
+}
+
+# The members of the job's eventlogs: files with one entry a line.
+logs=(eventlog guest.exec.eventlog guest.output guest.input)
+
+# job SIZE [OPTION...] -- COMMAND...: runs a job in an instance of SIZE brokers. Leaves out, err, the eventlogs, and $code. $then is
+# WHEN:ACTION, $faults are options, as flux_broker has them.
+job() {
+  local size=$1
+  shift
+  code=0
+  set -- -o cpu-affinity=off "$@"
+  if [[ ${instance-} == real ]]; then
+    real_job "$size" "$@"
+  else
+    timeout 120 "$NACRE_SOURCE_DIR/t/kit/flux_broker" --size="$size" --dir="$work/brokers" --shell="$JOB_SHELL" \
+      --topology="$BATS_FILE_TMPDIR/topology.xml" ${then:+--then="$then"} "${faults[@]}" "$@" >out 2>err || code=$?
+    local log
+    for log in "${logs[@]}"; do jq -c ".eventlogs[\"$log\"][]" brokers/record.json >"$log"; done
+  fi
+}
+
+real_job() {
+  local size=$1 label=() options=()
+  shift
+  while [[ $1 != -- ]]; do
+    [[ $1 == -l ]] && label=(-l) || options+=("$1")
+    shift
+  done
+  printf '%q ' "${options[@]}" --setattr=system.exec.job_shell="$JOB_SHELL" "$@" >arguments
+  cat >script <<'END'
+eval "flux submit $(<arguments)" >id || exit
+read -r id <id
+when=${1%%:*} action=${1#*:}
+if [[ -n $1 ]]; then
+  until grep -qF -- "$when" out; do sleep 0.05; done 2>/dev/null && case $action in
+    kill=*) flux job kill -s "${action#*=}" "$id" ;;
+    cancel*) flux cancel "$id" ;;
+    expire=*) flux update "$id" duration="${action#*=}s" ;;
+  esac &
+fi
+code=0
+flux job attach "${@:2}" "$id" >out 2>err || code=$?
+flux job wait-event -t 20 "$id" clean >/dev/null
+for log in eventlog guest.exec.eventlog guest.output guest.input; do flux job info "$id" "$log" >"$log"; done
+exit "$code"
+END
+  : >out
+  timeout 120 flux start -s "$size" bash script "${then-}" "${label[@]}" || code=$?
+}
+
+# ended CODE: the job has.
+ended() { [ "$code" -eq "$1" ] || { echo "exit code $code, not $1:" && head -c 3000 out err; return 1; }; }
+
+# entry LOG NAME FILTER: of the context of the first such entry.
+entry() { jq -sr "[.[] | select(.name == \"$2\")][0].context | $3" "$1"; }
+
+# has LOG NAME FILTER TEXT: that is what the filter makes of it.
+has() { [ "$(entry "$1" "$2" "$3")" = "$4" ] || { echo "$1: $2: $3: $(entry "$1" "$2" "$3"), not $4" && cat "$1"; return 1; }; }
+
+# sorted TEXT FILE...: that is what the files have, in the order of sort.
+sorted() { [ "$(sort "${@:2}")" = "$1" ] || { echo "not '$1':" && head -c 3000 out err; return 1; }; }
+
+printed() { [ "$(cat out)" = "$1" ] || { echo "not '$1':" && head -c 3000 out err; return 1; }; }
+
+row_output() {
+  job 1 -n2 -- hostname
+  ended 0 && printed "$HOSTNAME"$'\n'"$HOSTNAME" || return
+  job 1 -n2 -l -- sh -c 'echo here; echo there >&2'
+  ended 0 && sorted $'0: here\n0: there\n1: here\n1: there' out err || return
+  job 1 -- printf 'a\377\000b'
+  ended 0 && [ "$(od -An -tx1 out)" = " 61 ff 00 62" ]
+}
+
+row_exit() {
+  local exception='[.type, .severity] | @csv'
+  job 1 -n2 -- sh -c 'exit 4'
+  ended 4 && has eventlog finish .status 1024 || return
+  # shellcheck disable=SC2016 # for the task
+  job 1 -- sh -c 'kill -SEGV $$'
+  ended 139 && has eventlog finish .status 35584 && has eventlog exception . null || return
+  job 1 -- ./no-such-program
+  ended 127 && has eventlog exception "$exception" '"exec",0' && grep -q 'job.exception .*no-such-program' err || return
+  : >no-program
+  job 1 -- ./no-program
+  ended 126 && has eventlog exception "$exception" '"exec",0'
+}
+
+row_environment() {
+  mkdir -p bin
+  printf '#!/bin/sh\necho found\n' >bin/only-here
+  chmod +x bin/only-here
+  # shellcheck disable=SC2016 # for the task
+  job 1 -n2 --env=A="b c" --env=-HOME -- sh -c 'echo "$FLUX_TASK_RANK $FLUX_TASK_LOCAL_ID $FLUX_JOB_SIZE $FLUX_JOB_NNODES $A ${HOME-no home}"'
+  ended 0 && sorted $'0 0 2 1 b c no home\n1 1 2 1 b c no home' out || return
+  job 1 --env=PATH="$PWD/bin:/usr/bin:/bin" -- only-here
+  ended 0 && printed found || return
+  job 1 --cwd=/usr -- pwd
+  ended 0 && printed /usr
+}
+
+row_input() {
+  job 1 -n2 -- cat <<<hi
+  ended 0 && printed $'hi\nhi' || return
+  seq 1 100000 >numbers
+  job 1 -- md5sum <numbers
+  ended 0 && printed "$(md5sum <numbers)" || return
+  job 1 -n2 --input=numbers -- md5sum </dev/null
+  ended 0 && printed "$(md5sum <numbers)"$'\n'"$(md5sum <numbers)"
+}
+
+row_signal() {
+  # shellcheck disable=SC2016 # for the task
+  then=ready:kill=USR1 job 1 -n2 -- sh -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
+  ended 0 && sorted $'got it\ngot it\nready\nready' out || return
+  then=ready:kill=USR1 job 1 -- sh -c 'echo ready; exec sleep 60'
+  ended 138
+}
+
+row_cancel() {
+  then=ready:cancel job 2 -N2 -n2 -- sh -c 'echo ready; exec sleep 60'
+  ended 143 && has eventlog exception '[.type, .severity] | @csv' '"cancel",0'
+}
+
+row_time() {
+  job 1 -n2 -t 1s -- sleep 60
+  ended 142 && has eventlog exception '[.type, .severity, .note] | @csv' '"timeout",0,"resource allocation expired"' || return
+  then=ready:expire=60 job 1 -t 2s -- sh -c 'echo ready; sleep 3; echo still here'
+  ended 0 && printed $'ready\nstill here' && has eventlog exception . null && has eventlog resource-update '.expiration > 0' true
+}
+
+row_eventlogs() {
+  job 1 -n2 -- sh -c 'echo there'
+  ended 0 || return
+  [ "$(jq -sc '[.[].name]' guest.exec.eventlog)" = '["init","starting","shell.init","shell.start","shell.task-exit","shell-exit","complete","done"]' ] ||
+    { cat guest.exec.eventlog; return 1; }
+  has guest.exec.eventlog shell.init '.service | test("^[0-9]+-shell-f[1-9A-HJ-NP-Za-km-z]+$")' true || return
+  has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,1 && has guest.exec.eventlog shell.start '.taskmap | tojson' '{"version":1,"map":[[0,1,2,1]]}' || return
+  has guest.exec.eventlog shell.task-exit '[.state, .wait_status, .signaled, .exitcode, (.pid > 1), .localid == .rank] | @csv' '"Exited",0,0,0,true,true' || return
+  [ "$(jq -sc '[.[] | select(.name != "header") | .context | [.stream, .rank, .data // "", .eof // false]] | sort' guest.output)" = \
+    '[["stderr","0","",true],["stderr","1","",true],["stdout","0","",true],["stdout","0","there\n",false],["stdout","1","",true],["stdout","1","there\n",false]]' ] ||
+    { cat guest.output; return 1; }
+  [ "$(jq -sr '.[0].name' guest.output)" = header ] && has guest.output header '[.version, .count.stdout, .encoding.stdout] | @csv' '1,2,"UTF-8"'
+}
+
+row_brokers() {
+  # shellcheck disable=SC2016 # for the task
+  job 2 -N2 -n4 -l -- sh -c 'read -r line; echo "$line $FLUX_TASK_LOCAL_ID ${FLUX_URI##*-}"' <<<in
+  ended 0 && sorted $'0: in 0 0\n1: in 1 0\n2: in 0 1\n3: in 1 1' out || return
+  has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,2 && has guest.exec.eventlog shell.start '.taskmap.map | tojson' '[[0,2,2,1]]'
+}
+
+row_large() {
+  seq -f '%0999.0f' 20000 >large
+  local faults=(--fault=kvs.commit:slow=20000000)
+  job 1 -- cat large
+  ended 0 && cmp out large
+}
+
+@test "output of the tasks is printed, with its rank if that is asked for, whatever bytes it has" { row_output; }
+@test "the job ends with the tasks' exit code; what cannot be started is an exception" { row_exit; }
+@test "the tasks have the job's environment, directory and PATH, and what Flux adds" { row_environment; }
+@test "the tasks have what flux run reads, or a file, as standard input" { row_input; }
+@test "a signal to the job reaches the tasks" { row_signal; }
+@test "a job is canceled" { row_cancel; }
+@test "a job ends when its time is over, which can become longer" { row_time; }
+@test "the eventlogs say what flux job wait-event, eventlog and attach rely on" { row_eventlogs; }
+@test "a job of two brokers has a shell at each" { row_brokers; }
+@test "much output is intact, also where the store is slow" { row_large; }
+
+@test "with two shells there are two barriers, and all commits go to the job's namespace" {
+  job 2 -N2 -- true
+  ended 0
+  [ "$(jq -c '[.barriers[] | sort]' brokers/record.json)" = '[[0,1],[0,1]]' ] || { jq -c .barriers brokers/record.json; return 1; }
+}
+
+# left_nothing: no process that has the folder's name in its arguments or environment.
+left_nothing() {
+  local left
+  none_left() { left=$(grep -lsz "$work" /proc/[0-9]*/environ /proc/[0-9]*/cmdline | grep -v "/proc/$BASHPID/\|/proc/$$/" | cut -d/ -f3 | sort -u | xargs -r ps -o pid=,args= -p); [ -z "$left" ]; }
+  wait_until 20 none_left || { echo "$left"; return 1; }
+}
+
+@test "a broker that goes away ends the job, which says so, and leaves no process" {
+  then=ready:die=0 job 1 -n2 --env=MARK="$work" -- sh -c 'echo ready; exec sleep 300'
+  [ "$code" -ne 0 ] && grep -i broker err | grep -qv '^flux_broker: ' || { cat out err; return 1; }
+  left_nothing
+  then=ready:die=1 job 2 -N2 -n2 --env=MARK="$work" -- sh -c 'echo ready; exec sleep 300'
+  [ "$code" -ne 0 ] && has eventlog exception '.note | startswith("node failure on ")' true
+  left_nothing
+}
+
+@test "what a broker answers wrongly, or not, ends the job in words, at any time" {
+  local kind request
+  for kind in refuse=ENOSPC garbage=1 half=1 magic=1 die=1 garbage=3 die=4; do
+    for request in kvs.commit job-info.lookup job-exec.shell-barrier; do
+      [[ $kind != *=[34] || $request == kvs.commit ]] || continue
+      local faults=(--fault="$request:$kind")
+      job 2 -N2 --env=MARK="$work" -- sh -c 'echo out; exit 0'
+      [ "$code" -ne 0 ] && [ "$code" -lt 124 ] && [ -s err ] || { echo "$request $kind: exit code $code" && cat out err; return 1; }
+      left_nothing
+    done
+  done
+}
+
+@test "a real instance of Flux gives the same" {
+  type -P flux >/dev/null || skip "needs the program flux of Flux"
+  local instance=real row failed=()
+  for row in $(compgen -A function row_); do
+    "$row" || failed+=("$row")
+  done
+  [ "${#failed[@]}" -eq 0 ] || { echo "not as expected: ${failed[*]}"; return 1; }
+}
