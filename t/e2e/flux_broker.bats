@@ -192,3 +192,17 @@ END
 '1 flux_client: what came is no message: a frame is cut off 1 flux_client: what came is no message: it begins with deadbeef, not with the magic number '\
 '1 flux_client: the broker has closed the connection' ] || { printf '%s\n' "${said[@]}"; return 1; }
 }
+
+@test "an option that is wrong says what was expected" {
+  local option text
+  while IFS='|' read -r option text; do
+    run -2 "$broker" "$option" true
+    [[ ${lines[-1]} == "flux_broker: error: "*"$text"* ]] || { echo "$output"; return 1; }
+  done <<'END'
+--fault=kvs.commit:late|kvs.commit:late: expected TOPIC:KIND=VALUE
+--fault=kvs.commit:refuse=ENOTHING|expected TOPIC:KIND=VALUE
+--then=ready:jump|ready:jump: expected WHEN:ACTION
+--time=soon|soon: expected a duration
+--nodes=2|--size=1: there are fewer brokers than nodes
+END
+}

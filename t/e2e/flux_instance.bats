@@ -160,6 +160,12 @@ row_brokers() {
   has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,2 && has guest.exec.eventlog shell.start '.taskmap.map | tojson' '[[0,2,2,1]]'
 }
 
+row_lost() {
+  # shellcheck disable=SC2016 # for the task
+  job 2 -N2 -n2 -- sh -c '[ "$FLUX_TASK_RANK" -eq 1 ] || kill -KILL "$PPID"; exec sleep 30'
+  [ "$code" -ne 0 ] && has eventlog exception '[.type, .severity] | @csv' '"exec",0' && has eventlog exception '.note | test("^shell rank 0 .*: Killed$")' true
+}
+
 row_large() {
   seq -f '%0999.0f' 20000 >large
   local faults=(--fault=kvs.commit:slow=20000000)
@@ -176,6 +182,8 @@ row_large() {
 @test "a job ends when its time is over, which can become longer" { row_time; }
 @test "the eventlogs say what flux job wait-event, eventlog and attach rely on" { row_eventlogs; }
 @test "a job of two brokers has a shell at each" { row_brokers; }
+@test "a job whose leader is killed ends" { row_lost; }
+# bats test_tags=long
 @test "much output is intact, also where the store is slow" { row_large; }
 
 @test "with two shells there are two barriers, and all commits go to the job's namespace" {
@@ -200,19 +208,21 @@ left_nothing() {
   left_nothing
 }
 
+# bats test_tags=long
 @test "what a broker answers wrongly, or not, ends the job in words, at any time" {
   local kind request
-  for kind in refuse=ENOSPC garbage=1 half=1 magic=1 die=1 garbage=3 die=4; do
+  for kind in refuse=ENOSPC garbage=1 half=1 magic=1 die=1 garbage=3 die=4 magic=5 half=6; do
     for request in kvs.commit job-info.lookup job-exec.shell-barrier; do
-      [[ $kind != *=[34] || $request == kvs.commit ]] || continue
+      [[ $kind != *=[3-6] || $request == kvs.commit ]] || continue
       local faults=(--fault="$request:$kind")
       job 2 -N2 --env=MARK="$work" -- sh -c 'echo out; exit 0'
-      [ "$code" -ne 0 ] && [ "$code" -lt 124 ] && [ -s err ] || { echo "$request $kind: exit code $code" && cat out err; return 1; }
+      [ "$code" -ne 0 ] && [ "$code" -ne 124 ] && grep -qv '^flux_broker: ' err || { echo "$request $kind: exit code $code" && cat out err; return 1; }
       left_nothing
     done
   done
 }
 
+# bats test_tags=long
 @test "a real instance of Flux gives the same" {
   type -P flux >/dev/null || skip "needs the program flux of Flux"
   local instance=real row failed=()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers as Flux writes them: sets (RFC 22), ids of jobs (RFC 19), durations (RFC 23)."""
 
+import argparse
 import re
 from collections.abc import Iterable
 
@@ -39,5 +40,5 @@ def write_id(number: int) -> str:
 def read_duration(text: str) -> float:
     match = re.fullmatch(r"([0-9.]+)(ms|[smhd]?)", text)
     if not match:
-        raise ValueError(f"{text}: no duration, as 2s or 1.5h")
+        raise argparse.ArgumentTypeError(f"{text}: expected a duration, as 2s or 1.5h")
     return float(match[1]) * UNITS[match[2]]

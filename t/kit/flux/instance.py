@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brokers, one for each rank, all in this process: their clients, how messages are routed, and faults that a test asks for."""
 
+import argparse
 import asyncio
 import collections
 import dataclasses
@@ -41,7 +42,7 @@ class Fault:
             number = getattr(errno, value) if kind == "refuse" else float(value)
         except (ValueError, AttributeError):
             kinds = "|".join(KINDS_OF_FAULT)
-            raise ValueError(f"--fault={text}: expected TOPIC:KIND=VALUE, KIND one of {kinds}, as in kvs.commit:late=2") from None
+            raise argparse.ArgumentTypeError(f"{text}: expected TOPIC:KIND=VALUE, KIND one of {kinds}, as in kvs.commit:late=2") from None
         return Fault(topic, kind, number)
 
 
