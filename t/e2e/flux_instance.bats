@@ -160,6 +160,16 @@ row_brokers() {
   has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,2 && has guest.exec.eventlog shell.start '.taskmap.map | tojson' '[[0,2,2,1]]'
 }
 
+# What a broker of Flux that is a task of a job relies on: by this it becomes an instance in an instance, as `flux alloc` and `flux batch` start it.
+row_pmi() {
+  # shellcheck disable=SC2016 # for the task
+  job 1 -- bash -c 'ask() { echo "$1" >&"$PMI_FD" && read -ru "$PMI_FD" line && echo "$line"; }
+    ask "cmd=init pmi_version=1 pmi_subversion=1" | grep -o "pmi_[a-z]*=1\>"
+    ask cmd=get_my_kvsname | grep -oF "kvsname=$FLUX_JOB_ID" | sed "s/=.*//"
+    ask cmd=finalize >/dev/null'
+  ended 0 && printed $'pmi_version=1\npmi_subversion=1\nkvsname'
+}
+
 row_lost() {
   # shellcheck disable=SC2016 # for the task
   job 2 -N2 -n2 -- sh -c '[ "$FLUX_TASK_RANK" -eq 1 ] || kill -KILL "$PPID"; exec sleep 30'
@@ -182,6 +192,7 @@ row_large() {
 @test "a job ends when its time is over, which can become longer" { row_time; }
 @test "the eventlogs say what flux job wait-event, eventlog and attach rely on" { row_eventlogs; }
 @test "a job of two brokers has a shell at each" { row_brokers; }
+@test "a task that is a broker finds its instance by PMI" { row_pmi; }
 @test "a job whose leader is killed ends" { row_lost; }
 # bats test_tags=long
 @test "much output is intact, also where the store is slow" { row_large; }
@@ -229,5 +240,7 @@ left_nothing() {
   for row in $(compgen -A function row_); do
     "$row" || failed+=("$row")
   done
+  job 2 -N2 -n2 -- flux start flux run -N2 flux getattr instance-level
+  ended 0 && printed $'1\n1' || failed+=(nested)
   [ "${#failed[@]}" -eq 0 ] || { echo "not as expected: ${failed[*]}"; return 1; }
 }
