@@ -57,12 +57,15 @@ void print_message(const StartedOthers& started, Level level, const std::string&
 
 void log_to_stderr(Log& log, std::uint32_t shell_rank, const StartedOthers& started) {
   set_rank_of_last_lines(shell_rank);
-  log.add_sink("stderr", [&log, shell_rank, started](LogEntry entry) {
+  log.add_sink("stderr", [&log, shell_rank, started, shell = ::getpid()](LogEntry entry) {
     if (!log.wants(Level::debug)) entry.message = plugins::without_origin(std::move(entry.message));
     std::string line = log_line(entry, shell_rank);
     if (entry.level <= Level::warn)
       line = coloured(entry.level == Level::warn ? Colour::yellow : Colour::red, line);
-    print_message(started, entry.level, line + line_end());
+    line += line_end();
+    // In a forked process, before a task executes (task.exec), nothing puts out what would wait here.
+    if (::getpid() != shell) return print_last_err(line);
+    print_message(started, entry.level, line);
   });
 }
 

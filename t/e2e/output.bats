@@ -75,7 +75,6 @@ load lib.bash
   [ -z "$(ls "$TMPDIR")" ]
 }
 
-# Its process is a copy of the shell, whose files it must not write to.
 @test "the shell's own lines do not come between two halves of a task's, however late standard error is read" {
   prepare 2 sh -c '[ $FLUX_TASK_RANK = 0 ] || { sleep 0.3; exit 3; }; yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx | head -n 20000 >&2'
   { nacre -o exit-report=line 2>&1 >/dev/null || true; } | { sleep 1; cat; } >err
@@ -83,6 +82,7 @@ load lib.bash
   [ "$(grep -v '^x' err)" = "nacre-shell[0]: error: task 1 on node0: exit code 3" ] || { grep -v '^x*$' err; return 1; }
 }
 
+# Its process is a copy of the shell, whose files it must not write to, and whose timers do not run.
 @test "what a handler of task.exec logs is on the task's standard error, wherever that goes" {
   echo 'plugin.register { name = "x", handlers = { { topic = "task.exec", fn = function () shell.log ("hello") end } } }' >rc.lua
   prepare 2 true

@@ -360,3 +360,17 @@ END
   with_rc <<<"plugin.load '$work/tidy.so'"
   succeeds_saying ""
 }
+
+# In that process nothing waits for equal warnings of other shells.
+@test "a warning in task.exec comes out, also of the shell that has started the others" {
+  build warns <<'END'
+static int warn(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  shell_warn("hello");
+  return 0;
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "task.exec", warn, NULL); }
+END
+  echo "plugin.load { file = '$work/warns.so' }" >rc.lua
+  run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 4 --initrc=rc.lua true
+  [ "$(grep -c "warn: warns: hello" <<<"$output")" -eq 4 ]
+}
