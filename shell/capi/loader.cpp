@@ -40,12 +40,35 @@ bool deepbind() {
 #endif
 }
 
+// The functions of libflux-core that this shell has take what this shell has made: with RTLD_DEEPBIND the plugin
+// would call those of a libflux-core that it is linked with.
+bool needs_flux(const std::string& path) {
+  std::vector<std::string> names = needed_libraries(path);
+  return std::any_of(names.begin(), names.end(), [](const auto& each) { return each.starts_with("libflux-"); });
+}
+
+// Whether it, or a library that it needs, has these functions, as one that is linked with libflux-core.
+bool has_flux(const Dso& object) { return object.symbol("flux_plugin_add_handler") != nullptr; }
+
+// `flags`: FLUX_PLUGIN_RTLD_*, becomes what it is mapped with.
+Result<Dso> map_object(const std::string& path, int& flags) {
+  auto open = [&] {
+    return Dso::open(path, RTLD_NOW | RTLD_LOCAL | ((flags & FLUX_PLUGIN_RTLD_DEEPBIND) != 0 ? RTLD_DEEPBIND : 0));
+  };
+  if (needs_flux(path)) flags &= ~FLUX_PLUGIN_RTLD_DEEPBIND;
+  {
+    Dso object = TRY(open());
+    if ((flags & FLUX_PLUGIN_RTLD_DEEPBIND) == 0 || !has_flux(object)) return object;
+  }
+  flags &= ~FLUX_PLUGIN_RTLD_DEEPBIND;
+  return open();
+}
+
 // Maps the object and runs its flux_plugin_init. Errors start with the path.
 Result<void> load_object(Host& host, const std::string& path, const Json& conf) {
-  const bool deep = deepbind();
   ShellRef shell = TRY(ShellRef::of(host));
   std::vector<Dso>& objects = shell->objects;
-  int flags = FLUX_PLUGIN_RTLD_NOW | (deep ? FLUX_PLUGIN_RTLD_DEEPBIND : 0);
+  int flags = FLUX_PLUGIN_RTLD_NOW | (deepbind() ? FLUX_PLUGIN_RTLD_DEEPBIND : 0);
   auto plugin = std::make_unique<flux_plugin>(std::move(shell), path, flags);
   if (!conf.is_null() && flux_plugin_set_conf(plugin.get(), dump_json(conf).c_str()) < 0) {
     return in(path, invalid(plugin->error));
@@ -54,7 +77,7 @@ Result<void> load_object(Host& host, const std::string& path, const Json& conf) 
   const std::string loading = "loading";  // constructors are also code of the plugin
   auto object = [&] {
     CrashScope scope(plugin->name(), loading);
-    return Dso::open(path, RTLD_NOW | RTLD_LOCAL | (deep ? RTLD_DEEPBIND : 0));
+    return map_object(path, plugin->flags);
   }();
   objects.push_back(TRY(std::move(object)));
   auto* init = reinterpret_cast<flux_plugin_init_f>(objects.back().symbol("flux_plugin_init"));

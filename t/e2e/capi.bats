@@ -232,3 +232,25 @@ nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell 
     grep -qF "*$topic*" "$NACRE_SOURCE_DIR/doc/man/nacre-shell-plugins.7.scd" || { echo "the page has no $topic"; return 1; }
   done <called
 }
+
+@test "a plugin that is linked with libflux-core, or with what is, calls the shell's functions" {
+  mkdir lib
+  printf 'int %s(void) { __builtin_trap(); }\n' flux_plugin_add_handler flux_plugin_get_shell flux_shell_setenvf flux_plugin_set_name |
+    cc -xc -shared -fPIC -Wl,-soname,libflux-core.so.2 -o lib/libflux-core.so.2 -
+  cc -xc -shared -fPIC -o lib/libbetween.so - -xnone -Wl,--no-as-needed,-rpath,"$work/lib" lib/libflux-core.so.2 </dev/null
+  for library in "" lib/libflux-core.so.2 lib/libbetween.so; do
+    build linked "cc -xnone -Wl,--no-as-needed,-rpath,$work/lib $library -xc" <<'END'
+static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  return flux_shell_setenvf(flux_plugin_get_shell(p), 1, "DEEP", "%d", flux_plugin_get_flags(p) & FLUX_PLUGIN_RTLD_DEEPBIND);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  return flux_plugin_set_name(p, "linked") < 0 ? -1 : flux_plugin_add_handler(p, "shell.init", init, NULL);
+}
+END
+    prepare 1 sh -c 'echo $DEEP'
+    with_rc <<<"plugin.load { file = '$work/linked.so' }"
+    echo "${library:-none}: $output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "$([ -n "$library" ] && echo 0 || echo 8)" ]
+  done
+}
