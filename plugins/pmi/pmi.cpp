@@ -32,9 +32,18 @@ constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_
                                       "PMI_ID",          "PMI_PORT",       "PMI_JOBID", "PMI_TOTALVIEW",
                                       "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
-// Its client refuses to go on with a server that answers with PMI 1.2 (flux-core's simple_client.c).
-bool is_flux_broker(pid_t pid) {
-  return read_file(fmt::format("/proc/{}/comm", pid)).value_or("").starts_with("flux-broker");
+// A program of Flux, or a script that has started one. Their client refuses to go on with a server that answers
+// with PMI 1.2 (flux-core's simple_client.c).
+bool runs_flux(pid_t pid, int depth = 0) {
+  constexpr int kDeepest = 8;
+  std::string name(trim(read_file(fmt::format("/proc/{}/comm", pid)).value_or("")));
+  if (name == "flux" || name.starts_with("flux-")) return true;
+  std::string children = read_file(fmt::format("/proc/{0}/task/{0}/children", pid)).value_or("");
+  for (std::string_view each : split(children, ' ')) {
+    auto child = parse_u64(trim(each));
+    if (child && depth < kDeepest && runs_flux(static_cast<pid_t>(*child), depth + 1)) return true;
+  }
+  return false;
 }
 
 class Pmi final : public plugin::Plugin, private PmiProcesses {
@@ -185,7 +194,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   void make_group(PmiGroup::Callbacks callbacks) {
     pmi::ClientGroup facts = start_.group(host_, options_, quota_);
     if (options_.groups) {
-      facts.takes_groups = [this](std::uint32_t client) { return !is_flux_broker(host_.tasks()[client]->pid()); };
+      facts.takes_groups = [this](std::uint32_t client) { return !runs_flux(host_.tasks()[client]->pid()); };
     }
     group_.emplace(host_.loop(), std::move(facts), names_, *exchange_, std::move(callbacks), port_.get());
     departures_.attach(*group_);

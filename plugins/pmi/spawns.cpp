@@ -246,7 +246,7 @@ void PmiSpawns::forget(const PmiGroup& spawner) {
 
 // Returns the new group's kvsname, which is unique among the groups of the job.
 std::string PmiSpawns::kvsname_of(const SpawnRound& round) const {
-  std::string out = fmt::format("nacre_{}_{}_{}", host_.job().id.value(), round.order.shell, round.number);
+  std::string out = fmt::format("{}_{}_{}", host_.job().f58(), round.order.shell, round.number);
   return round.order.start > 1 ? fmt::format("{}_{}", out, round.order.start) : out;
 }
 

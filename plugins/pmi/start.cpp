@@ -57,17 +57,28 @@ std::optional<std::uint32_t> universe_of(const job::Job& job) {
   return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
 }
 
-}  // namespace
-
-PmiStart PmiStart::of_job(const plugin::Host& host) {
-  const job::Job& job = host.job();
-  return {1, job.taskmap, !host.joined_late(), job.shells() - 1, universe_of(job)};
+// The path has an id for each instance that this job is in, and its own: an instance of the job is one deeper than
+// that which the job is of. A broker that is told of a level looks for its resources by FLUX_URI.
+std::optional<std::size_t> level_of(const job::Environment& environment) {
+  for (const char* name : {"FLUX_URI", "FLUX_KVS_NAMESPACE", "FLUX_JOB_ID_PATH"}) {
+    if (!environment.get(name)) return std::nullopt;
+  }
+  std::vector<std::string_view> ids = split(*environment.get("FLUX_JOB_ID_PATH"), '/');
+  return std::count_if(ids.begin(), ids.end(), [](std::string_view id) { return !id.empty(); });
 }
 
-PmiStart PmiStart::again(const plugin::Host& host) {
+}  // namespace
+
+PmiStart PmiStart::of_job(plugin::Host& host) {
+  const job::Job& job = host.job();
+  return {1, job.taskmap, !host.joined_late(), job.shells() - 1, universe_of(job), level_of(host.environment())};
+}
+
+PmiStart PmiStart::again(plugin::Host& host) {
   const job::Job& job = host.job();
   const std::uint32_t last = host.last_with_tasks();
-  return {job.restarts + 1, job.taskmap, job.shell_rank <= last, last, universe_of(job)};
+  return {
+      job.restarts + 1, job.taskmap, job.shell_rank <= last, last, universe_of(job), level_of(host.environment())};
 }
 
 std::vector<std::uint32_t> PmiStart::ranks_here(plugin::Host& host) const {
@@ -82,7 +93,7 @@ std::vector<std::uint32_t> PmiStart::ranks_here(plugin::Host& host) const {
 
 pmi::ClientGroup PmiStart::group(plugin::Host& host, const PmiOptions& options, pmi::Quota& quota) const {
   pmi::ClientGroup out;
-  out.kvsname = fmt::format("nacre_{}", host.job().id.value());
+  out.kvsname = host.job().f58();  // a broker of Flux takes it for its job's id
   if (number > 1) out.kvsname += fmt::format("_{}", number);
   out.size = static_cast<std::uint32_t>(taskmap.tasks());
   out.ranks = ranks_here(host);
@@ -114,7 +125,7 @@ void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) co
   set_process_map(server, without_gaps(taskmap), options);
   std::string text = taskmap.str();
   if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
-  server.set_attribute("flux.instance-level", "0");
+  if (instance_level) server.set_attribute("flux.instance-level", fmt::format_int(*instance_level).str());
   set_universe(server, universe_size);
 }
 

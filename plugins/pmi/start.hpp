@@ -96,11 +96,13 @@ struct PmiStart {
   // How many tasks of this kind the nodes with tasks could hold, and those that were to have some at the job's
   // begin; none: no more than the job has, so that a program finds no number, as under Hydra.
   std::optional<std::uint32_t> universe_size = {};
+  // How deep an instance of Flux is that the tasks are; none: this is no job of one, and theirs has no parent.
+  std::optional<std::size_t> instance_level = {};
 
   // In shell.init. A shell that joins a job that runs takes no part.
-  static PmiStart of_job(const plugin::Host& host);
+  static PmiStart of_job(plugin::Host& host);
   // In job.tasks-restart, for all tasks.
-  static PmiStart again(const plugin::Host& host);
+  static PmiStart again(plugin::Host& host);
 
   [[nodiscard]] std::vector<std::uint32_t> ranks_here(plugin::Host& host) const;  // in the order of the tasks
   // Of those tasks of this shell that are processes of PMI. Others have come to it since.

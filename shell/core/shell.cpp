@@ -30,6 +30,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "exits/policy.hpp"
+#include "job/batch_system.hpp"
 #include "job/environment.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
@@ -184,6 +185,7 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
   if (process.detachment) launcher_tie_.emplace(*host_, process, config_.detaches);
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
+  for (const auto& [name, value] : job::flux_variables(job_.id, own_variable)) environment_.set(name, value);
   // It came from the host where the job was submitted.
   if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
 }

@@ -92,6 +92,19 @@ BatchSystem::Command BatchSystem::release(const value::Hostlist& hosts) const {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> flux_variables(const value::JobId& job,
+                                                                const BatchSystem::Variable& variable) {
+  auto id = value::JobId::parse(variable("FLUX_JOB_ID").value_or(""));
+  if (!id || id->value() != job.value()) return {};
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const char* name : {"FLUX_URI", "FLUX_KVS_NAMESPACE", "FLUX_JOB_ID_PATH"}) {
+    auto value = variable(name);
+    if (!value) return {};  // nacre's own jobs have no namespace
+    out.emplace_back(name, *std::move(value));
+  }
+  return out;
+}
+
 Json release_outcome(std::string_view name, const value::Hostlist& hosts, const Result<std::string>& released) {
   Json out{{"name", name}, {"hosts", hosts.str()}, {"released", released.has_value()}};
   if (!released) out["error"] = released.error().message;

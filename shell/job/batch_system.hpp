@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/hostlist.hpp"
+#include "value/jobid.hpp"
 
 namespace nacre::job {
 
@@ -41,6 +43,11 @@ struct BatchSystem {
   };
   [[nodiscard]] Command release(const value::Hostlist& hosts) const;
 };
+
+// The variables by which programs of a job find the instance of Flux that it is a job of, as that has told this
+// shell. Empty: it is a job of none.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> flux_variables(
+    const value::JobId& job, const BatchSystem::Variable& variable);
 
 // What has become of hosts that were to be given back to the manager `name`, as plugin::NodeRelease has it.
 [[nodiscard]] Json release_outcome(std::string_view name, const value::Hostlist& hosts,

@@ -34,9 +34,25 @@ load pmi.bash
   clients 2 init cmd=get_maxes 'has:kvsname_max=64 keylen_max=64 vallen_max=1024' cmd=get_appnum has:appnum=0 \
     cmd=get_universe_size has:size=-1 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2))' \
     'cmd=get kvsname=%k key=flux.taskmap' 'has:value=[[0,1,2,1]]' \
-    'cmd=get kvsname=%k key=flux.instance-level' has:value=0 finalize
+    'cmd=get kvsname=%k key=flux.instance-level' has:rc=4 finalize
   run nacre
   passes
+}
+
+@test "of a job of an instance of Flux: the level of an instance that its tasks start, and what that needs to find the other" {
+  export FLUX_URI=local:///there FLUX_KVS_NAMESPACE=job-12935233536 FLUX_JOB_ID=ƒLi3TGs FLUX_JOB_ID_PATH=/ƒA/ƒLi3TGs
+  clients 1 init cmd=get_my_kvsname has:Li3TGs 'cmd=get kvsname=%k key=flux.instance-level' has:value=2 finalize
+  run nacre fLi3TGs
+  passes
+  prepare 1 sh -c 'echo $FLUX_URI $FLUX_KVS_NAMESPACE $FLUX_JOB_ID_PATH'
+  run nacre fLi3TGs
+  [ "$output" = "local:///there job-12935233536 /ƒA/ƒLi3TGs" ]
+  # Another job's, or of no instance.
+  run nacre fA
+  [ "$output" = /ƒA ]
+  unset FLUX_KVS_NAMESPACE
+  run nacre fLi3TGs
+  [ "$output" = /ƒLi3TGs ]
 }
 
 @test "where R has room for more tasks the universe has it" {

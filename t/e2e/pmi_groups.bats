@@ -16,7 +16,7 @@ run_nodes() { # number, options
   run launch --local="$1" -R R.json -o cpu-affinity=off "${@:2}"
 }
 
-@test "a client that asks for 1.1 is answered with 1.2, Flux's broker and pmi.groups=off are not" {
+@test "a client that asks for 1.1 is answered with 1.2, Flux's programs, also of a script, and pmi.groups=off are not" {
   clients 1 join has:pmi_subversion=2 barrier 'has:rc=0 tag=0' finalize
   run nacre
   passes
@@ -25,6 +25,10 @@ run_nodes() { # number, options
   passes
   ln -s "$(readlink -f /usr/bin/python3)" flux-broker
   prepare 1 "$work/flux-broker" "$client" join has:pmi_subversion=1 barrier lacks:tag finalize
+  run nacre
+  passes
+  [ -e "/proc/$$/task/$$/children" ] || skip "the rest needs /proc/PID/task/TID/children"
+  prepare 1 sh -c '(:; "$@"); exit' - "$work/flux-broker" "$client" join has:pmi_subversion=1 barrier lacks:tag finalize
   run nacre
   passes
 }

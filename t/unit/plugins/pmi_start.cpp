@@ -48,7 +48,7 @@ TEST_CASE("the first start of a job's tasks: a shell that joins later takes no p
   CHECK(start.takes_part);
   CHECK(start.last == 1);
   pmi::ClientGroup group = start.group(two.host, PmiOptions(), two.quota);
-  CHECK(group.kvsname == fmt::format("nacre_{}", two.host.job().id.value()));
+  CHECK(group.kvsname == two.host.job().f58());
   CHECK(group.ranks == std::vector<std::uint32_t>{1});
   CHECK(group.size == 2);
   CHECK_FALSE(group.universe_size);
