@@ -92,8 +92,10 @@ Result<void> enter_working_directory(const job::Jobspec& spec, const job::Option
 
 namespace {
 
-constexpr std::string_view kAfterAll = "*";  // before what a shell gives at the init barrier: start_after_all()
-constexpr int kMaxVerbosity = 2;             // more has no effect, as in flux-shell(1)
+// Before what a shell gives at the init barrier: start_after_all(), and whether it follows the leader's events.
+constexpr std::string_view kAfterAll = "*";
+constexpr std::string_view kAsksForEvents = "!";
+constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
 
 Result<int> verbosity(const job::Options& options) {
   auto option = options.at("verbose");
@@ -146,14 +148,14 @@ std::vector<std::string> files_of(const script::Interpreter* interpreter) {
   return files;
 }
 
-// Takes it off the marks of all shells: whether one had it.
-bool take_after_all(plugin::Gathered& marks) {
+// Takes it off the beginning of the marks of all shells: whether one had it.
+bool take_off(std::string_view beginning, plugin::Gathered& marks) {
   plugin::Gathered without;
   bool any = false;
   for (const auto& [mark, shells] : marks) {
-    bool has = mark.starts_with(kAfterAll);
+    bool has = mark.starts_with(beginning);
     any = any || has;
-    without[has ? mark.substr(kAfterAll.size()) : mark].insert(shells);
+    without[has ? mark.substr(beginning.size()) : mark].insert(shells);
   }
   marks = std::move(without);
   return any;
@@ -270,8 +272,11 @@ void Shell::serve_group() {
     process_.signals->note_sent(signum);
     ending_.kill_tasks(signum);
   };
+  if (!standalone_) events_.share(*process_.group, job_.shell_rank == 0, process_.joins_late);
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
-    exchange_.announced(topic, bytes);
+    Result<bool> taken = events_.take(topic, bytes);
+    if (!taken) return attempt(in("an event of the job", std::move(taken).error()));
+    if (!*taken) exchange_.announced(topic, bytes);
   };
   callbacks.on_lost = [this](group::Rank rank) {
     exchange_.messages().lost(rank);
@@ -390,10 +395,12 @@ Result<void> Shell::pass_init_barrier(std::string initrcs) {
     shells_.barriers().pass(join::kInitBarrier);
     return {};
   }
+  if (events_.has_asked()) initrcs.insert(0, kAsksForEvents);
   if (starts_after_all_) initrcs.insert(0, kAfterAll);
   auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
   if (!marks) return {};
-  starts_after_all_ = take_after_all(*marks);
+  starts_after_all_ = take_off(kAfterAll, *marks);
+  events_.asked_by_then(take_off(kAsksForEvents, *marks));
   Result<void> same = compare_initrcs(*marks, job_, initrc_files(interpreter_.get(), config_.system_initrc));
   if (!same && !shells_.leads() && !grow_.joining().is_joining()) shells_.barriers().wait([] { return false; });
   return same;

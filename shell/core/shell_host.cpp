@@ -37,6 +37,53 @@ Result<void> JobEvents::open(const std::string& eventlog) {
   return {};
 }
 
+namespace {
+
+constexpr std::string_view kEvent = "job.event";  // of the leader: the number of it and its text, as JSON
+constexpr std::string_view kAsked = "job.events-asked";
+
+}  // namespace
+
+void JobEvents::share(group::Group& group, bool leads, bool is_newcomer) {
+  group_ = &group;
+  is_follower_ = !leads;
+  is_newcomer_ = is_newcomer;
+  leaders_.when_followed([this] {
+    if (is_asked_) ask();
+  });
+}
+
+void JobEvents::asked_by_then(bool any) {
+  is_asked_ = any;
+  if (has_asked()) ask();
+}
+
+// A newcomer has none of those that were announced before it came. It fails only where this shell is cut off.
+void JobEvents::ask() const {
+  if (is_newcomer_ || !*is_asked_) static_cast<void>(group_->announce(kAsked, ""));
+}
+
+// Those that come in between are in what the leader announces when it gets to know that they are wanted.
+Result<bool> JobEvents::take(std::string_view topic, std::string_view bytes) {
+  if (topic == kAsked) {
+    is_asked_ = true;
+    for (std::size_t number = 0; !is_follower_ && number < record_.events().size(); ++number)
+      CHECK_OK(announce(number));
+    return true;
+  }
+  if (topic != kEvent) return false;
+  Json event = TRY(parse_json(bytes));
+  JsonAt at = JsonAt::root(event);
+  std::int64_t number = TRY(TRY(at.at("number")).integer(0));
+  if (is_follower_ && number == static_cast<std::int64_t>(leaders_.events().size()))
+    leaders_.add(TRY(at.at("event")).json());
+  return true;
+}
+
+Result<void> JobEvents::announce(std::size_t number) const {
+  return group_->announce(kEvent, dump_json({{"number", number}, {"event", record_.events()[number]}}));
+}
+
 void JobEvents::add_context(std::string_view event, const Json& members) {
   auto it = contexts_.find(event);
   if (it == contexts_.end()) it = contexts_.emplace(std::string(event), Json::object()).first;
@@ -53,7 +100,8 @@ Result<void> JobEvents::post(std::string_view event, Json context) {
     CHECK_OK(std::move(written));
   }
   record_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
-  return {};
+  if (is_follower_ || is_asked_ != true) return {};
+  return announce(record_.events().size() - 1);
 }
 
 // ---- exchange ---------------------------------------------------------------------------
@@ -160,6 +208,7 @@ class ShellHost final : public plugin::Host {
   }
   const std::optional<std::string>& record_directory() const override { return shell_.config_.record_directory; }
   plugin::EventRecord& events() override { return shell_.events_.record(); }
+  plugin::EventRecord& job_events() override { return shell_.events_.of_job(); }
 
   // Other shells.
   plugin::Registration gather(std::string_view name, std::string mine, WhenGathered done) override {

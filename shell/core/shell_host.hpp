@@ -45,20 +45,36 @@ class HoldCounts {
   Counts counts_;
 };
 
-// The events of the job, for plugins and in the leader's eventlog.
+// The events of the job, for plugins and in the leader's eventlog. The leader announces its own once a plugin of
+// another shell follows them, which that shell says at the init barrier, or by an announcement.
 class JobEvents {
  public:
   Result<void> open(const std::string& eventlog);
+  // Of a job that has other shells, or may get some. `group` has to outlive it.
+  void share(group::Group& group, bool leads, bool is_newcomer);
   // To the context of an event of this name, before it is posted.
   void add_context(std::string_view event, const Json& members);
   // The eventlog ends with the first error.
   Result<void> post(std::string_view event, Json context);
   [[nodiscard]] plugin::EventRecord& record() { return record_; }
+  // See plugin::Host::job_events().
+  [[nodiscard]] plugin::EventRecord& of_job() { return is_follower_ ? leaders_ : record_; }
+  [[nodiscard]] bool has_asked() const { return leaders_.is_followed(); }
+  // After the init barrier: whether one of the shells that were there has_asked().
+  void asked_by_then(bool any);
+  // False: the announcement is no such event.
+  Result<bool> take(std::string_view topic, std::string_view bytes);
 
  private:
+  Result<void> announce(std::size_t number) const;
+  void ask() const;
+
   std::map<std::string, Json, std::less<>> contexts_;  // by event
-  plugin::EventRecord record_;
+  plugin::EventRecord record_, leaders_;
   std::optional<group::EventLog> eventlog_;
+  group::Group* group_ = nullptr;
+  bool is_follower_ = false, is_newcomer_ = false;
+  std::optional<bool> is_asked_;  // none: the init barrier was not passed yet
 };
 
 // See plugin::OtherShells, and group::Group for what comes.

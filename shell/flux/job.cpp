@@ -114,9 +114,9 @@ flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path
   auto* watch = new Watch;
   flux_future_aux_set(f, kWatchKey, watch, [](void* arg) { delete static_cast<Watch*>(arg); });
   auto pass_on = is_main ? report_of_main : report;
-  watch->follower = host.events().follow([=](const Json& event) { pass_on(f, *watch, event); });
+  watch->follower = host.job_events().follow([=](const Json& event) { pass_on(f, *watch, event); });
   if (is_main) report(f, *watch, {{"timestamp", event::wall_clock()}, {"name", "start"}});
-  for (const Json& each : host.events().events()) pass_on(f, *watch, each);
+  for (const Json& each : host.job_events().events()) pass_on(f, *watch, each);
   return f;
 }
 

@@ -43,8 +43,7 @@
 
 namespace nacre::plugin {
 
-// The events that this shell has posted to the job's eventlog, for their followers. An event is as in Flux RFC 18:
-// {"timestamp", "name", "context"}.
+// Events of the job, for their followers. An event is as in Flux RFC 18: {"timestamp", "name", "context"}.
 class EventRecord {
  public:
   class Follower {
@@ -63,6 +62,9 @@ class EventRecord {
     std::function<void(const Json&)> on_event_;
   };
 
+  [[nodiscard]] bool is_followed() const { return is_followed_; }  // it has been
+  // Called once, by the first follow() from now on.
+  void when_followed(std::function<void()> call) { when_followed_ = std::move(call); }
   // Notifies the followers. They may come, but not go, meanwhile.
   void add(Json event) {
     events_.push_back(std::move(event));
@@ -71,12 +73,15 @@ class EventRecord {
   [[nodiscard]] const std::vector<Json>& events() const { return events_; }
   // Follows the events from the next one on, as long as the Follower lives.
   [[nodiscard]] std::unique_ptr<Follower> follow(std::function<void(const Json&)> on_event) {
+    if (!std::exchange(is_followed_, true) && when_followed_) when_followed_();
     return std::make_unique<Follower>(*this, std::move(on_event));
   }
 
  private:
   std::vector<Json> events_;
   std::vector<Follower*> followers_;
+  std::function<void()> when_followed_;
+  bool is_followed_ = false;
 };
 
 // By which plugins make the shell wait, at the start of the job and at its end; a part of Host.
@@ -281,8 +286,11 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // The directory of the job's record, an absolute path; none: there is no record.
   virtual const std::optional<std::string>& record_directory() const = 0;
 
-  // The events that this shell has posted so far.
+  // What this shell has come to so far: the leader posts its events to the job's eventlog.
   virtual EventRecord& events() = 0;
+  // The leader's events, with what its plugins have added, as they come to this shell. Those before the first
+  // follow() may come later.
+  virtual EventRecord& job_events() = 0;
 
   // Ends the job if the severity is 0: that is logged and written to the eventlog; tasks are ended (TERM, grace,
   // KILL), if they run already. The exit code is that of `status`, else the tasks' maximum, but at least 1.

@@ -4,6 +4,7 @@
 # What a plugin in C does with the shell's loop while tasks run: timers, processes, messages, streams of tasks. How each
 # function behaves is tested in t/unit/capi; here they are in a real job.
 load lib.bash
+load nodes.bash
 load plugins.bash
 
 @test "a timer that a plugin holds the job for" {
@@ -161,9 +162,49 @@ plugin.load { file = '$work/client.so' }"
   # The events come in their order, that of the first end behind the task's task.exit. The task may end before shell.start.
   [ "$(grep "event" <<<"$output")" = "nacre-shell[0]: client: event shell.init
 nacre-shell[0]: client: event shell.start
-nacre-shell[0]: client: event shell.task-exit" ]
+nacre-shell[0]: client: event shell.task-exit
+nacre-shell[0]: client: event shell.exit" ]
   [ "$(grep -v "event shell.init\|event shell.start" <<<"$output")" = "nacre-shell[0]: client: 42
-nacre-shell[0]: client: event shell.task-exit" ]
+nacre-shell[0]: client: event shell.task-exit
+nacre-shell[0]: client: event shell.exit" ]
+}
+
+@test "all shells have the leader's events, with what its plugins have added, whenever they ask for them" {
+  build watch <<'END'
+static void on_event(flux_future_t* f, void* arg) {
+  const char* event;
+  if (flux_job_event_watch_get(f, &event) < 0) return;
+  shell_log("event %s", event);
+  flux_future_reset(f);
+}
+static int watch(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  flux_jobid_t id;
+  int rank;
+  flux_shell_info_unpack(shell, "{s:I s:i}", "jobid", &id, "rank", &rank);
+  if (rank == 0 && strcmp(topic, "shell.init") == 0) return flux_shell_add_event_context(shell, "shell.init", 0, "{s:s}", "port", "4242");
+  if (rank == 0 || (rank != 3 && strcmp(topic, flux_shell_getenv(shell, "WHEN")) != 0)) return 0;
+  if (flux_plugin_aux_get(p, "f") != NULL) return 0;
+  flux_future_t* f = flux_job_event_watch(flux_shell_get_flux(shell), id, "guest.exec.eventlog", 0);
+  flux_future_then(f, -1., on_event, NULL);
+  return flux_plugin_aux_set(p, "f", f, (flux_free_f)flux_future_destroy);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  flux_shell_setenvf(flux_plugin_get_shell(p), 0, "WHEN", "%s", "shell.init");
+  return flux_plugin_add_handler(p, "shell.*", watch, NULL);
+}
+END
+  echo "plugin.load { file = '$work/watch.so' }" >rc.lua
+  for when in shell.init shell.start shell.finish; do
+    environment="{\"PATH\": \"/usr/bin:/bin\", \"WHEN\": \"$when\"}" prepare 4 sleep 0.1
+    write_nodes 4 1
+    "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json --local=4 --arity=2 -R R.json --initrc=rc.lua -o cpu-affinity=off \
+      --eventlog=events >out 2>&1 || { cat out; return 1; }
+    jq -se 'map([.name, .context.port]) == [["shell.init", "4242"], ["shell.start", null], ["shell.task-exit", null], ["shell.exit", null]]' events
+    for shell in 1 2 3; do
+      sed -n "s/^nacre-shell\[$shell\]: watch: event //p" out | diff - events || { echo "$when, shell $shell"; cat out; return 1; }
+    done
+  done
 }
 
 @test "libc's variables are a plugin's as they are the program's: environ, stdin, stdout, stderr" {

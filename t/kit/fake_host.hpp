@@ -62,6 +62,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   void add_event_context(std::string_view event, const Json& members) override;
   const std::optional<std::string>& record_directory() const override { return records; }
   plugin::EventRecord& events() override { return events_; }
+  plugin::EventRecord& job_events() override { return events_; }
   const exits::Policy& exit_policy() const override { return policy; }
   const exits::Outcomes& outcomes() const override { return ends; }
   void raise(const plugin::RaisedException& exception) override { exceptions.push_back(exception); }
