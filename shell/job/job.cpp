@@ -52,12 +52,17 @@ void choose(const value::Idset& chosen, value::Idset& ids, value::Idset& more) {
 
 // Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on
 // several nodes, the tasks of a node have the cores and gpus of as many slots.
+//
+// A slot that asks for no gpu has its share of those that R has all the same.
 void leave_out_empty_slots(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
+  std::uint64_t gpus = 0;
+  for (const NodeResources& node : resources.nodes) gpus += node.gpus.size();
+  const std::uint64_t gpus_each = spec.gpus_per_slot > 0 ? spec.gpus_per_slot : gpus / spec.slots;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     NodeResources& node = resources.nodes[i];
     if (shares[i].tasks == 0) continue;
     node.cores = first_of(node.cores, std::uint64_t{shares[i].tasks} * spec.cores_per_slot);
-    node.gpus = first_of(node.gpus, std::uint64_t{shares[i].tasks} * spec.gpus_per_slot);
+    if (gpus_each > 0) node.gpus = first_of(node.gpus, shares[i].tasks * gpus_each);
   }
 }
 

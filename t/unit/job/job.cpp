@@ -189,6 +189,10 @@ TEST_CASE("slots without tasks give no cores and gpus to the tasks of their node
   CHECK(job.node().gpus.str() == "0-1");
   CHECK(job.resources.nodes[0].cores.str() == "0-5");
   CHECK(job.resources.nodes[0].gpus.str() == "1-3");
+  // Where the jobspec asks for no gpus: three for each of two nodes, over six slots.
+  Jobspec none = spec;
+  none.gpus_per_slot = 0;
+  CHECK(Job::create(JobId(1), 1, none, two_nodes(), std::nullopt).value().node().gpus.str() == "0-1");
   Resources made = two_nodes();
   made.is_made = true;
   CHECK(Job::create(JobId(1), 1, spec, made, std::nullopt).value().node().cores.str() == "0-5,8-9");
