@@ -130,6 +130,12 @@ SizeRequest size_of_places(SizeRequest request, std::uint32_t places, std::optio
   return request;
 }
 
+Json written_options(Json options) {
+  auto failures = options.find("exit-on-error");
+  if (failures != options.end() && (*failures == 1 || *failures == true)) *failures = "on";
+  return options;
+}
+
 Result<Json> jobspec_of(const JobRequest& request) {
   for (std::size_t i = 0; i < request.command.size(); ++i) {
     const std::string& each = request.command[i];
@@ -155,7 +161,7 @@ Result<Json> jobspec_of(const JobRequest& request) {
   Json system{{"duration", request.duration},
               {"cwd", request.cwd},
               {"environment", request.environment},
-              {"shell", {{"options", request.options}}}};
+              {"shell", {{"options", written_options(request.options)}}}};
   if (!request.name.empty()) system["job"] = Json{{"name", request.name}};
   Json task{{"command", request.command}, {"slot", "task"}, {"count", std::move(count)}};
   Json out{{"version", 1},

@@ -337,7 +337,7 @@ class Run final : public cli::Verb {
     take_limits(places, known);
     Json& attributes = spec.document["attributes"];
     if (attributes.is_null()) attributes = Json::object();
-    attributes["system"]["shell"]["options"] = known.json();
+    attributes["system"]["shell"]["options"] = written_options(known.json());
     CHECK_OK(options_.change(spec.document));
     std::uint32_t most = places.most().value_or(spec.nodes.value_or(1 + TRY(job::spares_of(known))));
     std::string jobspec = TRY(with_callers(std::move(spec.document)));

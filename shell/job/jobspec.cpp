@@ -143,6 +143,9 @@ Result<void> read_shell(const JsonAt& shell, Jobspec& spec) {
   if (!options) return {};
   if (!options->json().is_object()) return options->expected("an object");
   spec.options = options->json();
+  // As flux-shell has it; nacre itself writes "on" where all tasks count.
+  auto failures = spec.options.find("exit-on-error");
+  if (failures != spec.options.end() && (*failures == 1 || *failures == true)) *failures = "first";
   return {};
 }
 

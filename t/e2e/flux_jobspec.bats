@@ -122,3 +122,22 @@ END
   [ "$status" -eq 0 ]
   [ "$output" = $'task\ntask\ntask\ntask' ]
 }
+
+@test "exit-on-error of a jobspec is about the first task to end, that of nacre run and -o about any" {
+  # shellcheck disable=SC2016 # for the tasks
+  tasks=(sh -c '[ $FLUX_TASK_RANK = $FIRST ] && exit $CODE; sleep 0.4; [ $FLUX_TASK_RANK = 2 ] || exit 3; sleep 0.4; echo over')
+  for given in 1 true '"on"'; do
+    options="{\"exit-on-error\": $given}"
+    environment="${usual_environment%\}}, \"FIRST\": \"0\", \"CODE\": \"0\"}" prepare 3 "${tasks[@]}"
+    run nacre
+    [ "$status" -eq 3 ]
+    if [ "$given" = '"on"' ]; then [[ $output != *over* ]]; else [[ $output == *over* ]]; fi
+    environment="${usual_environment%\}}, \"FIRST\": \"0\", \"CODE\": \"4\"}" prepare 3 "${tasks[@]}"
+    run nacre
+    [ "$status" -eq 4 ]
+    [[ $output != *over* ]]
+  done
+  FIRST=0 CODE=0 run "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -n 3 -o exit-on-error -o cpu-affinity=off "${tasks[@]}"
+  [ "$status" -eq 3 ]
+  [[ $output != *over* ]]
+}
