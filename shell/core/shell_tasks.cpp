@@ -22,7 +22,7 @@ constexpr rlim_t kDescriptorsPerTask =
     8;  // pipes of stdout and stderr, PMI; both ends, while a task is started; its usage; its death
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
-constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn
+constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn, where no plugin looks on
 
 // Signals that managers and users send to a job for its tasks; those that end the job are not among them (Signals).
 constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
@@ -155,18 +155,28 @@ Result<void> ShellTasks::start() {
   // Times of several shells are compared; of one the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   auto is_new = [](const auto& task) { return task->state() == task::State::init; };
+  const std::size_t most = plugins_look_on() ? 1 : kStartsPerRound;
   for (Batch rest(tasks_); !host_.ending();) {
     auto first = std::find_if(rest.begin(), rest.end(), is_new);
     rest = rest.subspan(static_cast<std::size_t>(first - rest.begin()));
     if (rest.empty()) return {};
     auto last = std::find_if_not(rest.begin(), rest.end(), is_new);
-    auto size = std::min(static_cast<std::size_t>(last - rest.begin()), kStartsPerRound);
+    auto size = std::min(static_cast<std::size_t>(last - rest.begin()), most);
     CHECK_OK(start(rest.first(size)));
     rest = rest.subspan(size);
     // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
     if (!rest.empty()) host_.loop().poll();
   }
   return {};
+}
+
+// As in flux-shell the topics of one task then come before those of the next: what a handler of task.init opens for
+// its task, it may close in task.fork.
+bool ShellTasks::plugins_look_on() const {
+  for (const char* topic : {"task.init", "task.exec", "task.fork"}) {
+    if (host_.stack().others_listen(topic)) return true;
+  }
+  return false;
 }
 
 // Those that run are registered before any failure counts: what ends the job then ends them, too, and reaps.

@@ -139,6 +139,7 @@ class ShellTasks {
   [[nodiscard]] ChildsLine* childs_line() const { return childs_line_; }
 
  private:
+  [[nodiscard]] bool plugins_look_on() const;
   Result<void> start(Batch batch);
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);

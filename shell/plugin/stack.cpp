@@ -83,6 +83,12 @@ void Stack::drop_replaced() { auto gone = std::exchange(replaced_, {}); }
 
 bool Stack::listens(const std::string& topic) { return !listeners(topic).empty(); }
 
+bool Stack::others_listen(const std::string& topic) {
+  const auto& all = listeners(topic);
+  return std::any_of(all.begin(), all.end(),
+                     [](const Listener& each) { return each.plugin->origin() != "builtin"; });
+}
+
 const std::vector<Stack::Listener>& Stack::listeners(const std::string& topic) {
   if (unsigned now = version(); now != cached_version_) {
     cache_.clear();

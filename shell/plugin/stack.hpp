@@ -135,6 +135,7 @@ class Stack {
   // calls themselves.
   Result<int> call(Call& call);
   [[nodiscard]] bool listens(const std::string& topic);
+  [[nodiscard]] bool others_listen(const std::string& topic);  // plugins that are no builtins
 
   // The handler that runs, the innermost one; null: none runs.
   struct Running {

@@ -374,3 +374,25 @@ END
   run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 4 --initrc=rc.lua true
   [ "$(grep -c "warn: warns: hello" <<<"$output")" -eq 4 ]
 }
+
+@test "what task.init opens for a task is its own until task.fork: tasks start one by one where a plugin listens to these" {
+  build pipes <<'END'
+#include <unistd.h>
+static int fds[2];
+static int open_pipe(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  if (fds[0] > 0) return shell_log_errno("the pipe of another task is open"), -1;
+  return pipe(fds);
+}
+static int close_pipe(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  int failed = close(fds[0]) + close(fds[1]);
+  fds[0] = 0;
+  return failed;
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  return flux_plugin_add_handler(p, "task.init", open_pipe, NULL) + flux_plugin_add_handler(p, "task.fork", close_pipe, NULL);
+}
+END
+  prepare 4 true
+  with_rc <<<"plugin.load { file = '$work/pipes.so' }"
+  succeeds_saying ""
+}
