@@ -26,6 +26,7 @@
 #include "base/guarded.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/program.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -507,7 +508,7 @@ Result<void> Shell::print_plan() {
   }
   std::string text = plugin::merged_plan(job_, {job_.spec.options, given.json(), config_.option_sources}, parts,
                                          !has_siblings(), config_.explain_detail);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_out(text);
   return {};
 }
 
@@ -521,7 +522,7 @@ Result<int> Shell::print_plugins() {
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return ending_.own_code();
   std::string text = plugin::explain_plugins(*host_, builtins, files_of(interpreter_.get()));
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  print_out(text);
   return 0;
 }
 

@@ -127,3 +127,11 @@ END
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(grep -cx "$work/c $work/k $work/d read" <<<"$output")" -eq 4 ] || { echo "$output"; return 1; }
 }
+
+@test "a plan whose reader has gone is no error" {
+  prepare 1 true
+  { until [ -e gone ]; do sleep 0.05; done; code=0; nacre --explain 2>err || code=$?; echo $code >code; } | { exec <&-; touch gone; }
+  wait_until 20 test -s code
+  [ ! -s err ] || { cat err; return 1; }
+  [ "$(<code)" -eq 1 ]
+}
