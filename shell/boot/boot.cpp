@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/boot.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <climits>
 #include <cstdlib>
 #include <utility>
 
@@ -45,11 +47,17 @@ Boot boot_alone(const BootRequest& request) {
 
 bool has(const BootRequest& request, const char* name) { return request.variables(name).has_value(); }
 
+// Where a program between has closed the descriptor, its number is left from another start.
+bool has_pmi(const BootRequest& request) {
+  auto number = parse_u64(request.variables("PMI_FD").value_or(""));
+  return number && *number <= INT_MAX && ::fcntl(static_cast<int>(*number), F_GETFD) >= 0;
+}
+
 Result<Boot> choose(const BootRequest& request) {
   // Before PMI, which the program that has started the instance may have left in the environment.
   if (request.id && has(request, "FLUX_URI") && has(request, "FLUX_KVS_NAMESPACE")) return boot_by_flux(request);
-  if (has(request, "PMI_FD")) return boot_by_pmi(request);
-  std::string others = "pmi: PMI_FD is not set";
+  if (has_pmi(request)) return boot_by_pmi(request);
+  std::string others = fmt::format("pmi: PMI_FD is {}", has(request, "PMI_FD") ? "no open descriptor" : "not set");
   if (has(request, "PMIX_NAMESPACE") && has(request, "PMIX_RANK")) {
     Boot out = TRY(boot_by_pmix(request));
     out.how += fmt::format("; not {}", others);
