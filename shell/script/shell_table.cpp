@@ -149,7 +149,8 @@ Result<int> shell_index(Interpreter& self, lua_State* lua) {
   } else if (key == "rcpath") {
     push_text(lua, self.context().rcpath);
   } else if (key == "verbose") {
-    lua_pushinteger(lua, verbosity(self.host().log()));
+    int level = verbosity(self.host().log());
+    level > 0 ? lua_pushinteger(lua, level) : lua_pushboolean(lua, 0);  // to Lua 0 is true
   } else if (key == "null") {
     push_null(lua);
   } else {

@@ -118,7 +118,7 @@ TEST_CASE("the log knows the line of the script") {
 TEST_CASE("shell.verbose is the level of the log") {
   LuaFixture lua;
   lua.host.log().set_level(nacre::Level::notice);
-  CHECK(lua.eval("shell.verbose") == "0");
+  CHECK(lua.eval("shell.verbose") == "false");
   CHECK(lua.run("shell.verbose = 1") == "ok");
   CHECK(lua.host.log().level() == nacre::Level::debug);
   CHECK(lua.run("shell.verbose = 'loud'").find("rc.lua:1: shell.verbose: expected") == 0);
