@@ -54,7 +54,9 @@ Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
 }
 
 Result<void> read_simple(const JsonAt& option, PmiOptions& out) {
-  CHECK_OK(option.only_keys({"nomap", "exchange"}));
+  CHECK_OK(option.only_keys({"nomap", "exchange", "kvs"}));
+  auto kvs = TRY(option.find("kvs"));
+  if (kvs && kvs->json() != "exchange" && kvs->json() != "native") return kvs->expected("exchange or native");
   if (auto nomap = TRY(option.find("nomap"))) out.nomap = TRY(job::switch_of(*nomap));
   if (auto exchange = TRY(option.find("exchange"))) {
     CHECK_OK(exchange->only_keys({"k"}));

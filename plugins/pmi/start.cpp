@@ -124,7 +124,7 @@ void set_universe(pmi::Server& server, const std::optional<std::uint32_t>& size)
 void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) const {
   set_process_map(server, without_gaps(taskmap), options);
   std::string text = taskmap.str();
-  if (text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
+  if (!options.nomap && text.size() < pmi::kMaxValue) server.set_attribute("flux.taskmap", text);
   if (instance_level) server.set_attribute("flux.instance-level", fmt::format_int(*instance_level).str());
   set_universe(server, universe_size);
 }

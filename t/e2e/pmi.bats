@@ -62,8 +62,8 @@ load pmi.bash
   passes
 }
 
-@test "pmi-simple.nomap leaves the process mapping out" {
-  clients 1 init 'cmd=get kvsname=%k key=PMI_process_mapping' has:rc=4 finalize
+@test "pmi-simple.nomap leaves the maps out" {
+  clients 1 init 'cmd=get kvsname=%k key=PMI_process_mapping' has:rc=4 'cmd=get kvsname=%k key=flux.taskmap' has:rc=4 finalize
   run nacre -o pmi-simple.nomap
   passes
 }

@@ -210,8 +210,8 @@ TEST_CASE("each group has a space of its own name, which tells the shell that be
     CHECK(task.spawn({{1, kJoinPmi + ask + kLeavePmi}}).starts_with("cmd=spawn_result rc=0 "));
     task.ends();
   }
-  CHECK_THAT(task.wrote("first"), Catch::Matchers::ContainsSubstring(" kvsname=nacre_1_0_1"));
-  CHECK_THAT(task.wrote("second"), Catch::Matchers::ContainsSubstring(" kvsname=nacre_1_0_2"));
+  CHECK_THAT(task.wrote("first"), Catch::Matchers::ContainsSubstring(" kvsname=ƒ2_0_1"));
+  CHECK_THAT(task.wrote("second"), Catch::Matchers::ContainsSubstring(" kvsname=ƒ2_0_2"));
 }
 
 TEST_CASE("one group's end is not another's") {
@@ -275,7 +275,7 @@ TEST_CASE("fault-tolerance: the others of a spawned group go on") {
   Spawner task(options);
   std::string script = kJoinPmi +
                        "if [ $PMI_RANK = 1 ]; then kill -KILL $$; fi; printf 'cmd=barrier_in\\n' >&$PMI_FD; "
-                       "read answer <&$PMI_FD; printf 'cmd=get kvsname=nacre_1_0_1 key=PMI_dead_processes\\n' "
+                       "read answer <&$PMI_FD; printf 'cmd=get kvsname=ƒ2_0_1 key=PMI_dead_processes\\n' "
                        ">&$PMI_FD; read answer <&$PMI_FD; echo \"$answer\" > $OUT/dead; " +
                        kLeavePmi;
   CHECK(task.spawn({{2, script}}).starts_with("cmd=spawn_result rc=0 "));
