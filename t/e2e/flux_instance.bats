@@ -121,8 +121,11 @@ row_input() {
 
 row_signal() {
   # shellcheck disable=SC2016 # for the task
-  then=ready:kill=USR1 job 1 -n2 -- sh -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.1; done'
-  ended 0 && sorted $'got it\ngot it\nready\nready' out || return
+  then=ready:kill=USR1 job 1 -n2 -- sh -c 'trap "echo got it; exit 0" USR1; : >"ready.$FLUX_TASK_RANK"
+    until [ -e ready.0 ] && [ -e ready.1 ]; do sleep 0.05; done
+    [ "$FLUX_TASK_RANK" -eq 1 ] || echo ready
+    while :; do sleep 0.1; done'
+  ended 0 && sorted $'got it\ngot it\nready' out || return
   then=ready:kill=USR1 job 1 -- sh -c 'echo ready; exec sleep 60'
   ended 138
 }

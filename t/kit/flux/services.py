@@ -49,7 +49,8 @@ class Services:
 
     def _get_attribute(self, request: Request) -> None:
         name = request.fields["name"]
-        value = str(request.rank) if name == "rank" else self.attributes.get(name)
+        of_rank = {"rank": str(request.rank), "local-uri": self.instance.brokers[request.rank].uri()}
+        value = of_rank.get(name) or self.attributes.get(name)
         if value is None:
             raise OSError(errno.ENOENT, "")
         request.answer({"value": value, "flags": 1})
