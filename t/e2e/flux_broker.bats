@@ -15,6 +15,7 @@ beside() {
 }
 
 # with_shell ARG...: runs a job whose shell is the script on standard input, with `client` and `ask` as above, and $id, $rank.
+# $input is a file for flux_broker to read.
 with_shell() {
   {
     printf '#!/bin/bash\nclient() { timeout 20 %q "$@"; }\nask() { client ask "$@"; }\nid=$1 space=$FLUX_KVS_NAMESPACE rank=${FLUX_URI##*-}\n' "$client"
@@ -22,7 +23,7 @@ with_shell() {
     cat
   } >shell
   chmod +x shell
-  run timeout 60 "$broker" --dir="$work/brokers" --shell="$work/shell" "$@" </dev/null
+  run timeout 60 "$broker" --dir="$work/brokers" --shell="$work/shell" "$@" <"${input:-/dev/null}"
 }
 
 # Of record.json.
@@ -151,6 +152,20 @@ END
   [ "$(recorded '[.eventlogs.eventlog[].name]')" = '["submit","validate","depend","priority","alloc","start","finish","release","free","clean"]' ]
 }
 
+@test "standard input goes to the service that the shell has told of, and so does its end" {
+  printf 'a\n\377' >given
+  input=given with_shell -- true <<'END'
+client --count=2 serve my-shell >served &
+until grep -q added served; do sleep 0.02; done
+printf '%s\n' '{"timestamp":1,"name":"shell.init","context":{"service":"my-shell","leader-rank":0,"size":1}}' '{"timestamp":2,"name":"shell.start"}' | append exec.eventlog
+wait
+END
+  [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
+  [ "$(<served)" = 'added
+my-shell.stdin user=True roles=5 {"stream":"stdin","rank":"all","encoding":"base64","data":"YQr/"}
+my-shell.stdin user=True roles=5 {"stream":"stdin","rank":"all","eof":true}' ] || { cat served; return 1; }
+}
+
 @test "a shell that ends before the first barrier ends the job, and the others are told in the barrier" {
   with_shell --size=2 -N2 -- true <<'END'
 [ "$rank" -eq 0 ] || exit 5
@@ -172,14 +187,21 @@ read -rt 60 <&$open
 END
   [ "$status" -eq 143 ] || { echo "exit code $status: $output"; return 1; }
   [ "$(recorded '[.exceptions[] | [.type, .severity, .note]]')" = '[["cancel",0,"enough"]]' ]
-  with_shell -t 0.3s --kill-timeout=0.1 -- true <<'END'
+  with_shell -t 0.3s --kill-timeout=2 -- true <<'END'
 exec {open}<><(:)
-trap 'echo $(client listen shell-$id.)' ALRM
+trap 'client listen shell-$id.; exit 9' ALRM
+read -rt 60 <&$open
+END
+  [ "$status" -eq 9 ] || { echo "exit code $status: $output"; return 1; }
+  [[ $output == *'stdout: subscribed'*'shell-'*'.kill '*' {"signum":9}'* ]] || { echo "$output"; return 1; }
+  [ "$(recorded '[.exceptions[] | [.type, .severity]]')" = '[["timeout",0]]' ]
+  with_shell --then=0:cancel --kill-timeout=0.05 -- true <<'END'
+exec {open}<><(:)
+trap '' TERM
+printf '%s\n' '{"timestamp":2,"name":"shell.start"}' | append exec.eventlog
 until read -rt 60 <&$open; do :; done
 END
   [ "$status" -eq 137 ] || { echo "exit code $status: $output"; return 1; }
-  [[ $output == *'stdout: subscribed shell-'*'.kill '*' {"signum":9}'* ]] || { echo "$output"; return 1; }
-  [ "$(recorded '[.exceptions[] | [.type, .severity]]')" = '[["timeout",0]]' ]
 }
 
 @test "a fault: answers are late, refused, garbage or cut off, or the broker goes away" {

@@ -138,7 +138,7 @@ row_cancel() {
 row_time() {
   job 1 -n2 -t 1s -- sleep 60
   ended 142 && has eventlog exception '[.type, .severity, .note] | @csv' '"timeout",0,"resource allocation expired"' || return
-  then=ready:expire=60 job 1 -t 2s -- sh -c 'echo ready; sleep 3; echo still here'
+  then=ready:expire=60 job 1 -t 4s -- sh -c 'echo ready; sleep 5; echo still here'
   ended 0 && printed $'ready\nstill here' && has eventlog exception . null && has eventlog resource-update '.expiration > 0' true
 }
 

@@ -77,6 +77,19 @@ class Console:
                      context.get("component", ""), context["message"]]
             self._say(at, ": ".join(filter(None, words)))
 
+    @staticmethod
+    async def _read_input() -> bytes:
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            loop.add_reader(0, ready.set)
+        except PermissionError:  # that of epoll for a file, which is always ready
+            return os.read(0, CHUNK)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(0)
+        return os.read(0, CHUNK)
+
     async def _send_input(self) -> None:
         """One piece at a time: the shell answers when it has it."""
         event = self.job.event("guest.exec.eventlog", "shell.init")
@@ -84,7 +97,7 @@ class Console:
         service, node = event["context"]["service"], event["context"]["leader-rank"]
         data, tag = b"-", 0
         while data:
-            data, tag = await asyncio.to_thread(os.read, 0, CHUNK), tag + 1
+            data, tag = await self._read_input(), tag + 1
             context: dict[str, Any] = {"stream": "stdin", "rank": "all"}
             try:
                 context |= {"data": data.decode()} if data and b"\0" not in data else {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 READDIR, READLINK, WATCH, WAITCREATE, TREEOBJ, APPEND = 1, 2, 4, 8, 16, 32
-WATCH_FULL, WATCH_UNIQ, WATCH_APPEND, STREAM, SENTINEL = 64, 128, 256, 512, 1024
+WATCH_APPEND, STREAM, SENTINEL = 256, 512, 1024
 PRIMARY = "primary"
 MOST_LINKS = 10
 
@@ -91,7 +91,7 @@ class Store:
         elif operation["flags"] & APPEND and last in at:
             if not isinstance(at[last], list):
                 raise OSError(errno.EINVAL, "")
-            at[last] = at[last] + node_of(operation["dirent"])
+            at[last] += node_of(operation["dirent"])
         else:
             at[last] = node_of(operation["dirent"])
 
