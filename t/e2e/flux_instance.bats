@@ -31,10 +31,14 @@ job() {
 }
 
 real_job() {
-  local size=$1 label=() options=()
+  local size=$1 attach=() options=()
   shift
   while [[ $1 != -- ]]; do
-    [[ $1 == -l ]] && label=(-l) || options+=("$1")
+    case $1 in
+      -l) attach+=(-l) ;;
+      --input=[0-9]*) attach+=(--stdin-ranks="${1#*=}") ;;
+      *) options+=("$1") ;;
+    esac
     shift
   done
   printf '%q ' "${options[@]}" --setattr=system.exec.job_shell="$JOB_SHELL" "$@" >arguments
@@ -56,7 +60,7 @@ for log in eventlog guest.exec.eventlog guest.output guest.input; do flux job in
 exit "$code"
 END
   : >out
-  timeout 120 flux start -s "$size" bash script "${then-}" "${label[@]}" || code=$?
+  timeout 120 flux start -s "$size" bash script "${then-}" "${attach[@]}" || code=$?
 }
 
 # ended CODE: the job has.
@@ -115,6 +119,8 @@ row_input() {
   seq 1 100000 >numbers
   job 1 -- md5sum <numbers
   ended 0 && printed "$(md5sum <numbers)" || return
+  job 1 -n3 -l --input=1-2 -- cat <<<hi
+  ended 0 && sorted $'1: hi\n2: hi' out || return
   job 1 -n2 --input=numbers -- md5sum </dev/null
   ended 0 && printed "$(md5sum <numbers)"$'\n'"$(md5sum <numbers)"
 }

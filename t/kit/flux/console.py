@@ -26,8 +26,9 @@ def data_of(context: dict[str, Any]) -> bytes:
 
 
 class Console:
-    def __init__(self, job: Job, label: bool, on_output: Callable[[bytes], None]):
-        self.job, self.label, self.on_output = job, label, on_output
+    def __init__(self, job: Job, label: bool, ranks: str, on_output: Callable[[bytes], None]):
+        """`ranks`: of the tasks that have standard input; "" or "all": every one."""
+        self.job, self.label, self.ranks, self.on_output = job, label, ranks or "all", on_output
         self.began = 0.0
         self.answers: asyncio.Queue[wire.Message] = asyncio.Queue()
         job.instance.internal[ROUTE] = self.answers.put_nowait
@@ -91,14 +92,17 @@ class Console:
         return os.read(0, CHUNK)
 
     async def _send_input(self) -> None:
-        """One piece at a time: the shell answers when it has it."""
-        event = self.job.event("guest.exec.eventlog", "shell.init")
-        assert event
-        service, node = event["context"]["service"], event["context"]["leader-rank"]
-        data, tag = b"-", 0
+        """One piece at a time: the shell answers when it has it. First the tasks that are to have none get its end."""
+        start = self.job.event("guest.exec.eventlog", "shell.start")
+        assert start
+        tasks = sum(nodes * per_node * repeat for _, nodes, per_node, repeat in start["context"]["taskmap"]["map"])
+        others = set(range(tasks)) - set(idset.read_set(self.ranks)) if self.ranks != "all" else None
+        if others and not await self._send({"stream": "stdin", "rank": idset.write_set(others), "eof": True}):
+            return
+        data = b"-"
         while data:
-            data, tag = await self._read_input(), tag + 1
-            context: dict[str, Any] = {"stream": "stdin", "rank": "all"}
+            data = await self._read_input()
+            context: dict[str, Any] = {"stream": "stdin", "rank": self.ranks}
             try:
                 context |= {"data": data.decode()} if data and b"\0" not in data else {}
             except UnicodeDecodeError:
@@ -107,10 +111,17 @@ class Console:
                 context["eof"] = True
             elif "data" not in context:
                 context |= {"encoding": "base64", "data": base64.b64encode(data).decode()}
-            self.job.instance.request(wire.Message(wire.REQUEST, f"{service}.stdin", wire.payload_of(context), 0, node, tag,
-                                                   os.getuid(), wire.OWNER | wire.LOCAL, [ROUTE]), 0)
-            answer = await self.answers.get()
-            if answer.number:
-                if answer.number not in (errno.ENOSYS, errno.EPIPE):
-                    print(f"flux_broker: {service}.stdin: {os.strerror(answer.number)}", file=sys.stderr, flush=True)
+            if not await self._send(context):
                 return
+
+    async def _send(self, context: dict[str, Any]) -> bool:
+        """Whether the shell has taken it."""
+        event = self.job.event("guest.exec.eventlog", "shell.init")
+        assert event
+        service, node = event["context"]["service"], event["context"]["leader-rank"]
+        self.job.instance.request(wire.Message(wire.REQUEST, f"{service}.stdin", wire.payload_of(context), 0, node, 1,
+                                               os.getuid(), wire.OWNER | wire.LOCAL, [ROUTE]), 0)
+        answer = await self.answers.get()
+        if answer.number not in (0, errno.ENOSYS, errno.EPIPE):
+            print(f"flux_broker: {service}.stdin: {os.strerror(answer.number)}", file=sys.stderr, flush=True)
+        return answer.number == 0
