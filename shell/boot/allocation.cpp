@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "job/resources.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::boot {
@@ -236,6 +237,26 @@ Result<std::optional<Allocation>> of_mpi_job(const Variables& variables) {
 }
 
 }  // namespace
+
+// Tasks of a job of the instance have FLUX_JOB_ID: its nodes are not theirs.
+bool is_flux_allocation(const Variables& variables) {
+  return variables("FLUX_URI") && variables("FLUX_ENCLOSING_ID") && !variables("FLUX_JOB_ID");
+}
+
+Result<Allocation> flux_allocation(std::string_view resources) {
+  job::Resources all = TRY(job::Resources::parse(resources));
+  Allocation out;
+  out.source = "FLUX_URI (resource.R)";
+  for (const job::NodeResources& node : all.nodes) {
+    if (node.hostname.empty()) return invalid("execution.nodelist is missing: the hosts have no names");
+    out.hosts.push_back({node.hostname, static_cast<std::uint32_t>(node.cores.size())});
+  }
+  if (all.slots) {
+    out.tasks = all.slots;
+    out.tasks_source = "execution.nslots of FLUX_URI (resource.R)";
+  }
+  return out;
+}
 
 Result<std::optional<Allocation>> allocation_of(const Variables& variables) {
   for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {

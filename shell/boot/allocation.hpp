@@ -2,6 +2,8 @@
 //
 // The hosts on which shells may be started, as this allocation's manager, or the user, has named them.
 //
+//   Flux            the initial program of an instance that is a job (flux batch, flux alloc), which FLUX_URI and
+//                   FLUX_ENCLOSING_ID tell: R of the instance, by its command; a host is there for each broker
 //   Slurm           SLURM_JOB_NODELIST, and the slots from SLURM_TASKS_PER_NODE or SLURM_JOB_CPUS_PER_NODE:
 //                   "16(x3),8"; the components of a heterogeneous job are SLURM_JOB_NODELIST_HET_GROUP_0 and on,
 //                   SLURM_HET_SIZE of them
@@ -36,9 +38,9 @@ struct Allocation {
   };
 
   std::string source;       // for messages: "SLURM_JOB_NODELIST", "PBS_NODEFILE (/var/spool/pbs/7)"
-  std::vector<Host> hosts;  // each once, in the order of their first mention; not empty
-  // How many tasks have been asked for: in Slurm SLURM_NTASKS, else the sum of the slots, where some are given.
-  // None: it is open. `tasks_source`: what has it, as `source`.
+  std::vector<Host> hosts;  // each once, but see Flux, in the order of their first mention; not empty
+  // How many tasks have been asked for: in Slurm SLURM_NTASKS, in Flux execution.nslots of R, else the sum of the
+  // slots, where some are given. None: it is open. `tasks_source`: what has it, as `source`.
   std::optional<std::uint32_t> tasks = {};
   std::string tasks_source = {};
   // In a heterogeneous job of Slurm, of which `hosts` are the first component: all of its hosts, as a hostlist.
@@ -48,9 +50,15 @@ struct Allocation {
 // The value of an environment variable.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// From the first manager in the order above whose variables are set; none: there is none. Errors name the variable,
-// or the file and the line.
+// From the first manager in the order above but Flux whose variables are set; none: there is none. Errors name the
+// variable, or the file and the line.
 Result<std::optional<Allocation>> allocation_of(const Variables& variables);
+
+// Whether it is an instance of Flux, which then is the innermost allocation.
+[[nodiscard]] bool is_flux_allocation(const Variables& variables);
+// What prints its R on standard output.
+inline constexpr const char* kFluxResources = "flux kvs get resource.R";
+Result<Allocation> flux_allocation(std::string_view resources);
 
 // A list that the user has given: "node[0-3],login:4". If a host occurs again, with slots or without, its slots are
 // added.

@@ -189,7 +189,9 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
   for (const auto& [name, value] : job::flux_variables(job_.id, own_variable)) environment_.set(name, value);
-  // It came from the host where the job was submitted.
+  // These came from the host where the job was submitted.
+  if (auto uri = own_variable("FLUX_URI"); uri && environment_.get("FLUX_URI").value_or("").starts_with("local:"))
+    environment_.set("FLUX_URI", *uri);
   if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
 }
 

@@ -368,13 +368,14 @@ std::vector<std::string> GivenOptions::defaults(const job::Options& options) {
 Result<void> allow_rehearsal(const GivenOptions& given, bool by_srun) {
   if (!given.has("--rehearse") || given.has("--rehearse-force")) return {};
   auto allocation = TRY(boot::allocation_of(own_variable));
-  if (!allocation && !by_srun) return {};
-  return invalid(
-      fmt::format("--rehearse: {}, and a manager may take a node whose shell is killed out of use: leave the "
-                  "allocation, or add "
-                  "--rehearse-force",
-                  allocation ? fmt::format("this is within an allocation ({})", allocation->source)
-                             : "srun starts the shells"));
+  std::string source = allocation ? allocation->source : "";
+  if (boot::is_flux_allocation(own_variable)) source = "FLUX_URI";
+  if (source.empty() && !by_srun) return {};
+  return invalid(fmt::format(
+      "--rehearse: {}, and a manager may take a node whose shell is killed out of use: leave the "
+      "allocation, or add "
+      "--rehearse-force",
+      !source.empty() ? fmt::format("this is within an allocation ({})", source) : "srun starts the shells"));
 }
 
 // ---- show options -----------------------------------------------------------------------

@@ -125,8 +125,8 @@ struct JobRequest {
   Json options = Json::object();  // of the shell
 };
 
-// The shell's options as a jobspec has them: there exit-on-error=1 means the first task to end (Jobspec::parse), and
-// "on" any task that fails.
+// The shell's options as a jobspec has them: there exit-on-error=1 means the first task to end (Jobspec::parse),
+// and "on" any task that fails.
 Json written_options(Json options);
 
 // An error: an argument is not UTF-8, or has a NUL, which no argument of a program can have.

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
@@ -21,6 +24,7 @@
 #include "front/job_request.hpp"
 #include "group/first_words.hpp"
 #include "launch/launcher.hpp"
+#include "value/wait_status.hpp"
 #include "version.hpp"
 
 namespace nacre::front {
@@ -99,6 +103,20 @@ void note_tasks(const boot::Allocation& found, Places& out) {
         found.all_components);
 }
 
+// What the instance of Flux has. Why its command fails, that prints itself.
+Result<boot::Allocation> allocation_of_flux() {
+  const std::string what = fmt::format("FLUX_URI: {}", boot::kFluxResources);
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(boot::kFluxResources, "re"), ::pclose);
+  if (!pipe) return system_error(errno, what);
+  std::string text = TRY(read_file(::fileno(pipe.get()), what, boot::Allocation::kMaxFileSize));
+  auto end = value::WaitStatus::of_raw(::pclose(pipe.release()));
+  if (end.is_exit() && end.exit_code() == 0) return in(what, boot::flux_allocation(text));
+  return invalid(
+      fmt::format("{}: {}; a job that is not to be in the instance: --local=N or --hosts=LIST, or without "
+                  "FLUX_ENCLOSING_ID",
+                  what, end.str()));
+}
+
 }  // namespace
 
 Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun, bool joins_pods) const {
@@ -118,7 +136,11 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun, bool joins_p
   if (!hosts_.empty()) found = TRY(in("--hosts", boot::hosts_of_list(hosts_)));
   if (!hostfile_.empty()) found = TRY(in("--hostfile", boot::hosts_of_file(hostfile_)));
   bool is_given = found.has_value();
-  if (!is_given) found = TRY(boot::allocation_of(own_variable));
+  if (!is_given && boot::is_flux_allocation(own_variable)) {
+    found = TRY(allocation_of_flux());
+    out.is_of_flux = true;
+  }
+  if (!found) found = TRY(boot::allocation_of(own_variable));
   bool is_of_slurm = !is_given && found && found->source.starts_with("SLURM_");
   if (found) note_tasks(*found, out);
   if (srun_ || (prefers_srun && is_of_slurm && is_in_path("srun"))) {
@@ -152,7 +174,9 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
     for (const std::string& each : places.hosts) record.hosts.append(each);
     plan.leader = places.hosts[0];
     if (!places.is_local) {
-      record.agent = agent_.empty() ? launch::ssh_agent() : std::vector<std::string>{agent_};
+      record.agent = !agent_.empty()     ? std::vector<std::string>{agent_}
+                     : places.is_of_flux ? launch::flux_agent()
+                                         : launch::ssh_agent();
       record.agent.insert(record.agent.end(), agent_arguments_.begin(), agent_arguments_.end());
     }
   }

@@ -33,6 +33,7 @@ struct Places {
   // hosts.
   std::optional<std::uint32_t> tasks = {};
   std::string tasks_source = {};
+  bool is_of_flux = false;                // the allocation is an instance of Flux, whose brokers start shells
   std::vector<std::uint32_t> slots = {};  // of each host; 0: unknown. Empty: they are not of hosts
   std::optional<boot::Pod> pod = {};      // this is one of several pods, which all begin a shell each
 

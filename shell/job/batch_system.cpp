@@ -17,6 +17,7 @@ struct Known {
   const char* name;
 };
 constexpr Known kKnown[] = {
+    {"FLUX_ENCLOSING_ID", Kind::other, "Flux"},  // an instance, which may be in an allocation of others
     {"SLURM_JOB_ID", Kind::slurm, "Slurm"},
     {"PBS_JOBID", Kind::pbs, "PBS"},
     {"LSB_JOBID", Kind::lsf, "LSF"},

@@ -118,7 +118,8 @@ Result<void> Launcher::start_agent(Agent& agent, Queued shell) {
   agent.timer = TRY(event::Timer::create(loop_, [this, rank] { overdue(rank); }));
   task::Command command = TRY(agent_command(words, agent.host, options_.shell));
   agent.is_shell = words.empty() || is_this_host(agent.host);
-  agent.program = command.argv[0].substr(command.argv[0].rfind('/') + 1);
+  const std::string& name = words == flux_agent() ? words.back() : command.argv[0];
+  agent.program = name.substr(name.rfind('/') + 1);
   if (options_.drops_output) command.setup.fds.push_back({STDOUT_FILENO, -1});
   command.stream_options["stdin_BUFSIZE"] =
       std::to_string(std::max(task::BufferedStream::kBufferSize, lines.size()));
@@ -335,6 +336,13 @@ std::vector<std::string> ssh_agent() {
           "-oConnectTimeout=10",
           "-oServerAliveInterval=10",
           "-oServerAliveCountMax=3"};
+}
+
+// flux exec takes ranks, runs words as they are, and has no directory of its own on the other host.
+std::vector<std::string> flux_agent() {
+  return {"/bin/sh", "-c",
+          R"(rank=$(flux overlay lookup "$1") || exit 255; shift; exec flux exec -q -d / -r "$rank" sh -c "$*")",
+          "flux-exec"};
 }
 
 bool is_this_host(const std::string& host) {

@@ -67,6 +67,8 @@ class AlikeLines {
 
 // The command that starts ssh, up to the host.
 [[nodiscard]] std::vector<std::string> ssh_agent();
+// The same for flux exec, on the broker of the host.
+[[nodiscard]] std::vector<std::string> flux_agent();
 
 // Whether this is the name of this host, in full or up to the first dot, or localhost.
 [[nodiscard]] bool is_this_host(const std::string& host);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/stack.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 

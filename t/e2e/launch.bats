@@ -325,3 +325,45 @@ EOF
   shell=$NACRE_SHELL run launch --local=1 -o kill-timeout=never
   fails_with 1 "fatal: " "kill-timeout"
 }
+
+@test "in an instance of Flux its brokers start the shells, on the hosts of its R; tasks are as many as its slots" {
+  mkdir bin
+  cat >bin/flux <<'END'
+#!/bin/sh
+echo "$*" >>"$WORK/calls"
+case "$1 $2" in
+"kvs get") [ ! -e "$WORK/down" ] || { echo "flux-kvs: no broker" >&2; exit 1; }; cat "$WORK/flux_R.json" ;;
+"overlay lookup") echo "${3#n}" ;;
+"exec -q")
+  [ "$3 $4 $5 $7 $8" = "-d / -r sh -c" ] || exit 99
+  cd / && FLUX_URI=local:///broker-$6 exec sh -c "$9" ;;
+*) exit 98 ;;
+esac
+END
+  chmod +x bin/flux
+  export WORK=$work PATH=$work/bin:$PATH FLUX_URI=local:///broker-0 FLUX_ENCLOSING_ID=fA SLURM_JOB_NODELIST=other
+  jq -n '{version: 1, execution: {R_lite: [{rank: "0-2", children: {core: "0-1"}}], nodelist: ["n[0-2]"], nslots: 3, starttime: 0, expiration: 0}}' >flux_R.json
+  flux_run() { "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
+  # shellcheck disable=SC2016 # for the tasks
+  task=(sh -c 'echo "$FLUX_TASK_RANK of $FLUX_JOB_SIZE: $FLUX_URI"')
+  run flux_run "${task[@]}"
+  [ "$(sort <<<"$output")" = "0 of 3: local:///broker-0
+1 of 3: local:///broker-1
+2 of 3: local:///broker-2" ]
+  grep -qx "overlay lookup n2" calls
+  run flux_run -N 2 -n 4 "${task[@]}"
+  [ "$(sort <<<"$output" | sed 's/.*://' | paste -sd' ')" = "///broker-0 ///broker-0 ///broker-1 ///broker-1" ] || { echo "$output"; return 1; }
+  # A task of a job of the instance is not there, nor is whoever says where.
+  rm calls
+  FLUX_JOB_ID=fB run flux_run --dry-run -n 1 true
+  run flux_run --local=1 -n 1 true
+  [ ! -e calls ]
+  # The host of two brokers gets two shells.
+  sed -i "s/n\[0-2\]/$(uname -n),$(uname -n)/; s/0-2/0-1/" flux_R.json
+  run flux_run -n 4 sh -c 'echo $FLUX_JOB_NNODES'
+  [ "$output" = $'2\n2\n2\n2' ]
+  touch down
+  run flux_run true
+  [ "$status" -eq 1 ]
+  [[ $output == *"no broker"*"FLUX_URI: flux kvs get resource.R: exited with code 1; a job that is not to be in the instance: --local=N or --hosts=LIST"* ]]
+}

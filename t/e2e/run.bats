@@ -6,7 +6,7 @@ load lib.bash
 
 # The managers of whoever runs the tests must not count.
 no_manager=(env -u SLURM_JOB_ID -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS
-  -u LSB_HOSTS -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE)
+  -u LSB_HOSTS -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE -u FLUX_ENCLOSING_ID)
 host=$(hostname)
 
 run_job() { "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }

@@ -57,6 +57,30 @@ TEST_CASE("Slurm's allocation: nodes, and slots by tasks or else by cpus") {
   CHECK(in_environment(job) == "SLURM_JOB_NODELIST: n1:2 n2:1 n3:1 n4:1");
 }
 
+TEST_CASE("Flux: an instance that is a job, with a host for each broker") {
+  auto is_there = [](const Environment& environment) {
+    return is_flux_allocation([&](const char* name) -> std::optional<std::string> {
+      auto found = environment.find(name);
+      return found != environment.end() ? std::optional(found->second) : std::nullopt;
+    });
+  };
+  Environment batch{{"FLUX_URI", "local:///x"}, {"FLUX_ENCLOSING_ID", "fA"}};
+  CHECK(is_there(batch));
+  CHECK_FALSE(is_there({{"FLUX_URI", "local:///x"}}));
+  batch["FLUX_JOB_ID"] = "fB";
+  CHECK_FALSE(is_there(batch));
+  constexpr std::string_view kR =
+      R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0-3"}},
+    {"rank": "2", "children": {"core": "0"}}], "nslots": 5, "starttime": 0, "expiration": 0, "nodelist": ["a,a,b"]}})";
+  auto found = flux_allocation(kR);
+  CHECK(shown_hosts(found) == "a:4 a:4 b:1");
+  CHECK(found->tasks == 5);
+  CHECK(shown_hosts(flux_allocation("{}")).find("version") != std::string::npos);
+  CHECK(shown_hosts(
+            flux_allocation(R"({"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0"}}],
+    "starttime": 0, "expiration": 0}})")) == "execution.nodelist is missing: the hosts have no names");
+}
+
 TEST_CASE("the launcher of an MPIJob: its hostfile, in the forms of all MPIs") {
   TemporaryFolder folder;
   std::string path = folder.file("hostfile", "job-worker-0.job.ns.svc slots=2\njob-worker-1.job.ns.svc:3\n");
