@@ -265,6 +265,15 @@ nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell 
   [[ $output =~ ^[0-9]+' functions'$ ]]
 }
 
+@test "what nacre-flux(7) says is not there of libflux-core is not there" {
+  sed -n '/^- These functions of libflux-core are not there/,/^[-#]/p' "$NACRE_SOURCE_DIR/doc/man/nacre-flux.7.scd" | sed '1d;/^[-#]/d' |
+    tr -d '\\' | grep -oE 'flux_[a-z0-9_]+\*?' | sed 's/\*/.*/' >names
+  [ "$(wc -l <names)" -gt 80 ]
+  nm -D --defined-only "$NACRE_SHELL" | awk '{ print $NF }' >exported
+  ! grep -xEf names exported || return 1
+  ! grep -ohE 'flux_[a-z0-9_]+ *\(' "$NACRE_SOURCE_DIR"/shell/plugin/include/flux/*.h | tr -d ' (' | grep -xEf names || return 1
+}
+
 @test "nacre-shell-plugins(7) has each topic that shells call" {
   sed -n '/kCalled = {/,/};/p' "$NACRE_SOURCE_DIR/shell/job/option_table.cpp" | grep -oE '"[a-z.-]+"' | tr -d '"' >called
   [ "$(wc -l <called)" -gt 40 ]
