@@ -238,12 +238,9 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
 }
 
 // Of a leader that others have found at a known port.
-Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& process, boot::Boot& boot, Log& log) {
+Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& process, boot::Boot& boot) {
   if (!boot.later) return nullptr;
-  auto on_come = [&log](std::uint32_t index) {
-    log.log(Level::warn, "", "the pod with index {} has come again, and is turned away: the job has begun", index);
-  };
-  auto out = boot::Latecomers::answer(*process.loop, std::move(*boot.later), on_come);
+  auto out = boot::Latecomers::answer(*process.loop, std::move(*boot.later));
   if (!out && out.error().code == EADDRINUSE) return nullptr;  // a task's by now
   return out;
 }
@@ -282,7 +279,7 @@ Result<int> run(cli::ShellArguments&& arguments, Log& log, ProcessTitle& title, 
   process.guard = TRY(start_guard(process, boot, rank));
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   std::unique_ptr<CarriedChannels> carried = TRY(carry(process, boot, rank));
-  auto latecomers = TRY(answer_latecomers(process, boot, log));
+  process.latecomers = TRY(answer_latecomers(process, boot));
   const bool is_local = arguments.exit_local;
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log, carried.get());
   const bool is_over = code || process.left;

@@ -181,11 +181,44 @@ namespace {
 using group::Membership;
 using group::Rank;
 
-Result<Membership> join_launched(const BootRequest& request, const launch::LaunchRecord& record,
-                                 transport::Secret secret) {
+Result<launch::OwnSockets> bind_sockets(const BootRequest& request, const launch::LaunchRecord& record) {
   std::string directory = temporary_directory(request.variables);
-  launch::OwnSockets own =
-      TRY(record.agent.empty() ? launch::bind_local_sockets(directory) : launch::bind_own_sockets(directory));
+  return record.agent.empty() ? launch::bind_local_sockets(directory) : launch::bind_own_sockets(directory);
+}
+
+Result<Boot> read_and_join(const BootRequest& request) {
+  launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.timeout));
+  if (!input.record) return invalid("standard input has ended after the secret: the launch record is missing");
+  if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager gives it");
+  Boot out;
+  out.way = Way::hosts;
+  out.how = fmt::format("hosts: --boot=hosts was given: shell {} of {}", *input.record->rank, input.record->size);
+  out.id = input.record->job;
+  out.launcher = TRY(launch::take_input(request.input));
+  out.launcher_bytes = std::move(input.behind);
+  if (input.record->size > 1 || input.record->growth)
+    out.membership = TRY(
+        membership_of(request, *input.record, std::move(input.secret), TRY(bind_sockets(request, *input.record))));
+  out.record = std::move(input.record);
+  return out;
+}
+
+Result<Boot> take_own_record(int descriptor) {
+  auto record = TRY(read_own_record(descriptor));
+  if (record.size != 1)
+    return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
+  Boot out;
+  out.way = Way::hosts;
+  out.how = "hosts: nacre run has become this shell: shell 0 of 1";
+  out.id = record.job;
+  out.record = std::move(record);
+  return out;
+}
+
+}  // namespace
+
+Result<Membership> membership_of(const BootRequest& request, const launch::LaunchRecord& record,
+                                 transport::Secret secret, launch::OwnSockets own) {
   Membership out{request.version,   record.job, *record.rank, record.size, record.arity,
                  std::move(secret), {},         {},           {},          {}};
   std::string mark = transport::host_mark();
@@ -204,36 +237,6 @@ Result<Membership> join_launched(const BootRequest& request, const launch::Launc
   own.move_to(out);
   return out;
 }
-
-Result<Boot> read_and_join(const BootRequest& request) {
-  launch::LaunchInput input = TRY(launch::read_launch_input(request.input, request.timeout));
-  if (!input.record) return invalid("standard input has ended after the secret: the launch record is missing");
-  if (!input.record->rank) return invalid("the launch record: rank: expected this shell's, as no manager gives it");
-  Boot out;
-  out.way = Way::hosts;
-  out.how = fmt::format("hosts: --boot=hosts was given: shell {} of {}", *input.record->rank, input.record->size);
-  out.id = input.record->job;
-  out.launcher = TRY(launch::take_input(request.input));
-  out.launcher_bytes = std::move(input.behind);
-  if (input.record->size > 1 || input.record->growth)
-    out.membership = TRY(join_launched(request, *input.record, std::move(input.secret)));
-  out.record = std::move(input.record);
-  return out;
-}
-
-Result<Boot> take_own_record(int descriptor) {
-  auto record = TRY(read_own_record(descriptor));
-  if (record.size != 1)
-    return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
-  Boot out;
-  out.way = Way::hosts;
-  out.how = "hosts: nacre run has become this shell: shell 0 of 1";
-  out.id = record.job;
-  out.record = std::move(record);
-  return out;
-}
-
-}  // namespace
 
 Result<launch::LaunchRecord> read_own_record(int descriptor) {
   UniqueFd fd(descriptor);           // no task gets it

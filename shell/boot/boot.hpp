@@ -32,6 +32,7 @@
 #include "boot/allocation.hpp"
 #include "broker/instance.hpp"
 #include "group/directory.hpp"
+#include "launch/own_sockets.hpp"
 #include "launch/record.hpp"
 #include "value/jobid.hpp"
 
@@ -116,6 +117,10 @@ Result<Boot> boot_by_own_record(
     const BootRequest& request);  // nacre run has become this shell, the only one of its job
 
 // ---- shared by the ways
+
+// The place of a shell that has a launch record with its rank, and listens on `own`.
+Result<group::Membership> membership_of(const BootRequest& request, const launch::LaunchRecord& record,
+                                        transport::Secret secret, launch::OwnSockets own);
 
 // The launch record in a file that is open at `descriptor`, which no task gets.
 Result<launch::LaunchRecord> read_own_record(int descriptor);

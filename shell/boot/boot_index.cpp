@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/print.hpp"
+#include "base/text.hpp"
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
 #include "boot/index_keys.hpp"
 #include "boot/pod.hpp"
 #include "job/job.hpp"
+#include "launch/own_sockets.hpp"
 #include "launch/record.hpp"
 #include "transport/secret.hpp"
 #include "value/wait_status.hpp"
@@ -75,6 +78,24 @@ Result<Found> find_group(const BootRequest& request) {
   return out;
 }
 
+// The job runs, and takes this pod in the place of one that was lost: nobody waits for it.
+Result<Boot> boot_by_lines(const BootRequest& request, std::string lines, const Pod& pod) {
+  const std::size_t end = std::min(lines.find('\n'), lines.size());
+  auto secret = transport::Secret::from_hex(std::string_view(lines).substr(0, end));
+  auto record = launch::LaunchRecord::parse(trim(std::string_view(lines).substr(end)));
+  transport::wipe(lines);
+  Boot out;
+  out.way = Way::index;
+  out.record = TRY(std::move(record));
+  out.id = out.record->job;
+  out.how = fmt::format("index: the job runs, and takes the pod with index {} as shell {}", pod.index,
+                        out.record->rank.value_or(0));
+  launch::OwnSockets own =
+      TRY(launch::bind_own_sockets(temporary_directory(request.variables), {}, launch::HostNames::none));
+  out.membership = TRY(membership_of(request, *out.record, TRY(std::move(secret)), std::move(own)));
+  return out;
+}
+
 Result<Boot> come_together(const BootRequest& request, IndexGroup group) {
   const Pod pod = group.pod;
   const std::string seen = fmt::format("{} and {} are set, and shell 0 is at {} by {}", pod.index_source,
@@ -83,6 +104,8 @@ Result<Boot> come_together(const BootRequest& request, IndexGroup group) {
   auto keys = TRY(in("--boot=index", open_index_keys(std::move(group))));
   auto out = boot_by_keys(request, *keys, Way::index, seen.c_str());
   if (keys->ended_by()) end_by(*keys->ended_by(), out ? Error{ECANCELED, "ended"} : out.error());
+  if (std::string lines = keys->take_late(); !lines.empty())
+    out = in("--boot=index", boot_by_lines(request, std::move(lines), pod));
   if (!out) return out;
   // From here on a signal waits until the shell watches for it.
   out->held = std::make_unique<EndingSignalsHeld>();
@@ -103,7 +126,8 @@ Boot boot_one_pod(const Found& found) {
 Result<Boot> boot_by_index(const BootRequest& request) {
   Found found = TRY(in("--boot=index", find_group(request)));
   Boot out = found.group ? TRY(come_together(found.request, *std::move(found.group))) : boot_one_pod(found);
-  out.record = std::move(found.record);
+  if (!out.record) out.record = std::move(found.record);
+  if (out.record && !out.record->rank) out.record->rank = found.pod.index;
   return out;
 }
 

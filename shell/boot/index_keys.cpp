@@ -38,7 +38,8 @@ struct IndexQuestion {
 
 struct IndexAnswer {
   std::string error;
-  std::string value;
+  std::string value = {};
+  bool again = false;
 };
 
 void fields(auto& io, wire::Of<IndexHello> auto& m) {
@@ -57,6 +58,7 @@ void fields(auto& io, wire::Of<IndexQuestion> auto& m) {
 void fields(auto& io, wire::Of<IndexAnswer> auto& m) {
   io.may_have("error", m.error);
   io.may_have("value", m.value);
+  io.may_have("again", m.again);
 }
 
 namespace {
@@ -125,10 +127,19 @@ Error interrupted(int signum, std::string_view for_whom) {
 
 // ---- who comes to shell 0 ------------------------------------------------------------------
 
+Result<void> check_place(const IndexHello& hello, const Pod& pod) {
+  if (hello.size != pod.size)
+    return invalid(
+        fmt::format("this shell is one of {}, and shell 0 of {} by {}: all pods have to be given the same number",
+                    hello.size, pod.size, pod.size_source));
+  if (hello.index < pod.size) return {};
+  return invalid(fmt::format("index {} is not below the number of pods, {}", hello.index, pod.size));
+}
+
 class Door {
  public:
   struct Callbacks {
-    // An error turns it away. Else it gets an answer by accept().
+    // An error turns it away; with EAGAIN it comes again. Else it gets an answer by answer().
     std::function<Result<void>(const IndexHello& hello, const std::string& peer)> on_hello;
     std::function<Result<std::string>(const IndexQuestion& question)> on_question;
     std::function<void(Rank index)> on_gone;  // one that was not turned away
@@ -155,12 +166,15 @@ class Door {
     return out;
   }
 
-  // All that have come get this answer.
-  void answer_all(const IndexAnswer& answer) {
+  // All that have come get this answer, or those of this index. Returns how many.
+  std::size_t answer(const IndexAnswer& answer, std::optional<Rank> index = {}) {
+    std::size_t out = 0;
     for (auto& [id, guest] : guests_) {
-      if (guest.index) send(guest, answer);
-      if (guest.index && !answer.error.empty()) guest.link->finish();
+      if (!guest.index || (index && guest.index != index)) continue;
+      if (send(guest, answer)) ++out;
+      if (!answer.error.empty()) guest.link->finish();
     }
+    return out;
   }
 
   [[nodiscard]] bool is_empty() const { return guests_.empty(); }
@@ -192,39 +206,42 @@ class Door {
     if (index && callbacks_.on_gone) callbacks_.on_gone(*index);
   }
 
-  static void send(Guest& guest, const IndexAnswer& answer) {
-    static_cast<void>(guest.link->send(wire::to_text(answer)));  // one that has gone is dropped
+  // False: it has gone, and is dropped.
+  static bool send(Guest& guest, const IndexAnswer& answer) {
+    return guest.link->send(wire::to_text(answer)).has_value();
   }
 
   void take(std::uint64_t id, std::string_view frame) {
     Guest& guest = guests_.at(id);
     if (!guest.index) {
-      Result<Rank> index = greet(guest, frame);
-      if (index) guest.index = *index;
-      if (!index) turn_away(guest, index.error());
+      if (Result<void> taken = greet(guest, frame); !taken) turn_away(guest, taken.error());
       return;
     }
     auto question = wire::from_text<IndexQuestion>(frame);
     Result<std::string> value =
         question ? callbacks_.on_question(*question) : Result<std::string>(question.error());
-    send(guest, value ? IndexAnswer{"", *value} : IndexAnswer{value.error().message, ""});
+    send(guest, value ? IndexAnswer{"", *value} : IndexAnswer{value.error().message});
   }
 
-  Result<Rank> greet(const Guest& guest, std::string_view frame) {
+  // It may get its answer before this returns.
+  Result<void> greet(Guest& guest, std::string_view frame) {
     IndexHello hello = TRY(wire::from_text<IndexHello>(frame));
     if (hello.protocol != group::kProtocol)
       return invalid(
           fmt::format("shell 0 is of nacre {} and speaks protocol {}, this shell is of {} and speaks {}: "
                       "the same version has to be in all images",
                       version_, group::kProtocol, in_quotes(hello.version), hello.protocol));
-    CHECK_OK(callbacks_.on_hello(hello, guest.link->peer()));
-    return hello.index;
+    guest.index = hello.index;
+    Result<void> taken = callbacks_.on_hello(hello, guest.link->peer());
+    if (!taken) guest.index.reset();
+    return taken;
   }
 
   void turn_away(Guest& guest, const Error& why) {
-    send(guest, {why.message, ""});
+    const bool comes_again = why.code == EAGAIN;
+    send(guest, {why.message, "", comes_again});
     guest.link->finish();
-    if (callbacks_.on_turned_away)
+    if (callbacks_.on_turned_away && !comes_again)
       callbacks_.on_turned_away(fmt::format("{}: {}", guest.link->peer(), why.message));
   }
 
@@ -282,11 +299,11 @@ class KeptHere final : public IndexKeys {
     if (complete() && !waiting_->signal()) {
       is_complete_ = true;
       waiting_->extend(kToAsk);
-      door_->answer_all({});
+      door_->answer({});
       return {};
     }
     Error why = waiting_->signal() ? interrupted(*waiting_->signal(), missing()) : came_not();
-    door_->answer_all({"shell 0: " + why.message, ""});
+    door_->answer({"shell 0: " + why.message});
     waiting_->extend(kToAsk);
     waiting_->wait([this] { return door_->is_empty(); }, kToConnect.count());
     return why;
@@ -319,13 +336,7 @@ class KeptHere final : public IndexKeys {
 
   Result<void> take(const IndexHello& hello, const std::string& peer) {
     if (is_complete_) return invalid(fmt::format("index {} has come already, and the job has begun", hello.index));
-    if (hello.size != pod_.size)
-      return invalid(
-          fmt::format("this shell is one of {}, and shell 0 of {} by {}: all pods have to be given the same "
-                      "number",
-                      hello.size, pod_.size, pod_.size_source));
-    if (hello.index >= pod_.size)
-      return invalid(fmt::format("index {} is not below the number of pods, {}", hello.index, pod_.size));
+    CHECK_OK(check_place(hello, pod_));
     auto [shell, is_new] = shells_.try_emplace(hello.index, Shell{hello.values, peer});
     if (is_new) return {};
     return invalid(
@@ -383,6 +394,8 @@ class KeptThere final : public IndexKeys {
   [[nodiscard]] bool resolves_names() const override { return false; }
   [[nodiscard]] std::optional<int> ended_by() const override { return waiting_->signal(); }
 
+  [[nodiscard]] std::string take_late() override { return std::move(late_); }
+
   Result<void> put(std::string_view key, std::string_view value) override {
     hello_.values[std::string(key)] = value;
     return {};
@@ -395,6 +408,8 @@ class KeptThere final : public IndexKeys {
     bool has_told = false;
     for (double pause = kFirstPause;;) {
       Result<void> come = try_once();
+      if (come) late_ = std::move(answer_->value);
+      if (!late_.empty()) return Error{EISCONN, "the job runs already"};
       if (come || is_refused_) return come;
       if (waiting_->signal()) return interrupted(*waiting_->signal(), subject());
       const bool is_cut = waiting_->is_late() && come.error().code == EAGAIN;
@@ -456,8 +471,8 @@ class KeptThere final : public IndexKeys {
     CHECK_OK(link_->send(wire::to_text(hello_)));
     waiting_->extend(event::Seconds(pod_.timeout) + kToAsk);  // it says itself when its time is over
     CHECK_OK(await({}));
-    is_refused_ = !answer_->error.empty();
-    if (is_refused_) return Error{EPROTO, answer_->error};
+    is_refused_ = !answer_->error.empty() && !answer_->again;
+    if (!answer_->error.empty()) return Error{EPROTO, answer_->error};
     return {};
   }
 
@@ -485,7 +500,7 @@ class KeptThere final : public IndexKeys {
 
   void take(std::string_view frame) {
     auto answer = wire::from_text<IndexAnswer>(frame);
-    answer_ = answer ? *std::move(answer) : IndexAnswer{answer.error().message, ""};
+    answer_ = answer ? *std::move(answer) : IndexAnswer{answer.error().message};
   }
 
   Result<void> await(std::optional<double> most) {
@@ -501,6 +516,7 @@ class KeptThere final : public IndexKeys {
   bool is_refused_ = false;    // another attempt would be no better
   bool closed_ = false;
   std::optional<IndexAnswer> answer_;
+  std::string late_;
   std::unique_ptr<Waiting> waiting_;
   std::unique_ptr<transport::Credentials> credentials_;
   transport::OwnedLink link_;
@@ -508,24 +524,33 @@ class KeptThere final : public IndexKeys {
 
 // ---- latecomers ------------------------------------------------------------------------------
 
-class TurnedAway final : public Latecomers {
+class LatePods final : public Latecomers {
  public:
-  static Result<std::unique_ptr<Latecomers>> open(event::Loop& loop, IndexGroup group,
-                                                  std::function<void(std::uint32_t)> on_come) {
-    auto out = std::make_unique<TurnedAway>();
+  static Result<std::unique_ptr<Latecomers>> open(event::Loop& loop, IndexGroup group) {
+    auto out = std::make_unique<LatePods>();
     Door::Callbacks events;
-    events.on_hello = [on_come = std::move(on_come)](const IndexHello& hello, const std::string&) -> Result<void> {
-      on_come(hello.index);
-      return Error{EBUSY,
-                   fmt::format("the job has begun, and goes on or ends without a shell that comes again: index "
-                               "{} was there before; a new job takes all pods anew",
-                               hello.index)};
+    events.on_hello = [late = out.get(), pod = group.pod](const IndexHello& hello,
+                                                          const std::string&) -> Result<void> {
+      CHECK_OK(check_place(hello, pod));
+      return late->on_come_(hello.index);
+    };
+    events.on_question = [](const IndexQuestion&) {
+      return invalid("the job has begun: nothing can be asked for");
     };
     out->door_ = TRY(Door::open(loop, std::move(group), std::move(events)));
     return std::unique_ptr<Latecomers>(std::move(out));
   }
 
+  void serve(OnCome on_come) override { on_come_ = std::move(on_come); }
+
+  Result<void> give(Rank index, const Result<std::string>& lines) override {
+    auto answered = door_->answer(lines ? IndexAnswer{"", *lines} : IndexAnswer{lines.error().message}, index);
+    if (answered > 0) return {};
+    return Error{ENOENT, fmt::format("the pod with index {} has gone again", index)};
+  }
+
  private:
+  OnCome on_come_ = [](Rank) { return Error{EAGAIN, "the job is being started without it"}; };
   std::unique_ptr<Door> door_;
 };
 
@@ -535,9 +560,8 @@ Result<std::unique_ptr<IndexKeys>> open_index_keys(IndexGroup group) {
   return group.pod.index == 0 ? KeptHere::open(std::move(group)) : KeptThere::open(std::move(group));
 }
 
-Result<std::unique_ptr<Latecomers>> Latecomers::answer(event::Loop& loop, IndexGroup group,
-                                                       std::function<void(std::uint32_t)> on_come) {
-  return TurnedAway::open(loop, std::move(group), std::move(on_come));
+Result<std::unique_ptr<Latecomers>> Latecomers::answer(event::Loop& loop, IndexGroup group) {
+  return LatePods::open(loop, std::move(group));
 }
 
 }  // namespace nacre::boot

@@ -9,6 +9,12 @@
 //   a shell               {"owner", "key"}, any number of times
 //   shell 0               {"value"} or {"error"}
 //
+// To one that comes while the job runs shell 0 says instead
+//
+//   {"value"}             it joins: launch::launch_lines(), as those of nacre grow get them
+//   {"error", "again"}    it cannot be said yet: it is to come again in a moment
+//   {"error"}             it is turned away
+//
 // Each is a frame of a link (transport/link.hpp).
 #pragma once
 
@@ -36,18 +42,25 @@ class IndexKeys : public Keys {
  public:
   // Of SIGINT, SIGTERM, SIGHUP and SIGQUIT the one that came while it waited for others, whose call has failed.
   [[nodiscard]] virtual std::optional<int> ended_by() const = 0;
+  // The launch lines of one that has come while the job runs, and joins it: barrier() has failed. Else "".
+  [[nodiscard]] virtual std::string take_late() { return ""; }
 };
 
 // Shell 0 listens from now on. EADDRINUSE: the port is taken.
 Result<std::unique_ptr<IndexKeys>> open_index_keys(IndexGroup group);
 
-// Tells shells that come while the job runs, to shell 0, that it does not wait for them; `on_come` is told which
-// index has come again.
+// Shells that come to shell 0 while the job runs.
 class Latecomers {
  public:
+  // An error turns it away; with EAGAIN it comes again in a moment. Else it waits for give().
+  using OnCome = std::function<Result<void>(std::uint32_t index)>;
+
   virtual ~Latecomers() = default;
-  static Result<std::unique_ptr<Latecomers>> answer(event::Loop& loop, IndexGroup group,
-                                                    std::function<void(std::uint32_t index)> on_come);
+  // Until serve() is called they come again.
+  static Result<std::unique_ptr<Latecomers>> answer(event::Loop& loop, IndexGroup group);
+  virtual void serve(OnCome on_come) = 0;
+  // Its launch lines, or why it is turned away. ENOENT: it has gone meanwhile.
+  virtual Result<void> give(std::uint32_t index, const Result<std::string>& lines) = 0;
 };
 
 }  // namespace nacre::boot

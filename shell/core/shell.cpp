@@ -181,8 +181,8 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
       shells_(*host_, process),
       shrink_(*host_, process.group.get(), shells_, tasks_, process.end),
       restart_(*host_, job_, shells_, shrink_, tasks_, process.end),
-      replace_(*host_, job_, shells_, shrink_, tasks_, restart_),
       grow_(*host_, job_, process, shells_, shrink_, restart_),
+      replace_(*host_, job_, shells_, shrink_, tasks_, restart_, grow_),
       ending_({*host_, process, config_, events_, holds_, exchange_, launcher_tie_, tasks_, shells_, shrink_,
                restart_, grow_}) {
   if (process.detachment) launcher_tie_.emplace(*host_, process, config_.detaches);

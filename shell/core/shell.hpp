@@ -116,8 +116,8 @@ class Shell {
   ShellGroup shells_;
   ShellShrink shrink_;
   ShellRestart restart_;
-  ShellReplace replace_;
   ShellGrow grow_;
+  ShellReplace replace_;
   ShellEnding ending_;
   Stragglers stragglers_;
   std::unique_ptr<script::Interpreter> interpreter_;

@@ -26,6 +26,7 @@ namespace nacre::core {
 namespace {
 
 constexpr event::Seconds kMostOfferTime{10};  // for newcomers to send what their nodes have, once they are members
+constexpr double kForPod = 60;                // seconds, for a pod that has come again to join
 
 }  // namespace
 
@@ -36,6 +37,7 @@ void ShellGrow::serve() {
     process_.late.reset();
   }
   if (!shells_.may_have_others()) return;
+  if (process_.latecomers) process_.latecomers->serve([this](std::uint32_t index) { return come_again(index); });
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (!topic.starts_with(elastic::kGrownTopic)) return;
     Json what = Json::parse(bytes, nullptr, false);
@@ -45,10 +47,15 @@ void ShellGrow::serve() {
 
 // ---- the leader's: an order --------------------------------------------------------------------
 
-Result<void> ShellGrow::check(const value::GrowOrder& order) const {
+Result<void> ShellGrow::check_phase() const {
   if (stopped_ || host_.ending()) return Error{ECANCELED, "the job is ending"};
   if (!shells_.barriers().has_passed(join::kStartBarrier)) return Error{EAGAIN, "the job is still being started"};
-  if (!process_.later)
+  return {};
+}
+
+Result<void> ShellGrow::check(const value::GrowOrder& order) const {
+  CHECK_OK(check_phase());
+  if (!process_.later || process_.later->only_pods)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
                  "nacre launch can grow"};
@@ -99,6 +106,7 @@ void ShellGrow::begin_next() {
 Result<void> ShellGrow::begin() {
   const Rank first = open_->first = job_.shells();
   const std::vector<std::string> hosts = open_->hosts, agent = open_->agent;
+  const std::optional<std::uint32_t> pod = open_->pod;
   const value::Idset ranks = asked();
   join::LaterShells& later = *process_.later;
   CHECK_OK(later.prepare());
@@ -117,10 +125,57 @@ Result<void> ShellGrow::begin() {
   std::string growth = dump_json(growth_.json());
   for (std::size_t i = 0; i < hosts.size() && is_open(first); ++i) {
     Rank rank = first + static_cast<Rank>(i);
-    process_.launcher->start(rank, hosts[i], later.lines_of(rank, *resources_, job_.resources.is_made, growth),
-                             agent);
+    std::string lines = later.lines_of(rank, *resources_, job_.resources.is_made, growth);
+    pod ? invite(*pod, rank, lines) : process_.launcher->start(rank, hosts[i], std::move(lines), agent);
   }
   return {};
+}
+
+// ---- the leader's: a pod that comes again ------------------------------------------------------
+
+std::optional<event::Seconds> ShellGrow::time_of_pods() const {
+  if (!process_.latecomers || !process_.later) return std::nullopt;
+  auto lost = job::OnLost::read(host_.options());
+  auto restart = job::RestartOption::read(host_.options());
+  const bool to_spares = restart && restart->where == job::RestartOption::Where::spare;
+  if (!to_spares && !(lost && lost->replaces)) return std::nullopt;
+  return event::Seconds(process_.later->record.timeout);
+}
+
+Result<void> ShellGrow::come_again(std::uint32_t index) {
+  CHECK_OK(check_phase());
+  if (!time_of_pods()) {
+    host_.log().log(Level::warn, "", "the pod with index {} has come again, and is turned away: the job has begun",
+                    index);
+    return Error{
+        EBUSY, fmt::format("the job has begun, and goes on or ends without a shell that comes again: index {} was "
+                           "there before; a new job takes all pods anew, and --on-lost=replace lets a job take "
+                           "a lost one back",
+                           index)};
+  }
+  auto is_same = [index](const Open& each) { return each.pod == index; };
+  const Rank last = pods_.contains(index) ? pods_.at(index) : index;
+  if ((open_ && is_same(*open_)) || std::any_of(queue_.begin(), queue_.end(), is_same) ||
+      !shells_.roster().gone().contains(last))
+    return Error{EAGAIN, fmt::format("index {} is shell {} of the job, which is not lost so far", index, last)};
+  auto news = [this, index](const Result<Json>& answer, bool is_last) {
+    if (!is_last || answer) return;
+    host_.log().log(Level::warn, "", "the pod with index {} has come again, and has not joined the job: {}", index,
+                    answer.error().message);
+    static_cast<void>(process_.latecomers->give(index, answer.error()));  // it may have gone
+  };
+  Open order{{}, news, {job_.resources.nodes[last].hostname}};
+  order.order.wait = kForPod;
+  order.pod = index;
+  enqueue(std::move(order));
+  return {};
+}
+
+void ShellGrow::invite(std::uint32_t pod, Rank rank, const std::string& lines) {
+  Result<void> given = process_.latecomers->give(pod, lines);
+  if (given) return;
+  open_->failures.emplace(rank, given.error().message);
+  process_.group->suspect(rank);
 }
 
 value::Idset ShellGrow::asked() const {
@@ -326,7 +381,11 @@ void ShellGrow::note_ready(const Json& what) {
   if (why.empty()) shells_.ready(rank);
   if (!shells_.leads()) return;
   bool is_open = open_ && asked().contains(rank);
-  if (is_open && why.empty()) open_->ready.insert(rank);
+  if (is_open && why.empty()) {
+    open_->ready.insert(rank);
+    if (open_->pod) pods_[*open_->pod] = rank;
+  }
+  if (why.empty() && on_ready_) on_ready_();
   if (is_open && !why.empty()) open_->failures.emplace(rank, why);
   if (!why.empty()) take_out(value::Idset::range(rank, rank), nullptr);
   look_if_over();
@@ -494,7 +553,13 @@ Result<void> ShellReplace::serve() {
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
   });
-  if (shells_.leads()) shells_.when_lost_with_tasks([this](group::Rank shell) { return lost(shell); });
+  if (!shells_.leads()) return {};
+  shells_.when_lost_with_tasks([this](group::Rank shell) { return lost(shell); });
+  grow_.when_ready([this] {
+    value::Idset shells;
+    for (const auto& [shell, timer] : waiting_) shells.insert(shell);
+    for (group::Rank shell : shells.ids()) lost(shell);
+  });
   return {};
 }
 
@@ -519,11 +584,30 @@ void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
   if (ranks.empty() || host_.ending()) return give_up(shell, "");
   auto takes_all = restart_.takes_all_with_lost(connected);
   if (!takes_all) return give_up(shell, takes_all.error().message);
-  if (Result<void> replaced = replace(shell, ranks, *takes_all); !replaced)
+  Result<void> replaced = replace(shell, ranks, *takes_all);
+  if (replaced) {
+    waiting_.erase(shell);
+  } else if (replaced.error().code != ENOENT || !wait_for_pod(shell, ranks, replaced.error().message)) {
     give_up(shell, replaced.error().message);
+  }
+}
+
+bool ShellReplace::wait_for_pod(group::Rank shell, const value::Idset& ranks, const std::string& why) {
+  auto time = grow_.time_of_pods();
+  if (!time || waiting_.contains(shell)) return time.has_value();
+  std::string over = fmt::format("{}, and no pod has come again within {} s", why, time->count());
+  auto timer = event::Timer::create(host_.loop(), [this, shell, over] { give_up(shell, std::string(over)); });
+  if (!timer) return false;
+  timer->start(*time);
+  waiting_.emplace(shell, *std::move(timer));
+  host_.log().log(Level::warn, "", "shell {}{} is lost: its task {} wait{} up to {} s for a pod to come again: {}",
+                  shell, job_.resources.nodes[shell].on(), ranks.short_str(), ranks.size() == 1 ? "s" : "",
+                  time->count(), why);
+  return true;
 }
 
 void ShellReplace::give_up(group::Rank shell, const std::string& why) {
+  waiting_.erase(shell);
   shells_.give_up(shell, why);
   restart_.answers().loss_closes(shell);
 }

@@ -7,6 +7,8 @@
 // are ready; from then on they are spares.
 //
 //   (asked for, of Slurm) -> queued -> started -> of the job -> announced -> ready | failed, lost: taken out again
+//
+// A pod that comes again while the job runs (boot::Latecomers) is an order of its own: nobody starts it.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +92,8 @@ class ShellGrow {
 
   ~ShellGrow() {
     if (process_.later) process_.later->on_failed = nullptr;
+    if (process_.latecomers)
+      process_.latecomers->serve([](std::uint32_t) { return Error{ECANCELED, "the job is ending"}; });
   }
   ShellGrow(const ShellGrow&) = delete;
   ShellGrow& operator=(const ShellGrow&) = delete;
@@ -106,6 +110,10 @@ class ShellGrow {
   void stop();
   // Leader: this shell is lost.
   void lost(Rank rank);
+  // Leader: for so long a lost pod may come again, and joins; none: it does not.
+  [[nodiscard]] std::optional<event::Seconds> time_of_pods() const;
+  // Leader: another shell has joined, and is ready for tasks.
+  void when_ready(std::function<void()> receive) { on_ready_ = std::move(receive); }
   // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in one
   // of these that has lost the leader: ends it, unless other shells are left there.
   void end_allocations();
@@ -116,6 +124,7 @@ class ShellGrow {
     WhenGrown news;  // null once the answer has been given
     std::vector<std::string> hosts;
     std::vector<std::string> agent = {};    // that starts the shells there; empty: that of the others
+    std::optional<std::uint32_t> pod = {};  // of this index, which has come by itself
     Rank first = 0;                         // ranks follow in the order of `hosts`
     std::optional<value::Idset> come = {};  // those that are of the job; none: the group still waits for some
     std::map<Rank, boot::NodeOffer> offers = {};
@@ -126,12 +135,15 @@ class ShellGrow {
     std::optional<event::Timer> timer = {};
   };
 
+  [[nodiscard]] Result<void> check_phase() const;
   [[nodiscard]] Result<void> check(const value::GrowOrder& order) const;
   [[nodiscard]] bool needs_manager(const value::GrowOrder& order) const;
   [[nodiscard]] Result<std::vector<std::string>> hosts_of(const value::GrowOrder& order) const;
   [[nodiscard]] Result<void> make_nodes();
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
   void enqueue(Open order);
+  Result<void> come_again(std::uint32_t index);
+  void invite(std::uint32_t pod, Rank rank, const std::string& lines);
   [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
   void give_back_unused(const Open& over);
   void end_left_allocation();
@@ -171,6 +183,8 @@ class ShellGrow {
   std::optional<Open> open_;
   std::deque<Open> queue_;
   bool stopped_ = false;
+  std::map<std::uint32_t, Rank> pods_;  // leader: those that have come again, by index
+  std::function<void()> on_ready_;
   std::vector<plugin::Registration> leaving_;  // newcomers that are taken out again
   plugin::Registration announced_;
 };
@@ -183,12 +197,14 @@ class ShellGrow {
 // PMI knows no second start of a rank. So where tasks use it, and where restart has scope=job, all tasks of the job
 // start again with those that move, if restart allows it (ShellRestart); the same announcement has both. The leader
 // asks the shells that stay which of their tasks are connected to PMI.
+//
+// Where lost pods come again, tasks for which there is no spare wait for one.
 class ShellReplace {
  public:
   // All have to outlive it. `job`: that of `host`.
   ShellReplace(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellShrink& shrink, ShellTasks& tasks,
-               ShellRestart& restart)
-      : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks), restart_(restart) {}
+               ShellRestart& restart, ShellGrow& grow)
+      : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks), restart_(restart), grow_(grow) {}
 
   // Once the options are final. An error: on-lost is wrong.
   Result<void> serve();
@@ -206,6 +222,7 @@ class ShellReplace {
   void decide(group::Rank shell, const value::Idset& connected);
   void give_up(group::Rank shell, const std::string& why);
   Result<void> replace(group::Rank shell, const value::Idset& ranks, bool takes_all);
+  bool wait_for_pod(group::Rank shell, const value::Idset& ranks, const std::string& why);
   Result<std::vector<std::uint32_t>> choose(group::Rank shell, const value::Idset& ranks);
   [[nodiscard]] std::vector<elastic::Replacements::Other> others() const;
   [[nodiscard]] std::vector<elastic::Replacements::Spare> spares() const;
@@ -220,9 +237,11 @@ class ShellReplace {
   ShellShrink& shrink_;
   ShellTasks& tasks_;
   ShellRestart& restart_;
-  elastic::Replacements replacements_;  // the leader's
-  std::deque<job::Move> due_;           // to this shell
-  bool takes_any_ = false;              // where=any
+  ShellGrow& grow_;
+  elastic::Replacements replacements_;           // the leader's
+  std::map<group::Rank, event::Timer> waiting_;  // the leader's: lost shells whose tasks wait for a pod
+  std::deque<job::Move> due_;                    // to this shell
+  bool takes_any_ = false;                       // where=any
   plugin::Registration announced_;
 };
 

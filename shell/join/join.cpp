@@ -208,10 +208,9 @@ class Assembly {
     member_->raise({"exec", 0, cause.message, cause.code, rank_, true});
   }
 
-  // Under Slurm nobody is started here, but the leader can start others later.
+  // Under Slurm, and where only Kubernetes starts pods, nobody is started here, but others may join later.
   void start_children() {
-    bool is_managed = boot_.way == boot::Way::slurm;
-    if (boot_.way == boot::Way::index) return;  // only Kubernetes starts pods
+    const bool is_managed = boot_.way == boot::Way::slurm || boot_.way == boot::Way::index;
     if (!boot_.record || (is_managed && rank_ != 0)) return;
     // The signal came before that shell had a loop to receive it. This object is there until all have joined.
     auto on_killed = [this, &process = process_](group::Rank rank, int signum) {
@@ -292,7 +291,13 @@ class Assembly {
     out.identity.id = member_->membership().job;
     out.identity.shell_rank = rank_;
     if (rank_ != 0) process_.launch_stream.reset();
-    if (rank_ == 0 && process_.launcher) keep_for_later(std::move(addresses), *std::move(shells[0]->job));
+    if (rank_ == 0 && process_.launcher) {
+      if (boot_.record->hosts.empty()) {  // pods know no others
+        for (const job::NodeResources& each : out.identity.resources.nodes)
+          boot_.record->hosts.append(each.hostname);
+      }
+      keep_for_later(std::move(addresses), *std::move(shells[0]->job));
+    }
     return out;
   }
 

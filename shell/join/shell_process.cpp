@@ -25,7 +25,7 @@ namespace nacre::join {
 // ---- later shells -----------------------------------------------------------------------
 
 LaterShells::LaterShells(launch::LaunchRecord own, boot::Way way)
-    : record(std::move(own)), is_managed(way == boot::Way::slurm) {
+    : record(std::move(own)), is_managed(way == boot::Way::slurm), only_pods(way == boot::Way::index) {
   record.jobspec.reset();
   record.resources.reset();
   if (is_managed) record.agent = {"srun"};  // other hosts: the shells listen for links from there

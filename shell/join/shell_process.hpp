@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/boot.hpp"
+#include "boot/index_keys.hpp"
 #include "broker/instance.hpp"
 #include "elastic/roster.hpp"
 #include "event/children.hpp"
@@ -133,6 +134,7 @@ struct LaterShells {
   launch::LaunchRecord record;
   // The manager has started the others, and no host is there that it has not given for that.
   bool is_managed = false;
+  bool only_pods = false;  // that come again (boot::Latecomers), as only Kubernetes starts them
   LeaderGiven given;
   std::optional<transport::Secret> secret;
   std::vector<std::string> addresses;  // of the shells of the job's start, by rank
@@ -266,6 +268,7 @@ struct ShellProcess {
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
   std::unique_ptr<LaterShells> later;                   // of a leader that starts others, or can do so later
+  std::unique_ptr<boot::Latecomers> latecomers;         // of a leader that pods have found at a known port
   std::unique_ptr<group::Group> group;
   std::unique_ptr<broker::Instance> instance;  // whose job shell this is
   exits::JobEnd end;

@@ -191,6 +191,22 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   [ "$(cat code.0 code.1 | tr '\n' ' ')" = "75 75 " ] || { show; return 1; }
 }
 
+@test "a pod that is lost and comes again gets its task back with on-lost=replace" {
+  know pod-0.pod.ns.svc 0
+  back() { job "$1" NACRE_LEADER=pod-0.pod.ns.svc "${nacre_run[@]}" -u --on-lost=replace sh -c \
+    'echo begun; [ $FLUX_TASK_RANK != 2 ] || [ $NACRE_TASK_TRY = 2 ] || sleep 100; echo $FLUX_TASK_RANK in try $NACRE_TASK_TRY on $(hostname)'; }
+  for index in 0 1 2; do back $index; done
+  wait_until started
+  "$vcluster" exec node2 pkill -KILL -f '^nacre-shell: .* rank 2/3'
+  waits() { grep -q "shell 2 .*is lost: its task 2 waits up to 60 s for a pod to come again" said.0.err; }
+  wait_until waits
+  back 2
+  wait
+  [ "$(codes)" = "0 0 0 " ] || { show; return 1; }
+  [ "$(grep -v begun said.0 | sort)" = $'0 in try 1 on pod-0\n1 in try 1 on pod-1\n2 in try 2 on pod-2' ] || { show; return 1; }
+  grep "its task 2 starts again on the spare shell 3 on pod-2" said.0.err
+}
+
 # bats test_tags=long
 @test "nothing can be written: one line that says so" {
   know pod-0.pod.ns.svc 0

@@ -238,6 +238,52 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   grep "the pod with index 1 has come again" said.0.err
 }
 
+# kill_shell MARK: the shell that this value of NACRE_SHELL_ID names.
+kill_shell() { pkill -KILL -f "^nacre-shell: ${1%.*} rank ${1#*.}/"; }
+
+@test "with on-lost=replace a pod that comes again takes the lost one's place, as often as it does" {
+  make_group
+  local index
+  task='echo $NACRE_SHELL_ID >>run.$FLUX_TASK_RANK; while [ ! -e stop ]; do sleep 0.05; done; echo $FLUX_TASK_RANK ends in try $NACRE_TASK_TRY'
+  run_again() { in_pod "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --on-lost=replace sh -c "$task"; }
+  for index in 0 1 2; do run_again $index & done
+  begun() { [ "$(cat run.0 run.1 run.2 2>/dev/null | wc -l)" -eq "$1" ]; }
+  wait_until begun 3
+  for try in 1 2; do
+    kill_shell "$(tail -1 run.1)"
+    waits() { [ "$(grep -c "is lost: its task 1 waits up to 60 s for a pod to come again: there is no spare left" said.0.err)" -eq "$try" ]; }
+    wait_until waits
+    run_again 1 &
+    wait_until begun $((3 + try))
+  done
+  touch stop
+  wait_for_jobs || :
+  [ "$(codes)" = "0 0 0 " ] || { tail said.*; return 1; }
+  [ "$(sort said.0)" = $'0 ends in try 1\n1 ends in try 3\n2 ends in try 1' ]
+  grep "shell 1 .*task 1 starts again on the spare shell 3" said.0.err
+  grep "shell 3 .*task 1 starts again on the spare shell 4" said.0.err
+}
+
+@test "MPI starts again with the pod that comes again; one that does not come in time ends the job with a line" {
+  make_group
+  mpicc.mpich -O1 -o steady "$NACRE_SOURCE_DIR/t/e2e/mpi/steady.c"
+  export NACRE_TIMEOUT=8
+  local index
+  run_mpi() { in_pod "$1" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --on-lost=replace --restart=on-failure,backoff=0s \
+    sh -c 'echo $NACRE_SHELL_ID >shell.$FLUX_TASK_RANK; exec ./steady'; }
+  for index in 0 1 2; do run_mpi $index & done
+  wait_until test -e in.2.1
+  kill_shell "$(cat shell.2)"
+  waits() { grep -q "shell 2 .*is lost: its task 2 waits up to 8 s" said.0.err; }
+  wait_until waits
+  run_mpi 2 &
+  wait_until test -e in.2.2
+  kill_shell "$(cat shell.2)"
+  wait_for_jobs || :
+  [ "$(codes)" = "1 1 137 " ] || { tail said.*; return 1; }
+  grep "shell 3 .* is lost.*task 2, which is not started again: there is no spare left, and no pod has come again within 8 s" said.0.err
+}
+
 @test "exit classes, as a podFailurePolicy reads them, and the termination log" {
   here() { timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --exit-class=host:75,user:cause,no-progress:93 "$@" 2>said; }
   export NACRE_TERMINATION_LOG=$work/log
