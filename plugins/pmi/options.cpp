@@ -34,14 +34,24 @@ Result<void> read_list(const JsonAt& option, PmiOptions& out) {
   return {};
 }
 
+Result<std::string> universe_option(const JsonAt& option) {
+  if (option.json().is_number()) return std::to_string(TRY(option.integer(1, INT32_MAX)));
+  std::string text = TRY(option.string());
+  auto number = parse_u64(text);
+  if (text == "system" || text == "infinite" || (number && *number > 0 && *number <= INT32_MAX)) return text;
+  return option.expected(fmt::format("a number from 1 to {}, system or infinite", INT32_MAX));
+}
+
 Result<void> read_pmi(const JsonAt& option, PmiOptions& out) {
   if (!option.json().is_object()) return read_list(option, out);
-  CHECK_OK(option.only_keys({"use", "explain", "hang-report", "max-size", "library", "port", "groups"}));
+  CHECK_OK(
+      option.only_keys({"use", "explain", "hang-report", "max-size", "library", "port", "groups", "universe"}));
   if (auto use = TRY(option.find("use"))) CHECK_OK(read_list(*use, out));
   if (auto explain = TRY(option.find("explain"))) out.explain = TRY(job::switch_of(*explain));
   if (auto library = TRY(option.find("library"))) out.library = TRY(job::switch_of(*library));
   if (auto groups = TRY(option.find("groups"))) out.groups = TRY(job::switch_of(*groups));
   if (auto port = TRY(option.find("port"))) out.port = TRY(job::switch_of(*port));
+  if (auto size = TRY(option.find("universe"))) out.universe = TRY(universe_option(*size));
   if (auto size = TRY(option.find("max-size"))) out.max_size = TRY(job::size_option(*size));
   if (auto time = TRY(option.find("hang-report"))) {
     if (time->json() == "off") {

@@ -26,6 +26,7 @@ struct PmiOptions {
   bool library = false;                                                    // pmi.library
   bool port = false;                                                       // pmi.port
   bool groups = true;                                                      // pmi.groups: PMI 1.2
+  std::string universe;                                                    // pmi.universe: "", infinite, system, N
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
   bool starts_again = false;  // restart: all tasks together, if one fails; not with fault-tolerance

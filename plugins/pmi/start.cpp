@@ -50,11 +50,16 @@ value::Taskmap without_gaps(const value::Taskmap& map) {
   return value::Taskmap::of(node_of);
 }
 
-std::optional<std::uint32_t> universe_of(const job::Job& job) {
+std::optional<std::uint32_t> universe_of(plugin::Host& host) {
+  const job::Job& job = host.job();
+  auto options = PmiOptions::read(host.options());
+  const std::string chosen = options ? options->universe : "";
+  if (chosen == "infinite") return std::nullopt;
+  if (auto number = parse_u64(chosen)) return static_cast<std::uint32_t>(*number);
   std::uint64_t room = 0;
   for (std::uint32_t shell : shells_of_tasks(job).ids())
     room += job.resources.nodes[shell].all_cores().size() / job.spec.cores_per_slot;
-  return room > job.tasks() ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
+  return room > job.tasks() || chosen == "system" ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
 }
 
 // The path has an id for each instance that this job is in, and its own: an instance of the job is one deeper than
@@ -71,14 +76,14 @@ std::optional<std::size_t> level_of(const job::Environment& environment) {
 
 PmiStart PmiStart::of_job(plugin::Host& host) {
   const job::Job& job = host.job();
-  return {1, job.taskmap, !host.joined_late(), job.shells() - 1, universe_of(job), level_of(host.environment())};
+  return {1, job.taskmap, !host.joined_late(), job.shells() - 1, universe_of(host), level_of(host.environment())};
 }
 
 PmiStart PmiStart::again(plugin::Host& host) {
   const job::Job& job = host.job();
   const std::uint32_t last = host.last_with_tasks();
   return {
-      job.restarts + 1, job.taskmap, job.shell_rank <= last, last, universe_of(job), level_of(host.environment())};
+      job.restarts + 1, job.taskmap, job.shell_rank <= last, last, universe_of(host), level_of(host.environment())};
 }
 
 std::vector<std::uint32_t> PmiStart::ranks_here(plugin::Host& host) const {

@@ -25,6 +25,7 @@
 #include "group/directory.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
+#include "value/idset.hpp"
 #include "task/command.hpp"
 #include "value/duration.hpp"
 
@@ -108,16 +109,30 @@ Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t>
   std::uint64_t tasks = request.tasks ? *request.tasks : request.nodes || request.tasks_per_node ? full : 1;
   if (tasks > job::Jobspec::kMaxCount)
     return invalid(fmt::format("{} tasks; at most {}", tasks, job::Jobspec::kMaxCount));
-  if (request.tasks_per_node && tasks > full)
+  const bool goes_round = request.goes_round && places && tasks > full;
+  if (request.tasks_per_node && tasks > full && !goes_round)
     return invalid(
         fmt::format("-n {}, but {} of {} tasks are {}: a smaller -n, a larger --tasks-per-node, or more nodes",
                     tasks, counted_nodes(out.nodes), each, full));
   if (tasks < out.nodes) return invalid(fmt::format("-n {}, but -N {}: each node needs a task", tasks, out.nodes));
   out.tasks = static_cast<std::uint32_t>(tasks);
-  if (request.tasks_per_node)
+  if (request.tasks_per_node && !goes_round)
     out.tasks_per_node = request.tasks_per_node;
   else if (request.nodes && tasks % out.nodes == 0)
     out.tasks_per_node = static_cast<std::uint32_t>(tasks / out.nodes);
+  return out;
+}
+
+std::string map_of_rounds(const JobSize& size, std::uint32_t each) {
+  std::string out;
+  for (std::uint32_t node = 0; node < size.nodes; ++node) {
+    value::Idset ranks;
+    for (std::uint64_t first = std::uint64_t{node} * each; first < size.tasks;
+         first += std::uint64_t{size.nodes} * each)
+      ranks.insert(static_cast<value::Idset::Id>(first),
+                   static_cast<value::Idset::Id>(std::min<std::uint64_t>(first + each, size.tasks) - 1));
+    out += (node == 0 ? "" : ";") + ranks.str();
+  }
   return out;
 }
 

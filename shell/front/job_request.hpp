@@ -83,6 +83,7 @@ struct SizeRequest {
   std::optional<std::uint32_t> nodes;  // with tasks
   std::optional<std::uint32_t> tasks_per_node;
   std::uint32_t spares = 0;
+  bool goes_round = false;  // more tasks than nodes with so many each: they get as many again, in turn
 };
 
 struct JobSize {
@@ -107,6 +108,9 @@ struct NodeCounts {
 // task, or one on each node if the request has a number of nodes. Without a number of nodes all places are used,
 // but those for spares, and no more than there are tasks. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
+
+// Of a size that goes round: which ranks each node has, by the scheme `manual` of the option taskmap.
+[[nodiscard]] std::string map_of_rounds(const JobSize& size, std::uint32_t each);
 
 // What stands for a request without any number, of tasks, of nodes, of tasks on each: so many `tasks`, where these
 // were asked for elsewhere, else one on each of `places`, but those for spares.

@@ -45,7 +45,7 @@ struct MpiProgram {
 
   std::optional<std::uint32_t> tasks = {};
   std::vector<std::string> command = {};
-  std::string directory = {}, path = {}, hosts = {};
+  std::string directory = {}, path = {}, hosts = {}, soft = {};
   std::vector<Change> environment = {};
 };
 
@@ -123,6 +123,42 @@ std::string set_rule(std::string_view name, std::string_view value) {
 
 Result<void> take_tasks(Reading& into, const Values& values) {
   into.program().tasks = TRY(count(values[0]));
+  return {};
+}
+
+// Of MPI's set of numbers, "4,8:16:4", the largest that is not above `most`. A step may be negative.
+Result<std::uint32_t> largest_of(const std::string& set, std::optional<std::uint32_t> most) {
+  const Error malformed = invalid(fmt::format("expected numbers, or FIRST:LAST or FIRST:LAST:STEP, got {}", set));
+  std::int64_t out = 0;
+  for (std::string_view each : split(set, ',')) {
+    std::vector<std::int64_t> numbers;
+    for (std::string_view text : split(each, ':')) {
+      const bool is_negative = numbers.size() == 2 && text.starts_with('-');
+      auto number = parse_u64(text.substr(is_negative ? 1 : 0));
+      if (!number || *number > job::Jobspec::kMaxCount) return malformed;
+      numbers.push_back(is_negative ? -static_cast<std::int64_t>(*number) : static_cast<std::int64_t>(*number));
+    }
+    const std::int64_t step = numbers.size() > 2 ? numbers[2] : 1;
+    if (numbers.size() > 3 || step == 0) return malformed;
+    const std::int64_t last = numbers.size() > 1 ? numbers[1] : numbers[0];
+    for (std::int64_t i = numbers[0]; step > 0 ? i <= last : i >= last; i += step) {
+      if (!most || i <= *most) out = std::max(out, i);
+    }
+  }
+  if (out > 0) return static_cast<std::uint32_t>(out);
+  return invalid(fmt::format("{} has no number of tasks{}", set, most ? fmt::format(" up to -n {}", *most) : ""));
+}
+
+Result<void> take_soft(Reading& into, const Values& values) {
+  CHECK_OK(largest_of(values[0], {}));
+  into.program().soft = values[0];
+  return {};
+}
+
+Result<void> take_universe(Reading& into, const Values& values) {
+  const std::string size = lower(values[0]);
+  if (size != "system" && size != "infinite") TRY(count(size));
+  into.add("--setopt=pmi.universe=" + size);
   return {};
 }
 
@@ -381,7 +417,8 @@ struct MpiGroup {
 
 constexpr MpiOption kOptionsOfTasks[] = {
     {"n np c", "N", "", "Start N tasks of the program (default: 1, or the slots of the hosts)", take_tasks},
-    {"ppn perhost N npernode", "N", "--tasks-per-node=%", "N tasks on each node"},
+    {"ppn perhost", "N", "--tasks-per-node=%:round", "N tasks on each node; of more each gets N again, in turn"},
+    {"N npernode", "N", "--tasks-per-node=%", "N tasks on each node"},
     {"pernode", "", "--tasks-per-node=1"},
     {"npersocket", "N", "!tasks are counted for each node only: -ppn"},
     {"cpus-per-proc cpus-per-rank", "N", "--cores-per-task=%", "N cores for each task"},
@@ -399,10 +436,12 @@ constexpr MpiOption kOptionsOfTasks[] = {
     {"oversubscribe", "", "--oversubscribe", "More tasks than cores may be on a node"},
     {"nooversubscribe use-hwthread-cpus topolib", "", ""},
     {"report-bindings", "", "--setopt=cpu-affinity=verbose,on", "Print what each task is bound to"},
-    {"rankfile rf", "FILE", "!--taskmap=manual:MAP of nacre run says which task is on which node"},
+    {"rankfile rf", "FILE",
+     "!its slots are cores as Open MPI counts them on each node, which nacre does not know before it is there: "
+     "--taskmap=manual:MAP of nacre run says which task is on which node, -o cpu-affinity=map:LIST the cpus"},
     {"cpu-set cpu-list slot-list", "CPUS", "!-o cpu-affinity of nacre run binds tasks to cpus by number"},
-    {"usize", "N", ""},
-    {"soft", "SET", ""},
+    {"usize", "N", "", "MPI_UNIVERSE_SIZE: N, SYSTEM (all that have room), INFINITE (not set)", take_universe},
+    {"soft", "SET", "", "As many tasks as the largest number of SET, up to -n: 2:8:2,16", take_soft},
     {"arch", "NAME", "", "The architecture of the hosts, which is that of this one", take_architecture},
     {"initial-errhandler", "NAME", ""},
 };
@@ -560,6 +599,7 @@ Result<void> Reading::read() {
       ends = word == ":";
       if (!ends) program().command.push_back(std::move(word));
     }
+    if (!program().soft.empty()) program().tasks = TRY(in("-soft", largest_of(program().soft, program().tasks)));
     if (program().command.empty() || program().command[0].empty())
       return invalid("expected a program, as in: mpiexec -n 4 ./app");
     if (ends && left_.empty()) return invalid("expected a program behind the last ':'");

@@ -107,7 +107,8 @@ class RunOptions {
 
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   bool per_gpu_ = false;  // as many tasks on each node as it has gpus
-  std::string nodes_;     // "4", "4+1"
+  bool goes_round_ = false;
+  std::string nodes_;  // "4", "4+1"
   GivenOptions words_{GivenOptions::Verb::run};
   std::string time_limit_, name_, cwd_;
   struct Rule {
@@ -285,6 +286,9 @@ class Run final : public cli::Verb {
     JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
     for (const std::string& each : GivenOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
+    const bool has_rounds = wanted.goes_round && !size.tasks_per_node && size.nodes > 1;
+    if (has_rounds && !known.at("taskmap"))
+      CHECK_OK(known.set_from_argument("taskmap=manual:" + map_of_rounds(size, *wanted.tasks_per_node)));
     if (is_open && places.is_named) follow_slots(places, size, known);
     take_limits(places, known);
     request.options = known.json();
@@ -449,11 +453,13 @@ Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
 }  // namespace
 
 Result<void> RunOptions::take_tasks_per_node(const std::string& text) {
-  auto number = parse_u64(text);
+  constexpr std::string_view kRound = ":round";
+  goes_round_ = text.ends_with(kRound);
+  auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
   per_gpu_ = text == "gpu";
   if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
-    return invalid(
-        fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+    return invalid(fmt::format("expected a number from 1 to {}, also with :round, or gpu, got {}",
+                               job::Jobspec::kMaxCount, in_quotes(text)));
   per_node_ = static_cast<std::uint32_t>(number.value_or(1));
   return {};
 }
@@ -552,7 +558,7 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
 }
 
 Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
-  SizeRequest out{tasks_, {}, per_node_, spares};
+  SizeRequest out{tasks_, {}, per_node_, spares, goes_round_};
   if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
   if (!nodes_.empty()) out.nodes = TRY(in("-N", NodeCounts::parse(nodes_))).nodes;
   if (parts_.size() > 1) {

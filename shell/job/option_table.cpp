@@ -128,6 +128,8 @@ constexpr OptionEntry kTable[] = {
     {"pmi.max-size", "size", "64M", "pmi", "", "what the keys may have in all"},
     {"pmi.library", "switch", "off", "pmi", "", "programs that load libpmi.so or libpmi2.so find nacre's first"},
     {"pmi.groups", "switch", "on", "pmi", "", "offer PMI 1.2, whose barriers can be of some tasks"},
+    {"pmi.universe", "text", "", "pmi", "system infinite",
+     "MPI_UNIVERSE_SIZE, by default how many tasks there is room for"},
     {"pmi.port", "switch", "off", "pmi", "",
      "tasks connect by PMI_PORT, for those that lose the descriptor PMI_FD"},
     {"pmi-simple.nomap", "switch", "off", "pmi", "", "leave out the keys PMI_process_mapping and flux.taskmap"},

@@ -46,6 +46,34 @@ says() {
   done
 }
 
+@test "-ppn goes round, as with Hydra; -usize is MPI_UNIVERSE_SIZE" {
+  run mpiexec -n 5 -ppn 2 sh -c 'echo $FLUX_TASK_RANK'
+  [ "$(sort <<<"$output")" = $'0\n1\n2\n3\n4' ]
+  run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 5 --tasks-per-node=2:round sh -c 'echo $FLUX_TASK_RANK on ${NACRE_SHELL_ID#*.}'
+  [ "$(sort <<<"$output")" = $'0 on 0\n1 on 0\n2 on 1\n3 on 1\n4 on 0' ]
+  run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 5 --tasks-per-node=2 true
+  [ "$status" -eq 1 ] && [[ $output == *"-n 5, but 2 nodes of 2 tasks are 4"* ]]
+  cat >universe.c <<'END'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  int *size, is_set;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &size, &is_set);
+  printf("%d\n", is_set ? *size : -1);
+  return MPI_Finalize();
+}
+END
+  mpicc.mpich -o universe universe.c
+  mpicc.openmpi -o universe.openmpi universe.c
+  run mpiexec -usize 7 ./universe
+  says 0 7
+  run mpiexec -usize INFINITE ./universe
+  says 0 -1
+  run mpiexec -usize 7 ./universe.openmpi
+  says 0 7
+}
+
 # bats test_tags=long
 @test "mpi4py, on one shell and on two" {
   cat >ranks.py <<'END'

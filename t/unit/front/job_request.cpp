@@ -52,6 +52,15 @@ TEST_CASE("tasks go to all places, as far as there are tasks") {
   CHECK(sized({5, kNone, 2}, 4) == JobSize{5, 3, 2});
 }
 
+TEST_CASE("more tasks than the nodes have of N each: nodes get N in turn") {
+  CHECK(sized({3, kNone, 2, 0, true}, 1) == JobSize{3, 1, kNone});
+  CHECK(sized({3, kNone, 2, 0, true}, 2) == JobSize{3, 2, 2});
+  CHECK(sized({7, kNone, 2, 0, true}, 2) == JobSize{7, 2, kNone});
+  CHECK(map_of_rounds(sized({7, kNone, 2, 0, true}, 2), 2) == "0-1,4-5;2-3,6");
+  CHECK(map_of_rounds(sized({3, kNone, 1, 0, true}, 2), 1) == "0,2;1");
+  CHECK(size_error({3, kNone, 2}, 1).starts_with("-n 3, but 1 node of 2 tasks are 2"));
+}
+
 TEST_CASE("outside of an allocation as many nodes as are asked for") {
   CHECK(sized({kNone, 8, kNone}, kNone) == JobSize{8, 8, 1});
   CHECK(sized({4, kNone, kNone}, kNone) == JobSize{4, 1, kNone});
