@@ -76,9 +76,7 @@ class ContainerPlugin final : public plugin::Plugin {
  private:
   [[nodiscard]] std::string host_name() const {
     const std::string& name = host_.job().node().hostname;
-    if (!name.empty()) return name;
-    char own[HOST_NAME_MAX + 1] = {};
-    return ::gethostname(own, sizeof own - 1) == 0 ? own : "this host";
+    return name.empty() ? nacre::host_name() : name;
   }
 
   Result<void> read() {

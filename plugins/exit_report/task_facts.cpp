@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <climits>
 #include <csignal>
 #include <string_view>
@@ -14,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
@@ -195,11 +195,6 @@ void append_literally(std::string& glob, std::string_view text) {
     if (is_glob(std::string_view(&each, 1)) || each == '\\') glob += '\\';
     glob += each;
   }
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 void append_value(std::string& glob, char letter, const Dumped& process) {

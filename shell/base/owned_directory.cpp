@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -69,11 +68,7 @@ std::string digits_of(std::string_view text) {
   return fmt::format("{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32)));
 }
 
-std::string host_digits() {
-  char name[HOST_NAME_MAX + 1] = "";
-  ::gethostname(name, sizeof name - 1);
-  return digits_of(name);
-}
+std::string host_digits() { return digits_of(host_name()); }
 
 // EWOULDBLOCK: another process has it.
 Result<OwnedDirectory> OwnedDirectory::take(std::string path) {

@@ -33,6 +33,11 @@ bool is_in_path(std::string_view program) {
   });
 }
 
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 std::string own_program() {
   std::array<char, PATH_MAX> path;  // NOLINT: what is read is written before
   ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());

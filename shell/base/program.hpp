@@ -16,6 +16,9 @@ namespace nacre {
 // Whether a program of this name is in the PATH of this process; /usr/bin and /bin if it has none.
 [[nodiscard]] bool is_in_path(std::string_view program);
 
+// This host's name by gethostname(2); "" if there is none.
+[[nodiscard]] std::string host_name();
+
 // The file of the program that runs; "" if it is not known. Without /proc it is the one that execve(2) was given: a
 // relative one is looked up in the working directory.
 [[nodiscard]] std::string own_program();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/pod.hpp"
 
-#include <limits.h>
 #include <netdb.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "boot/boot.hpp"
 #include "job/job.hpp"
@@ -203,9 +202,7 @@ Result<double> timeout_of(const Variables& variables) {
 }  // namespace
 
 std::string full_host_name() {
-  char buffer[HOST_NAME_MAX + 1] = "";
-  if (::gethostname(buffer, sizeof buffer - 1) < 0) return "";
-  std::string name = buffer;
+  std::string name = host_name();
   if (name.find('.') != std::string::npos) return name;
   addrinfo hints{};
   hints.ai_flags = AI_CANONNAME;

@@ -3,7 +3,6 @@
 
 #include <strings.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,12 +119,6 @@ class InPhase {
   std::string_view name_;
 };
 
-std::string own_host_name() {
-  utsname names{};
-  ::uname(&names);
-  return names.nodename;
-}
-
 // A standalone shell has no guard unless code is loaded that can end it without a word.
 Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join::ShellProcess& process,
                            Stragglers& stragglers) {
@@ -192,7 +185,7 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
   // These came from the host where the job was submitted.
   if (auto uri = own_variable("FLUX_URI"); uri && environment_.get("FLUX_URI").value_or("").starts_with("local:"))
     environment_.set("FLUX_URI", *uri);
-  if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", own_host_name());
+  if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", host_name());
 }
 
 Shell::~Shell() {

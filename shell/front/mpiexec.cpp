@@ -494,6 +494,7 @@ constexpr MpiOption kOptionsOfRest[] = {
     {"disable-auto-cleanup enable-recovery", "", "", "Go on when tasks fail, or nodes are lost",
      go_on_after_failures},
     {"enable-auto-cleanup disable-recovery", "", "-"},
+    {"setopt", "NAME=VALUE", "--setopt=%", "An option of the shell, as -o of nacre run; pmi=pmix: see mpiexec(1)"},
     {"max-restarts", "N", "--restart=on-failure,max=%", "Start tasks again that fail"},
     {"configfile app", "FILE", "", "Programs with their options, one a line", take_programs},
     {"do-not-launch", "", "--explain", "Print the plan, and start nothing"},

@@ -3,13 +3,12 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/signals.hpp"
 #include "transport/address.hpp"
 
@@ -80,9 +79,7 @@ void OwnSockets::move_to(group::Membership& membership) {
 }
 
 std::string own_host_name() {
-  char buffer[HOST_NAME_MAX + 1] = "";
-  if (::gethostname(buffer, sizeof buffer - 1) < 0) return "";
-  std::string name = buffer;
+  std::string name = host_name();
   bool plain =
       std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~' && c != ':' && c != ','; });
   // Every host has these names, each for itself.

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -120,9 +119,7 @@ std::vector<std::string> places(const Variables& variables) {
 
 ProcessPlace own_place() {
   ProcessPlace out;
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  out.host = name.data();
+  out.host = host_name();
   // A digest, because the machine's id must not be published.
   out.machine = digits_of(out.host + std::string(trim(read_file("/etc/machine-id").value_or(""))));
   if (auto boot = read_file("/proc/sys/kernel/random/boot_id")) out.boot = digits_of(trim(*boot));

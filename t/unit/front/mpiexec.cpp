@@ -47,6 +47,7 @@ TEST_CASE("mpiexec: what one program is given") {
       {"--np=4 a", "--ntasks=4 -- a"},
       {"-c 4 a", "--ntasks=4 -- a"},
       {"-N 2 a", "--tasks-per-node=2 -- a"},
+      {"-setopt pmi=pmix a", "--setopt=pmi=pmix -- a"},
       {"-n 3 -ppn 2 a", "--tasks-per-node=2:round --ntasks=3 -- a"},
       {"-usize 8 a", "--setopt=pmi.universe=8 -- a"},
       {"-usize INFINITE a", "--setopt=pmi.universe=infinite -- a"},
