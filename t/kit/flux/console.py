@@ -93,12 +93,9 @@ class Console:
 
     async def _send_input(self) -> None:
         """One piece at a time: the shell answers when it has it. First the tasks that are to have none get its end."""
-        start = self.job.event("guest.exec.eventlog", "shell.start")
-        assert start
-        tasks = sum(nodes * per_node * repeat for _, nodes, per_node, repeat in start["context"]["taskmap"]["map"])
-        others = set(range(tasks)) - set(idset.read_set(self.ranks)) if self.ranks != "all" else None
-        if others and not await self._send({"stream": "stdin", "rank": idset.write_set(others), "eof": True}):
-            return
+        if others := self._others():
+            if not await self._send({"stream": "stdin", "rank": idset.write_set(others), "eof": True}):
+                return
         data = b"-"
         while data:
             data = await self._read_input()
@@ -113,6 +110,15 @@ class Console:
                 context |= {"encoding": "base64", "data": base64.b64encode(data).decode()}
             if not await self._send(context):
                 return
+
+    def _others(self) -> set[int]:
+        """The tasks that are to have no standard input."""
+        if self.ranks == "all":
+            return set()
+        start = self.job.event("guest.exec.eventlog", "shell.start")
+        assert start
+        tasks = sum(nodes * per_node * repeat for _, nodes, per_node, repeat in start["context"]["taskmap"]["map"])
+        return set(range(tasks)) - set(idset.read_set(self.ranks))
 
     async def _send(self, context: dict[str, Any]) -> bool:
         """Whether the shell has taken it."""
