@@ -64,10 +64,6 @@ class Client:
         if not self.writer.is_closing():
             self.writer.write(data)
 
-    def answer(self, request: Message, number: int = 0, text: str | None = None) -> None:
-        payload = text.encode() + b"\0" if text else None
-        self.send(Message(wire.RESPONSE, request.topic, payload, request.flags & wire.STREAMING, number, request.matchtag, self.userid, wire.OWNER))
-
 
 class Broker:
     def __init__(self, instance: "Instance", rank: int):
@@ -120,24 +116,21 @@ class Broker:
             self.instance.record(self.rank, client, message)
             local = {"event.subscribe": self._subscribe, "event.unsubscribe": self._subscribe,
                      "service.add": self._add_service, "service.remove": self._remove_service}.get(message.topic)
+            message.routes.insert(0, client.id)
             if local:
-                self._ask_here(client, message, local)
+                self.instance.ask(Request(self.instance, message, self.rank, self._of_client(client, local)))
                 return
             if not message.has(wire.NORESPONSE):
                 client.asked.setdefault((message.service(), message.number), message)
-            message.routes.insert(0, client.id)
             self.instance.request(message, self.rank)
 
-    def _ask_here(self, client: Client, message: Message, handle: Callable[[Client, Message], None]) -> None:
-        try:
-            handle(client, message)
-            code, text = 0, None
-        except OSError as error:
-            code, text = error.errno or errno.EPROTO, error.strerror
-        except (KeyError, TypeError, ValueError):
-            code, text = errno.EPROTO, ""
-        if not message.has(wire.NORESPONSE):
-            client.answer(message, code, text)
+    @staticmethod
+    def _of_client(client: Client, change: Callable[[Client, Message], None]) -> "Handler":
+        def handle(request: Request) -> None:
+            change(client, request.message)
+            request.answer()
+
+        return handle
 
     @staticmethod
     def _subscribe(client: Client, message: Message) -> None:
@@ -168,8 +161,9 @@ class Broker:
 class Request:
     """One that a service of the instance answers."""
 
-    def __init__(self, instance: "Instance", message: Message, rank: int):
+    def __init__(self, instance: "Instance", message: Message, rank: int, handle: "Handler | None" = None):
         self.instance, self.message, self.rank = instance, message, rank
+        self.handle = handle or instance.handlers.get(message.topic)
         self.fields: dict[str, Any] = {}
 
     def origin(self) -> bytes:
@@ -248,7 +242,7 @@ class Instance:
             if name:
                 self.brokers[there].services[name].send(dataclasses.replace(message, routes=[f"rank-{there}".encode(), *message.routes]))
                 return
-        self._ask(Request(self, message, rank if any_rank else message.number))
+        self.ask(Request(self, message, rank if any_rank else message.number))
 
     def respond(self, message: Message) -> None:
         while message.routes:
@@ -269,7 +263,7 @@ class Instance:
                     client.send(event)
         return self.sequence
 
-    def _ask(self, request: Request) -> None:
+    def ask(self, request: Request) -> None:
         faults = [each for each in self.faults if fnmatch.fnmatchcase(request.message.topic, each.topic)]
         if not faults:
             self._handle(request)
@@ -284,14 +278,13 @@ class Instance:
 
     def _handle(self, request: Request) -> None:
         topic = request.message.topic
-        handle = self.handlers.get(topic)
-        if not handle:
+        if not request.handle:
             if not topic.endswith(".disconnect"):
                 request.refuse(errno.ENOSYS, f"No service matching {topic} is registered")
             return
         try:
             request.fields = request.message.value()
-            handle(request)
+            request.handle(request)
         except OSError as error:
             request.refuse(error.errno or errno.EPROTO, error.strerror or "")
         except (KeyError, TypeError, ValueError, AttributeError):
