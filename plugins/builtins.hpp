@@ -45,6 +45,9 @@ PluginPtr make_rlimit(plugin::Host& host);
 PluginPtr make_scheduling(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_slurm_variables(plugin::Host& host);
+// An announcement: the standard input of the tasks with these ranks, an idset, is over.
+inline constexpr std::string_view kInputEnd = "input.end";
+
 PluginPtr make_instance(plugin::Host& host);
 PluginPtr make_stage_in(plugin::Host& host);
 PluginPtr make_stop_tasks_in_exec(plugin::Host& host);

@@ -49,7 +49,10 @@ class InputService {
   void take(const Request& request);
 
  private:
-  InputService(plugin::Host& host, broker::Instance& instance) : host_(host), instance_(instance) {}
+  InputService(plugin::Host& host, broker::Instance& instance)
+      : host_(host),
+        instance_(instance),
+        open_(value::Idset::range(0, static_cast<value::Idset::Id>(host.job().tasks() - 1))) {}
 
   Result<void> add(const Json& context);
   void write();
@@ -60,6 +63,7 @@ class InputService {
   std::optional<event::Poll> poll_;
   std::string bytes_;  // that wait
   bool ends_ = false;  // behind them
+  value::Idset open_;  // the tasks whose input is not over
   std::deque<Request> waiting_;
 };
 
@@ -89,10 +93,10 @@ void InputService::take(const Request& request) {
 Result<void> InputService::add(const Json& context) {
   const JsonAt at = JsonAt::root(context);
   const std::string ranks = TRY(TRY(at.at("rank")).string());
-  const auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
-  if (ranks != "all" && TRY(value::Idset::parse(ranks)) != all)
-    return Error{EOPNOTSUPP, "nacre sends standard input to all tasks that read it: see the option input.ranks"};
+  const value::Idset to = ranks == "all" ? open_ : TRY(value::Idset::parse(ranks));
+  if (!(to - open_).empty()) return Error{EPIPE, "the standard input of these tasks has ended"};
   if (auto data = TRY(at.find("data"))) {
+    if (to != open_) return Error{EOPNOTSUPP, "standard input goes to all tasks for which it has not ended"};
     std::string bytes = TRY(data->string());
     auto encoding = TRY(at.find("encoding"));
     if (encoding && encoding->json() == "base64") {
@@ -102,8 +106,11 @@ Result<void> InputService::add(const Json& context) {
     }
     bytes_ += bytes;
   }
-  if (auto eof = TRY(at.find("eof"))) ends_ = TRY(eof->boolean());
-  return {};
+  auto eof = TRY(at.find("eof"));
+  if (!eof || !TRY(eof->boolean())) return {};
+  open_ = open_ - to;
+  ends_ = open_.empty();
+  return ends_ ? Result<void>() : host_.announce(kInputEnd, to.str());
 }
 
 void InputService::write() {
@@ -165,6 +172,7 @@ class FluxInstance final : public plugin::Plugin {
     receivers.on_request = [this](const broker::BrokerMessage& request) { take_request(request); };
     receivers.on_event = [this](const broker::BrokerMessage& event) { take_event(event); };
     receivers.on_lost = [this](const Error& why) {
+      say_on_standard_error();
       if (host_.ending()) return;
       host_.die(1, "", fmt::format("the Flux instance is gone ({}): the job ends", why.message));
     };
@@ -180,6 +188,7 @@ class FluxInstance final : public plugin::Plugin {
       if (leads()) host_.signal_tasks(signum, std::nullopt);
     }));
     alarm_->keeps_running(false);
+    if (host_.job().shells() > 1) host_.hold_start(kHold);  // until the instance knows that all shells are there
     enter_barrier();
     return {};
   }
@@ -192,18 +201,19 @@ class FluxInstance final : public plugin::Plugin {
         broker().call("kvs.commit", broker::commit(instance_->kvs_namespace, std::move(operations)), nullptr));
   }
 
-  // Those of the instance's own, by which it notices a shell that does not start. nacre's shells keep in step by
-  // themselves, so nothing waits for them. A shell enters the second once the first is passed.
+  // Those of the instance's own, by which it notices a shell that does not start. No task starts before the first;
+  // nacre's shells keep in step by themselves, so nothing waits for the second, which a shell enters once the first
+  // is passed.
   void enter_barrier() {
     if (host_.job().shells() == 1 || barriers_++ > 0) return;
     if (instance_->barrier_out) return enter_by_line();
     const Json entry{{"id", host_.job().id.value()}, {"rank", instance_->rank}};
-    broker().call_by_topic("job-exec.shell-barrier", entry, [this](const Result<Json>& passed) {
-      if (passed) barrier_passed();  // else the instance ends the job
-    });
+    broker().call_by_topic("job-exec.shell-barrier", entry,
+                           [this](const Result<Json>& passed) { passed ? barrier_passed() : barrier_failed(); });
   }
 
   void barrier_passed() {
+    if (!std::exchange(has_begun_, true)) static_cast<void>(host_.release_start(kHold));
     const bool enters_next = barriers_ > 1;
     barriers_ = 0;
     if (enters_next) enter_barrier();
@@ -226,8 +236,14 @@ class FluxInstance final : public plugin::Plugin {
     const ssize_t got = ::read(instance_->barrier_in.get(), line.data(), line.size());
     if (got < 0 && errno == EAGAIN) return;
     barrier_poll_->stop();
-    if (got > 0 && std::string_view(line.data(), static_cast<std::size_t>(got)).starts_with("exit=0"))
-      barrier_passed();
+    const bool passed =
+        got > 0 && std::string_view(line.data(), static_cast<std::size_t>(got)).starts_with("exit=0");
+    passed ? barrier_passed() : barrier_failed();
+  }
+
+  // The instance has the reason, and ends the job.
+  void barrier_failed() {
+    if (!has_begun_ && !host_.ending()) host_.die(1, "", "the Flux instance does not let the job begin");
   }
 
   // ---- what the job tells the instance
@@ -237,6 +253,7 @@ class FluxInstance final : public plugin::Plugin {
       const std::string name = event.value("name", "");
       const Json& context = member_of(event, "context");
       if (name == "exception") return raise(context);
+      if (name == "shell.exit") return;  // the instance has its own
       instance_->eventlogs->append(kEvents, event_line(event.value("timestamp", 0.0), name, context));
     });
     ended_ = host_.on_ended([this](const Json& /*summary*/) {
@@ -264,12 +281,16 @@ class FluxInstance final : public plugin::Plugin {
     }));
   }
 
+  // Messages have no other place any more.
+  void say_on_standard_error() { host_.log().set_sink_level("stderr", Level::trace); }
+
   void release() {
     if (!instance_->eventlogs->flushed() || !std::exchange(holds_, false)) return;
     static_cast<void>(host_.release(kHold));
   }
 
   void store_failed(const Error& why) {
+    say_on_standard_error();
     if (!broker().is_lost())
       host_.die(1, "",
                 fmt::format("the store of the Flux instance does not take the job's events: {}", why.message));
@@ -328,7 +349,8 @@ class FluxInstance final : public plugin::Plugin {
   bool is_attached_ = false;
   bool holds_ = false;
   std::optional<event::Poll> barrier_poll_;
-  int barriers_ = 0;  // that are entered, or are to be
+  bool has_begun_ = false;  // the first barrier is passed
+  int barriers_ = 0;        // that are entered, or are to be
   broker::EventlogWriter::Listener listener_;
   std::unique_ptr<plugin::EventRecord::Follower> follower_;
   plugin::Registration ended_;

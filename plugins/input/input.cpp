@@ -69,6 +69,11 @@ class JobInput {
 
   // The tasks of this shell read no more input.
   void let_go();
+  // They get no more than what has come so far.
+  void end() {
+    ended_ = true;
+    end_soon();
+  }
 
   // Leader: broadcasts all that comes out of this pipe. To be called once.
   Result<void> broadcast(UniqueFd source);
@@ -180,6 +185,9 @@ class Input final : public plugin::Plugin {
     if (auto* launched = host_.launcher_tie(); launched != nullptr && launched->input() != nullptr)
       launched->input()->ends_with_owner(options_.ends_when_left);
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
+    ends_ = host_.on_announcement([this](std::string_view topic, std::string_view ranks) {
+      if (topic == kInputEnd) end(ranks);
+    });
     if (!options_.path.empty()) {
       host_.start_after_all();
       return {};
@@ -260,6 +268,19 @@ class Input final : public plugin::Plugin {
     return {};
   }
 
+  // The input of these tasks is over, that of others goes on: a Flux instance may say so.
+  void end(std::string_view ranks) {
+    auto parsed = value::Idset::parse(ranks);
+    if (!parsed) return;
+    ended_.insert(*parsed);
+    for (std::size_t i = 0; fanout_ && i < order_.size(); ++i) {
+      if (parsed->contains(order_[i])) fanout_->end(i);
+    }
+    auto is_over = [this](const auto& task) { return !reads(*task) || ended_.contains(task->rank()); };
+    if (way_ == Way::carried && input_ && std::all_of(host_.tasks().begin(), host_.tasks().end(), is_over))
+      input_->end();
+  }
+
   [[nodiscard]] bool reads(const task::Task& task) const {
     return task.pty() == nullptr && (!options_.ranks || options_.ranks->contains(task.rank()));
   }
@@ -295,6 +316,7 @@ class Input final : public plugin::Plugin {
     UniqueFd& end = task_ends_[task.local_id()];
     // What comes through a pipe of the task's own ends with its first start: it is not sent once more.
     bool has_had = task.attempt() > 1 && options_.path.empty() && (way_ == Way::carried || way_ == Way::relay);
+    has_had = has_had || ended_.contains(task.rank());
     if (!reads(task) || (options_.path.empty() && way_ == Way::none) || has_had) {
       // Nothing: /dev/null.
     } else if (!options_.path.empty()) {
@@ -378,6 +400,7 @@ class Input final : public plugin::Plugin {
     if (relay == relays_.end()) return {};
     order_.push_back(task.rank());
     CHECK_OK(fanout_->add(std::move(relay->second)));
+    if (ended_.contains(task.rank())) fanout_->end(order_.size() - 1);
     relays_.erase(relay);
     return {};
   }
@@ -390,6 +413,8 @@ class Input final : public plugin::Plugin {
   std::map<std::uint32_t, UniqueFd> relays_;     // by local id, until the task runs
   std::vector<value::Idset::Id> order_;          // ranks, by the numbers of the fanout's readers
   std::unique_ptr<io::Fanout> fanout_;
+  value::Idset ended_;  // ranks whose input is over
+  plugin::Registration ends_;
   // ---- only with several shells
   std::unique_ptr<JobInput> input_;
   std::unique_ptr<io::Fanout> source_;     // on shell 0, with one reader: the broadcast
@@ -491,7 +516,7 @@ bool JobInput::send() {
 // ---- on every shell ------------------------------------------------------------------------
 
 void JobInput::take(bulk::Numbered number, std::string_view bytes) {
-  if (!sink_ || failed_) return port_.consumed(number);
+  if (!sink_ || failed_ || ended_) return port_.consumed(number);
   if (bytes.empty()) {
     ended_ = true;
     port_.consumed(number);

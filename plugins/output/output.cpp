@@ -278,7 +278,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // The shells' messages are part of what the job has written.
   void keep(const LogEntry& entry) {
     // In a forked process, before a task executes (task.exec), the files are closed: it is on its standard error.
-    if (entry.level > Level::notice || ::getpid() != shell_) return;
+    const bool is_kept = entry.level <= Level::notice || host_.instance() != nullptr;
+    if (!is_kept || ::getpid() != shell_) return;
     if (places_) return places_->post_message(entry);
     if (early_.size() < kMostEarly) early_.push_back(entry);
   }

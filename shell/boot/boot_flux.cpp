@@ -65,10 +65,10 @@ Result<std::string> payload_of(const std::string& signed_text) {
 
 Result<std::string> attribute_in(const Json& answer) { return TRY(JsonAt::root(answer).at("value")).string(); }
 
-Result<std::uint32_t> number_in(const Json& answer, std::string_view what) {
-  auto number = parse_u64(TRY(in(what, attribute_in(answer))));
+Result<std::uint32_t> number_from(std::string_view what, const std::string& text) {
+  auto number = parse_u64(text);
   if (number && *number < UINT32_MAX) return static_cast<std::uint32_t>(*number);
-  return invalid(fmt::format("{}: expected a number", what));
+  return invalid(fmt::format("{}: expected a number, got {}", what, in_quotes(text)));
 }
 
 Result<std::string> jobspec_in(const Json& answer) {
@@ -112,6 +112,11 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
   broker::Broker& broker = *instance.broker;
   const std::uint64_t id = request.id->value();
   auto attribute = [&](const char* name) { return broker.begin("attr.get", {{"name", name}}); };
+  auto text_of = [&](const broker::Broker::Asked& asked, const char* usual) -> Result<std::string> {
+    auto answered = broker.answer(asked);
+    if (!answered && answered.error().code == ENOENT) return std::string(usual);
+    return attribute_in(TRY(std::move(answered)));
+  };
   const auto rank = attribute("rank"), level = attribute("instance-level"), path = attribute("jobid-path");
   const auto owner = attribute("security.owner"), version = attribute("version");
   const auto events = broker.begin("event.subscribe", {{"topic", fmt::format("shell-{}.", id)}});
@@ -119,11 +124,11 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
   instance.resource_updates =
       broker.begin_stream("job-info.update-watch", {{"id", id}, {"key", "R"}, {"flags", 0}});
   const auto spec = broker.begin("job-info.lookup", {{"id", id}, {"keys", {"J"}}, {"flags", 0}});
-  instance.rank = TRY(number_in(TRY(broker.answer(rank)), "the broker's rank"));
-  instance.level = TRY(number_in(TRY(broker.answer(level)), "the instance's level"));
-  instance.path = TRY(attribute_in(TRY(broker.answer(path))));
-  instance.owner = TRY(number_in(TRY(broker.answer(owner)), "the instance's owner"));
-  CHECK_OK(find_barriers(instance, request, TRY(attribute_in(TRY(broker.answer(version))))));
+  instance.rank = TRY(number_from("the broker's rank", TRY(text_of(rank, ""))));
+  instance.level = TRY(number_from("the instance's level", TRY(text_of(level, "0"))));
+  instance.path = TRY(text_of(path, "/"));
+  instance.owner = TRY(number_from("the instance's owner", TRY(text_of(owner, "0"))));
+  CHECK_OK(find_barriers(instance, request, TRY(text_of(version, "0"))));
   static_cast<void>(TRY(broker.answer(events)));
   static_cast<void>(TRY(broker.answer(service)));
   instance.resources = TRY(resources_of(instance, id));
@@ -143,14 +148,23 @@ Result<void> replace_input(broker::Instance& instance, bool leads) {
   return {};
 }
 
-Result<Boot> join_instance(const BootRequest& request) {
+// This shell's place among those of the job.
+struct ShellPlace {
+  std::unique_ptr<broker::Instance> instance;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+};
+
+Result<ShellPlace> find_place(const BootRequest& request) {
   if (!request.id) return invalid("expected a JOBID: `nacre-shell JOBID`");
   for (const char* name : kFluxVariables) {
     if (!request.variables(name))
       return Error{ENOENT,
                    fmt::format("{} is not set: a Flux instance starts this shell, as exec.job-shell", name)};
   }
-  auto instance = std::make_unique<broker::Instance>();
+  ShellPlace out;
+  out.instance = std::make_unique<broker::Instance>();
+  broker::Instance* instance = out.instance.get();
   instance->kvs_namespace = *request.variables("FLUX_KVS_NAMESPACE");
   instance->service = fmt::format("{}-shell-{}", ::getuid(), request.id->f58_plain());
   instance->broker = TRY(in("FLUX_URI", broker::Broker::connect(*request.variables("FLUX_URI"), request.timeout)));
@@ -158,17 +172,23 @@ Result<Boot> join_instance(const BootRequest& request) {
   const auto rank = resources.shell_rank(instance->rank);
   if (!rank) return invalid(fmt::format("R has no rank {}, which is this broker's", instance->rank));
   instance->leader = resources.nodes.front().broker_rank;
-  StoreKeys keys(*instance, *rank, static_cast<std::uint32_t>(resources.nodes.size()));
-  const std::string seen = fmt::format("FLUX_URI and FLUX_KVS_NAMESPACE are set: broker {}", instance->rank);
-  Boot out = TRY(boot_by_keys(request, keys, Way::flux, seen.c_str()));
-  CHECK_OK(replace_input(*instance, *rank == 0));
-  instance->eventlogs = std::make_unique<broker::EventlogWriter>(*instance->broker, instance->kvs_namespace);
-  out.instance = std::move(instance);
+  out.rank = *rank;
+  out.size = static_cast<std::uint32_t>(resources.nodes.size());
   return out;
 }
 
 }  // namespace
 
-Result<Boot> boot_by_flux(const BootRequest& request) { return in("--boot=flux", join_instance(request)); }
+Result<Boot> boot_by_flux(const BootRequest& request) {
+  ShellPlace found = TRY(in("--boot=flux", find_place(request)));
+  broker::Instance& instance = *found.instance;
+  StoreKeys keys(instance, found.rank, found.size);
+  const std::string seen = fmt::format("FLUX_URI and FLUX_KVS_NAMESPACE are set: broker {}", instance.rank);
+  Boot out = TRY(boot_by_keys(request, keys, Way::flux, seen.c_str()));
+  CHECK_OK(replace_input(instance, found.rank == 0));
+  instance.eventlogs = std::make_unique<broker::EventlogWriter>(*instance.broker, instance.kvs_namespace);
+  out.instance = std::move(found.instance);
+  return out;
+}
 
 }  // namespace nacre::boot

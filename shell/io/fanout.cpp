@@ -126,7 +126,7 @@ bool Fanout::read_some() {
 
 // Writes until its pipe is full.
 void Fanout::serve(Reader& reader) {
-  while (reader.pipe && reader.position < end_) {
+  while (reader.pipe && reader.position < end_for(reader)) {
     ssize_t given = give(reader);
     if (given < 0 && errno == EINTR) continue;
     if (given < 0 && errno != EAGAIN) return drop(reader);  // EPIPE: it reads no more
@@ -137,14 +137,22 @@ void Fanout::serve(Reader& reader) {
     }
     reader.position += static_cast<std::uint64_t>(given);
   }
-  if (ended_ && reader.position >= end_) drop(reader);
+  if ((ended_ || reader.last) && reader.position >= end_for(reader)) drop(reader);
+}
+
+void Fanout::end(std::size_t reader) {
+  if (reader >= readers_.size()) return;
+  readers_[reader].last = end_;
+  serve(readers_[reader]);
+  go_on();
 }
 
 // Makes one write(2) to its pipe.
 ssize_t Fanout::give(Reader& reader) {
   if (reader.position >= base_) {
     std::size_t at = reader.position % window_.size();
-    auto size = static_cast<std::size_t>(std::min<std::uint64_t>(end_ - reader.position, window_.size() - at));
+    auto size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(end_for(reader) - reader.position, window_.size() - at));
     return ::write(reader.pipe.get(), window_.data() + at, size);
   }
   spilled_.clear();

@@ -6,6 +6,7 @@
 // no other process group has it: it would stop this process.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -48,6 +49,8 @@ class Fanout {
   // Adds a reader: our end of its pipe, which is closed when the reader has got all. Readers are numbered from 0.
   Result<void> add(UniqueFd pipe);
   Result<void> start();
+  // That reader gets no more than what has been read so far.
+  void end(std::size_t reader);
   // Closes all pipes, and stops reading.
   void stop();
   // Whether each reader has got all, or has gone.
@@ -56,7 +59,8 @@ class Fanout {
  private:
   struct Reader {
     UniqueFd pipe;
-    std::uint64_t position = 0;  // bytes that it got
+    std::uint64_t position = 0;         // bytes that it got
+    std::optional<std::uint64_t> last;  // none: it gets all
     std::optional<event::Poll> poll;
     bool waiting = false;  // its pipe is full
   };
@@ -76,6 +80,9 @@ class Fanout {
   void await_source(bool wanted);
   bool waits_for_terminal();
   [[nodiscard]] bool full() const;
+  [[nodiscard]] std::uint64_t end_for(const Reader& reader) const {
+    return std::min(end_, reader.last.value_or(end_));
+  }
   [[nodiscard]] bool any(const std::function<bool(const Reader&)>& is) const;
   void make_room();
   bool move_base(std::uint64_t to);
