@@ -75,8 +75,8 @@ std::uint64_t EventlogWriter::stored(const std::string& key) const {
   return found != logs_.end() ? found->second.stored : 0;
 }
 
-// A value of the store has whole lines, as readers decode each by itself. Its base64 is written where it stays, as it
-// may be megabytes.
+// A value of the store has whole lines, as readers decode each by itself. Its base64 is written where it stays, as
+// it may be megabytes.
 void EventlogWriter::send() {
   std::string operations;
   std::size_t size = 0;

@@ -458,8 +458,8 @@ Result<void> RunOptions::take_tasks_per_node(const std::string& text) {
   auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
   per_gpu_ = text == "gpu";
   if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
-    return invalid(fmt::format("expected a number from 1 to {}, also with :round, or gpu, got {}",
-                               job::Jobspec::kMaxCount, in_quotes(text)));
+    return invalid(
+        fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
   per_node_ = static_cast<std::uint32_t>(number.value_or(1));
   return {};
 }

@@ -51,7 +51,7 @@ TEST_CASE("mpiexec: what one program is given") {
       {"-n 3 -ppn 2 a", "--tasks-per-node=2:round --ntasks=3 -- a"},
       {"-usize 8 a", "--setopt=pmi.universe=8 -- a"},
       {"-usize INFINITE a", "--setopt=pmi.universe=infinite -- a"},
-      {"-usize many a", "-usize: expected a number from 1 to 4194304, got 'many'"},
+      {"-usize many a", "-usize: expected a number from 1 to 16777216, got 'many'"},
       {"-n 7 -soft 2,4:6:2,8 a", "--ntasks=6 -- a"},
       {"-soft 2:8:3 -n 4 a", "--ntasks=2 -- a"},
       {"-soft 2:8:3 a", "--ntasks=8 -- a"},
@@ -151,7 +151,9 @@ TEST_CASE("mpiexec: what is wrong is named, with what may be meant") {
       {"-map-by ppr:1:socket a",
        "-map-by: expected ppr:N:node, got ppr:1:socket: tasks are counted for each node only"},
       {"-rankfile f a",
-       "-rankfile: it is not taken: --taskmap=manual:MAP of nacre run says which task is on which node"},
+       "-rankfile: it is not taken: its slots are cores as Open MPI counts them on each node, which nacre does not "
+       "know before it is there: --taskmap=manual:MAP of nacre run says which task is on which node, "
+       "-o cpu-affinity=map:LIST the cpus"},
       {"-quiet=1 a", "'-quiet=1' is not known; did you mean --quiet?"},
       {"--quiet=1 a", "--quiet=1: it has no value"},
   };

@@ -58,6 +58,20 @@ TEST_CASE("the first start of a job's tasks: a shell that joins later takes no p
   CHECK(start.group(two.host, PmiOptions(), two.quota).ranks.empty());
 }
 
+TEST_CASE("pmi.universe: a number, what the job has room for, or none") {
+  Two two(0);
+  auto with = [&two](const char* argument) {
+    REQUIRE(two.host.options().set_from_argument(argument));
+    return PmiStart::of_job(two.host).universe_size;
+  };
+  CHECK(with("pmi.universe=7") == 7U);
+  CHECK(with("pmi.universe=system") == 2U);
+  CHECK_FALSE(with("pmi.universe=infinite"));
+  REQUIRE(two.host.options().set_from_argument("pmi.universe=many"));
+  CHECK(PmiOptions::read(two.host.options()).error().message ==
+        "pmi.universe: expected a number from 1 to 2147483647, system or infinite, got \"many\"");
+}
+
 TEST_CASE("all start again: those that have come from a lost shell by then are processes, and have its place") {
   Two two(1);
   two.host.start_tasks();
