@@ -302,6 +302,8 @@ class FluxInstance final : public plugin::Plugin {
   void take_request(const broker::BrokerMessage& request) {
     std::string_view method = request.topic ? std::string_view(*request.topic) : "";
     if (method.starts_with(instance_->service + ".")) method.remove_prefix(instance_->service.size() + 1);
+    const auto of_plugin = instance_->methods.find(method.substr(0, method.find('.')));
+    if (of_plugin != instance_->methods.end()) return of_plugin->second(request);
     if (!is_allowed(request)) return broker().respond_error(request, EPERM, "this is another user's job");
     if (method == "stdin" && input_) return input_->take(request);
     if (method == "exception" && leads()) return take_exception(request);

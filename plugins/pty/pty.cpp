@@ -4,7 +4,8 @@
 //
 //   ranks        an idset of task ranks (RFC 22), a rank, or "all"; all by default, with `interactive` task 0 alone
 //   capture      what the task writes goes where its stdout goes; the default, unless `interactive`
-//   interactive  task 0's is connected to the terminal on which the shell was started
+//   interactive  task 0's is connected to the terminal on which the shell was started; in a Flux instance to the
+//                clients that attach, the first of which the job waits for
 //
 // What is neither captured nor goes to the terminal is read and dropped: a task must not block because nothing
 // reads.
@@ -30,6 +31,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/pty/options.hpp"
+#include "plugins/pty/terminus.hpp"
 #include "task/pty.hpp"
 
 namespace nacre::plugins {
@@ -107,7 +109,8 @@ class PtyRelay {
 namespace {
 
 constexpr winsize kDefaultSize{24, 80, 0, 0};  // used if the shell is on no terminal
-constexpr std::size_t kPtyRead = 4096;         // bytes: as many as a pty gives at once
+constexpr const char* kSessionVariable = "FLUX_TERMINUS_SESSION";
+constexpr std::size_t kPtyRead = 4096;  // bytes: as many as a pty gives at once
 
 class PtyPlugin final : public plugin::Plugin {
  public:
@@ -117,7 +120,9 @@ class PtyPlugin final : public plugin::Plugin {
     on("task.init", [this] { return prepare(*host_.current_task()); });
     on("task.fork", [this] { return begin(*host_.current_task()); });
     on("task.exit", [this] {
-      if (host_.current_task()->is_given_up() && on_terminal(*host_.current_task()) && terminal_) relay_->hang_up();
+      const task::Task& task = *host_.current_task();
+      if (task.is_given_up() && on_terminal(task) && terminal_) relay_->hang_up();
+      if (terminus_) terminus_->task_ended(task);
     });
   }
 
@@ -125,10 +130,24 @@ class PtyPlugin final : public plugin::Plugin {
   Result<void> read() {
     options_ = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
     if (!options_.ranks.empty()) host_.start_after_all();
+    if (host_.instance() != nullptr) serve_clients();
     return {};
   }
 
-  [[nodiscard]] bool on_terminal(const task::Task& task) const { return options_.interactive && task.rank() == 0; }
+  void serve_clients() {
+    host_.environment().set(kSessionVariable, "0");
+    if (options_.ranks.empty()) return;
+    terminus_.emplace(host_, *host_.instance());
+    if (!options_.interactive || host_.job().shell_rank != 0) return;
+    host_.add_event_context("shell.init", {{"pty", "terminus.0"}});
+    if (options_.captures) host_.add_event_context("shell.init", {{"capture", 1}});
+  }
+
+  [[nodiscard]] bool is_interactive(const task::Task& task) const {
+    return options_.interactive && task.rank() == 0;
+  }
+  // In an instance there are clients in its place.
+  [[nodiscard]] bool on_terminal(const task::Task& task) const { return is_interactive(task) && !terminus_; }
 
   Result<void> check_terminal() {
     bool here = !host_.tasks().empty() && on_terminal(*host_.tasks()[0]);
@@ -163,9 +182,10 @@ class PtyPlugin final : public plugin::Plugin {
       // Its stdout is the terminal as well, unless that goes to a file: only then is there something to capture.
       pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
       CHECK_OK(prepare_joined(task, *pty));
-    } else if (!pty->captured()) {
+    } else if (!pty->captured() && !is_interactive(task)) {
       dropped_[task.local_id()];
     }
+    if (terminus_) task.command().env.set(kSessionVariable, fmt::format("{}", task.rank()));
     task.set_pty(std::move(pty));
     return {};
   }
@@ -186,6 +206,10 @@ class PtyPlugin final : public plugin::Plugin {
   Result<void> begin(task::Task& task) {
     if (task.pty() == nullptr) return {};
     if (on_terminal(task)) return join(*task.pty());
+    if (terminus_) {
+      const bool waits = is_interactive(task);
+      CHECK_OK(terminus_->open(task, {.waits = waits, .reads = waits && !task.pty()->captured()}));
+    }
     auto dropped = dropped_.find(task.local_id());
     if (dropped == dropped_.end()) return {};
     auto& poll = dropped->second;
@@ -228,6 +252,7 @@ class PtyPlugin final : public plugin::Plugin {
   std::unique_ptr<task::Pty> split_;
   std::unique_ptr<io::Terminal> terminal_;
   std::unique_ptr<PtyRelay> relay_;
+  std::optional<Terminus> terminus_;
 };
 
 }  // namespace

@@ -85,6 +85,10 @@ BrokerMessage response_to(const BrokerMessage& request) {
   return out;
 }
 
+std::string sender_of(const BrokerMessage& request) {
+  return request.route && !request.route->empty() ? request.route->back() : "";
+}
+
 Result<Json> answer_of(const BrokerMessage& response) {
   const std::string topic = response.topic.value_or("?");
   if (response.first != 0) {
@@ -268,6 +272,7 @@ Result<void> Broker::attach(event::Loop& loop, Receivers receivers) {
 
 void Broker::detach() {
   receivers_ = {};
+  when_sent_.clear();
   calls_.clear();
   by_topic_.clear();
   poll_.reset();
@@ -291,7 +296,12 @@ void Broker::ready(int events) {
   deliver();
   if (alive.expired() || lost_) return;
   if (!done) return lose(done.error());
-  watch();
+  if (unsent() == 0) {
+    for (auto& then : std::exchange(when_sent_, {})) {
+      if (!alive.expired()) then();
+    }
+  }
+  if (!alive.expired() && !lost_ && poll_) watch();
 }
 
 void Broker::deliver() {

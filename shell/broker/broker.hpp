@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.hpp"
 #include "base/result.hpp"
@@ -67,6 +68,11 @@ class Broker {
   void respond(const BrokerMessage& request, const Json& payload);
   void respond_error(const BrokerMessage& request, int code, std::string_view why);
 
+  [[nodiscard]] std::size_t unsent() const {
+    return unsent_.size() - sent_;
+  }  // bytes that the broker has not taken
+  // Calls `then` from the loop, once the broker has taken all. Not if it goes before.
+  void when_sent(std::function<void()> then) { when_sent_.push_back(std::move(then)); }
   [[nodiscard]] bool is_lost() const { return lost_.has_value(); }
   [[nodiscard]] const std::string& uri() const { return uri_; }
   // Waits until all has been sent, or a second has passed; for the end of a process.
@@ -92,6 +98,7 @@ class Broker {
   std::deque<BrokerMessage> received_;  // and not delivered
   std::string unsent_;
   std::size_t sent_ = 0;  // of unsent_
+  std::vector<std::function<void()>> when_sent_;
   std::map<std::uint32_t, OnResponse> calls_;
   std::map<std::string, std::deque<OnAnswer>, std::less<>> by_topic_;
   std::uint32_t last_tag_ = kNoTag;
@@ -106,5 +113,7 @@ Result<Json> answer_of(const BrokerMessage& response);
 [[nodiscard]] BrokerMessage request_of(std::string_view topic, const Json& payload, std::uint32_t node = kAnyNode);
 // A response to it, without a payload.
 [[nodiscard]] BrokerMessage response_to(const BrokerMessage& request);
+// The client that has sent a request: the broker's name for its connection.
+[[nodiscard]] std::string sender_of(const BrokerMessage& request);
 
 }  // namespace nacre::broker

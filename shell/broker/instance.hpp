@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,14 @@ struct Instance {
   UniqueFd barrier_in, barrier_out;
   Broker::Asked resource_updates;  // the stream of R
   std::unique_ptr<EventlogWriter> eventlogs;
-  // What the plugin `instance` has no use for: requests to the service (without one they fail), and the job's
+
+  using Receive = std::function<void(const BrokerMessage&)>;
+  // Requests to the service by the first word of the method, such as "terminus" of SERVICE.terminus.list, without
+  // what the sender may do having been looked at.
+  std::map<std::string, Receive, std::less<>> methods;
+  // What the plugin `instance` has no use for: other requests to the service (without one they fail), and the job's
   // events.
-  std::function<void(const BrokerMessage&)> on_other_request, on_other_event;
+  Receive on_other_request, on_other_event;
 };
 
 }  // namespace nacre::broker
