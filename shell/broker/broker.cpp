@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -25,21 +26,21 @@ constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
 
 Error gone() { return Error{ECONNRESET, "the broker has closed the connection"}; }
 
-// Until `fd` is ready for it. ETIMEDOUT: `timeout` seconds have passed.
-Result<void> wait_for(int fd, short events, double timeout) {
+// Until `fd` is ready for it: true; false: `timeout` seconds have passed.
+Result<bool> wait_for(int fd, short events, double timeout) {
   pollfd one{fd, events, 0};
   int ready = 0;
   do {
-    ready = ::poll(&one, 1, static_cast<int>(timeout * 1000));
+    ready = ::poll(&one, 1, static_cast<int>(std::ceil(timeout * 1000)));
   } while (ready < 0 && errno == EINTR);
   if (ready < 0) return system_error(errno, "poll");
-  if (ready == 0) return Error{ETIMEDOUT, fmt::format("the broker does not answer within {:g} s", timeout)};
-  return {};
+  return ready > 0;
 }
 
 // The broker's first byte: 0, or the errno value of its refusal.
 Result<void> shake_hands(int fd, double timeout) {
-  CHECK_OK(wait_for(fd, POLLIN, timeout));
+  if (!TRY(wait_for(fd, POLLIN, timeout)))
+    return Error{ETIMEDOUT, fmt::format("the broker does not answer within {:g} s", timeout)};
   unsigned char code = 0;
   ssize_t got = ::read(fd, &code, 1);
   if (got < 0) return system_error(errno, "read");
@@ -109,10 +110,11 @@ Result<std::unique_ptr<Broker>> Broker::connect(std::string_view uri, double tim
 
 // ---- before there is a loop -------------------------------------------------------------
 
-Result<BrokerMessage> Broker::await(const Asked& asked) {
+Result<BrokerMessage> Broker::await(const std::function<bool(std::uint32_t tag)>& wanted, double timeout) {
   auto is_it = [&](const BrokerMessage& each) {
-    return each.kind == BrokerMessage::Kind::response && each.tag == asked.tag;
+    return each.kind == BrokerMessage::Kind::response && each.tag != kNoTag && wanted(each.tag);
   };
+  const double end = event::clock_now().count() + timeout;
   for (;;) {
     CHECK_OK(write());
     auto found = std::find_if(received_.begin(), received_.end(), is_it);
@@ -121,11 +123,22 @@ Result<BrokerMessage> Broker::await(const Asked& asked) {
       received_.erase(found);
       return out;
     }
+    const double left = end - event::clock_now().count();
+    if (left <= 0) return Error{ETIMEDOUT, fmt::format("the broker does not answer within {:g} s", timeout)};
     const bool has_more = sent_ < unsent_.size();
-    const auto events = static_cast<short>(has_more ? POLLIN | POLLOUT : POLLIN);
-    CHECK_OK(in(asked.topic, wait_for(fd_.get(), events, timeout_)));
-    CHECK_OK(in(asked.topic, read()));
+    if (TRY(wait_for(fd_.get(), static_cast<short>(has_more ? POLLIN | POLLOUT : POLLIN), left))) CHECK_OK(read());
   }
+}
+
+Result<void> Broker::wait_for_response(const std::function<bool(std::uint32_t tag)>& wanted, double timeout) {
+  if (lost_) return *lost_;
+  auto response = await(wanted, timeout);
+  if (!response && response.error().code != ETIMEDOUT) lose(response.error());
+  if (!response) return response.error();
+  // Ready for writing, as it is, it has the loop look at what else has come.
+  if (poll_ && !received_.empty()) CHECK_OK(poll_->start(event::Poll::kReadable | event::Poll::kWritable));
+  deliver_response(*response);
+  return {};
 }
 
 Broker::Asked Broker::begin(std::string_view topic, const Json& payload) {
@@ -139,7 +152,8 @@ Broker::Asked Broker::begin_stream(std::string_view topic, const Json& payload) 
 }
 
 Result<Json> Broker::answer(const Asked& asked) {
-  const BrokerMessage response = TRY(await(asked));
+  auto is_it = [&](std::uint32_t tag) { return tag == asked.tag; };
+  const BrokerMessage response = TRY(in(asked.topic, await(is_it, timeout_)));
   if ((response.flags & BrokerMessage::kStreaming) == 0 || response.first != 0) forget(asked.tag);
   return answer_of(response);
 }
@@ -362,7 +376,7 @@ void Broker::lose(const Error& why) {
 void Broker::flush() {
   const double end = event::clock_now().count() + 1;
   while (!lost_ && sent_ < unsent_.size() && event::clock_now().count() < end) {
-    if (!wait_for(fd_.get(), POLLOUT, 0.1)) continue;
+    if (!wait_for(fd_.get(), POLLOUT, 0.1).value_or(false)) continue;
     if (Result<void> sent = write(); !sent) return lose(sent.error());
   }
 }

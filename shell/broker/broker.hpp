@@ -49,6 +49,7 @@ class Broker {
     std::function<void(const Error&)> on_lost;             // once; all calls have failed by then
   };
   Result<void> attach(event::Loop& loop, Receivers receivers);
+  [[nodiscard]] bool is_attached() const { return poll_.has_value(); }
   void detach();                   // nobody is called any more
   void keeps_running(bool keeps);  // whether it keeps the loop running; false by default
 
@@ -61,6 +62,9 @@ class Broker {
                      std::uint32_t node = kAnyNode);
   std::uint32_t call_with_text(std::string_view topic, std::string payload, OnAnswer on_answer);  // JSON
   void forget(std::uint32_t tag);  // its function is not called any more
+  // For who cannot leave it to the loop: the next response to one of these calls is awaited, and its function
+  // called. All else that comes meanwhile is left to the loop. ETIMEDOUT: `timeout` seconds have passed.
+  Result<void> wait_for_response(const std::function<bool(std::uint32_t tag)>& wanted, double timeout);
   // A request that is answered without a matchtag: the next response with its topic is the answer.
   void call_by_topic(std::string_view topic, const Json& payload, OnAnswer on_answer);
 
@@ -82,7 +86,7 @@ class Broker {
   Broker(UniqueFd fd, std::string uri, double timeout)
       : fd_(std::move(fd)), uri_(std::move(uri)), timeout_(timeout) {}
 
-  Result<BrokerMessage> await(const Asked& asked);
+  Result<BrokerMessage> await(const std::function<bool(std::uint32_t tag)>& wanted, double timeout);
   Result<void> read();
   Result<void> write();
   void ready(int events);

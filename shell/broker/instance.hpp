@@ -37,7 +37,7 @@ struct Instance {
   // Requests to the service by the first word of the method, such as "terminus" of SERVICE.terminus.list, without
   // what the sender may do having been looked at.
   std::map<std::string, Receive, std::less<>> methods;
-  // What the plugin `instance` has no use for: other requests to the service (without one they fail), and the job's
+  // Other requests to the service that the plugin `instance` has no use for (without one they fail), and all
   // events.
   Receive on_other_request, on_other_event;
 };

@@ -44,6 +44,10 @@ void post(flux_t* h, int priority, const char* file, int line, const std::string
 
 int flux_get_rank(flux_t* h, uint32_t* rank) noexcept {
   if (h == nullptr || rank == nullptr) return fail(EINVAL);
+  if (const broker::Instance* instance = h->runtime.shell().host.instance()) {
+    *rank = instance->rank;
+    return 0;
+  }
   const job::Job& job = job_of(h);
   *rank = job.node().broker_rank;
   return 0;
@@ -51,12 +55,29 @@ int flux_get_rank(flux_t* h, uint32_t* rank) noexcept {
 
 int flux_get_size(flux_t* h, uint32_t* size) noexcept {
   if (h == nullptr || size == nullptr) return fail(EINVAL);
+  if (h->runtime.broker().is_there()) {
+    const char* text = flux_attr_get(h, "size");
+    if (text == nullptr) return -1;
+    *size = static_cast<uint32_t>(parse_u64(text).value_or(0));
+    return 0;
+  }
   *size = job_of(h).shells();
   return 0;
 }
 
+namespace {
+
+const char* attribute_of_broker(flux_t* h, const char* name) {
+  auto answer = h->runtime.broker().ask("attr.get", {{"name", name}});
+  if (!answer) return none(answer.error().code);
+  return h->attributes.insert_or_assign(name, answer->value("value", "")).first->second.c_str();
+}
+
+}  // namespace
+
 const char* flux_attr_get(flux_t* h, const char* name) noexcept {
   if (h == nullptr || name == nullptr) return none(EINVAL);
+  if (h->runtime.broker().is_there()) return attribute_of_broker(h, name);
   const job::Job& job = job_of(h);
   std::string_view wanted = name;
   std::string value;
@@ -135,16 +156,24 @@ void flux_llog(void* arg, const char* file, int line, const char* /*func*/, cons
   errno = saved;
 }
 
-// ---- absent -----------------------------------------------------------------------------
+// ---- of a broker ------------------------------------------------------------------------
 //
-// <flux/broker.h>: functions that this shell does not offer. They exist, so that plugins that use them elsewhere
-// can still be loaded.
+// <flux/broker.h>: functions that only a broker can serve. Without one they exist, so that plugins that use them
+// elsewhere can still be loaded.
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 
+struct flux_kvs_txn {
+  Json operations = Json::array();
+};
+
 namespace {
+
+constexpr const char* kValueKey = "nacre::kvs-value";
+
+bool has_broker(const flux_shell* shell) { return shell != nullptr && shell->host.instance() != nullptr; }
 
 int absent(const char* function) {
   if (flux_shell* shell = current_shell()) {
@@ -153,55 +182,140 @@ int absent(const char* function) {
   return fail(ENOSYS);
 }
 
-std::nullptr_t no(const char* function) {
+// A call to the broker.
+flux_future_t* call_broker(flux_t* h, const char* function, const char* topic, const Json& payload,
+                           uint32_t node = FLUX_NODEID_ANY, int flags = 0) {
+  if (has_broker(&h->runtime.shell())) return flux_rpc(h, topic, dump_json(payload).c_str(), node, flags);
   absent(function);
   return nullptr;
 }
 
-}  // namespace
-
-flux_future_t* flux_kvs_lookup(flux_t* h, const char* /*ns*/, int /*flags*/, const char* key) noexcept {
-  return h != nullptr && key != nullptr ? no("flux_kvs_lookup") : none(EINVAL);
+std::string namespace_of(flux_t* h, const char* ns) {
+  if (ns != nullptr) return ns;
+  const broker::Instance* instance = h->runtime.shell().host.instance();
+  return instance != nullptr ? instance->kvs_namespace : "";
 }
 
-int flux_kvs_lookup_get(flux_future_t* f, const char** /*value*/) noexcept {
-  return f != nullptr ? absent("flux_kvs_lookup_get") : fail(EINVAL);
+Result<std::string> value_in(flux_future_t* f) {
+  const char* text = nullptr;
+  if (flux_rpc_get(f, &text) < 0) return Error{errno, "the lookup has failed"};
+  const Json answer = TRY(parse_json(text != nullptr ? text : ""));
+  return broker::bytes_of(TRY(JsonAt::root(answer).at("val")).json());
+}
+
+// The reference of an empty directory, by the instance's hash function: of {"data":{},"type":"dir","ver":1}.
+std::string empty_root(std::string_view hash) {
+  if (hash == "sha256") return "sha256-61b85efa2a76db9377692c700b4e1edfc480bf224e0e9764b76f8082159d0ca0";
+  return "sha1-c0a9faf907dda6216fd73bf81d0b3b21a1a8cb91";
+}
+
+int add(flux_kvs_txn_t* txn, int flags, const char* key, std::string_view bytes) {
+  if ((flags & ~FLUX_KVS_APPEND) != 0) return fail(EINVAL);
+  txn->operations.push_back(flags == 0 ? broker::put_of(key, bytes) : broker::append_of(key, bytes));
+  return 0;
+}
+
+}  // namespace
+
+flux_future_t* flux_kvs_lookup(flux_t* h, const char* ns, int flags, const char* key) noexcept {
+  if (h == nullptr || key == nullptr) return none(EINVAL);
+  const bool watches = (flags & FLUX_KVS_WATCH) != 0;
+  const char* topic = (flags & (FLUX_KVS_WATCH | FLUX_KVS_WAITCREATE)) != 0 ? "kvs-watch.lookup" : "kvs.lookup";
+  return call_broker(h, "flux_kvs_lookup", topic,
+                     {{"key", key}, {"namespace", namespace_of(h, ns)}, {"flags", flags}}, FLUX_NODEID_ANY,
+                     watches ? FLUX_RPC_STREAMING : 0);
+}
+
+int flux_kvs_lookup_get(flux_future_t* f, const char** value) noexcept {
+  if (f == nullptr) return fail(EINVAL);
+  if (!has_broker(current_shell())) return absent("flux_kvs_lookup_get");
+  auto bytes = value_in(f);
+  if (!bytes) return fail(bytes.error().code);
+  auto* kept = new std::string(*std::move(bytes));
+  flux_future_aux_set(f, kValueKey, kept, [](void* arg) { delete static_cast<std::string*>(arg); });
+  if (value != nullptr) *value = kept->empty() ? nullptr : kept->c_str();
+  return 0;
 }
 
 int flux_kvs_lookup_get_unpack(flux_future_t* f, const char* fmt, ...) noexcept {
-  return f != nullptr && fmt != nullptr ? absent("flux_kvs_lookup_get_unpack") : fail(EINVAL);
+  if (f == nullptr || fmt == nullptr) return fail(EINVAL);
+  if (!has_broker(current_shell())) return absent("flux_kvs_lookup_get_unpack");
+  auto bytes = value_in(f);
+  if (!bytes) return fail(bytes.error().code);
+  auto* root = json_loads(bytes->c_str(), JSON_DECODE_ANY, nullptr);
+  if (root == nullptr) return fail(EINVAL);
+  flux_future_aux_set(f, kValueKey, root, [](void* arg) { json_decref(static_cast<json_t*>(arg)); });
+  va_list args;
+  va_start(args, fmt);
+  const auto unpacked = unpack(root, fmt, args);
+  va_end(args);
+  return unpacked ? 0 : fail(unpacked.error().code);
 }
 
-flux_future_t* flux_kvs_commit(flux_t* h, const char* /*ns*/, int /*flags*/, flux_kvs_txn_t* txn) noexcept {
-  return h != nullptr && txn != nullptr ? no("flux_kvs_commit") : none(EINVAL);
+flux_future_t* flux_kvs_commit(flux_t* h, const char* ns, int flags, flux_kvs_txn_t* txn) noexcept {
+  if (h == nullptr || txn == nullptr) return none(EINVAL);
+  if (!has_broker(&h->runtime.shell())) {
+    absent("flux_kvs_commit");
+    return nullptr;
+  }
+  Json payload = broker::commit(namespace_of(h, ns), txn->operations);
+  payload["flags"] = flags;
+  return call_broker(h, "flux_kvs_commit", "kvs.commit", payload);
 }
 
-flux_future_t* flux_kvs_namespace_create(flux_t* h, const char* ns, uint32_t /*owner*/, int flags) noexcept {
-  return h != nullptr && ns != nullptr && flags == 0 ? no("flux_kvs_namespace_create") : none(EINVAL);
+flux_future_t* flux_kvs_namespace_create(flux_t* h, const char* ns, uint32_t owner, int flags) noexcept {
+  if (h == nullptr || ns == nullptr || flags != 0) return none(EINVAL);
+  const char* hash = h->runtime.broker().is_there() ? flux_attr_get(h, "content.hash") : nullptr;
+  return call_broker(
+      h, "flux_kvs_namespace_create", "kvs.namespace-create",
+      {{"namespace", ns}, {"rootref", empty_root(hash != nullptr ? hash : "")}, {"owner", owner}, {"flags", flags}},
+      0);
 }
 
 flux_future_t* flux_kvs_namespace_remove(flux_t* h, const char* ns) noexcept {
-  return h != nullptr && ns != nullptr ? no("flux_kvs_namespace_remove") : none(EINVAL);
+  if (h == nullptr || ns == nullptr) return none(EINVAL);
+  return call_broker(h, "flux_kvs_namespace_remove", "kvs.namespace-remove", {{"namespace", ns}}, 0);
 }
 
-flux_kvs_txn_t* flux_kvs_txn_create() noexcept { return no("flux_kvs_txn_create"); }
-
-void flux_kvs_txn_destroy(flux_kvs_txn_t* /*txn*/) noexcept {}
-
-int flux_kvs_txn_put(flux_kvs_txn_t* txn, int /*flags*/, const char* key, const char* /*value*/) noexcept {
-  return txn != nullptr && key != nullptr ? absent("flux_kvs_txn_put") : fail(EINVAL);
+flux_kvs_txn_t* flux_kvs_txn_create() noexcept {
+  if (has_broker(current_shell())) return new flux_kvs_txn;
+  absent("flux_kvs_txn_create");
+  return nullptr;
 }
 
-int flux_kvs_txn_pack(flux_kvs_txn_t* txn, int /*flags*/, const char* key, const char* fmt, ...) noexcept {
-  return txn != nullptr && key != nullptr && fmt != nullptr ? absent("flux_kvs_txn_pack") : fail(EINVAL);
+void flux_kvs_txn_destroy(flux_kvs_txn_t* txn) noexcept {
+  if (has_broker(current_shell())) delete txn;
+}
+
+int flux_kvs_txn_put(flux_kvs_txn_t* txn, int flags, const char* key, const char* value) noexcept {
+  if (txn == nullptr || key == nullptr) return fail(EINVAL);
+  if (!has_broker(current_shell())) return absent("flux_kvs_txn_put");
+  return add(txn, flags, key, value != nullptr ? value : "");
+}
+
+int flux_kvs_txn_pack(flux_kvs_txn_t* txn, int flags, const char* key, const char* fmt, ...) noexcept {
+  if (txn == nullptr || key == nullptr || fmt == nullptr) return fail(EINVAL);
+  if (!has_broker(current_shell())) return absent("flux_kvs_txn_pack");
+  va_list args;
+  va_start(args, fmt);
+  auto packed = pack(fmt, args);
+  va_end(args);
+  if (!packed) return fail(packed.error().code);
+  char* text = json_dumps(packed->get(), JSON_ENCODE_ANY | JSON_COMPACT);
+  if (text == nullptr) return fail(EINVAL);
+  const int added = add(txn, flags, key, text);
+  std::free(text);
+  return added;
 }
 
 flux_future_t* flux_service_register(flux_t* h, const char* name) noexcept {
-  return h != nullptr && name != nullptr ? no("flux_service_register") : none(EINVAL);
+  if (h == nullptr || name == nullptr) return none(EINVAL);
+  return call_broker(h, "flux_service_register", "service.add", {{"service", name}});
 }
 
 flux_future_t* flux_service_unregister(flux_t* h, const char* name) noexcept {
-  return h != nullptr && name != nullptr ? no("flux_service_unregister") : none(EINVAL);
+  if (h == nullptr || name == nullptr) return none(EINVAL);
+  return call_broker(h, "flux_service_unregister", "service.remove", {{"service", name}});
 }
 
 const char* flux_conf_builtin_get(const char* /*name*/, enum flux_conf_flags /*flags*/) noexcept {
@@ -218,7 +332,13 @@ using namespace nacre::plugin;  // NOLINT
 
 namespace {
 
-const value::Hostlist& hosts_of(flux_t* h) { return flux_shell_get_hostlist(&h->runtime.shell())->names; }
+// By rank: of an instance's brokers, else of the job's shells.
+value::Hostlist hosts_of(flux_t* h) {
+  const char* text = h->runtime.broker().is_there() ? flux_attr_get(h, "hostlist") : nullptr;
+  auto brokers = value::Hostlist::parse(text != nullptr ? text : "");
+  if (text != nullptr && brokers) return *std::move(brokers);
+  return flux_shell_get_hostlist(&h->runtime.shell())->names;
+}
 
 Result<std::string> hosts_of_ranks(const value::Hostlist& hosts, const value::Idset& ranks) {
   value::Hostlist out;
@@ -299,7 +419,10 @@ std::string service_topic(flux_shell& shell, const char* method) {
 int handle(flux_shell& shell, int type, const std::string& topic, flux_msg_handler_f cb, void* arg) {
   flux_t* h = nacre::flux::handle_of(shell);
   if (h == nullptr) return -1;
-  flux_msg_handler_start(flux_msg_handler_create(h, {type, FLUX_MATCHTAG_NONE, topic.c_str()}, cb, arg));
+  flux_msg_handler_t* handler = flux_msg_handler_create(h, {type, FLUX_MATCHTAG_NONE, topic.c_str()}, cb, arg);
+  // The job's user, where that is not the owner of the instance: others are refused before.
+  flux_msg_handler_allow_rolemask(handler, FLUX_ROLE_USER);
+  flux_msg_handler_start(handler);
   shell.host.messages().offer();  // requests of other shells may have come before
   return 0;
 }

@@ -457,6 +457,7 @@ class Wait {
   Result<void> prepare(double timeout);
   Result<void> prepare_shell();
   int round_with_shell();
+  void round_with_broker(nacre::flux::BrokerCalls& broker);
   [[nodiscard]] Result<double> answer_timeout() const;
   int give_up();
 
@@ -499,7 +500,11 @@ int Wait::run(double timeout) {
   while (!future_.ready()) {
     if (handle_ != nullptr && handle_->dispatch()) continue;
     if (late_) return give_up();
-    if (handle_ != nullptr && handle_->waits_for_others()) {
+    nacre::flux::BrokerCalls* broker =
+        handle_ != nullptr && handle_->link == nullptr ? &handle_->runtime.broker() : nullptr;
+    if (broker != nullptr && broker->needs_serving()) {
+      round_with_broker(*broker);
+    } else if (handle_ != nullptr && (handle_->waits_for_others() || (broker != nullptr && broker->any()))) {
       if (round_with_shell() < 0) return -1;
     } else if (!own_.alive()) {
       return fail(EDEADLOCK);
@@ -513,7 +518,7 @@ int Wait::run(double timeout) {
 int Wait::give_up() {
   if (is_unanswered_) {
     shell_->host.log().log(Level::warn, running_plugin_name(),
-                           "another shell's answer has not come in time (rpc-timeout)");
+                           "an answer of another shell, or of the broker, has not come in time (rpc-timeout)");
   }
   return fail(ETIMEDOUT);
 }
@@ -537,6 +542,15 @@ Result<void> Wait::prepare_shell() {
   }
   if (std::isfinite(rest)) shells_timer_->start(event::Seconds(std::max(rest, 0.0)));
   return {};
+}
+
+void Wait::round_with_broker(nacre::flux::BrokerCalls& broker) {
+  if (deadline_ < 0 && !std::exchange(is_unanswered_, true)) {
+    const double most = answer_timeout().value_or(kAnswerTimeout);
+    if (std::isfinite(most)) timer_->start(event::Seconds(most));
+  }
+  own_.poll();
+  if (!future_.ready() && !late_) broker.serve(kLook.count());
 }
 
 int Wait::round_with_shell() {

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(flux_shell& shell) {
         if (topic == kEvents) runtime->receive(bytes);
       });
   self->remote_.begin();
+  self->broker_.begin();
   return self;
 }
 
@@ -180,7 +181,14 @@ Result<void> flux_handle::send(MsgRef msg) {
     if (shell) return runtime.remote().send(*shell, *msg.get());
   }
   if (msg->type == FLUX_MSGTYPE_RESPONSE && msg->from) return runtime.remote().send(*msg->from, *msg.get());
+  if (is_for_broker(*msg.get())) return runtime.broker().send(*msg.get());
   return receive(std::move(msg));
+}
+
+bool flux_handle::is_for_broker(const flux_msg& msg) {
+  if (!runtime.broker().is_there()) return false;
+  if (msg.type == FLUX_MSGTYPE_RESPONSE) return msg.is_of_broker;
+  return msg.type == FLUX_MSGTYPE_REQUEST && !runtime.remote().is_own(msg) && !handles(msg);
 }
 
 Result<void> flux_handle::receive(MsgRef msg) {
@@ -209,6 +217,7 @@ void flux_handle::keep_running() {
 
 void flux_handle::forget(uint32_t matchtag) {
   root().calls.erase(matchtag);
+  if (link == nullptr) runtime.broker().forget(matchtag);
   keep_running();
 }
 
@@ -270,8 +279,10 @@ void flux_handle::call(flux_msg_handler& handler, const flux_msg& msg) {
 void flux_handle::deliver_request(const flux_msg& msg) {
   flux_msg_handler* handler = handler_for(msg);
   if (handler == nullptr) {
-    runtime.debug(fmt::format("{}: such requests have no receiver: there is no Flux broker", msg.topic));
-    flux_respond_error(this, &msg, ENOSYS, "not offered by this shell: there is no Flux broker");
+    const char* why = runtime.broker().is_there() ? "not offered by this shell"
+                                                  : "not offered by this shell: there is no Flux broker";
+    runtime.debug(fmt::format("{}: {}", msg.topic, why));
+    flux_respond_error(this, &msg, ENOSYS, why);
   } else if (!handler->allows(msg)) {
     flux_respond_error(this, &msg, EPERM, nullptr);
   } else {
@@ -306,6 +317,11 @@ flux_t* flux_open_ex(const char* uri, int /*flags*/, flux_error_t* error) noexce
   Runtime* runtime = shell != nullptr ? nacre::flux::runtime_of(*shell) : nullptr;
   std::string_view wanted = uri != nullptr ? uri : "";
   Error why{ENOSYS, "there is no Flux broker to connect to"};
+  if (runtime != nullptr && runtime->broker().is_there()) {
+    if (uri == nullptr || wanted == runtime->broker().instance().broker->uri())
+      return flux_clone(runtime->handle());
+    why.message = "a shell of an instance has a connection to its own broker only";
+  }
   if (runtime != nullptr && wanted.starts_with(kInterthread)) {
     Result<flux_t*> opened = runtime->open_link(std::string(wanted.substr(kInterthread.size())));
     if (opened) return *opened;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "flux/broker_calls.hpp"
 #include "flux/message.hpp"
 #include "flux/reactor.hpp"
 #include "plugin/host.hpp"
@@ -66,6 +67,8 @@ class RemoteCalls {
   explicit RemoteCalls(Runtime& runtime) : runtime_(runtime) {}
 
   void begin();  // messages of other shells are received from now on
+  // Its topic is one of the job's service.
+  [[nodiscard]] bool is_own(const flux_msg& request) const { return request.topic.starts_with(service_); }
   // The rank, even if there is no such shell, of the other one that this request is for; none: it is for this one.
   [[nodiscard]] std::optional<std::uint32_t> target_of(const flux_msg& request) const;
   // Errors as of ShellMessages::send, but EHOSTUNREACH for no such shell. Of a response that is too large the other
@@ -159,6 +162,7 @@ struct flux_handle {
   std::map<std::string, std::string, std::less<>> attributes;  // those that were asked for
 
  private:
+  [[nodiscard]] bool is_for_broker(const flux_msg& msg);
   [[nodiscard]] bool is_busy();
   [[nodiscard]] std::vector<flux_handle*> on_this_loop();  // of the original and its clones
   [[nodiscard]] bool accepts(const flux_msg& msg);
@@ -189,11 +193,12 @@ class Runtime final : public capi::Extension {
   void close_link(flux_handle& handle);
   int announce(const flux_msg& event);  // to all shells of the job; -1 with errno
   [[nodiscard]] RemoteCalls& remote() { return remote_; }
+  [[nodiscard]] BrokerCalls& broker() { return broker_; }
   void debug(const std::string& message) const;
   flux_subprocess* process_of(task::Task& task);  // the task as a subprocess; one object for each task
 
  private:
-  explicit Runtime(flux_shell& shell) : shell_(shell), remote_(*this) {}
+  explicit Runtime(flux_shell& shell) : shell_(shell), remote_(*this), broker_(*this) {}
   void receive(std::string_view event);
   void published(std::string_view id, uint32_t seq);
 
@@ -205,6 +210,7 @@ class Runtime final : public capi::Extension {
   std::vector<std::unique_ptr<InboxLink>> links_;
   plugin::Registration events_;
   RemoteCalls remote_;
+  BrokerCalls broker_;
 };
 
 // nullptr, with errno, if there is none and it cannot be made.

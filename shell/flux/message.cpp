@@ -97,6 +97,7 @@ flux_msg_t* flux_msg_copy(const flux_msg_t* msg, bool payload) noexcept {
   copy->userid = msg->userid;
   copy->rolemask = msg->rolemask;
   copy->from = msg->from;
+  copy->is_of_broker = msg->is_of_broker;
   if (payload) {
     copy->payload = msg->payload;
   } else {

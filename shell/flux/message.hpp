@@ -26,6 +26,7 @@ struct flux_msg {
   uint32_t userid = FLUX_USERID_UNKNOWN;
   uint32_t rolemask = FLUX_ROLE_NONE;
   std::optional<uint32_t> from;  // a request from that other shell of the job, or a response to one
+  bool is_of_broker = false;     // a request that the broker has brought, or a response to one
   mutable nacre::capi::AuxItems aux;
   mutable nacre::capi::JsonRef json;  // the payload's, once it was asked for
   mutable std::string last_error;

@@ -113,6 +113,7 @@ flux_msg_t* flux_response_derive(const flux_msg_t* request, int errnum) noexcept
   msg->flags |= request->flags & FLUX_MSGFLAG_STREAMING;
   msg->errnum = errnum;
   msg->from = request->from;
+  msg->is_of_broker = request->is_of_broker;
   msg->routes = request->routes;
   msg->flags |= request->flags & FLUX_MSGFLAG_ROUTE;
   return msg;

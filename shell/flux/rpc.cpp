@@ -3,6 +3,8 @@
 // <flux/rpc.h>: calls, responses, and published events.
 #include <fmt/format.h>
 
+#include "base/bytes.hpp"
+#include "base/json.hpp"
 #include "flux/future.hpp"
 #include "flux/handle.hpp"
 
@@ -102,10 +104,29 @@ const flux_msg_t* response_of(flux_future_t* f) {
   return result != nullptr ? static_cast<const flux_msg_t*>(result) : none(EPROTO);
 }
 
+// It takes requests in their order, so nothing has to wait for it.
+void tell_broker(flux_t* h, const char* request, const char* topic) {
+  nacre::flux::BrokerCalls& broker = h->runtime.broker();
+  if (h->link != nullptr || !broker.is_there()) return;
+  static_cast<void>(broker.instance().broker->call(request, {{"topic", topic}}, nullptr));
+}
+
+// Its answer has the event's number in the sequence.
+flux_future_t* publish_by_broker(flux_t* h, const flux_msg& event, int flags) {
+  Json payload{{"topic", event.topic}, {"flags", flags}};
+  if (event.payload) {
+    std::string bytes;
+    append_base64(bytes, *event.payload);
+    payload["payload"] = std::move(bytes);
+  }
+  return flux_rpc(h, "event.publish", dump_json(payload).c_str(), 0, 0);
+}
+
 flux_future_t* publish(flux_t* h, flux_msg_t* event, int flags) {
   if (event == nullptr) return nullptr;
   MsgRef own(event);
   if (h == nullptr || (flags & ~FLUX_EVENT_PRIVATE) != 0) return none(EINVAL);
+  if (h->link == nullptr && h->runtime.broker().is_there()) return publish_by_broker(h, *event, flags);
   uint32_t number = ++h->root().last_event;
   flux_msg_set_seq(event, number);
   flux_future_t* f = flux_future_create(nullptr, nullptr);
@@ -259,6 +280,7 @@ flux_future_t* flux_event_publish_pack(flux_t* h, const char* topic, int flags, 
 }
 
 int flux_event_publish_get_seq(flux_future_t* f, int* seq) noexcept {
+  if (call_of(f) != nullptr) return flux_rpc_get_unpack(f, "{s:i}", "seq", seq);
   const void* result = nullptr;
   if (flux_future_get(f, &result) < 0) return -1;
   if (result == nullptr) return fail(EPROTO);
@@ -269,6 +291,7 @@ int flux_event_publish_get_seq(flux_future_t* f, int* seq) noexcept {
 int flux_event_subscribe(flux_t* h, const char* topic) noexcept {
   if (h == nullptr || topic == nullptr) return fail(EINVAL);
   h->root().subscriptions.insert(topic);
+  tell_broker(h, "event.subscribe", topic);
   return 0;
 }
 
@@ -278,5 +301,6 @@ int flux_event_unsubscribe(flux_t* h, const char* topic) noexcept {
   auto it = subscriptions.find(topic);
   if (it == subscriptions.end()) return fail(ENOENT);
   subscriptions.erase(it);
+  tell_broker(h, "event.unsubscribe", topic);
   return 0;
 }

@@ -251,3 +251,56 @@ TEST_CASE("An eventlog whose commit fails says so once, and takes no more") {
   logs.append("output", "c\n");
   CHECK(logs.flushed());
 }
+
+TEST_CASE("A response can be waited for beside the loop, which gets all else later") {
+  for (bool attached : {false, true}) {
+    auto loop = *event::Loop::create();
+    Stage own([&](const BrokerMessage& request) -> Stage::Answers {
+      if (request.topic == "silent") return {};
+      BrokerMessage event;
+      event.kind = BrokerMessage::Kind::event;
+      event.topic = "shell-1.x";
+      return {event, answer(request, {{"n", 1}})};
+    });
+    auto broker = *Broker::connect(own.uri(), kTimeout);
+    std::vector<std::string> seen;
+    Broker::Receivers receivers;
+    receivers.on_event = [&](const BrokerMessage& each) { seen.push_back(*each.topic); };
+    if (attached) REQUIRE(broker->attach(*loop, receivers));
+    auto note = [&](const Result<Json>& given) { seen.push_back(given ? given->dump() : given.error().message); };
+    const std::uint32_t tag = broker->call("ask", {}, note);
+    auto is_it = [&](std::uint32_t each) { return each == tag; };
+    REQUIRE(broker->wait_for_response(is_it, kTimeout));
+    CHECK(seen == std::vector<std::string>{R"({"n":1})"});
+    CHECK(broker->is_attached() == attached);
+    if (!attached) REQUIRE(broker->attach(*loop, receivers));
+    broker->keeps_running(true);
+    loop->run_until([&] { return seen.size() == 2; });
+    CHECK(seen.back() == "shell-1.x");
+    static_cast<void>(broker->call("silent", {}, note));
+    CHECK(broker->wait_for_response([](std::uint32_t) { return true; }, 0.02).error().code == ETIMEDOUT);
+  }
+}
+
+TEST_CASE("Who sends much learns when the broker has taken it") {
+  std::size_t got = 0;
+  Stage stage([&](const BrokerMessage& request) -> Stage::Answers {
+    got += request.text().size();
+    return {};
+  });
+  auto loop = *event::Loop::create();
+  auto broker = *Broker::connect(stage.uri(), kTimeout);
+  REQUIRE(broker->attach(*loop, {}));
+  broker->keeps_running(true);
+  const std::string much(std::size_t{4} << 20, 'x');
+  static_cast<void>(broker->call("much", {{"text", much}}, nullptr));
+  CHECK(broker->unsent() > 0);
+  bool taken = false;
+  broker->when_sent([&] { taken = true; });
+  loop->run_until([&] { return taken; });
+  CHECK(broker->unsent() == 0);
+  BrokerMessage request = request_of("x", {});
+  CHECK(sender_of(request).empty());
+  request.route = std::vector<std::string>{"hop", "client"};
+  CHECK(sender_of(request) == "client");
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that only a Flux broker can serve, for plugins that use them if they can: each checks its arguments
- * (EINVAL), writes a line to the debug log and fails with ENOSYS.
+ * Functions that only a Flux broker can serve, for plugins that use them if they can: without an instance each
+ * checks its arguments (EINVAL), writes a line to the debug log and fails with ENOSYS.
  */
 #ifndef FLUX_BROKER_H
 #define FLUX_BROKER_H

@@ -5,6 +5,9 @@
  * that waits for it, each from the loop, never from within the call that sends. To the job's other shells go published events,
  * and requests for their services: see flux_shell_rpc_pack(). Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in the debug log.
  *
+ * In a job of a Flux instance the handle also reaches the broker of its node: requests that nothing here takes go there, events
+ * are published there, and requests of others for the job's service come to the handlers. A call to it can be waited for anywhere.
+ *
  * Functions that return int fail with -1 and errno, those that return a pointer with NULL: EINVAL if the handle or
  * a needed argument is NULL.
  */
@@ -31,7 +34,8 @@ enum {
   FLUX_O_NOREQUEUE = 64,
 };
 
-/* There is no broker to connect to: NULL and ENOSYS. The shell's handle is flux_shell_get_flux(). */
+/* There is no broker to connect to: NULL and ENOSYS. The shell's handle is flux_shell_get_flux(). In an instance NULL, or the
+ * URI of its own broker, gives a clone of that. */
 flux_t* flux_open(const char* uri, int flags) FLUX_NOTHROW;
 flux_t* flux_open_ex(const char* uri, int flags, flux_error_t* error) FLUX_NOTHROW;
 void flux_close(flux_t* h) FLUX_NOTHROW; /* drops a reference, as decref */
@@ -63,10 +67,12 @@ int flux_flags_get(flux_t* h) FLUX_NOTHROW;
 int flux_opt_set(flux_t* h, const char* option, const void* val, size_t len) FLUX_NOTHROW;
 int flux_opt_get(flux_t* h, const char* option, void* val, size_t len) FLUX_NOTHROW;
 
-/* The rank of this shell's node in the enclosing instance, by R; and how many shells the job has. */
+/* The rank of this shell's node in the enclosing instance, by R; and how many shells the job has, in an instance how many brokers
+ * that has. */
 int flux_get_rank(flux_t* h, uint32_t* rank) FLUX_NOTHROW;
 int flux_get_size(flux_t* h, uint32_t* size) FLUX_NOTHROW;
-/* "rank", "size", "hostname", "hostlist", "jobid"; ENOENT for all others. They cannot be set: EPERM. */
+/* "rank", "size", "hostname", "hostlist", "jobid", in an instance those of the broker; ENOENT for all others. They cannot be set:
+ * EPERM. */
 const char* flux_attr_get(flux_t* h, const char* name) FLUX_NOTHROW;
 int flux_attr_set(flux_t* h, const char* name, const char* val) FLUX_NOTHROW;
 
