@@ -23,6 +23,8 @@
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/instance/proctable.hpp"
+#include "plugins/instance/rexec.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -146,10 +148,18 @@ class FluxInstance final : public plugin::Plugin {
     if (leads()) follow_events();
     on("shell.init", [this] { return begin(); });
     on("shell.post-init", [this] { forget_keys(); });
-    on("shell.start", [this] { enter_barrier(); });
+    on("shell.start", [this] {
+      enter_barrier();
+      proctable_.emplace(host_, *instance_);  // all its tasks have been started
+    });
+    on("shell.tasks-complete", [this] {
+      if (rexec_) rexec_->end_all();
+    });
   }
   ~FluxInstance() override {
     if (instance_ == nullptr) return;
+    rexec_.reset();
+    proctable_.reset();
     instance_->broker->flush();
     if (is_attached_) instance_->broker->detach();
   }
@@ -189,6 +199,7 @@ class FluxInstance final : public plugin::Plugin {
     }));
     alarm_->keeps_running(false);
     if (host_.job().shells() > 1) host_.hold_start(kHold);  // until the instance knows that all shells are there
+    rexec_.emplace(host_, *instance_);
     enter_barrier();
     return {};
   }
@@ -325,10 +336,8 @@ class FluxInstance final : public plugin::Plugin {
 
   void take_event(const broker::BrokerMessage& event) {
     const std::string prefix = fmt::format("shell-{}.", host_.job().id.value());
-    if (event.topic != prefix + "kill") {
-      if (instance_->on_other_event) instance_->on_other_event(event);
-      return;
-    }
+    if (instance_->on_other_event) instance_->on_other_event(event);
+    if (event.topic != prefix + "kill") return;
     auto context = parse_json(event.text());
     if (!leads() || !context || !member_of(*context, "signum").is_number_integer()) return;
     const int signum = context->value("signum", 0);
@@ -347,6 +356,8 @@ class FluxInstance final : public plugin::Plugin {
   plugin::Host& host_;
   broker::Instance* instance_;
   std::unique_ptr<InputService> input_;
+  std::optional<Rexec> rexec_;
+  std::optional<Proctable> proctable_;
   std::optional<event::SignalWatcher> alarm_;  // which the instance sends all shells when the job's time is over
   bool is_attached_ = false;
   bool holds_ = false;

@@ -185,7 +185,10 @@ class PtyPlugin final : public plugin::Plugin {
     } else if (!pty->captured() && !is_interactive(task)) {
       dropped_[task.local_id()];
     }
-    if (terminus_) task.command().env.set(kSessionVariable, fmt::format("{}", task.rank()));
+    if (terminus_) {
+      terminus_->close(task);
+      task.command().env.set(kSessionVariable, fmt::format("{}", task.rank()));
+    }
     task.set_pty(std::move(pty));
     return {};
   }

@@ -24,8 +24,8 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kMethods = "terminus";
-constexpr std::size_t kRead = 4096;                          // bytes: as many as a pty gives at once
-constexpr std::size_t kMostTyped = std::size_t{4} << 20;     // bytes that wait for a task
+constexpr std::size_t kRead = 4096;                             // bytes: as many as a pty gives at once
+constexpr std::size_t kMostTyped = std::size_t{4} << 20;        // bytes that wait for a task
 constexpr std::size_t kMostForBroker = std::size_t{256} << 10;  // bytes for a broker that takes none
 
 // Bytes as a message of type "data".
@@ -77,6 +77,7 @@ class Terminus::Session {
   void leave(const std::string& sender);
   // The task may have ended.
   void look();
+  void end();
   void stop_waiting();
   Result<void> kill(int signum);
   void add_waiting(const Request& request) { waiting_.push_back(request); }
@@ -290,6 +291,10 @@ void Terminus::Session::look() {
   watch();
   const bool all_given = !has_reader() || given_ == pty_.written();
   if (is_over_ || use_.waits || !pty_.ended() || !all_given) return;
+  end();
+}
+
+void Terminus::Session::end() {
   is_over_ = true;
   typing_->stop();
   keys_.reset();
@@ -337,6 +342,11 @@ Result<void> Terminus::open(task::Task& task, Use use) {
   CHECK_OK(session->begin(host_.loop()));
   sessions_[task.rank()] = std::move(session);
   return {};
+}
+
+void Terminus::close(const task::Task& task) {
+  auto session = sessions_.extract(task.rank());
+  if (session && !session.mapped()->is_over()) session.mapped()->end();
 }
 
 void Terminus::task_ended(const task::Task& task) {

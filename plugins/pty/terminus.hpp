@@ -38,6 +38,8 @@ class Terminus {
   // The terminal of a task, which has to outlive this object, from here on. Both see that the task has one.
   Result<void> open(task::Task& task, Use use);
   void task_ended(const task::Task& task);
+  // The task starts once more, with another terminal: its clients are told the end of this one, if it has one.
+  void close(const task::Task& task);
 
  private:
   class Session;

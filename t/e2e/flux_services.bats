@@ -3,6 +3,7 @@
 #
 # The services of a job in an instance of Flux: what clients ask its shells while it runs, in brokers of the tests' own (t/kit/flux_broker).
 load lib.bash
+load plugins.bash
 
 # begin SIZE [OPTION...] -- SCRIPT: a job of tasks that run the script, in the background. Returns once task 0 runs, with $service.
 begin() {
@@ -10,7 +11,7 @@ begin() {
   shift
   while [[ $1 != -- ]]; do options+=("$1") && shift; done
   cat >task <<END
-[ "\$FLUX_TASK_RANK" != 0 ] || { printf %s "\$FLUX_JOB_ID" >id.new; mv id.new id; }
+[ "\$FLUX_TASK_RANK" != 0 ] || { echo "\${FLUX_KVS_NAMESPACE#job-}" >number; printf %s "\$FLUX_JOB_ID" >id.new; mv id.new id; }
 $2
 END
   timeout 60 "$NACRE_SOURCE_DIR/t/kit/flux_broker" --size="$size" --dir="$work/brokers" --shell="$NACRE_SHELL" -o cpu-affinity=off \
@@ -134,4 +135,176 @@ END
     [[ $output == *"$each"* ]] || { echo "$each: $output"; return 1; }
   done
   [ "$(tr -d '\r' <out | sort | tr '\n' ' ')" = '0 1 got a got b ' ] || { cat out; return 1; }
+}
+
+@test "rexec: a command on the node of any shell, with its input, its output and its end" {
+  begin 2 -n 2 -N 2 -- 'until [ -e done ]; do sleep 0.05; done'
+  run talk 1 --node=1 <<'END'
+1+ rexec.exec {"cmd":{"cmdline":["sh","-c","read x; echo got $x; printf '\\377' >&2; exit 3"],"env":{},"opts":{},"channels":[],"msgchan":[]},"flags":11}
+wait add-credit
+2- rexec.write {"matchtag":1,"io":{"stream":"stdin","rank":"1","data":"hello\n"}}
+wait No data
+3 rexec.list
+wait 3
+END
+  [ "$status" -eq 0 ]
+  [[ $output == *'"data":"got hello\n","rank":"1","stream":"stdout"'* && $output == *'"data":"/w==","encoding":"base64","rank":"1","stream":"stderr"'* &&
+    $output == *'{"status":768,"type":"finished"}'* && $output == *'"eof":true,"rank":"1","stream":"stdout"'* && $output == *'3 {"procs":[],"rank":1}'* ]] || { echo "$output"; return 1; }
+  run talk 0 <<'END'
+1+ rexec.exec {"cmd":{"cmdline":["sleep","100"],"env":{},"opts":{},"channels":[],"label":"nap"},"flags":3}
+wait started
+2 rexec.list
+wait nap
+3 rexec.kill {"pid":-1,"label":"nap","signum":15}
+wait "finished"
+4 rexec.kill {"pid":1,"signum":15}
+wait 4
+5+ rexec.exec {"cmd":{"cmdline":["/no/such"],"env":{},"opts":{},"channels":[]},"flags":3}
+wait 5
+6 rexec.exec {"cmd":{"cmdline":["sh","-c","echo said; exit 4"],"env":{},"opts":{},"channels":[]},"flags":16}
+wait 6
+END
+  [ "$status" -eq 0 ]
+  [[ $output == *'{"status":15,"type":"finished"}'* && $output == *'4 error No such process: no command has the process 1'* &&
+    $output == *'5 error No such file or directory: /no/such: No such file or directory'* ]] || { echo "$output"; return 1; }
+  pid=$(sed -n 's/^6 {"pid":\([0-9]*\),.*/\1/p' <<<"$output")
+  run talk 0 <<<"1 rexec.wait {\"pid\":$pid}
+wait 1"
+  [ "$output" = '1 {"status":1024}' ] || { echo "$output"; return 1; }
+  touch done
+  ends_with 0
+}
+
+@test "rexec: a command ends with its client, and with the job's tasks" {
+  begin 1 -- 'until [ -e done ]; do sleep 0.05; done'
+  run talk 0 <<'END'
+1+ rexec.exec {"cmd":{"cmdline":["sh","-c","echo $$ >left; exec sleep 100"],"env":{},"opts":{},"channels":[]},"flags":3}
+wait started
+END
+  [ "$status" -eq 0 ]
+  until [ -s left ]; do sleep 0.02; done
+  for _ in {1..200}; do kill -0 "$(<left)" 2>/dev/null || break; sleep 0.02; done
+  ! kill -0 "$(<left)" 2>/dev/null
+  { talk 0 >talked || true; } <<'END' &
+1+ rexec.exec {"cmd":{"cmdline":["sleep","100"],"env":{},"opts":{},"channels":[]},"flags":3}
+wait started
+wait No data
+END
+  talker=$!
+  until grep -q started talked; do sleep 0.02; done
+  touch done
+  ends_with 0
+  wait "$talker"
+  grep -q '{"status":15,"type":"finished"}' talked || { cat talked; return 1; }
+}
+
+@test "proctable: the tasks of all shells for a debugger" {
+  begin 2 -n 4 -N 2 -- 'until [ -e done ]; do sleep 0.05; done'
+  until [ "$(pgrep -fc 'bash task$')" -ge 4 ]; do sleep 0.02; done
+  run talk 0 --node=0 <<'END'
+1 proctable {}
+wait 1
+END
+  touch done
+  ends_with 0
+  table=${output#1 }
+  jq -e '.ids == [0, 1, 1, 1] and .ranks == [0, 0, 1, 0] and .executables == ["bash", "bash", "bash", "bash"] and (.hosts | length) == 4 and (.pids | length) == 4' <<<"$table" \
+    || { echo "$output"; return 1; }
+}
+
+@test "a C plugin's handle reaches the broker: attributes, the store, its own service, events" {
+  build probe <<'END'
+#include <unistd.h>
+static int answered(flux_t* h, const char* key) {
+  const char* value = NULL;
+  flux_future_t* f = flux_kvs_lookup(h, NULL, 0, key);
+  int done = f == NULL ? -1 : flux_kvs_lookup_get(f, &value);
+  shell_log("lookup %s: %d %s", key, done, done < 0 ? strerror(errno) : value);
+  flux_future_destroy(f);
+  return done;
+}
+static void hello(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) {
+  struct flux_msg_cred cred;
+  const char* name = "";
+  flux_msg_get_cred(msg, &cred);
+  if (flux_request_unpack(msg, NULL, "{s:s}", "name", &name) < 0) {
+    flux_respond_error(h, msg, EPROTO, "a name is missing");
+    return;
+  }
+  answered(h, "probe");
+  flux_respond_pack(h, msg, "{s:s s:b}", "hello", name, "own", cred.userid == getuid());
+}
+static void poked(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { shell_log("poked"); }
+static void seen(flux_t* h, flux_msg_handler_t* mh, const flux_msg_t* msg, void* arg) { shell_log("seen"); }
+static void show(flux_future_t* f, const char* what) {
+  const char* value = "";
+  int done = flux_rpc_get_unpack(f, "{s:s}", "value", &value);
+  shell_log("%s: %d %s", what, done, done < 0 ? flux_future_error_string(f) : value);
+  flux_future_destroy(f);
+}
+static void told(flux_future_t* f, void* arg) { show(f, "later"); }
+static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  flux_t* h = flux_open(NULL, 0);
+  struct flux_match match = FLUX_MATCH_EVENT;
+  match.topic_glob = "probe.*";
+  flux_msg_handler_t* mh = flux_msg_handler_create(flux_shell_get_flux(shell), match, seen, NULL);
+  flux_msg_handler_allow_rolemask(mh, FLUX_ROLE_ALL);
+  flux_msg_handler_start(mh);
+  if (h == NULL || flux_event_subscribe(h, "probe.") < 0) return -1;
+  flux_future_t* f = flux_rpc_pack(h, "attr.get", FLUX_NODEID_ANY, 0, "{s:s}", "name", "instance-level");
+  show(f, "level");
+  flux_close(h);
+  h = flux_shell_get_flux(shell);
+  show(flux_rpc(h, "no-such.service", NULL, FLUX_NODEID_ANY, 0), "no such");
+  f = flux_rpc_pack(h, "attr.get", FLUX_NODEID_ANY, 0, "{s:s}", "name", "size");
+  if (flux_future_then(f, -1, told, NULL) < 0) return -1;
+  if (flux_shell_add_event_handler(shell, "poke", poked, NULL) < 0) return -1;
+  return flux_shell_service_register(shell, "hello", hello, NULL);
+}
+int flux_plugin_init(flux_plugin_t* p) {
+  flux_shell_t* shell = flux_plugin_get_shell(p);
+  flux_t* h = flux_shell_get_flux(shell);
+  uint32_t rank = 9, size = 9;
+  if (flux_get_rank(h, &rank) < 0 || flux_get_size(h, &size) < 0) return -1;
+  shell_log("rank %u of %u, hash %s", rank, size, flux_attr_get(h, "tbon.interface-hint"));
+  shell_log("unknown: %s", flux_attr_get(h, "no-such") == NULL ? strerror(errno) : "there");
+  flux_kvs_txn_t* txn = flux_kvs_txn_create();
+  if (flux_kvs_txn_pack(txn, 0, "probe", "{s:i}", "x", 1) < 0 || flux_kvs_txn_put(txn, FLUX_KVS_APPEND, "log", "a") < 0) return -1;
+  flux_future_t* f = flux_kvs_commit(h, NULL, 0, txn);
+  shell_log("commit: %d", flux_future_get(f, NULL));
+  flux_future_destroy(f);
+  flux_kvs_txn_destroy(txn);
+  answered(h, "no-key");
+  int x = 0;
+  f = flux_kvs_lookup(h, NULL, 0, "probe");
+  int done = flux_kvs_lookup_get_unpack(f, "{s:i}", "x", &x);
+  shell_log("unpack: %d %d", done, x);
+  flux_future_destroy(f);
+  return flux_plugin_add_handler(p, "shell.init", init, NULL);
+}
+END
+  echo "plugin.load { file = '$work/probe.so' }" >rc.lua
+  begin 1 -o "initrc=$work/rc.lua" -- 'until [ -e done ]; do sleep 0.05; done'
+  run talk 0 <<'END'
+1 hello {"name":"you"}
+wait 1
+2 hello {}
+wait 2
+3 no-such
+wait 3
+END
+  client=$NACRE_SOURCE_DIR/t/kit/flux_client
+  "$client" --uri="local://$work/brokers/local-0" publish probe.x '{}'
+  "$client" --uri="local://$work/brokers/local-0" publish "shell-$(<number).poke" '{}'
+  for _ in {1..100}; do grep -q 'poked$' err && break; sleep 0.05; done
+  touch done
+  ends_with 0
+  [ "$output" = '1 {"hello":"you","own":true}
+2 error Protocol error: a name is missing
+3 error Function not implemented: not offered by this shell' ] || { echo "$output"; return 1; }
+  for each in 'rank 0 of 1, hash default-route' 'unknown: No such file or directory' 'commit: 0' 'lookup no-key: -1 No such file or directory' 'unpack: 0 1' \
+    'level: 0 0' 'no such: -1 No service matching no-such.service is registered' 'later: 0 1' 'lookup probe: 0 {"x":1}' 'seen' 'poked'; do
+    grep -qF -- "$each" err || { echo "$each"; cat err; return 1; }
+  done
 }
