@@ -30,6 +30,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kHold = "instance";
+constexpr const char* kOnStderr = "stderr";  // the sink of the log that is quiet while the store takes messages
 const std::string kEvents = "exec.eventlog";
 const std::string kInput = "input";
 
@@ -181,11 +182,7 @@ class FluxInstance final : public plugin::Plugin {
     broker::Broker::Receivers receivers;
     receivers.on_request = [this](const broker::BrokerMessage& request) { take_request(request); };
     receivers.on_event = [this](const broker::BrokerMessage& event) { take_event(event); };
-    receivers.on_lost = [this](const Error& why) {
-      say_on_standard_error();
-      if (host_.ending()) return;
-      host_.die(1, "", fmt::format("the Flux instance is gone ({}): the job ends", why.message));
-    };
+    receivers.on_lost = [this](const Error& why) { lose(why); };
     if (leads() && instance_->input) input_ = TRY(InputService::create(host_, *instance_));
     listener_ =
         instance_->eventlogs->notify({[this] { release(); }, [this](const Error& why) { store_failed(why); }});
@@ -292,19 +289,20 @@ class FluxInstance final : public plugin::Plugin {
     }));
   }
 
-  // Messages have no other place any more.
-  void say_on_standard_error() { host_.log().set_sink_level("stderr", Level::trace); }
-
   void release() {
     if (!instance_->eventlogs->flushed() || !std::exchange(holds_, false)) return;
     static_cast<void>(host_.release(kHold));
   }
 
+  // What is to be said cannot go to the store any more.
+  void lose(const Error& why, std::string_view what = "the Flux instance is gone") {
+    host_.log().set_sink_level(kOnStderr, Level::trace);
+    if (!host_.ending()) host_.die(1, "", fmt::format("{} ({}): the job ends", what, why.message));
+  }
+
   void store_failed(const Error& why) {
-    say_on_standard_error();
-    if (!broker().is_lost())
-      host_.die(1, "",
-                fmt::format("the store of the Flux instance does not take the job's events: {}", why.message));
+    lose(why, broker().is_lost() ? "the Flux instance is gone"
+                                 : "the store of the Flux instance does not take the job's events");
     release();
   }
 

@@ -91,11 +91,12 @@ std::string sender_of(const BrokerMessage& request) {
 }
 
 Result<Json> answer_of(const BrokerMessage& response) {
-  const std::string topic = response.topic.value_or("?");
+  const std::string topic = response.topic.value_or("");
   if (response.first != 0) {
     const int code = static_cast<int>(response.first);
     std::string_view text = response.text();
-    return Error{code, fmt::format("{}: {}", topic, text.empty() ? std::strerror(code) : text)};
+    if (text.empty()) text = std::strerror(code);
+    return Error{code, topic.empty() ? std::string(text) : fmt::format("{}: {}", topic, text)};
   }
   if (response.text().empty()) return Json(Json::object());
   return in(topic, parse_json(response.text()));

@@ -308,3 +308,22 @@ END
     grep -qF -- "$each" err || { echo "$each"; cat err; return 1; }
   done
 }
+
+@test "a job that waits for a client, or has commands beside it, ends in words when its broker goes away" {
+  begin 1 -o pty.interactive -o pty.capture --then=ready:die=0 -- 'echo ready; exit 0'
+  wait "$job" || true
+  grep -q 'the Flux instance is gone' err || { cat err; return 1; }
+  ! grep -q 'have not ended within' err || { cat err; return 1; }
+  rm id
+  begin 1 --then=ready:die=0 -- 'until [ -e go ]; do sleep 0.05; done; echo ready; exec sleep 100'
+  { talk 0 >talked 2>&1 || true; } <<'END' &
+1+ rexec.exec {"cmd":{"cmdline":["sleep","100"],"env":{},"opts":{},"channels":[]},"flags":3}
+wait started
+wait never
+END
+  until grep -q started talked; do sleep 0.02; done
+  touch go
+  wait "$job" || true
+  grep -q 'the Flux instance is gone' err || { cat err; return 1; }
+  ! grep -q 'have not ended within' err || { cat err; return 1; }
+}
