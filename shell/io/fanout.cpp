@@ -142,8 +142,8 @@ void Fanout::serve(Reader& reader) {
 
 void Fanout::end(std::size_t reader) {
   if (reader >= readers_.size()) return;
-  readers_[reader].last = end_;
-  serve(readers_[reader]);
+  readers_[reader]->last = end_;
+  serve(*readers_[reader]);
   go_on();
 }
 
