@@ -468,6 +468,7 @@ class Wait {
   double deadline_ = -1;      // as own_.now(); negative: none
   bool was_ending_ = false;
   bool late_ = false;
+  const char* awaited_ = "another shell's answer";
   bool is_unanswered_ = false;                // late by the time that other shells are given
   std::optional<event::Timer> timer_;         // on own_
   UniqueFd messages_;                         // a copy, of an interthread handle
@@ -517,8 +518,7 @@ int Wait::run(double timeout) {
 
 int Wait::give_up() {
   if (is_unanswered_) {
-    shell_->host.log().log(Level::warn, running_plugin_name(),
-                           "an answer of another shell, or of the broker, has not come in time (rpc-timeout)");
+    shell_->host.log().log(Level::warn, running_plugin_name(), "{} has not come in time (rpc-timeout)", awaited_);
   }
   return fail(ETIMEDOUT);
 }
@@ -545,6 +545,7 @@ Result<void> Wait::prepare_shell() {
 }
 
 void Wait::round_with_broker(nacre::flux::BrokerCalls& broker) {
+  awaited_ = "an answer of the broker";
   if (deadline_ < 0 && !std::exchange(is_unanswered_, true)) {
     const double most = answer_timeout().value_or(kAnswerTimeout);
     if (std::isfinite(most)) timer_->start(event::Seconds(most));
