@@ -25,6 +25,10 @@ Json put_of(std::string_view key, std::string_view bytes) {
   return {{"key", key}, {"flags", 0}, {"dirent", value_of(bytes)}};
 }
 
+Json append_of(std::string_view key, std::string_view bytes) {
+  return {{"key", key}, {"flags", kAppend}, {"dirent", value_of(bytes)}};
+}
+
 Json unlink_of(std::string_view key) { return {{"key", key}, {"flags", 0}, {"dirent", nullptr}}; }
 
 Json commit(std::string_view in_namespace, Json operations) {

@@ -21,6 +21,7 @@ namespace nacre::broker {
 
 // Operations, for the array of commit().
 [[nodiscard]] Json put_of(std::string_view key, std::string_view bytes);
+[[nodiscard]] Json append_of(std::string_view key, std::string_view bytes);
 [[nodiscard]] Json unlink_of(std::string_view key);
 // The payload of kvs.commit.
 [[nodiscard]] Json commit(std::string_view in_namespace, Json operations);

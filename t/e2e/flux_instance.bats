@@ -154,7 +154,7 @@ row_eventlogs() {
   [ "$(jq -sc '[.[].name]' guest.exec.eventlog)" = '["init","starting","shell.init","shell.start","shell.task-exit","shell-exit","complete","done"]' ] ||
     { cat guest.exec.eventlog; return 1; }
   has guest.exec.eventlog shell.init '.service | test("^[0-9]+-shell-f[1-9A-HJ-NP-Za-km-z]+$")' true || return
-  has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,1 && has guest.exec.eventlog shell.start '.taskmap | tojson' '{"version":1,"map":[[0,1,2,1]]}' || return
+  has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,1 && has guest.exec.eventlog shell.start '.taskmap | [.version, .map] | tojson' '[1,[[0,1,2,1]]]' || return
   has guest.exec.eventlog shell.task-exit '[.state, .wait_status, .signaled, .exitcode, (.pid > 1), .localid == .rank] | @csv' '"Exited",0,0,0,true,true' || return
   [ "$(jq -sc '[.[] | select(.name != "header") | .context | [.stream, .rank, .data // "", .eof // false]] | sort' guest.output)" = \
     '[["stderr","0","",true],["stderr","1","",true],["stdout","0","",true],["stdout","0","there\n",false],["stdout","1","",true],["stdout","1","there\n",false]]' ] ||
