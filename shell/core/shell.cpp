@@ -377,8 +377,9 @@ Result<void> Shell::initialize() {
   std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
   CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
-  return events_.post("shell.init",
-                      {{"service", host_->info()["service"]}, {"leader-rank", process_.instance ? process_.instance->leader : 0}, {"size", job_.shells()}});
+  return events_.post("shell.init", {{"service", host_->info()["service"]},
+                                     {"leader-rank", process_.instance ? process_.instance->leader : 0},
+                                     {"size", job_.shells()}});
 }
 
 // Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All

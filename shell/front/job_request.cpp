@@ -25,9 +25,9 @@
 #include "group/directory.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
-#include "value/idset.hpp"
 #include "task/command.hpp"
 #include "value/duration.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {

@@ -267,7 +267,7 @@ nacre-shell[0]: warn: plugin 'lua' (rc.lua) listens to 'shel.*', which no shell 
 
 @test "what nacre-flux(7) says is not there of libflux-core is not there" {
   sed -n '/^- These functions of libflux-core are not there/,/^[-#]/p' "$NACRE_SOURCE_DIR/doc/man/nacre-flux.7.scd" | sed '1d;/^[-#]/d' |
-    tr -d '\\' | grep -oE 'flux_[a-z0-9_]+\*?' | sed 's/\*/.*/' >names
+    tr -d '\134' | grep -oE 'flux_[a-z0-9_]+\*?' | sed 's/\*/.*/' >names
   [ "$(wc -l <names)" -gt 80 ]
   nm -D --defined-only "$NACRE_SHELL" | awk '{ print $NF }' >exported
   ! grep -xEf names exported || return 1

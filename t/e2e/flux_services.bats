@@ -138,7 +138,7 @@ END
 }
 
 @test "rexec: a command on the node of any shell, with its input, its output and its end" {
-  begin 2 -n 2 -N 2 -- 'until [ -e done ]; do sleep 0.05; done'
+  begin 2 -n 2 -N 2 -- 'until [ -e over ]; do sleep 0.05; done'
   run talk 1 --node=1 <<'END'
 1+ rexec.exec {"cmd":{"cmdline":["sh","-c","read x; echo got $x; printf '\\377' >&2; exit 3"],"env":{},"opts":{},"channels":[],"msgchan":[]},"flags":11}
 wait add-credit
@@ -171,12 +171,12 @@ END
   run talk 0 <<<"1 rexec.wait {\"pid\":$pid}
 wait 1"
   [ "$output" = '1 {"status":1024}' ] || { echo "$output"; return 1; }
-  touch done
+  touch over
   ends_with 0
 }
 
 @test "rexec: a command ends with its client, and with the job's tasks" {
-  begin 1 -- 'until [ -e done ]; do sleep 0.05; done'
+  begin 1 -- 'until [ -e over ]; do sleep 0.05; done'
   run talk 0 <<'END'
 1+ rexec.exec {"cmd":{"cmdline":["sh","-c","echo $$ >left; exec sleep 100"],"env":{},"opts":{},"channels":[]},"flags":3}
 wait started
@@ -184,7 +184,8 @@ END
   [ "$status" -eq 0 ]
   until [ -s left ]; do sleep 0.02; done
   for _ in {1..200}; do kill -0 "$(<left)" 2>/dev/null || break; sleep 0.02; done
-  ! kill -0 "$(<left)" 2>/dev/null
+  run kill -0 "$(<left)"
+  [ "$status" -ne 0 ]
   { talk 0 >talked || true; } <<'END' &
 1+ rexec.exec {"cmd":{"cmdline":["sleep","100"],"env":{},"opts":{},"channels":[]},"flags":3}
 wait started
@@ -192,20 +193,21 @@ wait No data
 END
   talker=$!
   until grep -q started talked; do sleep 0.02; done
-  touch done
+  touch over
   ends_with 0
   wait "$talker"
   grep -q '{"status":15,"type":"finished"}' talked || { cat talked; return 1; }
 }
 
 @test "proctable: the tasks of all shells for a debugger" {
-  begin 2 -n 4 -N 2 -- 'until [ -e done ]; do sleep 0.05; done'
-  until [ "$(pgrep -fc 'bash task$')" -ge 4 ]; do sleep 0.02; done
+  # shellcheck disable=SC2016 # for the tasks
+  begin 2 -n 4 -N 2 -- ': >"started.$FLUX_TASK_RANK"; until [ -e over ]; do sleep 0.05; done'
+  until [ -e started.0 ] && [ -e started.1 ] && [ -e started.2 ] && [ -e started.3 ]; do sleep 0.02; done
   run talk 0 --node=0 <<'END'
 1 proctable {}
 wait 1
 END
-  touch done
+  touch over
   ends_with 0
   table=${output#1 }
   jq -e '.ids == [0, 1, 1, 1] and .ranks == [0, 0, 1, 0] and .executables == ["bash", "bash", "bash", "bash"] and (.hosts | length) == 4 and (.pids | length) == 4' <<<"$table" \
@@ -285,7 +287,7 @@ int flux_plugin_init(flux_plugin_t* p) {
 }
 END
   echo "plugin.load { file = '$work/probe.so' }" >rc.lua
-  begin 1 -o "initrc=$work/rc.lua" -- 'until [ -e done ]; do sleep 0.05; done'
+  begin 1 -o "initrc=$work/rc.lua" -- 'until [ -e over ]; do sleep 0.05; done'
   run talk 0 <<'END'
 1 hello {"name":"you"}
 wait 1
@@ -298,7 +300,7 @@ END
   "$client" --uri="local://$work/brokers/local-0" publish probe.x '{}'
   "$client" --uri="local://$work/brokers/local-0" publish "shell-$(<number).poke" '{}'
   for _ in {1..100}; do grep -q 'poked$' err && break; sleep 0.05; done
-  touch done
+  touch over
   ends_with 0
   [ "$output" = '1 {"hello":"you","own":true}
 2 error Protocol error: a name is missing
