@@ -193,7 +193,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void make_group(PmiGroup::Callbacks callbacks) {
     pmi::ClientGroup facts = start_.group(host_, options_, quota_);
-    if (options_.groups) {
+    // Where an instance has started the shells, any task may be a program of Flux.
+    const bool may_be_flux = host_.instance() != nullptr && host_.options().find("pmi.groups") == nullptr;
+    if (options_.groups && !may_be_flux) {
       facts.takes_groups = [this](std::uint32_t client) { return !runs_flux(host_.tasks()[client]->pid()); };
     }
     group_.emplace(host_.loop(), std::move(facts), names_, *exchange_, std::move(callbacks), port_.get());
