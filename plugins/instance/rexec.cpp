@@ -24,12 +24,6 @@ constexpr const char* kRexecHold = "instance.rexec";
 constexpr event::Seconds kAfterTerm{60};
 enum RexecFlag { kStdout = 1, kStderr = 2, kChannels = 4, kWriteCredit = 8, kWaitable = 16 };
 
-// The process that has started this shell is of this user, or this is root's: so is the instance.
-bool is_of_own_instance() {
-  const pid_t parent = ::getppid();
-  return parent > 0 && ::kill(parent, 0) == 0;
-}
-
 Result<std::vector<std::string>> strings_of(const JsonAt& array) {
   std::vector<std::string> out;
   for (const JsonAt& each : TRY(array.elements())) out.push_back(TRY(each.string()));
@@ -63,7 +57,7 @@ struct Rexec::Wanted {
 };
 
 Rexec::Rexec(plugin::Host& host, broker::Instance& instance)
-    : host_(host), instance_(instance), is_trusted_(is_of_own_instance()) {
+    : host_(host), instance_(instance), is_trusted_(instance.broker->owner() == ::getuid()) {
   instance.methods[kRexec] = [this](const Request& request) { take(request); };
 }
 

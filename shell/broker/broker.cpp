@@ -285,6 +285,13 @@ Result<void> Broker::attach(event::Loop& loop, Receivers receivers) {
   return {};
 }
 
+std::optional<std::uint32_t> Broker::owner() const {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return std::nullopt;
+  return peer.uid;
+}
+
 void Broker::detach() {
   receivers_ = {};
   when_sent_.clear();

@@ -79,6 +79,8 @@ class Broker {
   void when_sent(std::function<void()> then) { when_sent_.push_back(std::move(then)); }
   [[nodiscard]] bool is_lost() const { return lost_.has_value(); }
   [[nodiscard]] const std::string& uri() const { return uri_; }
+  // The user as whom the broker runs, by the kernel; none: it does not say.
+  [[nodiscard]] std::optional<std::uint32_t> owner() const;
   // Waits until all has been sent, or a second has passed; for the end of a process.
   void flush();
 

@@ -93,6 +93,7 @@ TEST_CASE("A broker is asked, several questions at a time, and answers in any or
     return {answer(kept[1], {{"value", "second"}}), answer(kept[0], {{"value", "first"}})};
   });
   auto broker = *Broker::connect(stage.uri(), kTimeout);
+  CHECK(broker->owner() == ::getuid());
   const auto one = broker->begin("attr.get", {{"name", "rank"}});
   const auto two = broker->begin("attr.get", {{"name", "size"}});
   CHECK(broker->answer(one)->at("value") == "first");
