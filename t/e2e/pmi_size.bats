@@ -28,9 +28,9 @@ END
   clients 2 init 'cmd=put kvsname=%k key=a%r value=12345' has:rc=0 barrier \
     '1:cmd=put kvsname=%k key=b value=1' '1:has:rc=-1 msg=the_keys_of_the_job_would_have' \
     '1:cmd=put kvsname=%k key=c value=1' 1:has:rc=-1 'cmd=get kvsname=%k key=a1' has:value=12345 barrier finalize
-  run nacre -o pmi.max-size=530
+  run nacre -o pmi.max-size=450
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
-  [[ $output =~ ^"nacre-shell[0]: warn: pmi: rank 1"[^$'\n']*": what it puts is refused: with it the keys of the job would have "[0-9]+" bytes, and they may have 530 (-o pmi.max-size=SIZE)"$ ]]
+  [[ $output =~ ^"nacre-shell[0]: warn: pmi: rank 1"[^$'\n']*": what it puts is refused: with it the keys of the job would have "[0-9]+" bytes, and they may have 450 (-o pmi.max-size=SIZE)"$ ]]
   run nacre -o pmi.max-size=1G
   [ "$status" -eq 9 ]
   run nacre -o pmi.max-size=much

@@ -110,7 +110,7 @@ said() {
   grep "boot: index: JOB_COMPLETION_INDEX and NACRE_SIZE are set, and shell 0 is at 127.0.0.1:$NACRE_PORT by NACRE_LEADER: shell 0 of 3; not pmi: PMI_FD is not set" said.0
   run_nacre --explain true
   grep "boot: index: JOB_COMPLETION_INDEX and NACRE_SIZE are set" said.0
-  PMI_FD=99 JOB_COMPLETION_INDEX=0 NACRE_SIZE=3 run "$NACRE_SHELL" -j jobspec.json
+  PMI_FD=0 JOB_COMPLETION_INDEX=0 NACRE_SIZE=3 run "$NACRE_SHELL" -j jobspec.json
   [ "$status" -eq 1 ] && [[ $output == *"--boot=pmi: PMI_SIZE is not set"* ]]
 }
 

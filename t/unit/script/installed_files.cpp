@@ -174,7 +174,7 @@ TEST_CASE_METHOD(Mpi, "mpi=spectrum is told where it is, and otherwise as openmp
   CHECK(env("OPAL_PREFIX") == "/opt/ibm/spectrum_mpi");
   CHECK(env("OPAL_LIBDIR") == "/opt/ibm/spectrum_mpi/lib");
   CHECK(env("PMIX_INSTALL_PREFIX") == "/opt/ibm/spectrum_mpi");
-  CHECK(env("LD_LIBRARY_PATH") == "/opt/ibm/spectrum_mpi/lib:/a");
+  CHECK(env("LD_LIBRARY_PATH") == "/opt/ibm/spectrum_mpi/lib/pami_port:/opt/ibm/spectrum_mpi/lib:/a");
   CHECK(env("OMPI_MCA_pml") == "pami");
   CHECK(env("OMPI_MCA_osc") == "pt2pt");
   CHECK(env("OMPI_MCA_btl") == "self");
