@@ -30,6 +30,8 @@ namespace nacre::plugins {
 namespace {
 
 constexpr const char* kHold = "instance";
+constexpr const char* kCommit = "kvs.commit";  // requests
+constexpr const char* kRaise = "job-manager.raise";
 constexpr const char* kOnStderr = "stderr";  // the sink of the log that is quiet while the store takes messages
 const std::string kEvents = "exec.eventlog";
 const std::string kInput = "input";
@@ -206,7 +208,7 @@ class FluxInstance final : public plugin::Plugin {
     if (!leads() || host_.job().shells() == 1) return;
     Json operations = Json::array({broker::unlink_of("nacre")});
     static_cast<void>(
-        broker().call("kvs.commit", broker::commit(instance_->kvs_namespace, std::move(operations)), nullptr));
+        broker().call(kCommit, broker::commit(instance_->kvs_namespace, std::move(operations)), nullptr));
   }
 
   // Those of the instance's own, by which it notices a shell that does not start. No task starts before the first;
@@ -282,7 +284,7 @@ class FluxInstance final : public plugin::Plugin {
                    {"severity", context.value("severity", 0)},
                    {"note", note}};
     host_.hold(kRaiseHold);
-    static_cast<void>(broker().call("job-manager.raise", exception, [this](const Result<Json>& raised) {
+    static_cast<void>(broker().call(kRaise, exception, [this](const Result<Json>& raised) {
       static_cast<void>(host_.release(kRaiseHold));
       if (!raised && !broker().is_lost())
         log(host_, *this, Level::warn, "the instance does not take an exception: {}", raised.error().message);

@@ -83,7 +83,8 @@ TEST_CASE("the ways have names") {
   for (Way way : {Way::automatic, Way::standalone, Way::pmi, Way::pmix, Way::slurm, Way::hosts}) {
     CHECK(parse_way(way_name(way)).value() == way);
   }
-  CHECK(error_of(parse_way("ssh")) == "expected auto, standalone, pmi, pmix, slurm, hosts or index, got 'ssh'");
+  CHECK(error_of(parse_way("ssh")) ==
+        "expected auto, standalone, pmi, pmix, slurm, hosts, index or flux, got 'ssh'");
 }
 
 TEST_CASE("alone, where nothing tells of others, and why") {
