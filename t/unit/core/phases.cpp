@@ -74,7 +74,7 @@ TEST_CASE("one shell of three calls its topics in order, between the barriers") 
   it.tasks = 2;
   it.group->decided = 0;
   CHECK(it.run() == 0);
-  Topics expected{"shell.init",  "shell.post-init", "task.init", "task.init",    "task.fork", "task.fork",
+  Topics expected{"shell.init",  "shell.post-init", "task.init", "task.fork",    "task.init", "task.fork",
                   "shell.start", "task.exit",       "task.exit", "shell.finish", "shell.exit"};
   if (rank == 0) expected.insert(expected.end() - 1, "shell.tasks-complete");
   CHECK(it.topics == expected);
