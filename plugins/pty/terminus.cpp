@@ -64,11 +64,8 @@ class Terminus::Session {
  public:
   Session(Terminus& of, task::Task& task, Use use)
       : of_(of), task_(task), pty_(task.pty()->viewed()), use_(use), begun_(event::wall_clock()) {}
-  ~Session() {
-    for (const auto& [sender, client] : clients_) {
-      if (client.viewer != 0) pty_.remove_viewer(client.viewer);
-    }
-  }
+  // Of a terminal that only others have read to its end: nobody has looked since.
+  ~Session() { tell_end(); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -78,6 +75,7 @@ class Terminus::Session {
   // The task may have ended.
   void look();
   void end();
+  void tell_end();
   void stop_waiting();
   Result<void> kill(int signum);
   void add_waiting(const Request& request) { waiting_.push_back(request); }
@@ -299,12 +297,16 @@ void Terminus::Session::end() {
   typing_->stop();
   keys_.reset();
   write();
+  tell_end();
+  static_cast<void>(of_.host_.release(hold()));  // if it was taken
+  of_.look();
+}
+
+void Terminus::Session::tell_end() {
   const int status = task_.status().raw();
   for (const auto& [sender, client] : clients_) end_client(client, "session exiting", status);
   while (!clients_.empty()) leave(clients_.begin()->first);
   for (const Request& each : std::exchange(waiting_, {})) answer_exit(each, "session exiting", status);
-  static_cast<void>(of_.host_.release(hold()));  // if it was taken
-  of_.look();
 }
 
 void Terminus::Session::stop_waiting() {
