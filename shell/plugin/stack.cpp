@@ -120,6 +120,7 @@ void Plugin::on(std::string topic, Handler handler) {
       return;
     }
   }
+  has_globs_ = has_globs_ || is_glob(topic);
   subscriptions_.push_back({std::move(topic), std::move(handler)});
 }
 
@@ -135,6 +136,7 @@ const Handler* Plugin::match(const std::string& topic) const {
   for (const Subscription& each : subscriptions_) {
     if (each.handler && each.topic == topic) return &each.handler;
   }
+  if (!has_globs_) return nullptr;
   for (const Subscription& each : subscriptions_) {
     if (each.handler && is_glob(each.topic) && glob_match(each.topic, topic)) return &each.handler;
   }

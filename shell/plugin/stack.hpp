@@ -118,6 +118,7 @@ class Plugin {
   std::string origin_;
   std::deque<Subscription> subscriptions_;
   unsigned version_ = 0;
+  bool has_globs_ = false;  // among them
   const Component* component_ = nullptr;
 };
 
