@@ -130,6 +130,8 @@ END
 
 @test "a command beside a task has no connection, as it has no descriptor" {
   "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -o pmi.port sh -c 'echo "$PMI_PORT" >new && mv new where; until test -e go; do sleep 0.02; done' 3>&- &
+  is_listed() { [ -n "$("$NACRE_BUILD_DIR/nacre" jobs -q)" ]; }
+  wait_until is_listed
   wait_until test -e where
   run "$NACRE_BUILD_DIR/nacre" exec -r 0 sh -c 'echo ${PMI_FD-no} ${PMI_PORT-no} ${PMI_ID-no} $PMI_RANK'
   touch go
