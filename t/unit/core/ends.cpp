@@ -302,7 +302,13 @@ TEST_CASE("an exception that comes while the shells wait for the last of them co
 TEST_CASE("what runs when its shell begins to end the tasks is a victim, what ended before is not") {
   ShellUnderTest it(0, 3);
   it.tasks = 2;
-  it.command = {"sh", "-c", "test $FLUX_TASK_RANK = 0 && exit 4; sleep 1000"};
+  // Task 0 ends once both have been started.
+  it.command = {"sh", "-c",
+                "test $FLUX_TASK_RANK = 0 && { trap 'exit 4' USR1; while :; do sleep 0.01; done; }; sleep 1000"};
+  it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
+    self.once_task_expects(SIGUSR1, [&self] { CHECK(self.shell->host().tasks()[0]->kill(SIGUSR1)); });
+    return {};
+  };
   it.at["task.exit"] = [](ShellUnderTest& self) -> Result<void> {
     if (!self.shell->host().ending()) self.shell->host().raise({"exec", 0, "a task failed", std::nullopt});
     return {};

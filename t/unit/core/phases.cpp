@@ -72,6 +72,7 @@ TEST_CASE("one shell of three calls its topics in order, between the barriers") 
   group::Rank rank = GENERATE(0, 1);
   ShellUnderTest it(rank, 3);
   it.tasks = 2;
+  it.command = {"sleep", "0.5"};  // both start before one ends
   it.group->decided = 0;
   CHECK(it.run() == 0);
   Topics expected{"shell.init",  "shell.post-init", "task.init", "task.fork",    "task.init", "task.fork",
