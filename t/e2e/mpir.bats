@@ -52,6 +52,7 @@ states='for pid in $(pgrep -f "^[^ ]*sh -c echo ran"); do rank=$(tr "\\0" "\\n" 
 
 @test "attach --mpir: of a job that runs, for a tool that starts it, and for one that attaches to it" {
   "$front" run --shell="$NACRE_SHELL" -n 2 sh -c 'echo up >up.$NACRE_TASK_RANK; until test -e go; do sleep 0.05; done; echo over' >out 2>&1 3>&- &
+  wait_until 30 listed
   wait_until 30 test -e up.0 -a -e up.1
   "$front" attach --mpir last >watched 2>&1 3>&- &
   shows() {
