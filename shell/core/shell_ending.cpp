@@ -295,8 +295,10 @@ int ShellEnding::leave_job() {
   if (of_.shells.leads())
     report_end(code);
   else
-    static_cast<void>(post_exit());                               // only the leader has an eventlog
-  if (of_.events.of_job().is_followed()) of_.host.loop().poll();  // futures of plugins have the last event only now
+    static_cast<void>(post_exit());  // only the leader has an eventlog
+
+  // Futures of plugins have the last event only now.
+  if (of_.events.of_job().is_followed()) of_.host.loop().poll();
   return of_.config.exit_local ? local : code;
 }
 
