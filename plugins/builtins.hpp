@@ -45,6 +45,9 @@ PluginPtr make_rlimit(plugin::Host& host);
 PluginPtr make_scheduling(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_slurm_variables(plugin::Host& host);
+// The sink of the log that is quiet where an instance of Flux takes messages in its store.
+inline constexpr const char* kStandardErrorSink = "stderr";
+
 // An announcement: the standard input of the tasks with these ranks, an idset, is over.
 inline constexpr std::string_view kInputEnd = "input.end";
 

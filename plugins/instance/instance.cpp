@@ -3,7 +3,6 @@
 // Where a Flux instance has started the shells, as its job shells: the broker's part in the job. It gets the job's
 // events and exceptions, and sends input, signals and messages; see nacre-flux(7). What the tasks write goes to its
 // store by the plugin `output`.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,7 +15,6 @@
 
 #include <fmt/format.h>
 
-#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"
@@ -32,7 +30,6 @@ namespace {
 constexpr const char* kHold = "instance";
 constexpr const char* kCommit = "kvs.commit";  // requests
 constexpr const char* kRaise = "job-manager.raise";
-constexpr const char* kOnStderr = "stderr";  // the sink of the log that is quiet while the store takes messages
 const std::string kEvents = "exec.eventlog";
 const std::string kInput = "input";
 
@@ -100,16 +97,9 @@ Result<void> InputService::add(const Json& context) {
   const std::string ranks = TRY(TRY(at.at("rank")).string());
   const value::Idset to = ranks == "all" ? open_ : TRY(value::Idset::parse(ranks));
   if (!(to - open_).empty()) return Error{EPIPE, "the standard input of these tasks has ended"};
-  if (auto data = TRY(at.find("data"))) {
+  if (TRY(at.find("data"))) {
     if (to != open_) return Error{EOPNOTSUPP, "standard input goes to all tasks for which it has not ended"};
-    std::string bytes = TRY(data->string());
-    auto encoding = TRY(at.find("encoding"));
-    if (encoding && encoding->json() == "base64") {
-      auto decoded = from_base64(bytes);
-      if (!decoded) return data->expected("base64");
-      bytes = *std::move(decoded);
-    }
-    bytes_ += bytes;
+    bytes_ += TRY(broker::data_in(at));
   }
   auto eof = TRY(at.find("eof"));
   if (!eof || !TRY(eof->boolean())) return {};
@@ -298,7 +288,7 @@ class FluxInstance final : public plugin::Plugin {
 
   // What is to be said cannot go to the store any more.
   void lose(const Error& why, std::string_view what = "the Flux instance is gone") {
-    host_.log().set_sink_level(kOnStderr, Level::trace);
+    host_.log().set_sink_level(kStandardErrorSink, Level::trace);
     if (!host_.ending()) host_.die(1, "", fmt::format("{} ({}): the job ends", what, why.message));
   }
 

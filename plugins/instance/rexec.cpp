@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/instance/rexec.hpp"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -241,8 +240,7 @@ void Rexec::write(const Request& request) {
     });
     if (found == processes_.end()) return {};
     std::string bytes;
-    if (auto data = TRY(io.find("data"))) bytes = TRY(data->string());
-    if (TRY(io.find("encoding"))) bytes = from_base64(bytes).value_or("");
+    if (TRY(io.find("data"))) bytes = TRY(broker::data_in(io));
     const std::string stream = TRY(TRY(io.at("stream")).string());
     const auto eof = TRY(io.find("eof"));
     const bool ends = eof && TRY(eof->boolean());

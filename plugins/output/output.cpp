@@ -190,15 +190,14 @@ class FoldTimer {
 namespace {
 
 constexpr const char* kOutputHold = "output";
-constexpr const char* kStandardError = "stderr";  // the sink of the log that an instance takes for messages again
-constexpr std::size_t kMostEarly = 1000;          // messages
-constexpr double kForever = 1e9;                  // seconds
+constexpr std::size_t kMostEarly = 1000;  // messages
+constexpr double kForever = 1e9;          // seconds
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
   explicit Output(plugin::Host& host) : Plugin("output"), host_(host) {
     host_.log().add_sink(name(), [this](const LogEntry& entry) { keep(entry); });
-    if (host_.instance() != nullptr) host_.log().set_sink_level(kStandardError, Level::quiet);
+    if (host_.instance() != nullptr) host_.log().set_sink_level(kStandardErrorSink, Level::quiet);
     on("shell.init", [this] { return read_options(); });
     on("shell.post-init", [this] { return open_places(); });
     on("task.init", [this] {
@@ -227,7 +226,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     host_.log().remove_sink(name());
     host_.offer_output(nullptr);
     if (host_.instance() == nullptr) return;
-    host_.log().set_sink_level(kStandardError, Level::trace);
+    host_.log().set_sink_level(kStandardErrorSink, Level::trace);
     for (LogEntry& each : early_) host_.log().post(std::move(each));  // there was no other place
   }
 

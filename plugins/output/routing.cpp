@@ -109,8 +109,9 @@ void OutputRouting::open_uplink() {
 }
 
 // The tasks of all shells whose output comes out here.
-value::Idset OutputRouting::writers() const {
-  if (host_.bulk() == nullptr) return ranks_;
+value::Idset OutputRouting::writers() const { return host_.bulk() == nullptr ? ranks_ : wanted(); }
+
+value::Idset OutputRouting::wanted() const {
   auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
   return options_.ranks ? all & *options_.ranks : all;
 }
@@ -178,8 +179,7 @@ Result<void> OutputRouting::open_eventlog() {
 }
 
 Json OutputRouting::eventlog_header() const {
-  const auto all = value::Idset::range(0, static_cast<value::Idset::Id>(host_.job().tasks() - 1));
-  const auto size = options_.ranks ? (all & *options_.ranks).size() : all.size();
+  const auto size = wanted().size();
   Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
   Json count{{"stdout", size}, {"stderr", size}};
   return {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}};

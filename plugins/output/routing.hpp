@@ -367,6 +367,7 @@ class OutputRouting {
   // Those of these tasks, as "n[0-3]".
   [[nodiscard]] std::string hosts_of(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
+  [[nodiscard]] value::Idset wanted() const;  // the tasks of all shells whose output comes out somewhere
   [[nodiscard]] Json eventlog_header() const;
   void post(std::string_view event, const Json& context);
   void write_message(std::string_view line);

@@ -39,15 +39,6 @@ Json data_of(std::string_view bytes) {
   return out;
 }
 
-Result<std::string> bytes_of(const JsonAt& message) {
-  const JsonAt data = TRY(message.at("data"));
-  std::string bytes = TRY(data.string());
-  if (!TRY(message.find("encoding"))) return bytes;
-  auto decoded = from_base64(bytes);
-  if (!decoded) return data.expected("base64");
-  return *std::move(decoded);
-}
-
 Result<winsize> size_of(const JsonAt& message) {
   const JsonAt size = TRY(message.at("winsize"));
   winsize out{};
@@ -150,7 +141,7 @@ Result<void> Terminus::Session::take(const Request& request) {
   auto client = clients_.find(broker::sender_of(request));
   if (client == clients_.end()) return Error{ENOENT, "this client is not attached"};
   if (type_of_it == "data") {
-    std::string bytes = TRY(bytes_of(message));
+    std::string bytes = TRY(broker::data_in(message));
     if (typed_bytes_ + bytes.size() > kMostTyped) return Error{ENOBUFS, "the task does not read what is typed"};
     if (client->second.writes) {
       type(request, std::move(bytes));

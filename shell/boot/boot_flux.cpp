@@ -117,7 +117,7 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
     if (!answered && answered.error().code == ENOENT) return std::string(usual);
     return attribute_in(TRY(std::move(answered)));
   };
-  const auto rank = attribute("rank"), level = attribute("instance-level"), path = attribute("jobid-path");
+  const auto rank = attribute("rank"), path = attribute("jobid-path");
   const auto owner = attribute("security.owner"), version = attribute("version");
   const auto events = broker.begin("event.subscribe", {{"topic", fmt::format("shell-{}.", id)}});
   const auto service = broker.begin("service.add", {{"service", instance.service}});
@@ -125,7 +125,6 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
       broker.begin_stream("job-info.update-watch", {{"id", id}, {"key", "R"}, {"flags", 0}});
   const auto spec = broker.begin("job-info.lookup", {{"id", id}, {"keys", {"J"}}, {"flags", 0}});
   instance.rank = TRY(number_from("the broker's rank", TRY(text_of(rank, ""))));
-  instance.level = TRY(number_from("the instance's level", TRY(text_of(level, "0"))));
   instance.path = TRY(text_of(path, "/"));
   instance.owner = TRY(number_from("the instance's owner", TRY(text_of(owner, "0"))));
   CHECK_OK(find_barriers(instance, request, TRY(text_of(version, "0"))));

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.hpp"
 #include "base/heap_buffer.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
@@ -88,6 +89,16 @@ BrokerMessage response_to(const BrokerMessage& request) {
 
 std::string sender_of(const BrokerMessage& request) {
   return request.route && !request.route->empty() ? request.route->back() : "";
+}
+
+Result<std::string> data_in(const JsonAt& io) {
+  const JsonAt data = TRY(io.at("data"));
+  std::string bytes = TRY(data.string());
+  const auto encoding = TRY(io.find("encoding"));
+  if (!encoding || encoding->json() == "UTF-8") return bytes;
+  auto decoded = from_base64(bytes);
+  if (!decoded) return data.expected("base64");
+  return *std::move(decoded);
 }
 
 Result<Json> answer_of(const BrokerMessage& response) {

@@ -119,6 +119,8 @@ Result<Json> answer_of(const BrokerMessage& response);
 [[nodiscard]] BrokerMessage request_of(std::string_view topic, const Json& payload, std::uint32_t node = kAnyNode);
 // A response to it, without a payload.
 [[nodiscard]] BrokerMessage response_to(const BrokerMessage& request);
+// The bytes of "data" in an object of RFC 24: text, or base64 if "encoding" says so.
+Result<std::string> data_in(const JsonAt& io);
 // The client that has sent a request: the broker's name for its connection.
 [[nodiscard]] std::string sender_of(const BrokerMessage& request);
 

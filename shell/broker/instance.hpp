@@ -22,10 +22,9 @@ struct Instance {
   std::string service;        // "UID-shell-JOBID": requests to it come to this shell
   std::uint32_t rank = 0;     // this broker's
   std::uint32_t leader = 0;   // the broker's of shell 0
-  std::uint32_t level = 0;    // 0: the instance is nobody's job
   std::uint32_t owner = 0;    // its user id
   std::string path;           // of the instance's own job id: "/", "/ƒABC"
-  std::string jobspec;        // shell 0's; "" on others
+  std::string jobspec;        // of which shell 0 makes use
   std::string resources;      // R
   UniqueFd input;             // shell 0's: the other end of the pipe that is its standard input
   // Of an instance before 0.88, which has its barriers there, as lines: "enter" from a shell, "exit=0" to it.
