@@ -178,11 +178,10 @@ wait 1"
 @test "rexec: a command ends with its client, and with the job's tasks" {
   begin 1 -- 'until [ -e over ]; do sleep 0.05; done'
   run talk 0 <<'END'
-1+ rexec.exec {"cmd":{"cmdline":["sh","-c","echo $$ >left; exec sleep 100"],"env":{},"opts":{},"channels":[]},"flags":3}
-wait started
+1+ rexec.exec {"cmd":{"cmdline":["sh","-c","echo $$ >left; echo written; exec sleep 100"],"env":{},"opts":{},"channels":[]},"flags":3}
+wait written
 END
   [ "$status" -eq 0 ]
-  until [ -s left ]; do sleep 0.02; done
   for _ in {1..200}; do kill -0 "$(<left)" 2>/dev/null || break; sleep 0.02; done
   run kill -0 "$(<left)"
   [ "$status" -ne 0 ]
