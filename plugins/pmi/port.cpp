@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/port.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,11 +9,9 @@
 #include <cerrno>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugins {
@@ -23,39 +19,8 @@ namespace {
 
 constexpr std::size_t kMaxGuests = 1024;
 constexpr std::size_t kMaxIntroduction = 4096;  // bytes
-constexpr std::size_t kMaxTold = 32;            // lines in the log
 constexpr double kGuestTime = 30;               // seconds in which it has to introduce itself
 constexpr event::Seconds kLookAtTimes{1};
-
-// As /proc/net/tcp has it.
-std::string in_table(const sockaddr_in& address) {
-  return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
-}
-
-sockaddr_in address_of(int socket, bool peer) {
-  sockaddr_in out{};
-  socklen_t size = sizeof out;
-  auto* raw = reinterpret_cast<sockaddr*>(&out);
-  static_cast<void>(peer ? ::getpeername(socket, raw, &size) : ::getsockname(socket, raw, &size));
-  return out;
-}
-
-// The users of those ends of established connections whose other end is `ours`, by address.
-Result<std::map<std::string, uid_t>> users_of(const std::string& ours) {
-  constexpr std::string_view kEstablished = "01";
-  constexpr std::size_t kAddress = 1, kOther = 2, kState = 3, kUser = 7;
-  const std::string table = TRY(read_file("/proc/net/tcp"));
-  std::map<std::string, uid_t> out;
-  for (std::string_view line : split(table, '\n')) {
-    std::vector<std::string_view> words;
-    for (std::string_view word : split(line, ' ')) {
-      if (!word.empty()) words.push_back(word);
-    }
-    if (words.size() <= kUser || words[kOther] != ours || words[kState] != kEstablished) continue;
-    if (auto user = parse_u64(words[kUser])) out.emplace(words[kAddress], static_cast<uid_t>(*user));
-  }
-  return out;
-}
 
 Result<std::int32_t> random_id() {
   std::uint32_t number = 0;
@@ -79,22 +44,16 @@ Result<std::unique_ptr<PmiPort>> PmiPort::open(event::Loop& loop, bool pmi2, Ref
 }
 
 Result<void> PmiPort::listen() {
-  socket_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket_) return system_error(errno, "cannot make a socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0 ||
-      ::listen(socket_.get(), SOMAXCONN) < 0) {
-    return system_error(errno, "cannot listen on 127.0.0.1");
-  }
-  port_ = ntohs(address_of(socket_.get(), false).sin_port);
-  address_ = fmt::format("127.0.0.1:{}", port_);
   timer_ = TRY(event::Timer::create(loop_, [this] { check_times(); }));
   timer_->unref();
-  poll_ = TRY(event::Poll::create(loop_, socket_.get(), [this](int) { accept_all(); }));
-  poll_->keeps_running(false);
-  return poll_->start(event::Poll::kReadable);
+  port_ =
+      TRY(LoopbackPort::open(loop_, 0,
+                             {[this] { return kMaxGuests - guests_.size(); },
+                              [this](UniqueFd connection) { take_in(std::move(connection)); },
+                              [this](const std::string& why) {
+                                refused_(fmt::format("PMI_PORT {}: {}: refused", address(), escape_controls(why)));
+                              }}));
+  return {};
 }
 
 Result<std::int32_t> PmiPort::expect(std::uint32_t rank, std::uint32_t size, Admit admit) {
@@ -104,44 +63,12 @@ Result<std::int32_t> PmiPort::expect(std::uint32_t rank, std::uint32_t size, Adm
   }
 }
 
-// The table is read once for all that have come.
-void PmiPort::accept_all() {
-  std::vector<UniqueFd> come;
-  while (guests_.size() + come.size() < kMaxGuests) {
-    UniqueFd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      come.push_back(std::move(fd));
-    } else if (errno != ECONNABORTED && errno != EINTR) {
-      break;
-    }
-  }
-  if (guests_.size() + come.size() >= kMaxGuests || errno == EMFILE || errno == ENFILE) {
-    poll_->stop();  // until check_times()
-    timer_->start(kLookAtTimes, kLookAtTimes);
-  }
-  if (come.empty()) return;
-  auto users = users_of(in_table(address_of(come.front().get(), false)));
-  if (!users) return refuse(users.error().message);
-  for (UniqueFd& fd : come) {
-    auto user = users->find(in_table(address_of(fd.get(), true)));
-    if (user != users->end() && user->second == ::geteuid()) {
-      take_in(std::move(fd));
-    } else if (user != users->end()) {
-      refuse(fmt::format("user {} connects, and the job is that of user {}", user->second, ::geteuid()));
-    } else {
-      refuse("somebody connects of whom /proc/net/tcp does not say which user it is");
-    }
-  }
-}
-
 void PmiPort::take_in(UniqueFd fd) {
-  constexpr int kOn = 1;
-  static_cast<void>(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn));
   guests_.push_back({std::move(fd), loop_.now(), {}, {}, {}});
   const Place guest = std::prev(guests_.end());
   auto poll = event::Poll::create(loop_, guest->fd.get(), [this, guest](int) { read(guest); });
   if (!poll) {
-    refuse(poll.error().message);
+    port_->refuse(poll.error().message);
     return void(guests_.erase(guest));
   }
   guest->poll = *std::move(poll);
@@ -158,8 +85,8 @@ void PmiPort::read(Place guest) {
   guest->framer.add({buffer.data(), static_cast<std::size_t>(size)});
   Result<bool> is_done = understand(*guest);
   if (is_done && !*is_done && guest->framer.rest().size() < kMaxIntroduction) return;
-  if (!is_done) refuse(is_done.error().message);
-  if (is_done && !*is_done) refuse("a process connects, and gives no PMI_ID");
+  if (!is_done) port_->refuse(is_done.error().message);
+  if (is_done && !*is_done) port_->refuse("a process connects, and gives no PMI_ID");
   guests_.erase(guest);
 }
 
@@ -208,20 +135,14 @@ Result<bool> PmiPort::admit(Guest& guest, std::int64_t id, std::string said) {
 }
 
 void PmiPort::look() {
-  accept_all();
+  port_->look();
   for (auto guest = guests_.begin(); guest != guests_.end();) read(guest++);
-}
-
-void PmiPort::refuse(const std::string& why) {
-  std::string line = fmt::format("PMI_PORT {}: {}: refused", address_, escape_controls(why));
-  if (told_.size() < kMaxTold && told_.insert(line).second) refused_(line);
 }
 
 void PmiPort::check_times() {
   const std::size_t before = guests_.size();
   guests_.remove_if([this](const Guest& each) { return loop_.now() - each.since > kGuestTime; });
-  if (guests_.size() < before) refuse("a process connects, and gives no PMI_ID");
-  if (guests_.size() < kMaxGuests) static_cast<void>(poll_->start(event::Poll::kReadable));
+  if (guests_.size() < before) port_->refuse("a process connects, and gives no PMI_ID");
   if (guests_.empty()) timer_->stop();
 }
 

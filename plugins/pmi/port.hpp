@@ -18,12 +18,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "plugins/loopback_port.hpp"
 #include "pmi/message.hpp"
 
 namespace nacre::plugins {
@@ -33,14 +33,14 @@ class PmiPort {
   // The process has connected, and has said `said` to the server. `is_greeted`: the first answer, a line, has been
   // sent already.
   using Admit = std::function<void(UniqueFd connection, bool is_greeted, std::string said)>;
-  using Refused = std::function<void(const std::string& line)>;  // for the log; each line once
+  using Refused = std::function<void(const std::string& line)>;  // for the log
 
   // `pmi2`: PMI-2 is offered.
   static Result<std::unique_ptr<PmiPort>> open(event::Loop& loop, bool pmi2, Refused refused);
   PmiPort(const PmiPort&) = delete;
   PmiPort& operator=(const PmiPort&) = delete;
 
-  [[nodiscard]] const std::string& address() const { return address_; }  // 127.0.0.1:PORT
+  [[nodiscard]] std::string address() const { return port_->address(); }  // 127.0.0.1:PORT
   // The PMI_ID of one process; `admit` is called once.
   Result<std::int32_t> expect(std::uint32_t rank, std::uint32_t size, Admit admit);
   void forget(std::int32_t id) { expected_.erase(id); }
@@ -63,26 +63,20 @@ class PmiPort {
 
   PmiPort(event::Loop& loop, bool pmi2, Refused refused) : loop_(loop), pmi2_(pmi2), refused_(std::move(refused)) {}
   Result<void> listen();
-  void accept_all();
   void take_in(UniqueFd fd);
   void read(Place guest);
   Result<bool> understand(Guest& guest);
   Result<bool> greet(Guest& guest, const pmi::PmiMessage& message);
   Result<bool> admit(Guest& guest, std::int64_t id, std::string said);
-  void refuse(const std::string& why);
   void check_times();
 
   event::Loop& loop_;
   bool pmi2_;
   Refused refused_;
-  UniqueFd socket_;
-  std::uint16_t port_ = 0;
-  std::string address_;
-  std::optional<event::Poll> poll_;
-  std::optional<event::Timer> timer_;  // while there are guests, or no descriptors for more
+  std::unique_ptr<LoopbackPort> port_;
+  std::optional<event::Timer> timer_;  // while there are guests
   std::map<std::int32_t, Expected> expected_;
   std::list<Guest> guests_;
-  std::set<std::string> told_;
 };
 
 }  // namespace nacre::plugins

@@ -3,8 +3,9 @@
 // torch: the variables that torchrun gives to what it starts (PyTorch's page "torchrun (Elastic Launch)", and
 // torch.distributed with its method env://), one task being one process of the group.
 //
-//   torch              port by the job id
+//   torch              processes find each other by the shells' store, at a free port of each node's loopback
 //   torch.port=PORT    this port
+//   torch.store=rank0  rank 0 serves the store, at a port by the job id
 //
 // Frameworks go by them, too: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
 // those of a shell and not of a task. NODE_RANK is the one that torchrun has not, and others read.
@@ -16,6 +17,7 @@
 #include "base/json.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/torch/store.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -49,6 +51,9 @@ class Torch final : public plugin::Plugin {
     on("shell.init", [this] { return initialize(); });
     // The tasks that have come, and perhaps where rank 0 is.
     on("shell.take-over", [this] { return initialize(); });
+    on("shell.restart", [this](plugin::Call& call) {
+      if (store_ && call.in.value("all", false)) store_->begin_again(host_.job().restarts);
+    });
     on("task.init", [this] {
       if (is_on_) number(*host_.current_task());
     });
@@ -60,18 +65,11 @@ class Torch final : public plugin::Plugin {
     if (!option) return {};
     is_on_ = option->json().is_object() || TRY(host_.options().flag(name()));
     if (!is_on_) return {};
+    if (option->json().is_object()) CHECK_OK(option->only_keys({"port", "store"}));
+    CHECK_OK(find_store());
     const job::Job& job = host_.job();
-    std::uint64_t port = kFirstPort + job.id.value() % kPorts;
-    if (option->json().is_object()) CHECK_OK(option->only_keys({"port"}));
-    if (auto given = host_.options().at("torch.port"))
-      port = static_cast<std::uint64_t>(TRY(given->integer(1, kLastPort)));
-    const std::string& host = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
     std::string node = fmt::format("{}", job.stands_for(job.shell_rank));
     job::Environment& environment = host_.environment();
-    // the nodes of a made-up machine are all here
-    bool is_here = host.empty() || host_.options().find("pretend") != nullptr || is_on_one_host(job);
-    environment.set("MASTER_ADDR", is_here ? "127.0.0.1" : host);
-    environment.set("MASTER_PORT", fmt::format("{}", port));
     for (const char* each : {"WORLD_SIZE", "ROLE_WORLD_SIZE"})
       environment.set(each, fmt::format("{}", job.tasks()));
     environment.set("LOCAL_WORLD_SIZE", fmt::format("{}", job.taskmap.tasks_on(job.shell_rank)));
@@ -80,7 +78,6 @@ class Torch final : public plugin::Plugin {
     environment.set("NODE_RANK", node);
     environment.set("ROLE_NAME", "default");
     environment.set("TORCHELASTIC_RUN_ID", job.id.f58_plain());
-    environment.set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 serves it
     set_unless_set(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     // The option omp-threads, of an initrc, is as good as the variable.
     const bool has_threads = host_.options().json().contains("omp-threads");
@@ -88,6 +85,47 @@ class Torch final : public plugin::Plugin {
     job::RestartOption restart = TRY(job::RestartOption::read(host_.options()));
     most_restarts_ = restart.is_on() ? restart.max : 0;
     return {};
+  }
+
+  // Where it is, in the tasks' environment.
+  Result<void> find_store() {
+    std::optional<std::uint16_t> port;
+    if (auto given = host_.options().at("torch.port"))
+      port = static_cast<std::uint16_t>(TRY(given->integer(1, kLastPort)));
+    bool of_shells = true;
+    if (auto who = host_.options().at("torch.store")) {
+      of_shells = who->json() == "shells";
+      if (!of_shells && who->json() != "rank0") return who->expected("shells or rank0");
+    }
+    job::Environment& environment = host_.environment();
+    environment.set("TORCHELASTIC_USE_AGENT_STORE", of_shells ? "True" : "False");
+    const job::Job& job = host_.job();
+    if (of_shells) {
+      if (!store_) CHECK_OK(open_store(port));
+      environment.set("MASTER_ADDR", "127.0.0.1");
+      environment.set("MASTER_PORT", fmt::format("{}", port ? *port : store_->port()));
+      return {};
+    }
+    const std::string& host = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
+    // the nodes of a made-up machine are all here
+    bool is_here = host.empty() || host_.options().find("pretend") != nullptr || is_on_one_host(job);
+    environment.set("MASTER_ADDR", is_here ? "127.0.0.1" : host);
+    environment.set("MASTER_PORT", fmt::format("{}", port ? *port : kFirstPort + job.id.value() % kPorts));
+    return {};
+  }
+
+  // Of several shells of a host the first one has a port that is given, for the tasks of all.
+  Result<void> open_store(std::optional<std::uint16_t> port) {
+    store_.emplace(host_, *this);
+    const job::Job& job = host_.job();
+    const auto& nodes = job.resources.nodes;
+    auto is_same = [&](std::uint32_t shell) {
+      return host_.options().find("pretend") != nullptr || nodes[shell].hostname == nodes[job.shell_rank].hostname;
+    };
+    bool is_first = true;
+    for (std::uint32_t shell = 0; shell < job.shell_rank; ++shell) is_first = is_first && !is_same(shell);
+    if (!port || is_first) CHECK_OK(in("torch", store_->listen(port.value_or(0))));
+    return host_.joined_late() ? store_->catch_up() : Result<void>();
   }
 
   static void set_unless_set(job::Environment& environment, const char* name, const char* value) {
@@ -114,6 +152,7 @@ class Torch final : public plugin::Plugin {
 
   plugin::Host& host_;
   bool is_on_ = false;
+  std::optional<TorchStore> store_;
   std::uint64_t most_restarts_ = 0;  // by the option restart; 0: none
 };
 

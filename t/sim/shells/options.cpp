@@ -74,7 +74,7 @@ const std::vector<Drawn>& drawn() {
       {"task-epilog", {"exit 0"}},
       {"sysmon", {"on"}},
       {"slurm-variables", {"on", "off"}},
-      {"torch", {"on"}},
+      {"torch", {"on"}, "torch.store=rank0"},
       {"env-expand.<NAME>", {"{{id}}-{{task.rank}}"}},
       {"output.stdout.label", {"on"}},
       {"output.stderr.timestamps", {"iso"}},
@@ -106,8 +106,8 @@ constexpr std::string_view kLeftOut[] = {
     // the cores and devices that the real machine has
     "oversubscribe", "cpu-affinity", "gpu-affinity",
     // root's, a descriptor, a port, a device, a session or terminal of the real kernel
-    "cgroup", "exit-notify.fd", "torch.port", "usage-gpu", "session", "pty", "pty.ranks", "pty.capture",
-    "pty.interactive", "nic-affinity", "hwloc.xmlfile", "hwloc.restrict", "doctor.trace",
+    "cgroup", "exit-notify.fd", "torch.port", "torch.store", "usage-gpu", "session", "pty", "pty.ranks",
+    "pty.capture", "pty.interactive", "nic-affinity", "hwloc.xmlfile", "hwloc.restrict", "doctor.trace",
     // a thread, an archive
     "stage-in", "stage-in.names", "stage-in.tags", "stage-in.pattern", "stage-in.destination", "stage-in.overwrite",
     "stage-in.max-size", "stage-in.dir",

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store by which the processes of torch.distributed find each other, served by every shell to the tasks of its
+// own node (store_requests.hpp has what they say). No rank owns it, so it outlives any of them.
+//
+// Each shell has all keys. What changes them is announced, so all shells change them in one order: a client gets
+// the answer once its own shell has made the change. While one announcement of a shell is on its way, the changes
+// that come meanwhile wait, and make the next one together. What changes nothing is answered from what this shell
+// has, after the client's own changes. So a client sees what another has changed once both shells have it: to learn
+// of a change, wait for a key, or add to one.
+//
+// A shell that joins a running job asks the leader for all keys (`torch.store.ask`), and serves once it has them.
+// When all tasks of the job start again the store is empty again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/loop.hpp"
+#include "plugin/host.hpp"
+#include "plugins/loopback_port.hpp"
+#include "plugins/torch/store_keys.hpp"
+#include "plugins/torch/store_requests.hpp"
+#include "task/stream.hpp"
+
+namespace nacre::plugins {
+
+class TorchStore {
+ public:
+  TorchStore(plugin::Host& host, plugin::Plugin& plugin);
+
+  // Until then it only keeps the keys, for others. Port 0: one that is free.
+  Result<void> listen(std::uint16_t port);
+  [[nodiscard]] std::uint16_t port() const { return port_->number(); }
+  // Asks for what was announced before this shell has joined.
+  Result<void> catch_up();
+  // All tasks of the job start again, and with them a store without keys.
+  void begin_again(std::uint64_t restarts);
+
+ private:
+  using ClientId = std::uint64_t;
+  struct Client {
+    std::unique_ptr<task::BufferedStream> stream;
+    StoreRequests requests;
+    std::size_t changes = 0;           // its own that are on their way
+    std::optional<StoreRequest> held;  // until those are made
+    std::size_t missing = 0;           // keys that it waits for
+    std::string waited;                // the only key of its last request, a wait
+    std::optional<StoreRequest> pop;   // until that queue has something
+    bool is_over = false;
+  };
+  struct Change {  // of a client of this shell
+    ClientId client;
+    StoreRequest::Kind kind;
+    std::vector<std::string> keys;
+  };
+  struct Batch {
+    std::string bytes;
+    std::vector<Change> changes;
+  };
+
+  void connect(UniqueFd connection);
+  void serve(ClientId id);
+  void serve_all();
+  [[nodiscard]] bool is_behind() const;
+  void take(ClientId id, Client& client, StoreRequest request);
+  void wait(ClientId id, Client& client, const std::vector<std::string>& keys);
+  void stop_waiting(ClientId id, Client& client);
+  void answer(ClientId id, Client& client, std::string_view bytes);
+  void end(ClientId id, Client& client, const std::string& why);
+
+  void change(ClientId id, Client& client, StoreRequest request);
+  void send_changes();
+  void receive(std::string_view topic, std::string_view bytes);
+  void receive_changes(std::string_view bytes);
+  void make(const Change* own, StoreRequest request);
+  void changed(const std::string& key);
+  void give_keys(std::string_view asker);
+  void receive_keys(std::string_view bytes);
+
+  plugin::Host& host_;
+  plugin::Plugin& plugin_;
+  std::unique_ptr<LoopbackPort> port_;
+  StoreKeys keys_;
+  std::uint64_t keys_since_ = 0;  // the restarts of the job when they were first set
+  std::uint64_t restarts_ = 0;    // those of this shell's clients
+  bool is_complete_ = true;       // it has all keys
+  bool has_asked_ = false;
+  std::vector<std::string> early_;  // changes behind the question, until the answer has come
+
+  std::unordered_map<ClientId, Client> clients_;
+  ClientId next_ = 0;
+  std::unordered_map<std::string, std::vector<ClientId>> waiting_;  // by key
+  std::optional<event::Timer> sweep_;                               // removes clients that are over
+
+  std::deque<Batch> batches_;  // the first one is on its way if `is_under_way_`
+  bool is_under_way_ = false;
+  bool is_sending_ = false;
+  plugin::Registration announcements_;
+};
+
+}  // namespace nacre::plugins
