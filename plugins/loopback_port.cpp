@@ -36,8 +36,8 @@ sockaddr_in address_of(int socket, bool peer) {
   return out;
 }
 
-// The users of those ends of established connections whose other end is `ours`, by address. A client may have made a
-// socket of IPv6 to connect, as PyTorch's do; the table of these has IPv4 addresses behind a prefix.
+// The users of those ends of established connections whose other end is `ours`, by address. A client may connect by
+// a socket of IPv6, as PyTorch's do; the table of these has IPv4 addresses behind a prefix.
 Result<std::map<std::string, uid_t>> users_of(const std::string& ours) {
   constexpr std::string_view kEstablished = "01", kMapped = "0000000000000000FFFF0000";
   constexpr std::size_t kAddress = 1, kOther = 2, kState = 3, kUser = 7;

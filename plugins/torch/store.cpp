@@ -16,7 +16,7 @@ using Kind = StoreRequest::Kind;
 
 // Announcements; doc/protocol.md.
 constexpr std::string_view kChanges = "torch.store";
-constexpr std::string_view kAsk = "torch.store.ask";
+constexpr std::string_view kAskKeys = "torch.store.ask";
 constexpr std::string_view kKeys = "torch.store.keys";
 
 constexpr std::size_t kBatch = std::size_t{8} << 20;    // bytes after which another one begins
@@ -189,7 +189,7 @@ void TorchStore::send_changes() {
 }
 
 void TorchStore::receive(std::string_view topic, std::string_view bytes) {
-  if (topic == kAsk) return give_keys(bytes);
+  if (topic == kAskKeys) return give_keys(bytes);
   if (topic == kKeys && has_asked_ && !is_complete_) return receive_keys(bytes);
   if (topic != kChanges) return;
   if (is_complete_) {
@@ -284,7 +284,7 @@ Result<void> TorchStore::catch_up() {
   is_complete_ = false;
   std::string asker;
   append_number(asker, host_.job().shell_rank);
-  return host_.announce(kAsk, asker);
+  return host_.announce(kAskKeys, asker);
 }
 
 // All shells get the question at one place in the order of the changes: the leader has then made those before it.

@@ -18,8 +18,8 @@
 //   queue_pop                 a key; answer: how many were there, in 8 bytes; the first one if there was one
 //   queue_size                a key; answer: 8 bytes
 //
-// Clients of PyTorch 2.2 and later begin with a byte 0 and the number 0x3c85f7ce in 4 bytes, after which "set" is 1.
-// Those before have no greeting, "set" is 0, and they have another order behind count_keys. No other release has.
+// Clients of PyTorch 2.2 and later begin with a byte 0 and the number 0x3c85f7ce in 4 bytes; their "set" is 1.
+// Those before have no greeting, their "set" is 0, and behind count_keys they have "watch", which is not here.
 // Source: pytorch/pytorch, torch/csrc/distributed/c10d, TCPStore and its backends.
 #pragma once
 

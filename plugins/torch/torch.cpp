@@ -3,9 +3,13 @@
 // torch: the variables that torchrun gives to what it starts (PyTorch's page "torchrun (Elastic Launch)", and
 // torch.distributed with its method env://), one task being one process of the group.
 //
-//   torch              processes find each other by the shells' store, at a free port of each node's loopback
-//   torch.port=PORT    this port
-//   torch.store=rank0  rank 0 serves the store, at a port by the job id
+//   torch                     processes find each other by a store
+//   torch.port=PORT           at this port
+//   torch.store=shells|rank0  each shell serves it on its node's loopback, by default at a free port; or rank 0
+//                             does, by default at a port by the job id
+//
+// The default is shells where all tasks are on one host: elsewhere programs may take MASTER_ADDR for a host that
+// the processes of others can reach.
 //
 // Frameworks go by them, too: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
 // those of a shell and not of a task. NODE_RANK is the one that torchrun has not, and others read.
@@ -92,24 +96,24 @@ class Torch final : public plugin::Plugin {
     std::optional<std::uint16_t> port;
     if (auto given = host_.options().at("torch.port"))
       port = static_cast<std::uint16_t>(TRY(given->integer(1, kLastPort)));
-    bool of_shells = true;
+    const job::Job& job = host_.job();
+    const std::string& first = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
+    // the nodes of a made-up machine are all here
+    const bool is_here = first.empty() || host_.options().find("pretend") != nullptr || is_on_one_host(job);
+    bool of_shells = is_here;
     if (auto who = host_.options().at("torch.store")) {
       of_shells = who->json() == "shells";
       if (!of_shells && who->json() != "rank0") return who->expected("shells or rank0");
     }
     job::Environment& environment = host_.environment();
     environment.set("TORCHELASTIC_USE_AGENT_STORE", of_shells ? "True" : "False");
-    const job::Job& job = host_.job();
     if (of_shells) {
       if (!store_) CHECK_OK(open_store(port));
       environment.set("MASTER_ADDR", "127.0.0.1");
       environment.set("MASTER_PORT", fmt::format("{}", port ? *port : store_->port()));
       return {};
     }
-    const std::string& host = job.resources.nodes[TRY(job.taskmap.node_of(0))].hostname;
-    // the nodes of a made-up machine are all here
-    bool is_here = host.empty() || host_.options().find("pretend") != nullptr || is_on_one_host(job);
-    environment.set("MASTER_ADDR", is_here ? "127.0.0.1" : host);
+    environment.set("MASTER_ADDR", is_here ? "127.0.0.1" : first);
     environment.set("MASTER_PORT", fmt::format("{}", port ? *port : kFirstPort + job.id.value() % kPorts));
     return {};
   }

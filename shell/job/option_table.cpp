@@ -174,7 +174,7 @@ constexpr OptionEntry kTable[] = {
      "in an allocation of Slurm tasks have what srun would give them"},
     {"torch", "switch", "off", "torch", "", "set what PyTorch's distributed programs need"},
     {"torch.port", "integer", "", "torch", "", "the port that they meet at"},
-    {"torch.store", "text", "shells", "torch", "shells rank0", "who serves the store by which they meet"},
+    {"torch.store", "text", "", "torch", "shells rank0", "who serves the store by which they meet"},
     {"failure-summary", "switch", "off", "failure-summary.lua", "", "print how tasks have failed, and where"},
     {"failure-summary.file", "file", "", "failure-summary.lua", "", "append that to a file"},
     {"scratch", "switch", "off", "scratch.lua", "", "a directory for large files while the job runs"},

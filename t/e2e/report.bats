@@ -124,7 +124,7 @@ others() { # RANK: all of eight but that one
 @test "what a program writes to its error file is in the report, also by PyTorch's name for it" {
   write_nodes 2 1
   write_jobspec 2 sh -c 'if [ $FLUX_TASK_RANK = 1 ]; then echo "{\"message\": {\"message\": \"ValueError: 7\"}}" >"${TORCHELASTIC_ERROR_FILE:-$NACRE_ERROR_FILE}"; exit 1; fi'
-  for options in "" "-o torch -o torch.port=29501"; do
+  for options in "" "-o torch -o torch.port=29501 -o torch.store=rank0"; do
     # shellcheck disable=SC2086
     code_of_job --local=2 -o report=r.json $options
     [ "$code" -eq 1 ]

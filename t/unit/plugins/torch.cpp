@@ -40,14 +40,15 @@ TEST_CASE("torch gives each task its place in the group") {
   CHECK(job.of_job("GROUP_RANK") == "0");
   CHECK(job.of_job("NODE_RANK") == "0");
   CHECK(job.of_job("MASTER_ADDR") == "127.0.0.1");
-  CHECK(job.of_job("MASTER_PORT") == "20001");
+  CHECK(job.of_job("TORCHELASTIC_USE_AGENT_STORE") == "True");
+  CHECK(TorchJob(R"({"store": "rank0"})").of_job("MASTER_PORT") == "20001");
   CHECK(job.of_task(3, "RANK") == "3");
   CHECK(job.of_task(3, "LOCAL_RANK") == "3");
 }
 
 // The names are those that torchrun's agent sets for a worker, with their values for a group of one role.
 TEST_CASE("torch: a task has all the variables that torchrun gives it") {
-  TorchJob job("1");
+  TorchJob job(R"({"store": "rank0"})");
   const std::vector<std::pair<const char*, const char*>> all{{"LOCAL_RANK", "3"},
                                                              {"RANK", "3"},
                                                              {"GROUP_RANK", "0"},
@@ -92,7 +93,8 @@ TEST_CASE("torch's LOCAL_RANK fits the gpus that a task sees") {
 }
 
 TEST_CASE("torch.port is taken, and checked; what is off sets nothing") {
-  CHECK(TorchJob(R"({"port": 29500})").of_job("MASTER_PORT") == "29500");
+  CHECK(TorchJob(R"({"port": 29500, "store": "rank0"})").of_job("MASTER_PORT") == "29500");
+  CHECK(TorchJob(R"({"store": "rank1"})").error.find("torch.store: expected shells or rank0") != std::string::npos);
   CHECK(TorchJob(R"({"port": 0})").error.find("torch.port: expected") != std::string::npos);
   CHECK(TorchJob(R"({"prot": 1})").error.find("torch") != std::string::npos);
   TorchJob off("false");
