@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -76,24 +77,50 @@ Result<void> ReportFile::replace(std::string_view text) const {
 }
 
 Result<void> ReportFile::send(std::string_view text) {
+  CHECK_OK(open(false));
+  to_->write(text);
+  return wait();
+}
+
+Result<void> ReportFile::open(bool keeps) {
+  constexpr mode_t kMode = 0666;  // less the umask
   io::MessageFile::Callbacks callbacks;
   callbacks.on_idle = [this] { let_go(); };
   callbacks.on_error = [this](const Error& error) {
     warn(error.message);
     let_go();
   };
+  if (!fd_ && keeps) {
+    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, kMode));
+    if (!fd_) return system_error(errno, path_);
+  }
+  to_ = fd_ ? TRY(io::MessageFile::of(host_.loop(), std::move(fd_), path_, std::move(callbacks)))
+            : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks)));
+  return {};
+}
+
+Result<void> ReportFile::wait() {
+  if (to_->idle()) return {};
   timer_ = TRY(event::Timer::create(host_.loop(), [this] {
     warn(fmt::format("{}: nobody has read all of it within {} s of the job's end", path_, kMostWait.count()));
     let_go();
   }));
-  to_ = fd_ ? TRY(io::MessageFile::of(host_.loop(), std::move(fd_), path_, std::move(callbacks)))
-            : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks)));
   holds_ = true;
   host_.hold(names_.option);
   timer_->start(kMostWait);
-  to_->write(text);
-  if (to_->idle()) let_go();
   return {};
+}
+
+void ReportFile::add(std::string_view text, bool keeps) {
+  if (!std::exchange(is_opened_, true)) {
+    if (Result<void> opened = open(keeps); !opened) return warn(opened.error().message);
+  }
+  if (to_) to_->write(text);
+}
+
+void ReportFile::end() {
+  if (!to_) return;
+  if (Result<void> waits = wait(); !waits) warn(waits.error().message);
 }
 
 void ReportFile::let_go() {

@@ -38,11 +38,18 @@ class ReportFile {
   void write(Json& report);
   // Likewise. False: it has warned.
   bool write_text(std::string_view text);
+  // Another way: it is written bit by bit, from the file's beginning or, if it `keeps` what it has, behind that. A
+  // failure is a warning, and nothing more is written.
+  void add(std::string_view text, bool keeps);
+  // Nothing more is added. A reader is waited for.
+  void end();
 
  private:
   ReportFile(plugin::Host& host, Names names) : host_(host), names_(std::move(names)) {}
   [[nodiscard]] Result<void> replace(std::string_view text) const;
   Result<void> send(std::string_view text);
+  Result<void> open(bool keeps);
+  Result<void> wait();
   void let_go();
   void warn(std::string_view why);
 
@@ -53,7 +60,7 @@ class ReportFile {
   bool is_taken_ = false;  // `fd_` was set
   std::unique_ptr<io::MessageFile> to_;
   std::optional<event::Timer> timer_;
-  bool holds_ = false;
+  bool holds_ = false, is_opened_ = false;
 };
 
 }  // namespace nacre::plugins

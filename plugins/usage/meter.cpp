@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -20,14 +19,6 @@ namespace {
 
 constexpr std::size_t kMostIoText = 4096;  // bytes of /proc/PID/io
 constexpr unsigned kKibibyte = 10;
-
-// Whether a shell reads the word as it is.
-bool is_plain(std::string_view word) {
-  constexpr std::string_view kPlain = "%+,-./:=@_";
-  return !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
-    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-}
 
 // The most resident memory that this process has had, in bytes: what a child is a copy of, or shares, until its
 // execve(2).
@@ -46,21 +37,6 @@ std::optional<std::uint64_t> peak_of_this_process() {
 }
 
 }  // namespace
-
-std::string command_line(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) {
-    if (!out.empty()) out += ' ';
-    if (is_plain(word)) {
-      out += word;
-      continue;
-    }
-    out += '\'';
-    for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    out += '\'';
-  }
-  return out;
-}
 
 TaskMeter::TaskMeter(plugin::Host& host, bool keeps_commands)
     : host_(host),
@@ -104,7 +80,7 @@ usage::TaskRow TaskMeter::exited(const task::Task& task) {
   out.rank = task.rank();
   out.status = task.status();
   if (keeps_commands_ && task.command().argv != host_.job().spec.command)
-    out.command = command_line(task.command().argv).substr(0, usage::TaskRow::kMaxCommand);
+    out.command = usage::command_line(task.command().argv).substr(0, usage::TaskRow::kMaxCommand);
   if (task.pid() == 0) return out;
   auto found = running_.extract(task.pid());
   // None: the job was ended before task.fork was called.

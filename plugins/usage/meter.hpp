@@ -59,7 +59,4 @@ class TaskMeter {
   TaskCgroups* cgroups_ = nullptr;
 };
 
-// The words as a command line for a shell.
-[[nodiscard]] std::string command_line(const std::vector<std::string>& words);
-
 }  // namespace nacre::plugins

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -122,7 +123,7 @@ class UsagePlugin final : public plugin::Plugin {
   void serve(bool has_joblog) {
     meter_.emplace(host_, has_joblog);
     std::function<void(const usage::UsageBatch&)> own;
-    if (is_leader()) own = [this](const usage::UsageBatch& batch) { table_.add(batch); };
+    if (is_leader()) own = [this](const usage::UsageBatch& batch) { take(batch); };
     uplink_.emplace(host_, std::move(own), !has_rows_);
     on("task.init", [this] { host_.current_task()->command().setup.opens_io = true; });
     on("task.fork", [this] {
@@ -200,8 +201,13 @@ class UsagePlugin final : public plugin::Plugin {
     if (!batch || !is_of(shell, *batch))
       return log(host_, *this, Level::warn, "shell {}: {}: a part of its tasks' usage is left out", shell,
                  batch ? "it has sent what is not of its tasks" : batch.error().message);
-    table_.add(*batch);
+    take(*batch);
     if (batch->node) gone(shell);
+  }
+
+  void take(const usage::UsageBatch& batch) {
+    table_.add(batch);
+    if (joblog_file_ && !batch.rows.empty()) add_to_joblog(batch.rows);
   }
 
   [[nodiscard]] bool is_of(std::uint32_t shell, const usage::UsageBatch& batch) const {
@@ -280,7 +286,10 @@ class UsagePlugin final : public plugin::Plugin {
     has_ended_ = true;
     Json all = summary();
     if (rows_file_) rows_file_->write_text(lines(all));
-    if (joblog_file_) joblog_file_->write_text(joblog());
+    if (joblog_file_) {
+      add_to_joblog({});
+      joblog_file_->end();
+    }
     if (plot_file_) plot_file_->write_text(usage::svg_of(summary(usage::kMostCells), title()));
     if (!prints_) return;
     plugin::TaskOutput* output = host_.task_output();
@@ -290,7 +299,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   [[nodiscard]] std::string title() const {
     return fmt::format("job {}: {}", host_.job().id.f58_plain(),
-                       command_line(host_.job().spec.command).substr(0, usage::kMostTitle));
+                       usage::command_line(host_.job().spec.command).substr(0, usage::kMostTitle));
   }
 
   [[nodiscard]] std::string lines(const Json& summary) const {
@@ -306,18 +315,15 @@ class UsagePlugin final : public plugin::Plugin {
     return out;
   }
 
-  // In the order in which the tasks have ended.
-  [[nodiscard]] std::string joblog() const {
-    std::vector<const usage::TaskRow*> rows;
-    for (const auto& [rank, row] : table_.rows()) rows.push_back(&row);
-    auto end = [](const usage::TaskRow* row) { return row->started.value_or(0) + row->wall; };
-    std::stable_sort(rows.begin(), rows.end(), [&](auto* one, auto* other) { return end(one) < end(other); });
-    std::string usual = command_line(host_.job().spec.command);
-    std::string out = usage::joblog_head();
+  // As they come. With `ended-before` the file has lines of an earlier job already, and the head.
+  void add_to_joblog(std::span<const usage::TaskRow> rows) {
+    const bool keeps = host_.options().find("ended-before") != nullptr;
+    std::string out = std::exchange(has_head_, true) || keeps ? "" : usage::joblog_head();
+    if (usual_.empty()) usual_ = usage::command_line(host_.job().spec.command);
     auto names = hosts();
-    for (const usage::TaskRow* row : rows)
-      out += usage::joblog_line(*row, names.of_task(row->rank), row->command.empty() ? usual : row->command);
-    return out;
+    for (const usage::TaskRow& row : rows)
+      out += usage::joblog_line(row, names.of_task(row.rank), row.command.empty() ? usual_ : row.command);
+    joblog_file_->add(out, keeps);
   }
 
   plugin::Host& host_;
@@ -336,7 +342,8 @@ class UsagePlugin final : public plugin::Plugin {
   usage::UsageTable table_;
   std::set<std::uint32_t> waits_for_;  // shells
   std::optional<event::Timer> timer_;
-  bool holds_ = false, has_ended_ = false;
+  bool holds_ = false, has_ended_ = false, has_head_ = false;
+  std::string usual_;  // the job's command, for the joblog
   plugin::Registration ended_;
 };
 

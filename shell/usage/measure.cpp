@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -421,19 +422,105 @@ Json NodeRow::json(std::string_view host) const {
   return out;
 }
 
+// ---- command line -----------------------------------------------------------------------
+
+namespace {
+
+// Whether a shell reads the word as it is.
+bool is_plain(std::string_view word) {
+  constexpr std::string_view kPlain = "%+,-./:=@_";
+  return !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+std::string command_line(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (!out.empty()) out += ' ';
+    if (is_plain(word)) {
+      out += word;
+      continue;
+    }
+    out += '\'';
+    for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
 // ---- joblog -----------------------------------------------------------------------------
 
 std::string joblog_head() { return "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"; }
 
+namespace {
+
+constexpr std::size_t kColumns = 9;
+constexpr std::uint64_t kMaxSignal = 64;
+
+// A joblog is a line for each task: whoever writes it keeps these out of the commands.
+std::string on_one_line(std::string_view text) {
+  std::string out(text);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  return out;
+}
+
+std::optional<JoblogEntry> entry_of(std::string_view line) {
+  std::vector<std::string_view> columns;
+  for (; columns.size() + 1 < kColumns; line.remove_prefix(std::min(line.find('\t') + 1, line.size()))) {
+    if (line.find('\t') == std::string_view::npos) return std::nullopt;
+    columns.push_back(line.substr(0, line.find('\t')));
+  }
+  auto seq = parse_u64(columns[0]);
+  auto code = parse_u64(columns[6]);
+  auto signum = parse_u64(columns[7]);
+  if (!seq || *seq < 1 || *seq > UINT32_MAX || !code || *code > UINT8_MAX || !signum || *signum > kMaxSignal)
+    return std::nullopt;
+  JoblogEntry out;
+  out.rank = static_cast<std::uint32_t>(*seq - 1);
+  out.status = *signum > 0 ? value::WaitStatus::killed(static_cast<int>(*signum))
+                           : value::WaitStatus::exited(static_cast<int>(*code));
+  out.command = line;
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<JoblogEntry>> parse_joblog(std::string_view text) {
+  std::vector<JoblogEntry> out;
+  if (text.empty()) return out;
+  std::size_t number = 0;
+  for (; !text.empty(); text.remove_prefix(text.find('\n') + 1)) {
+    ++number;
+    if (text.find('\n') == std::string_view::npos)
+      return invalid(fmt::format("line {} is cut off: remove it, and its task runs again", number));
+    std::string_view line = text.substr(0, text.find('\n'));
+    if (number == 1) {
+      if (std::string(line) + '\n' == joblog_head()) continue;
+      return invalid("line 1: expected the names of a joblog's columns: Seq, Host, Starttime ...");
+    }
+    auto entry = entry_of(line);
+    if (!entry)
+      return invalid(
+          fmt::format("line {}: expected the nine columns of a joblog, got {}", number, in_quotes(line)));
+    out.push_back(*std::move(entry));
+  }
+  return out;
+}
+
+bool JoblogEntry::is_of(std::string_view line) const {
+  return command == on_one_line(line.substr(0, TaskRow::kMaxCommand));
+}
+
 // Nothing is sent before a job as GNU parallel does with --transferfile; what is received is the output.
 std::string joblog_line(const TaskRow& row, std::string_view host, std::string_view command) {
-  std::string shown(command);
-  std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
   std::uint64_t received = row.out.value_or(0) + row.err.value_or(0);
   return fmt::format("{}\t{}\t{:.3f}\t{:10.3f}\t0\t{}\t{}\t{}\t{}\n", std::uint64_t{row.rank} + 1,
                      host.empty() ? ":" : host, row.started.value_or(0), row.wall, received, row.status.exit_code(),
-                     row.status.signal(), shown);
+                     row.status.signal(), on_one_line(command.substr(0, TaskRow::kMaxCommand)));
 }
 
 }  // namespace nacre::usage

@@ -97,6 +97,21 @@ struct NodeRow {
 // shell; a newline or tab in it is shown as a blank.
 [[nodiscard]] std::string joblog_line(const TaskRow& row, std::string_view host, std::string_view command);
 
+// A line of such a log, as nacre or GNU parallel has written it.
+struct JoblogEntry {
+  std::uint32_t rank = 0;
+  value::WaitStatus status;
+  std::string command;
+
+  // Whether a line of this command, for a shell, would have it so.
+  [[nodiscard]] bool is_of(std::string_view line) const;
+};
+// Errors name the line. An empty text is a log without lines.
+Result<std::vector<JoblogEntry>> parse_joblog(std::string_view text);
+
+// The words as a command line for a shell.
+[[nodiscard]] std::string command_line(const std::vector<std::string>& words);
+
 enum class Unit : std::uint8_t { seconds, bytes, count, share };  // share: from 0 to 1
 
 struct Measure {

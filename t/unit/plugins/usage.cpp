@@ -232,8 +232,3 @@ TEST_CASE("usage: what is no place is refused") {
     CHECK_FALSE(host.call("shell.init"));
   }
 }
-
-TEST_CASE("a command line is quoted where a shell would not read it as it is") {
-  CHECK(plugins::command_line({"a", "b c", "", "d'e", "/x-1_2.3:4=5,6@7%8+9", "$f"}) ==
-        "a 'b c' '' 'd'\\''e' /x-1_2.3:4=5,6@7%8+9 '$f'");
-}

@@ -114,3 +114,34 @@ TEST_CASE("a line of a joblog has nine columns whatever the command") {
   row.status = value::WaitStatus::exited(3);
   CHECK(joblog_line(row, "", "x") == "1\t:\t1000000000.000\t     1.000\t0\t100\t3\t0\tx\n");
 }
+
+TEST_CASE("a command line is quoted where a shell would not read it as it is") {
+  CHECK(command_line({"a", "b c", "", "d'e", "/x-1_2.3:4=5,6@7%8+9", "$f"}) ==
+        "a 'b c' '' 'd'\\''e' /x-1_2.3:4=5,6@7%8+9 '$f'");
+}
+
+TEST_CASE("a joblog is read as it was written") {
+  TaskRow row = row_of(1);
+  row.status = value::WaitStatus::killed(9);
+  std::string text = joblog_head() + joblog_line(row, "n1", "a\tb") + joblog_line(row_of(0), "n1", "c");
+  auto entries = parse_joblog(text).value();
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].rank == 1);
+  CHECK(entries[0].status == value::WaitStatus::killed(9));
+  CHECK(entries[0].is_of("a\tb"));
+  CHECK_FALSE(entries[0].is_of("a"));
+  CHECK(entries[1].rank == 0);
+  CHECK(parse_joblog("").value().empty());
+  CHECK(parse_joblog(joblog_head()).value().empty());
+
+  CHECK(parse_joblog(text.substr(0, text.size() - 1)).error().message ==
+        "line 3 is cut off: remove it, and its task runs again");
+  CHECK(parse_joblog("x\n").error().message ==
+        "line 1: expected the names of a joblog's columns: Seq, Host, Starttime ...");
+  for (const char* bad : {"1\tn\n", "0\tn\t1\t1\t0\t0\t0\t0\tc\n", "1\tn\t1\t1\t0\t0\t256\t0\tc\n",
+                          "1\tn\t1\t1\t0\t0\t0\t65\tc\n", "\n"}) {
+    INFO(bad);
+    CHECK_THAT(parse_joblog(joblog_head() + bad).error().message,
+               Catch::Matchers::StartsWith("line 2: expected the nine columns of a joblog"));
+  }
+}
