@@ -5,6 +5,9 @@
 // begins it, too, but then the job is ended only if some that still run are connected to PMI, that is, have called
 // init and not finalize: they may wait for it. With the option `fault-tolerance` it is `none` by default.
 //
+// With the option at-most tasks are not started for each other, and an end says nothing about the others: there is
+// no such time.
+//
 // Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic
 // `pmi.connected`.
 #include <fmt/format.h>
@@ -48,6 +51,7 @@ class ExitTimeout final : public plugin::Plugin {
     } else if (TRY(job::is_fault_tolerant(host_.options()))) {
       timeout_ = value::Duration::infinite();  // the others go on for as long as they like
     }
+    if (TRY(job::AtMost::read(host_.options())).is_on()) timeout_ = value::Duration::infinite();
     if (host_.bulk() != nullptr) {
       announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view) {
         if (topic == kQuestion) answer();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mustache: {{tags}} (see tags.hpp) in the arguments of the tasks, and in the variables of the option `env-expand`,
+// mustache: {{tags}} (see tags.hpp) in the arguments of the tasks, of which {{task.argument}} is the task's element
+// of the option `arguments`, an array with one for each rank; and in the variables of the option `env-expand`,
 // an object of templates by name. A variable's tags are rendered for the job at shell.init, and those of a task for
 // each task.
+#include <fmt/format.h>
+
 #include "base/json.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
@@ -14,11 +17,24 @@ namespace {
 class Mustache final : public plugin::Plugin {
  public:
   explicit Mustache(plugin::Host& host) : Plugin("mustache"), host_(host) {
-    on("shell.init", [this] { return expand(); });
+    on("shell.init", [this]() -> Result<void> {
+      CHECK_OK(check_arguments());
+      return expand();
+    });
     on("task.init", [this] { return render(*host_.current_task()); });
   }
 
  private:
+  Result<void> check_arguments() {
+    auto option = host_.options().at("arguments");
+    if (!option) return {};
+    if (!option->json().is_array()) return option->expected("a list of texts, one for each task");
+    for (const JsonAt& each : TRY(option->elements())) CHECK_OK(each.string());
+    if (option->json().size() == host_.job().tasks()) return {};
+    return option->error(fmt::format("it has {} elements, and the job {} tasks: one for each is needed",
+                                     option->json().size(), host_.job().tasks()));
+  }
+
   Result<void> expand() {
     auto option = host_.options().at("env-expand");
     if (!option) return {};

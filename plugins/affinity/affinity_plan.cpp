@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/program.hpp"
+#include "job/job.hpp"
 #include "task/gpus.hpp"
 #include "wire/json.hpp"
 
@@ -42,8 +43,9 @@ Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option) {
   }
   JsonAt json = JsonAt::root(call.out, "affinity.plan");
   auto out = TRY(wire::from_json<AffinityPlan>(json));
-  if (out.placement.tasks.size() != host.tasks().size())
-    return json.error(fmt::format("it has {} tasks, not {}", out.placement.tasks.size(), host.tasks().size()));
+  const std::size_t slots = TRY(job::tasks_at_once(host.options(), host.job(), host.tasks().size()));
+  if (out.placement.tasks.size() != slots)
+    return json.error(fmt::format("it has {} tasks, not {}", out.placement.tasks.size(), slots));
   return out;
 }
 

@@ -113,13 +113,13 @@ class CpuAffinity final : public plugin::Plugin {
   Result<void> make_plan() {
     if (option_.mode == Mode::off) CHECK_OK(find_rights());
     if (!node_) CHECK_OK(find_node());
-    request_.tasks = host_.tasks().size();
+    request_.tasks = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
     request_.level = option_.level;
     if (option_.mode == Mode::per_task) {
       request_.cores = cores_;
       if (option_.level == CpuLevel::core) request_.cpus_each = host_.job().cores_each;
     } else {
-      for (const auto& task : host_.tasks()) request_.cpus.push_back(cpus_of(*task));
+      for (const auto& task : host_.tasks().first(request_.tasks)) request_.cpus.push_back(cpus_of(*task));
       request_.cpus_why = option_.mode == Mode::map  ? "as the map has it"
                           : option_.mode == Mode::on ? "all that the job has"
                                                      : "all that the shell may use";
@@ -169,10 +169,10 @@ class CpuAffinity final : public plugin::Plugin {
   }
 
   [[nodiscard]] Idset cpus_of(const task::Task& task) {
-    if (option_.mode == Mode::map) return option_.set_of(task.local_id());
+    if (option_.mode == Mode::map) return option_.set_of(task.slot());
     if (option_.mode == Mode::on) return all_;
     if (option_.mode == Mode::off) return rights_.allowed;
-    return plan_->placement.tasks[task.local_id()].cpus;
+    return plan_->placement.tasks[task.slot()].cpus;
   }
 
   void bind(task::Task& task) {
@@ -189,7 +189,7 @@ class CpuAffinity final : public plugin::Plugin {
 
   void note(task::Task& task) {
     std::vector<std::string>& notes = task.command().notes;
-    notes.push_back(fmt::format("cpus    {}", plan_->placement.tasks[task.local_id()].cpus_why));
+    notes.push_back(fmt::format("cpus    {}", plan_->placement.tasks[task.slot()].cpus_why));
     if (const Idset& unused = plan_->placement.unused; !unused.empty())
       notes.push_back(
           fmt::format("cpus    {} of the job have no task, as its share would span several sets", unused.str()));

@@ -49,7 +49,10 @@ class GpuAffinity final : public plugin::Plugin {
  public:
   explicit GpuAffinity(plugin::Host& host) : Plugin("gpu-affinity"), host_(host) {
     on("shell.init", [this] { return initialize(); });
-    on("shell.take-over", [this] { return is_planned() && !gpus_.empty() ? find_closest() : Result<void>(); });
+    on("shell.take-over", [this]() -> Result<void> {
+      slots_ = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
+      return is_planned() && !gpus_.empty() ? find_closest() : Result<void>();
+    });
     on("task.init", [this] {
       if (option_.mode != Mode::on && option_.mode != Mode::off) show_share(*host_.current_task());
     });
@@ -60,6 +63,7 @@ class GpuAffinity final : public plugin::Plugin {
     option_ = TRY(AffinityOption::read(host_.options().at(name()), AffinityOption::Resource::gpus));
     if (option_.mode == Mode::off) return {};
     gpus_ = dealt_ = host_.job().node().gpus.ids();
+    slots_ = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
     for (const Idset& set : option_.map) {
       if (set.last() == kMaxAffinityId) return invalid(name() + ": map: a list of gpus needs an end, as in 4-7");
     }
@@ -85,7 +89,7 @@ class GpuAffinity final : public plugin::Plugin {
   void choose() {
     dealt_ = host_.job().node().all_gpus().ids();
     Gpus chosen;
-    for (const auto& task : host_.tasks()) {
+    for (const auto& task : host_.tasks().first(slots_)) {
       Gpus own = gpus_of(*task);
       chosen.insert(chosen.end(), own.begin(), own.end());
     }
@@ -113,9 +117,9 @@ class GpuAffinity final : public plugin::Plugin {
   }
 
   [[nodiscard]] Gpus gpus_of(const task::Task& task) {
-    if (is_planned() && !gpus_.empty()) return plan_.placement.tasks[task.local_id()].gpus;
-    if (option_.mode == Mode::map) return option_.set_of(task.local_id()).ids();
-    auto [first, last] = part_of(task.local_id(), host_.tasks().size(), dealt_.size(), host_.job().gpus_each);
+    if (is_planned() && !gpus_.empty()) return plan_.placement.tasks[task.slot()].gpus;
+    if (option_.mode == Mode::map) return option_.set_of(task.slot()).ids();
+    auto [first, last] = part_of(task.slot(), slots_, dealt_.size(), host_.job().gpus_each);
     return {dealt_.begin() + static_cast<std::ptrdiff_t>(first),
             dealt_.begin() + static_cast<std::ptrdiff_t>(last)};
   }
@@ -135,7 +139,7 @@ class GpuAffinity final : public plugin::Plugin {
       return;
     }
     if (is_planned() && !gpus_.empty())
-      task.command().notes.push_back(fmt::format("gpus    {}", plan_.placement.tasks[task.local_id()].gpus_why));
+      task.command().notes.push_back(fmt::format("gpus    {}", plan_.placement.tasks[task.slot()].gpus_why));
     std::string gpus = fmt::format("{}", fmt::join(gpus_of(task), ","));
     if (option_.verbose)
       log(host_, *this, Level::notice, "task {}: gpus: {}", task.rank(), gpus.empty() ? "none" : gpus);
@@ -144,8 +148,9 @@ class GpuAffinity final : public plugin::Plugin {
 
   plugin::Host& host_;
   AffinityOption option_;
-  Gpus gpus_;          // the job's on this node
-  Gpus dealt_;         // those that are dealt to the tasks: the job's, and with them what it has not asked for
+  Gpus gpus_;   // the job's on this node
+  Gpus dealt_;  // those that are dealt to the tasks: the job's, and with them what it has not asked for
+  std::size_t slots_ = 0;
   task::Gpus named_;   // by names, where a manager has given those
   AffinityPlan plan_;  // if is_planned()
 };

@@ -36,7 +36,7 @@ class MemAffinity final : public plugin::Plugin {
   }
 
   void set(task::Task& task) {
-    const PlacedTask& placed = plan_.placement.tasks[task.local_id()];
+    const PlacedTask& placed = plan_.placement.tasks[task.slot()];
     task.command().notes.push_back(fmt::format("memory  {}", placed.memory_why));
     // The nodes of a dry run may be another machine's.
     if (!plan_.is_dry_run) task.command().setup.memory = task::memory_policy(policy_, placed.memory);

@@ -34,7 +34,7 @@ class NicAffinity final : public plugin::Plugin {
   }
 
   void set(task::Task& task) {
-    const PlacedTask& placed = plan_.placement.tasks[task.local_id()];
+    const PlacedTask& placed = plan_.placement.tasks[task.slot()];
     task.command().notes.push_back(fmt::format("nics    {}", placed.nics_why));
     task.command().env.set("NACRE_NICS", fmt::format("{}", fmt::join(placed.nics, ",")));
   }

@@ -249,11 +249,21 @@ bool operator<(const TaskProcess& a, const TaskProcess& b) {
   return std::pair(spawn_of(a), a.rank) < std::pair(spawn_of(b), b.rank);
 }
 
-std::set<std::string> notes_on_processes(const plugin::Host& host) {
-  if (has_proc()) return {};
+std::set<std::string> notes_on_processes(plugin::Host& host) {
+  std::set<std::string> out;
   const std::string& name = host.job().node().hostname;
-  return {fmt::format("{}: /proc is not mounted: what processes do and use is not known",
-                      name.empty() ? "here" : name)};
+  const std::string_view where = name.empty() ? std::string_view("here") : name;
+  if (!has_proc())
+    out.insert(fmt::format("{}: /proc is not mounted: what processes do and use is not known", where));
+  std::vector<value::Idset::Id> waiting;
+  for (const auto& task : host.tasks()) {
+    if (task->state() == task::State::init) waiting.push_back(task->rank());
+  }
+  if (!waiting.empty())
+    out.insert(fmt::format("{}: {} task{} wait{} for others to end (at-most): {}", where, waiting.size(),
+                           waiting.size() == 1 ? "" : "s", waiting.size() == 1 ? "s" : "",
+                           value::Idset::of(waiting).short_str()));
+  return out;
 }
 
 std::vector<TaskProcess> task_processes(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
@@ -374,7 +384,7 @@ class Placing {
     out.cpus_now = task::cpus_allowed_to(task.pid()).str();
     std::error_code gone;
     out.executable = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", task.pid()), gone).string();
-    const PlacedTask* placed = plan_ ? &plan_->placement.tasks[task.local_id()] : nullptr;
+    const PlacedTask* placed = plan_ ? &plan_->placement.tasks[task.slot()] : nullptr;
     const task::ChildSetup& setup = task.command().setup;
     if (plan_ && plan_->is_dry_run)
       out.unset = "dry-run";

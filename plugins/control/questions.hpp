@@ -82,7 +82,7 @@ struct TaskProcess {
 bool operator<(const TaskProcess& a, const TaskProcess& b);
 
 // What is wrong with what this shell knows of processes, for people: a line, where /proc is missing.
-[[nodiscard]] std::set<std::string> notes_on_processes(const plugin::Host& host);
+[[nodiscard]] std::set<std::string> notes_on_processes(plugin::Host& host);
 
 // Of those that run, in that order. Without /proc their states are "?", and the rest is not known.
 [[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,

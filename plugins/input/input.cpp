@@ -185,6 +185,8 @@ class Input final : public plugin::Plugin {
     CHECK_OK(job::check_ranks("input.ranks", options_.ranks, host_.job().tasks()));
     if (auto* launched = host_.launcher_tie(); launched != nullptr && launched->input() != nullptr)
       launched->input()->ends_with_owner(options_.ends_when_left);
+    // Tasks that start later would miss what others have read.
+    only_files_ = TRY(job::AtMost::read(host_.options())).is_on() && !options_.ranks;
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
     ends_ = host_.on_announcement([this](std::string_view topic, std::string_view ranks) {
       if (topic == kInputEnd) end(ranks);
@@ -205,7 +207,7 @@ class Input final : public plugin::Plugin {
     const job::Job& job = host_.job();
     bool leads = job.shell_rank == 0;
     if (!leads) CHECK_OK(drop_own());
-    if (!host_.has_input()) {
+    if (!host_.has_input() || only_files_) {
       way_ = Way::none;
       return {};
     }
@@ -288,8 +290,11 @@ class Input final : public plugin::Plugin {
 
   [[nodiscard]] Way own_stdin() const {
     struct stat info {};
+    const bool is_known = ::fstat(STDIN_FILENO, &info) == 0;
+    if (only_files_)
+      return is_known && S_ISREG(info.st_mode) && !options_.limit && reopen() ? Way::reopen : Way::none;
     if (::isatty(STDIN_FILENO) == 1) return Way::relay;
-    if (::fstat(STDIN_FILENO, &info) < 0 || S_ISCHR(info.st_mode)) return Way::inherit;
+    if (!is_known || S_ISCHR(info.st_mode)) return Way::inherit;
     if (readers_ <= 1 && !options_.limit) return Way::inherit;
     return S_ISREG(info.st_mode) && !options_.limit && reopen() ? Way::reopen : Way::relay;
   }
@@ -305,8 +310,10 @@ class Input final : public plugin::Plugin {
   Result<void> open_files() {
     if (options_.path.empty()) return {};
     const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+    const std::size_t most = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
     for (const auto& task : host_.tasks()) {
       if (!reads(*task) || pty.ranks.contains(task->rank())) continue;
+      if (task->local_id() >= most) break;
       task_ends_[task->local_id()] = TRY(in(kPath, open_file(*task)));
     }
     return {};
@@ -408,6 +415,7 @@ class Input final : public plugin::Plugin {
 
   plugin::Host& host_;
   InputOptions options_;
+  bool only_files_ = false;  // a pipe is not passed on
   std::size_t readers_ = 0;
   Way way_ = Way::inherit;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by local id, until the task has it

@@ -82,7 +82,9 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
 // A task with a terminal writes to it alone, which is stdout.
 Result<void> OutputRouting::open_of_tasks(io::Stream stream) {
   const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
-  for (const auto& task : host_.tasks()) {
+  // The files of those that start later are opened then: there may be more of them than descriptors.
+  const std::size_t most = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
+  for (const auto& task : host_.tasks().first(most)) {
     if (!ranks_.contains(task->rank())) continue;
     bool has_pty = pty.ranks.contains(task->rank());
     if (has_pty && (stream == io::Stream::err || !pty.captures)) continue;

@@ -94,6 +94,11 @@ Result<PmiOptions> PmiOptions::read(const job::Options& options) {
   PmiOptions out;
   if (auto option = options.at("pmi")) CHECK_OK(read_pmi(*option, out));
   if (auto option = options.at("pmi-simple")) CHECK_OK(read_simple(*option, out));
+  if (out.pmix && TRY(job::AtMost::read(options)).is_on())
+    return options.at("pmi")->error(
+        "tasks that use PMIx wait for all of the job, and with --at-most some start only when others have ended: "
+        "leave "
+        "out one of them");
   out.fault_tolerant = TRY(job::is_fault_tolerant(options));
   if (auto option = options.at("fault-tolerance")) CHECK_OK(read_fault_tolerance(*option, out));
   using When = job::RestartOption::When;

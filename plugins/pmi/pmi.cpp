@@ -231,6 +231,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     };
     out.on_wait = [this](bool begins) {
       const bool of_all = !begins || group_->server().barrier_begun();
+      if (begins && of_all) refuse_if_some_wait();
       const std::uint64_t number = between_nodes_ == nullptr ? 0 : between_nodes_->number();
       doctor_->barrier(begins, of_all ? number : kOfGroups | number << 16U | ++group_waits_);
     };
@@ -248,6 +249,18 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       };
     }
     return out;
+  }
+
+  // Tasks that are to start once others have ended (at-most) never enter it.
+  void refuse_if_some_wait() {
+    if (host_.ending() || host_.options().find("at-most") == nullptr ||
+        host_.tasks().back()->state() != task::State::init)
+      return;
+    host_.raise({"exec", 0,
+                 fmt::format("PMI: tasks wait for all {} of the job, and some of these start only when others have "
+                             "ended: leave out --at-most, or give -o pmi=off for tasks that are on their own",
+                             host_.job().tasks()),
+                 std::nullopt});
   }
 
   Result<void> give(task::Task& task) {

@@ -263,10 +263,12 @@ void Shell::serve_group() {
   group::Group::Callbacks callbacks;
   callbacks.on_exception = [this](const group::JobException& exception) { ending_.on_exception(exception); };
   callbacks.on_signal = [this](int signum, const group::Targets& tasks) {
-    if (tasks) return tasks_.kill(signum, tasks);
-    end_.sent_to_tasks(signum);
-    process_.signals->note_sent(signum);
-    ending_.kill_tasks(signum);
+    if (!tasks) {
+      end_.sent_to_tasks(signum);
+      process_.signals->note_sent(signum);
+    }
+    tasks ? tasks_.kill(signum, tasks) : ending_.kill_tasks(signum);
+    tasks_.leave_out(signum, tasks);
   };
   if (!standalone_) events_.share(*process_.group, job_.shell_rank == 0, process_.joins_late);
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
@@ -548,7 +550,7 @@ Result<void> Shell::call(std::string_view topic) {
 // Until they have ended for good.
 void Shell::run_tasks() {
   auto are_over = [this] {
-    bool may_start = !restart_.is_idle() || replace_.is_due();
+    bool may_start = !restart_.is_idle() || replace_.is_due() || tasks_.may_start_next();
     return tasks_.running() == 0 && (!may_start || end_.is_ending());
   };
   for (;;) {
@@ -559,14 +561,17 @@ void Shell::run_tasks() {
 }
 
 // While all tasks of this shell are about to start again together, those that come wait.
-bool Shell::is_due() const { return restart_.is_due() || (replace_.is_due() && !restart_.is_together()); }
+bool Shell::is_due() {
+  return restart_.is_due() || (!restart_.is_together() && (replace_.is_due() || tasks_.may_start_next()));
+}
 
 // Those that have come while all were to start again start with them.
 void Shell::start_due() {
   auto wait = [this] { wait_for_start_holds(); };
   while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
     attempt(replace_.take_over());
-  attempt(restart_.is_due() ? restart_.start_due(wait) : take_over());
+  if (restart_.is_due()) return attempt(restart_.start_due(wait));
+  attempt(replace_.is_due() ? take_over() : restart_.start_tasks());
 }
 
 // Of a shell without tasks that run, and that may get some: until those of all shells have ended, or it leaves.

@@ -3,7 +3,7 @@
 // The shell: makes everything, and runs the phases of a job in order (shell.cpp). Its parts:
 //
 //   shell_host.hpp    what it keeps for its plugins, and their Host
-//   shell_tasks.hpp   its tasks: their start and their end
+//   shell_tasks.hpp   its tasks: their start and their end; which start next: task_window.hpp
 //   shell_group.hpp   the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp  shells that leave before the job's end
 //   shell_grow.hpp    shells that join while it runs, and those that start tasks of lost shells again
@@ -76,7 +76,7 @@ class Shell {
   Result<void> post_init();
   Result<void> announce_start();
   void run_tasks();
-  [[nodiscard]] bool is_due() const;
+  [[nodiscard]] bool is_due();
   void start_due();
   void stand_by();
   Result<void> take_over();

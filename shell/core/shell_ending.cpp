@@ -184,7 +184,7 @@ void ShellEnding::on_cut_off(const Error& why) {
 exits::Work ShellEnding::work_for(join::Signals::From from) const {
   exits::TaskProgress tasks;
   tasks.started = of_.shells.barriers().has_passed(join::kStartBarrier);
-  bool has_own = of_.tasks.running() > 0 || !of_.restart.is_idle();
+  bool has_own = of_.tasks.running() > 0 || !of_.restart.is_idle() || of_.tasks.may_start_next();
   tasks.over = has_siblings() ? of_.shells.leads() && of_.shells.all_tasks().left() == 0 : !has_own;
   tasks.running = has_own;
   return exits::work_for(tasks, from == join::Signals::From::launcher);
@@ -201,6 +201,7 @@ void ShellEnding::on_signal(int signum, join::Signals::From from) {
     if (from == join::Signals::From::launcher) return of_.process.group->signal(number, std::nullopt);
     end().sent_to_tasks(number);
     kill_tasks(number);
+    of_.tasks.leave_out(number, std::nullopt);
   };
   bool is_interrupt = signum == SIGINT;
   switch (action) {

@@ -21,6 +21,12 @@ namespace nacre::core {
 
 Result<void> ShellRestart::serve() {
   option_ = TRY(job::RestartOption::read(host_.options()));
+  if (option_.is_on() && option_.scope != job::RestartOption::Scope::task &&
+      host_.options().find("at-most") != nullptr)
+    return host_.options().at("restart")->error(
+        "with scope=job and scope=node tasks start together, and at-most lets some wait for others: leave out one "
+        "of "
+        "them");
   if (!option_.is_on()) return {};
   if (host_.options().is_switched_on("pty"))
     return host_.options().at("restart")->error(
@@ -401,6 +407,7 @@ void ShellRestart::placed(Rank rank, const elastic::SparePlaces& places) {
   }
   if (stays) return drop(rank);
   kept_.erase(kept);
+  tasks_.has_left(rank);
   for (int signum : late) host_.signal_tasks(signum, value::Idset::range(rank, rank));
 }
 
@@ -727,6 +734,8 @@ void RestartAnswers::send(const Message& answer) {
 
 std::string RestartAnswers::why_not() const {
   constexpr std::string_view kAll = "all tasks would have to start again";
+  if (host_.options().find("at-most") != nullptr)
+    return fmt::format("{} together, and at-most lets some wait for others", kAll);
   const AllTasks& tasks = shells_.all_tasks();
   const value::Idset over = tasks.outcomes().ranks();
   if (!over.empty())

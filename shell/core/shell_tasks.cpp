@@ -35,7 +35,7 @@ bool of_this_node(const Error& error) {
 // exit-on-error=off, if it is set.
 bool goes_on_without(const job::Options& options) {
   auto failures = options.value_at("exit-on-error");
-  if (!failures) return options.is_switched_on("fault-tolerance");
+  if (!failures) return options.is_switched_on("fault-tolerance") || options.find("at-most") != nullptr;
   Result<bool> on = job::switch_of(*failures);
   return on && !*on;
 }
@@ -75,8 +75,30 @@ Result<void> ShellTasks::make(const value::Idset& ranks, std::uint32_t attempt, 
   own_group_ = !TRY(host_.options().flag("nosetpgrp"));
   may_start_again_ =
       TRY(job::OnLost::read(host_.options())).replaces || TRY(job::RestartOption::read(host_.options())).is_on();
+  CHECK_OK(read_at_most());
   for (value::Idset::Id rank : ranks.ids())
     tasks_.push_back(new_task(rank, static_cast<std::uint32_t>(tasks_.size()), attempt, restarts));
+  return {};
+}
+
+Result<void> ShellTasks::read_at_most() {
+  const job::Job& job = host_.job();
+  auto most = TRY(job::AtMost::read(host_.options())).on(job.node().cores.size(), job.spec.cores_per_slot);
+  if (most && !window_.is_limited()) window_.limit(*most);
+  return {};
+}
+
+// An earlier job has run them (ended-before): their ends count in this one.
+Result<void> ShellTasks::leave_out_ended() {
+  const job::Job& job = host_.job();
+  const value::Idset here = job.taskmap.ranks_on(job.shell_rank);
+  for (const auto& [text, ranks] : TRY(job::ended_before(host_.options(), job.tasks()))) {
+    auto record = TRY(in("ended-before", exits::Record::parse(text)));
+    const value::Idset own = ranks & here;
+    for (value::Idset::Id rank : own.ids()) window_.leave_out(rank);
+    outcomes_.add(own, record);
+    if (!own.empty()) group_->tasks_ended({own, record});
+  }
   return {};
 }
 
@@ -87,14 +109,18 @@ std::unique_ptr<task::Task> ShellTasks::new_task(std::uint32_t rank, std::uint32
   if (may_start_again_) job::set_attempt_variables(command.env, attempt, restarts);
   command.setup.new_process_group = own_group_;
   command.setup.ends_with_parent = true;
-  return std::make_unique<task::Task>(rank, local_id, std::move(command), attempt);
+  auto task = std::make_unique<task::Task>(rank, local_id, std::move(command), attempt);
+  if (window_.is_limited()) task->set_slot(static_cast<std::uint32_t>(local_id % window_.most_at_once()));
+  return task;
 }
 
 void ShellTasks::renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts) {
   std::unique_ptr<task::Task>& task = tasks_[place];
   auto next =
       new_task(static_cast<std::uint32_t>(task->rank()), static_cast<std::uint32_t>(place), attempt, restarts);
+  next->set_slot(task->slot());
   earlier_.push_back(std::exchange(task, std::move(next)));
+  window_.look_again_from(place);
 }
 
 void ShellTasks::remove_moved() {
@@ -102,8 +128,10 @@ void ShellTasks::remove_moved() {
   auto moved = std::stable_partition(tasks_.begin(), tasks_.end(), [&](const auto& task) {
     return here.contains(static_cast<value::Idset::Id>(task->rank())) || task->state() == task::State::running;
   });
+  std::for_each(moved, tasks_.end(), [this](const auto& task) { has_left(task->rank()); });
   std::move(moved, tasks_.end(), std::back_inserter(earlier_));
   tasks_.erase(moved, tasks_.end());
+  window_.look_again_from(0);
 }
 
 Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
@@ -123,9 +151,22 @@ void ShellTasks::kill(int signum, const group::Targets& which) {
   if (restarting_.signalled) restarting_.signalled(signum, which);
 }
 
+void ShellTasks::leave_out(int signum, const group::Targets& which) {
+  constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL};
+  const bool ends = std::find(std::begin(kEnding), std::end(kEnding), signum) != std::end(kEnding);
+  if (!ends || !has_begun_ || !window_.is_limited()) return;
+  for (const auto& task : tasks_) {
+    if (which && !which->contains(task->rank())) continue;
+    if (!window_.waits(*task)) continue;
+    window_.leave_out(task->rank());
+    record_end(task->rank(), exits::Record::victim({}));
+  }
+}
+
 // Tasks that have ended by themselves until now are no victims.
 bool ShellTasks::end(Ending what) {
   host_.children().reap();
+  window_.close();
   if (restarting_.end) restarting_.end();
   for (const auto& task : tasks_) {
     if (task->state() != task::State::running || victims_.contains(task->rank())) continue;
@@ -141,7 +182,7 @@ bool ShellTasks::end(Ending what) {
 Result<void> ShellTasks::raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return system_error(errno, "getrlimit RLIMIT_NOFILE");
-  rlim_t wanted = kDescriptorsPerTask * tasks_.size() + kDescriptorsOfShell;
+  rlim_t wanted = kDescriptorsPerTask * std::min(tasks_.size(), window_.most_at_once()) + kDescriptorsOfShell;
   if (limit.rlim_cur >= wanted) return {};
   rlimit raised{std::min(wanted, limit.rlim_max), limit.rlim_max};
   if (::setrlimit(RLIMIT_NOFILE, &raised) < 0) return system_error(errno, "setrlimit RLIMIT_NOFILE");
@@ -151,21 +192,19 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 
 Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
-  host_.log().log(Level::trace, "", "starts {} task{}", tasks_.size(), tasks_.size() == 1 ? "" : "s");
+  if (!window_.is_limited() || !has_begun_)
+    host_.log().log(Level::trace, "", "starts {} task{}", tasks_.size(), tasks_.size() == 1 ? "" : "s");
   // Times of several shells are compared; of one the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
-  auto is_new = [](const auto& task) { return task->state() == task::State::init; };
+  if (!std::exchange(has_begun_, true)) CHECK_OK(leave_out_ended());
   const std::size_t most = plugins_look_on() ? 1 : kStartsPerRound;
-  for (Batch rest(tasks_); !host_.ending();) {
-    auto first = std::find_if(rest.begin(), rest.end(), is_new);
-    rest = rest.subspan(static_cast<std::size_t>(first - rest.begin()));
-    if (rest.empty()) return {};
-    auto last = std::find_if_not(rest.begin(), rest.end(), is_new);
-    auto size = std::min(static_cast<std::size_t>(last - rest.begin()), most);
-    CHECK_OK(start(rest.first(size)));
-    rest = rest.subspan(size);
+  for (std::size_t left = window_.most_at_once(); left > 0 && !host_.ending();) {
+    Batch batch = window_.next(tasks_, std::min(most, left));
+    if (batch.empty()) return {};
+    left -= batch.size();
+    CHECK_OK(start(batch));
     // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
-    if (!rest.empty()) host_.loop().poll();
+    if (left > 0 && window_.has_next(tasks_)) host_.loop().poll();
   }
   return {};
 }
@@ -368,6 +407,7 @@ exits::Record ShellTasks::record_of(const task::Task& task) const {
 }
 
 void ShellTasks::record_end(value::Idset::Id rank, const exits::Record& record) {
+  window_.give_back(rank);
   outcomes_.add(value::Idset::range(rank, rank), record);
   group_->tasks_ended({number_of(rank, host_.job().attempt_of(rank)), record});
 }

@@ -25,6 +25,7 @@
 
 #include "base/result.hpp"
 #include "core/shutdown.hpp"
+#include "core/task_window.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "exits/outcomes.hpp"
@@ -87,9 +88,12 @@ class ShellTasks {
   Result<void> make(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
   // So that all tasks can be started. Costs a system call if it has been done.
   Result<void> raise_descriptor_limit();
-  // Starts those that were not started, unless the job is being ended meanwhile. After an error those that were
-  // started run on.
+  // Starts those that were not started, unless the job is being ended meanwhile, and as many as may run at the same
+  // time (at-most). After an error those that were started run on.
   Result<void> start();
+  [[nodiscard]] bool may_start_next() { return window_.is_limited() && has_begun_ && window_.has_next(tasks_); }
+  // A task of this rank is on another shell now.
+  void has_left(value::Idset::Id rank) { window_.give_back(rank); }
 
   // Where tasks may be started again (ShellRestart). What is called when, ...
   struct Restarting {
@@ -117,6 +121,8 @@ class ShellTasks {
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
+  // Tasks that still wait, by at-most, and would have got this signal, never start if it ends programs.
+  void leave_out(int signum, const group::Targets& which);
   // What end() ends, and why.
   struct Ending {
     bool others = false;                       // processes of plugins are ended too
@@ -154,6 +160,8 @@ class ShellTasks {
   void raise_if_failed(const Result<void>& called);
   void on_exit(task::Task& task, const event::ChildExit& end);
   void give_up(task::Task& task);
+  Result<void> read_at_most();
+  Result<void> leave_out_ended();
   [[nodiscard]] std::unique_ptr<task::Task> new_task(std::uint32_t rank, std::uint32_t local_id,
                                                      std::uint32_t attempt, std::uint64_t restarts) const;
   [[nodiscard]] value::Idset number_of(value::Idset::Id rank, std::uint32_t attempt) const;
@@ -168,6 +176,8 @@ class ShellTasks {
   task::SpawnPool spawn_pool_;
   std::vector<std::unique_ptr<task::Task>> tasks_;
   std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places
+  TaskWindow window_;
+  bool has_begun_ = false;  // start() was called
   Restarting restarting_;
   bool own_group_ = true, may_start_again_ = false;  // by the options
   task::Task* current_ = nullptr;

@@ -215,6 +215,11 @@ void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_
   env.set("NACRE_JOB_RESTARTS", fmt::format("{}", restarts));
 }
 
+Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::size_t tasks) {
+  auto most = TRY(AtMost::read(options)).on(job.node().cores.size(), job.spec.cores_per_slot);
+  return std::min<std::size_t>(tasks, most.value_or(UINT32_MAX));
+}
+
 // ---- moves ------------------------------------------------------------------------------
 
 bool Job::is_spare(std::uint32_t shell) const {

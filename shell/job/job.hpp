@@ -150,6 +150,9 @@ void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t loca
 // Where tasks may be started again: NACRE_TASK_TRY, from 1, and NACRE_JOB_RESTARTS, how often that has been done.
 void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts);
 
+// How many of so many tasks on this shell run at the same time, by the option at-most.
+[[nodiscard]] Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::size_t tasks);
+
 // Which shells are to leave when a job is ordered to shrink.
 
 // `gone`: shells that are not of the job any more. `leaving`: those that are about to leave; by count none of them

@@ -38,6 +38,9 @@ constexpr OptionEntry kTable[] = {
     {"spares", "integer", "0", "shell", "0 1 2", "so many of the last nodes of R are spares, without tasks"},
 
     {"multi-prog", "object", "", "multi-prog", "", "commands of several programs, each with its tasks"},
+    {"arguments", "list", "", "mustache", "", "a text for each task, for the tag task.argument"},
+    {"at-most", "text", "", "shell", "cores", "so many tasks run at the same time on each node"},
+    {"ended-before", "object", "", "shell", "", "tasks that an earlier job has run, by how they have ended"},
     {"oversubscribe", "text", "off", "shell", "on off share", "tasks may share cores"},
     {"rpc-timeout", "duration", "60s", "shell", "none 60s 5m",
      "how long a handler of a plugin waits for another shell"},

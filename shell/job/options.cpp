@@ -404,6 +404,45 @@ Result<RestartOption> RestartOption::read(const Options& options) {
   return out;
 }
 
+// ---- at most ----------------------------------------------------------------------------
+
+Result<AtMost> AtMost::read(const Options& options) {
+  AtMost out;
+  auto option = options.at("at-most");
+  if (!option) return out;
+  out.of_cores = option->json() == "cores";
+  const Json& json = option->json();
+  const bool is_count =
+      json.is_number_integer() && json >= 1 && json <= static_cast<std::uint64_t>(Jobspec::kMaxCount);
+  if (!out.of_cores && !is_count)
+    return option->expected(fmt::format("a number of tasks, 1 to {}, or cores", Jobspec::kMaxCount));
+  if (is_count) out.tasks = json.get<std::uint32_t>();
+  return out;
+}
+
+std::optional<std::uint32_t> AtMost::on(std::uint64_t cores, std::uint32_t cores_per_slot) const {
+  if (!of_cores) return tasks;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(cores / std::max(cores_per_slot, 1U), 1, Jobspec::kMaxCount));
+}
+
+Result<std::vector<std::pair<std::string, value::Idset>>> ended_before(const Options& options,
+                                                                       std::uint64_t tasks) {
+  std::vector<std::pair<std::string, value::Idset>> out;
+  auto option = options.at("ended-before");
+  if (!option) return out;
+  value::Idset all;
+  for (const auto& [record, ranks] : TRY(option->members())) {
+    value::Idset these = TRY(in(ranks.path(), value::Idset::parse(TRY(ranks.string()))));
+    CHECK_OK(check_ranks(ranks.path(), these, tasks));
+    if (value::Idset twice = all & these; !twice.empty())
+      return ranks.error(fmt::format("task {} has ended in another way, too", twice.str()));
+    all = all | these;
+    out.emplace_back(record, std::move(these));
+  }
+  return out;
+}
+
 // ---- on lost ----------------------------------------------------------------------------
 
 namespace {

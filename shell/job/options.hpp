@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -115,6 +116,24 @@ inline constexpr double kDefaultKillTimeout = 5;  // seconds
 
 // The option kill-timeout: how long processes that were asked to end have until SIGKILL.
 Result<value::Duration> kill_timeout(const Options& options);
+
+// The option at-most: so many tasks run at the same time on each node, and the others wait until some of them have
+// ended; none: all run at once. `cores`: on each so many as the slots of the jobspec have cores there.
+struct AtMost {
+  std::optional<std::uint32_t> tasks;  // none: of_cores, or all
+  bool of_cores = false;
+
+  // at-most=N|cores
+  static Result<AtMost> read(const Options& options);
+
+  [[nodiscard]] bool is_on() const { return tasks || of_cores; }
+  // On a node that has so many cores.
+  [[nodiscard]] std::optional<std::uint32_t> on(std::uint64_t cores, std::uint32_t cores_per_slot) const;
+};
+
+// The option ended-before, an object: tasks that an earlier job has run already, by how they have ended, as
+// exits::Record has it: {"x0": "0-7,9", "s9": "8"}. They do not run again.
+Result<std::vector<std::pair<std::string, value::Idset>>> ended_before(const Options& options, std::uint64_t tasks);
 
 // The option fault-tolerance: a switch, or an object of how.
 Result<bool> is_fault_tolerant(const Options& options);

@@ -51,11 +51,21 @@ Tag of_node(const job::Job& job, std::uint32_t shell_rank, std::string_view key)
 }
 
 bool is_of_task(std::string_view key) {
-  return key == "id" || key == "rank" || key == "index" || key == "localid" || key == "attempt";
+  return key == "id" || key == "rank" || key == "index" || key == "localid" || key == "attempt" || key == "slot" ||
+         key == "argument";
 }
 
-std::optional<std::string> of_task(const task::Task* task, std::string_view key) {
+// An element for each task, by the option arguments.
+std::optional<std::string> argument_of(Host& host, std::uint32_t rank) {
+  const Json* all = host.options().find("arguments");
+  if (all == nullptr || !all->is_array() || rank >= all->size() || !(*all)[rank].is_string()) return std::nullopt;
+  return (*all)[rank].get<std::string>();
+}
+
+std::optional<std::string> of_task(Host& host, const task::Task* task, std::string_view key) {
   if (task == nullptr) return std::nullopt;
+  if (key == "argument") return argument_of(host, task->rank());
+  if (key == "slot") return fmt::format("{}", task->slot());
   if (key == "id" || key == "rank") return fmt::format("{}", task->rank());
   if (key == "index" || key == "localid") return fmt::format("{}", task->local_id());
   if (key == "attempt") return fmt::format("{}", task->attempt() - 1);
@@ -84,8 +94,8 @@ Result<std::string> render_tags(Host& host, std::string_view text, const TagScop
   return value::render(text, [&](std::string_view tag) -> Tag {
     if (auto known = of_job(host.job(), tag)) return known;
     if (tag.starts_with(kNode)) return of_node(host.job(), shell_rank, tag.substr(kNode.size()));
-    if (tag == "taskid") return of_task(scope.task, "id");
-    if (tag.starts_with(kTask)) return of_task(scope.task, tag.substr(kTask.size()));
+    if (tag == "taskid") return of_task(host, scope.task, "id");
+    if (tag.starts_with(kTask)) return of_task(host, scope.task, tag.substr(kTask.size()));
     return of_plugins(host, tag, shell_rank, scope.task);
   });
 }

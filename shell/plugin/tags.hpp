@@ -9,6 +9,8 @@
 //   node.KEY                     KEY of flux_shell_get_rank_info(3) or of its `resources`: node.id, node.cores ...
 //   task.id, task.rank, taskid   the task's rank
 //   task.index, task.localid     its number on its node
+//   task.slot                    its number among those that run at the same time there (at-most)
+//   task.argument                its element of the list (option arguments)
 //
 // For any other tag the plugins are called: topic `mustache.render.TAG`, in {"tag", "shell_rank", and for a task
 // "rank" and "localid"}, out {"result": text}. A tag that is unknown stays as it is.

@@ -73,10 +73,14 @@ enum class State { init, running, exited };
 class Task {
  public:
   Task(std::uint32_t rank, std::uint32_t local_id, Command command, std::uint32_t attempt = 1)
-      : rank_(rank), local_id_(local_id), attempt_(attempt), command_(std::move(command)) {}
+      : rank_(rank), local_id_(local_id), slot_(local_id), attempt_(attempt), command_(std::move(command)) {}
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }          // in the job
   [[nodiscard]] std::uint32_t local_id() const { return local_id_; }  // in this shell, from 0
+  // Of the tasks that run at the same time in this shell each has another, from 0: what it is bound to goes by it.
+  // Without the option at-most it is the local id.
+  [[nodiscard]] std::uint32_t slot() const { return slot_; }
+  void set_slot(std::uint32_t slot) { slot_ = slot; }
   // The job starts this rank for so many-th time, here or elsewhere.
   [[nodiscard]] std::uint32_t attempt() const { return attempt_; }
   [[nodiscard]] State state() const { return state_; }
@@ -131,6 +135,7 @@ class Task {
  private:
   std::uint32_t rank_;
   std::uint32_t local_id_;
+  std::uint32_t slot_;
   std::uint32_t attempt_;
   State state_ = State::init;
   bool starts_again_ = false;

@@ -209,16 +209,19 @@ class Check {
     }
   }
 
-  // Of the job's end, or of a restart with others that a signal from outside has called off.
+  // Of the job's end, or of a restart with others that a signal from outside, or a shrink, has called off.
   [[nodiscard]] bool may_be_victim(const Process& task) const {
-    const bool is_off = !plan_.value_of("restart").empty() && task.asked_at != kNever && !sent_signals().empty();
+    const bool is_off = !plan_.value_of("restart").empty() && task.asked_at != kNever &&
+                        (!sent_signals().empty() || !leaving_.empty());
     return !cause_.empty() || is_off;
   }
 
   // Its last try was not executed, or it has none.
   [[nodiscard]] std::string wrong_unstarted(const std::string& record, const std::string& error) const {
     bool is_error = record == error || (error.empty() && record[0] == 'f' && !cause_.empty());
-    bool is_victim = record == "c" && !cause_.empty();
+    // A signal is for tasks that wait, too.
+    bool is_left_out = !plan_.value_of("at-most").empty() && !sent_signals().empty();
+    bool is_victim = record == "c" && (!cause_.empty() || is_left_out);
     bool is_lost = record == "l" && !are_shells_calm();
     bool is_gone = record == "g" && !leaving_.empty();
     return is_error || is_victim || is_lost || is_gone ? "" : "it has not been executed";

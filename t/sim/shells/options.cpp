@@ -29,6 +29,8 @@ const std::vector<Drawn>& drawn() {
       {"cwd-fallback", {"on"}},
       {"taskmap", {"cyclic", "block", "cyclic:2"}},
       {"rpc-timeout", {"none", "5m"}},
+      {"at-most", {"1", "2", "3"}, "pmi=off"},
+      {"at-most", {"1", "2"}, "pmi=off restart=on-failure,max=2,backoff=10ms exit-timeout=none"},
       {"strict", {"on"}},
       {"mem-affinity", {"off"}},
       {"rlimit.<NAME>", {"0"}},
@@ -96,7 +98,7 @@ const std::vector<Drawn>& drawn() {
 // Why each is not drawn.
 constexpr std::string_view kLeftOut[] = {
     // a file of its own: the initrc is drawn by plan.cpp
-    "initrc", "userrc", "multi-prog", "taskmap.value", "input.stdin.path", "input.stdin.type",
+    "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path", "input.stdin.type",
     // another number of tasks or shells
     "per-resource.type", "per-resource.count", "spares", "pretend",
     // something is done to the tasks, or to their codes and lines
@@ -132,6 +134,9 @@ constexpr std::string_view kLeftOut[] = {
 constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {{"on-lost", "tolerate-loss"},
                                                                        {"restart", "fault-tolerance"},
                                                                        {"pmi", "fault-tolerance"},
+                                                                       {"at-most", "fault-tolerance"},
+                                                                       {"at-most", "pmi"},
+                                                                       {"at-most", "restart"},
                                                                        {"control", "attach"},
                                                                        {"control", "on-launcher-lost"}};
 
