@@ -92,6 +92,15 @@ Result<Json> lost_policy(const std::string& text) {
   return one_of(text, "end|go-on|replace|replace,else=end|replace,else=go-on");
 }
 
+Result<Json> at_most(const std::string& text) {
+  if (text == "cores") return Json(text);
+  auto value = parse_u64(text);
+  if (!value || *value < 1 || *value > job::Jobspec::kMaxCount)
+    return invalid(
+        fmt::format("expected a number from 1 to {}, or cores, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+  return Json(*value);
+}
+
 Result<Json> cpu_affinity(const std::string& text) {
   CHECK_OK(one_of(text, "thread|core|l3|numa|package|none"));
   return Json(text == "none" ? "off" : "per-task:" + text);
@@ -165,6 +174,8 @@ const WordRow kWords[] = {
      "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again", lost_policy},
     {kBoth, kTasks, "--oversubscribe", "oversubscribe", Way::parsed, "", "true",
      "Let tasks share cores where there are not enough"},
+    {kBoth, kTasks, "--at-most", "at-most", Way::text, "N|cores", "",
+     "On each host let N tasks run at the same time, and start the next as one ends", at_most},
     {kRun, kTasks, "--cpu-bind", "cpu-affinity", Way::text, "thread|core|l3|numa|package|none", "",
      "Bind each task to its part of the node: whole threads, cores, caches, ...; or none", cpu_affinity},
     {kRun, kTasks, "--mem-bind", "mem-affinity", Way::text, "bind|prefer|interleave", "",

@@ -22,17 +22,21 @@
 #include "base/print.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
+#include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
 #include "task/command.hpp"
+#include "usage/measure.hpp"
 #include "value/duration.hpp"
 #include "value/idset.hpp"
+#include "value/template.hpp"
 
 namespace nacre::front {
 namespace {
 
 constexpr double kMinute = 60;
+constexpr std::size_t kMaxList = std::size_t{256} << 20;  // bytes of a file
 
 std::string counted_nodes(std::uint64_t nodes) { return fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"); }
 
@@ -164,7 +168,12 @@ Result<Json> jobspec_of(const JobRequest& request) {
   Json slot{{"type", "slot"}, {"label", "task"}, {"with", std::move(contents)}};
   Json count{{"per_slot", 1}};
   Json vertex;
-  if (size.tasks_per_node) {
+  if (request.at_most) {
+    const std::uint32_t each = (size.tasks + size.nodes - 1) / size.nodes;
+    slot["count"] = std::min(*request.at_most, size.tasks_per_node.value_or(each));
+    count = Json{{"total", size.tasks}};
+    vertex = Json{{"type", "node"}, {"count", size.shells()}, {"with", Json::array({std::move(slot)})}};
+  } else if (size.tasks_per_node) {
     slot["count"] = *size.tasks_per_node;
     bool is_full = std::uint64_t{size.nodes} * *size.tasks_per_node == size.tasks;
     if (!is_full) count = Json{{"total", size.tasks}};
@@ -472,6 +481,95 @@ Result<std::string> with_callers(Json jobspec) {
     environment = variables;
   }
   return dump_json(jobspec);
+}
+
+// ---- list -------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kElement = "{{task.argument}}";
+
+Error empty_list(std::string_view of) {
+  return invalid(fmt::format("{} is empty: expected an element of the list for each task", of));
+}
+
+// None: it has tags that only the shells know.
+std::optional<std::string> command_of(const JoblogRequest& request, std::uint32_t rank) {
+  auto tag = [&](std::string_view name) -> Result<std::optional<std::string>> {
+    if (name == "task.argument" && rank < request.list.size()) return std::optional(request.list[rank]);
+    bool is_rank = name == "task.rank" || name == "task.id" || name == "taskid";
+    return is_rank ? std::optional(fmt::format("{}", rank)) : std::nullopt;
+  };
+  std::vector<std::string> words = request.command;
+  bool is_known = true;
+  for (std::string& word : words) {
+    auto rendered = value::render(word, tag);
+    std::size_t own = rank < request.list.size() ? request.list[rank].find("{{") : std::string::npos;
+    is_known = is_known && rendered && (!value::has_tags(*rendered) || own != std::string::npos);
+    if (rendered) word = *std::move(rendered);
+  }
+  return is_known ? std::optional(usage::command_line(words)) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<std::vector<std::string>>> take_list(std::vector<std::string>& words) {
+  auto is_mark = [](const std::string& word) { return word == ":::" || word == "::::"; };
+  auto mark = std::find_if(words.begin(), words.end(), is_mark);
+  if (mark == words.end()) return std::optional<std::vector<std::string>>();
+  if (std::find_if(mark + 1, words.end(), is_mark) != words.end())
+    return invalid(fmt::format("{}: a second list: only one is taken", *mark));
+  std::vector<std::string> list(mark + 1, words.end());
+  const std::string name = *mark;
+  words.erase(mark, words.end());
+  if (list.empty()) return empty_list(fmt::format("what is behind {}", in_quotes(name)));
+  if (name == ":::") return std::optional(std::move(list));
+  if (list.size() > 1) return invalid(name + ": expected one file, whose lines are the list");
+  return std::optional(TRY(in(name, read_list(list[0]))));
+}
+
+Result<std::vector<std::string>> read_list(const std::string& path) {
+  std::string text = TRY(read_file(path, kMaxList));
+  std::vector<std::string> out;
+  for (std::string_view line : split(text, '\n')) {
+    if (!line.empty()) out.emplace_back(line);
+  }
+  if (out.empty()) return empty_list(path == "-" ? "standard input" : path);
+  return out;
+}
+
+void put_elements(std::vector<std::string>& command) {
+  constexpr std::string_view kMark = "{}";
+  bool has_one = false;
+  for (std::string& word : command) {
+    for (std::size_t at = 0; (at = word.find(kMark, at)) != std::string::npos; at += kElement.size()) {
+      word.replace(at, kMark.size(), kElement);
+      has_one = true;
+    }
+  }
+  if (!has_one) command.emplace_back(kElement);
+}
+
+Result<Json> ended_before(std::string_view joblog, const JoblogRequest& request) {
+  std::map<std::uint32_t, value::WaitStatus> ends;  // of several lines of a task the last one counts
+  for (const usage::JoblogEntry& each : TRY(usage::parse_joblog(joblog))) {
+    if (each.rank >= request.tasks)
+      return invalid(fmt::format("it has a line of Seq {}, and the job has {} tasks: it is another job's",
+                                 std::uint64_t{each.rank} + 1, request.tasks));
+    auto command = request.command.empty() ? std::nullopt : command_of(request, each.rank);
+    if (command && !each.is_of(*command))
+      return invalid(fmt::format("Seq {} is of the command {}, and is to be {} now: it is another job's",
+                                 std::uint64_t{each.rank} + 1, in_quotes(each.command), in_quotes(*command)));
+    ends[each.rank] = each.status;
+  }
+  std::map<std::string, value::Idset> by_record;
+  for (const auto& [rank, status] : ends) {
+    if (request.again && status.job_code() != 0) continue;
+    by_record[exits::Record::of(status).str()].insert(rank);
+  }
+  Json out = Json::object();
+  for (const auto& [record, ranks] : by_record) out[record] = ranks.str();
+  return out;
 }
 
 // ---- multi prog -------------------------------------------------------------------------

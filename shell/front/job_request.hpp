@@ -122,8 +122,9 @@ struct JobRequest {
   JobSize size;
   std::uint32_t cores_per_task = 1;
   std::uint32_t gpus_per_task = 0;
-  double duration = 0;  // seconds; 0: no limit
-  std::string name;     // empty: none
+  std::optional<std::uint32_t> at_most;  // tasks of each node that run at the same time; none: all
+  double duration = 0;                   // seconds; 0: no limit
+  std::string name;                      // empty: none
   std::string cwd;
   Variables environment;
   Json options = Json::object();  // of the shell
@@ -158,6 +159,25 @@ void leave_out_no_utf8(Variables& variables);
 // Takes the text of a valid jobspec, and adds attributes.system.cwd and attributes.system.environment if they are
 // missing.
 Result<std::string> with_callers(Json jobspec);
+
+// A job with a task for each element of a list, as GNU parallel and xargs have them.
+
+// Cuts the list off the words of a command: what is behind `:::`, or the lines of the file behind `::::`. None:
+// there is no such word. An error: the list is empty, or there is a second one.
+Result<std::optional<std::vector<std::string>>> take_list(std::vector<std::string>& words);
+// The lines of a file but for those that are empty; "-" is standard input.
+Result<std::vector<std::string>> read_list(const std::string& path);
+// Each {} of the command becomes the tag of the task's element; without one that is the last argument.
+void put_elements(std::vector<std::string>& command);
+
+struct JoblogRequest {
+  const std::vector<std::string>& command;  // of each task, with the tags of its element; empty: not known
+  const std::vector<std::string>& list;     // the elements, or none
+  std::uint32_t tasks;                      // of the job
+  bool again;                               // those that have failed run again
+};
+// What the option ended-before has of the lines of a joblog (usage::parse_joblog). An error: it is another job's.
+Result<Json> ended_before(std::string_view joblog, const JoblogRequest& request);
 
 // Several programs in one job: reads a file as srun's --multi-prog takes it, and makes the shell's option
 // multi-prog of it.

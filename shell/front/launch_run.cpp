@@ -553,8 +553,9 @@ std::optional<int> descriptor_in(const std::string& to) {
 }
 
 // No descriptor: it is a FIFO that nobody has opened for reading.
-Result<UniqueFd> opened(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+Result<UniqueFd> opened(const std::string& path, bool appends) {
+  UniqueFd fd(::open(
+      path.c_str(), O_WRONLY | O_CREAT | (appends ? O_APPEND : O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!fd && errno != ENXIO) return system_error(errno, path);
   return fd;
 }
@@ -600,8 +601,8 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
     if (!fd) return system_error(errno, file->name);
   } else if (has_child && report.is_path) {
     file->path = std::filesystem::absolute(report.to).native();
-  } else if (has_child) {
-    fd = TRY(opened(report.to));
+  } else if (has_child || report.appends) {
+    fd = TRY(opened(report.to, report.appends));
     if (!fd) file->path = std::filesystem::absolute(report.to).native();
   }
   if (has_child) {
@@ -609,8 +610,8 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
   } else {
     io::MessageFile::Callbacks callbacks;
     callbacks.on_error = [this, option = report.option](const Error& error) { warn(option, error.message); };
-    file->file = number ? TRY(io::MessageFile::of(loop_, std::move(fd), file->name, std::move(callbacks)))
-                        : TRY(io::MessageFile::open(loop_, report.to, std::move(callbacks)));
+    file->file = fd ? TRY(io::MessageFile::of(loop_, std::move(fd), file->name, std::move(callbacks)))
+                    : TRY(io::MessageFile::open(loop_, report.to, std::move(callbacks)));
   }
   files_.push_back(std::move(file));
   return {};

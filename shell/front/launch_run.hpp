@@ -33,6 +33,7 @@ struct LaunchReport {
   std::string channel;   // the option of the shell
   std::string to;        // a file, or the number of a descriptor
   bool is_path = false;  // `to` is a file, and a leader on this host writes it itself
+  bool appends = false;  // behind what the file has
 };
 
 // `to` is a file, or a descriptor of this process that is open for writing.

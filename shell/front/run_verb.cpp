@@ -79,6 +79,8 @@ class RunOptions {
   [[nodiscard]] const GivenOptions& words() const { return words_; }
   // What -o may set too.
   [[nodiscard]] std::vector<GivenOption> given() const;
+  [[nodiscard]] bool resumes() const { return resume_ || resume_failed_; }
+  [[nodiscard]] bool reads_input() const { return file_ == "-" || list_file_ == "-"; }
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
   [[nodiscard]] bool prints_jobspec() const { return dry_run_; }
   [[nodiscard]] bool detaches() const { return detach_; }
@@ -104,6 +106,8 @@ class RunOptions {
   [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
   [[nodiscard]] Result<Json> wrappers() const;
   [[nodiscard]] Result<std::string> directory() const;
+  Result<void> take_elements(std::vector<std::string>& words);
+  Result<void> leave_out_ended(const JobSize& size, job::Options& out) const;
 
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   bool per_gpu_ = false;  // as many tasks on each node as it has gpus
@@ -120,6 +124,9 @@ class RunOptions {
   std::string log_directory_;
   bool tee_ = false;
   std::vector<std::string> wrap_, setopt_;
+  bool resume_ = false, resume_failed_ = false;
+  std::string list_file_;
+  std::vector<std::string> list_;  // an element for each task; empty: there is no list
   bool dry_run_ = false, detach_ = false;
   struct Part {
     std::vector<std::string> command;
@@ -161,6 +168,7 @@ class Run final : public cli::Verb {
                        "on four hosts by ssh, lines with their rank");
     verb_->add_example("nacre run -n 8 -c 4 --output='out.{{task.rank}}' ./app",
                        "four cores each, a file for each task");
+    verb_->add_example("nacre run --at-most=8 gzip {} ::: *.log", "a task for each file, eight at a time");
     verb_->take_foreign(foreign_options());
     options_.add_to(*verb_);
     places_.add_to(*verb_, "by default those of the allocation that this is run in, else this host");
@@ -363,7 +371,8 @@ class Run final : public cli::Verb {
     CHECK_OK(job::OnLost::read(job.options));
     CHECK_OK(job::spares_of(job.options));
     plan.reports = TRY(options_.words().reports());
-    plan.input = options_.file() == "-" || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
+    for (LaunchReport& each : plan.reports) each.appends = each.channel == "joblog" && options_.resumes();
+    plan.input = options_.reads_input() || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
     if (plan.in_pod) return plan;  // there is no launcher that could go
     let_leave(job.options, plan);
@@ -430,6 +439,9 @@ void RunOptions::add_size(cli::CommandLine& verb) {
       ->option_text("N");
   verb.add_number("-g,--gpus-per-task", gpus_, "Gpus for each task", kCounts)->option_text("N");
   words_.add_to(verb, "Tasks");
+  verb.add_option("-a,--arg-file", list_file_,
+                  "A task for each line of FILE, for {} in the command; as behind ::: A B ...; - is stdin")
+      ->option_text("FILE");
   verb.add_option("--multi-prog", multi_prog_, "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
       ->option_text("FILE");
   verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
@@ -500,6 +512,10 @@ void RunOptions::add_rest(cli::CommandLine& verb) {
       ->option_text("[RANKS:]CMD");
   verb.add_option("-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated")
       ->option_text("OPT[=VAL]");
+  verb.add_flag("--resume", resume_, "Run only the tasks that the file of --joblog does not have")
+      ->needs({"--joblog"});
+  verb.add_flag("--resume-failed", resume_failed_, "The same, and those that have failed by that file")
+      ->needs({"--joblog"});
   verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
   verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
 }
@@ -516,6 +532,7 @@ void RunOptions::add_words(cli::CommandLine& verb) {
 
 Result<void> RunOptions::take_words(std::vector<std::string> words) {
   if (!words.empty() && words[0] == "--") words.erase(words.begin());
+  CHECK_OK(take_elements(words));
   bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
   auto begin = words.begin();
   while (begin != words.end()) {
@@ -531,6 +548,25 @@ Result<void> RunOptions::take_words(std::vector<std::string> words) {
     return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
   if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
   if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
+  return {};
+}
+
+// What is behind `:::`, or the lines of a file; then there are as many tasks.
+Result<void> RunOptions::take_elements(std::vector<std::string>& words) {
+  auto list = TRY(take_list(words));
+  if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
+  if (!list && list_file_.empty()) return {};
+  if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
+    return invalid("a list is for one command: not with --file, --multi-prog or several programs");
+  if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
+  list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
+  if (tasks_ && *tasks_ != list_.size())
+    return invalid(
+        fmt::format("-n {}, but the list has {} elements, a task for each: leave out -n", *tasks_, list_.size()));
+  if (list_.size() > job::Jobspec::kMaxCount)
+    return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
+  tasks_ = static_cast<std::uint32_t>(list_.size());
+  put_elements(words);
   return {};
 }
 
@@ -683,12 +719,32 @@ Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<st
   if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
   if (gpus_ || per_gpu_) out.set("gpu-affinity", "prefer-closest");
   if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
+  if (!list_.empty()) {
+    out.set("arguments", list_);
+    if (!words_.has("--at-most")) out.set("at-most", "cores");
+  }
   if (auto programs = TRY(this->programs())) {
     CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
     out.set("multi-prog", programs->option());
   }
+  if (resumes()) CHECK_OK(leave_out_ended(size, out));
   for (const std::string& each : setopt) CHECK_OK(in("-o " + each, out.set_from_argument(each)));
   return out.json();
+}
+
+// What tasks have written stays, too.
+Result<void> RunOptions::leave_out_ended(const JobSize& size, job::Options& out) const {
+  const std::string path = words_.text("--joblog");
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed)) return {};
+  std::string text = TRY(in("--joblog", read_file(path)));
+  if (text.empty()) return {};
+  const bool is_as_given = parts_.size() == 1 && wrap_.empty() && !words_.has("--container");
+  static const std::vector<std::string> kUnknown;
+  JoblogRequest request{is_as_given ? parts_[0].command : kUnknown, list_, size.tasks, resume_failed_};
+  out.set("ended-before", TRY(in("--joblog: " + path, ended_before(text, request))));
+  if (words_.has("--output") || words_.has("--error") || !log_directory_.empty()) out.set("output.mode", "append");
+  return {};
 }
 
 Result<std::string> RunOptions::directory() const {
@@ -728,6 +784,10 @@ Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<st
   out.environment = rules.job();
   leave_out_no_utf8(out.environment);
   out.options = TRY(shell_options(size, setopt));
+  auto at_most = TRY(job::AtMost::read(job::Options(out.options)));
+  if (at_most.of_cores && (cores_ || gpus_ || per_gpu_))
+    return invalid("-c and -g need a number of tasks that run at the same time on each host: --at-most=N");
+  if (at_most.is_on()) out.at_most = at_most.tasks.value_or(1);
   if (auto programs = TRY(this->programs()))
     out.command = programs->programs[0].command;
   else
@@ -768,7 +828,7 @@ Result<int> run_here(LaunchPlan plan) {
 namespace {
 
 // nacre-run(1) has the same table.
-constexpr std::array<cli::ForeignOption, 47> kForeignOptions{{
+constexpr std::array<cli::ForeignOption, 48> kForeignOptions{{
     // How many, and where.
     {"-np --np", "--ntasks=%", "", ""},
     {"-ppn --ppn -npernode --npernode -perhost --perhost", "--tasks-per-node=%", "", ""},
@@ -840,7 +900,8 @@ constexpr std::array<cli::ForeignOption, 47> kForeignOptions{{
      "lines of several tasks come out whole, in the order in which they were written; --log-dir=DIR keeps each "
      "task's"},
     {"-b --dshbak -L", "--fold=hosts", "", ""},
-    {"--jobs --bar --eta --progress", "", "", "nacre starts all tasks at once; nacre top shows how far they are"},
+    {"--jobs -P --max-procs", "--at-most=%", "", ""},
+    {"--bar --eta --progress", "", "", "nacre top shows how far the tasks are"},
 }};
 
 }  // namespace

@@ -58,7 +58,8 @@ const Texts kAllOfRun = {"--spares=1",
                          "--any-failure",
                          "-K=25%",
                          "--restart=always",
-                         "--hang-watch=60"};
+                         "--hang-watch=60",
+                         "--at-most=5"};
 
 }  // namespace
 

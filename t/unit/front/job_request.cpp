@@ -167,3 +167,45 @@ TEST_CASE("a time limit is a number of minutes, or a time") {
   for (const char* text : {"-1", "1:", ":", "1:2:3:4", "1-", "-1:00", "1:-1", "1-1:x"})
     CHECK_FALSE(time_limit_of(text));
 }
+
+TEST_CASE("a list is behind :::, or the lines of a file") {
+  std::vector<std::string> words{"echo", "{}", ":::", "a", "b c"};
+  CHECK(take_list(words).value() == std::vector<std::string>{"a", "b c"});
+  CHECK(words == std::vector<std::string>{"echo", "{}"});
+  CHECK_FALSE(take_list(words).value());
+  put_elements(words);
+  CHECK(words == std::vector<std::string>{"echo", "{{task.argument}}"});
+  words = {"sh", "-c", "x{}y{}"};
+  put_elements(words);
+  CHECK(words.back() == "x{{task.argument}}y{{task.argument}}");
+  words = {"gzip"};
+  put_elements(words);
+  CHECK(words == std::vector<std::string>{"gzip", "{{task.argument}}"});
+
+  words = {"echo", ":::"};
+  CHECK(take_list(words).error().message ==
+        "what is behind ':::' is empty: expected an element of the list for each task");
+  words = {"echo", ":::", "a", ":::", "b"};
+  CHECK(take_list(words).error().message == ":::: a second list: only one is taken");
+  words = {"echo", "::::", "/nonexistent"};
+  CHECK_FALSE(take_list(words));
+}
+
+TEST_CASE("what a joblog has is not run again") {
+  const std::vector<std::string> command{"echo", "{{task.argument}}", "{{task.rank}}"}, list{"a", "b", "c"}, none;
+  auto line = [](int seq, int code, const std::string& of) {
+    return fmt::format("{}\tn\t1\t1\t0\t0\t{}\t0\t{}\n", seq, code, of);
+  };
+  const std::string head = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
+  const std::string log = head + line(3, 4, "echo c 2") + line(1, 0, "echo a 0");
+  CHECK(ended_before(log, {command, list, 3, false}).value() == Json{{"x0", "0"}, {"x4", "2"}});
+  CHECK(ended_before(log, {command, list, 3, true}).value() == Json{{"x0", "0"}});
+  CHECK(ended_before(log + line(3, 0, "echo c 2"), {command, list, 3, false}).value() == Json{{"x0", "0,2"}});
+  CHECK(ended_before(head, {command, list, 3, false}).value() == Json::object());
+  CHECK(ended_before(log, {none, none, 3, false}).value().size() == 2);  // the command is not known
+
+  CHECK(ended_before(log, {command, list, 2, false}).error().message ==
+        "it has a line of Seq 3, and the job has 2 tasks: it is another job's");
+  CHECK(ended_before(head + line(2, 0, "echo x 1"), {command, list, 3, false}).error().message ==
+        "Seq 2 is of the command 'echo x 1', and is to be 'echo b 1' now: it is another job's");
+}
