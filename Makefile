@@ -166,6 +166,7 @@ bench: ## measure against what else starts tasks, and an older release build in 
 	t/bench/insight --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --out $(BENCH_OUT)
 	t/bench/elastic --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --task $(RELEASE)/t/bench/elastic_task \
 	  --client $(RELEASE)/t/bench/pmi_client --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
+	t/bench/commands --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --out $(BENCH_OUT)
 	t/bench/failure_line --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell
 ifneq ($(BEFORE),)
 	t/bench/before --before $(BEFORE) --now $(RELEASE) --bench $(RELEASE)/t/bench --out $(BENCH_OUT)
