@@ -98,7 +98,8 @@ const std::vector<Drawn>& drawn() {
 // Why each is not drawn.
 constexpr std::string_view kLeftOut[] = {
     // a file of its own: the initrc is drawn by plan.cpp
-    "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path", "input.stdin.type",
+    "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path",
+    "input.stdin.type",
     // another number of tasks or shells
     "per-resource.type", "per-resource.count", "spares", "pretend",
     // something is done to the tasks, or to their codes and lines
@@ -131,14 +132,11 @@ constexpr std::string_view kLeftOut[] = {
     "output.stderr.buffer.type", "label-io", "output.spill-limit", "input.limit", "input.batch-timeout"};
 
 // What contradicts another, by the words before the first dot.
-constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {{"on-lost", "tolerate-loss"},
-                                                                       {"restart", "fault-tolerance"},
-                                                                       {"pmi", "fault-tolerance"},
-                                                                       {"at-most", "fault-tolerance"},
-                                                                       {"at-most", "pmi"},
-                                                                       {"at-most", "restart"},
-                                                                       {"control", "attach"},
-                                                                       {"control", "on-launcher-lost"}};
+constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {
+    {"on-lost", "tolerate-loss"}, {"restart", "fault-tolerance"},
+    {"pmi", "fault-tolerance"},   {"at-most", "fault-tolerance"},
+    {"at-most", "pmi"},           {"at-most", "restart"},
+    {"control", "attach"},        {"control", "on-launcher-lost"}};
 
 std::string head(std::string_view name) { return std::string(name.substr(0, name.find_first_of(".="))); }
 
