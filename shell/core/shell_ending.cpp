@@ -303,15 +303,22 @@ int ShellEnding::leave_job() {
   return of_.config.exit_local ? local : code;
 }
 
-// Waits until plugins release their holds.
+// Waits until plugins release the holds that they have taken for it.
 void ShellEnding::report_end(int code) {
   if (of_.config.explain || ended_.empty()) return;
-  auto before = of_.holds.counts();
+  const auto before = of_.holds.counts();  // some of which may be released meanwhile
   const exits::Outcomes& outcomes = of_.shells.all_tasks().outcomes();
   Json summary = exits::summary(end(), outcomes, of_.host.exit_policy(), code);
   summary["used"] = used_.json(job(), outcomes, gave_none_);
   ended_.call(summary);
-  of_.host.loop().run_until([&] { return of_.holds.counts() == before || end().is_killed(); });
+  auto was_there = [&](const auto& each) {
+    const auto found = before.find(each.first);
+    return found != before.end() && found->second >= each.second;
+  };
+  of_.host.loop().run_until([&] {
+    const auto& now = of_.holds.counts();
+    return std::all_of(now.begin(), now.end(), was_there) || end().is_killed();
+  });
 }
 
 // ---- waited usage -----------------------------------------------------------------------
