@@ -170,6 +170,7 @@ Result<void> OutputRouting::open_eventlog() {
   options.limit = options_.limit;
   if (auto* instance = host_.instance()) {
     options.name = "guest.output";
+    options.format.by_line = true;  // its clients put a label before what an event has
     eventlog_ = OutputTarget::create(*instance->eventlogs, std::move(options), callbacks_);
   } else {
     UniqueFd fd = TRY(files_.open(options.name));

@@ -121,16 +121,26 @@ class JsonFormat final : public Format {
 
 class EventlogFormat final : public Format {
  public:
+  explicit EventlogFormat(bool by_line) : by_line_(by_line) {}
+
   Pieces put(const Batch& batch) override {
-    begin(*batch.source, batch.time);
-    append_data(text_, batch.joined(joined_));
-    text_ += "}}\n";
+    text_.clear();
+    std::string_view all = batch.joined(joined_);
+    const std::string front = front_of(*batch.source, batch.time);
+    while (!all.empty()) {
+      const std::size_t newline = by_line_ ? all.find('\n') : std::string_view::npos;
+      const std::string_view data = all.substr(0, newline == std::string_view::npos ? newline : newline + 1);
+      text_ += front;
+      append_data(text_, data);
+      text_ += "}}\n";
+      all.remove_prefix(data.size());
+    }
     return {text_};
   }
 
   Pieces end(const Source& source, double time) override {
     if (source.is_part) return {};
-    begin(source, time);
+    text_ = front_of(source, time);
     text_ += "\"eof\":true}}\n";
     return {text_};
   }
@@ -146,13 +156,12 @@ class EventlogFormat final : public Format {
   }
 
  private:
-  void begin(const Source& source, double time) {
-    text_.clear();
-    fmt::format_to(std::back_inserter(text_),
-                   R"({{"timestamp":{:.6f},"name":"data","context":{{"stream":"{}","rank":"{}",)", time,
-                   name_of(source.stream), source.rank);
+  static std::string front_of(const Source& source, double time) {
+    return fmt::format(R"({{"timestamp":{:.6f},"name":"data","context":{{"stream":"{}","rank":"{}",)", time,
+                       name_of(source.stream), source.rank);
   }
 
+  bool by_line_;
   std::string joined_;
   std::string text_;
 };
@@ -162,7 +171,7 @@ class EventlogFormat final : public Format {
 std::unique_ptr<Format> Format::create(const FormatOptions& options) {
   switch (options.form) {
     case Form::json: return std::make_unique<JsonFormat>();
-    case Form::eventlog: return std::make_unique<EventlogFormat>();
+    case Form::eventlog: return std::make_unique<EventlogFormat>(options.by_line);
     case Form::text: break;
   }
   return std::make_unique<TextFormat>(options);

@@ -6,7 +6,8 @@
 //             another source comes before the end of one, a newline is put between.
 //   json      one object a line: {"time", "rank", "stream", "data"}. `data` is the line without its newline, in
 //             base64 if there is "encoding" (it is not UTF-8). "eol": false if the line did not end there.
-//   eventlog  RFC 24: events "data" of any number of lines, one with "eof" for each source, after a header.
+//   eventlog  RFC 24: events "data" of any number of lines, or one for each, one with "eof" for each source, after
+//             a header.
 #pragma once
 
 #include <array>
@@ -26,6 +27,7 @@ struct FormatOptions {
   bool label = false;                        // text only
   Timestamps timestamps = Timestamps::none;  // text only
   bool carriage_return = false;              // text only: before each newline, for a terminal in raw mode
+  bool by_line = false;                      // eventlog only: an event for each line
 };
 
 // Pieces of text, in order; valid until the next call of the format, and while the batch is.

@@ -291,9 +291,22 @@ TEST_CASE_METHOD(FormatFixture, "an eventlog has data events of any number of li
               {{"level", 4}, {"program", "nacre-shell"}, {"component", "output"}, {"message", "[\"lost\"]"}}}});
 }
 
+TEST_CASE_METHOD(FormatFixture, "an eventlog by line has a data event for each, and for what has no end yet") {
+  FormatOptions options{Form::eventlog};
+  options.by_line = true;
+  use(options);
+  std::vector<std::string> data;
+  for (const Json& event : parsed_lines(put(out0, "one\n\ntw\xFF\nthr")))
+    data.push_back(data_of(event.at("context")));
+  CHECK(data == std::vector<std::string>{"one\n", "\n", "tw\xFF\n", "thr"});
+  CHECK(parsed_lines(end(out0, 3)).size() == 1);
+}
+
 TEST_CASE_METHOD(FormatFixture, "what all wrote can be put together from an eventlog") {
   auto buffering = GENERATE(Buffering::none, Buffering::line, Buffering::block);
-  use({Form::eventlog});
+  FormatOptions options{Form::eventlog};
+  options.by_line = GENERATE(false, true);
+  use(options);
   auto written = write_random(*this, buffering, 22);
   std::map<const Source*, std::string> read;
   std::map<const Source*, int> ends;
