@@ -30,6 +30,7 @@ namespace {
 constexpr const char* kHold = "instance";
 constexpr const char* kCommit = "kvs.commit";  // requests
 constexpr const char* kRaise = "job-manager.raise";
+constexpr double kAfterTerm = 60;  // seconds
 const std::string kEvents = "exec.eventlog";
 const std::string kInput = "input";
 
@@ -188,7 +189,9 @@ class FluxInstance final : public plugin::Plugin {
     }));
     alarm_->keeps_running(false);
     if (host_.job().shells() > 1) host_.hold_start(kHold);  // until the instance knows that all shells are there
-    rexec_.emplace(host_, *instance_);
+    auto after_term = value::Duration::of_seconds(kAfterTerm);
+    if (auto option = host_.options().at("rexec-shutdown-timeout")) after_term = TRY(job::seconds_option(*option));
+    rexec_.emplace(host_, *instance_, after_term);
     enter_barrier();
     return {};
   }
@@ -327,11 +330,17 @@ class FluxInstance final : public plugin::Plugin {
   void take_event(const broker::BrokerMessage& event) {
     const std::string prefix = fmt::format("shell-{}.", host_.job().id.value());
     if (instance_->on_other_event) instance_->on_other_event(event);
-    if (event.topic != prefix + "kill") return;
+    if (event.topic != prefix + "kill" || !leads()) return;
     auto context = parse_json(event.text());
-    if (!leads() || !context || !member_of(*context, "signum").is_number_integer()) return;
-    const int signum = context->value("signum", 0);
-    if (signum > 0 && signum < NSIG) host_.signal_tasks(signum, std::nullopt);
+    const Json signum = context ? member_of(*context, "signum") : Json();
+    if (!signum.is_number_integer()) {
+      log(host_, *this, Level::warn, "ignoring malformed event {}: expected a number, signum", *event.topic);
+    } else if (signum <= 0 || signum >= NSIG) {
+      log(host_, *this, Level::warn, "{}",
+          system_error(EINVAL, fmt::format("{}: signal {}", *event.topic, signum.dump())).message);
+    } else {
+      host_.signal_tasks(signum.get<int>(), std::nullopt);
+    }
   }
 
   void resources_changed(const Json& update) {

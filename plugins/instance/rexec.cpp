@@ -20,7 +20,6 @@ namespace {
 
 constexpr const char* kRexec = "rexec";
 constexpr const char* kRexecHold = "instance.rexec";
-constexpr event::Seconds kAfterTerm{60};
 enum RexecFlag { kStdout = 1, kStderr = 2, kChannels = 4, kWriteCredit = 8, kWaitable = 16 };
 
 Result<std::vector<std::string>> strings_of(const JsonAt& array) {
@@ -55,8 +54,11 @@ struct Rexec::Wanted {
   }
 };
 
-Rexec::Rexec(plugin::Host& host, broker::Instance& instance)
-    : host_(host), instance_(instance), is_trusted_(instance.broker->owner() == ::getuid()) {
+Rexec::Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term)
+    : host_(host),
+      instance_(instance),
+      after_term_(after_term),
+      is_trusted_(instance.broker->owner() == ::getuid()) {
   instance.methods[kRexec] = [this](const Request& request) { take(request); };
 }
 
@@ -220,7 +222,7 @@ void Rexec::end_all() {
   });
   if (timer) {
     timer_ = *std::move(timer);
-    timer_->start(kAfterTerm);
+    if (!after_term_.is_infinite()) timer_->start(event::Seconds(after_term_.seconds()));
   }
   for (Process& each : processes_) static_cast<void>(each.child->kill(timer_ ? SIGTERM : SIGKILL));
 }

@@ -29,8 +29,8 @@ namespace nacre::plugins {
 
 class Rexec {
  public:
-  // Both have to outlive it.
-  Rexec(plugin::Host& host, broker::Instance& instance);
+  // Both have to outlive it. `after_term`: between SIGTERM and SIGKILL, in the end.
+  Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term);
   ~Rexec();
   Rexec(const Rexec&) = delete;
   Rexec& operator=(const Rexec&) = delete;
@@ -76,6 +76,7 @@ class Rexec {
 
   plugin::Host& host_;
   broker::Instance& instance_;
+  const value::Duration after_term_;
   const bool is_trusted_;
   std::list<Process> processes_;
   std::optional<event::Timer> timer_;

@@ -168,6 +168,7 @@ constexpr OptionEntry kTable[] = {
     {"coprocess.<NAME>.output", "file", "coproc-NAME-{{id}}.log", "coprocess", "", "where its output goes"},
     {"coprocess.<NAME>.ranks", "idset", "all", "coprocess", "all", "the shells that run it"},
     {"coprocess-kill-timeout", "duration", "10s", "coprocess", "", "their time between SIGTERM and SIGKILL"},
+    {"rexec-shutdown-timeout", "duration", "60s", "instance", "", "that of the commands of flux exec --jobid"},
 
     {"sysmon", "switch", "off", "sysmon", "", "log the memory and the load of the job on each node"},
     {"sysmon.period", "duration", "2s", "sysmon", "", "how often samples are taken"},

@@ -122,8 +122,9 @@ constexpr std::string_view kLeftOut[] = {
     "node-health.then", "mpi", "vmstat", "vmstat.output",
     // programs that made-up tasks are not
     "coprocess.<NAME>.command", "coprocess.<NAME>.output", "coprocess.<NAME>.ranks", "coprocess-kill-timeout",
-    "usage-plot", "pmi.use", "pmi.explain", "pmi.hang-report", "pmi.library", "pmi.port", "pmi.groups",
-    "pmi.universe", "pmi-simple.nomap", "pmi-simple.kvs", "pmi-simple.exchange.k", "fault-tolerance.signal",
+    "rexec-shutdown-timeout", "usage-plot", "pmi.use", "pmi.explain", "pmi.hang-report", "pmi.library", "pmi.port",
+    "pmi.groups", "pmi.universe", "pmi-simple.nomap", "pmi-simple.kvs", "pmi-simple.exchange.k",
+    "fault-tolerance.signal",
     // set by others of the table, or other names for them
     "taskmap.scheme", "exit-timeout.timeout", "exit-timeout.after", "exit-notify.to", "exit-notify.path",
     "exit-on-error.then", "prolog.command", "prolog.timeout", "epilog.command", "epilog.timeout",
