@@ -17,6 +17,7 @@
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "boot/index_keys.hpp"
+#include "broker/instance.hpp"
 #include "cli/shell_arguments.hpp"
 #include "core/shell.hpp"
 #include "group/alone.hpp"
@@ -88,6 +89,13 @@ ShellConfig config_of(cli::ShellArguments& arguments) {
   config.mandatory_initrc = installed.path({kMandatoryInitrcFromHere}, kMandatoryInitrc);
   config.library = installed.path({kLibraryOfBuild, kLibraryFromHere}, kLibrary);
   return config;
+}
+
+// The site's, for the jobs of its instance of Flux. What nacre has of its own is there, too.
+void take_from_instance(const broker::Instance& instance, ShellConfig& config) {
+  if (!instance.plugin_path.empty())
+    config.plugin_searchpath = fmt::format("{}:{}", instance.plugin_path, config.plugin_searchpath);
+  config.site_initrc = instance.initrc;
 }
 
 // `begun`: this program.
@@ -180,6 +188,7 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   const boot::Identity& me = assembled.identity;
   if (process.guard) ::setenv(job::kShellMark, job::shell_mark(me.id, me.shell_rank).c_str(), 1);
   ShellConfig config = config_of(arguments);
+  if (process.instance) take_from_instance(*process.instance, config);
   config.options = std::move(assembled.options);
   config.has_input = assembled.has_input;
   config.at_terminal = at_terminal;

@@ -2,7 +2,8 @@
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, which exists before any task
 // starts and is removed after all have ended. It is below the shell's $TMPDIR, or /tmp. What earlier shells have
-// left there is removed too.
+// left there is removed too. In an instance of Flux it is that of flux-shell, in the broker's directory; where that
+// takes none, as a guest's, it is below the tasks' $TMPDIR.
 //
 // A $TMPDIR that is not there, of the shell or of the tasks, is made, as another host's may be in the jobspec; if
 // it cannot be made /tmp takes its place, with a warning.
@@ -26,6 +27,7 @@
 #include "base/owned_directory.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
+#include "broker/instance.hpp"
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"
 
@@ -111,16 +113,35 @@ class Tmpdir final : public plugin::Plugin {
     if (found != path) host_.environment().set("TMPDIR", found);
   }
 
-  Result<void> make() {
-    set_tasks_tmpdir();
-    const char* base = std::getenv("TMPDIR");
+  Result<void> find_parent() {
+    const char* own = std::getenv("TMPDIR");
+    std::string base = own != nullptr ? own : "";
+    if (host_.instance() != nullptr) base = host_.environment().get("TMPDIR").value_or("");
     std::error_code error;
     // absolute, as the shell and the tasks change to other working directories
-    auto below = fs::absolute(base != nullptr && *base != '\0' ? base : kDefaultParent, error);
+    auto below = fs::absolute(base.empty() ? kDefaultParent : base, error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot find the working directory"));
     parent_ = usable(below.native(), "TMPDIR");
+    return {};
+  }
+
+  Result<OwnedDirectory> make_directory() {
     auto guard = [this](const std::string& path, bool there) { host_.children().guard_directory(path, there); };
-    auto made = OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), host_.job().shell_rank), guard);
+    const job::Job& job = host_.job();
+    const broker::Instance* instance = host_.instance();
+    if (instance != nullptr && !instance->run_directory.empty()) {
+      const std::string path = fmt::format("{}/jobtmp-{}-{}", instance->run_directory, job.shell_rank, job.f58());
+      auto made = OwnedDirectory::create_at(path, guard);
+      if (made) return made;
+      log(host_, *this, Level::debug, "{}; it is made in {}", made.error().message, parent_);
+    }
+    return OwnedDirectory::create(parent_, fmt::format("{}{}", name_front(), job.shell_rank), guard);
+  }
+
+  Result<void> make() {
+    set_tasks_tmpdir();
+    CHECK_OK(find_parent());
+    auto made = make_directory();
     if (!made) {
       std::string what =
           fmt::format("cannot make a directory in {} (set TMPDIR to a directory with room)", parent_);
@@ -167,7 +188,7 @@ class Tmpdir final : public plugin::Plugin {
 
   plugin::Host& host_;
   Sweep sweep_;
-  std::string parent_;        // absolute
+  std::string parent_;        // absolute; of the directory, unless an instance of Flux has a place for it
   OwnedDirectory directory_;  // none: it could not be made
   std::string path_;          // empty: there is none
 };

@@ -103,6 +103,16 @@ Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const s
   }
 }
 
+Result<OwnedDirectory> OwnedDirectory::create_at(const std::string& path, const Announce& announce) {
+  if (announce) announce(path, true);
+  const bool is_made = ::mkdir(path.c_str(), S_IRWXU) == 0;
+  const int error = errno;
+  auto taken = is_made || error == EEXIST ? take(path) : system_error(error, path);
+  if (is_made && !taken) ::rmdir(path.c_str());
+  if (!taken && announce) announce(path, false);
+  return taken;
+}
+
 Result<LeftDirectories> LeftDirectories::in(const std::string& parent, OthersLook others_look,
                                             const OwnedDirectory* own) {
   DIR* folder = ::opendir(parent.c_str());

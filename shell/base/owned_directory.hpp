@@ -39,6 +39,9 @@ class OwnedDirectory {
   static Result<OwnedDirectory> create(const std::string& parent, const std::string& more,
                                        const Announce& announce = {});
 
+  // Makes `path` itself, with mode 0700. One that is there is taken if it is this user's and no process has it.
+  static Result<OwnedDirectory> create_at(const std::string& path, const Announce& announce = {});
+
   OwnedDirectory(OwnedDirectory&&) noexcept = default;
   OwnedDirectory& operator=(OwnedDirectory&&) noexcept = default;
 

@@ -118,7 +118,8 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
     return attribute_in(TRY(std::move(answered)));
   };
   const auto rank = attribute("rank"), path = attribute("jobid-path");
-  const auto owner = attribute("security.owner"), version = attribute("version");
+  const auto owner = attribute("security.owner"), version = attribute("version"), run = attribute("rundir");
+  const auto initrc = attribute("conf.shell_initrc"), plugins = attribute("conf.shell_pluginpath");
   const auto events = broker.begin("event.subscribe", {{"topic", fmt::format("shell-{}.", id)}});
   const auto service = broker.begin("service.add", {{"service", instance.service}});
   instance.resource_updates =
@@ -127,6 +128,9 @@ Result<job::Resources> ask_instance(broker::Instance& instance, const BootReques
   instance.rank = TRY(number_from("the broker's rank", TRY(text_of(rank, ""))));
   instance.path = TRY(text_of(path, "/"));
   instance.owner = TRY(number_from("the instance's owner", TRY(text_of(owner, "0"))));
+  instance.run_directory = TRY(text_of(run, ""));
+  instance.initrc = TRY(text_of(initrc, ""));
+  instance.plugin_path = TRY(text_of(plugins, ""));
   CHECK_OK(find_barriers(instance, request, TRY(text_of(version, "0"))));
   static_cast<void>(TRY(broker.answer(events)));
   static_cast<void>(TRY(broker.answer(service)));

@@ -24,6 +24,9 @@ struct Instance {
   std::uint32_t leader = 0;   // the broker's of shell 0
   std::uint32_t owner = 0;    // its user id
   std::string path;           // of the instance's own job id: "/", "/ƒABC"
+  std::string run_directory;  // the broker's own; empty: it does not say
+  std::string initrc;         // of its jobs' shells, a file; empty: it does not say
+  std::string plugin_path;    // where they look for plugins, joined by colons; empty: it does not say
   std::string jobspec;        // of which shell 0 makes use
   std::string resources;      // R
   UniqueFd input;             // shell 0's: the other end of the pipe that is its standard input

@@ -97,6 +97,8 @@ constexpr std::string_view kAfterAll = "*";
 constexpr std::string_view kAsksForEvents = "!";
 constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
 
+bool is_there(const std::string& path) { return !path.empty() && ::access(path.c_str(), F_OK) == 0; }
+
 Result<int> verbosity(const job::Options& options) {
   auto option = options.at("verbose");
   if (!option) return 0;
@@ -329,6 +331,8 @@ void Shell::prepare() {
 
 Result<void> Shell::load_plugins() {
   config_.load_builtins(*host_);
+  // There the names of files that an initrc, or the option for it, gives are relative to the job's directory.
+  if (process_.instance) CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(run_initrc());
   CHECK_OK(plugins::load_on_request(*host_));
   return guard_objects(standalone_, stack_, process_, stragglers_);
@@ -338,14 +342,20 @@ Result<void> Shell::run_initrc() {
   InPhase phase(process_.timeline, "initrc");
   std::optional<std::string> initrc = config_.initrc;
   if (auto option = options_.at("initrc"); option && !initrc) initrc = TRY(option->string());
+  std::string more_drop_ins;
   if (!initrc && !standalone_) {
-    if (::access(config_.system_initrc.c_str(), F_OK) == 0)
+    if (is_there(config_.site_initrc)) {
+      more_drop_ins = std::filesystem::path(config_.system_initrc).replace_filename("lua.d");
+      config_.system_initrc = config_.site_initrc;
+    }
+    if (is_there(config_.system_initrc))
       initrc = config_.system_initrc;
     else
       log_.log(Level::debug, "", "no initrc is read: there is no {}", config_.system_initrc);
   }
-  bool has_mandatory = ::access(config_.mandatory_initrc.c_str(), F_OK) == 0;
-  if (initrc || has_mandatory) interpreter_ = TRY(script::Interpreter::create(*host_, config_.library));
+  bool has_mandatory = is_there(config_.mandatory_initrc);
+  if (initrc || has_mandatory)
+    interpreter_ = TRY(script::Interpreter::create(*host_, config_.library, more_drop_ins));
   if (has_mandatory)
     CHECK_OK(interpreter_->run_file(config_.mandatory_initrc, script::Interpreter::FileOf::initrc));
   if (initrc) return interpreter_->run_file(*initrc, script::Interpreter::FileOf::initrc);
@@ -375,9 +385,9 @@ Result<void> Shell::initialize() {
   CHECK_OK(restart_.serve());
   CHECK_OK(grow_.joining().take_restarts());
   shells_.begin();
-  // Before the working directory changes: the names of these files may be relative.
+  // Before the working directory changes, but in an instance: the names of these files may be relative.
   std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
-  CHECK_OK(enter_working_directory(job_.spec, options_, log_));
+  if (!process_.instance) CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(pass_init_barrier(std::move(initrcs)));
   return events_.post("shell.init", {{"service", host_->info()["service"]},
                                      {"leader-rank", process_.instance ? process_.instance->leader : 0},

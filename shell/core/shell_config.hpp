@@ -33,6 +33,7 @@ struct ShellConfig {
   bool explain_plugins = false;   // only load the plugins, and print what was loaded
   std::string plugin_searchpath;  // for plugin.load
   std::string system_initrc;
+  std::string site_initrc;       // in place of system_initrc, where it is there; the lua.d of that one comes last
   std::string mandatory_initrc;  // that is run before any other, and without one, where it is there
   std::string library;           // of Lua: the directory of nacre.lua
   // Called before the initrc; tests set another

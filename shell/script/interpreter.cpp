@@ -100,10 +100,11 @@ bool is_death(lua_State* lua, int index) {
   return lua_islightuserdata(lua, index) && lua_touserdata(lua, index) == &kDeath;
 }
 
-Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host, std::string library) {
+Result<std::unique_ptr<Interpreter>> Interpreter::create(plugin::Host& host, std::string library,
+                                                         std::string more_drop_ins) {
   lua_State* lua = luaL_newstate();
   if (lua == nullptr) return Error{ENOMEM, "cannot make a Lua state: out of memory"};
-  std::unique_ptr<Interpreter> self(new Interpreter(host, lua, std::move(library)));
+  std::unique_ptr<Interpreter> self(new Interpreter(host, lua, std::move(library), std::move(more_drop_ins)));
   *static_cast<Interpreter**>(lua_getextraspace(lua)) = self.get();
   luaL_openlibs(lua);
   keep_absolute_paths(lua);
@@ -134,6 +135,7 @@ Result<void> Interpreter::run_file(const std::string& path, FileOf of) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
   const CurrentCall current(context_.component, path);
+  host_.log().log(Level::debug, context_.component, "Loading {}", path);
   files_.push_back({path, of});
   Result<void> ran;
   if (++depth_ == 1) ran = read_time_limit();

@@ -77,8 +77,10 @@ class Interpreter {
  public:
   static constexpr int kMaxSourceDepth = 64;  // files that source each other
 
-  // `library`: the directory of nacre.lua, which require finds there.
-  static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host, std::string library);
+  // `library`: the directory of nacre.lua, which require finds there. `more_drop_ins`: where shell.source_rcpath
+  // looks at last, for files of which none has the name elsewhere; empty: nowhere.
+  static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host, std::string library,
+                                                     std::string more_drop_ins = "");
   ~Interpreter();  // runs the Lua finalizers; the functions of the shell fail from then on
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -122,6 +124,7 @@ class Interpreter {
   [[nodiscard]] plugin::Host& host() const { return host_; }
   [[nodiscard]] const Context& context() const { return context_; }
   [[nodiscard]] const std::string& library() const { return library_; }
+  [[nodiscard]] const std::string& more_drop_ins() const { return more_drop_ins_; }
 
   // Takes the function on top of the Lua stack into keeping.
   const LuaHandler& keep_handler(lua_State* lua, Context context);
@@ -146,8 +149,12 @@ class Interpreter {
   static int invoke(lua_State* lua, Binding binding);
 
  private:
-  Interpreter(plugin::Host& host, lua_State* lua, std::string library)
-      : host_(host), main_(lua), running_(lua), library_(std::move(library)) {}
+  Interpreter(plugin::Host& host, lua_State* lua, std::string library, std::string more_drop_ins)
+      : host_(host),
+        main_(lua),
+        running_(lua),
+        library_(std::move(library)),
+        more_drop_ins_(std::move(more_drop_ins)) {}
 
   Result<void> run_chunk(const std::string& path);
   Result<void> call(int arguments, int results, Context context);
@@ -158,7 +165,7 @@ class Interpreter {
   plugin::Host& host_;
   lua_State* main_;
   lua_State* running_;  // the coroutine that called us last; main_ outside of any
-  std::string library_;
+  std::string library_, more_drop_ins_;
   std::vector<File> files_;
   Context context_{"initrc", ""};
   std::deque<LuaHandler> handlers_;  // stable addresses: the plugins refer to them

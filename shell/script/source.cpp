@@ -3,6 +3,7 @@
 // The Lua functions that run further files: source, source_if_exists and those of shell.rcpath.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -61,21 +62,46 @@ std::string escaped(std::string_view directory) {
 // Where source_rcpath looks, in this order.
 std::vector<std::string> rc_directories(const Interpreter& self) {
   std::vector<std::string> directories{drop_in_directory(self)};
-  const char* more = std::getenv(kMoreDirectories);
-  for (std::string_view each : split(more != nullptr ? more : "", ':')) {
+  const char* own = std::getenv(kMoreDirectories);
+  const auto more = self.host().environment().get(kMoreDirectories).value_or(own != nullptr ? own : "");
+  for (std::string_view each : split(more, ':')) {
     if (!each.empty()) directories.emplace_back(each);
   }
   return directories;
 }
 
+// `pattern` in the directory, as a glob or as the name that it is.
+std::string pattern_in(const std::string& directory, const std::string& pattern) {
+  const bool quotes = is_glob(directory) || is_glob(pattern);
+  return fmt::format("{}/{}", quotes ? escaped(directory) : directory, pattern);
+}
+
+bool is_in_any(const std::vector<std::string>& directories, std::string_view file) {
+  return std::any_of(directories.begin(), directories.end(), [&](const std::string& each) {
+    return ::access(fmt::format("{}/{}", each, file).c_str(), F_OK) == 0;
+  });
+}
+
+// Runs those that match in more_drop_ins(), unless one of their name is in the directories.
+Result<void> source_more(Interpreter& self, const std::vector<std::string>& directories,
+                         const std::string& pattern) {
+  const std::string& more = self.more_drop_ins();
+  if (more.empty()) return {};
+  for (const std::string& path : TRY(capi::glob_files(pattern_in(more, pattern)))) {
+    if (is_in_any(directories, std::string_view(path).substr(more.size() + 1))) continue;
+    CHECK_OK(self.run_file(path, Interpreter::FileOf::drop_ins));
+  }
+  return {};
+}
+
 Result<int> source_rcpath(Interpreter& self, lua_State* lua) {
   std::string pattern = TRY(Arguments(lua, "shell.source_rcpath").path(1, "pattern"));
-  for (std::string& directory : rc_directories(self)) {
-    if (is_glob(directory) || is_glob(pattern)) directory = escaped(directory);
-    TRY(done("shell.source_rcpath", self.source(fmt::format("{}/{}", directory, pattern),
-                                                Interpreter::Missing::ignore, Interpreter::FileOf::drop_ins)));
+  const std::vector<std::string> directories = rc_directories(self);
+  for (const std::string& directory : directories) {
+    TRY(done("shell.source_rcpath", self.source(pattern_in(directory, pattern), Interpreter::Missing::ignore,
+                                                Interpreter::FileOf::drop_ins)));
   }
-  return 0;
+  return done("shell.source_rcpath", source_more(self, directories, pattern));
 }
 
 // NAME or NAME@VERSION.
@@ -145,10 +171,16 @@ Result<int> source_rcpath_option(Interpreter& self, lua_State* lua) {
   if (!text) return 0;
   std::vector<std::string> directories = rc_directories(self);
   Versioned value = split_version(*text);
-  int ran = TRY(run_in_all(self, directories, fmt::format("{}/{}.lua", name, value.name)));
-  if (!value.version.empty()) ran += TRY(run_in_all(self, directories, fmt::format("{}/{}.lua", name, *text)));
-  if (ran == 0) return unknown_name(directories, name, *text);
-  return 0;
+  auto run_in = [&](const std::vector<std::string>& places) -> Result<int> {
+    int ran = TRY(run_in_all(self, places, fmt::format("{}/{}.lua", name, value.name)));
+    if (!value.version.empty()) ran += TRY(run_in_all(self, places, fmt::format("{}/{}.lua", name, *text)));
+    return ran;
+  };
+  if (TRY(run_in(directories)) > 0) return 0;
+  if (self.more_drop_ins().empty()) return unknown_name(directories, name, *text);
+  if (TRY(run_in({self.more_drop_ins()})) > 0) return 0;
+  directories.push_back(self.more_drop_ins());
+  return unknown_name(directories, name, *text);
 }
 
 }  // namespace

@@ -82,6 +82,8 @@ row_output() {
   ended 0 && printed "$HOSTNAME"$'\n'"$HOSTNAME" || return
   job 1 -n2 -l -- sh -c 'echo here; echo there >&2'
   ended 0 && sorted $'0: here\n0: there\n1: here\n1: there' out err || return
+  job 1 -l -- printf 'a\nb\n\nc'
+  ended 0 && printed $'0: a\n0: b\n0: \n0: c' || return
   job 1 -- printf 'a\377\000b'
   ended 0 && [ "$(od -An -tx1 out)" = " 61 ff 00 62" ]
 }
@@ -111,6 +113,13 @@ row_environment() {
   ended 0 && printed found || return
   job 1 --cwd=/usr -- pwd
   ended 0 && printed /usr
+}
+
+row_directory() {
+  # shellcheck disable=SC2016 # for the task
+  job 1 -- sh -c 'echo "$FLUX_JOB_TMPDIR"; [ -w "$FLUX_JOB_TMPDIR" ] && echo "$FLUX_JOB_ID" >"$FLUX_JOB_TMPDIR/id" && cat "$FLUX_JOB_TMPDIR/id"'
+  ended 0 && { read -r path && read -r id; } <out || return
+  [[ $path == */jobtmp-0-$id && ! -e $path ]] || { cat out; ls -d "$path"; return 1; }
 }
 
 row_input() {
@@ -195,6 +204,7 @@ row_large() {
 @test "output of the tasks is printed, with its rank if that is asked for, whatever bytes it has" { row_output; }
 @test "the job ends with the tasks' exit code; what cannot be started is an exception" { row_exit; }
 @test "the tasks have the job's environment, directory and PATH, and what Flux adds" { row_environment; }
+@test "the job's directory is below the broker's, and gone in the end" { row_directory; }
 @test "the tasks have what flux run reads, or a file, as standard input" { row_input; }
 @test "a signal to the job reaches the tasks" { row_signal; }
 @test "a job is canceled" { row_cancel; }
@@ -210,6 +220,54 @@ row_large() {
   job 2 -N2 -- true
   ended 0
   [ "$(jq -c '[.barriers[] | sort]' brokers/record.json)" = '[[0,1],[0,1]]' ] || { jq -c .barriers brokers/record.json; return 1; }
+}
+
+@test "where the broker's directory takes none, the job's is in the tasks' TMPDIR, or the job does not start" {
+  mkdir own
+  # shellcheck disable=SC2016 # for the task
+  job 1 --attribute=rundir="$work/none" --env=TMPDIR="$work/own" -- sh -c 'echo "$FLUX_JOB_TMPDIR"'
+  ended 0 && [[ $(<out) == "$work"/own/nacre-* && -z $(ls own) ]] || { cat out; return 1; }
+  : >file
+  job 1 --attribute=rundir="$work/none" --env=TMPDIR="$work/file" -- echo never
+  ended 1 && [[ ! -s out && $(<err) == *job.exception*"cannot make a directory in $work/file"* ]] || { cat out err; return 1; }
+}
+
+@test "an event to signal the tasks without a signal is passed over with a warning" {
+  local client=$NACRE_SOURCE_DIR/t/kit/flux_client
+  cat >task <<END
+event=shell-\${FLUX_KVS_NAMESPACE#job-}.kill
+for each in '' '{}' '{"signum":"KILL"}' '{"signum":0}' '{"signum":10000}'; do "$client" publish "\$event" \$each; done
+trap 'echo signalled; exit 0' USR1
+"$client" publish "\$event" '{"signum":10}'
+while :; do sleep 0.05; done
+END
+  job 1 -- bash task
+  ended 0 && printed signalled
+  [ "$(jq -s '[.[] | select(.context.message // "" | test("shell-[0-9]+.kill: (expected a number, signum|signal [0-9]+: Invalid argument)$"))] | length' guest.output)" = 5 ] || { cat guest.output; return 1; }
+}
+
+@test "the initrc is the instance's, and its plugin path comes first" {
+  mkdir -p site/lua.d site/more
+  echo 'shell.setenv ("MORE", "more")' >site/more/more.lua
+  cat >site/initrc.lua <<'END'
+shell.setenv ("FOUND", plugin.searchpath .. " " .. shell.rcpath)
+shell.source_rcpath ("*.lua")
+END
+  echo 'shell.setenv ("ALSO", "lua.d")' >site/lua.d/site.lua
+  local site=(--attribute=conf.shell_initrc="$work/site/initrc.lua" --attribute=conf.shell_pluginpath=/of/site:/more)
+  # shellcheck disable=SC2016 # for the task
+  job 1 "${site[@]}" -- sh -c 'echo "$FOUND $ALSO"'
+  ended 0 && [[ $(<out) == /of/site:/more:*" $work/site lua.d"* ]] || { cat out; return 1; }
+  echo 'shell.setenv ("FOUND", "own")' >own.lua
+  # shellcheck disable=SC2016 # for the task
+  job 1 "${site[@]}" -o initrc="$work/own.lua" -- sh -c 'echo "$FOUND"'
+  ended 0 && printed own
+  # shellcheck disable=SC2016 # for the task
+  job 1 "${site[@]}" --cwd="$work/site" --env=FLUX_SHELL_RC_PATH=more -o initrc=initrc.lua -- sh -c 'echo "${FOUND##* } $ALSO $MORE"'
+  ended 0 && printed "$work/site lua.d more"
+  # shellcheck disable=SC2016 # for the task
+  job 1 --attribute=conf.shell_initrc="$work/none.lua" -- sh -c 'echo "${FOUND-nacre}"'
+  ended 0 && printed nacre
 }
 
 # left_nothing: no process that has the folder's name in its arguments or environment.

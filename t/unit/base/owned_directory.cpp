@@ -72,6 +72,27 @@ TEST_CASE("its name is announced before it is made, and withdrawn if it is not")
   CHECK(seen[1] == "-" + seen[0].substr(1));
 }
 
+TEST_CASE("one of a given name is made, or taken from nobody, and announced") {
+  Parent parent;
+  const fs::path path = parent.path / "jobtmp-0";
+  std::vector<std::string> seen;
+  auto announce = [&](const std::string& name, bool there) { seen.push_back((there ? "+" : "-") + name); };
+  {
+    auto owned = OwnedDirectory::create_at(path, announce);
+    REQUIRE(owned);
+    CHECK(owned->path() == path);
+    auto other = OwnedDirectory::create_at(path, announce);
+    REQUIRE_FALSE(other);
+    CHECK(other.error().code == EWOULDBLOCK);
+  }
+  CHECK(seen == std::vector<std::string>{"+" + path.native(), "+" + path.native(), "-" + path.native()});
+  CHECK(fs::exists(path));
+  CHECK(OwnedDirectory::create_at(path));
+  fs::permissions(path, fs::perms::all);
+  CHECK_FALSE(OwnedDirectory::create_at(path));
+  CHECK(OwnedDirectory::create_at(parent.path / "none" / "x").error().code == ENOENT);
+}
+
 TEST_CASE("it is left once its owner has gone, however that was, and only one finds it") {
   Parent parent;
   {

@@ -59,6 +59,12 @@ class LuaFixture {
     return called ? "ok " + std::to_string(*called) : shorten(called.error().message);
   }
 
+  // Anew, with these files at last of shell.source_rcpath.
+  void restart(const std::string& more_drop_ins) {
+    auto created = nacre::script::Interpreter::create(host, NACRE_SOURCE_DIR "/lua", more_drop_ins);
+    if (created) interpreter = *std::move(created);
+  }
+
   std::string env(std::string_view name) { return std::string(host.environment().get(name).value_or("(unset)")); }
 
   std::filesystem::path directory;
@@ -70,7 +76,6 @@ class LuaFixture {
   void open() {
     char name[] = "/tmp/lua.XXXXXX";
     directory = ::mkdtemp(name);
-    auto created = nacre::script::Interpreter::create(host, NACRE_SOURCE_DIR "/lua");
-    if (created) interpreter = *std::move(created);
+    restart("");
   }
 };

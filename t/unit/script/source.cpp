@@ -226,6 +226,27 @@ TEST_CASE("FLUX_SHELL_RC_PATH adds directories, after lua.d") {
   CHECK(lua.eval("list") == "a");
 }
 
+TEST_CASE("of another lua.d, files are run at last, and those whose name is nowhere else") {
+  LuaFixture lua;
+  lua.restart(lua.directory / "[more]");
+  lua.write("lua.d/b.lua", "list = (list or '') .. 'b'");
+  lua.write("lua.d/mpi/one.lua", "one = 'site'");
+  lua.write("[more]/a.lua", "list = (list or '') .. 'A'");
+  lua.write("[more]/b.lua", "list = (list or '') .. 'B'");
+  lua.write("[more]/mpi/one.lua", "one = 'more'");
+  lua.write("[more]/mpi/two.lua", "two = 'more'");
+  CHECK(lua.run("shell.source_rcpath ('*.lua') shell.source_rcpath ('b.lua')") == "ok");
+  CHECK(lua.eval("list") == "bAb");
+  lua.host.options().set("mpi", "one");
+  CHECK(lua.run("shell.source_rcpath_option ('mpi')") == "ok");
+  lua.host.options().set("mpi", "two");
+  CHECK(lua.run("shell.source_rcpath_option ('mpi')") == "ok");
+  CHECK(lua.eval("one .. two") == "sitemore");
+  lua.host.options().set("mpi", "three");
+  CHECK(lua.run("shell.source_rcpath_option ('mpi')").find("unknown \"three\"; known: none, one, two") !=
+        std::string::npos);
+}
+
 TEST_CASE("posix has basename and dirname without lua-posix, which comes first where it is") {
   LuaFixture lua;
   CHECK(lua.eval("require 'posix'.basename ('/usr/bin/flux/')") == "flux");
