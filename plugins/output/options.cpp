@@ -99,11 +99,23 @@ Result<void> read_stream(const JsonAt& option, StreamOptions& out) {
   return {};
 }
 
+// It only affects how Flux's shells send output to their leader.
+Result<void> check_client(const JsonAt& option) {
+  CHECK_OK(option.only_keys({"lwm", "hwm"}));
+  constexpr std::int64_t kLow = 100, kHigh = 1000;
+  std::int64_t low = kLow, high = kHigh;
+  if (auto mark = TRY(option.find("lwm"))) low = TRY(mark->integer(0, INT32_MAX));
+  if (auto mark = TRY(option.find("hwm"))) high = TRY(mark->integer(0, INT32_MAX));
+  if (high <= low) return option.error(fmt::format("expected hwm ({}) above lwm ({})", high, low));
+  return {};
+}
+
 Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
-  // `client` and `batch-timeout` only affect how Flux's shells send output to their leader.
+  // `batch-timeout` only affects how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
                              "drain-timeout", "events", "mkdir", "client", "batch-timeout"}));
+  if (auto client = TRY(option.find("client"))) CHECK_OK(check_client(*client));
   if (auto timeout = TRY(option.find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
