@@ -9,6 +9,11 @@ namespace {
 class StopTasksInExec final : public plugin::Plugin {
  public:
   explicit StopTasksInExec(plugin::Host& host) : Plugin("stop-tasks-in-exec"), host_(host) {
+    on("shell.init", [this]() -> Result<void> {
+      // A debugger's starter learns by it that the tasks wait for it to let them go.
+      if (TRY(host_.options().flag(name()))) host_.add_event_context("shell.start", {{"sync", true}});
+      return {};
+    });
     on("task.init", [this]() -> Result<void> {
       host_.current_task()->command().setup.trace_me = TRY(host_.options().flag(name()));
       return {};
