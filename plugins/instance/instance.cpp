@@ -64,9 +64,10 @@ class InputService {
   plugin::Host& host_;
   broker::Instance& instance_;
   std::optional<event::Poll> poll_;
-  std::string bytes_;  // that wait
-  bool ends_ = false;  // behind them
-  value::Idset open_;  // the tasks whose input is not over
+  std::string bytes_;     // that wait
+  bool ends_ = false;     // behind them
+  value::Idset open_;     // the tasks whose input is not over
+  bool is_file_ = false;  // which each task opens by itself
   std::deque<Request> waiting_;
 };
 
@@ -79,11 +80,17 @@ Result<std::unique_ptr<InputService>> InputService::create(plugin::Host& host, b
   const Json context{
       {"version", 1}, {"encoding", {{"stdin", "UTF-8"}}}, {"count", {{"stdin", 1}}}, {"options", Json::object()}};
   instance.eventlogs->append(kInput, event_line(event::wall_clock(), "header", context));
+  const Json& path = find_at(host.options().json(), Json::json_pointer("/input/stdin/path"));
+  self->is_file_ = path.is_string();
+  if (!self->is_file_) return self;
+  const Json redirect{{"stream", "stdin"}, {"rank", "all"}, {"path", path}};
+  instance.eventlogs->append(kInput, event_line(event::wall_clock(), "redirect", redirect));
   return self;
 }
 
 void InputService::take(const Request& request) {
   auto refuse = [&](const Error& why) { instance_.broker->respond_error(request, why.code, why.message); };
+  if (is_file_) return refuse({ENOSYS, "the job's standard input is a file"});
   if (!instance_.input || ends_) return refuse({EPIPE, "the job's standard input has ended"});
   auto context = parse_json(request.text());
   if (!context) return refuse(context.error());
@@ -154,6 +161,8 @@ class FluxInstance final : public plugin::Plugin {
     if (instance_ == nullptr) return;
     rexec_.reset();
     proctable_.reset();
+    listener_.reset();
+    finish_eventlogs();
     instance_->broker->flush();
     if (is_attached_) instance_->broker->detach();
   }
@@ -264,6 +273,15 @@ class FluxInstance final : public plugin::Plugin {
       host_.hold(kHold);
       holds_ = true;
     });
+  }
+
+  // Of another shell: what it has said since the leader takes nothing any more.
+  void finish_eventlogs() {
+    constexpr double kPatience = 2;  // seconds
+    broker().forget(instance_->resource_updates.tag);
+    auto any = [](std::uint32_t tag) { return tag != broker::kNoTag; };
+    while (!leads() && !instance_->eventlogs->flushed() && broker().wait_for_response(any, kPatience)) {
+    }
   }
 
   // It knows itself of a signal that it has sent.

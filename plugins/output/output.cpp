@@ -220,7 +220,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("job.tasks-moved", [this](plugin::Call& call) {
       return come_out_ ? come_out_->reopen(call.in.value("ranks", "")) : Result<void>();
     });
-    on("shell.exit", [this] { places_ ? places_->log_losses() : early_events_.end(); });
+    on("shell.exit", [this] {
+      if (!places_) return early_events_.end();
+      places_->leader_has_all();
+      places_->log_losses();
+    });
   }
   ~Output() override {
     host_.log().remove_sink(name());

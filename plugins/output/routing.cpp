@@ -327,6 +327,8 @@ void OutputRouting::post_line(std::string_view line) {
   if (messages_ != nullptr) write_message(line);
   if (eventlog_) return eventlog_->write(std::string(line) + '\n');
   if (!uplink_) return;
+  if (auto* instance = host_.instance(); instance != nullptr && is_late_)
+    return instance->eventlogs->append(kOutputKey, std::string(line) + '\n');
   std::string record = io::WireFormat::event(line);
   uplink_->put(std::array{std::string_view(record)});
 }
@@ -367,7 +369,8 @@ bool OutputRouting::has_passed(const Marks& marks) {
 
 void OutputRouting::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
   if (of(stream).has(OutputType::kvs)) return;
-  post("redirect", {{"stream", io::name_of(stream)}, {"rank", ranks.str()}, {"path", path}});
+  const bool in_brackets = host_.instance() != nullptr;  // as its clients show them
+  post("redirect", {{"stream", io::name_of(stream)}, {"rank", ranks.str(in_brackets)}, {"path", path}});
 }
 
 std::vector<OutputTarget*> OutputRouting::all() const {

@@ -315,6 +315,8 @@ class OutputRouting {
   // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell goes to the file of
   // the tasks' standard error too, if they share one.
   void post_line(std::string_view line);
+  // From now on in an instance of Flux another shell than the leader's writes it by itself: the leader has all.
+  void leader_has_all() { is_late_ = true; }
   // Likewise a message of this shell.
   void post_message(const LogEntry& entry);
   // The places to which a task's stream goes. They live as long as this object.
@@ -380,6 +382,7 @@ class OutputRouting {
   OutputFiles files_;
   value::Idset ranks_;
   std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
+  bool is_late_ = false;                // the leader has all that came by it
   std::array<Shared, io::kStreams.size()> shared_;
   OutputTarget* messages_ = nullptr;  // leader: the file of the tasks' standard error, if they share one
   // stderr's may be the same as stdout's

@@ -97,6 +97,8 @@ row_exit() {
   ended 139 && has eventlog finish .status 35584 && has eventlog exception . null || return
   job 1 -- ./no-such-program
   ended 127 && has eventlog exception "$exception" '"exec",0' && grep -q 'job.exception .*no-such-program' err || return
+  job 1 -o output.client.hwm=1 -- echo never
+  ended 1 && printed '' || return
   : >no-program
   job 1 -- ./no-program
   ended 126 && has eventlog exception "$exception" '"exec",0'
@@ -131,7 +133,7 @@ row_input() {
   job 1 -n2 -l --input=1 -- cat <<<hi
   ended 0 && printed '1: hi' || return
   job 1 -n2 --input=numbers -- md5sum </dev/null
-  ended 0 && printed "$(md5sum <numbers)"$'\n'"$(md5sum <numbers)"
+  ended 0 && printed "$(md5sum <numbers)"$'\n'"$(md5sum <numbers)" && has guest.input redirect '[.stream, .rank, .path] | @csv' '"stdin","all","numbers"' || return
 }
 
 row_signal() {
@@ -168,6 +170,8 @@ row_eventlogs() {
   [ "$(jq -sc '[.[] | select(.name != "header") | .context | [.stream, .rank, .data // "", .eof // false]] | sort' guest.output)" = \
     '[["stderr","0","",true],["stderr","1","",true],["stdout","0","",true],["stdout","0","there\n",false],["stdout","1","",true],["stdout","1","there\n",false]]' ] ||
     { cat guest.output; return 1; }
+  job 1 -n2 --output=file -- true
+  ended 0 && has guest.output redirect '[.rank, .path] | @csv' '"[0-1]","file"' || return
   [ "$(jq -sr '.[0].name' guest.output)" = header ] && has guest.output header '[.version, .count.stdout, .encoding.stdout] | @csv' '1,2,"UTF-8"'
 }
 
@@ -230,6 +234,21 @@ row_large() {
   : >file
   job 1 --attribute=rundir="$work/none" --env=TMPDIR="$work/file" -- echo never
   ended 1 && [[ ! -s out && $(<err) == *job.exception*"cannot make a directory in $work/file"* ]] || { cat out err; return 1; }
+}
+
+@test "of tasks that stand still at their start shell.start says so" {
+  then=1:kill=CONT job 1 -n2 -o stop-tasks-in-exec -- echo here
+  ended 0 && printed $'here\nhere' && has guest.exec.eventlog shell.start .sync true
+}
+
+@test "what plugins of any shell say at its end is in the job's output" {
+  cat >late.lua <<'END'
+plugin.register { name = "late", handlers = { { topic = "shell.exit", fn = function ()
+  for i = 1, 3 do shell.log ("late " .. i .. " of " .. shell.info.rank) end
+end } } }
+END
+  job 2 -N2 -o userrc=late.lua -o initrc="$NACRE_SOURCE_DIR/etc/initrc.lua" -- true
+  ended 0 && [ "$(grep -o 'late . of .' err | sort)" = $'late 1 of 0\nlate 1 of 1\nlate 2 of 0\nlate 2 of 1\nlate 3 of 0\nlate 3 of 1' ] || { cat err; return 1; }
 }
 
 @test "an event to signal the tasks without a signal is passed over with a warning" {
