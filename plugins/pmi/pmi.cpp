@@ -253,7 +253,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   // Tasks that are to start once others have ended (at-most) never enter it.
   void refuse_if_some_wait() {
-    if (host_.ending() || host_.options().find("at-most") == nullptr ||
+    if (host_.ending() || host_.options().find("at-most") == nullptr || host_.tasks().empty() ||
         host_.tasks().back()->state() != task::State::init)
       return;
     host_.raise({"exec", 0,
