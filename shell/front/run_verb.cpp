@@ -561,8 +561,8 @@ Result<void> RunOptions::take_elements(std::vector<std::string>& words) {
   if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
   list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
   if (tasks_ && *tasks_ != list_.size())
-    return invalid(
-        fmt::format("-n {}, but the list has {} elements, a task for each: leave out -n", *tasks_, list_.size()));
+    return invalid(fmt::format("-n {}, but the list has {} element{}, a task for each: leave out -n", *tasks_,
+                               list_.size(), list_.size() == 1 ? "" : "s"));
   if (list_.size() > job::Jobspec::kMaxCount)
     return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
   tasks_ = static_cast<std::uint32_t>(list_.size());
