@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "broken.hpp"
 #include "job/option_table.hpp"
@@ -29,8 +31,6 @@ const std::vector<Drawn>& drawn() {
       {"cwd-fallback", {"on"}},
       {"taskmap", {"cyclic", "block", "cyclic:2"}},
       {"rpc-timeout", {"none", "5m"}},
-      {"at-most", {"1", "2", "3"}, "pmi=off"},
-      {"at-most", {"1", "2"}, "pmi=off restart=on-failure,max=2,backoff=10ms exit-timeout=none"},
       {"strict", {"on"}},
       {"mem-affinity", {"off"}},
       {"rlimit.<NAME>", {"0"}},
@@ -97,6 +97,8 @@ const std::vector<Drawn>& drawn() {
 
 // Why each is not drawn.
 constexpr std::string_view kLeftOut[] = {
+    // drawn by add_at_most()
+    "at-most",
     // a file of its own: the initrc is drawn by plan.cpp
     "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path",
     "input.stdin.type",
@@ -133,11 +135,11 @@ constexpr std::string_view kLeftOut[] = {
     "output.stderr.buffer.type", "label-io", "output.spill-limit", "input.limit", "input.batch-timeout"};
 
 // What contradicts another, by the words before the first dot.
-constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {
-    {"on-lost", "tolerate-loss"}, {"restart", "fault-tolerance"},
-    {"pmi", "fault-tolerance"},   {"at-most", "fault-tolerance"},
-    {"at-most", "pmi"},           {"at-most", "restart"},
-    {"control", "attach"},        {"control", "on-launcher-lost"}};
+constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {{"on-lost", "tolerate-loss"},
+                                                                       {"restart", "fault-tolerance"},
+                                                                       {"pmi", "fault-tolerance"},
+                                                                       {"control", "attach"},
+                                                                       {"control", "on-launcher-lost"}};
 
 std::string head(std::string_view name) { return std::string(name.substr(0, name.find_first_of(".="))); }
 
@@ -162,6 +164,17 @@ bool fits(const std::set<std::string>& heads, const std::string& name) {
     return (each.first == name && heads.contains(std::string(each.second))) ||
            (each.second == name && heads.contains(std::string(each.first)));
   });
+}
+
+// Of its own random numbers, so that what else a seed draws does not depend on it. Tasks that wait for others cannot
+// wait for all by PMI, nor start again together.
+void add_at_most(std::vector<std::string>& out, const std::set<std::string>& heads, sim::Random random) {
+  if (!random.one_in(6) || heads.contains("pmi") || heads.contains("fault-tolerance") || heads.contains("restart"))
+    return;
+  out.push_back("at-most=" + std::to_string(random.in(1, 3)));
+  out.emplace_back("pmi=off");
+  if (heads.contains("exit-timeout") || !random.one_in(3)) return;
+  out.emplace_back("restart=on-failure,max=2,backoff=10ms");
 }
 
 }  // namespace
@@ -190,6 +203,7 @@ std::vector<std::string> draw_options(sim::Random& random, const std::string& fo
     heads.insert(head(each.name));
     out.push_back(name + "=" + value);
   }
+  add_at_most(out, heads, random);
   return out;
 }
 

@@ -248,6 +248,8 @@ void draw_changes(Plan& plan, Random& random) {
     add_option(plan, kRestarts.at(random.in(0, kRestarts.size() - 1)));
     add_option(plan, "exit-timeout=none");
   }
+  if (plan.value_of("restart").find("scope=job") != std::string::npos)
+    std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("at-most="); });
   if (random.one_in(6)) add_option(plan, "exit-notify=" + job_folder() + "/notices");
   if (random.one_in(8)) add_option(plan, "prolog=exit 0");
   if (random.one_in(6)) add_option(plan, "output.drain-timeout=0s");
