@@ -166,8 +166,8 @@ bool fits(const std::set<std::string>& heads, const std::string& name) {
   });
 }
 
-// Of its own random numbers, so that what else a seed draws does not depend on it. Tasks that wait for others cannot
-// wait for all by PMI, nor start again together.
+// Of its own random numbers, so that what else a seed draws does not depend on it. Tasks that wait for others
+// cannot wait for all by PMI, nor start again together.
 void add_at_most(std::vector<std::string>& out, const std::set<std::string>& heads, sim::Random random) {
   if (!random.one_in(6) || heads.contains("pmi") || heads.contains("fault-tolerance") || heads.contains("restart"))
     return;
