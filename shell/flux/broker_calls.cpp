@@ -80,12 +80,24 @@ void BrokerCalls::deliver(const BrokerMessage& message, std::uint32_t matchtag) 
   runtime_.debug("an event of the broker is lost: too many messages wait to be handled");
 }
 
+// What it cancels it names by a matchtag, of which the broker knows its own.
+void BrokerCalls::name_for_broker(BrokerMessage& request) const {
+  auto payload = parse_json(request.text());
+  if (!payload || !member_of(*payload, "matchtag").is_number_unsigned()) return;
+  auto found = open_.find(payload->at("matchtag").get<std::uint32_t>());
+  if (found == open_.end()) return;
+  payload->at("matchtag") = found->second;
+  request.payload = dump_json(*payload) + '\0';
+}
+
 Result<void> BrokerCalls::send(const flux_msg& msg) {
   broker::Broker& broker = *instance_->broker;
   if (broker.is_lost()) return Error{ECONNRESET, "the broker is gone"};
   const bool waits = msg.type == FLUX_MSGTYPE_REQUEST && (msg.flags & FLUX_MSGFLAG_NORESPONSE) == 0;
   if (!waits || msg.matchtag == FLUX_MATCHTAG_NONE) {
-    broker.send(for_broker(msg));
+    BrokerMessage out = for_broker(msg);
+    if (msg.type == FLUX_MSGTYPE_REQUEST && out.topic && out.topic->ends_with("cancel")) name_for_broker(out);
+    broker.send(out);
     return {};
   }
   const std::uint32_t matchtag = msg.matchtag;

@@ -39,6 +39,7 @@ class BrokerCalls {
 
  private:
   void deliver(const broker::BrokerMessage& message, std::uint32_t matchtag);
+  void name_for_broker(broker::BrokerMessage& request) const;
 
   Runtime& runtime_;
   broker::Instance* instance_ = nullptr;

@@ -2,6 +2,7 @@
 //
 // <flux/job.h>.
 #include <flux/job.h>
+#include <flux/rpc.h>
 
 #include <algorithm>
 #include <array>
@@ -72,6 +73,9 @@ void report_of_main(flux_future_t* f, Watch& watch, const Json& event) {
   if (member_of(event, "name") == kLastEvent) end_watch(f, watch);
 }
 
+constexpr const char* kWatchTopic = "job-info.eventlog-watch";  // a request to an instance of Flux
+constexpr const char* kCancelTopic = "job-info.eventlog-watch-cancel";
+
 int write_name(char* buf, int bufsz, const std::string& name) {
   if (buf == nullptr || bufsz <= 0) return fail(EINVAL);
   if (name.size() >= static_cast<std::size_t>(bufsz)) return fail(EOVERFLOW);
@@ -101,8 +105,14 @@ int flux_job_id_parse(const char* s, flux_jobid_t* id) noexcept {
 }
 
 flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path, int flags) noexcept {
-  if (h == nullptr || path == nullptr || flags != 0) return none(EINVAL);
+  if (h == nullptr || path == nullptr) return none(EINVAL);
   Host& host = h->runtime.shell().host;
+  const bool is_own = id == host.job().id.value() && path == kOwnLog && flags == 0;
+  if (host.instance() != nullptr && !is_own) {
+    return flux_rpc_pack(h, kWatchTopic, FLUX_NODEID_ANY, FLUX_RPC_STREAMING, "{s:I s:s s:i}", "id",
+                         static_cast<long long>(id), "path", path, "flags", flags);
+  }
+  if (flags != 0) return none(EINVAL);
   flux_future_t* f = flux_future_create(nullptr, nullptr);
   flux_future_set_flux(f, h);
   bool is_main = path == kMainLog;
@@ -121,6 +131,13 @@ flux_future_t* flux_job_event_watch(flux_t* h, flux_jobid_t id, const char* path
 }
 
 int flux_job_event_watch_get(flux_future_t* f, const char** event) {
+  const char* line = nullptr;
+  if (f != nullptr && flux_future_aux_get(f, kWatchKey) == nullptr &&
+      flux_rpc_get_matchtag(f) != FLUX_MATCHTAG_NONE) {
+    if (flux_rpc_get_unpack(f, "{s:s}", "event", &line) < 0) return -1;
+    if (event != nullptr) *event = line;
+    return 0;
+  }
   const void* result = nullptr;
   if (flux_future_get(f, &result) < 0) return -1;
   if (result == nullptr) return fail(EPROTO);
@@ -131,6 +148,13 @@ int flux_job_event_watch_get(flux_future_t* f, const char** event) {
 int flux_job_event_watch_cancel(flux_future_t* f) noexcept {
   if (f == nullptr) return fail(EINVAL);
   auto* watch = static_cast<Watch*>(flux_future_aux_get(f, kWatchKey));
+  if (const auto tag = flux_rpc_get_matchtag(f); watch == nullptr && tag != FLUX_MATCHTAG_NONE) {
+    flux_future_t* sent = flux_rpc_pack(flux_future_get_flux(f), kCancelTopic, FLUX_NODEID_ANY, FLUX_RPC_NORESPONSE,
+                                        "{s:i}", "matchtag", static_cast<int>(tag));
+    if (sent == nullptr) return -1;
+    flux_future_destroy(sent);
+    return 0;
+  }
   if (watch == nullptr) return fail(EINVAL);
   end_watch(f, *watch);
   return 0;

@@ -270,6 +270,7 @@ static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, vo
   flux_msg_handler_allow_rolemask(mh, FLUX_ROLE_ALL);
   flux_msg_handler_start(mh);
   if (h == NULL || flux_event_subscribe(h, "probe.") < 0) return -1;
+  int done = 0;
   flux_future_t* f = flux_rpc_pack(h, "attr.get", FLUX_NODEID_ANY, 0, "{s:s}", "name", "instance-level");
   show(f, "level");
   flux_close(h);
@@ -277,6 +278,17 @@ static int init(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, vo
   show(flux_rpc(h, "no-such.service", NULL, FLUX_NODEID_ANY, 0), "no such");
   f = flux_rpc_pack(h, "attr.get", FLUX_NODEID_ANY, 0, "{s:s}", "name", "size");
   if (flux_future_then(f, -1, told, NULL) < 0) return -1;
+  long long id = 0;
+  const char* event = NULL;
+  if (flux_shell_info_unpack(shell, "{s:I}", "jobid", &id) < 0) return -1;
+  f = flux_job_event_watch(h, id, "eventlog", 0);
+  while (flux_job_event_watch_get(f, &event) == 0 && strstr(event, "\"submit\"") == NULL) flux_future_reset(f);
+  shell_log("event: %.80s", event);
+  flux_future_reset(f);
+  done = flux_job_event_watch_cancel(f);
+  while (flux_job_event_watch_get(f, &event) == 0) flux_future_reset(f);
+  shell_log("its end: %d %s", done, strerror(errno));
+  flux_future_destroy(f);
   if (flux_shell_add_event_handler(shell, "poke", poked, NULL) < 0) return -1;
   return flux_shell_service_register(shell, "hello", hello, NULL);
 }
@@ -322,7 +334,7 @@ END
 2 error Protocol error: a name is missing
 3 error Function not implemented: not offered by this shell' ] || { echo "$output"; return 1; }
   for each in 'rank 0 of 1, hash default-route' 'unknown: No such file or directory' 'commit: 0' 'lookup no-key: -1 No such file or directory' 'unpack: 0 1' \
-    'level: 0 0' 'no such: -1 No service matching no-such.service is registered' 'later: 0 1' 'lookup probe: 0 {"x":1}' 'seen' 'poked'; do
+    '"name":"submit"' 'its end: 0 No data available' 'level: 0 0' 'no such: -1 No service matching no-such.service is registered' 'later: 0 1' 'lookup probe: 0 {"x":1}' 'seen' 'poked'; do
     grep -qF -- "$each" err || { echo "$each"; cat err; return 1; }
   done
 }
