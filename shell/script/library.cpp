@@ -5,6 +5,7 @@
 
 #include <glob.h>
 #include <libgen.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "script/binding.hpp"
 #include "script/json.hpp"
 #include "script/value_types.hpp"
+#include "task/command.hpp"
 #include "value/duration.hpp"
 #include "value/resizing.hpp"
 
@@ -213,8 +215,9 @@ void add_library(lua_State* lua) {
 
 // ---- posix module -----------------------------------------------------------------------
 //
-// A module `posix` of two functions, basename and dirname, for initrc files that need no more of lua-posix. Debian
-// has no lua-posix for Lua 5.4; where one is installed it is found first.
+// A module `posix` of three functions, basename, dirname and setrlimit (of this process, and so of tasks to come),
+// for initrc files that need no more of lua-posix, as those of Flux. Debian has no lua-posix for Lua 5.4; where one
+// is installed it is found first.
 
 namespace {
 
@@ -232,19 +235,45 @@ Result<int> directory_name(Interpreter&, lua_State* lua) {
   return 1;
 }
 
+Result<rlim_t> limit_at(lua_State* lua, int index, rlim_t usual) {
+  if (lua_isnoneornil(lua, index)) return usual;
+  int is_integer = 0;
+  const lua_Integer value = lua_tointegerx(lua, index, &is_integer);
+  if (is_integer == 0) return invalid(fmt::format("posix.setrlimit: argument {}: expected an integer", index));
+  return value < 0 ? RLIM_INFINITY : static_cast<rlim_t>(value);
+}
+
+// NAME [, SOFT [, HARD]]: what is nil stays.
+Result<int> set_limit(Interpreter&, lua_State* lua) {
+  const std::string_view name = TRY(Arguments(lua, "posix.setrlimit").text(1, "resource"));
+  const auto resource = task::limit_resource(name);
+  if (!resource) return invalid(fmt::format("posix.setrlimit: there is no limit {}", in_quotes(name)));
+  rlimit limit{};
+  const auto which = static_cast<__rlimit_resource>(*resource);
+  bool is_set = ::getrlimit(which, &limit) == 0;
+  limit.rlim_cur = TRY(limit_at(lua, 2, limit.rlim_cur));  // NOLINT(readability-magic-numbers)
+  limit.rlim_max = TRY(limit_at(lua, 3, limit.rlim_max));  // NOLINT(readability-magic-numbers)
+  is_set = is_set && ::setrlimit(which, &limit) == 0;
+  if (!is_set) return system_error(errno, fmt::format("posix.setrlimit: {}", name));
+  lua_pushinteger(lua, 0);
+  return 1;
+}
+
 Result<int> absent(Interpreter&, lua_State* lua) {
   std::string_view key = lua_type(lua, 2) == LUA_TSTRING ? text_at(lua, 2) : "?";
   return invalid(
-      fmt::format("posix.{}: lua-posix is not installed for Lua 5.4; without it there are only basename "
-                  "and dirname",
+      fmt::format("posix.{}: lua-posix is not installed for Lua 5.4; without it there are only basename, "
+                  "dirname and setrlimit",
                   key));
 }
 
 Result<int> add_member(Interpreter&, lua_State* lua) { return assign_member(lua, "posix"); }
 
 int open_module(lua_State* lua) {
-  static constexpr luaL_Reg kFunctions[] = {
-      {"basename", trampoline<base_name>}, {"dirname", trampoline<directory_name>}, {nullptr, nullptr}};
+  static constexpr luaL_Reg kFunctions[] = {{"basename", trampoline<base_name>},
+                                            {"dirname", trampoline<directory_name>},
+                                            {"setrlimit", trampoline<set_limit>},
+                                            {nullptr, nullptr}};
   push_virtual_table(lua, kFunctions, trampoline<absent>, trampoline<add_member>);
   return 1;
 }

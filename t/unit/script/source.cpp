@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+
 #include "catch.hpp"
 
 #include "lua_fixture.hpp"
@@ -247,16 +249,28 @@ TEST_CASE("of another lua.d, files are run at last, and those whose name is nowh
         std::string::npos);
 }
 
-TEST_CASE("posix has basename and dirname without lua-posix, which comes first where it is") {
+TEST_CASE("posix has basename, dirname and setrlimit without lua-posix, which comes first where it is") {
   LuaFixture lua;
   CHECK(lua.eval("require 'posix'.basename ('/usr/bin/flux/')") == "flux");
   CHECK(lua.eval("require 'posix'.dirname ('/usr/bin/flux')") == "/usr/bin");
   CHECK(lua.eval("require 'posix'.basename ('')") == ".");
   CHECK(lua.run("require 'posix'.basename ({})") ==
         "rc.lua:1: posix.basename: argument 1 (path): expected a string, got a table");
-  CHECK(lua.run("local pid = require 'posix'.getpid ()") ==
-        "rc.lua:1: posix.getpid: lua-posix is not installed for Lua 5.4; without it there are only basename and "
-        "dirname");
+  CHECK(
+      lua.run("local pid = require 'posix'.getpid ()") ==
+      "rc.lua:1: posix.getpid: lua-posix is not installed for Lua 5.4; without it there are only basename, dirname "
+      "and setrlimit");
+  rlimit before{}, after{};
+  REQUIRE(::getrlimit(RLIMIT_CORE, &before) == 0);
+  CHECK(lua.run("assert (require 'posix'.setrlimit ('core', 0) == 0)") == "ok");
+  REQUIRE(::getrlimit(RLIMIT_CORE, &after) == 0);
+  CHECK(after.rlim_cur == 0);
+  CHECK(after.rlim_max == before.rlim_max);
+  REQUIRE(::setrlimit(RLIMIT_CORE, &before) == 0);
+  CHECK(lua.run("require 'posix'.setrlimit ('colour', 0)") ==
+        "rc.lua:1: posix.setrlimit: there is no limit 'colour'");
+  CHECK(lua.run("require 'posix'.setrlimit ('core', 'x')") ==
+        "rc.lua:1: posix.setrlimit: argument 2: expected an integer");
   CHECK(lua.run("require 'posix.unistd'").find("rc.lua:1: module 'posix.unistd' not found") == 0);
   LuaFixture other;
   other.write("posix.lua", "return {basename = function () return 'other' end}");
