@@ -3,6 +3,7 @@
 
 import asyncio
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -213,9 +214,11 @@ class Job:
         self.timers.append(asyncio.get_running_loop().call_later(self.kill_timeout, self._kill_again))
 
     def signal_shells(self, signum: int) -> None:
+        """Not by send_signal(), which takes the exit code of one that has just ended from asyncio's own wait: it would be 255."""
         for rank, process in self.processes.items():
             if rank not in self.codes and process.returncode is None:
-                process.send_signal(signum)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signum)
 
     def signal_tasks(self, signum: int) -> None:
         self.instance.publish(f"shell-{self.id}.kill", wire.payload_of({"signum": signum}), os.getuid())
