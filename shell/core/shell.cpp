@@ -358,7 +358,10 @@ Result<void> Shell::run_initrc() {
     interpreter_ = TRY(script::Interpreter::create(*host_, config_.library, more_drop_ins));
   if (has_mandatory)
     CHECK_OK(interpreter_->run_file(config_.mandatory_initrc, script::Interpreter::FileOf::initrc));
-  if (initrc) return interpreter_->run_file(*initrc, script::Interpreter::FileOf::initrc);
+  if (initrc) {
+    log_.log(Level::debug, "", "Loading {}", *initrc);
+    return interpreter_->run_file(*initrc, script::Interpreter::FileOf::initrc);
+  }
   if (options_.find("userrc") != nullptr) {
     log_.log(Level::warn, "", "userrc is not read: an initrc sources it, and none is loaded here");
   }

@@ -135,7 +135,6 @@ Result<void> Interpreter::run_file(const std::string& path, FileOf of) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
   const CurrentCall current(context_.component, path);
-  host_.log().log(Level::debug, context_.component, "Loading {}", path);
   files_.push_back({path, of});
   Result<void> ran;
   if (++depth_ == 1) ran = read_time_limit();
