@@ -245,7 +245,7 @@ TEST_CASE("of another lua.d, files are run at last, and those whose name is nowh
   CHECK(lua.run("shell.source_rcpath_option ('mpi')") == "ok");
   CHECK(lua.eval("one .. two") == "sitemore");
   lua.host.options().set("mpi", "three");
-  CHECK(lua.run("shell.source_rcpath_option ('mpi')").find("unknown \"three\"; known: none, one, two") !=
+  CHECK(lua.run("shell.source_rcpath_option ('mpi')").find("unknown 'three'; known: none, one, two") !=
         std::string::npos);
 }
 
