@@ -73,7 +73,7 @@ class ChildsLine {
 
 class ShellTasks {
  public:
-  using Batch = std::span<const std::unique_ptr<task::Task>>;
+  using All = std::span<const std::unique_ptr<task::Task>>;
 
   // Both must outlive it. There may be no `group` until a task is started.
   ShellTasks(plugin::Host& host, group::Group* group);
@@ -137,7 +137,7 @@ class ShellTasks {
   bool end(Ending what);
 
   [[nodiscard]] Unkillable& unkillable() { return unkillable_; }
-  [[nodiscard]] Batch all() const { return tasks_; }
+  [[nodiscard]] All all() const { return tasks_; }
   [[nodiscard]] task::Task* current() const { return current_; }
   [[nodiscard]] std::size_t running() const { return running_; }
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }  // of those that have ended so far
@@ -146,11 +146,15 @@ class ShellTasks {
 
  private:
   [[nodiscard]] bool plugins_look_on() const;
-  Result<void> start(Batch batch);
+  using Batch = std::vector<task::Task*>;
+  Result<void> start_all();
+  [[nodiscard]] Batch next_batch(std::size_t most);
+  Result<void> begin(Batch batch);
+  Result<void> settle();
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);
-  std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
-  std::vector<task::SpawnPool::Outcome> spawn(Batch batch, std::span<task::SpawnPool::Times> times);
+  std::vector<task::SpawnPool::Outcome> outcomes_of_start();
+  std::vector<task::SpawnPool::Outcome> spawn_hooked(std::vector<task::SpawnPool::Times>& times);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   void take_up(task::Task& task, task::Spawned spawned);
@@ -174,6 +178,7 @@ class ShellTasks {
   std::optional<Shutdown> shutdown_;
   Unkillable unkillable_{host_};
   task::SpawnPool spawn_pool_;
+  Batch starting_;  // what the pool works at
   std::vector<std::unique_ptr<task::Task>> tasks_;
   std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places
   TaskWindow window_;

@@ -336,6 +336,47 @@ $((lower + 7))" ]
   if [ -e pids ]; then xargs -n 1 sh -c '! kill -0 "$0" 2>/dev/null' <pids; fi
 }
 
+@test "many tasks, which several processes start, are children of the shell as few are" {
+  prepare 300 sh -c 'echo "$FLUX_TASK_RANK $PPID"; ls /proc/self/fd >fds.$FLUX_TASK_RANK; grep -E "Sig(Blk|Ign)" /proc/self/status >&2'
+  nacre 7</etc/passwd >out 2>err
+  [ "$(cut -d " " -f 1 out | sort -n)" = "$(seq 0 299)" ]
+  [ "$(cut -d " " -f 2 out | sort -u | wc -l)" -eq 1 ]
+  # The last two are its own socket for PMI, and what ls itself reads.
+  [ "$(cat fds.* | sort | uniq -c | tr -s ' \n' ' ')" = " 300 0 300 1 300 2 300 3 300 4 " ]
+  [ "$(sort -u err)" = $'SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000' ]
+}
+
+@test "of many tasks none of which can be started one line says why" {
+  prepare 300 ./no-such-command
+  run -127 nacre -o exit-on-error=off
+  [ "$(grep -c "error: task 0: ./no-such-command: No such file or directory" <<<"$output")" -eq 1 ]
+  [ "$(grep -c "No such file" <<<"$output")" -eq 1 ]
+}
+
+# 300 tasks, which write their process ids, in the background; returns once one has started.
+start_many() {
+  prepare 300 sh -c 'echo $$ >>pids; exec sleep 1000'
+  : >pids
+  "${nacre[@]}" 2>err &
+  wait_until test -s pids
+}
+
+@test "a signal that comes while many tasks are started ends those that have been" {
+  start_many
+  kill -TERM $!
+  code=0
+  wait $! || code=$?
+  [ "$code" -eq 143 ]
+  xargs -n 1 sh -c '! kill -0 "$0" 2>/dev/null' <pids
+}
+
+@test "of a shell that is killed while it starts many tasks none is left" {
+  start_many
+  kill -KILL $!
+  wait $! || true
+  wait_until xargs -a pids -n 1 sh -c '! kill -0 "$0" 2>/dev/null'
+}
+
 @test "stdin goes to all tasks, or to those that are asked for" {
   prepare 3 sh -c 'echo "$FLUX_TASK_RANK: $(cat)"'
   run nacre <<<"hello"
