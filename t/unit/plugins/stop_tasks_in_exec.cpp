@@ -39,10 +39,12 @@ TEST_CASE("no task is stopped in exec unless that is asked for") {
 }
 
 TEST_CASE("stop-tasks-in-exec has to be a switch") {
-  Stop stop("perhaps");
-  Result<int> called = stop.host.call_task("task.init", 0);
+  kit::FakeHost host(1);
+  host.stack().push(plugins::make_stop_tasks_in_exec(host));
+  host.options().set("stop-tasks-in-exec", "perhaps");
+  Result<int> called = host.call("shell.init");
   REQUIRE_FALSE(called);
   CHECK(called.error().message ==
-        "plugin 'stop-tasks-in-exec': task.init: stop-tasks-in-exec: expected on or off, got "
+        "plugin 'stop-tasks-in-exec': shell.init: stop-tasks-in-exec: expected on or off, got "
         "\"perhaps\"");
 }
