@@ -259,6 +259,7 @@ constexpr event::Seconds kMostStill{0.2};      // of it, in which none of them t
 constexpr event::Seconds kLastLook{0.005};
 constexpr std::size_t kMostDetails = std::size_t{768} << 10;  // bytes of an answer: below a frame's limit
 constexpr std::uint64_t kPruneOne = 32;                       // in as many jobs what is too old is removed
+constexpr std::size_t kFewEntries = 64;                       // which nobody minds
 
 class Control final : public plugin::Plugin {
  public:
@@ -535,8 +536,16 @@ class Control final : public plugin::Plugin {
     auto* examiner = examiner_of(host_);
     bool has_news = entry_.end->code != 0 || (examiner != nullptr && !examiner->last_look().is_null());
     if (has_news) write_details(entry_.end->code != 0 ? last_output() : "");
-    if (static_cast<std::uint64_t>(entry_.pid) % kPruneOne == 0) record::prune(*directory_, event::wall_clock());
+    prune();
     return {};
+  }
+
+  // Only names are read here: who has started the job waits for this process. In a container each job may have the
+  // same process id.
+  void prune() {
+    const std::uint64_t number = static_cast<std::uint64_t>(entry_.pid) + entry_.id.value();
+    if (number % kPruneOne != 0 || directory_->names().size() <= kFewEntries) return;
+    if (!host_.children().leave_pruning(directory_->path())) record::prune(*directory_, event::wall_clock());
   }
 
   void wait_for_clients() {

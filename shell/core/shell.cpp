@@ -127,7 +127,7 @@ Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join:
   auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
   bool has_objects = std::any_of(stack.plugins().begin(), stack.plugins().end(), is_object);
   if (!is_standalone || process.guard || !has_objects) return {};
-  process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{}));
+  process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{.has_plugins = true}));
   stragglers.exempt(process.guard->pid());
   return {};
 }
@@ -221,6 +221,7 @@ Result<void> Shell::prepare_process() {
   grace_ = event::Seconds(TRY(job::kill_timeout(options_)).seconds());
   CHECK_OK(tasks_.watch_signals(grace_));
   CHECK_OK(unkillable_timeout(options_));
+  if (process_.guard) stragglers_.exempt(process_.guard->pid());
   tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.exempt(pid); });
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());

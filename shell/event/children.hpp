@@ -138,6 +138,12 @@ class Children {
   void guard_entry(const std::string& path, bool there) {
     if (guarding_.entry) guarding_.entry(path, there);
   }
+  // What is too old in the list of jobs in the directory `path` is removed once this process has ended, by one that
+  // nobody waits for. False: there is none.
+  [[nodiscard]] bool leave_pruning(const std::string& path) {
+    if (guarding_.pruning) guarding_.pruning(path);
+    return guarding_.pruning != nullptr;
+  }
   enum class GroupState : std::uint8_t {
     led,   // its leader has not been reaped
     left,  // it has, but not all others of the group have ended
@@ -147,6 +153,7 @@ class Children {
     std::function<void(pid_t leader, GroupState state)> group;
     std::function<void(const std::string& path, bool there)> entry;
     std::function<void(const std::string& path, bool there)> directory;
+    std::function<void(const std::string& path)> pruning;
   };
   void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }
   [[nodiscard]] bool is_guarded() const { return guarding_.group != nullptr; }

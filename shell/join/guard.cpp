@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,10 @@ GuardKind kind_of(event::Children::GroupState state) {
                                 : GuardKind::no_group;
 }
 
+// Not as fork(2): of such a child there is no SIGCHLD, and only a wait that asks for it (__WALL) finds it. So a
+// shell that asks the kernel for its children hears at once that it has none, and does not look for them in /proc.
+pid_t fork_unseen() { return static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
+
 }  // namespace
 
 Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Options& options) {
@@ -62,13 +67,13 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
   pid_t pid = -1;
   {
     SignalsBlocked blocked;  // the child keeps them blocked: no signal ends it
-    pid = ::fork();
+    pid = options.has_plugins ? ::fork() : fork_unseen();
     if (pid == 0) run_guard(duty);
   }
   if (pid < 0) return system_error(errno, "cannot start a process");
   std::unique_ptr<Guard> out(new Guard(children, std::move(pipe.write), pid));
   // It is watched, so that it does not count as a process that has outlived a task.
-  children.watch(pid, [self = out.get()](const event::ChildExit&) { self->pid_ = 0; });
+  if (options.has_plugins) children.watch(pid, [self = out.get()](const event::ChildExit&) { self->pid_ = 0; });
   event::Children::Guarding guarding;
   guarding.group = [self = out.get()](pid_t leader, event::Children::GroupState state) {
     self->send(kind_of(state), {reinterpret_cast<const char*>(&leader), sizeof leader});
@@ -84,6 +89,7 @@ Result<std::unique_ptr<Guard>> Guard::start(event::Children& children, const Opt
   guarding.entry = [self = out.get()](const std::string& path, bool there) {
     self->send(GuardKind::entry, there ? path : "");
   };
+  guarding.pruning = [self = out.get()](const std::string& path) { self->pruning_ = path; };
   children.set_guard(std::move(guarding));
   return out;
 }
@@ -94,9 +100,17 @@ Guard::~Guard() {
   children_.forget(pid_);
   // When the pipe closes the guard does what this process could not.
   if (!directories_.empty() || has_command_) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (!pruning_.empty()) {
+    send(GuardKind::pruning, pruning_);
+    return;
   }
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+}
+
+void Guard::end_early() {
+  if (pid_ != 0 && !has_rest()) ::kill(pid_, SIGKILL);
 }
 
 void Guard::set_command(const std::vector<std::string>& words) {
@@ -252,7 +266,15 @@ class GuardProcess {
       case GuardKind::entry: entry_ = body; return;
       case GuardKind::command: command_ = body; return;
       case GuardKind::detached: return detach(std::string(body));
+      case GuardKind::pruning: prune(std::string(body));
     }
+  }
+
+  // The shell has left nothing else to do, and nobody waits for what this process holds.
+  [[noreturn]] static void prune(const std::string& path) {
+    close_from(0);
+    if (auto directory = record::EntryDirectory::open(path)) record::prune(*directory, event::wall_clock());
+    ::_exit(0);
   }
 
   void take_group(GuardKind kind, std::string_view body) {

@@ -11,7 +11,8 @@
 //   - kills the shell if the process that started it has gone, and a handler does not return, or a signal has
 //     stopped the shell for good. One line reports that, and names the plugin;
 //   - reports that a leader stands still if its launcher, on another host, cannot see that;
-//   - names the plugin in whose handler the shell has ended, if the shell itself did not.
+//   - names the plugin in whose handler the shell has ended, if the shell itself did not;
+//   - removes what is too old in the list of jobs, if the shell has left that for after its end.
 #pragma once
 
 #include <sys/types.h>
@@ -37,8 +38,8 @@ namespace nacre::join {
 //
 //   1 byte   Kind
 //   2 bytes  how many bytes follow
-//   bytes    group, left_group, no_group: a pid_t; directory, no_directory, entry: a path; command: its words, each
-//            with a NUL behind it
+//   bytes    group, left_group, no_group: a pid_t; directory, no_directory, entry, pruning: a path; command: its
+//            words, each with a NUL behind it
 enum class GuardKind : std::uint8_t {
   group = 1,         // a process group that ends with the shell; its leader has not been reaped
   left_group = 7,    // its leader has, others of it have not ended
@@ -48,6 +49,7 @@ enum class GuardKind : std::uint8_t {
   detached = 5,      // nobody has started the shell any more; messages go to this file
   entry = 4,         // of the job in the list of jobs; "": it needs nothing any more
   command = 6,       // has to be run; no words: none
+  pruning = 9,  // the shell ends in order, and the list of jobs in this directory may have entries that are too old
 };
 
 // "" if the record is longer than a pipe takes as a whole.
@@ -76,14 +78,17 @@ class Guard {
     int starter = -1;                                    // as in GuardDuty; it may be closed after start()
     std::string mark;                                    // as in GuardDuty
     std::string watched;                                 // as in GuardDuty
+    bool has_plugins = false;                            // which may have threads of their own by now
   };
 
-  // Has to be called before there are threads, other than those of plugins. `children`, which the guard watches
+  // Has to be called before there are other threads than those of plugins. `children`, which the guard watches
   // over (Children::guard), has to outlive it.
   static Result<std::unique_ptr<Guard>> start(event::Children& children, const Options& options);
-  ~Guard();  // ends the guard, which then only does what is left: directories, a command
+  ~Guard();  // ends the guard, which then only does what is left: directories, a command, the list of jobs
   // The job goes on without the process that has started this shell; the guard's messages go to `file`.
   void detached(const std::string& file) { send(GuardKind::detached, file); }
+  // To be called once nothing is left to guard, if that is so: its end takes less time later.
+  void end_early();
   // Is run if the shell is killed, and not waited for; empty: none.
   void set_command(const std::vector<std::string>& words);
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0: it has ended
@@ -93,12 +98,14 @@ class Guard {
  private:
   Guard(event::Children& children, UniqueFd to, pid_t pid) : children_(children), to_(std::move(to)), pid_(pid) {}
   void send(GuardKind kind, std::string_view body);
+  [[nodiscard]] bool has_rest() const { return !directories_.empty() || has_command_ || !pruning_.empty(); }
 
   event::Children& children_;
   UniqueFd to_;  // the guard acts when this closes
   pid_t pid_;    // 0: it has ended
   std::set<std::string> directories_;
   bool has_command_ = false;
+  std::string pruning_;  // a directory; "": none
 };
 
 }  // namespace nacre::join

@@ -850,6 +850,7 @@ NACRE_CALL __attribute__((no_sanitize("address"))) long __wrap_syscall(long numb
   switch (number) {
     case SYS_pidfd_open: return kernel().open_pidfd(static_cast<pid_t>(arguments[0]));
     case SYS_close: return __wrap_close(static_cast<int>(arguments[0]));
+    case SYS_clone: return __wrap_fork();
     case SYS_gettid: return __wrap_getpid();
     case SYS_prlimit64:
     case SYS_rt_sigaction:

@@ -14,7 +14,9 @@
 #include "base/process_stat.hpp"
 #include "base/unique_fd.hpp"
 #include "event/children.hpp"
+#include "folder.hpp"
 #include "join/guard.hpp"
+#include "record/places.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::join;  // NOLINT
@@ -60,8 +62,9 @@ class ShellsGuard {
   ShellsGuard(const ShellsGuard&) = delete;
   ShellsGuard& operator=(const ShellsGuard&) = delete;
 
-  void send(GuardKind kind, pid_t group) {
-    std::string record = guard_record(kind, {reinterpret_cast<const char*>(&group), sizeof group});
+  void send(GuardKind kind, pid_t group) { send(kind, {reinterpret_cast<const char*>(&group), sizeof group}); }
+  void send(GuardKind kind, std::string_view body) {
+    std::string record = guard_record(kind, body);
     REQUIRE(::write(pipe_.write.get(), record.data(), record.size()) == static_cast<ssize_t>(record.size()));
   }
 
@@ -119,4 +122,20 @@ TEST_CASE("of a group whose leader was reaped, what began later may be another's
   CHECK(has_ended(leader));
   CHECK_FALSE(has_ended(younger));
   end(younger);
+}
+
+TEST_CASE("the guard removes what is too old in the list of jobs, once its shell has ended") {
+  kit::TemporaryFolder folder;
+  auto directory = record::EntryDirectory::make(folder.path("jobs")).value();
+  for (std::uint64_t id : {1, 2}) {
+    record::JobEntry entry;
+    entry.id = value::JobId(id);
+    if (id == 1) entry.end.emplace().time = 1;
+    REQUIRE(directory.write(entry));
+  }
+  {
+    ShellsGuard guard;
+    guard.send(GuardKind::pruning, directory.path());
+  }
+  CHECK(directory.names() == std::vector{value::JobId(2).f58_plain() + ".json"});
 }

@@ -2,14 +2,18 @@
 //
 // The plugin control on a FakeHost. What asks it is in a process of its own, as it waits.
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <functional>
 
 #include "catch.hpp"
+
+#include <fmt/format.h>
 
 #include "base/unique_fd.hpp"
 #include "control/client.hpp"
@@ -109,6 +113,29 @@ TEST_CASE("control: a job that is over before it is listed leaves its end", "[co
   world.end(0);
   REQUIRE(world.entry());
   CHECK(world.entry()->ended());
+}
+
+TEST_CASE("control: a leader that ends opens no entry of another job", "[control]") {
+  World world;
+  std::string left;
+  event::Children::Guarding guarding;
+  guarding.pruning = [&](const std::string& path) { left = path; };
+  world.host.children().set_guard(std::move(guarding));
+  const std::string folder = world.folder.path("jobs");
+  auto directory = record::EntryDirectory::make(folder).value();
+  for (std::uint64_t id = 1; id <= 100; ++id)
+    REQUIRE(!world.folder.file(fmt::format("jobs/{}.json", value::JobId(id).f58_plain()), "{}").empty());
+  // One of 32 has those removed that are too old.
+  world.host.mutable_job().id = value::JobId(32'000'000 - static_cast<std::uint64_t>(::getpid()));
+  REQUIRE(world.init().value() == 1);
+  UniqueFd reads(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  REQUIRE(::inotify_add_watch(reads.get(), folder.c_str(), IN_ACCESS) >= 0);
+  world.end(0);
+  CHECK(left == folder);
+  std::array<char, 4096> events;
+  while (::read(reads.get(), events.data(), events.size()) > 0)
+    CHECK((reinterpret_cast<const inotify_event*>(events.data())->mask & IN_ISDIR) != 0);  // its names
+  CHECK(directory.names().size() == 101);
 }
 
 TEST_CASE("control=off: nothing", "[control]") {
