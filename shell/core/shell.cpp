@@ -63,8 +63,10 @@ Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job:
 // in another way.
 
 // What this shell has read, for the others: "off" with the option initrc-check=off, else the fingerprints of the
-// initrc and of the files of lua.d, with a blank between them. `interpreter`: null where there was no initrc.
-Result<std::string> initrc_mark(const job::Options& options, const script::Interpreter* interpreter);
+// initrc and of the files of lua.d, with a blank between them; made when it is asked for. `interpreter`: null where
+// there was no initrc.
+using InitrcMark = std::function<std::string()>;
+Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interpreter* interpreter);
 
 // The initrc files that this shell has read; `installed`, which it would have, if it has read none.
 [[nodiscard]] std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed);
@@ -357,6 +359,8 @@ Result<void> Shell::run_initrc() {
   bool has_mandatory = is_there(config_.mandatory_initrc);
   if (initrc || has_mandatory)
     interpreter_ = TRY(script::Interpreter::create(*host_, config_.library, more_drop_ins));
+  if (interpreter_ && config_.explain_plugins)
+    interpreter_->compile_all();  // nacre initrc check names what is wrong
   if (has_mandatory)
     CHECK_OK(interpreter_->run_file(config_.mandatory_initrc, script::Interpreter::FileOf::initrc));
   if (initrc) {
@@ -389,10 +393,10 @@ Result<void> Shell::initialize() {
   CHECK_OK(restart_.serve());
   CHECK_OK(grow_.joining().take_restarts());
   shells_.begin();
-  // Before the working directory changes, but in an instance: the names of these files may be relative.
-  std::string initrcs = shells_.may_have_others() ? TRY(initrc_mark(options_, interpreter_.get())) : "";
+  InitrcMark initrcs = [] { return ""; };
+  if (shells_.may_have_others()) initrcs = TRY(initrc_mark(options_, interpreter_.get()));
   if (!process_.instance) CHECK_OK(enter_working_directory(job_.spec, options_, log_));
-  CHECK_OK(pass_init_barrier(std::move(initrcs)));
+  CHECK_OK(pass_init_barrier(initrcs));
   return events_.post("shell.init", {{"service", host_->info()["service"]},
                                      {"leader-rank", process_.instance ? process_.instance->leader : 0},
                                      {"size", job_.shells()}});
@@ -400,14 +404,15 @@ Result<void> Shell::initialize() {
 
 // Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All
 // compare the files alike; if they differ, the leader ends the job.
-Result<void> Shell::pass_init_barrier(std::string initrcs) {
-  CHECK_OK(grow_.joining().check_initrcs(initrcs));
-  if (shells_.leads()) grow_.set_initrcs(initrcs);
+Result<void> Shell::pass_init_barrier(const std::function<std::string()>& mark) {
+  CHECK_OK(grow_.joining().check_initrcs(mark));
+  if (shells_.leads()) grow_.set_initrcs(mark);
   if (!has_siblings()) {
     starts_after_all_ = false;
     shells_.barriers().pass(join::kInitBarrier);
     return {};
   }
+  std::string initrcs = mark();
   if (events_.has_asked()) initrcs.insert(0, kAsksForEvents);
   if (starts_after_all_) initrcs.insert(0, kAfterAll);
   auto marks = shells_.barriers().gather(join::kInitBarrier, std::move(initrcs));
@@ -713,23 +718,24 @@ std::string what_differs(const Mark& mark, const Mark& of_leader, const std::str
 
 }  // namespace
 
-Result<std::string> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
+Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
+  const InitrcMark off = [] { return std::string(kOff); };
   if (auto option = options.at(kOption); option && option->json() != "on") {
-    if (option->json() == kOff) return std::string(kOff);
-    if (!TRY(options.flag(kOption))) return std::string(kOff);
+    if (option->json() == kOff || !TRY(options.flag(kOption))) return off;
   }
-  Fingerprint initrc;
-  Fingerprint drop_ins;
-  if (interpreter != nullptr) {
-    for (const auto& file : interpreter->files()) {
+  return [interpreter, count = interpreter != nullptr ? interpreter->files().size() : 0] {
+    Fingerprint initrc;
+    Fingerprint drop_ins;
+    for (std::size_t i = 0; i < count; ++i) {
+      const script::Interpreter::File& file = interpreter->files()[i];
       if (file.of == script::Interpreter::FileOf::others) continue;
       Fingerprint& print = file.of == script::Interpreter::FileOf::initrc ? initrc : drop_ins;
       if (file.of == script::Interpreter::FileOf::drop_ins)
         print.add(std::filesystem::path(file.path).filename().native());
-      print.add(TRY(read_file(file.path)));
+      print.add(file.text);
     }
-  }
-  return fmt::format("{} {}", initrc.str(), drop_ins.str());
+    return fmt::format("{} {}", initrc.str(), drop_ins.str());
+  };
 }
 
 std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {

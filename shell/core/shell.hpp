@@ -69,7 +69,7 @@ class Shell {
   void prepare();
   Result<void> load_plugins();
   Result<void> run_initrc();
-  Result<void> pass_init_barrier(std::string initrcs);
+  Result<void> pass_init_barrier(const std::function<std::string()>& mark);
   Result<void> make_tasks();
   Result<void> initialize();
   void execute();

@@ -394,7 +394,7 @@ void ShellGrow::note_ready(const Json& what) {
 Json ShellGrow::state() const {
   const auto& restarts = restart_.granted_so_far();
   Json out = elastic::job_state(job_);
-  out["initrcs"] = initrcs_;
+  out["initrcs"] = initrcs_ ? initrcs_() : "";
   out["shells"] = shells_.state();
   out["restart"] = restarts ? restarts->json() : Json();
   if (const auto& cause = process_.end.cause()) out["ended"] = cause->message;
@@ -519,8 +519,8 @@ Result<void> JoiningShell::take_restarts() {
   return restarts && own ? own->take(*restarts) : Result<void>();
 }
 
-Result<void> JoiningShell::check_initrcs(const std::string& mark) const {
-  if (!is_joining_ || mark == initrcs_) return {};
+Result<void> JoiningShell::check_initrcs(const std::function<std::string()>& mark) const {
+  if (!is_joining_ || mark() == initrcs_) return {};
   return invalid(
       fmt::format("the initrc files of {} are not those of shell 0: install the same ones, or give "
                   "-o initrc-check=off",

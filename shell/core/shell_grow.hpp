@@ -58,7 +58,7 @@ class JoiningShell {
   Result<void> take_state();     // once the taskmap is final
   Result<void> take_restarts();  // once the options are
   // Its initrc files have to be those of the leader.
-  [[nodiscard]] Result<void> check_initrcs(const std::string& mark) const;
+  [[nodiscard]] Result<void> check_initrcs(const std::function<std::string()>& mark) const;
   void ready();
   void failed(const std::string& why);
 
@@ -102,7 +102,7 @@ class ShellGrow {
   void serve();
   [[nodiscard]] JoiningShell& joining() { return joining_; }  // this shell, where it joins
   // Leader: which initrc files it has read, with which newcomers compare their own.
-  void set_initrcs(std::string mark) { initrcs_ = std::move(mark); }
+  void set_initrcs(std::function<std::string()> mark) { initrcs_ = std::move(mark); }
 
   // See plugin::Host; on the leader.
   void grow(const value::GrowOrder& order, const WhenGrown& news);
@@ -175,7 +175,7 @@ class ShellGrow {
   ShellRestart& restart_;
   JoiningShell joining_;
   elastic::Growth growth_;  // so far
-  std::string initrcs_;
+  std::function<std::string()> initrcs_;
   std::optional<std::string> resources_;       // leader: R of the job's start, once the job grows
   std::unique_ptr<SlurmNodes> nodes_;          // leader: once some were asked for
   std::map<std::uint64_t, WhenGrown> asking_;  // leader: orders that wait for nodes, by number

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "script/interpreter.hpp"
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
+#include "base/file.hpp"
 #include "base/text.hpp"
 #include "capi/loader.hpp"
 #include "event/clock.hpp"
@@ -130,25 +131,71 @@ Interpreter::~Interpreter() {
 // ---- files -----------------------------------------------------------------
 
 Result<void> Interpreter::run_file(const std::string& path, FileOf of) {
-  if (::access(path.c_str(), R_OK) != 0) return system_error(errno, path);
   if (depth_ == kMaxSourceDepth) {
     return Error{ELOOP, fmt::format("{}: {} files source each other (does one source itself?)", path, depth_)};
   }
   const CurrentCall current(context_.component, path);
   files_.push_back({path, of});
+  std::string text = TRY(read_file(path == "-" ? "./-" : path));  // it is no standard input
+  if (of != FileOf::others) files_.back().text = text;
   Result<void> ran;
   if (++depth_ == 1) ran = read_time_limit();
-  if (ran) ran = run_chunk(path);
+  if (ran) ran = run_chunk(path, text);
   if (--depth_ > 0) return ran;
   // A plugin that the initrc has loaded may have set it; and what holds for files does not for handlers.
   Result<void> read = read_time_limit();
   return ran ? read : ran;
 }
 
-Result<void> Interpreter::run_chunk(const std::string& path) {
+namespace {
+
+bool is_of_name(char each) { return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_'; }
+
+// The NAME of a file that begins, behind comments, with `if shell.options.NAME == nil then return end`, or with
+// ["NAME"]; "": it begins with something else.
+std::string_view needed_option(std::string_view text) {
+  constexpr std::string_view kBegin = "if shell.options", kEnd = " == nil then return end";
+  constexpr std::string_view kBlanks = " \t\r\n";
+  for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    if (!text.starts_with("--") || text.starts_with("--[")) break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::size_t end = line.find(kEnd);
+  const bool is_such = line.starts_with(kBegin) && end != std::string_view::npos &&
+                       (end + kEnd.size() == line.size() || !is_of_name(line[end + kEnd.size()]));
+  if (!is_such) return "";
+  std::string_view name = line.substr(kBegin.size(), end - kBegin.size());
+  const bool is_quoted = name.starts_with("[\"") && name.ends_with("\"]") && name.size() > 4;
+  if (!is_quoted && !name.starts_with('.')) return "";
+  name.remove_prefix(is_quoted ? 2 : 1);
+  if (is_quoted) name.remove_suffix(2);
+  auto is_plain = [is_quoted](char each) { return is_of_name(each) || (is_quoted && each == '-'); };
+  return name != "standalone" && std::all_of(name.begin(), name.end(), is_plain) ? name : "";
+}
+
+// As luaL_loadfilex has it: without the mark of UTF-8, and a first line that is for the kernel.
+std::string_view chunk_of(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  if (text.starts_with('#'))
+    text.remove_prefix(std::min(text.find('\n'), text.size()));  // lines keep their numbers
+  return text;
+}
+
+}  // namespace
+
+Result<void> Interpreter::run_chunk(const std::string& path, std::string_view text) {
   StackMark mark(running_);
   if (lua_checkstack(running_, LUA_MINSTACK) == 0) return Error{ENOMEM, path + ": the Lua stack is full"};
-  if (luaL_loadfilex(running_, path.c_str(), "t") != LUA_OK) return error_on_top(context_);
+  const std::string_view chunk = chunk_of(text);
+  if (const std::string name(needed_option(chunk)); !name.empty() && !compiles_all_) {
+    const Json* value = host_.options().find(name);
+    if (value == nullptr || value->is_null()) return {};
+  }
+  if (luaL_loadbufferx(running_, chunk.data(), chunk.size(), ("@" + path).c_str(), "t") != LUA_OK)
+    return error_on_top(context_);
   return call(0, 0, {context_.component, directory_of(path), context_.topic});
 }
 

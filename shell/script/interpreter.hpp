@@ -91,7 +91,12 @@ class Interpreter {
   struct File {
     std::string path;
     FileOf of;
+    std::string text = "";  // if it is none of others
   };
+
+  // A file that begins with `if shell.options.NAME == nil then return end` is not even compiled in a job without
+  // that option, unless this is called: most of those in lua.d begin so, and each job would pay for all of them.
+  void compile_all() { compiles_all_ = true; }
 
   // Runs one Lua file (text, no precompiled code). While it runs, and in the callbacks that it registers,
   // shell.rcpath is its directory.
@@ -156,7 +161,7 @@ class Interpreter {
         library_(std::move(library)),
         more_drop_ins_(std::move(more_drop_ins)) {}
 
-  Result<void> run_chunk(const std::string& path);
+  Result<void> run_chunk(const std::string& path, std::string_view text);
   Result<void> call(int arguments, int results, Context context);
   Error error_on_top(const Context& failed);
   [[nodiscard]] Error death() const { return {ECANCELED, last_words_, true}; }
@@ -174,6 +179,7 @@ class Interpreter {
   TimeLimit time_limit_;
   int depth_ = 0;  // of files that run
   bool closing_ = false;
+  bool compiles_all_ = false;
 };
 
 }  // namespace nacre::script

@@ -155,6 +155,26 @@ END
   says "nacre-shell[0]: initrc: "{here,there}
 }
 
+@test "a file for an option that the job lacks is not compiled" {
+  prepare 1 true
+  mkdir lua.d
+  for begin in 'if shell.options.extra == nil then return end' 'if shell.options["extra"] == nil then return end -- or else'; do
+    printf -- '-- A comment.\n\n%s\nthis is no Lua\n' "$begin" >lua.d/extra.lua
+    run_rc <<<'shell.source_rcpath ("*.lua")'
+    [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+    run_rc -o extra <<<'shell.source_rcpath ("*.lua")'
+    [[ $status -eq 1 && $output == *"lua.d/extra.lua:4:"* ]] || { echo "$output"; return 1; }
+    run "$NACRE_BUILD_DIR/nacre" initrc check rc.lua
+    [[ $status -eq 1 && $output == *"lua.d/extra.lua:4:"* ]] || { echo "$output"; return 1; }
+  done
+  for begin in 'if shell.options.extra == nil then return endless' 'if shell.options.extra ~= nil then return end' '--[[' \
+    'if shell.options.extra == 1 or shell.options.other == nil then return end'; do
+    printf '%s\nthis is no Lua\n' "$begin" >lua.d/extra.lua
+    run_rc <<<'shell.source_rcpath ("*.lua")'
+    [[ $status -eq 1 && $output == *"lua.d/extra.lua:"* ]] || { echo "$begin: $output"; return 1; }
+  done
+}
+
 @test "shell.source_rcpath_option takes the file of a value, and of its version" {
   prepare 1 true
   mkdir -p lua.d/mpi
