@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -41,6 +42,31 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
+// hwloc loads all its plugins into a process that asks for a topology, as libpmix does in PMIx_server_init: those
+// for devices load the drivers that are installed, such as OpenCL's, which takes tens of milliseconds. Neither this
+// shell nor what libpmix tells tasks of the node needs them. The tasks' environment is not this one.
+class WithoutDrivers {
+ public:
+  WithoutDrivers() {
+    if (const char* given = std::getenv(kVariable)) before_ = given;
+    const std::string names = before_ ? *before_ + "," + kPlugins : kPlugins;
+    ::setenv(kVariable, names.c_str(), 1);
+  }
+  ~WithoutDrivers() {
+    if (before_)
+      ::setenv(kVariable, before_->c_str(), 1);
+    else
+      ::unsetenv(kVariable);
+  }
+  WithoutDrivers(const WithoutDrivers&) = delete;
+  WithoutDrivers& operator=(const WithoutDrivers&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "HWLOC_PLUGINS_BLACKLIST";  // by the names of their files
+  static constexpr const char* kPlugins = "hwloc_opencl,hwloc_cuda,hwloc_nvml,hwloc_rsmi,hwloc_levelzero,hwloc_gl";
+  std::optional<std::string> before_;
+};
+
 void watch_connections() {
   pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
   PMIx_Register_event_handler(&code, 1, nullptr, 0, lost_connection, nullptr, nullptr);
@@ -62,6 +88,7 @@ std::string PmixServer::start(const ServerFacts& facts) {
   info.string(PMIX_HOSTNAME, facts.host).number(PMIX_NODEID, facts.rank);
   info.flag(PMIX_SERVER_TOOL_SUPPORT, false).flag(PMIX_SERVER_REMOTE_CONNECTIONS, false);
   BlockedSignals blocked;
+  const WithoutDrivers without;
   pmix_server_module_t module = server_module();
   pmix_status_t status = PMIx_server_init(&module, info.data(), info.size());
   if (status != PMIX_SUCCESS) return words_of(status);

@@ -43,6 +43,20 @@ each_rank() {
 
 # ---- services ----------------------------------------------------------------
 
+@test "no driver of a device is loaded into the shell; the tasks have hwloc's variables as they were" {
+  # hwloc loads them for libpmix; each leaves a file.
+  mkdir plugins
+  echo '#include <stdio.h>
+__attribute__((constructor)) static void loaded(void) { fclose(fopen(NAME, "w")); }' >plugin.c
+  for name in opencl other; do cc -DNAME="\"$PWD/$name\"" -shared -fPIC -o "plugins/hwloc_$name.so" plugin.c; done
+  export HWLOC_PLUGINS_PATH=$PWD/plugins
+  prepare_marked 1 sh -c 'echo "${HWLOC_PLUGINS_BLACKLIST-none}"'
+  run_prepared
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; }
+  [ "$output" = none ] || { echo "$output"; return 1; }
+  [[ -e other && ! -e opencl ]]
+}
+
 @test "what a client is told about its job" {
   run_pmix calls facts
   says 0 "$(each_rank " of 4: local RANK, node RANK, app 0, universe 4, on node0 of node0 with 4")"
