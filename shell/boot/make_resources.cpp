@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/make_resources.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -105,6 +106,12 @@ Result<Idset> cores_by_number(const task::CpuRights& rights, const std::string& 
 
 Result<Idset> own_cores(const std::string& system) {
   task::CpuRights rights = TRY(task::read_cpu_rights(system));
+  // Whoever may use all cores that its cgroup has needs no order of them, for which many more files are read.
+  const std::vector<Idset> unordered =
+      task::cores_within(TRY(task::read_unordered_cores(rights.online, system)), rights.cgroup);
+  auto may_be_used = [&](const Idset& core) { return !(core & rights.allowed).empty(); };
+  if (!unordered.empty() && std::all_of(unordered.begin(), unordered.end(), may_be_used))
+    return Idset::range(0, static_cast<Idset::Id>(unordered.size() - 1));
   auto cores = TRY(task::read_cores(rights.online, system));
   if (!cores) return cores_by_number(rights, system);
   Idset out;

@@ -84,6 +84,11 @@ class Reader {
     return TRY(read_nodes()) && sort();
   }
 
+  Result<std::vector<Idset>> unordered_cores() {
+    CHECK_OK(read_cpus_of_cores());
+    return std::move(cores_);
+  }
+
   std::vector<Idset> take_cores() { return std::move(cores_); }
 
   Result<CpuTopology> topology() {
@@ -267,6 +272,10 @@ bool one_cpu_a_core(const Idset& online, const std::string& system) {
   // A kernel that was built without knowledge of threads always has 0 here.
   auto core = find_list(fmt::format("{}/cpu/cpu{}/", system, *online.first()), kCore);
   return core && *core && (*core)->size() == 1;
+}
+
+Result<std::vector<Idset>> read_unordered_cores(const Idset& online, const std::string& system) {
+  return Reader(online, system).unordered_cores();
 }
 
 Result<std::optional<std::vector<Idset>>> read_cores(const Idset& online, const std::string& system) {

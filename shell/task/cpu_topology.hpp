@@ -35,6 +35,11 @@ struct CpuTopology {
 // Whether each online cpu is a core of its own. Also false if the kernel does not report it.
 [[nodiscard]] bool one_cpu_a_core(const value::Idset& online, const std::string& system = kSystemDirectory);
 
+// The online cpus of each core, by its first cpu: from a file of the kernel's for each core, or from two files if
+// none has threads.
+Result<std::vector<value::Idset>> read_unordered_cores(const value::Idset& online,
+                                                       const std::string& system = kSystemDirectory);
+
 // The online cpus of each core, in the order of hwloc's logical indexes, which are the core ids of R: depth first
 // through the tree of packages, NUMA nodes, caches and the like, siblings by their lowest cpu. None if these files
 // do not give that order for certain: if sets overlap without being nested, or if distances between NUMA nodes may
