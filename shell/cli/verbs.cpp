@@ -36,11 +36,12 @@ const NamedVerb* find_verb(std::span<const NamedVerb> verbs, std::string_view na
   return found != verbs.end() ? &*found : nullptr;
 }
 
-Verbs add_verbs(CommandLine& program, std::span<const NamedVerb> verbs) {
+// `are_named`: one of them may be given; else only their names are of use.
+Verbs add_verbs(CommandLine& program, std::span<const NamedVerb> verbs, bool are_named) {
   Verbs out;
   for (const NamedVerb& each : verbs) {
     CommandLine* verb = program.add_subcommand(each.name, each.text);
-    (out[verb] = each.make())->add_to(*verb);
+    if (are_named) (out[verb] = each.make())->add_to(*verb);
   }
   return out;
 }
@@ -81,7 +82,8 @@ int parse_and_run(CommandLine& program, std::string_view own_name, std::vector<s
     words = std::move(std::get<std::vector<std::string>>(translated));
     words.insert(words.begin(), named->name);
   }
-  const Verbs verbs = add_verbs(program, known);
+  auto names_verb = [known](const std::string& word) { return find_verb(known, word) != nullptr; };
+  const Verbs verbs = add_verbs(program, known, std::any_of(words.begin(), words.end(), names_verb));
   if (own != nullptr) verbs.begin()->first->set_program(shown);
   Result<void> read = program.read(std::move(words));
   const CommandLine& line = program.last();
