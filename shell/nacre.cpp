@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <utility>
+
 #include "base/guarded.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "cli/verbs.hpp"
 #include "front/verbs.hpp"
+#include "shell_program.hpp"
 
 namespace {
 
@@ -49,6 +53,9 @@ int main(int argc, char** argv) {
     return 1;
   }
   reset_signals();
+  front::set_own_shell([argc, argv](std::vector<std::string> words, const launch::LaunchRecord& record) {
+    std::exit(become_shell(ProcessTitle(argc, argv), std::move(words), record));
+  });
   int code = 1;
   guarded(nullptr, [&] { code = cli::run_nacre(argc, argv, kVerbs); });
   return code;

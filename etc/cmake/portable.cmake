@@ -15,7 +15,7 @@ endfunction()
 
 # The one library that stays shared, as plugins bring it too.
 nacre_copied_library(libjansson.so.4 nacre)
-set_target_properties(nacre-shell PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}/nacre")
+set_target_properties(nacre-shell nacre PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}/nacre")
 
 # nacre_shipped_library(SONAME SOURCE LIBRARY...): a library for systems that have none of this soname (load_library of
 # base/program.hpp), with those functions that SOURCE loads of it. It has no soname, as others in the process may ask for the whole one.

@@ -110,6 +110,10 @@ void ProcessTitle::set(std::initializer_list<std::string> titles) {
   std::memset(begin_ + length, 0, size_ - length);
 }
 
+void ProcessTitle::keep_unless(std::size_t room) {
+  if (size_ <= room) size_ = 0;
+}
+
 // ---- variable ---------------------------------------------------------------------------
 
 std::optional<std::string> own_variable(const char* name) {

@@ -54,6 +54,8 @@ class ProcessTitle {
 
   // The first of these that has room in place of the arguments, else the last, cut off.
   void set(std::initializer_list<std::string> titles);
+  // From now on set() does nothing if there is no room for that many bytes.
+  void keep_unless(std::size_t room);
 
  private:
   char* begin_ = nullptr;

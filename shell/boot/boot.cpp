@@ -109,7 +109,7 @@ Result<Way> parse_way(std::string_view name) {
 namespace {
 
 Result<Boot> boot_by_way(const BootRequest& request) {
-  if (request.record && request.way != Way::index) return boot_by_own_record(request);
+  if (has_own_record(request) && request.way != Way::index) return boot_by_own_record(request);
   switch (request.way) {
     case Way::standalone: return boot_alone(request);
     case Way::pmi: return boot_by_pmi(request);
@@ -203,8 +203,8 @@ Result<Boot> read_and_join(const BootRequest& request) {
   return out;
 }
 
-Result<Boot> take_own_record(int descriptor) {
-  auto record = TRY(read_own_record(descriptor));
+Result<Boot> take_own_record(const BootRequest& request) {
+  auto record = TRY(own_record(request));
   if (record.size != 1)
     return invalid(fmt::format("the launch record: size: expected 1, got {}: others need a secret", record.size));
   Boot out;
@@ -238,8 +238,10 @@ Result<Membership> membership_of(const BootRequest& request, const launch::Launc
   return out;
 }
 
-Result<launch::LaunchRecord> read_own_record(int descriptor) {
-  UniqueFd fd(descriptor);           // no task gets it
+Result<launch::LaunchRecord> own_record(const BootRequest& request) {
+  if (const auto* given = std::get_if<const launch::LaunchRecord*>(&request.record)) return **given;
+  const int descriptor = std::get<int>(request.record);
+  const UniqueFd fd(descriptor);
   ::lseek(descriptor, 0, SEEK_SET);  // it stands where who has written it has stopped
   std::string text = TRY(read_file(descriptor, fmt::format("descriptor {} cannot be read", descriptor),
                                    launch::LaunchRecord::kMaxLine));
@@ -247,7 +249,7 @@ Result<launch::LaunchRecord> read_own_record(int descriptor) {
 }
 
 Result<Boot> boot_by_own_record(const BootRequest& request) {
-  return in("--launch-record", take_own_record(*request.record));
+  return in("--launch-record", take_own_record(request));
 }
 
 Result<Boot> boot_by_record(const BootRequest& request) { return in("--boot=hosts", read_and_join(request)); }

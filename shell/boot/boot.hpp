@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "base/result.hpp"
 #include "base/signals.hpp"
@@ -52,8 +53,9 @@ struct BootRequest {
   Variables variables;
   std::string version;  // of this program
   std::optional<std::string> secret_file;
-  std::optional<int> record;       // hosts, index: a descriptor that the launch record is read from
-  std::optional<value::JobId> id;  // none: the manager's, or a new one
+  // hosts, index: the launch record, or a descriptor that it is read from.
+  std::variant<std::monostate, int, const launch::LaunchRecord*> record;
+  std::optional<value::JobId> id;                          // none: the manager's, or a new one
   std::uint32_t arity = group::Membership::kDefaultArity;  // pmi: only shell 0's counts; hosts: the record's counts
   double timeout = kTimeout;                               // seconds for each step that waits for others
   int input = STDIN_FILENO;
@@ -122,8 +124,9 @@ Result<Boot> boot_by_own_record(
 Result<group::Membership> membership_of(const BootRequest& request, const launch::LaunchRecord& record,
                                         transport::Secret secret, launch::OwnSockets own);
 
-// The launch record in a file that is open at `descriptor`, which no task gets.
-Result<launch::LaunchRecord> read_own_record(int descriptor);
+[[nodiscard]] inline bool has_own_record(const BootRequest& request) { return request.record.index() != 0; }
+// That record; the file that is open at a descriptor is closed, and so no task gets it.
+Result<launch::LaunchRecord> own_record(const BootRequest& request);
 
 // The number in a variable, up to `most`. Errors: the variable is not set, or is no such number.
 Result<std::uint64_t> number_of(const Variables& variables, const char* name, std::uint64_t most);

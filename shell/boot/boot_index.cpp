@@ -63,8 +63,8 @@ Result<Found> find_group(const BootRequest& request) {
   Found out;
   out.pod = TRY(need_pod(request));
   out.request = request;
-  if (request.record) {
-    out.record = TRY(read_own_record(*request.record));
+  if (has_own_record(request)) {
+    out.record = TRY(own_record(request));
     if (out.record->size != out.pod.size)
       return invalid(fmt::format("the launch record: size: {} shells, and {} pods by {}", out.record->size,
                                  out.pod.size, out.pod.size_source));

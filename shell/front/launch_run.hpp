@@ -114,9 +114,10 @@ struct LaunchPlan {
   std::vector<LaunchReport> reports;             // those that the leader sends
   int input = 0;  // the descriptor that the job's input is read from; < 0: see LaunchFeed
   bool verbose = false;
-  bool quiet = false;     // nothing but warnings and errors is printed
-  bool outlived = false;  // the job goes on if this process goes: on-launcher-lost=go-on
-  bool in_pod = false;    // this process becomes one of the job's shells: others of them begin in other pods
+  bool quiet = false;          // nothing but warnings and errors is printed
+  bool outlived = false;       // the job goes on if this process goes: on-launcher-lost=go-on
+  bool has_own_shell = false;  // the shell is the one that came with this program
+  bool in_pod = false;         // this process becomes one of the job's shells: others of them begin in other pods
 };
 
 // The job detaches as soon as it runs, see nacre-run(1); `options` are its own. An error: it cannot.

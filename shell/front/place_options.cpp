@@ -188,6 +188,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths.
   // What has no slash is looked for in the PATH of each host.
   bool is_name = shell_.find('/') == std::string::npos;
+  plan.has_own_shell = shell_.empty();
   record.shell.push_back(shell_.empty() ? beside_own_program("nacre-shell")
                          : is_name      ? shell_
                                         : std::filesystem::absolute(shell_).native());

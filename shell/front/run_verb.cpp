@@ -137,9 +137,9 @@ class RunOptions {
 
 // ---- run here ---------------------------------------------------------------------------
 //
-// The simplest job: one shell, on this host. This process becomes that shell by exec, so the shell has its
-// terminal, its signals and its standard streams, and needs neither network nor secret. In a pod it becomes one of
-// several in the same way.
+// The simplest job: one shell, on this host. This process becomes that shell, so the shell has its terminal, its
+// signals and its standard streams, and needs neither network nor secret. It executes another program only for a
+// shell that the user has chosen, and in a pod, where it becomes one of several.
 
 // Whether the plan is of one shell on this host, or this is one of several pods.
 [[nodiscard]] bool is_here(const LaunchPlan& plan);
@@ -802,25 +802,41 @@ bool is_here(const LaunchPlan& plan) {
          (!plan.srun && plan.record.size == 1 && (plan.record.agent.empty() || launch::is_this_host(plan.leader)));
 }
 
-Result<int> run_here(LaunchPlan plan) {
-  launch::LaunchRecord& record = plan.record;
-  for (const LaunchReport& each : plan.reports) {
-    std::string to = each.is_path ? std::filesystem::absolute(each.to).native() : each.to;
-    record.options.push_back(fmt::format("{}={}", each.channel, to));
-  }
+namespace {
+
+BecomeShell own_shell;
+
+Result<int> execute_shell(const LaunchPlan& plan) {
+  const launch::LaunchRecord& record = plan.record;
   UniqueFd fd(::memfd_create("nacre-launch-record", 0));
   if (!fd) return system_error(errno, "memfd_create");
   if (int code = write_all(fd.get(), record.line()); code != 0) return system_error(code, "the launch record");
   std::vector<std::string> words = record.shell;
   words.push_back(fmt::format("--launch-record={}", fd.get()));
   if (plan.in_pod) words.emplace_back("--boot=index");
-  if (plan.verbose) print_err("nacre run: starting {}\n", fmt::join(words, " "));
+  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(words, " "));
   std::vector<char*> argv;
   for (std::string& each : words) argv.push_back(each.data());
   argv.push_back(nullptr);
   CHECK_OK(flush_out());
   ::execvp(argv[0], argv.data());
   return system_error(errno, words[0]);
+}
+
+}  // namespace
+
+void set_own_shell(BecomeShell become) { own_shell = std::move(become); }
+
+Result<int> run_here(LaunchPlan plan) {
+  launch::LaunchRecord& record = plan.record;
+  for (const LaunchReport& each : plan.reports) {
+    std::string to = each.is_path ? std::filesystem::absolute(each.to).native() : each.to;
+    record.options.push_back(fmt::format("{}={}", each.channel, to));
+  }
+  if (!own_shell || !plan.has_own_shell || plan.in_pod) return execute_shell(plan);
+  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(record.shell, " "));
+  own_shell(record.shell, record);
+  return 1;
 }
 
 // ---- foreign options --------------------------------------------------------------------

@@ -4,15 +4,23 @@
 // line here and in nacre.cpp.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "cli/verbs.hpp"
+#include "launch/record.hpp"
 
 namespace nacre::front {
 
 using cli::VerbPtr;
+
+// Does not return: what this process is from then on, as nacre run becomes the shell of a job that is one shell on
+// this host. `words`: as of the command line of nacre-shell.
+using BecomeShell = std::function<void(std::vector<std::string> words, const launch::LaunchRecord& record)>;
+// Where it is not set, or another shell is asked for, that program is executed.
+void set_own_shell(BecomeShell become);
 
 VerbPtr make_launch();
 VerbPtr make_run();

@@ -33,6 +33,8 @@ def _owner(path):
         return f"plugins/{rest[0]}" if rest[0] in ("examples", "pmix") else "plugins"
     if len(rest) > 1:
         return rest[0]
+    if rest[0].startswith("shell_program."):
+        return "shell_program"
     return rest[0] if rest[0] in ("main.cpp", "nacre.cpp") else "top"
 
 
