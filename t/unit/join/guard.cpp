@@ -130,6 +130,7 @@ TEST_CASE("the guard removes what is too old in the list of jobs, once its shell
   for (std::uint64_t id : {1, 2}) {
     record::JobEntry entry;
     entry.id = value::JobId(id);
+    entry.pid = 1;
     if (id == 1) entry.end.emplace().time = 1;
     REQUIRE(directory.write(entry));
   }
