@@ -149,6 +149,10 @@ Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
 
 void ShellTasks::kill(int signum, const group::Targets& which) {
   raise_if_failed(settle());
+  kill_known(signum, which);
+}
+
+void ShellTasks::kill_known(int signum, const group::Targets& which) {
   for (const auto& task : tasks_) {
     if (which && !which->contains(task->rank())) continue;
     if (task->kill(signum) && signum == SIGKILL) unkillable_.killed(task->pid());
@@ -262,8 +266,8 @@ Result<void> ShellTasks::begin(Batch batch) {
 // Those that run are registered before any failure counts: what ends the job then ends them, too, and reaps.
 Result<void> ShellTasks::settle() {
   if (starting_.empty()) return {};
-  std::vector<task::SpawnPool::Outcome> spawned = outcomes_of_start();
   const Batch batch = std::exchange(starting_, {});
+  std::vector<task::SpawnPool::Outcome> spawned = outcomes_of(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (spawned[i]) take_up(*batch[i], *std::move(spawned[i]));
   }
@@ -308,28 +312,29 @@ Result<void> ShellTasks::open_channels(task::Task& task) {
   return {};
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::outcomes_of_start() {
+std::vector<task::SpawnPool::Outcome> ShellTasks::outcomes_of(const Batch& batch) {
   timeline::Recorder& recorder = host_.timeline();
   // Each would interrupt this process; the loop sees all at once. Where the times count, they are noted by it.
   std::optional<SignalsBlocked> quiet;
   if (host_.job().shells() == 1) quiet.emplace({SIGCHLD});
   std::vector<task::SpawnPool::Times> times;
-  auto out = spawn_pool_.has_begun() ? spawn_pool_.finish(&times) : spawn_hooked(times);
+  auto out = spawn_pool_.has_begun() ? spawn_pool_.finish(&times) : spawn_hooked(batch, times);
   if (!recorder.is_on()) return out;
   auto nanoseconds = [](event::Seconds time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
   };
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto kind = out[i] ? timeline::Kind::exec : timeline::Kind::not_started;
-    recorder.add_at(nanoseconds(times[i].begun), timeline::Kind::spawn, starting_[i]->rank());
-    recorder.add_at(nanoseconds(times[i].over), kind, starting_[i]->rank());
+    recorder.add_at(nanoseconds(times[i].begun), timeline::Kind::spawn, batch[i]->rank());
+    recorder.add_at(nanoseconds(times[i].over), kind, batch[i]->rank());
   }
   return out;
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::spawn_hooked(std::vector<task::SpawnPool::Times>& times) {
+std::vector<task::SpawnPool::Outcome> ShellTasks::spawn_hooked(const Batch& batch,
+                                                               std::vector<task::SpawnPool::Times>& times) {
   std::vector<task::SpawnPool::Outcome> out;
-  for (task::Task* task : starting_) {
+  for (task::Task* task : batch) {
     event::Seconds begun = event::clock_now();
     out.push_back(spawn_hooked(*task));
     times.push_back({begun, event::clock_now()});

@@ -121,6 +121,8 @@ class ShellTasks {
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
+  // Without those that are being started, which end with this process: also within a handler of a signal.
+  void kill_known(int signum, const group::Targets& which = std::nullopt);
   // Tasks that still wait, by at-most, and would have got this signal, never start if it ends programs.
   void leave_out(int signum, const group::Targets& which);
   // What end() ends, and why.
@@ -153,8 +155,9 @@ class ShellTasks {
   Result<void> settle();
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);
-  std::vector<task::SpawnPool::Outcome> outcomes_of_start();
-  std::vector<task::SpawnPool::Outcome> spawn_hooked(std::vector<task::SpawnPool::Times>& times);
+  std::vector<task::SpawnPool::Outcome> outcomes_of(const Batch& batch);
+  std::vector<task::SpawnPool::Outcome> spawn_hooked(const Batch& batch,
+                                                     std::vector<task::SpawnPool::Times>& times);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   void take_up(task::Task& task, task::Spawned spawned);
