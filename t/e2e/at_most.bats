@@ -147,9 +147,9 @@ END
 
 @test "a joblog that is cut off, of other commands, or cannot be written, is one line" {
   run_job --joblog=log echo ::: a b
-  head -c -3 log >cut
-  run run_job --joblog=cut --resume echo ::: a b
-  fails_with 1 "nacre run: --joblog: cut: line 3 is cut off: remove it, and its task runs again"
+  head -c -3 log >short
+  run run_job --joblog=short --resume echo ::: a b
+  fails_with 1 "nacre run: --joblog: short: line 3 is cut off: remove it, and its task runs again"
   run run_job --joblog=log --resume cat ::: a b
   fails_with 1 "--joblog: log: Seq 1 is of the command 'echo a', and is to be 'cat a' now: it is another job's"
   run run_job --joblog=log --resume echo ::: a

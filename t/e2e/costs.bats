@@ -26,11 +26,9 @@ few=20
 @test "a job opens no more files where many have ended before it" {
   count --initrc=/dev/null true
   before=$opens
-  cd jobs
-  ended=(*.json)
+  ended=(jobs/*.json)
   [ ${#ended[@]} -eq 1 ]
-  for id in {1..300}; do cp "${ended[0]}" "$id.json"; done
-  cd ..
+  for id in {1..300}; do cp "${ended[0]}" "jobs/$id.json"; done
   count --initrc=/dev/null true
   ((opens < before + few)) || { echo "$opens files instead of $before"; return 1; }
 }
