@@ -227,7 +227,7 @@ Result<void> Shell::prepare_process() {
   tasks_.unkillable().when_given_up([this](pid_t pid) { stragglers_.exempt(pid); });
   begin_timeline();
   CHECK_OK(event::Children::become_subreaper());
-  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->ending_.kill_at_once(); }, this);
+  plugin::set_last_act([](void* shell) { static_cast<Shell*>(shell)->ending_.kill_tasks(SIGKILL); }, this);
   if (process_.launcher || process_.later)
     stragglers_.exempt_shells(fmt::format("{}={}", job::kShellMark, job::shell_mark(job_.id, job_.shell_rank)));
   if (has_siblings()) CallPage::own().set_host(job_.resources.nodes[job_.shell_rank].hostname);

@@ -246,11 +246,6 @@ void ShellEnding::kill_tasks(int signum) {
   signalled_also_.call(signum);
 }
 
-void ShellEnding::kill_at_once() {
-  of_.tasks.kill_known(SIGKILL);
-  signalled_also_.call(SIGKILL);
-}
-
 // The tasks are not all known here, so it is the largest code of this shell's.
 int ShellEnding::own_code() const {
   exits::Policy policy(exits::Policy::Kind::max, 0, of_.host.exit_policy().ok());

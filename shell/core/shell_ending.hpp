@@ -85,7 +85,6 @@ class ShellEnding {
 
   // ---- its tasks
   void kill_tasks(int signum);  // and what gets signals with them
-  void kill_at_once();          // as this process ends at once, perhaps within a handler of a signal
   plugin::Registration signal_also(std::function<void(int signum)> processes) {
     return signalled_also_.add(std::move(processes));
   }

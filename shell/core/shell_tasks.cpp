@@ -10,7 +10,6 @@
 
 #include "base/current_call.hpp"
 #include "base/invariant.hpp"
-#include "base/signals.hpp"
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/options.hpp"
@@ -23,10 +22,7 @@ constexpr rlim_t kDescriptorsPerTask =
     8;  // pipes of stdout and stderr, PMI; both ends, while a task is started; its usage; its death
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
-// Tasks started before the loop has a turn, where no plugin looks on: by this process alone, and with starters, of
-// which each batch has its own.
-constexpr std::size_t kStartsAlone = 16;
-constexpr std::size_t kStartsShared = 128;
+constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn, where no plugin looks on
 
 // Signals that managers and users send to a job for its tasks; those that end the job are not among them (Signals).
 constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
@@ -47,7 +43,7 @@ bool goes_on_without(const job::Options& options) {
 }  // namespace
 
 ShellTasks::ShellTasks(plugin::Host& host, group::Group* group)
-    : host_(host), group_(group), spawn_pool_(task::SpawnPool::useful_starters()) {}
+    : host_(host), group_(group), spawn_pool_(task::SpawnPool::useful_threads()) {}
 
 Result<void> ShellTasks::watch_signals(event::Seconds grace) {
   event::Loop& loop = host_.loop();
@@ -148,11 +144,6 @@ Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
 }
 
 void ShellTasks::kill(int signum, const group::Targets& which) {
-  raise_if_failed(settle());
-  kill_known(signum, which);
-}
-
-void ShellTasks::kill_known(int signum, const group::Targets& which) {
   for (const auto& task : tasks_) {
     if (which && !which->contains(task->rank())) continue;
     if (task->kill(signum) && signum == SIGKILL) unkillable_.killed(task->pid());
@@ -174,7 +165,6 @@ void ShellTasks::leave_out(int signum, const group::Targets& which) {
 
 // Tasks that have ended by themselves until now are no victims.
 bool ShellTasks::end(Ending what) {
-  raise_if_failed(settle());
   host_.children().reap();
   window_.close();
   if (restarting_.end) restarting_.end();
@@ -201,43 +191,22 @@ Result<void> ShellTasks::raise_descriptor_limit() {
 }
 
 Result<void> ShellTasks::start() {
-  CHECK_OK(settle());
   CHECK_OK(raise_descriptor_limit());
   if (!window_.is_limited() || !has_begun_)
     host_.log().log(Level::trace, "", "starts {} task{}", tasks_.size(), tasks_.size() == 1 ? "" : "s");
   // Times of several shells are compared; of one the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   if (!std::exchange(has_begun_, true)) CHECK_OK(leave_out_ended());
-  Result<void> started = start_all();
-  Result<void> settled = settle();
-  return started ? settled : started;
-}
-
-// While starters work at one batch, this process does what comes before the start of the next, and after that of
-// the one before: the loop serves signals, and tasks that have ended.
-Result<void> ShellTasks::start_all() {
-  const bool is_shared = task::SpawnPool::useful_starters() > 0 && !host_.stack().listens("task.exec");
-  const std::size_t most = plugins_look_on() ? 1 : is_shared ? kStartsShared : kStartsAlone;
-  std::size_t left = window_.most_at_once();
-  for (Batch batch; !(batch = next_batch(std::min(most, left))).empty();) {
+  const std::size_t most = plugins_look_on() ? 1 : kStartsPerRound;
+  for (std::size_t left = window_.most_at_once(); left > 0 && !host_.ending();) {
+    Batch batch = window_.next(tasks_, std::min(most, left));
+    if (batch.empty()) return {};
     left -= batch.size();
-    for (task::Task* task : batch) CHECK_OK(prepare_command(*task));
-    if (may_start_again_) CHECK_OK(settle());  // a restart would take those that are being started for new ones
-    // A handler may have run for long, so events that came meanwhile count before the next step.
-    host_.loop().poll();
-    CHECK_OK(settle());
-    if (host_.ending()) return {};
-    CHECK_OK(begin(std::move(batch)));
+    CHECK_OK(start(batch));
+    // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
+    if (left > 0 && window_.has_next(tasks_)) host_.loop().poll();
   }
   return {};
-}
-
-// Of the first that are neither started nor being started, and may be.
-ShellTasks::Batch ShellTasks::next_batch(std::size_t most) {
-  Batch out;
-  if (host_.ending()) return out;
-  for (const auto& task : window_.next(tasks_, most)) out.push_back(task.get());
-  return out;
 }
 
 // As in flux-shell the topics of one task then come before those of the next: what a handler of task.init opens for
@@ -249,29 +218,16 @@ bool ShellTasks::plugins_look_on() const {
   return false;
 }
 
-Result<void> ShellTasks::begin(Batch batch) {
-  starting_ = std::move(batch);
-  if (!host_.stack().listens("task.exec")) {
-    std::vector<const task::Command*> commands;
-    for (const task::Task* task : starting_) commands.push_back(&task->command());
-    spawn_pool_.begin(std::move(commands), host_.timeline().is_on());
-    if (spawn_pool_.has_starters()) {
-      host_.children().reap_only_expected(true);
-      return {};
-    }
-  }
-  return settle();
-}
-
 // Those that run are registered before any failure counts: what ends the job then ends them, too, and reaps.
-Result<void> ShellTasks::settle() {
-  if (starting_.empty()) return {};
-  const Batch batch = std::exchange(starting_, {});
-  std::vector<task::SpawnPool::Outcome> spawned = outcomes_of(batch);
+Result<void> ShellTasks::start(Batch batch) {
+  for (const auto& task : batch) CHECK_OK(prepare_command(*task));
+  // A handler may have run for long, so events that came meanwhile count before the next step.
+  host_.loop().poll();
+  if (host_.ending()) return {};
+  std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (spawned[i]) take_up(*batch[i], *std::move(spawned[i]));
   }
-  host_.children().reap_only_expected(false);
   Result<void> first_failure;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (spawned[i]) continue;
@@ -279,7 +235,7 @@ Result<void> ShellTasks::settle() {
     if (first_failure) first_failure = std::move(failed);
   }
   // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
-  for (task::Task* task : batch) {
+  for (const auto& task : batch) {
     Result<void> called = call_fork(*task);
     if (first_failure) first_failure = std::move(called);
   }
@@ -312,18 +268,15 @@ Result<void> ShellTasks::open_channels(task::Task& task) {
   return {};
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::outcomes_of(const Batch& batch) {
+std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch) {
   timeline::Recorder& recorder = host_.timeline();
-  // Each would interrupt this process; the loop sees all at once. Where the times count, they are noted by it.
-  std::optional<SignalsBlocked> quiet;
-  if (host_.job().shells() == 1) quiet.emplace({SIGCHLD});
-  std::vector<task::SpawnPool::Times> times;
-  auto out = spawn_pool_.has_begun() ? spawn_pool_.finish(&times) : spawn_hooked(batch, times);
-  if (!recorder.is_on()) return out;
+  if (!recorder.is_on()) return spawn(batch, {});
+  std::vector<task::SpawnPool::Times> times(batch.size());
+  std::vector<task::SpawnPool::Outcome> out = spawn(batch, times);
   auto nanoseconds = [](event::Seconds time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
   };
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
     auto kind = out[i] ? timeline::Kind::exec : timeline::Kind::not_started;
     recorder.add_at(nanoseconds(times[i].begun), timeline::Kind::spawn, batch[i]->rank());
     recorder.add_at(nanoseconds(times[i].over), kind, batch[i]->rank());
@@ -331,15 +284,19 @@ std::vector<task::SpawnPool::Outcome> ShellTasks::outcomes_of(const Batch& batch
   return out;
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::spawn_hooked(const Batch& batch,
-                                                               std::vector<task::SpawnPool::Times>& times) {
+std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch, std::span<task::SpawnPool::Times> times) {
   std::vector<task::SpawnPool::Outcome> out;
-  for (task::Task* task : batch) {
-    event::Seconds begun = event::clock_now();
-    out.push_back(spawn_hooked(*task));
-    times.push_back({begun, event::clock_now()});
+  if (host_.stack().listens("task.exec")) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (!times.empty()) times[i].begun = event::clock_now();
+      out.push_back(spawn_hooked(*batch[i]));
+      if (!times.empty()) times[i].over = event::clock_now();
+    }
+    return out;
   }
-  return out;
+  std::vector<const task::Command*> commands;
+  for (const auto& task : batch) commands.push_back(&task->command());
+  return spawn_pool_.spawn(commands, times);
 }
 
 task::SpawnPool::Outcome ShellTasks::spawn_hooked(task::Task& task) {

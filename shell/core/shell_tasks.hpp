@@ -73,7 +73,7 @@ class ChildsLine {
 
 class ShellTasks {
  public:
-  using All = std::span<const std::unique_ptr<task::Task>>;
+  using Batch = std::span<const std::unique_ptr<task::Task>>;
 
   // Both must outlive it. There may be no `group` until a task is started.
   ShellTasks(plugin::Host& host, group::Group* group);
@@ -121,8 +121,6 @@ class ShellTasks {
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
-  // Without those that are being started, which end with this process: also within a handler of a signal.
-  void kill_known(int signum, const group::Targets& which = std::nullopt);
   // Tasks that still wait, by at-most, and would have got this signal, never start if it ends programs.
   void leave_out(int signum, const group::Targets& which);
   // What end() ends, and why.
@@ -139,7 +137,7 @@ class ShellTasks {
   bool end(Ending what);
 
   [[nodiscard]] Unkillable& unkillable() { return unkillable_; }
-  [[nodiscard]] All all() const { return tasks_; }
+  [[nodiscard]] Batch all() const { return tasks_; }
   [[nodiscard]] task::Task* current() const { return current_; }
   [[nodiscard]] std::size_t running() const { return running_; }
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }  // of those that have ended so far
@@ -148,16 +146,11 @@ class ShellTasks {
 
  private:
   [[nodiscard]] bool plugins_look_on() const;
-  using Batch = std::vector<task::Task*>;
-  Result<void> start_all();
-  [[nodiscard]] Batch next_batch(std::size_t most);
-  Result<void> begin(Batch batch);
-  Result<void> settle();
+  Result<void> start(Batch batch);
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);
-  std::vector<task::SpawnPool::Outcome> outcomes_of(const Batch& batch);
-  std::vector<task::SpawnPool::Outcome> spawn_hooked(const Batch& batch,
-                                                     std::vector<task::SpawnPool::Times>& times);
+  std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
+  std::vector<task::SpawnPool::Outcome> spawn(Batch batch, std::span<task::SpawnPool::Times> times);
   task::SpawnPool::Outcome spawn_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   void take_up(task::Task& task, task::Spawned spawned);
@@ -181,7 +174,6 @@ class ShellTasks {
   std::optional<Shutdown> shutdown_;
   Unkillable unkillable_{host_};
   task::SpawnPool spawn_pool_;
-  Batch starting_;  // what the pool works at
   std::vector<std::unique_ptr<task::Task>> tasks_;
   std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places
   TaskWindow window_;

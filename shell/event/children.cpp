@@ -71,10 +71,6 @@ void Children::note_deaths_at_once() {
 void Children::reap() {
   for (;;) {
     reap_expected();
-    if (only_expected_) {
-      some_left_ = true;
-      return;
-    }
     pid_t which = -1;
     bool are_expected = deaths_ && !deaths_->is_idle();
     if (are_expected || look_) {
@@ -86,11 +82,6 @@ void Children::reap() {
     }
     if (!reap_one(which)) return;
   }
-}
-
-void Children::reap_only_expected(bool only) {
-  only_expected_ = only;
-  if (!only && std::exchange(some_left_, false)) std::raise(SIGCHLD);  // the loop then comes to them
 }
 
 // A callback may reap, too.

@@ -164,9 +164,6 @@ class Children {
 
   // Reaps now, without waiting for the signal.
   void reap();
-  // Until it is called with false, no child is reaped but those whose deaths are expected: others may be being
-  // started, and are not known yet (task::SpawnPool).
-  void reap_only_expected(bool only);
 
   // Makes this process adopt orphaned descendants (PR_SET_CHILD_SUBREAPER).
   static Result<void> become_subreaper();
@@ -189,8 +186,6 @@ class Children {
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;
   std::unique_ptr<Deaths> deaths_;  // null: none has been expected
-  bool only_expected_ = false;
-  bool some_left_ = false;  // meanwhile: there may be ends of others
   Guarding guarding_;
   std::set<pid_t> left_alone_;
   std::set<pid_t> leaders_;  // of groups that are reported, until they are reaped

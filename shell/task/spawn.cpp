@@ -2,9 +2,7 @@
 #include "task/spawn.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -18,12 +16,9 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,25 +27,12 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "base/invariant.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "task/command.hpp"
 #include "task/cpu_rights.hpp"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NACRE_ASAN
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define NACRE_ASAN
-#endif
-#ifdef NACRE_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace nacre::task {
 namespace {
@@ -122,16 +104,6 @@ Failure run_shared(Plan& plan, Image& image) {
   return execute(image);
 }
 
-// All that a child needs to start a command.
-struct Prepared {
-  Prepared(const Command& command, const std::vector<int>& changed)
-      : plan(command, changed), image(command), io(command, plan) {}
-
-  Plan plan;
-  Image image;
-  IoSocket io;
-};
-
 // The child must not return from the function that calls vfork, so this one does nothing else.
 [[gnu::noinline]] pid_t vfork_child(Plan& plan, Image& image, SharedFailure& failure) {
   pid_t pid = ::vfork();
@@ -144,12 +116,14 @@ struct Prepared {
 
 // When vfork returns here, the child has executed or ended.
 Result<Started> start_shared(const Command& command, const std::vector<int>& changed) {
-  Prepared start(command, changed);
+  Plan plan(command, changed);
+  Image image(command);
+  IoSocket io(command, plan);
   SharedFailure failure;
   SignalsBlocked blocked;
-  pid_t pid = vfork_child(start.plan, start.image, failure);
+  pid_t pid = vfork_child(plan, image, failure);
   if (pid < 0) return fork_error(errno);
-  return Started{pid, failure.get(), start.io.take()};
+  return Started{pid, failure.get(), io.take()};
 }
 
 // ---- fork --------------------------------------------------------------------
@@ -236,13 +210,6 @@ void reap(pid_t pid) {
   }
 }
 
-tl::expected<Spawned, SpawnError> outcome_of(const Command& command, Started started) {
-  if (started.failure.step == Step::none) return Spawned{started.pid, std::move(started.io)};
-  reap(started.pid);
-  int exit_code = started.failure.step == Step::exec ? exec_failure_code(started.failure.code) : kExitNotExecutable;
-  return tl::unexpected(SpawnError{true, exit_code, describe(command, started.failure)});
-}
-
 }  // namespace
 
 int exec_failure_code(int error_code) {
@@ -256,7 +223,13 @@ tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vecto
   bool own_memory = hook || command.setup.trace_me;
   Result<Started> started = own_memory ? start_forked(command, changed, hook) : start_shared(command, changed);
   if (!started) return tl::unexpected(SpawnError{.error = std::move(started).error()});
-  return outcome_of(command, *std::move(started));
+  if (started->failure.step != Step::none) {
+    reap(started->pid);
+    int exit_code =
+        started->failure.step == Step::exec ? exec_failure_code(started->failure.code) : kExitNotExecutable;
+    return tl::unexpected(SpawnError{true, exit_code, describe(command, started->failure)});
+  }
+  return Spawned{started->pid, std::move(started->io)};
 }
 
 tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
@@ -392,12 +365,10 @@ Failure place_all(Plan& plan) {
   return {};
 }
 
-void close_all(const std::vector<std::pair<unsigned, unsigned>>& ranges) {
-  for (const auto& [first, last] : ranges) {
+void close_others(const Plan& plan) {
+  for (const auto& [first, last] : plan.closed) {
     if (::syscall(SYS_close_range, first, last, 0U) == 0) continue;
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; ++fd) ::close(static_cast<int>(fd));
+    for (unsigned fd = first; fd <= last && fd < plan.descriptor_limit; ++fd) ::close(static_cast<int>(fd));
   }
 }
 
@@ -474,6 +445,9 @@ Plan::Plan(const Command& command, std::vector<int> changed)
   }
   std::sort(targets.begin(), targets.end());
   closed = all_but(targets);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  descriptor_limit = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
 }
 
 void Plan::keep(int fd) {
@@ -519,7 +493,7 @@ Failure set_up(Plan& plan) {
   if (Failure failure = place_all(plan); failure.step != Step::none) return failure;
   // This also makes its process group the terminal's foreground group.
   if (setup.controlling_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) return failed(Step::terminal);
-  close_all(plan.closed);
+  close_others(plan);
   return set_limits(setup.limits);
 }
 
@@ -706,223 +680,75 @@ Error fork_error(int code) {
 
 // ---- spawn pool -------------------------------------------------------------------------
 
-// What has become of each command. The starters share it, and a process that they start sees it until it executes.
-class SpawnPool::Board {
- public:
-  struct Start {
-    pid_t pid = 0;  // 0: no starter has started it
-    SharedFailure failure;
-    Times times;
-  };
-  struct Head {
-    std::atomic<std::size_t> next{0};  // the first command that no starter has taken
-    pid_t starters[kMostStarters] = {};
-  };
-
-  explicit Board(std::size_t commands)
-      : bytes_(sizeof(Head) + commands * sizeof(Start)),
-        pages_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    if (!exists()) return;
-    head_ = new (pages_) Head;
-    auto* first = reinterpret_cast<Start*>(static_cast<std::byte*>(pages_) + sizeof(Head));
-    starts_ = {first, commands};
-    std::uninitialized_default_construct(starts_.begin(), starts_.end());
-  }
-  ~Board() {
-    if (exists()) ::munmap(pages_, bytes_);
-  }
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
-
-  [[nodiscard]] bool exists() const { return pages_ != MAP_FAILED; }  // there was memory for it
-  [[nodiscard]] Head& head() const { return *head_; }
-  [[nodiscard]] std::span<Start> starts() const { return starts_; }
-
- private:
-  std::size_t bytes_;
-  void* pages_;
-  Head* head_ = nullptr;
-  std::span<Start> starts_;
-};
-
-// The memory for stacks of what clone(2) makes: on the heap, as a user's limit may leave little for ours.
-class SpawnPool::Stack {
- public:
-  [[nodiscard]] std::byte* top() const { return bytes_.get() + kSize; }
-  // Of a child that has executed: its frames are gone, and were not left.
-  void clear() const {
-#ifdef NACRE_ASAN
-    ASAN_UNPOISON_MEMORY_REGION(bytes_.get(), kSize);
-#endif
-  }
-
- private:
-  static constexpr std::size_t kSize = std::size_t{256} << 10;  // what is not used costs nothing
-  std::unique_ptr<std::byte[]> bytes_ = std::make_unique_for_overwrite<std::byte[]>(kSize);
-};
-
-struct SpawnPool::Batch {
-  std::vector<const Command*> commands;
-  bool is_timed = false;
-  std::vector<int> changed_signals = task::changed_signals();
-  std::vector<Prepared> prepared = {};  // of each command; none: the caller starts them one after the other
-  std::optional<Board> board = {};      // if there are prepared ones
-  std::optional<Stack> starters_stack = {}, childs_stack = {};  // likewise
-  std::vector<std::pair<unsigned, unsigned>> closed = {};       // descriptors that no start of this batch needs
-  unsigned starters = 0;
-  pid_t caller = ::getpid();
-};
-
-namespace {
-
-struct OneStart {
-  Prepared& prepared;
-  SharedFailure& failure;
-};
-
-int run_start(void* data) {
-  auto* start = static_cast<OneStart*>(data);
-  start->failure.put(run_shared(start->prepared.plan, start->prepared.image));
-  return kExitNotExecutable;
-}
-
-std::vector<unsigned> descriptors_of(const std::vector<Prepared>& starts) {
-  std::vector<unsigned> out;
-  auto add = [&](int fd) {
-    if (fd >= 0) out.push_back(static_cast<unsigned>(fd));
-  };
-  for (const Prepared& each : starts) {
-    for (const ChildSetup::Fd& fd : each.plan.fds) add(fd.source);
-    add(each.plan.io_socket);
-    if (each.plan.setup.container) add(each.plan.setup.container->process);
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-// Its parent waits for each stop of a traced child.
-bool may_help_with(const Command& command) { return !command.argv.empty() && !command.setup.trace_me; }
-
-}  // namespace
-
-unsigned SpawnPool::useful_starters() {
+unsigned SpawnPool::useful_threads() {
   unsigned cpus = std::thread::hardware_concurrency();  // considers sched_getaffinity(2); 0: unknown
-  return cpus < 2 ? 0 : std::min(2 * cpus, kMostStarters);
+  return std::clamp(cpus, 1U, kMaxThreads);
 }
 
-SpawnPool::SpawnPool(unsigned starters) : most_starters_(std::min(starters, kMostStarters)) {}
+SpawnPool::SpawnPool(unsigned threads) : wanted_(threads > 0 ? threads - 1 : 0) {}
 
 SpawnPool::~SpawnPool() {
-  if (batch_) wait_for_starters();
-}
-
-std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::vector<const Command*> commands, std::vector<Times>* times) {
-  begin(std::move(commands), times != nullptr);
-  return finish(times);
-}
-
-void SpawnPool::begin(std::vector<const Command*> commands, bool is_timed) {
-  INVARIANT(!batch_);
-  batch_.reset(new Batch{.commands = std::move(commands), .is_timed = is_timed});
-  Batch& batch = *batch_;
-  batch.starters = std::min(most_starters_, static_cast<unsigned>(batch.commands.size() / kStartsEach));
-  if (batch.starters == 0 || !std::all_of(batch.commands.begin(), batch.commands.end(),
-                                          [](const Command* each) { return may_help_with(*each); }))
-    return;
-  batch.board.emplace(batch.commands.size());
-  if (!batch.board->exists()) return;
-  batch.starters_stack.emplace();
-  batch.childs_stack.emplace();
-  batch.prepared.reserve(batch.commands.size());
-  for (const Command* each : batch.commands) batch.prepared.emplace_back(*each, batch.changed_signals);
-  batch.closed = all_but(descriptors_of(batch.prepared));
-  make_starters();
-}
-
-// This process forks once only, as it then has to copy the pages that it writes to; that child makes the others.
-void SpawnPool::make_starters() {
-  SignalsBlocked blocked;  // no handler is meant for them
-  pid_t pid = ::_Fork();   // fork(2) would run handlers that open descriptors for a loop
-  if (pid == 0) {
-    make_other_starters(*batch_);
-    ::_exit(be_starter(batch_.get()));
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
   }
-  if (pid > 0) batch_->board->head().starters[0] = pid;
+  changed_.notify_all();
+  for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
 }
 
-// Only system calls from here on: the process may have had threads.
-void SpawnPool::make_other_starters(Batch& batch) {
-  close_all(batch.closed);  // else each child would get them, and close them
-  Board::Head& head = batch.board->head();
-  for (unsigned i = 1; i < batch.starters && head.next < batch.commands.size(); ++i) {
-    constexpr int kFlags = CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD;
-    if (::clone(be_starter, batch.starters_stack->top(), kFlags, &batch, &head.starters[i]) < 0) return;
+std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands, std::span<Times> times) {
+  // No handler of a signal is set while all wait for the batch.
+  Batch batch{commands, std::vector<Outcome>(commands.size()), times, changed_signals()};
+  if (commands.size() > kAlone) make_threads();
+  {
+    std::lock_guard lock(mutex_);
+    batch_ = &batch;
+    ++batches_;
+    busy_ = threads_.size();
+  }
+  changed_.notify_all();
+  work(batch);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return busy_ == 0; });
+  batch_ = nullptr;
+  return std::move(batch.outcomes);
+}
+
+void SpawnPool::work(Batch& batch) {
+  for (std::size_t i; (i = batch.next++) < batch.commands.size();) {
+    if (!batch.times.empty()) batch.times[i].begun = event::clock_now();
+    batch.outcomes[i] = task::spawn(*batch.commands[i], batch.changed_signals);
+    if (!batch.times.empty()) batch.times[i].over = event::clock_now();
   }
 }
 
-// CLONE_PARENT: what a starter starts is a child of the thread that has made the first of them.
-int SpawnPool::be_starter(void* data) {
-  Batch& batch = *static_cast<Batch*>(data);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() == batch.caller) work(batch, CLONE_PARENT);
-  return EXIT_SUCCESS;
-}
-
-void SpawnPool::work(Batch& batch, int flags) {
-  for (std::size_t i; (i = batch.board->head().next++) < batch.commands.size();) {
-    Board::Start& start = batch.board->starts()[i];
-    OneStart one{batch.prepared[i], start.failure};
-    if (batch.is_timed) start.times.begun = event::clock_now();
-    // As by vfork(2); the kernel writes the process id before the child runs.
-    const int all_flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD | flags;
-    ::clone(run_start, batch.childs_stack->top(), all_flags, &one, &start.pid);
-    batch.childs_stack->clear();
-    if (batch.is_timed) start.times.over = event::clock_now();
+// std::thread would throw if the system has no more threads.
+void SpawnPool::make_threads() {
+  SignalsBlocked blocked;  // signals are for the caller's thread
+  while (threads_.size() < wanted_) {
+    pthread_t thread{};
+    if (::pthread_create(&thread, nullptr, serve, this) != 0) break;
+    threads_.push_back(thread);
   }
 }
 
-bool SpawnPool::has_starters() const {
-  return batch_ && !batch_->prepared.empty() && batch_->board->head().starters[0] > 0;
+void* SpawnPool::serve(void* pool) {
+  static_cast<SpawnPool*>(pool)->wait_for_batches();
+  return nullptr;
 }
 
-void SpawnPool::wait_for_starters() {
-  if (!has_starters()) return;
-  for (const pid_t& pid : batch_->board->head().starters) {
-    if (pid == 0) return;
-    reap(pid);
+void SpawnPool::wait_for_batches() {
+  std::unique_lock lock(mutex_);
+  for (std::size_t seen = 0;;) {
+    changed_.wait(lock, [&] { return ending_ || (batch_ != nullptr && batches_ != seen); });
+    if (ending_) return;
+    seen = batches_;
+    Batch* batch = batch_;
+    lock.unlock();
+    work(*batch);
+    lock.lock();
+    if (--busy_ == 0) changed_.notify_all();
   }
-}
-
-std::vector<SpawnPool::Outcome> SpawnPool::finish(std::vector<Times>* times) {
-  INVARIANT(batch_);
-  if (!batch_->prepared.empty()) {
-    SignalsBlocked blocked;
-    work(*batch_, 0);
-  }
-  wait_for_starters();
-  std::vector<Outcome> out;
-  for (std::size_t i = 0; i < batch_->commands.size(); ++i) {
-    Times its;
-    out.push_back(outcome(i, its));
-    if (times != nullptr) times->push_back(its);
-  }
-  batch_.reset();
-  return out;
-}
-
-// What could not be started is tried once more: the starters that have ended leave room for processes.
-SpawnPool::Outcome SpawnPool::outcome(std::size_t i, Times& its) {
-  Batch& batch = *batch_;
-  const Command& command = *batch.commands[i];
-  if (!batch.prepared.empty() && batch.board->starts()[i].pid > 0) {
-    const Board::Start& start = batch.board->starts()[i];
-    its = start.times;
-    return outcome_of(command, {start.pid, start.failure.get(), batch.prepared[i].io.take()});
-  }
-  if (batch.is_timed) its.begun = event::clock_now();
-  Outcome out = task::spawn(command, batch.changed_signals);
-  if (batch.is_timed) its.over = event::clock_now();
-  return out;
 }
 
 }  // namespace nacre::task

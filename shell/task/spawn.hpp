@@ -10,11 +10,15 @@
 // argv[0] is looked up as by execvp(3), in the cwd of the ChildSetup; a script without "#!" is run by /bin/sh.
 #pragma once
 
+#include <pthread.h>
 #include <sys/types.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -131,6 +135,7 @@ struct Plan {
   int io_socket = -1;                                 // if set: the child's /proc/self/io goes there (SCM_RIGHTS)
   int max_target = 2;                                 // the highest target, at least that of stderr
   std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last
+  unsigned descriptor_limit = 0;                      // for kernels without close_range(2)
   std::vector<int> signals;                           // those with a handler, and those ignored
 };
 
@@ -148,23 +153,25 @@ Failure execute(Image& image);  // returns only if it failed
 // Sets this process's own OOM score, as text for /proc/self/oom_score_adj. Returns 0 or an errno.
 int set_oom_score(const std::string& text);
 
-// Starts many commands at once. Most of a start is the child's exec, for which its vfork waits, so other processes
-// share the work: starters. Threads would do, but for the locks of the address space that they have in common. What
-// a starter starts is a child of this process, and of the thread that has called begin().
+// Starts many commands at once. Most of a start is the child's exec, for which its vfork waits: with several
+// threads the execs run side by side, on several cpus.
 class SpawnPool {
  public:
   using Outcome = tl::expected<Spawned, SpawnError>;
 
-  static constexpr unsigned kMostStarters = 16;
-  // A starter for so many commands each: for fewer it takes less time to start them than to make it.
-  static constexpr std::size_t kStartsEach = 4;
-  // Two for each cpu that this process may use, as each waits for the execs of what it starts; none for one cpu.
-  [[nodiscard]] static unsigned useful_starters();
+  // How many threads are worth it: one for each cpu that this process may use, up to kMaxThreads, as each start
+  // still takes locks of the whole process.
+  static constexpr unsigned kMaxThreads = 8;
+  // Up to so many commands the caller starts alone: that takes less time than to make a thread and to end it.
+  static constexpr std::size_t kAlone = 4;
+  [[nodiscard]] static unsigned useful_threads();
 
-  // At most so many starters work at a time. None is made for a batch of few commands, nor for one with a command
-  // that is traced.
-  explicit SpawnPool(unsigned starters);
-  ~SpawnPool();  // waits for the starters
+  // Makes `threads` starts at a time; one of the threads is the caller. The others are made with the first batch of
+  // more than kAlone commands, as many as the system allows.
+  explicit SpawnPool(unsigned threads);
+  // Ends the threads. To the kernel a child's parent is a thread, so a child that asked for a signal at its
+  // parent's death (PR_SET_PDEATHSIG) gets it then: the pool has to outlive the children.
+  ~SpawnPool();
   SpawnPool(const SpawnPool&) = delete;
   SpawnPool& operator=(const SpawnPool&) = delete;
 
@@ -174,32 +181,32 @@ class SpawnPool {
   };
 
   // Starts each command as Spawner::spawn does without a hook; the outcomes have the order of the commands. Returns
-  // when all have executed or failed. `times`: of each; null: they are not wanted.
-  [[nodiscard]] std::vector<Outcome> spawn(std::vector<const Command*> commands,
-                                           std::vector<Times>* times = nullptr);
-
-  // The same in two steps. In between the starters work; the commands, and the descriptors that they name, have to
-  // stay as they are, and no child may be waited for that this process does not know: it may be a starter, or one
-  // that a starter has started.
-  void begin(std::vector<const Command*> commands, bool is_timed = false);
-  [[nodiscard]] std::vector<Outcome> finish(std::vector<Times>* times = nullptr);  // starts what is left, too
-  [[nodiscard]] bool has_begun() const { return batch_ != nullptr; }               // and not finished
-  [[nodiscard]] bool has_starters() const;                                         // that work since begin()
+  // when all have executed or failed. Here too no thread may wait for any child meanwhile.
+  // `times`: of each, or empty: they are not wanted.
+  [[nodiscard]] std::vector<Outcome> spawn(std::span<const Command* const> commands, std::span<Times> times = {});
 
  private:
-  class Board;
-  class Stack;
-  struct Batch;
+  struct Batch {
+    std::span<const Command* const> commands;
+    std::vector<Outcome> outcomes;
+    std::span<Times> times;
+    std::vector<int> changed_signals;
+    std::atomic<std::size_t> next{0};  // the first command that no thread has taken
+  };
 
-  void make_starters();
-  static void make_other_starters(Batch& batch);
-  static int be_starter(void* data);  // a Batch; returns an exit code
-  static void work(Batch& batch, int flags);
-  void wait_for_starters();
-  Outcome outcome(std::size_t i, Times& its);
+  static void* serve(void* pool);
+  static void work(Batch& batch);
+  void make_threads();
+  void wait_for_batches();
 
-  unsigned most_starters_;
-  std::unique_ptr<Batch> batch_;  // null: none has begun
+  unsigned wanted_;  // threads besides the caller's
+  std::vector<pthread_t> threads_;
+  std::mutex mutex_;  // protects all below
+  std::condition_variable changed_;
+  Batch* batch_ = nullptr;   // the current one; null: none
+  std::size_t batches_ = 0;  // so far
+  std::size_t busy_ = 0;     // threads that still work on batch_
+  bool ending_ = false;
 };
 
 }  // namespace nacre::task

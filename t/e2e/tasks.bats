@@ -336,7 +336,7 @@ $((lower + 7))" ]
   if [ -e pids ]; then xargs -n 1 sh -c '! kill -0 "$0" 2>/dev/null' <pids; fi
 }
 
-@test "many tasks, which several processes start, are children of the shell as few are" {
+@test "many tasks are children of the shell as few are, and have no more descriptors" {
   prepare 300 sh -c 'echo "$FLUX_TASK_RANK $PPID"; ls /proc/self/fd >fds.$FLUX_TASK_RANK; grep -E "Sig(Blk|Ign)" /proc/self/status >&2'
   nacre 7</etc/passwd >out 2>err
   [ "$(cut -d " " -f 1 out | sort -n)" = "$(seq 0 299)" ]

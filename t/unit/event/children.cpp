@@ -163,25 +163,6 @@ TEST_CASE("reap works without a signal and without the loop") {
   f.loop->poll();
 }
 
-TEST_CASE("children that are not expected may be left until somebody knows them") {
-  Fixture f;
-  std::vector<pid_t> ended;
-  auto note = [&](const ChildExit& exit) { ended.push_back(exit.pid); };
-  pid_t known = start([] { return 1; }), unknown = start([] { return 2; });
-  f.children->watch(known, note);
-  f.children->expect_death(known);
-  f.children->reap_only_expected(true);
-  wait_for_end(unknown);
-  f.loop->run();
-  f.children->reap();
-  CHECK(ended == std::vector{known});
-  f.children->watch(unknown, note);
-  f.children->reap_only_expected(false);
-  f.loop->run();  // although the signal of its end has come before
-  CHECK(ended == std::vector{known, unknown});
-  CHECK(f.orphans.empty());
-}
-
 TEST_CASE("a callback may start and watch another child") {
   Fixture f;
   std::vector<int> ends;

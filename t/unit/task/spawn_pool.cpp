@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/spawn.hpp"
 
+#include <dirent.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <csignal>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "event/clock.hpp"
@@ -31,12 +28,12 @@ std::vector<const Command*> pointers(const std::vector<Command>& commands) {
   return out;
 }
 
-// Of this process: those that run, and zombies.
-std::set<pid_t> children() {
-  std::ifstream list("/proc/thread-self/children");
-  std::set<pid_t> out;
-  for (pid_t pid; list >> pid;) out.insert(pid);
-  return out;
+std::size_t threads_of_this_process() {
+  std::size_t count = 0;
+  DIR* folder = ::opendir("/proc/self/task");
+  while (const dirent* entry = ::readdir(folder)) count += entry->d_name[0] != '.';
+  ::closedir(folder);
+  return count;
 }
 
 std::vector<Command> truths(std::size_t count) {
@@ -45,14 +42,17 @@ std::vector<Command> truths(std::size_t count) {
   return out;
 }
 
-// Takes CLONE_PARENT away from what this process starts, with this errno.
-void take_away_clone_parent(int code) {
+// Makes pthread_create(3) fail for this process: clone3(2) as if it were unknown, clone(2) of a thread as if there
+// were too many.
+void take_away_threads() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_PARENT, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(code)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 2),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog filter{std::size(program), program};
@@ -60,61 +60,43 @@ void take_away_clone_parent(int code) {
     ::_exit(2);
 }
 
-// Whether a batch starts, in a process of its own where `before` was called.
-template <class Before>
-int start_after(const Before& before) {
-  pid_t pid = ::fork();
-  if (pid == 0) {
-    before();
-    SpawnPool pool(4);
-    bool started = true;
-    for (const auto& each : pool.spawn(pointers(truths(40)))) started = started && wait_for(each.value().pid) == 0;
-    ::_exit(started && ::waitpid(-1, nullptr, WNOHANG) < 0 ? 0 : 1);
-  }
-  return wait_for(pid);
-}
-
 }  // namespace
 
-TEST_CASE("commands are started from one process, or from several, and each outcome is its command's") {
-  unsigned starters = GENERATE(0U, 1U, 2U, 5U, 100U);
-  SpawnPool pool(starters);
+TEST_CASE("commands are started from one thread, or from several, and each outcome is its command's") {
+  unsigned threads = GENERATE(0U, 1U, 2U, 5U);
+  SpawnPool pool(threads);
   for (int batch = 0; batch < 3; ++batch) {
     std::vector<Command> commands;
     for (int i = 0; i < 40; ++i) {
       commands.push_back(i % 7 == 3 ? command({"no-such-command"}) : sh("exit " + std::to_string(i)));
     }
-    commands[9].setup.cwd = "/no/such/folder";
     auto outcomes = pool.spawn(pointers(commands));
     REQUIRE(outcomes.size() == 40);
     std::set<pid_t> pids;
     for (int i = 0; i < 40; ++i) {
       const auto& outcome = outcomes[static_cast<std::size_t>(i)];
-      REQUIRE(outcome.has_value() == (i % 7 != 3 && i != 9));
-      if (!outcome) continue;
+      REQUIRE(outcome.has_value() == (i % 7 != 3));
+      if (!outcome) {
+        CHECK(outcome.error().error.message == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
+        CHECK(outcome.error().exit_code == 127);
+        continue;
+      }
       pids.insert(outcome->pid);
       CHECK(WEXITSTATUS(wait_for(outcome->pid)) == i);
     }
-    CHECK(pids.size() == 33);
-    CHECK(outcomes[3].error().error.message == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
-    CHECK(outcomes[3].error().exit_code == 127);
-    CHECK(outcomes[9].error().error.message ==
-          "cannot change to directory /no/such/folder: No such file or directory");
-    CHECK(outcomes[9].error().exit_code == 126);
-    CHECK(children().empty());
+    CHECK(pids.size() == 34);
   }
 }
 
 TEST_CASE("if it is wanted, each start has its times") {
   SpawnPool pool(3);
   std::vector<Command> commands;
-  for (int i = 0; i < 20; ++i) commands.push_back(i == 4 ? command({"no-such-command"}) : sh("exit 0"));
+  for (int i = 0; i < 10; ++i) commands.push_back(i == 4 ? command({"no-such-command"}) : sh("exit 0"));
   event::Seconds before = event::clock_now();
-  std::vector<SpawnPool::Times> times;
-  for (const auto& outcome : pool.spawn(pointers(commands), &times)) {
+  std::vector<SpawnPool::Times> times(commands.size());
+  for (const auto& outcome : pool.spawn(pointers(commands), times)) {
     if (outcome) wait_for(outcome->pid);
   }
-  CHECK(times.size() == commands.size());
   for (const SpawnPool::Times& each : times) {
     CHECK(before <= each.begun);
     CHECK(each.begun <= each.over);
@@ -122,177 +104,70 @@ TEST_CASE("if it is wanted, each start has its times") {
   }
 }
 
-TEST_CASE("a batch that is worth them has starters, which have ended when it is finished") {
-  SpawnPool pool(3);
-  auto start = [&](std::size_t count) {
-    std::vector<Command> commands = truths(count);
-    pool.begin(pointers(commands));
-    bool had = pool.has_starters();
-    for (const auto& each : pool.finish()) CHECK(wait_for(each->pid) == 0);
-    CHECK_FALSE(pool.has_begun());
-    CHECK(children().empty());
-    return had;
-  };
-  CHECK_FALSE(start(0));
-  CHECK_FALSE(start(SpawnPool::kStartsEach - 1));
-  CHECK(start(SpawnPool::kStartsEach));
-  CHECK(start(100));
-}
-
-TEST_CASE("what is started is a child of the thread that begins, with what the command says") {
-  SpawnPool pool(3);
-  std::vector<Command> commands;
-  std::vector<Pipe> pipes;
-  for (int i = 0; i < 20; ++i) {
-    pipes.push_back(make_pipe(O_CLOEXEC).value());
-    commands.push_back(sh("echo $N $PPID; ls /proc/$$/fd; ulimit -n; grep -E 'SigBlk|SigIgn' /proc/self/status"));
-    commands.back().env.set("N", std::to_string(i));
-    commands.back().setup.fds = {{1, pipes.back().write.get()}, {7, pipes.back().write.get()}};
-    commands.back().setup.limits = {{RLIMIT_NOFILE, {static_cast<rlim_t>(100 + i), 4000}}};
-  }
-  auto old = std::signal(SIGUSR2, SIG_IGN);
-  auto outcomes = pool.spawn(pointers(commands));
-  std::signal(SIGUSR2, old);
-  for (std::size_t i = 0; i < 20; ++i) {
-    pipes[i].write.reset();
-    CHECK(read_all(pipes[i].read.get()) == std::to_string(i) + ' ' + std::to_string(::getpid()) + "\n0\n1\n2\n7\n" +
-                                               std::to_string(100 + i) +
-                                               "\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
-    CHECK(wait_for(outcomes[i].value().pid) == 0);
-  }
-}
-
-TEST_CASE("where starters can start nothing, the caller starts all by itself") {
-  CHECK(start_after([] { take_away_clone_parent(EPERM); }) == 0);
-}
-
-TEST_CASE("starters leave room for what they could not start") {
-  CHECK(start_after([] { take_away_clone_parent(EAGAIN); }) == 0);
-}
-
-TEST_CASE("a batch with an empty command has no starters") {
-  SpawnPool pool(3);
-  std::vector<Command> commands = truths(20);
-  commands[11].argv.clear();
-  pool.begin(pointers(commands));
-  CHECK_FALSE(pool.has_starters());
-  auto outcomes = pool.finish();
-  CHECK(outcomes[11].error().error.message == "expected a command, got none");
-  for (std::size_t i = 0; i < 20; ++i) CHECK((i == 11 || wait_for(outcomes[i].value().pid) == 0));
-}
-
-TEST_CASE("a batch with a traced command has no starters, as it stops in exec for its parent") {
-  SpawnPool pool(3);
-  std::vector<Command> commands = truths(20);
-  commands[5].setup.trace_me = true;
-  pool.begin(pointers(commands));
-  CHECK_FALSE(pool.has_starters());
-  auto outcomes = pool.finish();
-  ::kill(outcomes[5].value().pid, SIGCONT);
-  for (const auto& each : outcomes) CHECK(wait_for(each.value().pid) == 0);
-}
-
-TEST_CASE("of commands that ask for it the caller gets the io file, from starters too") {
-  SpawnPool pool(3);
-  std::vector<Command> commands;
-  for (int i = 0; i < 20; ++i) {
-    commands.push_back(sh("exit 0"));
-    commands.back().setup.opens_io = i % 2 == 0;
-  }
-  auto outcomes = pool.spawn(pointers(commands));
-  for (int i = 0; i < 20; ++i) {
-    const auto& each = outcomes[static_cast<std::size_t>(i)].value();
-    CHECK(static_cast<bool>(each.io) == (i % 2 == 0));
-    CHECK(wait_for(each.pid) == 0);
-  }
-}
-
-TEST_CASE("starters take commands into a container") {
-  Pipe ready = make_pipe(O_CLOEXEC).value();
-  pid_t keeper = ::fork();
-  if (keeper == 0) {
-    char is_made = ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? 'y' : 'n';
-    [[maybe_unused]] ssize_t written = ::write(ready.write.get(), &is_made, 1);
-    for (;;) ::pause();
-  }
-  char is_made = 0;
-  REQUIRE(::read(ready.read.get(), &is_made, 1) == 1);
-  if (is_made == 'y') {  // not every system lets users make these
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, keeper, 0)));
-    auto names = [](pid_t pid) {
-      std::string of = "/proc/" + std::to_string(pid) + "/ns/";
-      return std::filesystem::read_symlink(of + "user").string() +
-             std::filesystem::read_symlink(of + "mnt").string();
-    };
+TEST_CASE("a pool has the threads asked for, from the first batch on that is worth them") {
+  std::size_t before = threads_of_this_process();
+  {
     SpawnPool pool(3);
-    std::vector<Command> commands;
-    for (int i = 0; i < 20; ++i) {
-      commands.push_back(command({"/bin/sleep", "1000"}));
-      commands.back().setup.container = Container{pidfd.get(), CLONE_NEWUSER | CLONE_NEWNS, {}, ""};
-    }
-    for (const auto& each : pool.spawn(pointers(commands))) {
-      CHECK(names(each.value().pid) == names(keeper));
-      ::kill(each->pid, SIGKILL);
-      wait_for(each->pid);
-    }
+    auto start = [&](std::size_t count) {
+      for (const auto& each : pool.spawn(pointers(truths(count)))) wait_for(each->pid);
+    };
+    start(0);
+    start(SpawnPool::kAlone);
+    CHECK(threads_of_this_process() == before);
+    start(SpawnPool::kAlone + 1);
+    CHECK(threads_of_this_process() == before + 2);
+    start(SpawnPool::kAlone + 1);
+    CHECK(threads_of_this_process() == before + 2);
   }
-  ::kill(keeper, SIGKILL);
-  wait_for(keeper);
+  CHECK(threads_of_this_process() == before);
 }
 
-TEST_CASE("if starters are killed, the caller starts what is left") {
-  SpawnPool pool(2);
-  std::vector<Command> commands = truths(200);
-  pool.begin(pointers(commands));
-  for (pid_t pid : children()) ::kill(pid, SIGKILL);  // some may be commands
-  auto outcomes = pool.finish();
-  CHECK(outcomes.size() == 200);
-  std::set<pid_t> pids;
-  for (const auto& each : outcomes) {
-    int status = wait_for(each.value().pid);
-    CHECK((status == 0 || WTERMSIG(status) == SIGKILL));
-    pids.insert(each->pid);
-  }
-  CHECK(pids.size() == 200);
-  CHECK(children().empty());
-}
-
-TEST_CASE("a child that asked for a signal at its parent's death lives as long as the thread that has begun") {
-  Pipe ready = make_pipe(O_CLOEXEC).value();
-  std::vector<Command> commands;
-  for (int i = 0; i < 20; ++i) {
-    commands.push_back(sh("echo; exec sleep 1000"));
-    commands.back().setup.fds = {{1, ready.write.get()}};
-    commands.back().setup.ends_with_parent = true;
-  }
-  std::vector<SpawnPool::Outcome> outcomes;
-  std::thread thread([&] {
-    outcomes = SpawnPool(4).spawn(pointers(commands));
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      char byte = 0;
-      if (::read(ready.read.get(), &byte, 1) != 1) return;
-    }
-    ::kill(outcomes[3].value().pid, SIGTERM);  // the pool is gone, and it lives
-    wait_for(outcomes[3].value().pid);
-  });
-  thread.join();
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    if (i != 3) CHECK(WTERMSIG(wait_for(outcomes[i].value().pid)) == SIGKILL);
-  }
-}
-
-TEST_CASE("a signal for the process group of the caller ends no starter") {
+TEST_CASE("where there are no more threads to have, the caller starts all by itself") {
   pid_t pid = ::fork();
   if (pid == 0) {
-    ::setpgid(0, 0);
-    std::signal(SIGTERM, SIG_IGN);
-    SpawnPool pool(3);
-    std::vector<Command> commands = truths(100);
-    pool.begin(pointers(commands));
-    ::kill(0, SIGTERM);
+    take_away_threads();
+    SpawnPool pool(4);
+    auto outcomes = pool.spawn(pointers(truths(SpawnPool::kAlone + 1)));
     bool started = true;
-    for (const auto& each : pool.finish()) started = each.has_value() && wait_for(each->pid) >= 0 && started;
-    ::_exit(started ? 0 : 1);
+    for (const auto& each : outcomes) started = started && wait_for(each.value().pid) == 0;
+    ::_exit(started && threads_of_this_process() == 1 ? 0 : 1);
   }
   CHECK(wait_for(pid) == 0);
+}
+
+TEST_CASE("a child that asked for a signal at its parent's death lives as long as the pool") {
+  SpawnPool pool(4);
+  Pipe ready = make_pipe(O_CLOEXEC).value();
+  std::vector<Command> commands;
+  for (int i = 0; i < 8; ++i) {
+    commands.push_back(
+        command({"/usr/bin/setpriv", "--pdeathsig", "KILL", "/bin/sh", "-c", "echo; exec sleep 1000"}));
+    commands.back().setup.fds = {{1, ready.write.get()}};
+  }
+  auto outcomes = pool.spawn(pointers(commands));
+  for (const auto& each : outcomes) REQUIRE(each.has_value());
+  for (int i = 0; i < 8; ++i) {
+    char byte = 0;
+    REQUIRE(::read(ready.read.get(), &byte, 1) == 1);
+  }
+  for (const auto& each : outcomes) {
+    CHECK(::kill(each->pid, SIGTERM) == 0);
+    CHECK(WTERMSIG(wait_for(each->pid)) == SIGTERM);
+  }
+}
+
+TEST_CASE("the threads take no signals") {
+  SpawnPool pool(3);
+  for (const auto& each : pool.spawn(pointers(truths(SpawnPool::kAlone + 1)))) wait_for(each->pid);
+  static volatile pid_t taker = 0;
+  auto old = std::signal(SIGUSR1, [](int) { taker = ::gettid(); });
+  sigset_t usr1;
+  ::sigemptyset(&usr1);
+  ::sigaddset(&usr1, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &usr1, nullptr);
+  ::kill(::getpid(), SIGUSR1);
+  CHECK(taker == 0);
+  ::pthread_sigmask(SIG_UNBLOCK, &usr1, nullptr);
+  CHECK(taker == ::getpid());
+  std::signal(SIGUSR1, old);
 }
