@@ -129,7 +129,9 @@ Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join:
   auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
   bool has_objects = std::any_of(stack.plugins().begin(), stack.plugins().end(), is_object);
   if (!is_standalone || process.guard || !has_objects) return {};
-  process.guard = TRY(join::Guard::start(*process.children, join::Guard::Options{.has_plugins = true}));
+  join::Guard::Options options;
+  options.has_plugins = true;
+  process.guard = TRY(join::Guard::start(*process.children, options));
   stragglers.exempt(process.guard->pid());
   return {};
 }
