@@ -97,8 +97,7 @@ Result<PmiOptions> PmiOptions::read(const job::Options& options) {
   if (out.pmix && TRY(job::AtMost::read(options)).is_on())
     return options.at("pmi")->error(
         "tasks that use PMIx wait for all of the job, and with --at-most some start only when others have ended: "
-        "leave "
-        "out one of them");
+        "leave out one of them");
   out.fault_tolerant = TRY(job::is_fault_tolerant(options));
   if (auto option = options.at("fault-tolerance")) CHECK_OK(read_fault_tolerance(*option, out));
   using When = job::RestartOption::When;

@@ -167,7 +167,7 @@ void TorchStore::change(ClientId id, Client& client, StoreRequest request) {
   }
   Batch& batch = batches_.back();
   encode_store_request(batch.bytes, request);
-  batch.changes.push_back({id, request.kind, keys_of(request)});
+  batch.clients.push_back(id);
   ++client.changes;
 }
 
@@ -178,9 +178,9 @@ void TorchStore::send_changes() {
     is_under_way_ = true;
     Result<void> sent = host_.announce(kChanges, batches_.front().bytes);
     if (sent) continue;
-    for (const Change& each : batches_.front().changes) {
-      if (auto client = clients_.find(each.client); client != clients_.end())
-        end(each.client, client->second, sent.error().message);
+    for (ClientId each : batches_.front().clients) {
+      if (auto client = clients_.find(each); client != clients_.end())
+        end(each, client->second, sent.error().message);
     }
     batches_.pop_front();
     is_under_way_ = false;
@@ -217,27 +217,26 @@ void TorchStore::receive_changes(std::string_view bytes) {
   for (std::size_t i = 0; restarts == keys_since_ && !bytes.empty(); ++i) {
     auto request = decode_store_request(bytes);
     if (!request) break;
-    make(i < own.changes.size() ? &own.changes[i] : nullptr, *std::move(request));
+    make(i < own.clients.size() ? std::optional(own.clients[i]) : std::nullopt, *std::move(request));
   }
-  for (const Change& each : own.changes) {
-    auto client = clients_.find(each.client);
-    if (client == clients_.end()) continue;
-    if (client->second.changes > 0) continue;
-    if (client->second.held) take(each.client, client->second, *std::exchange(client->second.held, {}));
-    serve(each.client);
+  for (ClientId each : own.clients) {
+    auto client = clients_.find(each);
+    if (client == clients_.end() || client->second.changes > 0) continue;
+    if (client->second.held) take(each, client->second, *std::exchange(client->second.held, {}));
+    serve(each);
   }
   if (own.bytes.size() >= kBatch) serve_all();  // which may have been behind
   send_changes();
 }
 
 // `own`: it is of a client of this shell.
-void TorchStore::make(const Change* own, StoreRequest request) {
+void TorchStore::make(std::optional<ClientId> own, StoreRequest request) {
   const bool adds = request.kind != Kind::delete_key && request.kind != Kind::queue_pop;
   const std::vector<std::string> keys = adds ? keys_of(request) : std::vector<std::string>();
   StoreRequest again = request.kind == Kind::queue_pop ? request : StoreRequest();
   const bool is_empty = request.kind == Kind::queue_pop && !keys_.has(request.words[0]);
   Result<std::string> out = keys_.change(std::move(request));
-  auto place = own == nullptr ? clients_.end() : clients_.find(own->client);
+  auto place = own ? clients_.find(*own) : clients_.end();
   if (place != clients_.end()) {
     Client& client = place->second;
     --client.changes;
@@ -313,6 +312,7 @@ void TorchStore::receive_keys(std::string_view bytes) {
   if (Result<void> read = keys_.read(bytes); !read)
     log(host_, plugin_, Level::warn, "the store of torch.distributed: {}", read.error().message);
   if (!is_last) return;
+  restarts_ = std::max(restarts_, keys_since_);  // all tasks have started again before it has joined
   is_complete_ = true;
   for (const std::string& each : std::exchange(early_, {})) receive_changes(each);
   serve_all();

@@ -57,14 +57,9 @@ class TorchStore {
     std::optional<StoreRequest> pop;   // until that queue has something
     bool is_over = false;
   };
-  struct Change {  // of a client of this shell
-    ClientId client;
-    StoreRequest::Kind kind;
-    std::vector<std::string> keys;
-  };
   struct Batch {
     std::string bytes;
-    std::vector<Change> changes;
+    std::vector<ClientId> clients;  // of each change
   };
 
   void connect(UniqueFd connection);
@@ -81,7 +76,7 @@ class TorchStore {
   void send_changes();
   void receive(std::string_view topic, std::string_view bytes);
   void receive_changes(std::string_view bytes);
-  void make(const Change* own, StoreRequest request);
+  void make(std::optional<ClientId> own, StoreRequest request);
   void changed(const std::string& key);
   void give_keys(std::string_view asker);
   void receive_keys(std::string_view bytes);

@@ -262,6 +262,11 @@ TEST_CASE("a wait that is given up is answered as such, and not once more") {
 
 TEST_CASE("who joins late gets what was set before, while it was asked for, and after") {
   Stores all(2);
+  const bool after_a_restart = GENERATE(false, true);
+  if (after_a_restart) {
+    all.stores[0]->begin_again(1);
+    all.clients[0] = std::make_unique<StoreClient>(*all.stores[0]);
+  }
   all.clients[0]->send(of(1, text("before") + text("1")) + of(14, text("q") + text("e")) + of(13, "abcd"));
   REQUIRE(all.gets(0, "abcd"));
   // As if shell 1 had not been there until now.
@@ -274,6 +279,8 @@ TEST_CASE("who joins late gets what was set before, while it was asked for, and 
   CHECK(all.gets(0, "efgh"));
   all.clients[1]->send(of(6, number(3) + text("before") + text("meanwhile") + text("q")) + of(3, text("before")));
   CHECK(all.gets(1, number(2) + std::string(1, '\0') + text("1")));
+  all.clients[1]->send(of(4, text("own") + number(5)));
+  CHECK(all.gets(1, number(5)));
 }
 
 TEST_CASE("when all start again the store is empty, also for what an earlier start has still sent") {
