@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 13;
+inline constexpr std::uint32_t kProtocol = 14;
 
 struct FirstWords {
   std::string version;  // of the sending program

@@ -88,7 +88,7 @@ void ChildTable::set_children(Id self, const Tree& tree, bool is_first) {
       next.is_first = is_first;
       next.deadline = out_.now + (next.linked ? Time(options_.silent_bound) : bound);
     }
-    out_.wake(next.deadline);
+    if (!next.suspected) out_.wake(next.deadline);
     children_.push_back(std::move(next));
   }
 }
@@ -121,6 +121,7 @@ void ChildTable::unlinked(Id peer) {
 }
 
 void ChildTable::received(Id peer) {
+  if (DownLink* link = down(peer)) link->heard = out_.now;
   Child* found = child(peer);
   if (found == nullptr || !found->linked) return;
   found->deadline = out_.now + options_.silent_bound;
@@ -191,6 +192,24 @@ Idset ChildTable::lost() const {
   Idset out;
   for (const Child& each : children_) {
     if (each.suspected && !each.finished) out.insert(each.id);
+  }
+  return out;
+}
+
+Idset ChildTable::away(const Tree& tree) const {
+  Idset out;
+  for (const Child& each : children_) {
+    const bool may_come = each.is_first && !each.heard.any();
+    if (each.finished || (!each.suspected && (each.linked || may_come))) continue;
+    out.insert(each.id);
+    out = out | below(each.id, tree, [](Id) { return true; });
+  }
+  if (out.empty()) return out;
+  for (const DownLink& each : down_links_) {
+    const bool is_heard = each.welcomed && out_.now < each.heard + options_.silent_bound;
+    if (!is_heard || !out.contains(each.peer)) continue;
+    out.remove(each.peer);
+    out = out - below(each.peer, tree, [](Id) { return true; });
   }
   return out;
 }

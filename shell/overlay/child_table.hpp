@@ -61,6 +61,7 @@ struct DownLink {
   bool has_left = false;  // it has reported itself gone, and is gone when the link ends
   bool knocks = false;    // a newcomer that waits for its view
   Seq fed = 0;            // the last entry that the peer has, or that was sent to it
+  Time heard{};           // when something came on it last
   std::string address;
 };
 
@@ -116,6 +117,8 @@ class ChildTable {
   // not count.
   [[nodiscard]] Seq acked(bool without_lost) const;
   [[nodiscard]] Idset lost() const;  // the children that are suspected and have not finished
+  // The children of which nothing is heard now, and all below them that are not heard here themselves.
+  [[nodiscard]] Idset away(const Tree& tree) const;
   // Those that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects(const Tree& tree) const;
 

@@ -14,7 +14,7 @@
 
 namespace nacre::overlay {
 
-// of a member: 0 is the leader, the first members have 0..size-1; an id is never used twice
+// of a member: the first members have 0..size-1, of which 0 leads first; an id is never used twice
 using Id = value::Idset::Id;
 using Seq = std::uint64_t;   // of an entry, from 1; a view is named by the entry that made it, the first view is 0
 using Bytes = std::string;   // opaque
@@ -56,6 +56,7 @@ struct View {
   std::vector<Newcomer> add;
   Idset leave;
   Idset dead;
+  Id leader = 0;  // who leads from this entry on
   bool operator==(const View&) const = default;
 };
 struct Release {  // a piece of the value of a collective; the last piece ends it

@@ -20,8 +20,9 @@ struct Hello {
   Standing standing = Standing::member;
   Seq applied = 0;
   Seq view = 0;
-  std::string address;  // where others can dial it; only of a joining one
-  Idset suspects;       // parents to which it has lost its link
+  std::string address;         // where others can dial it; only of a joining one
+  Idset suspects;              // parents to which it has lost its link
+  std::uint64_t log_term = 0;  // of its last entry
   bool operator==(const Hello&) const = default;
 };
 
@@ -33,6 +34,20 @@ struct Seat {
   std::string address;
   bool operator==(const Seat&) const = default;
 };
+// A shrink or grow that has not ended, as the log has it.
+struct OpenView {
+  RequestId request;
+  bool grow = false;
+  Seq view = 0;
+  Idset targets;
+  bool operator==(const OpenView&) const = default;
+};
+// A view of which more than half is needed to choose a leader.
+struct Quorum {
+  Seq view = 0;
+  Idset members;
+  bool operator==(const Quorum&) const = default;
+};
 // All that a newcomer needs of what the log has decided so far.
 struct Snapshot {
   std::uint32_t first = 0;  // members of the first view
@@ -41,6 +56,8 @@ struct Snapshot {
   std::vector<Seat> seats;
   Idset leaving;                    // of open campaigns
   std::vector<RequestId> answered;  // the last one of each origin
+  std::vector<OpenView> open = {};
+  std::vector<Quorum> quorums = {};
   bool operator==(const Snapshot&) const = default;
 };
 
@@ -48,6 +65,7 @@ struct Welcome {
   Seq applied = 0;
   Seq view = 0;
   std::optional<Snapshot> snapshot;
+  std::uint64_t log_term = 0;  // of the entry `applied`
   bool operator==(const Welcome&) const = default;
 };
 
@@ -82,6 +100,7 @@ struct Beat {
   std::uint64_t number = 0;  // down: the leader's; up: the last one received
   Seq stable = 0;            // no member needs this entry or an earlier one; 0 on the way up
   Idset busy;                // the sender, or members below it, that run a handler of a plugin and do nothing else
+  Seq complete = 0;          // all members have this entry; 0 on the way up
   bool operator==(const Beat&) const = default;
 };
 
@@ -104,11 +123,31 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-using Body = std::variant<Hello, Welcome, Entry, Up, Beat, Request, Bye>;
+// The leader is lost: this member asks to lead, or on trial whether it would be followed. It goes down, to all that
+// it feeds.
+struct Claim {
+  std::uint64_t ballot = 0;  // the term in which it will lead
+  Id candidate = 0;
+  Seq applied = 0;  // its last entry, and the term of that
+  std::uint64_t log_term = 0;
+  bool trial = false;  // who answers promises nothing
+  bool sure = false;   // the process of the leader has ended: it is not just silent
+  bool operator==(const Claim&) const = default;
+};
+struct Vote {  // the answer: these follow the candidate in that term, and no other
+  std::uint64_t ballot = 0;
+  Id candidate = 0;
+  bool trial = false;
+  Idset voters;
+  bool operator==(const Vote&) const = default;
+};
+
+using Body = std::variant<Hello, Welcome, Entry, Up, Beat, Request, Bye, Claim, Vote>;
 
 struct Message {
   std::uint64_t job = 0;
-  std::uint64_t term = 0;
+  std::uint64_t term =
+      0;  // of an entry: in which it was appended; else the latest that its sender has promised to follow
   Body body;
   bool operator==(const Message&) const = default;
 };

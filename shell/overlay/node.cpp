@@ -18,12 +18,14 @@ Node::Node(OverlayOptions options)
       child_table_(options_, out_) {
   out_.job = options_.job;
   out_.term = options_.term;
+  log_.start_after(0, options_.term);
+  quorums_.add(0, tree_.members());
   if (options_.newcomer) stage_ = Stage::joining;
 }
 
 Message Node::entry_message(Seq seq) const {
   const Entry* entry = log_.find(seq);
-  return {out_.job, out_.term, entry != nullptr ? Body(*entry) : Body(Bye{})};
+  return {out_.job, log_.term_of(seq), entry != nullptr ? Body(*entry) : Body(Bye{})};
 }
 
 std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}); }
@@ -34,7 +36,7 @@ void Node::begin() {
   sent_up_at_ = out_.now;
   fed_at_ = out_.now + options_.first_hello_bound;  // until then it is normal that no node has come
   if (stage_ == Stage::joining) {
-    uplink_.route({0});
+    uplink_.route({options_.leader});
   } else {
     child_table_.set_children(options_.self, tree_, true);
     uplink_.route(tree_.ancestors(options_.self));
@@ -52,11 +54,15 @@ void Node::tick(Time now) {
   if (!begun_) begin();
   out_.due = Outbox::kNever;
   if (leads()) {
+    if (now >= cut_off_until_)
+      return die("cut off from more than half of the shells, which may have another leader by now");
     if (now >= pulse_.made() + options_.beat_interval || pulse_.number() == 0) beat();
   } else {
     if (now >= pulse_.fence_at()) return fence();
-    uplink_.starve(now >= starving_at());
+    uplink_.starve(!election_.is_open() && now >= starving_at());
     if (now >= sent_up_at_ + options_.beat_interval) send_up_beat();
+    watch_leader();
+    if (stage_ == Stage::over) return;
   }
   child_table_.tick(tree_);
   for (Id id : child_table_.take_silent()) note_silence(id);
@@ -73,6 +79,8 @@ void Node::stood_still(Time gap) {
   if (leave_deadline_ != Outbox::kNever) leave_deadline_ += gap;
   fed_at_ += gap;
   pulse_.wake(out_.now);
+  stood_still_at_ = out_.now;
+  cut_off_until_ = std::max(cut_off_until_, out_.now + options_.hello_bound);
 }
 
 // What explains it is of now: the view that takes the child out comes later.
@@ -123,12 +131,7 @@ void Node::step(LinkName from, const Message& message) {
   if (stage_ == Stage::over) return;
   DownLink* down = from.side == Side::down ? child_table_.down(from.peer) : nullptr;
   if (from.side == Side::down && down == nullptr) return;  // its link is closed already
-  if (message.job != out_.job || message.term != out_.term) {
-    refuse(from, Farewell::refused,
-           message.job != out_.job ? fmt::format("this is job {}, not {}", out_.job, message.job)
-                                   : fmt::format("this is term {} of the job, not {}", out_.term, message.term));
-    return settle();
-  }
+  if (is_of_another(from, message)) return settle();
   bool is_hello = std::holds_alternative<Hello>(message.body);
   if (down != nullptr && !is_hello && !down->welcomed && !std::holds_alternative<Bye>(message.body)) {
     if (!down->knocks) refuse(from, Farewell::refused, "HELLO comes first");
@@ -137,12 +140,47 @@ void Node::step(LinkName from, const Message& message) {
   const Beat* beat = std::get_if<Beat>(&message.body);
   bool is_busy = beat != nullptr && beat->busy.contains(from.peer);
   if (down != nullptr && !is_busy) child_table_.received(from.peer);
-  std::visit([&](const auto& body) { take(from, body); }, message.body);
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (std::is_same_v<decltype(body), const Entry&>) {
+          take(from, body, message.term);
+        } else {
+          take(from, body);
+        }
+      },
+      message.body);
   settle();
+}
+
+// Of another job, of a start before this one, or of a term that this member has left behind.
+bool Node::is_of_another(LinkName from, const Message& message) {
+  const bool is_old = options_.hands_over ? message.term < options_.term : message.term != out_.term;
+  if (message.job != out_.job || is_old) {
+    refuse(from, Farewell::refused,
+           message.job != out_.job ? fmt::format("this is job {}, not {}", out_.job, message.job)
+                                   : fmt::format("this is term {} of the job, not {}", out_.term, message.term));
+    return true;
+  }
+  if (message.term > out_.term && leads()) {
+    die(fmt::format("another shell leads this job by now, in its term {}", message.term));
+    return true;
+  }
+  promise(message.term, std::nullopt);
+  if (from.side == Side::down || std::holds_alternative<Entry>(message.body)) return false;
+  if (message.term < out_.term) {  // its sender may still have the leader before
+    if (std::holds_alternative<Welcome>(message.body)) uplink_.drop(from.peer);
+    return !std::holds_alternative<Bye>(message.body);
+  }
+  if (uplink_.current() == from.peer) feeder_term_ = message.term;
+  return false;
 }
 
 void Node::settle() {
   if (stage_ == Stage::over) return;
+  if (election_.is_open()) {
+    watch_leader();
+    if (stage_ == Stage::over) return;
+  }
   if (leads()) return lead();
   flush_up();
   if (stage_ == Stage::leaving) settle_leaving();
@@ -218,6 +256,11 @@ void Node::suspect(Id child) {
 // A node that has an entry got it from a leader, which took connections by then.
 void Node::leader_refuses() {
   if (leads() || stage_ == Stage::over || stage_ == Stage::leaving || applied() == 0) return;
+  if (options_.hands_over) {
+    election_.is_sure = true;
+    watch_leader();
+    return stage_ == Stage::over ? void() : settle();
+  }
   if (end_ == 0) return die("the leader has ended: no connections are taken there any more");
   stage_ = Stage::over;
   out_.put(Finished{});
@@ -250,7 +293,7 @@ void Node::linked(LinkName link) {
   if (link.side == Side::down) return child_table_.linked(link.peer);
   bool joining = stage_ == Stage::joining;
   if (!uplink_.linked(link.peer, joining)) return;
-  Hello hello{options_.self, Standing::member, applied(), view_, "", uplink_.lost()};
+  Hello hello{options_.self, Standing::member, applied(), view_, "", uplink_.lost(), log_.last_term()};
   if (joining) {
     hello.standing = Standing::joining;
     hello.address = options_.address;
@@ -294,7 +337,7 @@ void Node::take(LinkName from, const Hello& hello) {
   if (hello.standing == Standing::leaving) {
     down->closed = true;  // it needs nothing more, and only reports
     child_table_.welcome(*down);
-    return out_.send(from, Welcome{applied(), view_, std::nullopt});
+    return out_.send(from, Welcome{applied(), view_, std::nullopt, log_.last_term()});
   }
   if (hello.standing == Standing::member) return admit(*down, hello);
   if (!leads()) return refuse(from, Farewell::refused, "newcomers dial the leader");
@@ -305,19 +348,22 @@ void Node::take(LinkName from, const Hello& hello) {
 void Node::admit(DownLink& down, const Hello& hello) {
   LinkName link{down.peer, Side::down};
   bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
-  if (!known || hello.applied + 1 < log_.first()) {
+  if (!known || hello.applied + 1 < log_.first() || log_.parts_from(hello.log_term, hello.applied)) {
     return refuse(link, Farewell::removed, "the job goes on without this member");
   }
   down.fed = hello.applied;
   down.ahead = hello.view > view_;
   child_table_.welcome(down);
-  out_.send(link, Welcome{applied(), view_, std::nullopt});
+  out_.send(link, Welcome{applied(), view_, std::nullopt, log_.last_term()});
   // A node that waited for a beat in vain gets one now. Only from the leader: another node's last beat can be old.
   if (leads() && pulse_.number() > 0) {
-    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_), {}});
+    out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_), {}, complete_});
     fed_at_ = std::max(fed_at_, out_.now);
   }
   feed(down);
+  const std::optional<Claim>& claim = election_.claim;
+  const bool passes = claim && !down.closed && (claim->trial || election_.votes.contains(options_.self));
+  if (passes) out_.send(link, *claim);
 }
 
 void Node::feed(DownLink& down) {
@@ -341,18 +387,25 @@ void Node::take(LinkName from, const Welcome& welcome) {
     if (welcome.snapshot) join(*welcome.snapshot, welcome);
     return;
   }
-  if (uplink_.welcomed(from.peer)) offer_again();
+  if (log_.parts_from(welcome.log_term, welcome.applied)) return uplink_.drop(from.peer);
+  if (!uplink_.welcomed(from.peer)) return;
+  feeder_term_ = out_.term;
+  election_.heard_at = out_.now;
+  offer_again();
 }
 
 void Node::join(const Snapshot& snapshot, const Welcome& welcome) {
   if (!Tree(snapshot).has(options_.self)) return out_.put(Note{"the leader's snapshot lacks this member"});
-  uplink_.welcomed(0);
+  uplink_.welcomed(options_.leader);
   tree_ = Tree(snapshot);
-  log_.start_after(welcome.applied);
+  log_.start_after(welcome.applied, welcome.log_term);
+  quorums_.start_from(snapshot.quorums);
+  for (const OpenView& each : snapshot.open) campaigns_.follow(each);
   view_ = welcome.view;
   leaving_ = snapshot.leaving;
   for (RequestId each : snapshot.answered) requests_.answered(each);
   stage_ = Stage::member;
+  feeder_term_ = out_.term;
   child_table_.set_children(options_.self, tree_);
   for (Collective& each : collectives_) each.below.assign(child_table_.children().size(), {});
   out_.put(Joined{view_});
@@ -373,8 +426,11 @@ void Node::offer_again() {
 }
 
 void Node::beat() {
-  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}};
+  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}, complete_};
   forget(beat.stable);
+  const bool is_cut_off = cut_off_since_ != Outbox::kNever && reached_since_ == Outbox::kNever &&
+                          out_.now >= cut_off_since_ + options_.silent_bound;
+  if (is_cut_off) return;
   if (pass_on(beat)) fed_at_ = std::max(fed_at_, out_.now);
 }
 
@@ -405,10 +461,12 @@ void Node::take(LinkName from, const Beat& beat) {
     return pass_on(beat), void();
   }
   if (!pulse_.receive(beat.number, out_.now)) return;
-  uplink_.starve(out_.now >= starving_at());
+  if (election_.is_open()) watch_leader();
+  uplink_.starve(!election_.is_open() && out_.now >= starving_at());
   if (stage_ != Stage::member) return;
+  quorums_.complete(beat.complete);
   forget(beat.stable);
-  pass_on({beat.number, beat.stable, {}});
+  pass_on({beat.number, beat.stable, {}, beat.complete});
 }
 
 // One that has become busy cannot dial a new parent: who still feeds it reports it up to that parent, or to the
@@ -565,6 +623,12 @@ void Node::send_up(LinkName to, Up up, bool with_standing) {
 
 namespace {
 
+// What an owner does by it is seen by others, or ends something.
+bool waits_for_all(const Entry& entry) {
+  return !std::holds_alternative<Release>(entry.body) && !std::holds_alternative<Promise>(entry.body) &&
+         !std::holds_alternative<Signal>(entry.body) && !std::holds_alternative<End>(entry.body);
+}
+
 // No member waits for the acknowledgement of a release or of an event, so it goes with the next message. Until then
 // those above keep these entries, so events are few, and have at most `most` bytes. `unacked`: entries, with this.
 bool ack_can_wait(const Entry& entry, Seq unacked, std::size_t most) {
@@ -576,28 +640,43 @@ bool ack_can_wait(const Entry& entry, Seq unacked, std::size_t most) {
 
 }  // namespace
 
-void Node::take(LinkName from, const Entry& entry) {
-  if (from.side == Side::down) return refuse(from, Farewell::refused, "entries come from above");
+void Node::take(LinkName from, const Entry& entry, std::uint64_t term) {
+  if (from.side == Side::down && !options_.hands_over)
+    return refuse(from, Farewell::refused, "entries come from above");
+  if (from.side == Side::down) return take_from_below(entry, term);
   if (leads() || stage_ != Stage::member || entry.seq <= applied()) return;
-  if (entry.seq == applied() + 1) return accept(entry);
+  const bool is_followed = !options_.hands_over || std::max(feeder_term_, term) >= out_.term;
+  if (!is_followed || term < log_.last_term()) return;
+  if (entry.seq == applied() + 1) return accept(entry, term);
   out_.put(Note{fmt::format("member {} skips entries: {} after {}", from.peer, entry.seq, applied())});
   uplink_.drop(from.peer);
 }
 
-void Node::accept(const Entry& entry) {
+void Node::accept(const Entry& entry, std::uint64_t term) {
   INVARIANT(stage_ == Stage::member || leads());
-  log_.append(entry);
+  log_.append(entry, term);
   for (DownLink& each : child_table_.down_links()) {
     if (each.welcomed) feed(each);
   }
   requests_.answered(entry.request);
   constexpr std::size_t kSmall = 64;  // a piece has as many small events
-  if (!ack_can_wait(entry, entry.seq - sent_standing_.acked, options_.piece / kSmall)) wants_ack_ = entry.seq;
-  out_.put(Deliver{entry.seq});
+  const bool waits = ack_can_wait(entry, entry.seq - sent_standing_.acked, options_.piece / kSmall) &&
+                     !(options_.hands_over && waits_for_all(entry));
+  if (!waits) wants_ack_ = entry.seq;
+  tell(waits_for_all(entry) ? entry.seq : 0, Deliver{entry.seq});
   std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
 }
 
+// Where another may come to lead, nobody may see what this leader does by an entry that is lost with it. All
+// follows in the order of the log.
+void Node::tell(Seq until, Effect effect) {
+  const bool waits = leads() && options_.hands_over && (until > complete_ || !withheld_.empty());
+  if (waits) return withheld_.add(until, std::move(effect));
+  out_.put(std::move(effect));
+}
+
 void Node::apply(const Entry& entry, const View& change) {
+  const Id leader = tree_.leader();
   if (change.dead.contains(options_.self)) return die("the others hold this member for dead");
   leaving_ = leaving_ | change.leave;
   if (change.leave.contains(options_.self)) return begin_leaving(change);
@@ -605,6 +684,12 @@ void Node::apply(const Entry& entry, const View& change) {
   tree_.apply(entry.seq, change);
   INVARIANT(tree_.has(options_.self));
   view_ = entry.seq;
+  if (options_.hands_over) quorums_.add(view_, tree_.members());
+  if (!leads()) campaigns_.follow(entry, change);
+  if (leader != tree_.leader() && !leads()) {
+    election_.close();
+    pulse_.follow(out_.now);
+  }
   child_table_.set_children(options_.self, tree_);
   // Drops a collective when none of its members is left: no newcomer can be in a scope that has ended.
   std::erase_if(collectives_,
@@ -614,10 +699,10 @@ void Node::apply(const Entry& entry, const View& change) {
     each.sent = false;
     each.changed = true;
   }
-  uplink_.route(tree_.ancestors(options_.self));
+  uplink_.route(election_.is_open() ? above_without_leader() : tree_.ancestors(options_.self));
   for (DownLink& each : child_table_.down_links()) {
     if (each.welcomed && !each.closed && std::exchange(each.ahead, false)) {
-      out_.send({each.peer, Side::down}, Welcome{applied(), view_, std::nullopt});
+      out_.send({each.peer, Side::down}, Welcome{applied(), view_, std::nullopt, log_.last_term()});
     }
   }
 }
@@ -657,7 +742,7 @@ void Node::apply(const Entry& entry, const Release& piece) {
   if (!whole || !tree_.in(options_.self, piece.scope)) return;
   auto value = decode_value(piece.merge, incoming_.take());
   if (!value) return out_.put(Note{fmt::format("{}: {}", piece.name, value.error().message)});
-  out_.put(Released{piece.name, piece.merge, *std::move(value)});
+  tell(0, Released{piece.name, piece.merge, *std::move(value)});
 }
 
 void Node::apply(const Entry& entry, const Promise& promise) {
@@ -674,7 +759,8 @@ void Node::arrived(Seq entry, Bytes value) {
   promises_.settle(applied(), options_, out_);
 }
 
-void Node::apply(const Entry& /*entry*/, const Campaign& end) {
+void Node::apply(const Entry& entry, const Campaign& end) {
+  if (!leads()) campaigns_.follow(entry, end);
   if (end.grow) return;
   Idset over = end.done | end.unconfirmed;
   leaving_ = leaving_ - over;
@@ -695,7 +781,10 @@ void Node::settle_ending() {
 //
 // The leader's decisions: each one is an entry.
 
-void Node::append(RequestId request, EntryBody body) { accept({applied() + 1, request, std::move(body)}); }
+void Node::append(RequestId request, EntryBody body) {
+  if (auto* change = std::get_if<View>(&body)) change->leader = options_.self;
+  accept({applied() + 1, request, std::move(body)}, out_.term);
+}
 
 // Runs at the end of every call: appends what is due, until nothing more is.
 void Node::lead() {
@@ -720,21 +809,51 @@ void Node::lead() {
 
 void Node::note_complete() {
   Seq all = acked();
+  if (options_.hands_over) {
+    if (all >= view_ && quorums_.may_lead(tree_.members(), reports_.gone())) quorums_.complete(view_);
+    if (quorums_.first_open() <= view_) return;  // who has acknowledged it are too few
+  }
   if (all <= complete_) return;
   complete_ = all;
+  withheld_.release(complete_, out_);
   out_.put(Completed{all});
+}
+
+// A leader that reaches less than half of the members appends no view, and sends no beat once that lasts: the
+// others may have another leader.
+bool Node::may_lead(const Idset& suspects) {
+  if (!options_.hands_over) return true;
+  const Idset missing = suspects | child_table_.away(tree_);
+  if (quorums_.may_lead(tree_.members() - missing, reports_.gone())) {
+    if (cut_off_since_ == Outbox::kNever) return true;
+    if (reached_since_ == Outbox::kNever) reached_since_ = out_.now;
+    // Not at once: what was held up on its way proves nothing.
+    if (out_.now >= reached_since_ + options_.silent_bound)
+      cut_off_since_ = cut_off_until_ = reached_since_ = Outbox::kNever;
+    return true;
+  }
+  reached_since_ = Outbox::kNever;
+  if (cut_off_since_ == Outbox::kNever) {
+    const bool stood_still = out_.now < stood_still_at_ + options_.hello_bound;
+    cut_off_since_ = out_.now;
+    cut_off_until_ = stood_still ? stood_still_at_ + options_.hello_bound : out_.now + options_.fence;
+    out_.put(Note{"less than half of the members can be reached"});
+  }
+  out_.wake(cut_off_until_);
+  return false;
 }
 
 bool Node::bury() {
   View change;
   // No beat reaches a member but from the leader. If the leader could send none for so long, all others
   // have ended by rule 10.
-  bool is_alone = tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
+  bool is_alone =
+      !options_.hands_over && tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
   Idset suspects = is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects(tree_);
   for (Id id : tree_.members_of(suspects)) {
     if (id != options_.self) change.dead.insert(id);
   }
-  if (change.dead.empty()) return false;
+  if (!may_lead(change.dead) || change.dead.empty()) return false;
   change.dead = change.dead.take_first(kSplitIds);  // the others are found again
   if (!is_alone) ended_ = ended_ | (child_table_.ended(tree_) & change.dead);
   append({}, std::move(change));
@@ -772,12 +891,14 @@ void Node::welcome_newcomers(const View& change) {
   tree_.write(snapshot);
   snapshot.leaving = leaving_;
   snapshot.answered = requests_.all_answered();
+  snapshot.open = campaigns_.views();
+  if (options_.hands_over) snapshot.quorums = quorums_.all();
   for (const Newcomer& each : change.add) {
     DownLink* down = child_table_.down(each.id);
     down->knocks = false;
     down->fed = applied();
     child_table_.welcome(*down);
-    out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot});
+    out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot, log_.last_term()});
   }
 }
 
@@ -793,7 +914,7 @@ bool Node::release_collectives() {
   if (auto digest = digest_of(encoded, whole.scope)) {
     append({}, Promise{whole.name, whole.scope, whole.merge, encoded.size(), *std::move(digest)});
     out_.put(Publish{applied(), std::move(encoded)});
-    if (tree_.in(options_.self, whole.scope)) out_.put(Released{whole.name, whole.merge, std::move(value)});
+    if (tree_.in(options_.self, whole.scope)) tell(0, Released{whole.name, whole.merge, std::move(value)});
     return true;
   }
   value = {};
@@ -804,10 +925,10 @@ bool Node::release_collectives() {
 }
 
 // None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is
-// fed.
+// fed, and so does who comes to lead.
 std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
   if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
-  if (tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
+  if (options_.hands_over || tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
   auto digest = options_.digest(encoded);
   if (digest) return *std::move(digest);
   out_.put(Note{digest.error().message});
@@ -915,6 +1036,33 @@ std::optional<std::pair<RequestId, Campaign>> Campaigns::over(Time now, Seq comp
   return std::nullopt;
 }
 
+void Campaigns::follow(const OpenView& open) {
+  open_.push_back({open.request, open.grow, open.view, 0, open.targets, Outbox::kNever, {}});
+}
+
+void Campaigns::follow(const Entry& entry, const View& change) {
+  if (entry.request.number == 0) return;
+  Idset added;
+  for (const Newcomer& each : change.add) added.insert(each.id);
+  follow({entry.request, !change.add.empty(), entry.seq, change.add.empty() ? change.leave : added});
+}
+
+void Campaigns::follow(const Entry& entry, const Campaign& /*end*/) {
+  std::erase_if(open_, [&](const OpenCampaign& each) { return each.request == entry.request; });
+}
+
+void Campaigns::wait_from(Time deadline) {
+  for (OpenCampaign& each : open_) each.deadline = deadline;
+}
+
+std::vector<OpenView> Campaigns::views() const {
+  std::vector<OpenView> out;
+  for (const OpenCampaign& each : open_) {
+    if (each.view != 0) out.push_back({each.request, each.grow, each.view, each.targets});
+  }
+  return out;
+}
+
 Seq Campaigns::stable(Seq complete) const {
   for (const OpenCampaign& each : open_) {
     if (!each.grow) complete = std::min(complete, each.hold);
@@ -933,6 +1081,18 @@ Time Campaigns::due(Time now) const {
     if (waits) due = std::min(due, each.deadline);
   }
   return due;
+}
+
+// ---- the log's terms --------------------------------------------------------------------
+
+std::uint64_t EntryLog::term_of(Seq seq) const {
+  auto next = std::find_if(terms_.begin(), terms_.end(), [&](const auto& each) { return each.first > seq; });
+  return next == terms_.begin() ? terms_.front().second : std::prev(next)->second;
+}
+
+bool EntryLog::parts_from(std::uint64_t term, Seq seq) const {
+  return std::any_of(terms_.begin(), terms_.end(),
+                     [&](const auto& each) { return each.second > term && each.first <= seq; });
 }
 
 Idset not_members(const std::vector<RankShare>& map, const Tree& tree) {
@@ -1028,6 +1188,16 @@ void Pulse::wake(Time now) {
 
 Time Pulse::starving_at(std::uint32_t depth) const {
   return std::max(made_, woke_) + options_.beat_bound + depth * options_.beat_bound_per_level;
+}
+
+Time Pulse::lost_at(std::uint32_t depth) const {
+  return starving_at(depth) + options_.silent_bound - options_.beat_bound;
+}
+
+void Pulse::follow(Time now) {
+  number_ = 0;
+  least_delay_ = Time::max();
+  made_ = now;
 }
 
 Time Pulse::fence_at() const {

@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "overlay/child_table.hpp"
 #include "overlay/effect.hpp"
+#include "overlay/election.hpp"
 #include "overlay/entry.hpp"
 #include "overlay/options.hpp"
 #include "overlay/tree.hpp"
@@ -49,6 +50,13 @@ class Campaigns {
   [[nodiscard]] bool awaits(Id id) const;
   void give_up(Id id);  // no grow waits for it any more
 
+  // Of members that do not lead: what the log has of the open ones, in case that they come to lead.
+  void follow(const Entry& entry, const View& change);
+  void follow(const Entry& entry, const Campaign& /*end*/);
+  void follow(const OpenView& open);
+  void wait_from(Time deadline);  // this member leads from now on
+  [[nodiscard]] std::vector<OpenView> views() const;
+
   // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
   // entries up to it.
   std::optional<std::pair<RequestId, Campaign>> over(Time now, Seq complete, const Idset& gone, const Tree& tree);
@@ -79,24 +87,33 @@ class EntryLog {
   [[nodiscard]] const Entry* find(Seq seq) const {
     return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
   }
+  // The term in which this entry, or one before it, was the first to be appended.
+  [[nodiscard]] std::uint64_t term_of(Seq seq) const;
+  [[nodiscard]] std::uint64_t last_term() const { return terms_.back().second; }
+  // Whether a log that ends by this entry of this term has an entry that this one does not have.
+  [[nodiscard]] bool parts_from(std::uint64_t term, Seq seq) const;
 
-  void append(Entry entry) {
+  void append(Entry entry, std::uint64_t term) {
     INVARIANT(entry.seq == last() + 1);
+    INVARIANT(term >= last_term());
+    if (term > last_term()) terms_.emplace_back(entry.seq, term);
     entries_.push_back(std::move(entry));
   }
   // Drops the entries up to this one.
   void drop(Seq stable) {
     for (; first_ <= stable && !entries_.empty(); ++first_) entries_.pop_front();
   }
-  // Empties the log; the next entry is the one after this.
-  void start_after(Seq seq) {
+  // Empties the log; the next entry is the one after this, whose term this is.
+  void start_after(Seq seq, std::uint64_t term) {
     entries_.clear();
     first_ = seq + 1;
+    terms_ = {{seq, term}};
   }
 
  private:
   Seq first_ = 1;
   std::deque<Entry> entries_;
+  std::vector<std::pair<Seq, std::uint64_t>> terms_{{0, 0}};  // the first entry of each
 };
 
 // Values that come beside the log: the promises of entries, and the values that have arrived, in either order.
@@ -137,6 +154,10 @@ class Pulse {
   [[nodiscard]] Time starving_at(std::uint32_t depth) const;
   // When the node has to end.
   [[nodiscard]] Time fence_at() const;
+  // When the leader counts as lost for a node at this depth, which has dialled it by then.
+  [[nodiscard]] Time lost_at(std::uint32_t depth) const;
+  // Another one leads from now on, whose clock is another one.
+  void follow(Time now);
 
  private:
   const OverlayOptions& options_;
@@ -146,6 +167,8 @@ class Pulse {
   Time woke_{};
   Time lives_{};
 };
+
+inline constexpr Time kLongAgo = -std::chrono::hours(1);
 
 enum class Stage : std::uint8_t { joining, member, leaving, over };
 
@@ -176,7 +199,8 @@ class Node {
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;
   [[nodiscard]] Stage stage() const { return stage_; }
-  [[nodiscard]] bool leads() const { return options_.self == 0; }
+  [[nodiscard]] bool leads() const { return stage_ != Stage::joining && tree_.leader() == options_.self; }
+  [[nodiscard]] std::uint64_t term() const { return out_.term; }
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
@@ -199,9 +223,11 @@ class Node {
   void arm();
   void stood_still(Time gap);
   [[nodiscard]] Time starving_at() const;
+  [[nodiscard]] Time lost_at() const { return pulse_.lost_at(tree_.depth(options_.self)); }
   void send_up_beat();
   void fence();
   void die(std::string why);
+  bool is_of_another(LinkName from, const Message& message);
   void settle();  // at the end of every call
   // Links to others.
   void take(LinkName from, const Hello& hello);
@@ -219,8 +245,9 @@ class Node {
   void forget(Seq stable);
   void lose(LinkName link);
   // The log.
-  void take(LinkName from, const Entry& entry);
-  void accept(const Entry& entry);
+  void take(LinkName from, const Entry& entry, std::uint64_t term);
+  void accept(const Entry& entry, std::uint64_t term);
+  void tell(Seq until, Effect effect);
   void apply(const Entry& entry, const View& change);
   void apply(const Entry& entry, const Release& piece);
   void apply(const Entry& entry, const Promise& promise);
@@ -242,7 +269,24 @@ class Node {
   void flush_parts(LinkName parent);
   bool overflows(const Collective& each, std::size_t size);
   void send_up(LinkName to, Up up, bool with_standing);
+  // Without a leader: election.cpp.
+  void watch_leader();
+  void begin_election();
+  void found_leader();
+  [[nodiscard]] std::vector<Id> above_without_leader() const;
+  void claim(bool trial, std::uint64_t ballot);
+  void promise(std::uint64_t term, std::optional<Id> to);
+  void spread(const Claim& claim);
+  bool count_votes(bool is_due);
+  void take(LinkName from, const Claim& claim);
+  void take(LinkName from, const Vote& vote);
+  void consider_vote();
+  void send_votes();
+  void feed_up(LinkName feeder, Seq behind);
+  void take_from_below(const Entry& entry, std::uint64_t term);
+  void take_over();
   // The leader only.
+  [[nodiscard]] bool may_lead(const Idset& suspects);
   void append(RequestId request, EntryBody body);
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
@@ -272,6 +316,14 @@ class Node {
   std::map<std::string, Seq> released_;  // until no member can offer a part of it
   Pieces incoming_;                      // the value that is being released
   Promises promises_;
+  Quorums quorums_;
+  Election election_;
+  Withheld withheld_;
+  std::uint64_t feeder_term_ = 0;        // the latest that the feeder has named
+  Time cut_off_since_ = Outbox::kNever;  // leader: it reaches less than half
+  Time cut_off_until_ = Outbox::kNever;
+  Time reached_since_ = Outbox::kNever;  // half again, while it is cut off
+  Time stood_still_at_ = kLongAgo;
   Stage stage_ = Stage::member;
   Seq view_ = 0, complete_ = 0;
   Seq wants_ack_ = 0;       // an acknowledgement of this entry does not wait for the next message

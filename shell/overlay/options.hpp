@@ -26,6 +26,9 @@ struct OverlayOptions {
   std::uint32_t arity = 16;   // at least 2
   bool newcomer = false;      // not of the first view: the leader sends it all that it needs
   std::string address;        // of a newcomer: where others dial it
+  Id leader = 0;              // of a newcomer: who leads
+  // When the leader is lost the others choose another one; else they end. The same for all members.
+  bool hands_over = false;
   // Of a collective's value: bytes in one message, and the limit.
   std::size_t piece = kPiece;
   std::size_t max_value = kMaxValue;
@@ -58,6 +61,9 @@ struct OverlayOptions {
   milliseconds leave_bound{15'000};
   // A shrink ends after this time, and names those whose leaving was not confirmed. More than leave_bound.
   milliseconds campaign_bound{20'000};
+
+  // How long a member that wants to lead waits for votes before it asks again.
+  milliseconds vote_bound{500};
 
   // Sets silent_bound, and in proportion all bounds by which nodes find out whether another one lives.
   void wait_for_silent(milliseconds bound);

@@ -106,6 +106,12 @@ std::vector<Id> Tree::members_of(const Idset& ids) const {
   return out;
 }
 
+Idset Tree::members() const {
+  Idset out = Idset::range(0, first_ - 1);
+  for (const Placed& each : placed_) each.slot == kGone ? out.remove(each.id) : out.insert(each.id);
+  return out;
+}
+
 bool Tree::in(Id id, Scope scope) const {
   Seq seq = joined(id);
   return seq >= scope.from && seq <= scope.to;
@@ -150,6 +156,12 @@ void Tree::remove(Id id) {
 }
 
 void Tree::apply(Seq view, const View& change) {
+  auto of_leader = slot_of(change.leader);
+  if (of_leader.value_or(0) != 0) {
+    const Id before = leader();
+    seat(0, change.leader);
+    seat(*of_leader, before);
+  }
   for (Id id : members_of(change.leave | change.dead)) remove(id);
   for (const Newcomer& each : change.add) {
     if (each.id < first_ || find(each.id) != nullptr) continue;  // ids are not used twice

@@ -25,12 +25,14 @@ class Tree {
   // Writes the tree's part of a snapshot.
   void write(Snapshot& snapshot) const;
 
-  // Takes out those that leave or are dead, in the order of their ids, and fills each one's slot with the last
-  // member; then puts newcomers at the end. Ignores unknown ids that leave, known ids that are added, and the
-  // leader's own leave.
+  // A leader that is new changes places with the one before. Takes out those that leave or are dead, in the order
+  // of their ids, and fills each one's slot with the last member; then puts newcomers at the end. Ignores unknown
+  // ids that leave, known ids that are added, and the leader's own leave.
   void apply(Seq view, const View& change);
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] Id leader() const { return at(0); }
+  [[nodiscard]] Idset members() const;
   [[nodiscard]] std::uint32_t arity() const { return arity_; }
   [[nodiscard]] Id at(Slot slot) const;  // slot < size()
   [[nodiscard]] std::optional<Slot> slot_of(Id id) const;

@@ -18,6 +18,12 @@ bool Uplink::wants_parent() const {
   return !above_.empty() && !at_parent() && !trying(above_.front()) && !elsewhere;
 }
 
+// After a change of the leader the feeder may be one that is not above: who misses this node would not know of it.
+bool Uplink::has_feeder_above() const {
+  if (!current_ || !options_.hands_over) return current_.has_value();
+  return std::find(above_.begin(), above_.end(), *current_) != above_.end();
+}
+
 void Uplink::hang_up(Id peer, bool with_bye) {
   if (with_bye) out_.send({peer, Side::up}, Bye{Farewell::moved, ""});
   out_.put(HangUp{{peer, Side::up}});
@@ -27,6 +33,7 @@ void Uplink::route(std::vector<Id> above) {
   bool same = !above.empty() && !above_.empty() && above.front() == above_.front();
   above_ = std::move(above);
   next_ = 1;
+  tried_all_ = false;
   if (same) return pursue();
   lost_ = {};
   others_ = false;
@@ -56,7 +63,7 @@ void Uplink::pursue() {
       out_.wake(parent_at_);
     }
   }
-  bool wanted = (!current_ && others_) || (starving_ && current_ != above_.back());
+  bool wanted = (!has_feeder_above() && others_) || (starving_ && current_ != above_.back());
   if (!wanted || above_.size() < 2) return;
   Id other = starving_ ? above_.back() : above_[next_];
   bool busy =
@@ -83,11 +90,13 @@ void Uplink::failed(Id peer) {
     parent_at_ = out_.now + pause_;
     pause_ = std::min<Time>(2 * pause_, options_.redial_interval);
     others_ = true;
+    tried_all_ = tried_all_ || above_.size() == 1;
     lost_.insert(peer);
     return;
   }
   if (++next_ >= above_.size()) {
     next_ = 1;
+    tried_all_ = true;
     other_at_ = out_.now + options_.redial_interval;
   }
   if (starving_) other_at_ = out_.now + options_.redial_interval;
@@ -121,7 +130,7 @@ bool Uplink::welcomed(Id peer) {
   attempts_.erase(found);
   bool is_parent = !above_.empty() && peer == above_.front();
   bool is_rescue = starving_ && peer == above_.back();
-  if (!is_parent && current_ && !is_rescue) {
+  if (!is_parent && has_feeder_above() && !is_rescue) {
     hang_up(peer, true);
     return false;
   }
@@ -138,9 +147,14 @@ bool Uplink::welcomed(Id peer) {
   return true;
 }
 
-void Uplink::drop(Id peer) {
-  hang_up(peer, false);
+void Uplink::drop(Id peer, bool with_bye) {
+  hang_up(peer, with_bye);
   unlinked(peer);
+}
+
+void Uplink::pass_over_parent() {
+  others_ = true;
+  pursue();
 }
 
 void Uplink::starve(bool starving) {
@@ -178,7 +192,7 @@ Time Uplink::due() const {
   for (const Attempt& each : attempts_) due = std::min(due, each.deadline);
   if (above_.empty()) return due;
   if (wants_parent()) due = std::min(due, std::max(parent_at_, out_.now));
-  bool wanted = (!current_ && others_) || (starving_ && current_ != above_.back());
+  bool wanted = (!has_feeder_above() && others_) || (starving_ && current_ != above_.back());
   if (wanted && other_at_ > out_.now) due = std::min(due, other_at_);
   return due;
 }

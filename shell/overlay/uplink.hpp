@@ -27,6 +27,8 @@ class Uplink {
   // The feeder; none while no node has answered.
   [[nodiscard]] std::optional<Id> current() const { return current_; }
   [[nodiscard]] bool at_parent() const { return current_ && !above_.empty() && *current_ == above_.front(); }
+  // None of those above has answered since route().
+  [[nodiscard]] bool tried_all() const { return above_.empty() || (others_ && tried_all_); }
   // Parents that were lost or did not answer.
   [[nodiscard]] const Idset& lost() const { return lost_; }
 
@@ -35,8 +37,10 @@ class Uplink {
   void unlinked(Id peer);
   // True if the peer feeds from now on; else its link is given up.
   bool welcomed(Id peer);
-  // Gives up a peer that is of no use.
-  void drop(Id peer);
+  // Gives up a peer that is of no use; `with_bye`: which is to know that this was on purpose.
+  void drop(Id peer, bool with_bye = false);
+  // The parent is of no use: those above it are dialled, too.
+  void pass_over_parent();
   // Whether the beat is overdue.
   void starve(bool starving);
   // This node itself was stopped for so long: the others get the same time again.
@@ -58,6 +62,7 @@ class Uplink {
   void hang_up(Id peer, bool with_bye);
   [[nodiscard]] bool trying(Id peer) const;
   [[nodiscard]] bool wants_parent() const;
+  [[nodiscard]] bool has_feeder_above() const;
 
   const OverlayOptions& options_;
   Outbox& out_;
@@ -66,7 +71,8 @@ class Uplink {
   std::vector<Attempt> attempts_;
   Idset lost_;
   bool starving_ = false;
-  bool others_ = false;   // the parent was tried in vain: dial those above it
+  bool others_ = false;  // the parent was tried in vain: dial those above it
+  bool tried_all_ = false;
   std::size_t next_ = 1;  // index into above_ of the node to dial next
   Time parent_at_{};      // the parent is not dialled before
   Time pause_{};          // how long the parent is not dialled after a failure

@@ -11,7 +11,8 @@
 namespace nacre::overlay {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTypes = {"hello", "welcome", "entry", "up", "beat", "request", "bye"};
+constexpr std::array<std::string_view, 9> kTypes = {"hello",   "welcome", "entry", "up",  "beat",
+                                                    "request", "bye",     "claim", "vote"};
 constexpr std::array<std::string_view, 10> kEntries = {"view",      "release", "event",    "exec",    "signal",
                                                        "exception", "end",     "campaign", "refused", "promise"};
 constexpr std::array<std::string_view, 7> kRequests = {"event", "exec",   "signal", "exception",
@@ -57,6 +58,7 @@ void fields(auto& io, Of<View> auto& m) {
   io.list("add", m.add);
   io.ids("leave", m.leave);
   io.ids("dead", m.dead);
+  io.number("leader", m.leader, Idset::kMaxId);
 }
 void piece(auto& io, auto& m) {
   io.text("name", m.name);
@@ -126,12 +128,23 @@ void fields(auto& io, Of<Hello> auto& m) {
   io.number("view", m.view);
   io.text("address", m.address);
   io.ids("suspects", m.suspects);
+  io.number("log_term", m.log_term);
 }
 void fields(auto& io, Of<Seat> auto& m) {
   io.number("slot", m.slot);
   io.number("id", m.id, Idset::kMaxId);
   io.number("joined", m.joined);
   io.text("address", m.address);
+}
+void fields(auto& io, Of<OpenView> auto& m) {
+  io.object("request", m.request);
+  io.flag("grow", m.grow);
+  io.number("view", m.view);
+  io.ids("targets", m.targets);
+}
+void fields(auto& io, Of<Quorum> auto& m) {
+  io.number("view", m.view);
+  io.ids("members", m.members);
 }
 void fields(auto& io, Of<Snapshot> auto& m) {
   io.number("first", m.first);
@@ -140,6 +153,8 @@ void fields(auto& io, Of<Snapshot> auto& m) {
   io.list("seats", m.seats);
   io.ids("leaving", m.leaving);
   io.list("answered", m.answered);
+  io.list("open", m.open);
+  io.list("quorums", m.quorums);
   if constexpr (kReads<decltype(io)>) {
     if (m.first == 0 || m.size == 0) io.fail("size", "a tree has at least one member");
     if (m.arity < 2) io.fail("arity", "at least 2");
@@ -149,6 +164,7 @@ void fields(auto& io, Of<Welcome> auto& m) {
   io.number("applied", m.applied);
   io.number("view", m.view);
   io.maybe("snapshot", m.snapshot);
+  io.number("log_term", m.log_term);
 }
 void fields(auto& io, Of<Entry> auto& m) {
   io.number("seq", m.seq);
@@ -174,6 +190,7 @@ void fields(auto& io, Of<Beat> auto& m) {
   io.number("number", m.number);
   io.number("stable", m.stable);
   io.ids("busy", m.busy);
+  io.number("complete", m.complete);
 }
 void fields(auto& io, Of<Request> auto& m) {
   io.object("request", m.id);
@@ -182,6 +199,20 @@ void fields(auto& io, Of<Request> auto& m) {
 void fields(auto& io, Of<Bye> auto& m) {
   io.word("why", m.why, kFarewells);
   io.text("text", m.text);
+}
+void fields(auto& io, Of<Claim> auto& m) {
+  io.number("ballot", m.ballot);
+  io.number("candidate", m.candidate, Idset::kMaxId);
+  io.number("applied", m.applied);
+  io.number("log_term", m.log_term);
+  io.flag("trial", m.trial);
+  io.flag("sure", m.sure);
+}
+void fields(auto& io, Of<Vote> auto& m) {
+  io.number("ballot", m.ballot);
+  io.number("candidate", m.candidate, Idset::kMaxId);
+  io.flag("trial", m.trial);
+  io.ids("voters", m.voters);
 }
 void fields(auto& io, Of<Message> auto& m) {
   io.number("job", m.job);

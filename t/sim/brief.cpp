@@ -15,7 +15,8 @@ std::string ids(const char* name, const Idset& set) {
 std::string words(const View& m) {
   Idset add;
   for (const Newcomer& each : m.add) add.insert(each.id);
-  return "VIEW" + ids("add", add) + ids("leave", m.leave) + ids("dead", m.dead);
+  return "VIEW" + ids("add", add) + ids("leave", m.leave) + ids("dead", m.dead) +
+         fmt::format(" led by {}", m.leader);
 }
 std::string words(const Release& m) {
   return fmt::format("RELEASE {} {}+{}/{}", m.name, m.at, m.data.size(), m.total);
@@ -72,10 +73,20 @@ std::string words(const Bye& m) {
   return fmt::format("BYE {} {}", kWhy[static_cast<int>(m.why)], m.text);
 }
 
+std::string words(const Claim& m) {
+  return fmt::format("CLAIM of {} for term {}{}{} applied={} of term {}", m.candidate, m.ballot,
+                     m.trial ? " on trial" : "", m.sure ? ", the leader is over" : "", m.applied, m.log_term);
+}
+std::string words(const Vote& m) {
+  return fmt::format("VOTE for {} in term {}{}", m.candidate, m.ballot, m.trial ? " on trial" : "") +
+         ids("by", m.voters);
+}
+
 }  // namespace
 
 std::string brief(const Message& message) {
-  return std::visit([](const auto& body) { return words(body); }, message.body);
+  return fmt::format("[{}] ", message.term) +
+         std::visit([](const auto& body) { return words(body); }, message.body);
 }
 std::string brief(const Entry& entry) { return words(entry); }
 

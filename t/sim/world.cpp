@@ -244,8 +244,10 @@ void World::ended(std::uint32_t index, std::uint8_t side) {
 }
 
 void World::refused(std::uint32_t index) {
-  if (!tells_refusals || conns_[index].dialled != 0) return;
-  on(conns_[index].dialler, [](Node& node) { node.leader_refuses(); });
+  if (!tells_refusals) return;
+  on(conns_[index].dialler, [dialled = conns_[index].dialled](Node& node) {
+    if (dialled == node.tree().leader()) node.leader_refuses();
+  });
 }
 
 void World::let_go(Id id, LinkName link, bool tell) {
@@ -302,7 +304,8 @@ void World::perform(Id id) {
   for (Effect& each : effects) {
     if (const auto* entry = std::get_if<Deliver>(&each)) applied = entry->seq;
     const auto* forwarded = std::get_if<SendEntry>(&each);
-    require(forwarded == nullptr || forwarded->seq > applied, "an entry is applied before it is forwarded");
+    const bool is_late = forwarded != nullptr && forwarded->to.side == Side::down && forwarded->seq <= applied;
+    require(!is_late, "an entry is applied before it is forwarded");
     perform(id, each);
   }
   watcher_.stepped(id);

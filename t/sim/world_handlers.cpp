@@ -24,7 +24,7 @@ void World::send_busy_beats(Id id) {
     Beat beat;
     beat.busy.insert(id);
     if (host.node->leads() && !is_up) beat.number = static_cast<std::uint64_t>(now / kMs);
-    send(id, link, {options.job, options.term, beat});
+    send(id, link, {options.job, host.node->term(), beat});
   }
 }
 

@@ -14,9 +14,8 @@ namespace nacre::overlay {
 class Bench {
  public:
   explicit Bench(Id self, std::uint32_t members = 7, bool newcomer = false)
-      : node(options(self, members, newcomer)) {
-    node.tick(now);
-  }
+      : Bench(options(self, members, newcomer)) {}
+  explicit Bench(OverlayOptions given) : node(std::move(given)) { node.tick(now); }
 
   static OverlayOptions options(Id self, std::uint32_t members, bool newcomer) {
     OverlayOptions out;
@@ -32,13 +31,13 @@ class Bench {
   // A member below dials and says HELLO; one above is dialled and says WELCOME.
   void below(Id id, Seq applied = 0, Seq view = 0) {
     node.linked({id, Side::down});
-    say({id, Side::down}, Hello{id, Standing::member, applied, view, "", {}});
+    say({id, Side::down}, Hello{id, Standing::member, applied, view, "", {}, 3});
   }
   void above(Id id) {
     node.linked({id, Side::up});
-    say({id, Side::up}, Welcome{0, 0, {}});
+    say({id, Side::up}, Welcome{0, 0, {}, 3});
   }
-  void say(LinkName from, Body body) { node.step(from, {77, 3, std::move(body)}); }
+  void say(LinkName from, Body body, std::uint64_t term = 3) { node.step(from, {77, term, std::move(body)}); }
   void entry(Id from, Seq seq, EntryBody body) { say({from, Side::up}, Entry{seq, {}, std::move(body)}); }
   void wait(milliseconds time) {
     constexpr milliseconds kStep{500};
@@ -78,7 +77,8 @@ class Bench {
     return fmt::format("{}{}", link.side == Side::up ? '^' : 'v', link.peer);
   }
   static std::string words(const Send& m) {
-    static constexpr const char* kNames[] = {"HELLO", "WELCOME", "ENTRY", "UP", "BEAT", "REQ", "BYE"};
+    static constexpr const char* kNames[] = {"HELLO", "WELCOME", "ENTRY", "UP",  "BEAT",
+                                             "REQ",   "BYE",     "CLAIM", "VOTE"};
     std::string out = fmt::format("{} {}", name(m.to), kNames[m.message.body.index()]);
     if (std::holds_alternative<Beat>(m.message.body)) return "";
     if (const auto* up = std::get_if<Up>(&m.message.body)) {
@@ -91,6 +91,10 @@ class Bench {
     if (const auto* hello = std::get_if<Hello>(&m.message.body)) {
       if (!hello->suspects.empty()) out += " suspects " + hello->suspects.str();
     }
+    if (const auto* claim = std::get_if<Claim>(&m.message.body))
+      out += fmt::format(" {} of {}{}", claim->ballot, claim->candidate, claim->trial ? " on trial" : "");
+    if (const auto* vote = std::get_if<Vote>(&m.message.body))
+      out += fmt::format(" {} for {} by {}", vote->ballot, vote->candidate, vote->voters.str());
     if (const auto* bye = std::get_if<Bye>(&m.message.body)) out += fmt::format(" {}", static_cast<int>(bye->why));
     return out;
   }

@@ -113,7 +113,7 @@ TEST_CASE("a piece from the beginning starts over") {
 
 TEST_CASE("the log drops from its beginning, never beyond its end") {
   EntryLog log;
-  for (Seq seq = 1; seq <= 5; ++seq) log.append({seq, {}, End{0}});
+  for (Seq seq = 1; seq <= 5; ++seq) log.append({seq, {}, End{0}}, 1);
   log.drop(3);
   CHECK(log.first() == 4);
   CHECK(log.find(3) == nullptr);
@@ -122,9 +122,9 @@ TEST_CASE("the log drops from its beginning, never beyond its end") {
   log.drop(9);
   CHECK(log.last() == 5);
   CHECK(log.first() == 6);
-  log.append({6, {}, End{0}});
+  log.append({6, {}, End{0}}, 1);
   CHECK(log.find(6)->seq == 6);
-  log.start_after(20);
+  log.start_after(20, 1);
   CHECK(log.last() == 20);
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("rule 5: the new parent is dialled, and the old one left when it has a
   CHECK(bench.asks() == "deliver 1; ^2 UP 1:1; deliver 2; dial 0");
   bench.node.linked({0, Side::up});
   CHECK(bench.asks() == "^0 HELLO");
-  bench.say({0, Side::up}, Welcome{2, 2, {}});
+  bench.say({0, Side::up}, Welcome{2, 2, {}, 3});
   CHECK(bench.asks() == "^2 BYE 0; hang up ^2; ^0 UP 2:2");
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("rule 6: a lost parent is dialled again, then those above it, told who
   CHECK(bench.asks() == "dial 0");
   bench.node.linked({0, Side::up});
   CHECK(bench.asks() == "^0 HELLO suspects 1");
-  bench.say({0, Side::up}, Welcome{0, 0, {}});
+  bench.say({0, Side::up}, Welcome{0, 0, {}, 3});
   CHECK(bench.node.feeder() == 0U);
   CHECK_FALSE(bench.node.settled());
   bench.asks();
@@ -118,7 +118,7 @@ TEST_CASE("rule 6: a child whose link broke is suspected at once if another has 
   bench.node.unlinked({3, Side::down});
   CHECK(bench.asks().empty());
   bench.node.linked({6, Side::down});
-  bench.say({6, Side::down}, Hello{6, Standing::member, 0, 0, "", *Idset::parse("3-4")});
+  bench.say({6, Side::down}, Hello{6, Standing::member, 0, 0, "", *Idset::parse("3-4"), 3});
   CHECK(bench.asks() == "v6 WELCOME; ^0 UP 0:0 suspects 3");
   bench.below(3);
   CHECK(bench.asks() == "v3 WELCOME; ^0 UP 0:0");
@@ -323,10 +323,10 @@ TEST_CASE("a collective whose value is above the limit is not sent on, and its o
   Node node(options);
   node.tick(seconds(1000));
   node.linked({0, Side::up});
-  node.step({0, Side::up}, {77, 3, Welcome{0, 0, {}}});
+  node.step({0, Side::up}, {77, 3, Welcome{0, 0, {}, 3}});
   for (Id id : {3U, 4U}) {
     node.linked({id, Side::down});
-    node.step({id, Side::down}, {77, 3, Hello{id, Standing::member, 0, 0, "", {}}});
+    node.step({id, Side::down}, {77, 3, Hello{id, Standing::member, 0, 0, "", {}, 3}});
     Bytes part = encode_value(Unique{Bytes(4, static_cast<char>('a' + id))});
     node.step({id, Side::down}, {77, 3, Up{0, 0, {}, {}, {}, {}, {{"s", {}, Merge::set, 0, part.size(), part}}}});
   }
@@ -471,7 +471,7 @@ TEST_CASE("a newcomer waits at the leader, and is a member with its snapshot") {
   CHECK(bench.asks() == "dial 0; ^0 HELLO");
   Snapshot snapshot;
   leader.node.tree().write(snapshot);
-  bench.say({0, Side::up}, Welcome{1, 1, snapshot});
+  bench.say({0, Side::up}, Welcome{1, 1, snapshot, 3});
   CHECK(bench.asks() == "joined 1; ^0 UP 1:1");
   CHECK(bench.node.tree().slot_of(5) == 2U);
 }

@@ -32,7 +32,7 @@ struct Fed {
   Fed() {
     node.tick(seconds(1000));
     node.linked({0, Side::up});
-    say(Welcome{0, 0, {}});
+    say(Welcome{0, 0, {}, 3});
     static_cast<void>(node.take_effects());
   }
   void say(Body body) { node.step({0, Side::up}, {77, 3, std::move(body)}); }

@@ -147,7 +147,7 @@ TEST_CASE("rule 10: without beats the leader is dialled, and the parent left whe
   CHECK(bench.asks() == "dial 0");
   bench.node.linked({0, Side::up});
   bench.asks();
-  bench.say({0, Side::up}, Welcome{0, 0, {}});
+  bench.say({0, Side::up}, Welcome{0, 0, {}, 3});
   CHECK(bench.asks() == "^1 BYE 0; hang up ^1");
   bench.say({0, Side::up}, Beat{1, 0, {}});
   CHECK(bench.asks() == "dial 1");

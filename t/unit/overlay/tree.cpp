@@ -104,3 +104,14 @@ TEST_CASE("a tree is as a plain list would have it, and comes back from a snapsh
     }
   }
 }
+
+TEST_CASE("a new leader changes places with the one before, whose slot the last member fills") {
+  Tree tree(7, 2);
+  const View change{{}, {}, *Idset::parse("0"), 2};
+  tree.apply(1, change);
+  CHECK(tree.leader() == 2);
+  CHECK_FALSE(tree.has(0));
+  CHECK(tree.slot_of(6) == 2);
+  CHECK(tree.members() == *Idset::parse("1-6"));
+  CHECK(tree.children(2) == std::vector<Id>{1, 6});
+}

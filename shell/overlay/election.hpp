@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What members know of how their leader is chosen: which views need a majority, and their votes while there is no
+// leader. doc/protocol.md, "Who leads", has the rules.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "overlay/effect.hpp"
+#include "overlay/message.hpp"
+
+namespace nacre::overlay {
+
+// The views of which more than half is needed: the last one that all of its members are known to have, and those
+// after it.
+class Quorums {
+ public:
+  void add(Seq view, Idset members) { views_.push_back({view, std::move(members)}); }
+  void start_from(const std::vector<Quorum>& views) { views_.assign(views.begin(), views.end()); }
+  [[nodiscard]] std::vector<Quorum> all() const { return {views_.begin(), views_.end()}; }
+  void complete(Seq upto);  // all members have the entries up to this one
+
+  // Whether members that are `present` may choose a leader. `over`: those that have left as planned.
+  [[nodiscard]] bool may_choose(const Idset& present, const Idset& over) const;
+  // Whether a leader that reaches these members, itself included, still leads: half is enough, as the others are no
+  // more than that. So a leader that is lost counts for those who choose another, even where its end is known: it
+  // may have gone on with half, and without them.
+  [[nodiscard]] bool may_lead(const Idset& present, const Idset& over) const;
+  // All before this entry needs no majority that is not there already.
+  [[nodiscard]] Seq first_open() const { return views_.size() < 2 ? kNoEnd : views_[1].view; }
+
+ private:
+  std::deque<Quorum> views_;
+};
+
+// The votes of this member and of those below it.
+struct Election {
+  Time since = Outbox::kNever;     // when the leader was missed; kNever: there is one
+  bool is_sure = false;            // the leader's process has ended
+  std::optional<Claim> claim;      // the last one, of the feeder or its own
+  Idset votes;                     // for it
+  Idset unsent;                    // of these, which the feeder has not got
+  Time claim_at = Outbox::kNever;  // its own next claim
+  Time heard_at{};                 // a claim from the feeder, or when that was found
+  std::uint64_t latest = 0;        // of all ballots that it has heard of
+  std::optional<Id> follows = {};  // whom it has promised that, in the latest term
+
+  [[nodiscard]] bool is_open() const { return since != Outbox::kNever; }
+  void close();
+};
+
+// What the owner of a leader is told in the order of the log, once enough members have it.
+class Withheld {
+ public:
+  // `until`: the entry that all members have to have first.
+  void add(Seq until, Effect effect) { effects_.emplace_back(until, std::move(effect)); }
+  void release(Seq complete, Outbox& out);
+  [[nodiscard]] bool empty() const { return effects_.empty(); }
+
+ private:
+  std::deque<std::pair<Seq, Effect>> effects_;
+};
+
+}  // namespace nacre::overlay

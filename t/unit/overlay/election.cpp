@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// "Who leads" of doc/protocol.md: how members choose another leader, and what a leader may do before all have it.
+#include "overlay/node.hpp"
+
+#include "catch.hpp"
+
+#include "bench.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::overlay;  // NOLINT
+
+namespace {
+
+constexpr milliseconds kLost{6000};  // longer than a leader may be silent
+
+struct Voting : Bench {
+  explicit Voting(Id self, std::uint32_t count = 3) : Bench(given(self, count)) {
+    if (self != 0) above(0);
+    asks();
+  }
+  static OverlayOptions given(Id self, std::uint32_t count) {
+    OverlayOptions out = options(self, count, false);
+    out.hands_over = true;
+    return out;
+  }
+  void vote(Id by, std::uint64_t ballot, bool trial) {
+    say({by, Side::down}, Vote{ballot, node.options().self, trial, Idset::range(by, by)});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the lowest slot that lives asks to lead, and does with the votes of more than half") {
+  Voting one(1);
+  one.wait(kLost);
+  CHECK_FALSE(one.node.leads());
+  one.below(2);
+  CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 WELCOME; v2 CLAIM"));
+  one.wait(milliseconds(500));
+  const std::string asked = one.asks();
+  CHECK_THAT(asked, Catch::Matchers::ContainsSubstring("on trial"));
+  const std::uint64_t ballot = std::stoull(asked.substr(asked.find("CLAIM ") + 6));
+  one.vote(2, ballot, true);
+  CHECK_THAT(one.asks(), Catch::Matchers::StartsWith(fmt::format("v2 CLAIM {} of 1", ballot + 1)));
+  CHECK_FALSE(one.node.leads());
+  one.vote(2, ballot, true);  // what was on trial does not count
+  CHECK_FALSE(one.node.leads());
+  one.vote(2, ballot + 1, false);
+  CHECK(one.node.leads());
+  CHECK(one.node.term() == ballot + 1);
+  CHECK(one.node.tree().leader() == 1);
+  CHECK_FALSE(one.node.tree().has(0));
+  CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 entry 1"));
+}
+
+TEST_CASE("one of three without votes never leads, and ends") {
+  Voting one(1);
+  one.wait(milliseconds(29'000));
+  CHECK_FALSE(one.node.leads());
+  CHECK(one.node.stage() == Stage::member);
+  one.wait(milliseconds(2000));
+  CHECK(one.node.stage() == Stage::over);
+}
+
+TEST_CASE("the leader's process has ended: nobody waits for its silence") {
+  Voting one(1);
+  one.entry(0, 1, Event{"a", ""});
+  one.below(2, 1);
+  one.asks();
+  one.node.unlinked({0, Side::up});
+  one.node.leader_refuses();
+  CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 CLAIM 4 of 1 on trial"));
+}
+
+TEST_CASE("who votes promises a term: it follows no other candidate, and takes nothing of the leader before") {
+  Voting two(2);
+  two.wait(kLost);
+  two.above(1);
+  two.asks();
+  two.say({1, Side::up}, Claim{4, 1, 0, 3, true, false});
+  CHECK(two.asks() == "^1 VOTE 4 for 1 by 2");
+  CHECK(two.node.term() == 3);
+  two.say({1, Side::up}, Claim{5, 1, 0, 3, false, false}, 5);
+  CHECK(two.asks() == "^1 VOTE 5 for 1 by 2");
+  CHECK(two.node.term() == 5);
+  two.say({1, Side::up}, Claim{5, 0, 0, 3, false, false}, 5);
+  CHECK(two.asks() == "^1 VOTE 5 for 0 by ");
+  two.say({1, Side::up}, Entry{1, {}, Event{"late", ""}}, 5);
+  CHECK(two.node.applied() == 1);
+  two.say({1, Side::up}, Entry{2, {}, Event{"of the leader before", ""}}, 3);
+  CHECK(two.node.applied() == 1);
+}
+
+TEST_CASE("who misses no leader does not vote") {
+  Voting four(4, 7);
+  four.above(1);
+  four.say({1, Side::up}, Beat{1, 0, {}});
+  four.asks();
+  four.say({1, Side::up}, Claim{4, 1, 0, 3, true, false});
+  CHECK(four.asks().empty());
+  four.wait(kLost + milliseconds(1000));
+  CHECK_THAT(four.asks(), Catch::Matchers::ContainsSubstring("^1 VOTE 4 for 1 by 4"));
+}
+
+TEST_CASE("a candidate gets the entries that it lacks") {
+  Voting two(2);
+  two.entry(0, 1, Event{"a", ""});
+  two.entry(0, 2, Event{"b", ""});
+  two.wait(kLost);
+  two.above(1);
+  two.asks();
+  two.say({1, Side::up}, Claim{4, 1, 1, 3, true, false});
+  CHECK(two.asks() == "^1 entry 2");
+  Voting one(1);
+  one.entry(0, 1, Event{"a", ""});
+  one.wait(kLost);
+  one.below(2, 2);
+  one.asks();
+  one.say({2, Side::down}, Entry{2, {}, Event{"b", ""}});
+  CHECK(one.node.applied() == 2);
+}
+
+TEST_CASE("who has an entry that never happened is sent away") {
+  Voting one(1, 5);
+  one.entry(0, 1, Event{"a", ""});
+  one.say({0, Side::up}, Entry{2, {}, View{{}, {}, members("3"), 0}}, 4);
+  one.node.linked({2, Side::down});
+  one.asks();
+  one.say({2, Side::down}, Hello{2, Standing::member, 2, 0, "", {}, 3});
+  CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 BYE 1"));
+}
+
+TEST_CASE("a leader shows what it appends once all members have it, and in the order of the log") {
+  Voting leader(0);
+  leader.below(1);
+  leader.below(2);
+  leader.asks();
+  REQUIRE(leader.node.request(Event{"a", ""}));
+  CHECK(leader.asks() == "v1 entry 1; v2 entry 1");
+  REQUIRE(leader.node.request(Signal{15, std::nullopt}));
+  CHECK(leader.asks() == "v1 entry 2; v2 entry 2");
+  leader.say({1, Side::down}, Up{0, 2, {}, {}, {}, {}, {}});
+  CHECK(leader.asks().empty());
+  leader.say({2, Side::down}, Up{0, 2, {}, {}, {}, {}, {}});
+  CHECK(leader.asks() == "deliver 1; deliver 2; complete 2");
+}
+
+TEST_CASE("a leader that reaches less than half declares nobody dead, and ends") {
+  Voting leader(0, 7);
+  for (Id id : {1, 2}) leader.below(id);
+  leader.asks();
+  for (Id id : {1, 2}) leader.say({id, Side::down}, Beat{1, 0, {}});
+  leader.wait(milliseconds(10'000));
+  CHECK(leader.node.tree().size() == 7);
+  leader.wait(milliseconds(30'000));
+  CHECK(leader.node.stage() == Stage::over);
+  CHECK(leader.node.tree().size() == 7);
+}
+
+TEST_CASE("a leader that hears of a later term ends at once") {
+  Voting leader(0);
+  leader.below(1);
+  leader.say({1, Side::down}, Beat{1, 0, {}}, 5);
+  CHECK(leader.node.stage() == Stage::over);
+}
+
+TEST_CASE("more than half chooses a leader, half keeps one; who has left does not count") {
+  Quorums quorums;
+  quorums.add(0, members("0-3"));
+  CHECK_FALSE(quorums.may_choose(members("0-1"), {}));
+  CHECK(quorums.may_lead(members("0-1"), {}));
+  CHECK(quorums.may_choose(members("0-1"), members("3")));
+  CHECK_FALSE(quorums.may_lead(members("0"), {}));
+  quorums.add(5, members("0-1"));
+  CHECK(quorums.first_open() == 5);
+  CHECK_FALSE(quorums.may_choose(members("0-1"), {}));  // not all may have the second
+  quorums.complete(5);
+  CHECK(quorums.may_choose(members("0-1"), {}));
+  CHECK(quorums.first_open() == kNoEnd);
+}
