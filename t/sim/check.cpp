@@ -10,8 +10,9 @@
 
 namespace nacre::sim {
 
-void Check::begin(std::uint32_t members, std::uint32_t arity, Time bound) {
+void Check::begin(std::uint32_t members, std::uint32_t arity, Time bound, bool hands_over) {
   arity_ = arity;
+  hands_over_ = hands_over;
   bound_ = bound;
   auto& slots = views_[0];
   for (Id id = 0; id < members; ++id) {
@@ -35,6 +36,12 @@ void Check::delivered(Id id, Seq seq) {
   require(entry != nullptr, fmt::format("{}: entry {} is delivered and not there", id, seq));
   require(seq == host.delivered + 1, fmt::format("{}: entry {} after {}", id, seq, host.delivered));
   host.delivered = seq;
+  if (hands_over_) {
+    host.entries.push_back(*entry);
+    host.has_end = host.has_end || std::holds_alternative<End>(entry->body);
+    host.parted = host.parted || (seq <= log_.size() && log_[seq - 1] != *entry);
+    return;
+  }
   if (id == 0) {
     require(log_.size() + 1 == seq, fmt::format("the leader appends {} after {}", seq, log_.size()));
     log_.push_back(*entry);
@@ -46,6 +53,33 @@ void Check::delivered(Id id, Seq seq) {
   const auto& members = std::prev(views_.upper_bound(seq))->second;
   bool is_member = std::find(members.begin(), members.end(), id) != members.end();
   require(is_member, fmt::format("EXEC {} reaches {}, which is no member", seq, id));
+}
+
+const Entry* Check::entry_of(Id id, Seq seq) {
+  const Account& host = of(id);
+  const Seq before = host.delivered - host.entries.size();
+  return seq > before && seq <= host.delivered ? &host.entries[seq - before - 1] : nullptr;
+}
+
+// What all members have is the log for good, whoever leads later.
+void Check::take_log(Id leader, Seq seq) {
+  for (Seq each = log_.size() + 1; each <= seq; ++each) {
+    const Entry* entry = entry_of(leader, each);
+    for (Id id : members()) {  // a leader that has joined later lacks what was before
+      if (entry == nullptr && !of(id).parted) entry = entry_of(id, each);
+      if (entry == nullptr && world_.hosts[id].node) entry = world_.hosts[id].node->entry(each);
+    }
+    require(entry != nullptr, fmt::format("entry {} is complete, and its leader {} lacks it", each, leader));
+    log_.push_back(*entry);
+    lead(log_.back());
+    for (Id id = 0; id < accounts_.size(); ++id) {
+      const Entry* other = entry_of(id, each);
+      if (other != nullptr && *other != log_.back()) of(id).parted = true;
+    }
+  }
+  const Entry* last = entry_of(leader, seq);
+  require(last == nullptr || *last == log_[seq - 1],
+          fmt::format("{} leads, and has other entries than were complete", leader));
 }
 
 void Check::lead(const Entry& entry) {
@@ -66,9 +100,15 @@ void Check::lead(const Entry& entry) {
 
 void Check::lead(const Entry& entry, const View& change) {
   std::vector<Id> slots = members();
+  if (change.leader != slots.front()) {
+    auto at = std::find(slots.begin(), slots.end(), change.leader);
+    require(at != slots.end(), fmt::format("{} leads and is no member", change.leader));
+    std::swap(*at, slots.front());
+    ++leaders;
+  }
   for (Id id : (change.leave | change.dead).ids()) {
     auto at = std::find(slots.begin(), slots.end(), id);
-    require(at != slots.end() && id != 0, fmt::format("{} is taken out and is no member", id));
+    require(at != slots.end() && id != change.leader, fmt::format("{} is taken out and is no member", id));
     *at = slots.back();
     slots.pop_back();
     watch_tasks(id, bound_);
@@ -82,7 +122,8 @@ void Check::lead(const Entry& entry, const View& change) {
   for (const Newcomer& each : change.add) {
     slots.push_back(each.id);
     joined_[each.id] = entry.seq;
-    of(each.id).delivered = entry.seq;  // its snapshot stands for what was before
+    Account& host = of(each.id);
+    if (host.delivered == 0) host.delivered = entry.seq;  // its snapshot stands for what was before
     added.insert(each.id);
   }
   views_[entry.seq] = std::move(slots);
@@ -145,7 +186,8 @@ void Check::lead(const Entry& entry, const Campaign& end) {
       require(of(id).joined, fmt::format("{} has not joined when its campaign ends", id));
     } else {
       const Host& host = world_.hosts[id];
-      bool gone = !of(id).tasks && host.over && (host.ended || host.lost_link);
+      const bool is_over = host.over || host.life == Life::crashed;
+      bool gone = !of(id).tasks && is_over && (host.ended || host.lost_link);
       require(gone, fmt::format("{} has not gone when its campaign ends", id));
     }
   }
@@ -216,24 +258,35 @@ void Check::lead(const Entry& /*entry*/, const Promise& promise) {
 
 void Check::released(Id id, const Released& value) {
   auto found = values_.find(value.name);
+  if (hands_over_ && (found == values_.end() || of(id).parted)) return;  // it is not complete yet
   require(found != values_.end(), value.name + " is released, and not by the leader");
   require(found->second == value.value, fmt::format("{}: {} has another value", value.name, id));
 }
 
 // ---- after each step ---------------------------------------------------------------------
 
-void Check::completed(Seq seq) {
+void Check::completed(Id leader, Seq seq) {
+  if (hands_over_) take_log(leader, seq);
   for (Id id : members()) {
     bool lost_at_the_end = ended_ && of(id).faulty;
-    require((of(id).joined && of(id).delivered >= seq) || lost_at_the_end,
+    require((of(id).joined && of(id).delivered >= seq && !of(id).parted) || lost_at_the_end,
             fmt::format("entry {} is complete, and {} has {}", seq, id, of(id).delivered));
   }
 }
 
 void Check::died(Id id, const std::string& why) {
   bool is_member = std::find(members().begin(), members().end(), id) != members().end();
-  bool excused = of(id).faulty || of(0).faulty || !is_member || ended_;
+  bool excused = of(id).faulty || !is_member || ended_;
+  excused = excused || (hands_over_ ? of(id).parted || !has_majority_without_fault() : of(0).faulty);
   require(excused, fmt::format("{} dies, and nothing was done to it: {}", id, why));
+}
+
+bool Check::has_majority_without_fault() {
+  auto sound = std::count_if(members().begin(), members().end(), [&](Id id) {
+    const Host& host = world_.hosts[id];
+    return !of(id).faulty && host.node && !host.leaves;
+  });
+  return 2 * static_cast<std::size_t>(sound) > members().size();
 }
 
 void Check::hung_up(Id id, LinkName link) {
@@ -247,17 +300,17 @@ void Check::stepped(Id id) {
   bool gave_up =
       std::exchange(host.let_go, false) && host.was_fed && !node.feeder() && node.stage() == Stage::member;
   if (!node.feeder()) host.was_fed = false;
-  require(!gave_up || host.faulty, fmt::format("{} gives up who feeds it before another does", id));
+  require(!gave_up || host.faulty || hands_over_, fmt::format("{} gives up who feeds it before another does", id));
   Seq floor = node.log().first();
   if (host.joined && floor > host.floor) {
     host.floor = floor;
     for (; safe_floor_ < floor; safe_floor_ = floor) {
       for (Id each : members()) {
-        bool needs = of(each).delivered + 1 < floor && !world_.hosts[each].over;
+        bool needs = of(each).delivered + 1 < floor && !world_.hosts[each].over && !of(each).parted;
         require(!needs, fmt::format("{} drops entry {}, and {} has {}", id, floor - 1, each, of(each).delivered));
       }
       for (const auto& [key, campaign] : open_) {
-        if (campaign.grow) continue;
+        if (campaign.grow || hands_over_) continue;  // it may have ended, and not all have that entry
         for (Id each : campaign.targets.ids()) {
           bool needs = of(each).delivered + 1 < floor && of(each).delivered < campaign.view && world_.lives(each);
           require(!needs, fmt::format("{} drops entry {}, and {}, which leaves, has {}", id, floor - 1, each,
@@ -267,8 +320,13 @@ void Check::stepped(Id id) {
     }
   }
   if (node.view() == host.seen_view || node.stage() != Stage::member) return;
-  host.seen_view = node.view();
   auto found = views_.find(node.view());
+  if (hands_over_ && (found == views_.end() || host.parted)) return;
+  const Entry* of_view = node.entry(node.view());
+  const bool is_other =
+      of_view != nullptr ? *of_view != log_[node.view() - 1] : node.tree().leader() != found->second.front();
+  if (hands_over_ && node.view() > 0 && is_other) return;  // of a leader that is lost
+  host.seen_view = node.view();
   require(found != views_.end(), fmt::format("{} has a view that the leader did not make", id));
   const auto& slots = found->second;
   const Tree& tree = node.tree();
@@ -283,16 +341,27 @@ void Check::stepped(Id id) {
   require(tree.depth(slots.back()) <= most, fmt::format("{}: the tree is too deep", id));
 }
 
-void Check::at_rest() {
-  const Host& leader = world_.hosts[0];
-  if (leader.over || leader.life != Life::up) {
-    for (Id id = 0; id < world_.hosts.size(); ++id) {
-      require(!world_.lives(id), fmt::format("the leader is lost, and {} goes on", id));
-      require(!of(id).tasks || world_.hosts[id].life != Life::up, fmt::format("tasks run on {} without a job", id));
-    }
-    return;
+// All ends with the leader, if none can follow it.
+void Check::rest_without_leader() {
+  for (Id id = 0; id < world_.hosts.size(); ++id) {
+    require(!world_.lives(id), fmt::format("the leader is lost, and {} goes on", id));
+    require(!of(id).tasks || world_.hosts[id].life != Life::up, fmt::format("tasks run on {} without a job", id));
   }
-  const Node& head = *leader.node;
+  require(!hands_over_ || ended_ || !has_majority_without_fault(), "most members could go on, and the job is over");
+}
+
+void Check::at_rest() {
+  std::vector<Id> leaders;
+  for (Id id = 0; id < world_.hosts.size(); ++id) {
+    if (world_.lives(id) && world_.hosts[id].node->leads()) leaders.push_back(id);
+  }
+  if (leaders.empty()) return rest_without_leader();
+  require(leaders.size() == 1, "two lead the job");
+  rest(*world_.hosts[leaders.front()].node);
+}
+
+void Check::rest(const Node& head) {
+  require(log_.size() == head.applied(), "at rest the leader has an entry that others lack");
   require(head.campaigns().empty(), "at rest a campaign is open");
   require(head.complete() == head.applied(),
           fmt::format("at rest {} of {} entries are complete", head.complete(), head.applied()));
@@ -312,7 +381,9 @@ void Check::at_rest() {
   for (const auto& [key, body] : asked_) {
     bool is_member = std::find(members().begin(), members().end(), key.first) != members().end();
     bool done = answered_.contains(key) || over_.contains(key);
-    require(done || !is_member, fmt::format("request {} of {} is never answered", key.second, key.first));
+    const bool ends_with_leader = leaders > 1 && std::holds_alternative<Grow>(body);  // it waits in no log
+    require(done || !is_member || ends_with_leader,
+            fmt::format("request {} of {} is never answered", key.second, key.first));
   }
   for (const auto& [key, campaign] : open_)
     require(false, fmt::format("the campaign of view {} never ends", campaign.view));

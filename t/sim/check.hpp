@@ -15,7 +15,10 @@ inline constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are s
 
 // What the checks know of a host beside its node.
 struct Account {
-  Seq delivered = 0;  // the last entry; of a newcomer first the view that brought it
+  Seq delivered = 0;           // the last entry; of a newcomer first the view that brought it
+  std::vector<Entry> entries;  // that it was delivered, up to that one
+  bool has_end = false;        // among them
+  bool parted = false;         // it has had an entry of a leader that was lost with it
   Seq seen_view = 0;
   bool joined = false;
   bool tasks = false;   // some run there
@@ -30,11 +33,11 @@ class Check {
  public:
   explicit Check(World& world) : world_(world) {}
 
-  void begin(std::uint32_t members, std::uint32_t arity, Time bound);
+  void begin(std::uint32_t members, std::uint32_t arity, Time bound, bool hands_over);
   Account& of(Id id);
 
   void delivered(Id id, Seq seq);
-  void completed(Seq seq);
+  void completed(Id leader, Seq seq);
   void released(Id id, const Released& value);
   void died(Id id, const std::string& why);
   void hung_up(Id id, LinkName link);
@@ -48,10 +51,12 @@ class Check {
 
   [[nodiscard]] const std::vector<Id>& members() const { return views_.rbegin()->second; }
   [[nodiscard]] bool is_member(Id id) const;
+  [[nodiscard]] Id leader() const { return members().front(); }
   [[nodiscard]] bool ended() const { return ended_; }
   std::uint64_t campaigns = 0;
   std::uint64_t deaths = 0;
   std::uint64_t releases = 0;
+  std::uint64_t leaders = 1;
 
  private:
   struct Open {
@@ -61,6 +66,11 @@ class Check {
   };
   using Key = std::pair<Id, std::uint64_t>;
 
+  void take_log(Id leader, Seq seq);
+  [[nodiscard]] const Entry* entry_of(Id id, Seq seq);
+  [[nodiscard]] bool has_majority_without_fault();
+  void rest_without_leader();
+  void rest(const Node& head);
   void lead(const Entry& entry);
   void lead(const Entry& entry, const View& change);
   void lead(const Entry& entry, const Release& piece);
@@ -85,6 +95,7 @@ class Check {
   std::map<Key, RequestBody> asked_;
   std::map<std::string, Value> values_;
   Seq safe_floor_ = 1;
+  bool hands_over_ = false;  // the log is what all members have; else what the leader has
   bool ended_ = false;
 };
 

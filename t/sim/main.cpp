@@ -155,11 +155,13 @@ bool run_overlays(const Arguments& arguments) {
     sum.campaigns += outcome.campaigns;
     sum.deaths += outcome.deaths;
     sum.releases += outcome.releases;
+    sum.leaders += outcome.leaders;
     members += plan.members;
   }
-  std::printf("%llu seeds, %llu members, %llu messages, %llu campaigns, %llu deaths, %llu collectives",
-              Number{arguments.last - arguments.first + 1}, Number{members}, Number{sum.messages},
-              Number{sum.campaigns}, Number{sum.deaths}, Number{sum.releases});
+  std::printf(
+      "%llu seeds, %llu members, %llu messages, %llu campaigns, %llu deaths, %llu collectives, %llu leaders",
+      Number{arguments.last - arguments.first + 1}, Number{members}, Number{sum.messages}, Number{sum.campaigns},
+      Number{sum.deaths}, Number{sum.releases}, Number{sum.leaders});
   return true;
 }
 

@@ -96,6 +96,14 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
     auto host = static_cast<Id>(busy.in(0, plan.members - 1));
     plan.actions.push_back({moment(busy), Deed::busy, host, 0, Time(busy.in(500'000, 60'000'000)), {}});
   }
+  Random over(seed ^ 0x1eadeULL);
+  plan.hands_over = over.one_in(2);
+  for (std::uint64_t more = plan.hands_over ? over.in(0, 3) : 0; more > 0; --more) {
+    static constexpr Deed kEnds[] = {Deed::crash,   Deed::darken, Deed::freeze,
+                                     Deed::isolate, Deed::crash,  Deed::busy};
+    const Deed deed = kEnds[over.in(0, std::size(kEnds) - 1)];
+    plan.actions.push_back({moment(over), deed, kLeader, 0, span(over, deed != Deed::busy), {}});
+  }
   std::stable_sort(plan.actions.begin(), plan.actions.end(),
                    [](const auto& a, const auto& b) { return a.at < b.at; });
   return plan;

@@ -51,13 +51,17 @@ OverlayOptions Run::options(Id id) const {
   out.first_hello_bound = kFirstHello;
   out.max_logged = kMostLogged;
   out.digest = [](std::string_view bytes) { return digest_of(bytes); };
+  out.hands_over = plan_.hands_over;
+  out.leader = check_.leader();
   return out;
 }
 
-Outcome Run::outcome() const { return {"", world_.messages, check_.campaigns, check_.deaths, check_.releases}; }
+Outcome Run::outcome() const {
+  return {"", world_.messages, check_.campaigns, check_.deaths, check_.releases, check_.leaders};
+}
 
 void Run::go() {
-  check_.begin(plan_.members, plan_.arity, std::max(Time(kFence), Time(kLeaveBound)) + kSlack);
+  check_.begin(plan_.members, plan_.arity, std::max(Time(kFence), Time(kLeaveBound)) + kSlack, plan_.hands_over);
   world_.reserve(plan_.members - 1);
   for (Id id = 0; id < plan_.members; ++id) {
     Time start = Time(world_.random.in(0, 100'000));
@@ -71,15 +75,17 @@ void Run::go() {
   rest_ = 3 * kSecond;
   for (const Action& each : plan_.actions) {
     world_.at(each.at, [this, &each] {
-      world_.say("* " + brief(each));
-      act(each);
+      Action action = each;
+      if (action.a == kLeader) action.a = check_.leader();
+      world_.say("* " + brief(action));
+      act(action);
     });
     Time over = each.at + (each.span < 1000 * kSecond ? each.span : Time(0));
     rest_ = std::max(rest_, over);
   }
   come_to_rest();
-  if (!plan_.ends || !world_.lives(0)) return;
-  for (Id id = static_cast<Id>(world_.random.in(0, plan_.members - 1));; id = 0) {
+  if (!plan_.ends || !world_.lives(check_.leader())) return;
+  for (Id id = static_cast<Id>(world_.random.in(0, plan_.members - 1));; id = check_.leader()) {
     if (!world_.lives(id)) continue;
     ask(id, End{7});
     break;
@@ -106,9 +112,9 @@ void Run::come_to_rest() {
 }
 
 void Run::check_reports() {
-  if (!world_.lives(0)) return;
+  if (!world_.lives(check_.leader())) return;
   Idset members = Idset::of(check_.members());
-  Idset missing = (exited_ & members) - reported_;
+  Idset missing = (exited_ & members) - reported_[check_.leader()];
   require(missing.empty(), fmt::format("the leader does not know that tasks {} have ended", missing.str()));
 }
 
@@ -201,7 +207,7 @@ void Run::act_on_links(const Action& action) {
 
 // A message that a member could have sent before the job was started again, or a member of another job.
 void Run::forge(const Action& action) {
-  if (!world_.lives(action.a) || action.a == 0) return;
+  if (!world_.lives(action.a) || action.a == check_.leader()) return;
   auto feeder = world_.hosts[action.a].node->feeder();
   if (!feeder) return;
   check_.of(action.a).faulty = true;  // it hangs up
@@ -290,7 +296,7 @@ void Run::effect(Id id, const Effect& effect) {
   if (const auto* entry = std::get_if<Deliver>(&effect)) {
     check_.delivered(id, entry->seq);
   } else if (const auto* all = std::get_if<Completed>(&effect)) {
-    check_.completed(all->seq);
+    check_.completed(id, all->seq);
   } else if (const auto* value = std::get_if<Released>(&effect)) {
     check_.released(id, *value);
     if (!value->name.starts_with("round.")) return;
@@ -301,7 +307,7 @@ void Run::effect(Id id, const Effect& effect) {
   } else if (const auto* joined = std::get_if<Joined>(&effect)) {
     Account& host = check_.of(id);
     host.joined = host.tasks = true;
-    host.delivered = joined->view;
+    if (host.delivered == 0) host.delivered = joined->view;
     host.floor = joined->view + 1;
     enter(id, fmt::format("newcomers.{}", joined->view), Merge::sum, {joined->view, joined->view});
   } else if (std::holds_alternative<Leave>(effect)) {
@@ -314,11 +320,11 @@ void Run::effect(Id id, const Effect& effect) {
     started_ = started_ | news->started;
     for (const TaskReport& each : news->exited) {
       require((each.tasks - started_).empty(), "a task has ended and not started");
-      require((reported_ & each.tasks).empty(), "a task's end is reported twice");
-      reported_ = reported_ | each.tasks;
+      require((reported_[id] & each.tasks).empty(), "a task's end is reported twice");
+      reported_[id] = reported_[id] | each.tasks;
     }
   } else if (std::holds_alternative<Finished>(effect)) {
-    bool may = check_.ended() || !check_.of(id).tasks;
+    bool may = check_.ended() || check_.of(id).has_end || !check_.of(id).tasks;
     require(may, fmt::format("{} has finished while its tasks run", id));
     check_.of(id).tasks = false;
   } else if (const auto* link = std::get_if<HangUp>(&effect)) {

@@ -27,10 +27,12 @@ enum class Deed : std::uint8_t {
   alien,  // of another job
 };
 
+inline constexpr Id kLeader = Idset::kMaxId;
+
 struct Action {
   Time at{};
   Deed deed = Deed::event;
-  Id a = 0;
+  Id a = 0;  // kLeader: whoever leads then
   Id b = 0;
   Time span{};
   std::vector<Id> ids;
@@ -42,6 +44,7 @@ struct Plan {
   std::uint32_t arity = 2;
   std::uint32_t rounds = 3;  // collectives
   bool ends = false;         // with END, after the rest
+  bool hands_over = false;   // another one leads when the leader is lost
   bool over_the_wire = false;
   std::uint64_t bytes_per_ms = 0;  // 0: any
   std::vector<Action> actions;
@@ -60,6 +63,7 @@ struct Outcome {
   std::uint64_t campaigns = 0;
   std::uint64_t deaths = 0;
   std::uint64_t releases = 0;
+  std::uint64_t leaders = 0;
 };
 Outcome run(const Plan& plan, bool trace);
 
@@ -100,7 +104,7 @@ class Run : private Watcher {
   Time still_until_{};  // nothing runs
   Idset exited_;        // tasks that ended while their host lived
   Idset started_;
-  Idset reported_;  // that the leader knows of
+  std::map<Id, Idset> reported_;  // that each leader knows of
 };
 
 }  // namespace nacre::sim
