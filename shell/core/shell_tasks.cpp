@@ -23,6 +23,7 @@ constexpr rlim_t kDescriptorsPerTask =
 constexpr rlim_t kDescriptorsOfShell = 64;
 constexpr const char* kChannels = "channels";  // a completion reference
 constexpr std::size_t kStartsPerRound = 16;    // tasks started before the loop has a turn, where no plugin looks on
+constexpr std::size_t kUnderWay = 16;          // starts at the same time at most
 
 // Signals that managers and users send to a job for its tasks; those that end the job are not among them (Signals).
 constexpr int kForwarded[] = {SIGALRM, SIGUSR1, SIGCONT, SIGWINCH, SIGURG, SIGXCPU};
@@ -115,6 +116,7 @@ std::unique_ptr<task::Task> ShellTasks::new_task(std::uint32_t rank, std::uint32
 }
 
 void ShellTasks::renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts) {
+  settle();
   std::unique_ptr<task::Task>& task = tasks_[place];
   auto next =
       new_task(static_cast<std::uint32_t>(task->rank()), static_cast<std::uint32_t>(place), attempt, restarts);
@@ -124,6 +126,7 @@ void ShellTasks::renew(std::size_t place, std::uint32_t attempt, std::uint64_t r
 }
 
 void ShellTasks::remove_moved() {
+  settle();
   const value::Idset here = host_.job().taskmap.ranks_on(host_.job().shell_rank);
   auto moved = std::stable_partition(tasks_.begin(), tasks_.end(), [&](const auto& task) {
     return here.contains(static_cast<value::Idset::Id>(task->rank())) || task->state() == task::State::running;
@@ -144,6 +147,7 @@ Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
 }
 
 void ShellTasks::kill(int signum, const group::Targets& which) {
+  settle();
   for (const auto& task : tasks_) {
     if (which && !which->contains(task->rank())) continue;
     if (task->kill(signum) && signum == SIGKILL) unkillable_.killed(task->pid());
@@ -165,6 +169,7 @@ void ShellTasks::leave_out(int signum, const group::Targets& which) {
 
 // Tasks that have ended by themselves until now are no victims.
 bool ShellTasks::end(Ending what) {
+  settle();
   host_.children().reap();
   window_.close();
   if (restarting_.end) restarting_.end();
@@ -197,16 +202,28 @@ Result<void> ShellTasks::start() {
   // Times of several shells are compared; of one the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   if (!std::exchange(has_begun_, true)) CHECK_OK(leave_out_ended());
-  const std::size_t most = plugins_look_on() ? 1 : kStartsPerRound;
-  for (std::size_t left = window_.most_at_once(); left > 0 && !host_.ending();) {
-    Batch batch = window_.next(tasks_, std::min(most, left));
-    if (batch.empty()) return {};
-    left -= batch.size();
-    CHECK_OK(start(batch));
+  spawn_pool_.look_at_signals();
+  spawn_pool_.note_times(host_.timeline().is_on());
+  return start_all(plugins_look_on());
+}
+
+// Others are prepared, and those that run are taken up, while starts are under way.
+Result<void> ShellTasks::start_all(bool looks_on) {
+  const std::size_t most_under_way = looks_on || host_.stack().listens("task.exec") ? 1 : kUnderWay;
+  const std::size_t per_round = looks_on ? 1 : kStartsPerRound;
+  Result<void> failure;
+  std::size_t begun = 0;
+  for (const std::size_t most = window_.most_at_once(); begun < most && failure && !host_.ending(); ++begun) {
+    if (!window_.has_next(tasks_)) break;
     // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
-    if (left > 0 && window_.has_next(tasks_)) host_.loop().poll();
+    if (begun % per_round == 0) host_.loop().poll();
+    Batch next = window_.next(tasks_, 1);
+    if (next.empty() || host_.ending()) break;
+    failure = begin(*next.front(), looks_on);
+    if (failure) failure = go_on_with_starts(most_under_way - 1);
   }
-  return {};
+  Result<void> last = go_on_with_starts(0);
+  return failure ? last : failure;
 }
 
 // As in flux-shell the topics of one task then come before those of the next: what a handler of task.init opens for
@@ -218,28 +235,83 @@ bool ShellTasks::plugins_look_on() const {
   return false;
 }
 
-// Those that run are registered before any failure counts: what ends the job then ends them, too, and reaps.
-Result<void> ShellTasks::start(Batch batch) {
-  for (const auto& task : batch) CHECK_OK(prepare_command(*task));
+Result<void> ShellTasks::begin(task::Task& task, bool looks_on) {
+  CHECK_OK(prepare_command(task));
   // A handler may have run for long, so events that came meanwhile count before the next step.
-  host_.loop().poll();
+  if (looks_on) host_.loop().poll();
   if (host_.ending()) return {};
-  std::vector<task::SpawnPool::Outcome> spawned = spawn(batch);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (spawned[i]) take_up(*batch[i], *std::move(spawned[i]));
+  if (host_.stack().listens("task.exec")) {
+    over_.push_back(spawn_hooked(task));
+    under_way_[&task.command()] = &task;
+    return {};
   }
+  under_way_[&task.command()] = &task;
+  if (!strangers_kept_) strangers_kept_.emplace(host_.children());
+  spawn_pool_.begin(task.command());
+  return {};
+}
+
+// Until at most so many are under way.
+Result<void> ShellTasks::go_on_with_starts(std::size_t most) {
   Result<void> first_failure;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (spawned[i]) continue;
-    Result<void> failed = fail_to_start(*batch[i], spawned[i].error());
+  do {
+    if (spawn_pool_.under_way() > most) spawn_pool_.work();
+    take_up_started();
+    Result<void> followed = follow_starts();
+    if (first_failure) first_failure = std::move(followed);
+  } while (spawn_pool_.under_way() > most);
+  return first_failure;
+}
+
+// All that are over are registered before any failure counts: what ends the job then ends them, too, and reaps.
+void ShellTasks::take_up_started() {
+  for (task::SpawnPool::Over& each : spawn_pool_.take()) over_.push_back(std::move(each));
+  while (!over_.empty()) {
+    task::SpawnPool::Over over = std::move(over_.front());
+    over_.pop_front();
+    task::Task& task = *under_way_.extract(over.command).mapped();
+    note_times(task, over);
+    if (over.outcome) {
+      started_.push_back(&task);
+      take_up(task, *std::move(over.outcome));
+    } else {
+      failed_.emplace_back(&task, std::move(over.outcome).error());
+    }
+  }
+  if (under_way_.empty()) strangers_kept_.reset();
+}
+
+void ShellTasks::note_times(const task::Task& task, const task::SpawnPool::Over& start) {
+  timeline::Recorder& recorder = host_.timeline();
+  if (!recorder.is_on()) return;
+  auto nanoseconds = [](event::Seconds time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  };
+  auto kind = start.outcome ? timeline::Kind::exec : timeline::Kind::not_started;
+  recorder.add_at(nanoseconds(start.times.begun), timeline::Kind::spawn, task.rank());
+  recorder.add_at(nanoseconds(start.times.over), kind, task.rank());
+}
+
+// task.fork is called only once all are registered and can be ended with the rest: a plugin may crash in it.
+Result<void> ShellTasks::follow_starts() {
+  Result<void> first_failure;
+  for (auto& [task, error] : std::exchange(failed_, {})) {
+    Result<void> failed = fail_to_start(*task, error);
     if (first_failure) first_failure = std::move(failed);
   }
-  // Called only once all are registered and can be ended with the rest: a plugin may crash in the first call.
-  for (const auto& task : batch) {
+  for (task::Task* task : std::exchange(started_, {})) {
     Result<void> called = call_fork(*task);
     if (first_failure) first_failure = std::move(called);
   }
   return first_failure;
+}
+
+// No start is under way afterwards: what is done to all tasks is done to these, too.
+void ShellTasks::settle() {
+  while (!under_way_.empty()) {
+    spawn_pool_.work();
+    take_up_started();
+  }
 }
 
 // Once: the task's end may be known before its turn, and task.fork comes before task.exit.
@@ -268,38 +340,13 @@ Result<void> ShellTasks::open_channels(task::Task& task) {
   return {};
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch) {
-  timeline::Recorder& recorder = host_.timeline();
-  if (!recorder.is_on()) return spawn(batch, {});
-  std::vector<task::SpawnPool::Times> times(batch.size());
-  std::vector<task::SpawnPool::Outcome> out = spawn(batch, times);
-  auto nanoseconds = [](event::Seconds time) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  };
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    auto kind = out[i] ? timeline::Kind::exec : timeline::Kind::not_started;
-    recorder.add_at(nanoseconds(times[i].begun), timeline::Kind::spawn, batch[i]->rank());
-    recorder.add_at(nanoseconds(times[i].over), kind, batch[i]->rank());
-  }
-  return out;
+task::SpawnPool::Over ShellTasks::spawn_hooked(task::Task& task) {
+  const event::Seconds begun = event::clock_now();
+  task::SpawnPool::Outcome outcome = fork_hooked(task);
+  return {&task.command(), std::move(outcome), {begun, event::clock_now()}};
 }
 
-std::vector<task::SpawnPool::Outcome> ShellTasks::spawn(Batch batch, std::span<task::SpawnPool::Times> times) {
-  std::vector<task::SpawnPool::Outcome> out;
-  if (host_.stack().listens("task.exec")) {
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (!times.empty()) times[i].begun = event::clock_now();
-      out.push_back(spawn_hooked(*batch[i]));
-      if (!times.empty()) times[i].over = event::clock_now();
-    }
-    return out;
-  }
-  std::vector<const task::Command*> commands;
-  for (const auto& task : batch) commands.push_back(&task->command());
-  return spawn_pool_.spawn(commands, times);
-}
-
-task::SpawnPool::Outcome ShellTasks::spawn_hooked(task::Task& task) {
+task::SpawnPool::Outcome ShellTasks::fork_hooked(task::Task& task) {
   ChildsLine why;
   auto spawned = task::Spawner().spawn(task.command(), [this, &task, &why] {
     current_ = &task;

@@ -12,7 +12,9 @@
 
 #include <csignal>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -146,12 +148,17 @@ class ShellTasks {
 
  private:
   [[nodiscard]] bool plugins_look_on() const;
-  Result<void> start(Batch batch);
+  Result<void> start_all(bool looks_on);
+  Result<void> begin(task::Task& task, bool looks_on);
+  Result<void> go_on_with_starts(std::size_t most);
+  void take_up_started();
+  void note_times(const task::Task& task, const task::SpawnPool::Over& start);
+  Result<void> follow_starts();
+  void settle();
   Result<void> prepare_command(task::Task& task);
   Result<void> open_channels(task::Task& task);
-  std::vector<task::SpawnPool::Outcome> spawn(Batch batch);
-  std::vector<task::SpawnPool::Outcome> spawn(Batch batch, std::span<task::SpawnPool::Times> times);
-  task::SpawnPool::Outcome spawn_hooked(task::Task& task);
+  task::SpawnPool::Over spawn_hooked(task::Task& task);
+  task::SpawnPool::Outcome fork_hooked(task::Task& task);
   task::SpawnPool::Outcome ended_in_hook(pid_t pid);
   void take_up(task::Task& task, task::Spawned spawned);
   Result<void> fail_to_start(task::Task& task, const task::SpawnError& failure);
@@ -178,6 +185,12 @@ class ShellTasks {
   std::vector<std::unique_ptr<task::Task>> earlier_;  // others have taken their places
   TaskWindow window_;
   bool has_begun_ = false;  // start() was called
+  // Those whose starts are under way, by their commands; what has become of the starts is followed in start().
+  std::map<const task::Command*, task::Task*> under_way_;
+  std::optional<event::Children::StrangersKept> strangers_kept_;
+  std::deque<task::SpawnPool::Over> over_;
+  std::vector<task::Task*> started_;
+  std::vector<std::pair<task::Task*, task::SpawnError>> failed_;
   Restarting restarting_;
   bool own_group_ = true, may_start_again_ = false;  // by the options
   task::Task* current_ = nullptr;

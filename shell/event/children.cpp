@@ -22,6 +22,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/file.hpp"
 #include "base/guarded.hpp"
@@ -43,11 +45,13 @@ Result<std::unique_ptr<Children>> Children::create(Loop& loop, OnExit on_orphan)
 
 void Children::watch(pid_t pid, OnExit on_exit) {
   watched_[pid] = {std::move(on_exit), InComponent::current()};
+  if (!deaths_ || !deaths_->expects(pid)) unexpected_.insert(pid);
   sigchld_->keeps_running(true);
 }
 
 void Children::forget(pid_t pid) {
   watched_.erase(pid);
+  unexpected_.erase(pid);
   sigchld_->keeps_running(!watched_.empty());
 }
 
@@ -71,6 +75,7 @@ void Children::note_deaths_at_once() {
 void Children::reap() {
   for (;;) {
     reap_expected();
+    if (keeping_strangers_ > 0) return reap_unexpected();
     pid_t which = -1;
     bool are_expected = deaths_ && !deaths_->is_idle();
     if (are_expected || look_) {
@@ -88,6 +93,20 @@ void Children::reap() {
 void Children::reap_expected() {
   if (!deaths_) return;
   while (auto pid = deaths_->next()) reap_one(*pid);
+}
+
+void Children::keep_no_more() {
+  if (--keeping_strangers_ == 0 && std::exchange(has_skipped_, false)) ::kill(::getpid(), SIGCHLD);
+}
+
+// A callback may watch others, and forget some.
+void Children::reap_unexpected() {
+  has_skipped_ = true;
+  for (pid_t pid : std::vector(unexpected_.begin(), unexpected_.end())) {
+    siginfo_t info{};
+    const bool is_over = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (is_over && info.si_pid == pid && unexpected_.contains(pid)) reap_one(pid);
+  }
 }
 
 // -1: any. False: there is nothing to reap any more, or somebody else has done so.

@@ -164,6 +164,18 @@ class Children {
 
   // Reaps now, without waiting for the signal.
   void reap();
+  // While one lives no child is reaped that is not watched: whoever starts it may still wait for it. What has ended
+  // meanwhile is reaped afterwards, as if SIGCHLD came then.
+  class StrangersKept {
+   public:
+    explicit StrangersKept(Children& children) : children_(children) { ++children_.keeping_strangers_; }
+    ~StrangersKept() { children_.keep_no_more(); }
+    StrangersKept(const StrangersKept&) = delete;
+    StrangersKept& operator=(const StrangersKept&) = delete;
+
+   private:
+    Children& children_;
+  };
 
   // Makes this process adopt orphaned descendants (PR_SET_CHILD_SUBREAPER).
   static Result<void> become_subreaper();
@@ -178,6 +190,8 @@ class Children {
   explicit Children(OnExit on_orphan) : on_orphan_(std::move(on_orphan)) {}
 
   void reap_expected();
+  void reap_unexpected();
+  void keep_no_more();
   bool reap_one(pid_t pid);
   Deaths* deaths();
   void report_group(pid_t leader);
@@ -194,6 +208,9 @@ class Children {
     const Component* component;
   };
   std::unordered_map<pid_t, Watched> watched_;
+  std::set<pid_t> unexpected_;  // of these: those whose deaths are not expected
+  int keeping_strangers_ = 0;
+  bool has_skipped_ = false;  // reap() meanwhile
   std::unique_ptr<SignalWatcher> sigchld_;
 };
 

@@ -115,8 +115,8 @@ Failure run_shared(Plan& plan, Image& image) {
 }
 
 // When vfork returns here, the child has executed or ended.
-Result<Started> start_shared(const Command& command, const std::vector<int>& changed) {
-  Plan plan(command, changed);
+Result<Started> start_shared(const Command& command, const Parent& parent) {
+  Plan plan(command, parent);
   Image image(command);
   IoSocket io(command, plan);
   SharedFailure failure;
@@ -169,9 +169,8 @@ Failure read_failure(int fd) {
   return failure;
 }
 
-Result<Started> start_forked(const Command& command, const std::vector<int>& changed,
-                             const Spawner::ChildHook& hook) {
-  Plan plan(command, changed);
+Result<Started> start_forked(const Command& command, const Parent& parent, const Spawner::ChildHook& hook) {
+  Plan plan(command, parent);
   // If the hook ends, the child itself names the plugin.
   const std::string no_plugin = "?";
   const std::string starting = "the start of a process";
@@ -216,12 +215,12 @@ int exec_failure_code(int error_code) {
   return error_code == ENOENT || error_code == ENOTDIR ? kExitNotFound : kExitNotExecutable;
 }
 
-tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vector<int>& changed,
+tl::expected<Spawned, SpawnError> spawn(const Command& command, const Parent& parent,
                                         const Spawner::ChildHook& hook) {
   if (command.argv.empty()) return tl::unexpected(SpawnError{.error = invalid("expected a command, got none")});
   // A traced child may stop before it executes, and a parent in vfork would not see that.
   bool own_memory = hook || command.setup.trace_me;
-  Result<Started> started = own_memory ? start_forked(command, changed, hook) : start_shared(command, changed);
+  Result<Started> started = own_memory ? start_forked(command, parent, hook) : start_shared(command, parent);
   if (!started) return tl::unexpected(SpawnError{.error = std::move(started).error()});
   if (started->failure.step != Step::none) {
     reap(started->pid);
@@ -233,7 +232,7 @@ tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vecto
 }
 
 tl::expected<Spawned, SpawnError> Spawner::spawn(const Command& command, const ChildHook& hook) const {
-  return task::spawn(command, changed_signals(), hook);
+  return task::spawn(command, Parent::now(), hook);
 }
 
 // ---- child ------------------------------------------------------------------------------
@@ -368,7 +367,10 @@ Failure place_all(Plan& plan) {
 void close_others(const Plan& plan) {
   for (const auto& [first, last] : plan.closed) {
     if (::syscall(SYS_close_range, first, last, 0U) == 0) continue;
-    for (unsigned fd = first; fd <= last && fd < plan.descriptor_limit; ++fd) ::close(static_cast<int>(fd));
+    // a kernel without close_range(2)
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    for (unsigned fd = first; fd <= last && fd < limit.rlim_cur; ++fd) ::close(static_cast<int>(fd));
   }
 }
 
@@ -427,17 +429,18 @@ Image::Image(const Command& command)
   script_argv.insert(script_argv.end(), argv.begin() + 1, argv.end());
 }
 
-std::vector<int> changed_signals() {
-  std::vector<int> out;
+Parent Parent::now() {
+  Parent out{::getpid(), {}};
   for (int signum = 1; signum < NSIG; ++signum) {
     struct sigaction action {};
-    if (::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) out.push_back(signum);
+    if (::sigaction(signum, nullptr, &action) == 0 && action.sa_handler != SIG_DFL)
+      out.changed_signals.push_back(signum);
   }
   return out;
 }
 
-Plan::Plan(const Command& command, std::vector<int> changed)
-    : setup(command.setup), parent(::getpid()), fds(command.setup.fds), signals(std::move(changed)) {
+Plan::Plan(const Command& command, const Parent& from)
+    : setup(command.setup), parent(from.pid), fds(command.setup.fds), signals(from.changed_signals) {
   std::vector<unsigned> targets;
   for (const ChildSetup::Fd& fd : fds) {
     targets.push_back(static_cast<unsigned>(fd.target));
@@ -445,9 +448,6 @@ Plan::Plan(const Command& command, std::vector<int> changed)
   }
   std::sort(targets.begin(), targets.end());
   closed = all_but(targets);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  descriptor_limit = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
 }
 
 void Plan::keep(int fd) {
@@ -696,30 +696,52 @@ SpawnPool::~SpawnPool() {
   for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
 }
 
-std::vector<SpawnPool::Outcome> SpawnPool::spawn(std::span<const Command* const> commands, std::span<Times> times) {
-  // No handler of a signal is set while all wait for the batch.
-  Batch batch{commands, std::vector<Outcome>(commands.size()), times, changed_signals()};
-  if (commands.size() > kAlone) make_threads();
-  {
-    std::lock_guard lock(mutex_);
-    batch_ = &batch;
-    ++batches_;
-    busy_ = threads_.size();
+void SpawnPool::begin(const Command& command) {
+  constexpr std::size_t kLookAgain = 64;  // commands
+  if (looked_ == 0) {
+    parent_ = std::make_shared<const Parent>(Parent::now());
+    looked_ = kLookAgain;
   }
-  changed_.notify_all();
-  work(batch);
+  --looked_;
+  ++under_way_;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return busy_ == 0; });
-  batch_ = nullptr;
-  return std::move(batch.outcomes);
+  items_.push_back({&command, parent_});
+  if (threads_.size() < wanted_ && items_.size() - next_ > kAlone) make_threads();
+  const bool is_one_idle = idle_ > 0;
+  lock.unlock();
+  if (is_one_idle) changed_.notify_one();
 }
 
-void SpawnPool::work(Batch& batch) {
-  for (std::size_t i; (i = batch.next++) < batch.commands.size();) {
-    if (!batch.times.empty()) batch.times[i].begun = event::clock_now();
-    batch.outcomes[i] = task::spawn(*batch.commands[i], batch.changed_signals);
-    if (!batch.times.empty()) batch.times[i].over = event::clock_now();
+std::vector<SpawnPool::Over> SpawnPool::take() {
+  std::vector<Over> out;
+  if (under_way_ == 0) return out;
+  std::lock_guard lock(mutex_);
+  for (; !items_.empty() && items_.front().outcome; --next_) {
+    Item& first = items_.front();
+    out.push_back({first.command, *std::move(first.outcome), first.times});
+    items_.pop_front();
   }
+  under_way_ -= out.size();
+  return out;
+}
+
+void SpawnPool::work() {
+  if (under_way_ == 0) return;
+  std::unique_lock lock(mutex_);
+  if (items_.front().outcome) return;
+  if (has_waiting()) return start_next(lock);
+  over_changed_.wait(lock, [this] { return items_.front().outcome.has_value(); });
+}
+
+void SpawnPool::start_next(std::unique_lock<std::mutex>& lock) {
+  Item& item = items_[next_++];
+  lock.unlock();
+  if (are_times_wanted_) item.times.begun = event::clock_now();
+  Outcome outcome = task::spawn(*item.command, *item.parent);
+  if (are_times_wanted_) item.times.over = event::clock_now();
+  lock.lock();
+  item.outcome = std::move(outcome);
+  if (&item == &items_.front()) over_changed_.notify_one();
 }
 
 // std::thread would throw if the system has no more threads.
@@ -727,27 +749,27 @@ void SpawnPool::make_threads() {
   SignalsBlocked blocked;  // signals are for the caller's thread
   while (threads_.size() < wanted_) {
     pthread_t thread{};
-    if (::pthread_create(&thread, nullptr, serve, this) != 0) break;
+    if (::pthread_create(&thread, nullptr, serve, this) != 0) {
+      wanted_ = static_cast<unsigned>(threads_.size());
+      return;
+    }
     threads_.push_back(thread);
   }
 }
 
 void* SpawnPool::serve(void* pool) {
-  static_cast<SpawnPool*>(pool)->wait_for_batches();
+  static_cast<SpawnPool*>(pool)->serve();
   return nullptr;
 }
 
-void SpawnPool::wait_for_batches() {
+void SpawnPool::serve() {
   std::unique_lock lock(mutex_);
-  for (std::size_t seen = 0;;) {
-    changed_.wait(lock, [&] { return ending_ || (batch_ != nullptr && batches_ != seen); });
+  for (;;) {
+    ++idle_;
+    changed_.wait(lock, [this] { return ending_ || has_waiting(); });
+    --idle_;
     if (ending_) return;
-    seen = batches_;
-    Batch* batch = batch_;
-    lock.unlock();
-    work(*batch);
-    lock.lock();
-    if (--busy_ == 0) changed_.notify_all();
+    start_next(lock);
   }
 }
 

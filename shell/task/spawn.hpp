@@ -13,12 +13,13 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -118,13 +119,17 @@ struct Image {
   std::vector<std::string> candidates;   // the paths to try in order, as execvp(3) would
 };
 
-// The signals of this process that have a handler or are ignored. 64 system calls.
-[[nodiscard]] std::vector<int> changed_signals();
+// What is the same for all children that this process starts at about the same time. 65 system calls.
+struct Parent {
+  pid_t pid = 0;
+  std::vector<int> changed_signals;  // those with a handler, and those ignored
+
+  static Parent now();
+};
 
 // What the child does before exec.
 struct Plan {
-  // `changed`: changed_signals(), of now.
-  Plan(const Command& command, std::vector<int> changed);
+  Plan(const Command& command, const Parent& from);
 
   void keep(int fd);           // leaves this descriptor open until exec
   void keep_crash_handlers();  // SIGSEGV and the like stay with their handlers until exec
@@ -135,12 +140,11 @@ struct Plan {
   int io_socket = -1;                                 // if set: the child's /proc/self/io goes there (SCM_RIGHTS)
   int max_target = 2;                                 // the highest target, at least that of stderr
   std::vector<std::pair<unsigned, unsigned>> closed;  // descriptors first..last
-  unsigned descriptor_limit = 0;                      // for kernels without close_range(2)
   std::vector<int> signals;                           // those with a handler, and those ignored
 };
 
-// Spawner::spawn(), for several commands: what `changed` has is read once for all.
-tl::expected<Spawned, SpawnError> spawn(const Command& command, const std::vector<int>& changed,
+// Spawner::spawn(), for several commands.
+tl::expected<Spawned, SpawnError> spawn(const Command& command, const Parent& parent,
                                         const Spawner::ChildHook& hook = {});
 
 // Each returns what failed, or Step::none. set_up performs the ChildSetup, except trace_me, in an order in which no
@@ -153,8 +157,8 @@ Failure execute(Image& image);  // returns only if it failed
 // Sets this process's own OOM score, as text for /proc/self/oom_score_adj. Returns 0 or an errno.
 int set_oom_score(const std::string& text);
 
-// Starts many commands at once. Most of a start is the child's exec, for which its vfork waits: with several
-// threads the execs run side by side, on several cpus.
+// Starts commands side by side. Most of a start is the child's exec, for which its vfork waits: with several
+// threads the execs run at once, on several cpus, and the caller does something else meanwhile.
 class SpawnPool {
  public:
   using Outcome = tl::expected<Spawned, SpawnError>;
@@ -166,11 +170,11 @@ class SpawnPool {
   static constexpr std::size_t kAlone = 4;
   [[nodiscard]] static unsigned useful_threads();
 
-  // Makes `threads` starts at a time; one of the threads is the caller. The others are made with the first batch of
-  // more than kAlone commands, as many as the system allows.
+  // Makes `threads` starts at a time; one of the threads is the caller. The others are made once more than kAlone
+  // commands wait, as many as the system allows.
   explicit SpawnPool(unsigned threads);
   // Ends the threads. To the kernel a child's parent is a thread, so a child that asked for a signal at its
-  // parent's death (PR_SET_PDEATHSIG) gets it then: the pool has to outlive the children.
+  // parent's death (PR_SET_PDEATHSIG) gets it then: the pool has to outlive the children. No start is under way.
   ~SpawnPool();
   SpawnPool(const SpawnPool&) = delete;
   SpawnPool& operator=(const SpawnPool&) = delete;
@@ -179,33 +183,52 @@ class SpawnPool {
   struct Times {
     event::Seconds begun{}, over{};
   };
+  struct Over {
+    const Command* command;
+    Outcome outcome;
+    Times times{};
+  };
 
-  // Starts each command as Spawner::spawn does without a hook; the outcomes have the order of the commands. Returns
-  // when all have executed or failed. Here too no thread may wait for any child meanwhile.
-  // `times`: of each, or empty: they are not wanted.
-  [[nodiscard]] std::vector<Outcome> spawn(std::span<const Command* const> commands, std::span<Times> times = {});
+  // Starts `command` as Spawner::spawn does without a hook. It stays as it is until it has been taken, and until
+  // then no thread may wait for a child that was not taken: it would get those that failed to start.
+  void begin(const Command& command);
+  [[nodiscard]] std::size_t under_way() const { return under_way_; }  // begun, and not taken
+  // Those that are over, in the order in which they were begun: their programs have begun, or they have failed. One
+  // that is over waits for those before it.
+  [[nodiscard]] std::vector<Over> take();
+  // Returns once take() has one, or when the caller has started one that no other thread has begun with. Does
+  // nothing if all have been taken.
+  void work();
+  // The handlers of this process's signals have changed. begin() looks by itself now and then only.
+  void look_at_signals() { looked_ = 0; }
+  // Reads times, too; they cost two calls each.
+  void note_times(bool are_wanted) { are_times_wanted_ = are_wanted; }
 
  private:
-  struct Batch {
-    std::span<const Command* const> commands;
-    std::vector<Outcome> outcomes;
-    std::span<Times> times;
-    std::vector<int> changed_signals;
-    std::atomic<std::size_t> next{0};  // the first command that no thread has taken
+  struct Item {
+    const Command* command;
+    std::shared_ptr<const Parent> parent;
+    std::optional<Outcome> outcome = {};  // none: it is not over
+    Times times = {};
   };
 
   static void* serve(void* pool);
-  static void work(Batch& batch);
+  [[nodiscard]] bool has_waiting() const { return next_ < items_.size(); }
+  void start_next(std::unique_lock<std::mutex>& lock);
   void make_threads();
-  void wait_for_batches();
+  void serve();
 
   unsigned wanted_;  // threads besides the caller's
   std::vector<pthread_t> threads_;
+  std::size_t under_way_ = 0;
+  std::shared_ptr<const Parent> parent_;
+  std::size_t looked_ = 0;  // how many may begin until the signals are looked at again
+  bool are_times_wanted_ = false;
   std::mutex mutex_;  // protects all below
-  std::condition_variable changed_;
-  Batch* batch_ = nullptr;   // the current one; null: none
-  std::size_t batches_ = 0;  // so far
-  std::size_t busy_ = 0;     // threads that still work on batch_
+  std::condition_variable changed_, over_changed_;
+  std::deque<Item> items_;  // those under way
+  std::size_t next_ = 0;    // of these: the first that no thread has begun with
+  std::size_t idle_ = 0;    // threads that wait for commands
   bool ending_ = false;
 };
 

@@ -360,6 +360,32 @@ TEST_CASE("a child that has ended is looked at before it is reaped, and each onc
   CHECK(seen == expected);
 }
 
+TEST_CASE("while strangers are kept only watched children are reaped, and the others afterwards") {
+  Fixture f;
+  int watched = 0;
+  auto count = [&](const ChildExit&) { ++watched; };
+  const pid_t stranger = start([] { return 0; });
+  const pid_t expected = start([] { return 0; });
+  const pid_t other = start([] { return 0; });
+  const pid_t runs = start([]() -> int { wait_forever(); });
+  f.children->expect_death(expected);
+  for (pid_t pid : {expected, other, runs}) f.children->watch(pid, count);
+  for (pid_t pid : {stranger, expected, other}) wait_for_end(pid);
+  {
+    const Children::StrangersKept kept(*f.children);
+    const Children::StrangersKept longer(*f.children);
+    f.children->reap();
+    CHECK(watched == 2);
+    CHECK(f.orphans.empty());
+    wait_for_end(stranger);  // it is there, and whoever has started it can wait for it
+  }
+  f.loop->poll();
+  REQUIRE(f.orphans.size() == 1);
+  CHECK(f.orphans[0].pid == stranger);
+  CHECK(watched == 2);
+  end(runs);
+}
+
 TEST_CASE("what becomes of a process group once its leader was reaped is reported") {
   REQUIRE(Children::become_subreaper());
   auto loop = Loop::create().value();

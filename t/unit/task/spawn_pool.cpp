@@ -22,9 +22,18 @@ using namespace nacre::task;  // NOLINT
 
 namespace {
 
-std::vector<const Command*> pointers(const std::vector<Command>& commands) {
-  std::vector<const Command*> out;
-  for (const Command& each : commands) out.push_back(&each);
+// All of them; has the order of the commands.
+std::vector<SpawnPool::Over> start(SpawnPool& pool, const std::vector<Command>& commands) {
+  for (const Command& each : commands) pool.begin(each);
+  CHECK(pool.under_way() == commands.size());
+  std::vector<SpawnPool::Over> out;
+  while (pool.under_way() > 0) {
+    pool.work();
+    for (SpawnPool::Over& each : pool.take()) {
+      CHECK(each.command == &commands[out.size()]);
+      out.push_back(std::move(each));
+    }
+  }
   return out;
 }
 
@@ -70,11 +79,11 @@ TEST_CASE("commands are started from one thread, or from several, and each outco
     for (int i = 0; i < 40; ++i) {
       commands.push_back(i % 7 == 3 ? command({"no-such-command"}) : sh("exit " + std::to_string(i)));
     }
-    auto outcomes = pool.spawn(pointers(commands));
-    REQUIRE(outcomes.size() == 40);
+    auto over = start(pool, commands);
+    REQUIRE(over.size() == 40);
     std::set<pid_t> pids;
     for (int i = 0; i < 40; ++i) {
-      const auto& outcome = outcomes[static_cast<std::size_t>(i)];
+      const auto& outcome = over[static_cast<std::size_t>(i)].outcome;
       REQUIRE(outcome.has_value() == (i % 7 != 3));
       if (!outcome) {
         CHECK(outcome.error().error.message == "no-such-command: No such file or directory (PATH: /usr/bin:/bin)");
@@ -93,30 +102,57 @@ TEST_CASE("if it is wanted, each start has its times") {
   std::vector<Command> commands;
   for (int i = 0; i < 10; ++i) commands.push_back(i == 4 ? command({"no-such-command"}) : sh("exit 0"));
   event::Seconds before = event::clock_now();
-  std::vector<SpawnPool::Times> times(commands.size());
-  for (const auto& outcome : pool.spawn(pointers(commands), times)) {
+  pool.note_times(true);
+  for (const auto& [what, outcome, times] : start(pool, commands)) {
     if (outcome) wait_for(outcome->pid);
-  }
-  for (const SpawnPool::Times& each : times) {
-    CHECK(before <= each.begun);
-    CHECK(each.begun <= each.over);
-    CHECK(each.over <= event::clock_now());
+    CHECK(before <= times.begun);
+    CHECK(times.begun <= times.over);
+    CHECK(times.over <= event::clock_now());
   }
 }
 
-TEST_CASE("a pool has the threads asked for, from the first batch on that is worth them") {
+TEST_CASE("the caller begins others while commands are under way") {
+  SpawnPool pool(3);
+  const std::vector<Command> commands = truths(100);
+  std::size_t begun = 0;
+  std::size_t taken = 0;
+  while (taken < commands.size()) {
+    while (begun < commands.size() && pool.under_way() < 8) pool.begin(commands[begun++]);
+    pool.work();
+    for (const SpawnPool::Over& each : pool.take()) {
+      CHECK(each.command == &commands[taken++]);
+      CHECK(wait_for(each.outcome.value().pid) == 0);
+    }
+  }
+  CHECK(pool.take().empty());
+  pool.work();  // there is nothing to do
+}
+
+TEST_CASE("a signal that has got a handler is known from the next look on") {
+  SpawnPool pool(0);
+  std::vector<Command> commands;
+  commands.push_back(sh("kill -USR1 $$; exit 3"));
+  CHECK(WTERMSIG(wait_for(start(pool, commands)[0].outcome.value().pid)) == SIGUSR1);
+  auto old = std::signal(SIGUSR1, SIG_IGN);
+  pool.look_at_signals();
+  CHECK(WTERMSIG(wait_for(start(pool, commands)[0].outcome.value().pid)) == SIGUSR1);
+  std::signal(SIGUSR1, old);
+}
+
+TEST_CASE("a pool has the threads asked for, from the first time on that is worth them") {
   std::size_t before = threads_of_this_process();
   {
     SpawnPool pool(3);
-    auto start = [&](std::size_t count) {
-      for (const auto& each : pool.spawn(pointers(truths(count)))) wait_for(each->pid);
+    auto start_some = [&](std::size_t count) {
+      const std::vector<Command> commands = truths(count);
+      for (const auto& each : start(pool, commands)) wait_for(each.outcome->pid);
     };
-    start(0);
-    start(SpawnPool::kAlone);
+    start_some(0);
+    start_some(SpawnPool::kAlone);
     CHECK(threads_of_this_process() == before);
-    start(SpawnPool::kAlone + 1);
+    start_some(SpawnPool::kAlone + 1);
     CHECK(threads_of_this_process() == before + 2);
-    start(SpawnPool::kAlone + 1);
+    start_some(SpawnPool::kAlone + 1);
     CHECK(threads_of_this_process() == before + 2);
   }
   CHECK(threads_of_this_process() == before);
@@ -127,9 +163,9 @@ TEST_CASE("where there are no more threads to have, the caller starts all by its
   if (pid == 0) {
     take_away_threads();
     SpawnPool pool(4);
-    auto outcomes = pool.spawn(pointers(truths(SpawnPool::kAlone + 1)));
+    const std::vector<Command> commands = truths(SpawnPool::kAlone + 1);
     bool started = true;
-    for (const auto& each : outcomes) started = started && wait_for(each.value().pid) == 0;
+    for (const auto& each : start(pool, commands)) started = started && wait_for(each.outcome.value().pid) == 0;
     ::_exit(started && threads_of_this_process() == 1 ? 0 : 1);
   }
   CHECK(wait_for(pid) == 0);
@@ -144,21 +180,22 @@ TEST_CASE("a child that asked for a signal at its parent's death lives as long a
         command({"/usr/bin/setpriv", "--pdeathsig", "KILL", "/bin/sh", "-c", "echo; exec sleep 1000"}));
     commands.back().setup.fds = {{1, ready.write.get()}};
   }
-  auto outcomes = pool.spawn(pointers(commands));
-  for (const auto& each : outcomes) REQUIRE(each.has_value());
+  auto all = start(pool, commands);
+  for (const auto& each : all) REQUIRE(each.outcome.has_value());
   for (int i = 0; i < 8; ++i) {
     char byte = 0;
     REQUIRE(::read(ready.read.get(), &byte, 1) == 1);
   }
-  for (const auto& each : outcomes) {
-    CHECK(::kill(each->pid, SIGTERM) == 0);
-    CHECK(WTERMSIG(wait_for(each->pid)) == SIGTERM);
+  for (const auto& each : all) {
+    CHECK(::kill(each.outcome->pid, SIGTERM) == 0);
+    CHECK(WTERMSIG(wait_for(each.outcome->pid)) == SIGTERM);
   }
 }
 
 TEST_CASE("the threads take no signals") {
   SpawnPool pool(3);
-  for (const auto& each : pool.spawn(pointers(truths(SpawnPool::kAlone + 1)))) wait_for(each->pid);
+  const std::vector<Command> commands = truths(SpawnPool::kAlone + 1);
+  for (const auto& each : start(pool, commands)) wait_for(each.outcome->pid);
   static volatile pid_t taker = 0;
   auto old = std::signal(SIGUSR1, [](int) { taker = ::gettid(); });
   sigset_t usr1;
