@@ -218,10 +218,12 @@ class Assembly {
     };
     make_launcher(process_, *boot_.record, *member_, log_, std::move(on_killed));
     if (is_managed) return;
+    std::vector<launch::Launcher::Shell> shells;
     for (group::Rank child : boot_.record->children()) {
       std::string lines = launch::launch_lines(*secret_, boot_.record->of_child(child, address_));
-      process_.launcher->start(child, host_of(child), std::move(lines));
+      shells.push_back({child, host_of(child), std::move(lines)});
     }
+    process_.launcher->start(std::move(shells));
   }
 
   Result<group::Group::Gathered> exchange() {

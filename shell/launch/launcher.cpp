@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +17,6 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "launch/own_sockets.hpp"
-#include "task/spawn.hpp"
 #include "task/subprocess.hpp"
 #include "transport/secret.hpp"
 
@@ -46,7 +46,8 @@ struct Launcher::Agent {
   std::string program;  // for messages
   std::unique_ptr<task::Subprocess> process;
   std::optional<event::Timer> timer;
-  std::string held;       // the last line of standard error, while the shell has not joined
+  std::string lines;      // what it gets, until it runs
+  std::string held;       // the last line of standard error, while the shell has not joined; or why it does not run
   bool is_shell = false;  // the process is the shell itself
   bool joined = false;
   bool failed = false;
@@ -81,8 +82,8 @@ Launcher::~Launcher() {
 
 // ---- starting ----------------------------------------------------------------
 
-void Launcher::start(Rank rank, std::string host, std::string lines, std::vector<std::string> agent) {
-  queue_.push_back({rank, std::move(host), std::move(lines), std::move(agent)});
+void Launcher::start(std::vector<Shell> shells) {
+  std::move(shells.begin(), shells.end(), std::back_inserter(queue_));
   start_some();
 }
 
@@ -90,30 +91,57 @@ void Launcher::start_some() {
   if (std::exchange(starting_, true)) return;
   over_.clear();
   while (!queue_.empty() && waiting_ < options_.at_once && !done_) {
-    Queued next = std::move(queue_.front());
-    queue_.pop_front();
-    start_one(std::move(next));
+    std::vector<Agent*> agents;
+    for (; !queue_.empty() && waiting_ < options_.at_once; queue_.pop_front()) {
+      agents.push_back(prepare(std::move(queue_.front())));
+    }
+    run(agents);
+    // Callbacks come only now: they may end those that run.
+    std::vector<std::unique_ptr<Agent>> failed;
+    for (Agent* agent : agents) {
+      if (!agent->process) failed.push_back(std::move(agents_.extract(agent->rank).mapped()));
+    }
+    for (const auto& agent : failed) fail(*agent, agent->held);
   }
   starting_ = false;
 }
 
-void Launcher::start_one(Queued shell) {
+// Side by side: most of a start is the program's exec. Those that cannot run have no process then.
+void Launcher::run(const std::vector<Agent*>& agents) {
+  task::SpawnPool pool(task::SpawnPool::useful_threads());
+  const event::Children::StrangersKept strangers_kept(children_);
+  std::deque<Agent*> begun;
+  for (Agent* agent : agents) {
+    if (!agent->process) continue;
+    begun.push_back(agent);
+    pool.begin(agent->process->command());
+  }
+  while (!begun.empty()) {
+    pool.work();
+    for (task::SpawnPool::Over& each : pool.take()) {
+      take_up(*begun.front(), std::move(each.outcome));
+      begun.pop_front();
+    }
+  }
+}
+
+Launcher::Agent* Launcher::prepare(Shell shell) {
   auto& agent = agents_[shell.rank];
   agent = std::make_unique<Agent>();
   agent->rank = shell.rank;
   agent->host = shell.host;
   agent->started_at = event::clock_now();
   ++waiting_;
-  const Rank rank = shell.rank;
-  Result<void> started = start_agent(*agent, std::move(shell));
-  if (started) return;
-  fail(*agent, started.error().message);
-  agents_.erase(rank);
+  if (Result<void> prepared = prepare_agent(*agent, shell); !prepared) {
+    agent->process.reset();
+    agent->held = prepared.error().message;
+  }
+  agent->lines = std::move(shell.lines);
+  return agent.get();
 }
 
-Result<void> Launcher::start_agent(Agent& agent, Queued shell) {
+Result<void> Launcher::prepare_agent(Agent& agent, const Shell& shell) {
   Rank rank = agent.rank;
-  std::string lines = std::move(shell.lines);
   const std::vector<std::string>& words = shell.agent.empty() ? options_.agent : shell.agent;
   agent.timer = TRY(event::Timer::create(loop_, [this, rank] { overdue(rank); }));
   task::Command command = TRY(agent_command(words, agent.host, options_.shell));
@@ -122,7 +150,7 @@ Result<void> Launcher::start_agent(Agent& agent, Queued shell) {
   agent.program = name.substr(name.rfind('/') + 1);
   if (options_.drops_output) command.setup.fds.push_back({STDOUT_FILENO, -1});
   command.stream_options["stdin_BUFSIZE"] =
-      std::to_string(std::max(task::BufferedStream::kBufferSize, lines.size()));
+      std::to_string(std::max(task::BufferedStream::kBufferSize, shell.lines.size()));
   task::Subprocess::Callbacks callbacks;
   callbacks.on_ready = [this, &agent](const std::string& /*stream*/) { on_stderr(agent); };
   callbacks.on_exit = [&agent] {
@@ -133,15 +161,23 @@ Result<void> Launcher::start_agent(Agent& agent, Queued shell) {
   task::Subprocess::Options options;
   options.streams = {"stdin", "stderr"};
   options.inherit_stdio = true;
-  auto process =
-      task::Subprocess::start(loop_, children_, std::move(command), std::move(options), std::move(callbacks));
-  if (!process) return process.error().error;
-  agent.process = std::move(*process);
-  agent.timer->start_grace(options_.timeout);
-  // If this fails the agent has gone, and its end is reported.
-  static_cast<void>(agent.process->stream("stdin")->write(lines));
-  transport::wipe(lines);
+  agent.process =
+      TRY(task::Subprocess::prepare(loop_, children_, std::move(command), options, std::move(callbacks)));
   return {};
+}
+
+void Launcher::take_up(Agent& agent, task::SpawnPool::Outcome started) {
+  std::string lines = std::exchange(agent.lines, {});
+  if (started) {
+    agent.process->started(started->pid);
+    agent.timer->start_grace(options_.timeout);
+    // If this fails the agent has gone, and its end is reported.
+    static_cast<void>(agent.process->stream("stdin")->write(lines));
+  } else {
+    agent.process.reset();
+    agent.held = started.error().error.message;
+  }
+  transport::wipe(lines);
 }
 
 // ---- while they run ----------------------------------------------------------------
@@ -209,7 +245,7 @@ void Launcher::left(Rank rank, std::function<void()> done) {
 }
 
 void Launcher::dismiss(Rank rank) {
-  std::erase_if(queue_, [rank](const Queued& each) { return each.rank == rank; });
+  std::erase_if(queue_, [rank](const Shell& each) { return each.rank == rank; });
   auto found = agents_.find(rank);
   if (found == agents_.end() || found->second->joined || found->second->ended) return;
   Agent& agent = *found->second;

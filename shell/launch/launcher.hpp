@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -24,6 +25,7 @@
 #include "event/loop.hpp"
 #include "group/directory.hpp"
 #include "task/command.hpp"
+#include "task/spawn.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"
 
@@ -112,9 +114,18 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Starts an agent and writes `lines` (launch_lines) to its standard input, which stays open. Each rank at most
-  // once. `agent`: in place of that of the options; empty: that one.
-  void start(group::Rank rank, std::string host, std::string lines, std::vector<std::string> agent = {});
+  struct Shell {
+    group::Rank rank;
+    std::string host;
+    std::string lines;                    // launch_lines
+    std::vector<std::string> agent = {};  // in place of that of the options; empty: that one
+  };
+  // Starts an agent for each, side by side, and writes its lines to its standard input, which stays open. Each rank
+  // at most once.
+  void start(std::vector<Shell> shells);
+  void start(group::Rank rank, std::string host, std::string lines, std::vector<std::string> agent = {}) {
+    start({{rank, std::move(host), std::move(lines), std::move(agent)}});
+  }
   void joined(group::Rank rank);
   // The job goes on without this shell. Its agent is ended (SIGTERM, then SIGKILL), as its host may never answer.
   // For a shell of this host, its standard input is closed first, so that its guard can report what holds it up;
@@ -146,16 +157,12 @@ class Launcher {
 
  private:
   struct Agent;
-  struct Queued {
-    group::Rank rank;
-    std::string host;
-    std::string lines;
-    std::vector<std::string> agent;
-  };
 
   void start_some();
-  void start_one(Queued shell);
-  Result<void> start_agent(Agent& agent, Queued shell);
+  void run(const std::vector<Agent*>& agents);
+  Agent* prepare(Shell shell);
+  Result<void> prepare_agent(Agent& agent, const Shell& shell);
+  void take_up(Agent& agent, task::SpawnPool::Outcome started);
   void on_stderr(Agent& agent);
   void put(const std::string& line) const;
   void end_agent(group::Rank rank);
@@ -167,7 +174,7 @@ class Launcher {
   event::Children& children_;
   Options options_;
   Callbacks callbacks_;
-  std::deque<Queued> queue_;
+  std::deque<Shell> queue_;
   std::map<group::Rank, std::unique_ptr<Agent>> agents_;  // that have not ended
   std::vector<std::unique_ptr<Agent>> over_;              // they may be running one of their own callbacks
   std::size_t waiting_ = 0;                               // agents that have neither joined nor failed

@@ -39,18 +39,30 @@ Subprocess::Subprocess(event::Children& children, Command command, Callbacks cal
 tl::expected<std::unique_ptr<Subprocess>, SpawnError> Subprocess::start(event::Loop& loop,
                                                                         event::Children& children, Command command,
                                                                         Options options, Callbacks callbacks) {
-  if (command.argv.empty()) return not_begun(invalid("no command"));
-  std::unique_ptr<Subprocess> self(new Subprocess(children, std::move(command), std::move(callbacks)));
-  if (Result<void> opened = self->open_streams(loop, options); !opened) return not_begun(std::move(opened).error());
-  if (!options.inherit_stdio) discard_missing_stdio(self->command_);
-  auto spawned = Spawner().spawn(self->command_, options.hook);
+  auto self = prepare(loop, children, std::move(command), options, std::move(callbacks));
+  if (!self) return not_begun(std::move(self).error());
+  auto spawned = Spawner().spawn((*self)->command_, options.hook);
   if (!spawned) return tl::unexpected(std::move(spawned).error());
-  self->channels_.started();
-  if (self->pty_) self->pty_->close_slave();
-  self->pid_ = spawned->pid;
-  if (self->command_.setup.ends_with_parent) children.guard(self->pid_);
-  children.watch(self->pid_, [raw = self.get()](const event::ChildExit& end) { raw->on_exit(end); });
+  (*self)->started(spawned->pid);
+  return *std::move(self);
+}
+
+Result<std::unique_ptr<Subprocess>> Subprocess::prepare(event::Loop& loop, event::Children& children,
+                                                        Command command, const Options& options,
+                                                        Callbacks callbacks) {
+  if (command.argv.empty()) return invalid("no command");
+  std::unique_ptr<Subprocess> self(new Subprocess(children, std::move(command), std::move(callbacks)));
+  CHECK_OK(self->open_streams(loop, options));
+  if (!options.inherit_stdio) discard_missing_stdio(self->command_);
   return self;
+}
+
+void Subprocess::started(pid_t pid) {
+  channels_.started();
+  if (pty_) pty_->close_slave();
+  pid_ = pid;
+  if (command_.setup.ends_with_parent) children_.guard(pid_);
+  children_.watch(pid_, [this](const event::ChildExit& end) { on_exit(end); });
 }
 
 Subprocess::~Subprocess() {
@@ -58,7 +70,7 @@ Subprocess::~Subprocess() {
 }
 
 Result<void> Subprocess::kill(int signum) const {
-  if (exited_) return system_error(ESRCH, fmt::format("process {}", pid_));
+  if (exited_ || pid_ <= 0) return system_error(ESRCH, fmt::format("process {}", pid_));
   bool leads = command_.setup.new_process_group || command_.setup.controlling_terminal;
   pid_t target = leads ? -pid_ : pid_;
   if (::kill(target, signum) < 0) return system_error(errno, fmt::format("process {}", pid_));

@@ -48,6 +48,11 @@ class Subprocess {
   static tl::expected<std::unique_ptr<Subprocess>, SpawnError> start(event::Loop& loop, event::Children& children,
                                                                      Command command, Options options,
                                                                      Callbacks callbacks);
+  // The same in two steps: what it has with this process is made, and whoever starts its command() then tells that
+  // it runs. `options` has no hook.
+  static Result<std::unique_ptr<Subprocess>> prepare(event::Loop& loop, event::Children& children, Command command,
+                                                     const Options& options, Callbacks callbacks);
+  void started(pid_t pid);
   ~Subprocess();  // a process that still runs is left alone
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
@@ -67,7 +72,7 @@ class Subprocess {
   // Takes its terminal away: what is in the foreground there gets SIGHUP. It may be complete then, see on_complete.
   void hang_up();
 
-  // Signals its process group, or only the process if it has no group. ESRCH if it has exited.
+  // Signals its process group, or only the process if it has no group. ESRCH if it does not run.
   [[nodiscard]] Result<void> kill(int signum) const;
 
  private:

@@ -171,6 +171,50 @@ TEST_CASE_METHOD(LauncherFixture, "an agent that ends without a word, or cannot 
   CHECK(failed.back() == fmt::format("2 n2: {}: No such file or directory", folder.path("none")));
 }
 
+TEST_CASE_METHOD(LauncherFixture, "of several that are started together each gets its own lines, or its error") {
+  std::string shell =
+      script("shell", "read line; echo $line > " + folder.path("new.") + "$line; mv " + folder.path("new.") +
+                          "$line " + folder.path("got.") + "$line; cat > /dev/null");
+  make({.shell = {shell}, .at_once = 8});
+  std::vector<Launcher::Shell> shells;
+  const Words missing{folder.path("none")};
+  for (group::Rank rank = 0; rank < 12; ++rank)
+    shells.push_back({rank, "no-such-host", fmt::format("{}\n", rank), rank % 4 == 1 ? missing : Words{}});
+  launcher->start(std::move(shells));
+  auto why = [&](int rank) {
+    return fmt::format("{} no-such-host: {}: No such file or directory", rank, folder.path("none"));
+  };
+  CHECK(failed == Words{why(1), why(5), why(9)});
+  CHECK(launcher->running() == 8);
+  for (int rank : {0, 2, 3, 4, 6, 7, 8, 10}) {
+    const std::string name = fmt::format("got.{}", rank);
+    until_there(name);
+    CHECK(content(name) == fmt::format("{}\n", rank));
+  }
+  CHECK_FALSE(there("got.11"));
+  launcher->joined(0);
+  CHECK(launcher->running() == 9);
+  bool done = false;
+  launcher->finish(event::Seconds(60), [&] { done = true; });
+  until([&] { return done; });
+}
+
+TEST_CASE_METHOD(LauncherFixture, "whoever is told of one that cannot be started may end all that run") {
+  make({.shell = {script("shell", "cat > /dev/null")}});
+  bool done = false;
+  Launcher::Callbacks callbacks;
+  callbacks.on_failed = [&](group::Rank rank, const std::string& /*host*/, const std::string& /*why*/) {
+    CHECK(rank == 1);
+    launcher->dismiss(2);
+    launcher->finish(event::Seconds(0), [&] { done = true; });
+  };
+  launcher = std::make_unique<Launcher>(*loop, *children, Launcher::Options{.shell = {folder.path("shell")}},
+                                        std::move(callbacks));
+  launcher->start({{0, "n", ""}, {1, "no-such-host", "", {folder.path("none")}}, {2, "n", ""}});
+  until([&] { return done; });
+  CHECK(launcher->running() == 0);
+}
+
 TEST_CASE_METHOD(LauncherFixture, "a shell that has not joined in time is given up, and ended") {
   // It does not mind SIGTERM.
   std::string shell = script("shell", "trap '' TERM; echo 'I wait' >&2; while :; do sleep 1; done");
