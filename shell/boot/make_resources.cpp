@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -44,10 +45,12 @@ Idset gpus_of_shell(const Idset& gpus, std::uint64_t index, std::uint64_t count)
 // Each shell's part; `which` is a member of NodeOffer.
 std::vector<Idset> share(const std::vector<NodeOffer>& offers, Idset NodeOffer::*which,
                          Idset (*part)(const Idset&, std::uint64_t, std::uint64_t)) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> alike;  // shells by host and ids
-  for (std::size_t i = 0; i < offers.size(); ++i)
-    alike[{offers[i].hostname, (offers[i].*which).str()}].push_back(i);
   std::vector<Idset> out(offers.size());
+  auto has_none = [which](const NodeOffer& offer) { return (offer.*which).empty(); };
+  if (std::all_of(offers.begin(), offers.end(), has_none)) return out;
+  std::unordered_map<std::string, std::vector<std::size_t>> alike;  // shells by host and ids
+  for (std::size_t i = 0; i < offers.size(); ++i)
+    alike[offers[i].hostname + ' ' + (offers[i].*which).str()].push_back(i);
   for (const auto& [key, shells] : alike) {
     const Idset& all = offers[shells[0]].*which;
     for (std::size_t i = 0; i < shells.size(); ++i) {
