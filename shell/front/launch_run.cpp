@@ -153,7 +153,7 @@ class LaunchRun {
       holds_tasks_ = true;
     }
     auto secret = TRY(transport::Secret::generate());
-    std::string lines = launch::launch_lines(secret, plan_.record);
+    std::string lines = launch::launch_lines(secret, plan_.record.line());
     command.stream_options["stdin_BUFSIZE"] = std::to_string(lines.size() + task::BufferedStream::kBufferSize);
     task::Subprocess::Options options;
     options.streams = {"stdin"};

@@ -219,10 +219,10 @@ class Assembly {
     make_launcher(process_, *boot_.record, *member_, log_, std::move(on_killed));
     if (is_managed) return;
     std::vector<launch::Launcher::Shell> shells;
-    for (group::Rank child : boot_.record->children()) {
-      std::string lines = launch::launch_lines(*secret_, boot_.record->of_child(child, address_));
-      shells.push_back({child, host_of(child), std::move(lines)});
-    }
+    const std::vector<group::Rank> children = boot_.record->children();
+    const std::vector<std::string> records = boot_.record->lines_of_children(address_);
+    for (std::size_t i = 0; i < children.size(); ++i)
+      shells.push_back({children[i], host_of(children[i]), launch::launch_lines(*secret_, records[i])});
     process_.launcher->start(std::move(shells));
   }
 

@@ -44,7 +44,7 @@ std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool 
   out.makes_resources = is_made;
   out.options = given.options;
   out.growth = std::move(growth);
-  return launch::launch_lines(*secret, out);
+  return launch::launch_lines(*secret, out.line());
 }
 
 // ---- kept signals -----------------------------------------------------------------------

@@ -166,6 +166,19 @@ LaunchRecord LaunchRecord::of_child(Rank child, const std::string& address) cons
   return out;
 }
 
+// They differ in the rank alone, and the hosts may be many.
+std::vector<std::string> LaunchRecord::lines_of_children(const std::string& address) const {
+  const std::vector<Rank> ranks = children();
+  std::vector<std::string> out;
+  if (ranks.empty()) return out;
+  Json record = wire::to_json(of_child(ranks.front(), address));
+  for (Rank child : ranks) {
+    record["rank"] = child;
+    out.push_back(dump_json(record) + '\n');
+  }
+  return out;
+}
+
 // ---- carriage ---------------------------------------------------------------------------
 
 namespace {

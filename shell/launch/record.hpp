@@ -171,6 +171,8 @@ struct LaunchRecord {
   [[nodiscard]] std::vector<group::Rank> children() const;
   // The record for one of them; `address` is this shell's.
   [[nodiscard]] LaunchRecord of_child(group::Rank child, const std::string& address) const;
+  // The lines of these records, of all children().
+  [[nodiscard]] std::vector<std::string> lines_of_children(const std::string& address) const;
 };
 
 // What comes on standard input before the launcher's stream.
@@ -183,8 +185,8 @@ struct LaunchInput {
 // Reads both lines, and waits at most `timeout` seconds.
 Result<LaunchInput> read_launch_input(int fd, double timeout);
 
-// Both lines.
-[[nodiscard]] std::string launch_lines(const transport::Secret& secret, const LaunchRecord& record);
+// Both lines; `record` is line() of one.
+[[nodiscard]] std::string launch_lines(const transport::Secret& secret, std::string_view record);
 
 // Moves standard input to a descriptor of its own, and puts /dev/null in its place, so that no task reads what is
 // for this shell.

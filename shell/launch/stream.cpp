@@ -387,14 +387,13 @@ Result<LaunchInput> read_launch_input(int fd, double timeout) {
   return out;
 }
 
-std::string launch_lines(const transport::Secret& secret, const LaunchRecord& record) {
+std::string launch_lines(const transport::Secret& secret, std::string_view record) {
   std::string hex = secret.hex();
-  std::string line = record.line();
   std::string out;
-  out.reserve(hex.size() + 1 + line.size());  // room for all: growing would leave a copy of the secret behind
+  out.reserve(hex.size() + 1 + record.size());  // room for all: growing would leave a copy of the secret behind
   out += hex;
   out += '\n';
-  out += line;
+  out += record;
   transport::wipe(hex);
   return out;
 }

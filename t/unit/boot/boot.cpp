@@ -68,7 +68,7 @@ UniqueFd input_with(const std::string& bytes) {
 }
 
 std::string lines_of(const LaunchRecord& record) {
-  return launch_lines(transport::Secret::from_hex(kSecretText).value(), record);
+  return launch_lines(transport::Secret::from_hex(kSecretText).value(), record.line());
 }
 
 std::string texts(const std::vector<transport::Address>& addresses) {

@@ -121,6 +121,18 @@ TEST_CASE("what a child is told: its rank, where those above it are, and nothing
   CHECK(record.children() == Ranks{1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("the lines of all children are those of their records") {
+  LaunchRecord record = sample();
+  for (std::uint32_t arity : {2U, 16U}) {
+    record.arity = arity;
+    std::vector<std::string> each;
+    for (group::Rank child : record.children()) each.push_back(record.of_child(child, "n1:70").line());
+    CHECK(record.lines_of_children("n1:70") == each);
+  }
+  record.rank = record.size - 1;
+  CHECK(record.lines_of_children("n1:70").empty());
+}
+
 TEST_CASE("the record of a shell that joins later has its rank beyond the first shells, and the job") {
   LaunchRecord record = sample().of_child(1, "h:1");
   record.rank = 12;
@@ -211,7 +223,7 @@ TEST_CASE("a launch record is read strictly, and what is wrong is named") {
 
 TEST_CASE("secret and record are taken from a descriptor, and what stands behind them is handed over") {
   transport::Secret secret = transport::Secret::generate().value();
-  std::string lines = launch_lines(secret, sample());
+  std::string lines = launch_lines(secret, sample().line());
   UniqueFd input = closed_pipe(lines + "what follows\n");
   LaunchInput read = read_launch_input(input.get(), 60).value();
   CHECK(read.secret.hex() == secret.hex());
@@ -247,7 +259,7 @@ TEST_CASE("a large record comes whole through a pipe") {
   record.jobspec = std::string(3 << 20, 'j');
   transport::Secret secret = transport::Secret::generate().value();
   Pipe pipe = make_pipe(O_CLOEXEC).value();
-  std::string lines = launch_lines(secret, record);
+  std::string lines = launch_lines(secret, record.line());
   std::thread writer([&] { CHECK(write_all(pipe.write.get(), lines) == 0); });
   auto read = read_launch_input(pipe.read.get(), 60);
   writer.join();
