@@ -141,7 +141,7 @@ bench: ## measure against what else starts tasks, and an older release build in 
 	@etc/deps.sh check bench
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
-	@$(build) $(RELEASE) --target bare elastic_task measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices bench_placement sim
+	@$(build) $(RELEASE) --target bare elastic_task measure stream pmi_client pmi_limit bench_values bench_stack bench_barrier bench_notices bench_placement bench_scale sim
 	t/bench/launch --shell $(RELEASE)/nacre-shell --bare $(RELEASE)/t/bench/bare \
 	  --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
 	t/bench/plugins --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure \
@@ -159,6 +159,7 @@ bench: ## measure against what else starts tasks, and an older release build in 
 	$(RELEASE)/t/bench/bench_values
 	$(RELEASE)/t/bench/bench_notices
 	$(RELEASE)/t/bench/bench_placement
+	$(RELEASE)/t/bench/bench_scale
 	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	$(RELEASE)/t/sim/sim --doctor=10000
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
