@@ -292,16 +292,19 @@ void ShellTasks::note_times(const task::Task& task, const task::SpawnPool::Over&
   recorder.add_at(nanoseconds(start.times.over), kind, task.rank());
 }
 
-// task.fork is called only once all are registered and can be ended with the rest: a plugin may crash in it.
+// task.fork is called only once all are registered and can be ended with the rest: a plugin may crash in it. What
+// is called here may settle(), so that there are more.
 Result<void> ShellTasks::follow_starts() {
   Result<void> first_failure;
-  for (auto& [task, error] : std::exchange(failed_, {})) {
-    Result<void> failed = fail_to_start(*task, error);
-    if (first_failure) first_failure = std::move(failed);
-  }
-  for (task::Task* task : std::exchange(started_, {})) {
-    Result<void> called = call_fork(*task);
-    if (first_failure) first_failure = std::move(called);
+  while (!failed_.empty() || !started_.empty()) {
+    for (auto& [task, error] : std::exchange(failed_, {})) {
+      Result<void> failed = fail_to_start(*task, error);
+      if (first_failure) first_failure = std::move(failed);
+    }
+    for (task::Task* task : std::exchange(started_, {})) {
+      Result<void> called = call_fork(*task);
+      if (first_failure) first_failure = std::move(called);
+    }
   }
   return first_failure;
 }

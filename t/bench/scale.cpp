@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one shell has to do and to keep by how many shells its job has: each part by the shell's own code, with a
-// membership that is made up. One row for each part and number of shells: CPU time, the least of three runs, and bytes
-// of memory that stay, each in all and for a shell of the job; and bytes of text. A part that grows faster than the
-// membership has more for each shell. Build it with the release preset.
+// membership that is made up. One row for each part and number of shells: CPU time, the least of three runs, and
+// bytes of memory that stay, each in all and for a shell of the job; and bytes of text. A part that grows faster
+// than the membership has more for each shell. Build it with the release preset.
 #include <malloc.h>
 #include <time.h>
 

@@ -227,6 +227,15 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [ "$status" -eq 2 ]
 }
 
+@test "of programs that cannot be started each has its own record, though the first one ends the job" {
+  touch not-a-program
+  printf '%s\n' '0,3 sleep 60' '1 /no/such/program' "2 $PWD/not-a-program" >programs
+  run -127 run_job --oversubscribe --report=report --multi-prog=programs
+  [[ $output == *"error: task 1: /no/such/program: No such file or directory"* ]]
+  [ "$(jq -c '[.classes[] | [.record, .ranks]] | sort' report)" = '[["c/s15","0,3"],["f126","2"],["f127","1"]]' ] ||
+    { jq . report; return 1; }
+}
+
 @test "tasks run under another program" {
   run run_job -n 2 -l --wrap='1:env X="a b"' sh -c 'echo "${X-none}"'
   [ "$(sort <<<"$output")" = $'0: none\n1: a b' ]
