@@ -211,14 +211,22 @@ Result<void> ShellTasks::start() {
 Result<void> ShellTasks::start_all(bool looks_on) {
   const std::size_t most_under_way = looks_on || host_.stack().listens("task.exec") ? 1 : kUnderWay;
   const std::size_t per_round = looks_on ? 1 : kStartsPerRound;
+  const auto& plugins = host_.stack().plugins();
+  const bool has_others =
+      std::any_of(plugins.begin(), plugins.end(), [](const auto& each) { return each->origin() != "builtin"; });
   Result<void> failure;
   std::size_t begun = 0;
   for (const std::size_t most = window_.most_at_once(); begun < most && failure && !host_.ending(); ++begun) {
     if (!window_.has_next(tasks_)) break;
     // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
-    if (begun % per_round == 0) host_.loop().poll();
+    // In it others than builtins may change the job's environment, which those under way read.
+    if (begun % per_round == 0) {
+      if (has_others) failure = go_on_with_starts(0);
+      if (failure) host_.loop().poll();
+    }
+    if (!failure || host_.ending()) break;
     Batch next = window_.next(tasks_, 1);
-    if (next.empty() || host_.ending()) break;
+    if (next.empty()) break;
     failure = begin(*next.front(), looks_on);
     if (failure) failure = go_on_with_starts(most_under_way - 1);
   }
