@@ -471,8 +471,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<void> task_exited(const task::Task& task) {
     TaskStreams& output = outputs_.tasks[task.rank()];
     read_pipes(output);
-    for (OutputChannel& channel : output.channels)
-      if (task.is_given_up() && channel.open()) close(channel);
+    for (OutputChannel& channel : output.channels) {
+      if (!channel.open()) continue;
+      channel.assembler->put_lines(event::wall_clock(), [&](const io::Batch& batch) { put(channel, batch); });
+      if (task.is_given_up()) close(channel);
+    }
     if (!task.starts_again() && outputs_.end_for_good(task, event::wall_clock())) complete(task.rank());
     return {};
   }

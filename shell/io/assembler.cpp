@@ -15,16 +15,21 @@ void Assembler::add(std::string_view bytes, double time, const Take& take) {
   bytes.remove_prefix(whole.size());
   if (!whole.empty()) {
     pass(whole, time, false, take);
-  } else if (buffering_ == Buffering::block && kept_.size() < kBlock) {  // in other modes there is none
-    if (std::size_t last = kept_.rfind('\n'); last != std::string::npos) {
-      std::string rest = kept_.substr(last + 1);
-      kept_.resize(last + 1);
-      pass("", time, false, take);
-      kept_ = std::move(rest);
-    }
+  } else if (kept_.size() < kBlock) {
+    put_lines(time, take);
   }
   kept_ += bytes;
   if (kept_.size() > kMaxLine) pass("", time, true, take);
+}
+
+// Only a block has some.
+void Assembler::put_lines(double time, const Take& take) {
+  const std::size_t last = buffering_ == Buffering::block ? kept_.rfind('\n') : std::string::npos;
+  if (last == std::string::npos) return;
+  std::string rest = kept_.substr(last + 1);
+  kept_.resize(last + 1);
+  pass("", time, false, take);
+  kept_ = std::move(rest);
 }
 
 void Assembler::end(double time, const Take& take) {

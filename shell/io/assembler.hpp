@@ -29,6 +29,8 @@ class Assembler {
 
   // Passes on what is ready, in at most two batches, and keeps the rest.
   void add(std::string_view bytes, double time, const Take& take);
+  // Passes on the whole lines that it keeps, if anything.
+  void put_lines(double time, const Take& take);
   // Passes on what is left, if anything.
   void end(double time, const Take& take);
 

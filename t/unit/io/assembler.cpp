@@ -126,6 +126,21 @@ TEST_CASE_METHOD(Fixture, "what was kept is the head of a batch and what came is
   });
 }
 
+TEST_CASE_METHOD(Fixture, "the whole lines of a block can be had before it is full, and half a line stays") {
+  Assembler assembler(source, Buffering::block);
+  add(assembler, "one\ntw", 1);
+  assembler.put_lines(2, take());
+  assembler.put_lines(3, take());
+  CHECK(all == All{{"one\n", 2, false, false}});
+  add(assembler, "o\n", 4);
+  end(assembler, 5);
+  CHECK(all == All{{"one\n", 2, false, false}, {"two\n", 5, false, false}});
+  Assembler lines(source, Buffering::line);
+  add(lines, "half", 6);
+  lines.put_lines(7, take());
+  CHECK(all.size() == 2);
+}
+
 TEST_CASE_METHOD(Fixture, "without buffering each read is a batch") {
   Assembler assembler(source, Buffering::none);
   add(assembler, "a\nb", 1);

@@ -151,6 +151,24 @@ TEST_CASE("what a task wrote before its end comes out") {
   CHECK(contents(tasks.err) == std::string("\0x", 2));
 }
 
+TEST_CASE(
+    "lines that wait for a block are out at the task's end, though a process that it has left holds its output") {
+  Tasks tasks(1);
+  tasks.host.options().set("output.stdout.buffer.type", "block");
+  tasks.start();
+  REQUIRE(tasks.write(0, kOut, "last words\nhalf"));
+  tasks.poll();
+  CHECK(contents(tasks.out).empty());
+  {
+    Redirection redirect(kOut, tasks.out.get());
+    REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(0)));
+  }
+  CHECK(contents(tasks.out) == "last words\n");
+  REQUIRE(tasks.write(0, kOut, " a line\n"));
+  tasks.run_to_end();
+  CHECK(contents(tasks.out) == "last words\nhalf a line\n");
+}
+
 TEST_CASE("what a process that a task has left wrote before it is given up comes out") {
   Tasks tasks(1);
   tasks.host.options().set("output.drain-timeout", "0s");
