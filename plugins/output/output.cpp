@@ -66,6 +66,7 @@ class OutputCollector {
   void go_on();                             // the places have room again
   void expect_one_more() { ++waits_for_; }  // a shell has joined the job
   void lost(bulk::Id shell);
+  [[nodiscard]] bool has_all_of(bulk::Id shell) { return origin(shell).over; }
   // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
   // any more.
   void look_for_closed();
@@ -208,11 +209,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("output.open", [this](plugin::Call& call) { return open_for_another(call); });
     on("task.exit", [this] { return task_exited(*host_.current_task()); });
     on("shell.finish", [this] { return await_ends(); });
-    auto gone = [this](const plugin::ShellChange& change) {
+    on<plugin::ShellLost>([this](const plugin::ShellLost& change) {
       if (collector_) collector_->lost(change.shell);
-    };
-    on<plugin::ShellLost>(gone);
-    on<plugin::ShellLeft>(gone);
+    });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& change) { left(change); });
     on("shell.joined", [this] {
       if (collector_) collector_->expect_one_more();
       if (collector_) hold();
@@ -350,6 +350,17 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
     collector_->look_for_closed();  // what this shell has written itself may have failed
     collector_->serve();            // what others have written meanwhile comes at once, and may fail
+  }
+
+  // It is waited for as long only as others need its host.
+  void left(const plugin::ShellLeft& change) {
+    if (!collector_) return;
+    if (!host_.job().taskmap.ranks_on(change.shell).empty() && !collector_->has_all_of(change.shell)) {
+      log(host_, *this, Level::warn,
+          "shell {} on {} has left before all had come that its tasks have written: the end of it may be missing",
+          change.shell, change.host);
+    }
+    collector_->lost(change.shell);
   }
 
   // ---- a task ----------------------------------------------------------------

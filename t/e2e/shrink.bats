@@ -112,6 +112,25 @@ has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
 }
 
 # bats test_tags=long
+@test "what does not come as the job's reader does not read is not waited for, and the job says so" {
+  mkfifo pipe
+  "$front" run --local=2 -n 2 --name=unread sh -c '[ $NACRE_TASK_RANK = 0 ] || { trap "" TERM; seq -f "line %.0f" 2000000; }
+    echo up >>ready; while [ ! -e go ]; do sleep 0.2; done' >pipe 2>err &
+  launcher=$!
+  exec 9<pipe
+  wait_until listed
+  [ "$("$front" shrink --shells=1 --grace=0.1s --json unread | jq -r .gone)" = 1 ]
+  cat <&9 >out &
+  reader=$!
+  exec 9<&-
+  touch go
+  ends_with 0
+  wait "$reader"
+  [ "$(wc -l <out)" -lt 2000000 ]
+  grep -q "output: shell 1 on .* has left before all had come that its tasks have written: the end of it may be missing" err || { cat err; return 1; }
+}
+
+# bats test_tags=long
 @test "a shell that is killed while it leaves has left, and its guard ends its tasks; the job goes on" {
   start_job 4 1 'trap "touch leaves.$FLUX_TASK_RANK" TERM; echo $PPID $$ >"shell.$FLUX_TASK_RANK"; while [ ! -e go ]; do sleep 0.2; done' -o report="$PWD/report"
   for rank in 0 1 2 3; do wait_until test -s "shell.$rank"; done
