@@ -72,6 +72,7 @@ bool FailureReport::is_failure(const exits::Record& record) const {
 
 void FailureReport::tasks_ended(const value::Idset& ranks, const exits::Record& record, double time) {
   if (is_victim(record)) victims_.insert(ranks);
+  if (record.kind() == exits::Record::Kind::gone) gone_.insert(ranks);
   if (ranks.empty() || !is_failure(record)) return;
   Rank rank = *ranks.first();
   bool is_new = representatives_.emplace(record.str(), rank).second;
@@ -345,6 +346,7 @@ std::vector<exits::FailureFacts> FailureReport::failures() const {
   });
   add_by_arrival(out);
   std::erase_if(out, [&](const exits::FailureFacts& each) {
+    if (gone_.contains(each.rank)) return true;
     bool is_own_end = each.record.kind() == exits::Record::Kind::ended;
     if (!victims_.contains(each.rank) || (end && each.rank == end->rank)) return false;
     return !is_own_end || each.record.status()->is_signal() || each.origin != exits::Origin::own;

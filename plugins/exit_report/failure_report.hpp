@@ -190,6 +190,7 @@ class FailureReport {
   };
   std::vector<Arrival> arrivals_;                            // of failures, the first
   value::Idset victims_;                                     // of the job's end
+  value::Idset gone_;                                        // with their shells, which is no failure
   std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
   value::Idset asked_, waited_for_;                          // tasks
   std::map<value::Idset::Id, Json> known_;                   // by rank

@@ -111,6 +111,19 @@ has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
   ends_with 0
 }
 
+@test "a task that its shell has ended to leave is not what went wrong, though it ended first" {
+  start_job 2 1 '[ $FLUX_TASK_RANK = 0 ] || exec sleep 600; while [ ! -e go ]; do sleep 0.1; done; exit 5' -o exit-on-error=1 \
+    -o report="$PWD/report" -o 'epilog.command=touch epilog; while [ ! -e leave ]; do sleep 0.1; done'
+  "$front" shrink --shells=1 >answer 2>said &
+  wait_until test -e epilog
+  touch go
+  wait_until 20 grep -q "exited with code 5" err || { cat err answer said; return 1; }
+  pause 1
+  touch leave
+  ends_with 5
+  [ "$(jq -c '[.cause.rank, .cause.after]' report)" = '[0,null]' ] || { cat report err; return 1; }
+}
+
 # bats test_tags=long
 @test "what does not come as the job's reader does not read is not waited for, and the job says so" {
   mkfifo pipe
