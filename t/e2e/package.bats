@@ -47,7 +47,7 @@ setup() {
 # The programs are those of this build, which do not know of the prefix, and may be at a fixed address: lintian is not asked for that.
 @test "lintian finds nothing in a package with the prefix of make deb" {
   cmake -S "$NACRE_SOURCE_DIR" -B usr -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
-  (cd "$NACRE_BUILD_DIR" && cp --parents nacre nacre-shell plugins/pmi/library/*.so plugins/pmix/pmix.so plugins/pmix/pmix-stand-in \
+  (cd "$NACRE_BUILD_DIR" && cp --parents nacre nacre-shell plugins/container/container-keeper plugins/pmi/library/*.so plugins/pmix/pmix.so plugins/pmix/pmix-stand-in \
     doc/*.[1-8] etc/*.{bash,zsh,fish} "$work/usr")
   (umask 022 && cd usr && cpack --config CPackConfig.cmake -G DEB) >cpack.log 2>&1 || { cat cpack.log; return 1; }
   run lintian --allow-root --suppress-tags hardening-no-pie --fail-on error,warning usr/nacre_*.deb
