@@ -176,7 +176,12 @@ static int ask_number(int* out, const char* request, const char* answer, const c
   return code;
 }
 
-API int PMI_Get_universe_size(int* out) { return ask_number(out, "get_universe_size", "universe_size", "size"); }
+// -1 is MPICH's own server's for none, and Open MPI would take it for the number.
+API int PMI_Get_universe_size(int* out) {
+  int code = ask_number(out, "get_universe_size", "universe_size", "size");
+  if (code == PMI_SUCCESS && *out < 0) *out = size;
+  return code;
+}
 API int PMI_Get_appnum(int* appnum) { return ask_number(appnum, "get_appnum", "appnum", "appnum"); }
 
 API int PMI_KVS_Get_my_name(char name[], int length) {
