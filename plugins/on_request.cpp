@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "capi/dso.hpp"
 #include "capi/loader.hpp"
 #include "plugins/builtins.hpp"
@@ -39,11 +41,33 @@ bool is_of_pmix(std::string_view library) {
          library.find("-openmpi.so") != std::string_view::npos;
 }
 
+// A Python program that uses MPI, by its file's beginning or its module's name: the interpreter itself needs no
+// library of MPI, and loads that of either MPI later.
+bool is_of_mpi4py(const plugin::Host& host, std::string_view program) {
+  constexpr std::string_view kPackage = "mpi4py";
+  constexpr std::size_t kBeginning = std::size_t{64} << 10;
+  if (!program.substr(program.rfind('/') + 1).starts_with("python")) return false;
+  const job::Jobspec& spec = host.job().spec;
+  for (std::size_t at = 1; at < spec.command.size(); ++at) {
+    const std::string& word = spec.command[at];
+    if (word.find(kPackage) != std::string::npos) return true;  // -m mpi4py ..., -c "import mpi4py"
+    if (word.starts_with('-')) continue;
+    const UniqueFd file(::open((word.starts_with('/') || !spec.cwd ? word : *spec.cwd + "/" + word).c_str(),
+                               O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    std::string text(kBeginning, '\0');
+    const ssize_t got = file ? ::pread(file.get(), text.data(), text.size(), 0) : -1;
+    if (got >= 0)
+      return std::string_view(text).substr(0, static_cast<std::size_t>(got)).find(kPackage) != std::string::npos;
+  }
+  return false;
+}
+
 // A program of Open MPI is a job of its own in each task unless there is a PMIx server.
 bool needs_pmix(plugin::Host& host) {
   if (!capi::find_objects(kPmix, host.plugin_searchpath())) return false;
   std::string program = program_of(host, host.environment().get("PATH").value_or(""));
   if (program.empty()) return false;
+  if (is_of_mpi4py(host, program)) return true;
   std::vector<std::string> libraries = capi::needed_libraries(program);
   return std::any_of(libraries.begin(), libraries.end(), [](const auto& each) { return is_of_pmix(each); });
 }

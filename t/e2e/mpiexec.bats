@@ -82,9 +82,26 @@ comm = MPI.COMM_WORLD
 total = comm.allreduce(comm.Get_rank(), op=MPI.SUM)
 if comm.Get_rank() == 0:
     print("sum", total, "of", comm.Get_size())
+    port = MPI.Open_port() # which Open MPI can by PMIx only
+    MPI.Publish_name("ranks", port)
+    print("found" if MPI.Lookup_name("ranks") == port else "not found", comm.Get_attr(MPI.UNIVERSE_SIZE))
+    MPI.Unpublish_name("ranks", port)
+    MPI.Close_port(port)
 END
   run mpiexec -n 4 /usr/bin/python3 ranks.py
-  says 0 "sum 6 of 4"
+  says 0 $'sum 6 of 4\nfound 4'
+  run mpiexec -n 1 /usr/bin/python3 -c 'from mpi4py import MPI; import os; print(MPI.COMM_WORLD.size, "PMIX_RANK" in os.environ)'
+  says 0 "1 True"
+  run mpiexec -n 1 /usr/bin/python3 -c 'import os; print("PMIX_RANK" in os.environ)'
+  says 0 False
+  # A file that does not name it is not recognised, so Open MPI takes PMI-1.
+  cat >other.py <<'END'
+MPI = __import__("mpi" "4py.MPI").MPI
+if MPI.COMM_WORLD.Get_rank() == 0:
+    print(MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD.Get_attr(MPI.UNIVERSE_SIZE))
+END
+  run mpiexec -n 2 /usr/bin/python3 other.py
+  says 0 "2 2"
   run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 4 /usr/bin/python3 ranks.py
   [ "$status" -eq 0 ] && [[ $output == *"sum 6 of 4"* ]] || { echo "exit code $status: $output"; return 1; }
 }
