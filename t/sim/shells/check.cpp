@@ -229,8 +229,13 @@ class Check {
 
   // No shell is declared lost to which, or to whose links, nothing was done.
   [[nodiscard]] std::string losses() const {
-    if (lost_.empty() || !are_shells_calm() || plan_.failure) return "";
-    return fmt::format("shell {} is lost, and nothing was done to it", *lost_.begin());
+    if (!are_shells_calm() || plan_.failure) return "";
+    for (std::uint32_t each : lost_) {
+      // One that comes while the job is being ended goes again.
+      const bool has_come_late = each >= plan_.shells && !cause_.empty();
+      if (!has_come_late) return fmt::format("shell {} is lost, and nothing was done to it", each);
+    }
+    return "";
   }
 
   // A task that has ended the job has failed, by its record.
@@ -388,7 +393,9 @@ class Check {
         return fmt::format("task {} has been started {} times", rank, count);
     }
     const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
-    const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm;
+    // Where a handler fails the job is ended, and without a report nothing is known of that.
+    const bool is_by_failure =
+        option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm && !plan_.failure;
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
@@ -465,12 +472,25 @@ class Check {
     const std::size_t last = wrote.rfind('\n') + 1;  // 0: there is none
     if (is_cut && wrote.size() - last <= mark.size() && got == wrote.substr(0, last)) return "";
     // A second SIGINT lets a shell wait for nothing.
-    if (!is_on_healthy_shell(task) || sent_signals().contains(SIGINT)) {
+    if (!is_on_healthy_shell(task) || sent_signals().contains(SIGINT) || was_given_up(*shell_of(task))) {
       if (!got.empty()) got.pop_back();
       if (wrote.starts_with(got)) return "";
     }
     return fmt::format("of what {} has written to {}, {} bytes, {} have come out, or others", task.name, stream,
                        wrote.size(), got.size());
+  }
+
+  // It had to leave in the end, as its output had not been read, and the job has said so.
+  [[nodiscard]] bool was_given_up(const Process& shell) const {
+    constexpr Nanoseconds kMostAfterTasks = 10 * kSecond;
+    if (!plan_.slow_reader || !has_left(shell)) return false;
+    const std::string line =
+        fmt::format("shell {} on {} has left before all had come", number_of(shell), shell.host);
+    Nanoseconds last = 0;
+    for (const auto& [rank, tries] : tries_) {
+      for (const Process* each : tries) last = std::max(last, each->started_by == shell.pid ? each->ended_at : 0);
+    }
+    return shell.ended_at >= last + kMostAfterTasks && seen_.output[2].find(line) != std::string::npos;
   }
 
   // ---- time ------------------------------------------------------------------------------------

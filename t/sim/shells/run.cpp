@@ -309,7 +309,8 @@ class Run {
   // A shell that has not been lost does not go before the tasks of all.
   void look_at_end(const Process& process) {
     const bool is_calm = !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) &&
-                         !plan_.has_fault(Fault::Kind::cut) && plan_.orders.empty();
+                         !plan_.has_fault(Fault::Kind::cut) && !plan_.has_fault(Fault::Kind::divide) &&
+                         plan_.orders.empty();
     if (process.kind != ProcessKind::shell || !WIFEXITED(process.status) || !is_calm) return;
     for (const auto& [pid, each] : kernel_.processes()) {
       if (each->task && each->task->rank && !each->is_over)
@@ -322,16 +323,18 @@ class Run {
     if (!left) return;
     const std::uint32_t number = task.task->pmi.left;
     const bool does_without = plan_.has_option("fault-tolerance=on");
+    const bool may_go = does_without || seen_.is_faulted || plan_.has_order(Order::Kind::shrink);
     std::map<std::uint32_t, bool> has_entered;
     for (const auto& [pid, each] : kernel_.processes()) {
       if (!each->task || !each->task->rank) continue;
-      const bool may_go = does_without || seen_.is_faulted || plan_.has_order(Order::Kind::shrink);
       const bool is_gone = (each->is_over && may_go) || seen_.stopped.contains(each->started_by) ||
                            seen_.apart.contains(each->started_by);
       has_entered[*each->task->rank] |= each->task->pmi.entered >= number || is_gone;
     }
     for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
-      if (!has_entered[rank] && !seen_.exec_errors.contains(rank))
+      // Its shell may have been lost before it was started.
+      const bool is_missing = may_go && !has_entered.contains(rank);
+      if (!is_missing && !has_entered[rank] && !seen_.exec_errors.contains(rank))
         seen_.defect = fmt::format("{} leaves barrier {}, and task {} has not entered it", task.name, number, rank);
     }
   }
@@ -421,7 +424,7 @@ Plan shrink(Plan plan) {
   for (std::uint32_t Plan::*each : {&Plan::tasks_per_shell, &Plan::shells}) {
     Plan fewer = plan;
     fewer.*each = 1;
-    if (each == &Plan::shells && plan.spares > 0) continue;
+    if (each == &Plan::shells && (plan.spares > 0 || (plan.failure && plan.failure->shell > 0))) continue;
     if (plan.*each > 1) take_if_broken(plan, std::move(fewer));
   }
   return plan;
