@@ -111,8 +111,10 @@ std::string volume(const job::ContainerBind& bind) {
 std::vector<std::string> podman_run(const ContainerSetup& setup, const Keeper& keeper) {
   std::vector<std::string> out{"podman", "run", "--rm", "--pull=never", "--log-driver=none", "--sdnotify=ignore"};
   auto add = [&out](std::string word) { out.push_back(std::move(word)); };
-  // Made in the host's: those for which podman would make network, files or limits.
-  for (const char* each : {"--network=host", "--pid=host", "--security-opt=label=disable", "--workdir=/"})
+  // Made in the host's: those for which podman would make network, files or limits. A filter of system calls would
+  // be the keeper's only, and takes a sixth of podman's time.
+  for (const char* each : {"--network=host", "--pid=host", "--security-opt=label=disable",
+                           "--security-opt=seccomp=unconfined", "--workdir=/"})
     add(each);
   if (setup.uid != 0) add("--userns=keep-id");
   add(fmt::format("--user={}:{}", setup.uid, setup.gid));

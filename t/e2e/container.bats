@@ -62,7 +62,7 @@ nothing_is_left() {
 
 @test "cpus, limits and descriptors are as without a container" {
   # shellcheck disable=SC2016 # for the task
-  facts='grep -E "^(Cpus_allowed_list|Mems_allowed_list)" /proc/self/status; ulimit -a; ls /proc/self/fd; cat /proc/self/cgroup'
+  facts='grep -E "^(Cpus_allowed_list|Mems_allowed_list|Seccomp)" /proc/self/status; ulimit -a; ls /proc/self/fd; cat /proc/self/cgroup'
   "$NACRE_BUILD_DIR/nacre" run -n 2 --cpu-bind=core -o rlimit.nofile=77 -l sh -c "$facts" | sort >without
   in_image -n 2 --cpu-bind=core -o rlimit.nofile=77 -l sh -c "$facts" | sort >within
   diff without within

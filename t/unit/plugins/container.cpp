@@ -37,6 +37,7 @@ TEST_CASE("podman makes a container of the user's own, with the host's network a
                                                      "--network=host",
                                                      "--pid=host",
                                                      "--security-opt=label=disable",
+                                                     "--security-opt=seccomp=unconfined",
                                                      "--workdir=/",
                                                      "--userns=keep-id",
                                                      "--user=1001:1002",
