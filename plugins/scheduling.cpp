@@ -3,7 +3,8 @@
 // sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). None: the shell's own.
 // session=task: each task leads a session of its own, which on kernels with autogroups is a group of its own for
 // their scheduler: the default where these are on and tasks have no terminal, as otherwise all tasks of a job have
-// together what one process of another session has. `shell`: tasks are in the shell's session.
+// together what one process of another session has; but not where tasks yield to each other. `shell`: tasks are in
+// the shell's session.
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -63,8 +64,13 @@ class Scheduling final : public plugin::Plugin {
       return {};
     }
     const bool stays = TRY(host_.options().flag("nosetpgrp")) || host_.options().find("pty.interactive") != nullptr;
-    own_session_ = !stays && has_autogroups() && !has_terminal();
+    own_session_ = !stays && has_autogroups() && !has_terminal() && !tasks_yield();
     return {};
+  }
+
+  // Ranks of Open MPI that share cores (let_yield of plugins/pmi), which sched_yield(2) does within a group only.
+  [[nodiscard]] bool tasks_yield() const {
+    return host_.stack().find("pmix") != nullptr && host_.tasks().size() > host_.job().node().cores.size();
   }
 
   plugin::Host& host_;
