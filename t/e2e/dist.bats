@@ -46,8 +46,11 @@ setup() {
   [ -z "$output" ]
 }
 
-@test "a program that needs more is refused, with the symbol and its version" {
+@test "a program that needs more is refused, with the symbol and its version; a static one needs nothing" {
   mkdir programs
+  echo 'int main(void) { return 0; }' >static.c
+  cc -static -o programs/static static.c
+  "$NACRE_SOURCE_DIR/etc/dist/needs" programs
   printf '#include <stdlib.h>\nint main(void) { return (int)arc4random(); }\n' >new.c
   cc -o programs/new new.c
   run "$NACRE_SOURCE_DIR/etc/dist/needs" programs
