@@ -239,6 +239,14 @@ TEST_CASE("tasks of one shell follow each other to a spare that has room for the
   CHECK(both.moves[0].ranks.str() == "0-1");
 }
 
+TEST_CASE("a task does not follow another one of its shell to a spare that is lost") {
+  WithSpares it;
+  it.gone.insert(2);
+  CHECK(it.place(1, {2}).moves.at(0).to == 3);
+  it.gone.insert(3);
+  CHECK(it.place(1, {3}).moves.at(0).to == 4);
+}
+
 TEST_CASE("tasks that start together need a spare for all of them") {
   WithSpares it;
   it.gone.insert(3);
