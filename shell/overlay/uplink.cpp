@@ -40,7 +40,7 @@ void Uplink::route(std::vector<Id> above) {
   pause_ = options_.redial_first;
   parent_at_ = out_.now;
   for (const Attempt& each : attempts_) {
-    if (above_.empty() || each.peer != above_.front()) hang_up(each.peer, false);
+    if (above_.empty() || each.peer != above_.front()) give_up(each);
   }
   std::erase_if(attempts_, [&](const Attempt& each) { return above_.empty() || each.peer != above_.front(); });
   if (at_parent()) return;
@@ -48,7 +48,7 @@ void Uplink::route(std::vector<Id> above) {
 }
 
 void Uplink::dial(Id peer) {
-  attempts_.push_back({peer, out_.now + options_.welcome_bound});
+  attempts_.push_back({peer, out_.now + options_.welcome_bound, false});
   out_.wake(attempts_.back().deadline);
   out_.put(Dial{peer});
 }
@@ -79,6 +79,7 @@ void Uplink::pursue() {
 bool Uplink::linked(Id peer, bool patient) {
   for (Attempt& each : attempts_) {
     if (each.peer != peer) continue;
+    each.is_linked = true;
     each.deadline = patient ? Outbox::kNever : out_.now + options_.welcome_bound;
     return true;
   }
@@ -137,7 +138,7 @@ bool Uplink::welcomed(Id peer) {
   auto old = std::exchange(current_, peer);
   if (old && *old != peer) hang_up(*old, true);
   if (is_parent) {
-    for (const Attempt& each : attempts_) hang_up(each.peer, false);
+    for (const Attempt& each : attempts_) give_up(each);
     attempts_.clear();
     pause_ = options_.redial_first;
     lost_ = {};
@@ -166,7 +167,7 @@ void Uplink::starve(bool starving) {
   if (!current_ || above_.empty()) return pursue();
   Id parent = above_.front();
   for (const Attempt& each : attempts_) {
-    if (each.peer != parent) hang_up(each.peer, false);
+    if (each.peer != parent) give_up(each);
   }
   std::erase_if(attempts_, [&](const Attempt& each) { return each.peer != parent; });
   pursue();
@@ -198,7 +199,7 @@ Time Uplink::due() const {
 }
 
 void Uplink::stop() {
-  for (const Attempt& each : attempts_) hang_up(each.peer, false);
+  for (const Attempt& each : attempts_) give_up(each);
   attempts_.clear();
   above_.clear();
 }

@@ -54,12 +54,14 @@ class Uplink {
   struct Attempt {
     Id peer;
     Time deadline;
+    bool is_linked = false;  // HELLO was sent
   };
 
   void pursue();
   void dial(Id peer);
   void failed(Id peer);
   void hang_up(Id peer, bool with_bye);
+  void give_up(const Attempt& attempt) { hang_up(attempt.peer, attempt.is_linked); }
   [[nodiscard]] bool trying(Id peer) const;
   [[nodiscard]] bool wants_parent() const;
   [[nodiscard]] bool has_feeder_above() const;

@@ -186,8 +186,8 @@ void Check::lead(const Entry& entry, const Campaign& end) {
       require(of(id).joined, fmt::format("{} has not joined when its campaign ends", id));
     } else {
       const Host& host = world_.hosts[id];
-      const bool is_over = host.over || host.life == Life::crashed;
-      bool gone = !of(id).tasks && is_over && (host.ended || host.lost_link);
+      const bool is_lost = host.life == Life::crashed || host.life == Life::dark;
+      bool gone = !of(id).tasks && (is_lost || (host.over && (host.ended || host.lost_link)));
       require(gone, fmt::format("{} has not gone when its campaign ends", id));
     }
   }
