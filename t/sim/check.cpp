@@ -284,7 +284,7 @@ void Check::died(Id id, const std::string& why) {
 bool Check::has_majority_without_fault() {
   auto sound = std::count_if(members().begin(), members().end(), [&](Id id) {
     const Host& host = world_.hosts[id];
-    return !of(id).faulty && host.node && !host.leaves;
+    return !of(id).faulty && !of(id).was_busy && host.node && !host.leaves;
   });
   return 2 * static_cast<std::size_t>(sound) > members().size();
 }

@@ -21,9 +21,10 @@ struct Account {
   bool parted = false;         // it has had an entry of a leader that was lost with it
   Seq seen_view = 0;
   bool joined = false;
-  bool tasks = false;   // some run there
-  bool faulty = false;  // the run has done something to it or to a link of it
-  Seq floor = 1;        // of its log
+  bool tasks = false;     // some run there
+  bool was_busy = false;  // a handler ran there, in which it cannot vote
+  bool faulty = false;    // the run has done something to it or to a link of it
+  Seq floor = 1;          // of its log
   bool was_fed = false;
   bool let_go = false;  // of a link upward, in this call
   std::set<std::string> entered;

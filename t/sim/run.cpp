@@ -169,6 +169,7 @@ void Run::stand_still(Time span) {
 
 // Nothing was done to it: the others wait for it.
 void Run::run_handler(Id id, Time until) {
+  check_.of(id).was_busy = true;
   if (!world_.hosts[id].in_handler) world_.set_in_handler(id, true);
   if (world_.now >= until) return awake([this, id] { world_.set_in_handler(id, false); });
   if (world_.now >= still_until_) world_.send_busy_beats(id);
