@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stage-in: archives made by nacre-archive(1) are extracted on the nodes of the job before its tasks start.
+// stage-in: archives are extracted on the nodes of the job before its tasks start: those that flux-archive(1) has
+// put into the instance of Flux whose job shell this is, and those made by nacre-archive(1).
 //
 //   stage-in              a switch: the archive `main` into FLUX_JOB_TMPDIR
 //   stage-in.tags         the same as names, as Flux had it first
@@ -11,8 +12,9 @@
 //                         one from the job's directory.
 //   stage-in.overwrite    a switch: replace files that are there
 //   stage-in.max-size     what the files of all archives may have in all; 100G by default
-//   stage-in.dir          where the archives are; else as for nacre archive, by the variables of the job's
-//                         environment, and for those that it lacks of the shell's
+//   stage-in.dir          where the archives are; else in the instance, and those that it does not have as for
+//                         nacre archive, by the variables of the job's environment, and for those that it
+//                         lacks of the shell's
 //
 // What is wrong with the options, or an archive that is not there, is an error of shell.init. Extraction may take
 // minutes, so it runs in a thread, begun in shell.post-init: the loop goes on, signals are served, and the start of
@@ -35,8 +37,11 @@
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "broker/content.hpp"
+#include "broker/instance.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/file_objects.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -48,6 +53,7 @@ constexpr std::uint64_t kMaxSize = std::uint64_t{100} << 30;  // bytes
 
 struct Request {
   std::vector<std::string> names{archive::kDefaultName};
+  bool has_tags = false;
   std::optional<std::string> pattern;
   std::optional<std::string> destination;  // none: the job's directory on the node
   bool global = false;
@@ -81,7 +87,10 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
   }
   CHECK_OK(option->only_keys({"names", "tags", "pattern", "destination", "overwrite", "max-size", "dir"}));
   for (std::string_view key : {"tags", "names"}) {
-    if (auto names = TRY(option->find(key))) request.names = TRY(job::list_option(*names));
+    auto names = TRY(option->find(key));
+    if (!names) continue;
+    request.names = TRY(job::list_option(*names));
+    request.has_tags = key == "tags";
   }
   if (auto pattern = TRY(option->find("pattern"))) request.pattern = TRY(pattern->string());
   if (auto destination = TRY(option->find("destination"))) CHECK_OK(read_destination(*destination, request));
@@ -91,24 +100,41 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
   return std::optional<Request>(std::move(request));
 }
 
+struct Source {
+  std::string place;  // the archive's path, or its key in the store of the instance
+  Json objects;       // its files, if it is there
+};
+
 // What the thread works on. The loop's thread reads `outcome` when the pipe shows that it is there.
 struct Work {
-  std::vector<std::string> archives;  // paths
+  std::vector<Source> archives;
+  std::optional<broker::ContentStore> content;  // of the instance
+  bool lists = false;
+  std::vector<std::string> listed;  // what was extracted, in the form of ls -l
   archive::ExtractOptions options;
   std::atomic<bool> stop{false};
   UniqueFd done;  // closed, and so readable at its other end, when the outcome is there
   Result<archive::Progress> outcome;
 };
 
-Result<archive::Progress> extract_all(const Work& work) {
+Result<archive::Progress> extract_one(Work& work, const Source& source, const archive::ExtractOptions& options,
+                                      const archive::Watch& watch) {
+  if (!source.objects.is_null())
+    return extract_objects(JsonAt::root(source.objects, source.place), options, watch, &*work.content);
   archive::Library library = TRY(archive::Library::load());
+  archive::Reader reader = TRY(archive::Reader::open(library, source.place));
+  return archive::extract(reader, options, watch);
+}
+
+Result<archive::Progress> extract_all(Work& work) {
   archive::Watch watch{{}, [&work](const archive::Progress&) { return !work.stop; }};
+  if (work.lists)
+    watch.on_entry = [&work](const archive::ArchiveEntry& each) { work.listed.push_back(long_form(each)); };
   archive::Progress all;
-  for (const std::string& path : work.archives) {
-    archive::Reader reader = TRY(archive::Reader::open(library, path));
+  for (const Source& source : work.archives) {
     archive::ExtractOptions options = work.options;
     options.bytes_before = all.bytes;
-    archive::Progress one = TRY(archive::extract(reader, options, watch));
+    archive::Progress one = TRY(extract_one(work, source, options, watch));
     all.entries += one.entries;
     all.bytes += one.bytes;
   }
@@ -131,11 +157,13 @@ class StageIn final : public plugin::Plugin {
   Result<void> check() {
     request_ = TRY(read_request(host_.options()));
     if (!request_) return {};
-    archive::ArchiveStore store = TRY(store_of(*request_));
+    if (request_->has_tags && host_.job().shell_rank == 0)
+      log(host_, *this, Level::warn, "stage-in.tags is deprecated; use stage-in.names");
     work_ = std::make_unique<Work>();
-    for (const std::string& name : request_->names) {
-      work_->archives.push_back(TRY(in("stage-in", store.find(name))).path);
-    }
+    work_->lists = host_.log().wants(Level::trace);
+    if (host_.instance() != nullptr && !request_->store)
+      work_->content = TRY(in("stage-in", broker::ContentStore::connect(host_.instance()->broker->uri())));
+    for (const std::string& name : request_->names) work_->archives.push_back(TRY(in("stage-in", find(name))));
     work_->options.pattern = request_->pattern;
     work_->options.max_bytes = request_->max_size;
     work_->options.limited_by = "stage-in.max-size";
@@ -145,14 +173,25 @@ class StageIn final : public plugin::Plugin {
     return {};
   }
 
+  Result<Source> find(const std::string& name) {
+    if (!work_->content) return find_file(name);
+    auto objects = TRY(work_->content->archive(name));
+    if (objects) return Source{"archive." + name, *std::move(objects)};
+    return in(fmt::format("the Flux instance has no archive {}", in_quotes(name)), find_file(name));
+  }
+
+  Result<Source> find_file(const std::string& name) const {
+    const archive::ArchiveStore store = TRY(store_of(*request_));
+    return Source{TRY(store.find(name)).path, {}};
+  }
+
   Result<archive::ArchiveStore> store_of(const Request& request) const {
     if (request.store) return archive::ArchiveStore(from_job_directory(*request.store));
-    return in("stage-in",
-              archive::ArchiveStore::of_environment([this](const char* name) -> std::optional<std::string> {
-                if (auto value = host_.environment().get(name)) return std::string(*value);
-                const char* own = std::getenv(name);
-                return own != nullptr ? std::optional<std::string>(own) : std::nullopt;
-              }));
+    return archive::ArchiveStore::of_environment([this](const char* name) -> std::optional<std::string> {
+      if (auto value = host_.environment().get(name)) return std::string(*value);
+      const char* own = std::getenv(name);
+      return own != nullptr ? std::optional<std::string>(own) : std::nullopt;
+    });
   }
 
   [[nodiscard]] std::string from_job_directory(const std::string& path) const {
@@ -206,6 +245,7 @@ class StageIn final : public plugin::Plugin {
   void finish() {
     stop();
     const Result<archive::Progress>& outcome = work_->outcome;
+    for (const std::string& each : work_->listed) log(host_, *this, Level::trace, "{}", each);
     if (outcome) {
       log(host_, *this, Level::debug, "{} entries with {} bytes extracted to {}", outcome->entries, outcome->bytes,
           work_->options.directory);

@@ -65,6 +65,14 @@ Result<UniqueFd> dial(const std::string& path, double timeout) {
   return fd;
 }
 
+Error error_in(const BrokerMessage& response) {
+  const std::string topic = response.topic.value_or("");
+  const int code = static_cast<int>(response.first);
+  std::string_view text = response.text();
+  if (text.empty()) text = std::strerror(code);
+  return Error{code, topic.empty() ? std::string(text) : fmt::format("{}: {}", topic, text)};
+}
+
 }  // namespace
 
 BrokerMessage request_of(std::string_view topic, const Json& payload, std::uint32_t node) {
@@ -102,15 +110,9 @@ Result<std::string> data_in(const JsonAt& io) {
 }
 
 Result<Json> answer_of(const BrokerMessage& response) {
-  const std::string topic = response.topic.value_or("");
-  if (response.first != 0) {
-    const int code = static_cast<int>(response.first);
-    std::string_view text = response.text();
-    if (text.empty()) text = std::strerror(code);
-    return Error{code, topic.empty() ? std::string(text) : fmt::format("{}: {}", topic, text)};
-  }
+  if (response.first != 0) return error_in(response);
   if (response.text().empty()) return Json(Json::object());
-  return in(topic, parse_json(response.text()));
+  return in(response.topic.value_or(""), parse_json(response.text()));
 }
 
 Result<std::unique_ptr<Broker>> Broker::connect(std::string_view uri, double timeout) {
@@ -161,6 +163,21 @@ Broker::Asked Broker::begin_stream(std::string_view topic, const Json& payload) 
   BrokerMessage request = request_of(topic, payload);
   request.flags |= BrokerMessage::kStreaming;
   return {send_request(std::move(request), nullptr), std::string(topic)};
+}
+
+Broker::Asked Broker::begin_raw(std::string_view topic, std::string payload) {
+  BrokerMessage request = request_of(topic, nullptr);
+  request.payload = std::move(payload);
+  return {send_request(std::move(request), nullptr), std::string(topic)};
+}
+
+Result<std::optional<std::string>> Broker::raw_answer(const Asked& asked, double seconds) {
+  auto response = await([&](std::uint32_t tag) { return tag == asked.tag; }, seconds);
+  if (!response && response.error().code == ETIMEDOUT) return std::optional<std::string>();
+  if (!response) return in(asked.topic, response.error());
+  forget(asked.tag);
+  if (response->first != 0) return error_in(*response);
+  return std::optional(std::move(response->payload).value_or(""));
 }
 
 Result<Json> Broker::answer(const Asked& asked) {

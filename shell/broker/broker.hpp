@@ -40,6 +40,9 @@ class Broker {
   Result<Json> answer(const Asked& asked);
   // A stream, whose first response answer() has; the later ones come to follow()'s function, from attach() on.
   [[nodiscard]] Asked begin_stream(std::string_view topic, const Json& payload);
+  // Bytes as they are, each way.
+  [[nodiscard]] Asked begin_raw(std::string_view topic, std::string payload);
+  Result<std::optional<std::string>> raw_answer(const Asked& asked, double seconds);  // none: none by then
   void follow(const Asked& stream, std::function<void(Result<Json>)> on_response);
 
   // ---- with the loop

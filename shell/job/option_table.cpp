@@ -143,7 +143,7 @@ constexpr OptionEntry kTable[] = {
 
     {"stage-in", "switch", "off", "stage-in", "", "extract the archive main before tasks start"},
     {"stage-in.names", "list", "main", "stage-in", "", "which archives"},
-    {"stage-in.tags", "list", "main", "stage-in", "", "the same, as older versions of Flux have it"},
+    {"stage-in.tags", "list", "main", "stage-in", "", "the same, deprecated, as older versions of Flux have it"},
     {"stage-in.pattern", "text", "", "stage-in", "", "only paths that match this glob"},
     {"stage-in.destination", "text", "", "stage-in", "local: global:", "where to"},
     {"stage-in.overwrite", "switch", "off", "stage-in", "", "replace files that are there already"},

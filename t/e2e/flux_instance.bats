@@ -14,7 +14,7 @@ setup_file() {
 logs=(eventlog guest.exec.eventlog guest.output guest.input)
 
 # job SIZE [OPTION...] -- COMMAND...: runs a job in an instance of SIZE brokers. Leaves out, err, the eventlogs, and $code. $then is
-# WHEN:ACTION, $faults are options, as flux_broker has them.
+# WHEN:ACTION, $faults are options, as flux_broker has them; $archives are names of archives, and what is in them.
 job() {
   local size=$1
   shift
@@ -24,14 +24,14 @@ job() {
     real_job "$size" "$@"
   else
     timeout 120 "$NACRE_SOURCE_DIR/t/kit/flux_broker" --size="$size" --dir="$work/brokers" --shell="$JOB_SHELL" \
-      --topology="$BATS_FILE_TMPDIR/topology.xml" ${then:+--then="$then"} "${faults[@]}" "$@" >out 2>err || code=$?
+      --topology="$BATS_FILE_TMPDIR/topology.xml" ${then:+--then="$then"} "${faults[@]}" "${archives[@]/#/--archive=}" "$@" >out 2>err || code=$?
     local log
     for log in "${logs[@]}"; do jq -c ".eventlogs[\"$log\"][]" brokers/record.json >"$log"; done
   fi
 }
 
 real_job() {
-  local size=$1 attach=() options=()
+  local size=$1 attach=() options=() each
   shift
   while [[ $1 != -- ]]; do
     case $1 in
@@ -42,7 +42,9 @@ real_job() {
     shift
   done
   printf '%q ' "${options[@]}" --setattr=system.exec.job_shell="$JOB_SHELL" "$@" >arguments
-  cat >script <<'END'
+  : >script
+  for each in "${archives[@]}"; do echo "flux archive create --name=$each $each" >>script; done
+  cat >>script <<'END'
 eval "flux submit $(<arguments)" >id || exit
 read -r id <id
 when=${1%%:*} action=${1#*:}
@@ -192,6 +194,33 @@ row_pmi() {
   ended 0 && printed $'pmi_version=1\npmi_subversion=1\nkvsname'
 }
 
+row_archives() {
+  mkdir -p red/dir blue/a main
+  seq 2000 >red/numbers
+  truncate --size 8192 red/hole
+  printf 'a\377' >red/bytes
+  echo start >red/tool && chmod 750 red/tool
+  ln -s dir red/link && : >red/empty
+  echo blue >blue/a/b && echo hello >main/hello
+  local archives=(red blue main)
+  cat >check <<'END'
+for each; do diff -r --no-dereference "$FLUX_JOB_TMPDIR/$each" "$each" || exit; done
+stat -c '%A %n' "$FLUX_JOB_TMPDIR"/*/tool 2>/dev/null | cut -d" " -f1
+cd "$FLUX_JOB_TMPDIR" && echo *
+END
+  job 2 -N2 -n2 -o stage-in -- sh check main
+  ended 0 && printed $'main\nmain' || return
+  job 1 -o stage-in.names=red,blue -- sh check red blue
+  ended 0 && printed $'-rwxr-x---\nblue red' || return
+  job 1 -o stage-in.names=red,blue -o stage-in.pattern='*/numbers' -o verbose=2 -- sh -c 'cd "$FLUX_JOB_TMPDIR" && echo */*'
+  ended 0 && printed red/numbers && grep -q 'red/numbers$' err && ! grep -q 'blue/a$' err || { cat out err; return 1; }
+  rm -rf there
+  job 2 -N2 -o stage-in.destination=global:"$PWD/there" -- true
+  ended 0 && diff -r main there/main || return
+  job 1 -o stage-in.names=none -- echo never
+  ended 1 && printed '' && grep -q "the Flux instance has no archive 'none'" err
+}
+
 row_lost() {
   # shellcheck disable=SC2016 # for the task
   job 2 -N2 -n2 -- sh -c '[ "$FLUX_TASK_RANK" -eq 1 ] || kill -KILL "$PPID"; exec sleep 30'
@@ -216,6 +245,7 @@ row_large() {
 @test "the eventlogs say what flux job wait-event, eventlog and attach rely on" { row_eventlogs; }
 @test "a job of two brokers has a shell at each" { row_brokers; }
 @test "a task that is a broker finds its instance by PMI" { row_pmi; }
+@test "stage-in extracts the archives of the instance" { row_archives; }
 @test "a job whose leader is killed ends" { row_lost; }
 # bats test_tags=long
 @test "much output is intact, also where the store is slow" { row_large; }
@@ -224,6 +254,27 @@ row_large() {
   job 2 -N2 -- true
   ended 0
   [ "$(jq -c '[.barriers[] | sort]' brokers/record.json)" = '[[0,1],[0,1]]' ] || { jq -c .barriers brokers/record.json; return 1; }
+}
+
+@test "an archive of the instance that is not as it was, or beyond the limit, ends the job, and leaves nothing" {
+  local archives=(data) destination
+  mkdir data && seq 5000 >data/numbers
+  destination=$work/there
+  local faults=(--fault=content.load:refuse=EINVAL)
+  job 1 -o stage-in.names=data -o stage-in.destination="$destination" -- echo never
+  ended 1 && printed '' && grep -q "archive.data\[1\]: 'data/numbers': sha1-[0-9a-f]*: content.load: refused, as a fault of the test" err || { cat err; return 1; }
+  [ -z "$(ls there)" ]
+  faults=()
+  job 1 -o stage-in.names=data -o stage-in.max-size=10K -o stage-in.destination="$destination" -- echo never
+  ended 1 && grep -q "'data/numbers': more content than 10240 bytes (stage-in.max-size)" err && [ -z "$(ls there)" ] || { cat err; return 1; }
+  rmdir there
+  "$NACRE_SOURCE_DIR/t/kit/flux_broker" --archive=data --dir="$work/brokers" --shell="$JOB_SHELL" --fault=content.load:late=200 \
+    -o stage-in.names=data -o stage-in.destination="$destination" -- echo never >out 2>err &
+  wait_until 20 test -e there/data/numbers || { cat err; return 1; }
+  kill "$!"  # which cancels the job
+  code=0
+  wait "$!" || code=$?
+  ended 143 && printed '' && [ ! -e there/data/numbers ]
 }
 
 @test "where the broker's directory takes none, the job's is in the tasks' TMPDIR, or the job does not start" {

@@ -184,6 +184,7 @@ class Request:
 
 
 Handler = Callable[[Request], None]
+BY_BYTES = ("content.load",)  # topics of requests that have no JSON
 
 
 class Instance:
@@ -283,7 +284,7 @@ class Instance:
                 request.refuse(errno.ENOSYS, f"No service matching {topic} is registered")
             return
         try:
-            request.fields = request.message.value()
+            request.fields = {} if topic in BY_BYTES else request.message.value()
             request.handle(request)
         except OSError as error:
             request.refuse(error.errno or errno.EPROTO, error.strerror or "")

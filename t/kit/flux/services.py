@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from flux import kvs
+from flux import archive, kvs
 from flux.instance import Handler, Instance, Request
 
 Stop = Callable[[], None]
@@ -40,11 +40,13 @@ class Services:
         self.instance, self.store, self.attributes = instance, store, attributes
         self.watches = Watches()
         self.log: list[str] = []
+        self.content: archive.Content = {}
         handlers: dict[str, Handler] = {
             "attr.get": self._get_attribute, "log.append": self._append_log, "event.publish": self._publish,
             "kvs.commit": self._commit, "kvs.lookup": self._look_up, "kvs.lookup-plus": self._look_up,
             "kvs.getroot": self._get_root, "kvs.namespace-create": self._create,
-            "kvs-watch.lookup": self._watch, "kvs-watch.cancel": self.watches.cancel, "kvs-watch.disconnect": self.watches.disconnect}
+            "kvs-watch.lookup": self._watch, "kvs-watch.cancel": self.watches.cancel, "kvs-watch.disconnect": self.watches.disconnect,
+            "content.load": self._load}
         instance.handlers.update(handlers)
 
     def _get_attribute(self, request: Request) -> None:
@@ -79,6 +81,12 @@ class Services:
             if not root or error.errno != errno.ENOENT:
                 raise
             request.answer({"errno": errno.ENOENT, **root})
+
+    def _load(self, request: Request) -> None:
+        blob = self.content.get(request.message.payload or b"")
+        if blob is None:
+            raise OSError(errno.ENOENT, "")
+        request.answer(blob)
 
     def _get_root(self, request: Request) -> None:
         space = self.store.namespace(request.fields["namespace"])

@@ -12,7 +12,10 @@
 #include <functional>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "base/bytes.hpp"
+#include "broker/content.hpp"
 #include "broker/kvs.hpp"
 #include "catch.hpp"
 
@@ -109,6 +112,54 @@ TEST_CASE("The error of a broker's answer has the topic and the broker's words, 
   CHECK(first.error().code == ENOENT);
   CHECK(first.error().message == "a: no such key");
   CHECK(broker->ask("b", {}).error().message == "b: Operation not permitted");
+}
+
+TEST_CASE("The hash in a blobref") {
+  CHECK(*hash_of("sha1-000102030405060708090a0b0c0d0e0fABCDEFab") ==
+        std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\xab\xcd\xef\xab", 20));
+  CHECK(hash_of("sha256-" + std::string(64, 'f'))->size() == 32);
+  for (const char* wrong : {"", "sha1-", "sha1-0", "md5-00", "sha1-0g0102030405060708090a0b0c0d0e0f10111213"})
+    CHECK(hash_of(wrong).error().message.starts_with("expected sha1-HEX or sha256-HEX, got '"));
+}
+
+TEST_CASE("Archives of an instance, and content by its hash, of which several are asked for at a time") {
+  std::vector<BrokerMessage> asked;
+  const std::string gone(20, '\xff');
+  Stage stage([&](const BrokerMessage& request) -> Stage::Answers {
+    if (request.topic == "kvs.lookup") {
+      const Json fields = *parse_json(request.text());
+      if (fields.at("key") != "archive.red" || fields.at("namespace") != "primary")
+        return {failure(request, ENOENT)};
+      std::string data;
+      append_base64(data, R"([{"path":"a"}])");
+      return {answer(request, {{"val", {{"ver", 1}, {"type", "val"}, {"data", data}}}})};
+    }
+    if (request.payload == gone) return {failure(request, EINVAL, "it has changed")};
+    asked.push_back(request);
+    if (asked.size() % 3 != 0) return {};  // three at a time, the last one first
+    Stage::Answers out;
+    for (auto each = asked.rbegin(); out.size() < 3; ++each) {
+      out.push_back(response_to(*each));
+      out.back().payload = "bytes of " + *each->payload;
+    }
+    return out;
+  });
+  ContentStore store = *ContentStore::connect(stage.uri());
+  CHECK((**store.archive("red")).at(0).at("path") == "a");
+  CHECK_FALSE(store.archive("blue")->has_value());
+  std::string taken;
+  auto take = [&](std::size_t index, std::string_view bytes) -> Result<void> {
+    taken += fmt::format("{} {}\n", index, bytes);
+    return {};
+  };
+  auto blobref = [](char digit) { return "sha1-" + std::string(40, digit); };
+  REQUIRE(store.load({blobref('4'), blobref('5'), blobref('6')}, take, {}));
+  CHECK(taken == "0 bytes of " + std::string(20, 'D') + "\n1 bytes of " + std::string(20, 'U') + "\n2 bytes of " +
+                     std::string(20, 'f') + "\n");
+  CHECK(store.load({blobref('f')}, take, {}).error().message == blobref('f') + ": content.load: it has changed");
+  int questions = 0;
+  CHECK(store.load({blobref('4')}, take, [&] { return ++questions < 3; }).error().code == ECANCELED);
+  CHECK(questions == 3);
 }
 
 TEST_CASE("A broker that is not there, refuses, or stays silent is named") {
