@@ -2,10 +2,14 @@
 #include "event/loop.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <uv.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -228,6 +232,30 @@ struct SignalWatcher::State {
   Callback<int> callback;
 };
 
+namespace {
+
+std::array<std::atomic<bool>, NSIG> watched_signals;
+
+// libuv's handlers write to the loop's pipe, which a process that others fork has, too: what it is sent would be
+// taken for a signal to this one.
+void reset_watched_signals() {
+  struct sigaction action {};
+  for (int signum = 1; signum < NSIG; ++signum) {
+    if (!watched_signals[static_cast<std::size_t>(signum)] || ::sigaction(signum, nullptr, &action) != 0) continue;
+    if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signum, &action, nullptr);
+  }
+}
+
+void reset_in_forked(int signum) {
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, reset_watched_signals);
+  watched_signals[static_cast<std::size_t>(signum)] = true;
+}
+
+}  // namespace
+
 SignalWatcher::SignalWatcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SignalWatcher::SignalWatcher(SignalWatcher&&) noexcept = default;
 SignalWatcher::~SignalWatcher() { close_state(std::move(state_)); }
@@ -249,6 +277,7 @@ Result<SignalWatcher> SignalWatcher::create(Loop& loop, int signum, std::functio
   if (int code = uv_signal_start(handle, received, signum); code < 0) {
     return uv_error(code, "cannot watch signal " + std::to_string(signum));
   }
+  reset_in_forked(signum);
   return watcher;
 }
 

@@ -179,6 +179,22 @@ fails_before_tasks() {
   done
 }
 
+@test "a process that a plugin forks and leaves: what ends it is no signal to the shell, and the job ends as its tasks have" {
+  build forks <<'END'
+#include <unistd.h>
+static int leave_one(flux_plugin_t* p, const char* topic, flux_plugin_arg_t* args, void* data) {
+  if (fork() != 0) return 0;
+  pause();
+  _exit(0);
+}
+int flux_plugin_init(flux_plugin_t* p) { return flux_plugin_add_handler(p, "shell.init", leave_one, NULL); }
+END
+  prepare_marked 1 true
+  with_rc <<<"plugin.load '$work/forks.so'"
+  [[ $status -eq 0 && -z $output ]] || { echo "$status: $output"; return 1; }
+  nothing_left
+}
+
 @test "a handler that fails while tasks run: they are ended" {
   for language in c lua; do
     for topic in task.fork shell.start; do
