@@ -153,7 +153,7 @@ class FluxInstance final : public plugin::Plugin {
       enter_barrier();
       proctable_.emplace(host_, *instance_);  // all its tasks have been started
     });
-    on("shell.tasks-complete", [this] {
+    on("shell.finish", [this] {
       if (rexec_) rexec_->end_all();
     });
   }

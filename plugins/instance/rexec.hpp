@@ -35,7 +35,7 @@ class Rexec {
   Rexec(const Rexec&) = delete;
   Rexec& operator=(const Rexec&) = delete;
 
-  // The job's tasks have ended: commands get SIGTERM, SIGKILL after a time, and the job waits for them.
+  // This shell's tasks have ended: commands get SIGTERM, SIGKILL after a time, and the job waits for them.
   void end_all();
 
  private:

@@ -198,19 +198,25 @@ END
   grep -q '{"status":15,"type":"finished"}' talked || { cat talked; return 1; }
 }
 
-@test "rexec-shutdown-timeout: a command that ignores the end of the job's tasks is killed so much later" {
-  begin 1 -o rexec-shutdown-timeout=100ms -- 'until [ -e over ]; do sleep 0.05; done'
-  { talk 0 >talked || true; } <<'END' &
-1+ rexec.exec {"cmd":{"cmdline":["sh","-c","trap '' TERM; echo ready; while :; do sleep 0.1; done"],"env":{},"opts":{},"channels":[]},"flags":3}
+@test "rexec-shutdown-timeout: a command that ignores the end of its node's tasks is killed so much later" {
+  begin 2 -n 2 -N 2 -o rexec-shutdown-timeout=2s -- 'until [ -e over ]; do sleep 0.05; done'
+  local talkers=() node
+  for node in 0 1; do
+    : >"talked.$node"
+    { talk "$node" --node="$node" >"talked.$node" || true; } <<'END' &
+1+ rexec.exec {"cmd":{"cmdline":["sh","-c","trap 'echo asked to end' TERM; echo ready; sleep 100; sleep 100; sleep 100"],"env":{},"opts":{},"channels":[]},"flags":3}
 wait ready
 wait No data
 END
-  talker=$!
-  until grep -q ready talked; do sleep 0.02; done
+    talkers+=("$!")
+  done
+  until grep -q ready talked.0 && grep -q ready talked.1; do sleep 0.02; done
   touch over
   ends_with 0
-  wait "$talker"
-  grep -q '{"status":9,"type":"finished"}' talked || { cat talked; return 1; }
+  wait "${talkers[@]}"
+  for node in 0 1; do
+    [ "$(grep -c 'asked to end' "talked.$node")" = 1 ] && grep -q '{"status":9,"type":"finished"}' "talked.$node" || { cat "talked.$node"; return 1; }
+  done
   run timeout 60 "$NACRE_SOURCE_DIR/t/kit/flux_broker" --shell="$NACRE_SHELL" -o cpu-affinity=off -o rexec-shutdown-timeout=1.1f -- true
   [[ $status -eq 1 && $output == *"rexec-shutdown-timeout: duration '1.1f': unknown unit"* ]] || { echo "$output"; return 1; }
 }
