@@ -135,12 +135,12 @@ hurts_nobody() {
   hurts_nobody 'cmd=put kvsname=x key=a value=b' has:rc=-1 has:before_init cmd=get_maxes has:rc=-1
 }
 
-@test "a wrong space, a key that is too long, a value that is too long, a key twice" {
+@test "a wrong space, a key that is too long, a value that is too long, a key twice with other values" {
   long=$(printf '%01024d' 0)
   clients 2 init 'cmd=put kvsname=other key=a value=b' has:rc=-1 "cmd=put kvsname=%k key=${long:0:64} value=b" has:rc=-1 \
     "cmd=put kvsname=%k key=${long:0:63}%r value=b" has:rc=-1 "cmd=put kvsname=%k key=long%r value=$long" has:rc=-1 \
     "cmd=put kvsname=%k key=fits%r value=${long:1}" has:rc=0 "cmd=get kvsname=%k key=fits%r" "has:value=${long:1}" \
-    'cmd=put kvsname=%k key=once%r value=1' has:rc=0 'cmd=put kvsname=%k key=once%r value=2' has:rc=-1 \
+    'cmd=put kvsname=%k key=once%r value=1' has:rc=0 'cmd=put kvsname=%k key=once%r value=1' has:rc=0 'cmd=put kvsname=%k key=once%r value=2' has:rc=-1 \
     'cmd=get kvsname=%k key=once%r' has:value=1 'cmd=get kvsname=%k key=never' has:rc=4 barrier finalize
   run nacre
   passes

@@ -50,9 +50,11 @@ TEST_CASE("PMI-2: keys are put and got") {
         "cmd=kvs-get-response;rc=0;found=TRUE;value=(vector,(0,1,1));");
   CHECK(world.say(0, "cmd=kvs-get;jobid=kvs_2;key=a;") == failed("kvs-get", "there is no job kvs_2"));
   CHECK(world.say(0, "cmd=kvs-get;") == failed("kvs-get", "kvs-get: no field 'key'"));
-  CHECK(world.say(0, "cmd=kvs-put;key=a;value=2;") == failed("kvs-put", "the key a is there already"));
+  CHECK(world.say(0, "cmd=kvs-put;key=a;value=1;;2=3 \n4;") == "cmd=kvs-put-response;rc=0;");
+  CHECK(world.say(0, "cmd=kvs-put;key=a;value=2;") ==
+        failed("kvs-put", "the key a is there already, with another value"));
   CHECK(world.say(0, "cmd=kvs-put;key=PMI_process_mapping;value=2;") ==
-        failed("kvs-put", "the key PMI_process_mapping is there already"));
+        failed("kvs-put", "the key PMI_process_mapping is there already, with another value"));
   CHECK(world.say(0, "cmd=kvs-put;key=;value=2;") == failed("kvs-put", "kvs-put: the field 'key' is empty"));
   CHECK(world.say(0, "cmd=kvs-put;key=b;") == failed("kvs-put", "kvs-put: no field 'value'"));
   CHECK(world.say(0, "cmd=kvs-put;key=b;value=;") == "cmd=kvs-put-response;rc=0;");
