@@ -48,6 +48,10 @@ PluginPtr make_slurm_variables(plugin::Host& host);
 // The sink of the log that is quiet where an instance of Flux takes messages in its store.
 inline constexpr const char* kStandardErrorSink = "stderr";
 
+// Writes messages as the output of a job that has none otherwise to the store of its instance, and waits for that.
+// False: the store has not taken them.
+bool write_guest_output(broker::Instance& instance, const std::vector<LogEntry>& messages);
+
 // An announcement: the standard input of the tasks with these ranks, an idset, is over.
 inline constexpr std::string_view kInputEnd = "input.end";
 

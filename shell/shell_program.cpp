@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -261,6 +262,32 @@ Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& proces
   return out;
 }
 
+// Where a Flux instance has started the leader, and its job ends before it has an output: what is logged goes into
+// the store as that output, or, if the store does not take it, to standard error.
+class EarlyOutput {
+ public:
+  EarlyOutput(broker::Instance* instance, group::Rank rank, Log& log)
+      : instance_(rank == 0 ? instance : nullptr), log_(log) {
+    if (instance_ == nullptr) return;
+    log_.set_sink_level(plugins::kStandardErrorSink, Level::quiet);
+    log_.add_sink("output", [this](const LogEntry& entry) { entries_.push_back(entry); });
+  }
+  ~EarlyOutput() {
+    if (instance_ == nullptr) return;
+    log_.remove_sink("output");
+    log_.set_sink_level(plugins::kStandardErrorSink, Level::trace);
+    if (entries_.empty() || plugins::write_guest_output(*instance_, entries_)) return;
+    for (LogEntry& each : entries_) log_.post(std::move(each));
+  }
+  EarlyOutput(const EarlyOutput&) = delete;
+  EarlyOutput& operator=(const EarlyOutput&) = delete;
+
+ private:
+  broker::Instance* instance_;
+  Log& log_;
+  std::vector<LogEntry> entries_;
+};
+
 // `record`: nacre run has become this shell; null: it has not.
 Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* record, Log& log, ProcessTitle& title,
                 timeline::Time begun) {
@@ -306,7 +333,10 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   const bool is_over = code || process.left;
   if (!is_over && (!process.group || process.joins_late)) report(log, code.error());
   if (!is_over && process.joins_late) return 1;  // the job goes on
-  if (!is_over) code = give_up(process, rank, code.error(), log);
+  if (!is_over) {
+    EarlyOutput output(process.instance.get(), rank, log);
+    code = give_up(process, rank, code.error(), log);
+  }
   send_end(carried.get(), code.value_or(1), is_local);
   return over(std::move(code));
 }

@@ -231,6 +231,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     host_.offer_output(nullptr);
     if (host_.instance() == nullptr) return;
     host_.log().set_sink_level(kStandardErrorSink, Level::trace);
+    if (keep_early()) return;
     for (LogEntry& each : early_) host_.log().post(std::move(each));  // there was no other place
   }
 
@@ -287,6 +288,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (early_.size() < kMostEarly) early_.push_back(entry);
   }
 
+  // Of a job that has ended before its places were open, in the store of its instance. False: it cannot be.
+  bool keep_early() {
+    broker::Instance& instance = *host_.instance();
+    if (host_.job().shell_rank != 0 || instance.broker->is_lost() || instance.eventlogs->failure()) return false;
+    const OutputRouting routing(host_, options_, {});
+    if (!early_.empty() && !has_begun_) routing.begin_guest_output(instance);
+    for (const LogEntry& each : early_) routing.add_to_guest_output(instance, each);
+    return true;
+  }
+
   Result<void> read_options() {
     const bool in_store = host_.instance() != nullptr;
     options_ = TRY(OutputOptions::read(host_.options(), in_store ? OutputType::kvs : OutputType::term));
@@ -296,8 +307,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (host_.job().shell_rank == 0)
       CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
     host_.offer_output(this);
-    if (in_store && host_.job().shell_rank == 0)
-      OutputRouting(host_, options_, {}).begin_guest_output(*host_.instance());
+    has_begun_ = in_store && host_.job().shell_rank == 0;
+    if (has_begun_) OutputRouting(host_, options_, {}).begin_guest_output(*host_.instance());
     return {};
   }
 
@@ -578,6 +589,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   OutputChannels outputs_;
   std::unique_ptr<char[]> buffer_;              // not cleared: a task that writes little costs few pages
   std::vector<LogEntry> early_;                 // until places are open
+  bool has_begun_ = false;                      // what the store of an instance has of it
   int closed_ = 0;                              // channels whose holds remain until all is flushed
   int held_ = 0;                                // holds
   bool may_start_again_ = false;                // tasks; until then their streams are not over

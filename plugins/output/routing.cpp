@@ -40,6 +40,28 @@ Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
 
 std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
 
+// What an eventlog of output begins with: its context, for so many tasks.
+Json eventlog_header(std::size_t tasks) {
+  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
+  Json count{{"stdout", tasks}, {"stderr", tasks}};
+  return {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}};
+}
+
+std::string header_event(std::size_t tasks) {
+  return dump_json({{"timestamp", event::wall_clock()}, {"name", "header"}, {"context", eventlog_header(tasks)}});
+}
+
+// `shell`: by which it is, if it names none.
+std::string message_event(const LogEntry& entry, std::uint32_t shell) {
+  Json context{{"level", static_cast<int>(entry.level)},
+               {"message", entry.message},
+               {"rank", entry.shell.value_or(shell)},
+               {"program", "nacre-shell"}};
+  if (!entry.component.empty()) context["component"] = entry.component;
+  if (entry.line > 0) context.update({{"file", entry.file}, {"line", entry.line}});
+  return dump_json({{"timestamp", event::wall_clock()}, {"name", kLogEvent}, {"context", std::move(context)}});
+}
+
 }  // namespace
 
 Result<void> OutputRouting::open(const value::Idset& ranks) {
@@ -177,20 +199,23 @@ Result<void> OutputRouting::open_eventlog() {
     int borrowed = fd.get();
     eventlog_ = TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
   }
-  if (host_.instance() == nullptr) post("header", eventlog_header());
+  if (host_.instance() == nullptr) post("header", eventlog_header(wanted().size()));
   return {};
 }
 
-Json OutputRouting::eventlog_header() const {
-  const auto size = wanted().size();
-  Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
-  Json count{{"stdout", size}, {"stderr", size}};
-  return {{"version", 1}, {"encoding", encoding}, {"count", count}, {"options", Json::object()}};
+bool write_guest_output(broker::Instance& instance, const std::vector<LogEntry>& messages) {
+  constexpr double kPatience = 2;  // seconds
+  instance.eventlogs->append(kOutputKey, header_event(0) + '\n');
+  for (const LogEntry& each : messages) instance.eventlogs->append(kOutputKey, message_event(each, 0) + '\n');
+  return instance.eventlogs->flush(kPatience);
 }
 
 void OutputRouting::begin_guest_output(broker::Instance& instance) const {
-  const Json header{{"timestamp", event::wall_clock()}, {"name", "header"}, {"context", eventlog_header()}};
-  instance.eventlogs->append(kOutputKey, dump_json(header) + '\n');
+  instance.eventlogs->append(kOutputKey, header_event(wanted().size()) + '\n');
+}
+
+void OutputRouting::add_to_guest_output(broker::Instance& instance, const LogEntry& entry) const {
+  instance.eventlogs->append(kOutputKey, message_event(entry, host_.job().shell_rank) + '\n');
 }
 
 bool OutputRouting::direct(io::Stream stream) const {
@@ -295,14 +320,7 @@ void OutputRouting::post(std::string_view name, const Json& context) {
 }
 
 void OutputRouting::post_message(const LogEntry& entry) {
-  if (!eventlog_ && !uplink_ && messages_ == nullptr) return;
-  Json context{{"level", static_cast<int>(entry.level)},
-               {"message", entry.message},
-               {"rank", entry.shell.value_or(host_.job().shell_rank)},
-               {"program", "nacre-shell"}};
-  if (!entry.component.empty()) context["component"] = entry.component;
-  if (entry.line > 0) context.update({{"file", entry.file}, {"line", entry.line}});
-  post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", kLogEvent}, {"context", std::move(context)}}));
+  if (eventlog_ || uplink_ || messages_ != nullptr) post_line(message_event(entry, host_.job().shell_rank));
 }
 
 // Of any shell, as its event.

@@ -292,6 +292,7 @@ class OutputRouting {
 
   // Leader, before others may watch for it: what guest.output begins with.
   void begin_guest_output(broker::Instance& instance) const;
+  void add_to_guest_output(broker::Instance& instance, const LogEntry& entry) const;
   // Opens all places that the options name, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
@@ -370,7 +371,6 @@ class OutputRouting {
   [[nodiscard]] std::string hosts_of(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
   [[nodiscard]] value::Idset wanted() const;  // the tasks of all shells whose output comes out somewhere
-  [[nodiscard]] Json eventlog_header() const;
   void post(std::string_view event, const Json& context);
   void write_message(std::string_view line);
   void redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);

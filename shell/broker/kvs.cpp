@@ -69,6 +69,13 @@ void EventlogWriter::append(const std::string& key, std::string_view bytes) {
   if (!tag_) send();
 }
 
+bool EventlogWriter::flush(double patience) {
+  auto is_any = [](std::uint32_t tag) { return tag != kNoTag; };
+  while (!flushed() && broker_.wait_for_response(is_any, patience)) {
+  }
+  return flushed() && !failure_;
+}
+
 std::uint64_t EventlogWriter::taken(const std::string& key) const {
   auto found = logs_.find(key);
   return found != logs_.end() ? found->second.taken : 0;

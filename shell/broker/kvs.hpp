@@ -52,6 +52,8 @@ class EventlogWriter {
   void append(const std::string& key, std::string_view bytes);  // whole lines
   [[nodiscard]] bool full() const { return waiting_ >= kFull; }
   [[nodiscard]] bool flushed() const { return failure_ || (waiting_ == 0 && !tag_); }
+  // Waits for that, as long as the store takes something every `patience` seconds. False: it has not taken all.
+  bool flush(double patience);
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
   // For a key: bytes that were appended, and those of them that are in the store.
   [[nodiscard]] std::uint64_t taken(const std::string& key) const;

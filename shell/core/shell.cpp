@@ -323,7 +323,8 @@ Result<int> Shell::run() {
   attempt(call("shell.exit"));
   loop().poll();  // a signal may have come meanwhile
   int code = ending_.leave_job();
-  if (const auto& failure = ending_.failure()) return *failure;
+  if (ending_.failure() && !process_.instance) return *ending_.failure();
+  if (ending_.failure()) log_.log(Level::fatal, "", "{}", ending_.failure()->message);  // into the job's output
   return code;
 }
 

@@ -221,6 +221,24 @@ END
   ended 1 && printed '' && grep -q "the Flux instance has no archive 'none'" err
 }
 
+# says_in_output TEXT: a message that ends the job is in its output, behind the header, and nowhere else.
+says_in_output() {
+  ended 1 && has guest.output header .version 1 && has guest.output log .level 0 && has guest.output log '.message | contains("'"$1"'")' true || return
+  [[ $(head -n 1 guest.output | jq -r .name) = header && $(grep -c 'FATAL: ' err) = 1 && $(<err) != *"stderr: "* ]] || { cat guest.output err; return 1; }
+}
+
+row_early() {
+  echo 'no_such_function ()' >bad.lua
+  job 1 -o initrc="$PWD/bad.lua" -- echo never
+  says_in_output no_such_function || return
+  job 2 -N2 -o initrc="$PWD/bad.lua" -- echo never
+  says_in_output no_such_function || return
+  job 1 --cwd="$PWD/none" -- echo never
+  says_in_output "cannot change to directory" || return
+  job 1 -o oom.wrong=1 -- echo never
+  says_in_output "oom.wrong: unknown key"
+}
+
 row_lost() {
   # shellcheck disable=SC2016 # for the task
   job 2 -N2 -n2 -- sh -c '[ "$FLUX_TASK_RANK" -eq 1 ] || kill -KILL "$PPID"; exec sleep 30'
@@ -246,6 +264,7 @@ row_large() {
 @test "a job of two brokers has a shell at each" { row_brokers; }
 @test "a task that is a broker finds its instance by PMI" { row_pmi; }
 @test "stage-in extracts the archives of the instance" { row_archives; }
+@test "what ends a job before its tasks start is in its output" { row_early; }
 @test "a job whose leader is killed ends" { row_lost; }
 # bats test_tags=long
 @test "much output is intact, also where the store is slow" { row_large; }
@@ -275,6 +294,16 @@ row_large() {
   code=0
   wait "$!" || code=$?
   ended 143 && printed '' && [ ! -e there/data/numbers ]
+}
+
+@test "a jobspec that is none is named in the job's output" {
+  echo '{"version": 1, "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
+    "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 0, "environment": 1}}}' >bad.json
+  job 1 --jobspec=bad.json
+  says_in_output "attributes.system.environment: expected an object, got 1"
+  local faults=(--fault=kvs.commit:refuse=ENOSPC)
+  job 1 --jobspec=bad.json
+  ended 1 && grep -q 'attributes.system.environment: expected an object, got 1' err || { cat err; return 1; }
 }
 
 @test "where the broker's directory takes none, the job's is in the tasks' TMPDIR, or the job does not start" {
