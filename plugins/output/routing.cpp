@@ -97,7 +97,7 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
   if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
   OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
   if (common) shared(stream).places.push_back(place);
-  if (common && stream == io::Stream::err) messages_ = place;
+  if (stream == io::Stream::err) messages_ = place;
   return {};
 }
 
@@ -327,6 +327,8 @@ void OutputRouting::post_message(const LogEntry& entry) {
 void OutputRouting::write_message(std::string_view line) {
   Json event = Json::parse(line, nullptr, false);
   if (member_of(event, "name") != kLogEvent || !event.contains("context")) return;
+  const bool is_own = member_of(event.at("context"), "rank") == host_.job().shell_rank;
+  if (!is_own && !shared(io::Stream::err).file) return;
   if (of(io::Stream::err).json) return messages_->write(std::string(line) + '\n');
   const Json& context = event.at("context");
   auto text = [&](const char* name) {

@@ -384,7 +384,7 @@ class OutputRouting {
   std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
   bool is_late_ = false;                // the leader has all that came by it
   std::array<Shared, io::kStreams.size()> shared_;
-  OutputTarget* messages_ = nullptr;  // leader: the file of the tasks' standard error, if they share one
+  OutputTarget* messages_ = nullptr;  // the file of standard error that tasks share: the job's, or this shell's
   // stderr's may be the same as stdout's
   std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;
   std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;  // by path
