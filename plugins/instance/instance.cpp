@@ -288,9 +288,11 @@ class FluxInstance final : public plugin::Plugin {
     for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM}) {
       if (note.starts_with(exits::ended_by_signal(signum, 0).message)) return;
     }
+    const int severity = context.value("severity", 0);
+    if (severity == 0 && std::exchange(has_raised_, true)) return;  // other shells' of the same, or what followed
     Json exception{{"id", host_.job().id.value()},
                    {"type", context.value("type", "exec")},
-                   {"severity", context.value("severity", 0)},
+                   {"severity", severity},
                    {"note", note}};
     host_.hold(kRaiseHold);
     static_cast<void>(broker().call(kRaise, exception, [this](const Result<Json>& raised) {
@@ -377,8 +379,9 @@ class FluxInstance final : public plugin::Plugin {
   bool is_attached_ = false;
   bool holds_ = false;
   std::optional<event::Poll> barrier_poll_;
-  bool has_begun_ = false;  // the first barrier is passed
-  int barriers_ = 0;        // that are entered, or are to be
+  bool has_begun_ = false;   // the first barrier is passed
+  bool has_raised_ = false;  // an exception that ends the job
+  int barriers_ = 0;         // that are entered, or are to be
   broker::EventlogWriter::Listener listener_;
   std::unique_ptr<plugin::EventRecord::Follower> follower_;
   plugin::Registration ended_;
