@@ -92,7 +92,7 @@ TEST_CASE("client: a session with a server, from init to finalize") {
   CHECK(loop.ask(0, sessions[0].get("PMI_process_mapping"))->text == "(vector,(0,1,2))");
   CHECK(loop.ask(0, sessions[0].put("a", "x  y=z\t"))->request == "put");
   CHECK(error_of(loop.ask(0, sessions[0].put("a", "2"))) ==
-        "put: refused by the server: the_key_a_is_there_already");
+        "put: refused by the server: the_key_a_is_there_already,_with_another_value");
   loop.send(0, sessions[0].barrier());
   CHECK(is_none(sessions[0].receive("cmd=")));
   CHECK(sessions[0].is_waiting());

@@ -70,9 +70,10 @@ TEST_CASE("PMI-1: a key is put once, and another space does not exist") {
   world.server.set_attribute("PMI_process_mapping", "x");
   CHECK(world.say(0, "cmd=get kvsname=kvs_1 key=PMI_process_mapping") == "cmd=get_result rc=0 value=x");
   CHECK(world.say(0, kPut + "PMI_process_mapping value=y") ==
-        "cmd=put_result rc=-1 msg=the_key_PMI_process_mapping_is_there_already");
+        "cmd=put_result rc=-1 msg=the_key_PMI_process_mapping_is_there_already,_with_another_value");
   CHECK(world.say(0, kPut + "a value=1") == "cmd=put_result rc=0");
-  CHECK(world.say(0, kPut + "a value=2") == "cmd=put_result rc=-1 msg=the_key_a_is_there_already");
+  CHECK(world.say(0, kPut + "a value=2") ==
+        "cmd=put_result rc=-1 msg=the_key_a_is_there_already,_with_another_value");
   CHECK(world.say(0, "cmd=get kvsname=kvs_1 key=a") == "cmd=get_result rc=0 value=1");
   for (const std::string command : {"put", "get", "mput"}) {
     CHECK(world.say(0, "cmd=" + command + " kvsname=kvs_2 key=a value=1") ==
@@ -102,7 +103,8 @@ TEST_CASE("PMI-1: mput puts several, all but kvsname") {
   Joined world;
   CHECK(world.say(0, "cmd=mput kvsname=kvs_1 a=1 b=2 c=") == "cmd=mput_result rc=0");
   CHECK(world.say(0, "cmd=mput d=4") == "cmd=mput_result rc=0");
-  CHECK(world.say(0, "cmd=mput e=5 a=6 f=7") == "cmd=mput_result rc=-1 msg=the_key_a_is_there_already");
+  CHECK(world.say(0, "cmd=mput e=5 a=6 f=7") ==
+        "cmd=mput_result rc=-1 msg=the_key_a_is_there_already,_with_another_value");
   CHECK(world.say(0, "cmd=get key=a") == "cmd=get_result rc=0 value=1");
   CHECK(world.say(0, "cmd=get key=kvsname") == "cmd=get_result rc=4 msg=there_is_no_key_kvsname");
   CHECK(world.say(0, "cmd=get key=f") == "cmd=get_result rc=4 msg=there_is_no_key_f");
