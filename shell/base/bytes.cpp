@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/bytes.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 namespace nacre {
 namespace {
@@ -22,20 +22,35 @@ constexpr std::array<std::uint8_t, 256> values_of_digits() {
 
 constexpr std::array<std::uint8_t, 256> kValues = values_of_digits();
 
+using Pair = std::array<char, 2>;
+
+// The digits of 12 bits at a time.
+constexpr std::array<Pair, 4096> pairs_of_digits() {
+  std::array<Pair, 4096> out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = {kDigits[i >> 6], kDigits[i & kSixBits]};
+  return out;
+}
+
+constexpr std::array<Pair, 4096> kPairs = pairs_of_digits();
+
 }  // namespace
 
 void append_base64(std::string& out, std::string_view bytes) {
   std::size_t start = out.size();
   out.resize(start + base64_size(bytes.size()), '=');
   char* to = out.data() + start;
-  for (std::size_t at = 0; at < bytes.size(); at += 3, to += 4) {
-    std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i <= count; ++i) to[i] = kDigits[group >> (18 - 6 * i) & kSixBits];
+  auto byte = [&bytes](std::size_t at) { return at < bytes.size() ? static_cast<std::uint8_t>(bytes[at]) : 0U; };
+  std::size_t at = 0;
+  for (const std::size_t whole = bytes.size() / 3 * 3; at < whole; at += 3, to += 4) {
+    const std::uint32_t group = static_cast<std::uint8_t>(bytes[at]) << 16 |
+                                static_cast<std::uint8_t>(bytes[at + 1]) << 8 |
+                                static_cast<std::uint8_t>(bytes[at + 2]);
+    std::memcpy(to, kPairs[group >> 12].data(), 2);
+    std::memcpy(to + 2, kPairs[group & 0xFFF].data(), 2);
   }
+  const std::size_t rest = bytes.size() - at;
+  const std::uint32_t group = byte(at) << 16 | byte(at + 1) << 8;
+  for (std::size_t i = 0; rest > 0 && i <= rest; ++i) to[i] = kDigits[group >> (18 - 6 * i) & kSixBits];
 }
 
 std::optional<std::string> from_base64(std::string_view text) {

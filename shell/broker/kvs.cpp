@@ -89,7 +89,12 @@ std::uint64_t EventlogWriter::stored(const std::string& key) const {
 // A value of the store has whole lines, as readers decode each by itself. Its base64 is written where it stays, as
 // it may be megabytes.
 void EventlogWriter::send() {
-  std::string operations;
+  if (waiting_ == 0) return;
+  std::string text = fmt::format(R"({{"namespace":{},"flags":0,"ops":[)", dump_json(namespace_));
+  constexpr std::size_t kForEach = 128;  // bytes of an operation beside its key and its data, at most
+  std::size_t room = text.size() + kForEach;
+  for (const auto& [key, log] : logs_) room += base64_size(log.waiting.size()) + key.size() + kForEach;
+  text.reserve(room);
   std::size_t size = 0;
   for (auto& [key, log] : logs_) {
     if (log.waiting.empty() || size >= kCommit) continue;
@@ -98,19 +103,19 @@ void EventlogWriter::send() {
       const std::size_t line = log.waiting.find('\n', kCommit - size);
       end = line == std::string::npos ? end : line + 1;
     }
-    operations += fmt::format(R"({}{{"key":"{}","flags":{},"dirent":{{"ver":1,"type":"val","data":")",
-                              operations.empty() ? "" : ",", key, kAppend);
-    append_base64(operations, std::string_view(log.waiting).substr(0, end));
-    operations += "\"}}";
+    text += fmt::format(R"({}{{"key":"{}","flags":{},"dirent":{{"ver":1,"type":"val","data":")",
+                        size == 0 ? "" : ",", key, kAppend);
+    append_base64(text, std::string_view(log.waiting).substr(0, end));
+    text += "\"}}";
     log.waiting.erase(0, end);
     log.on_way = end;
     size += end;
   }
   if (size == 0) return;
   waiting_ -= size;
-  tag_ = broker_.call_with_text(
-      "kvs.commit", fmt::format(R"({{"namespace":{},"flags":0,"ops":[{}]}})", dump_json(namespace_), operations),
-      [this](const Result<Json>& answer) { committed(answer); });
+  text += "]}";
+  tag_ = broker_.call_with_text("kvs.commit", std::move(text),
+                                [this](const Result<Json>& answer) { committed(answer); });
 }
 
 void EventlogWriter::committed(const Result<Json>& answer) {

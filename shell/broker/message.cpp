@@ -87,8 +87,9 @@ std::string_view BrokerMessage::text() const {
   return out;
 }
 
-std::string encode(const BrokerMessage& message) {
-  std::string out;
+namespace {
+
+void append_encoded(std::string& out, const BrokerMessage& message) {
   if (message.route) {
     for (const std::string& id : *message.route) append_frame(out, id);
     append_frame(out, {});
@@ -96,6 +97,13 @@ std::string encode(const BrokerMessage& message) {
   if (message.topic) append_frame(out, *message.topic);
   if (message.payload) append_frame(out, *message.payload);
   append_frame(out, fixed_of(message));
+}
+
+}  // namespace
+
+std::string encode(const BrokerMessage& message) {
+  std::string out;
+  append_encoded(out, message);
   return out;
 }
 
@@ -126,12 +134,18 @@ Result<BrokerMessage> decode(std::string_view bytes) {
 }
 
 void append_framed(std::string& out, const BrokerMessage& message) {
-  const std::string bytes = encode(message);
   char magic[sizeof kMagic];
   std::memcpy(magic, &kMagic, sizeof kMagic);
   out.append(magic, sizeof magic);
-  append_number(out, static_cast<std::uint32_t>(bytes.size()));
-  out += bytes;
+  const std::size_t start = out.size();
+  std::string size;
+  append_number(size, std::uint32_t{0});
+  out += size;  // in place of what is known once all is there
+  append_encoded(out, message);
+  const std::size_t bytes = out.size() - start - size.size();
+  size.clear();
+  append_number(size, static_cast<std::uint32_t>(bytes));
+  out.replace(start, size.size(), size);
 }
 
 Result<std::optional<BrokerMessage>> BrokerFrames::next() {
