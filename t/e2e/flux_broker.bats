@@ -54,7 +54,7 @@ No route to host
 @test "a client's service has requests with who asks, from its own broker and from others, and hears when a client goes" {
   beside 2 <<'END'
 client --uri="$second" --count=4 serve my-service >served &
-until grep -q added served; do sleep 0.02; done
+until grep -qs added served; do sleep 0.02; done
 client --node=1 ask my-service.hello '{"a":1}'
 ask my-service.hello
 client --uri="$second" ask service.add '{"service":"my-service"}'
@@ -76,7 +76,7 @@ my-service.disconnect user=True roles=5 ' ] || { echo "$output"; return 1; }
 @test "events come in order at all brokers, to those that have subscribed" {
   beside 2 <<'END'
 client --uri="$second" --count=2 listen foo. >events &
-until grep -q subscribed events; do sleep 0.02; done
+until grep -qs subscribed events; do sleep 0.02; done
 client publish foo.a '{"b":2}'
 client publish bar.a '{"b":2}'
 ask event.publish '{"topic":"foo.x","flags":0,"payload":"e30="}'
@@ -104,7 +104,7 @@ put e 0 null
 get e
 ask kvs.commit '{"namespace":"no-such","flags":0,"ops":[]}'
 client --stream ask kvs-watch.lookup '{"key":"w","namespace":"primary","flags":268}' >followed &
-until grep -q Yg followed; do put w 32 '{"ver":1,"type":"val","data":"Yg=="}' >/dev/null; done
+until grep -qs Yg followed; do put w 32 '{"ver":1,"type":"val","data":"Yg=="}' >/dev/null; done
 head -1 followed
 kill $!
 END
@@ -156,7 +156,7 @@ END
   printf 'a\n\377' >given
   input=given with_shell -- true <<'END'
 client --count=2 serve my-shell >served &
-until grep -q added served; do sleep 0.02; done
+until grep -qs added served; do sleep 0.02; done
 printf '%s\n' '{"timestamp":1,"name":"shell.init","context":{"service":"my-shell","leader-rank":0,"size":1}}' '{"timestamp":2,"name":"shell.start"}' | append exec.eventlog
 wait
 END

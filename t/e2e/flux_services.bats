@@ -191,7 +191,7 @@ wait started
 wait No data
 END
   talker=$!
-  until grep -q started talked; do sleep 0.02; done
+  until grep -qs started talked; do sleep 0.02; done
   touch over
   ends_with 0
   wait "$talker"
@@ -210,7 +210,7 @@ wait No data
 END
     talkers+=("$!")
   done
-  until grep -q ready talked.0 && grep -q ready talked.1; do sleep 0.02; done
+  until grep -qs ready talked.0 && grep -qs ready talked.1; do sleep 0.02; done
   touch over
   ends_with 0
   wait "${talkers[@]}"
@@ -357,7 +357,7 @@ END
 wait started
 wait never
 END
-  until grep -q started talked; do sleep 0.02; done
+  until grep -qs started talked; do sleep 0.02; done
   touch go
   wait "$job" || true
   grep -q 'the Flux instance is gone' err || { cat err; return 1; }
