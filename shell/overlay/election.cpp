@@ -231,7 +231,9 @@ void Node::take_over() {
   for (RequestId each : requests_.all_answered()) static_cast<void>(campaigns_.take(each));
   campaigns_.wait_from(out_.now + options_.campaign_bound);
   reports_.offer_again();
+  takes_over_ = true;
   append({}, std::move(change));
+  takes_over_ = false;
   for (const Request& each : requests_.pending()) accept_request(each);
 }
 

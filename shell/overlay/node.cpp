@@ -670,7 +670,7 @@ void Node::accept(const Entry& entry, std::uint64_t term) {
 // Where another may come to lead, nobody may see what this leader does by an entry that is lost with it. All
 // follows in the order of the log.
 void Node::tell(Seq until, Effect effect) {
-  const bool waits = leads() && options_.hands_over && (until > complete_ || !withheld_.empty());
+  const bool waits = (leads() || takes_over_) && options_.hands_over && (until > complete_ || !withheld_.empty());
   if (waits) return withheld_.add(until, std::move(effect));
   out_.put(std::move(effect));
 }
@@ -815,8 +815,8 @@ void Node::note_complete() {
   }
   if (all <= complete_) return;
   complete_ = all;
-  withheld_.release(complete_, out_);
   out_.put(Completed{all});
+  withheld_.release(complete_, out_);
 }
 
 // A leader that reaches less than half of the members appends no view, and sends no beat once that lasts: the

@@ -319,6 +319,7 @@ class Node {
   Quorums quorums_;
   Election election_;
   Withheld withheld_;
+  bool takes_over_ = false;              // appends its first entry
   std::uint64_t feeder_term_ = 0;        // the latest that the feeder has named
   Time cut_off_since_ = Outbox::kNever;  // leader: it reaches less than half
   Time cut_off_until_ = Outbox::kNever;

@@ -39,6 +39,12 @@ void Check::delivered(Id id, Seq seq) {
   if (hands_over_) {
     host.entries.push_back(*entry);
     host.has_end = host.has_end || std::holds_alternative<End>(entry->body);
+    const bool is_shown = std::holds_alternative<View>(entry->body) || std::holds_alternative<Event>(entry->body) ||
+                          std::holds_alternative<Exec>(entry->body);
+    const Node& node = *world_.hosts[id].node;
+    const bool is_own = node.leads() && node.log().term_of(seq) == node.term();
+    const bool is_early = is_own && is_shown && seq > log_.size();
+    require(!is_early, fmt::format("{} leads, and shows entry {} before all have it", id, seq));
     host.parted = host.parted || (seq <= log_.size() && log_[seq - 1] != *entry);
     return;
   }
@@ -64,7 +70,8 @@ const Entry* Check::entry_of(Id id, Seq seq) {
 // What all members have is the log for good, whoever leads later.
 void Check::take_log(Id leader, Seq seq) {
   for (Seq each = log_.size() + 1; each <= seq; ++each) {
-    const Entry* entry = entry_of(leader, each);
+    const Entry* entry = world_.hosts[leader].node->entry(each);
+    if (entry == nullptr) entry = entry_of(leader, each);
     for (Id id : members()) {  // a leader that has joined later lacks what was before
       if (entry == nullptr && !of(id).parted) entry = entry_of(id, each);
       if (entry == nullptr && world_.hosts[id].node) entry = world_.hosts[id].node->entry(each);
@@ -269,7 +276,8 @@ void Check::completed(Id leader, Seq seq) {
   if (hands_over_) take_log(leader, seq);
   for (Id id : members()) {
     bool lost_at_the_end = ended_ && of(id).faulty;
-    require((of(id).joined && of(id).delivered >= seq && !of(id).parted) || lost_at_the_end,
+    const bool is_told_next = hands_over_ && id == leader;
+    require((of(id).joined && of(id).delivered >= seq && !of(id).parted) || lost_at_the_end || is_told_next,
             fmt::format("entry {} is complete, and {} has {}", seq, id, of(id).delivered));
   }
 }
@@ -295,6 +303,10 @@ void Check::hung_up(Id id, LinkName link) {
 
 void Check::stepped(Id id) {
   const Node& node = *world_.hosts[id].node;
+  if (node.leads()) {
+    const Id first = leader_of_.emplace(node.term(), id).first->second;
+    require(first == id, fmt::format("{} and {} lead in term {}", first, id, node.term()));
+  }
   Account& host = of(id);
   if (node.feeder()) host.was_fed = true;
   bool gave_up =

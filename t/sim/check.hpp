@@ -96,7 +96,8 @@ class Check {
   std::map<Key, RequestBody> asked_;
   std::map<std::string, Value> values_;
   Seq safe_floor_ = 1;
-  bool hands_over_ = false;  // the log is what all members have; else what the leader has
+  std::map<std::uint64_t, Id> leader_of_;  // by term
+  bool hands_over_ = false;                // the log is what all members have; else what the leader has
   bool ended_ = false;
 };
 

@@ -45,6 +45,28 @@ Deed deed(Random& random, bool quiet) {
   return kFaults[random.in(0, std::size(kFaults) - 1)];
 }
 
+// The leader is lost, and in the time in which the others choose another one more may go wrong.
+void lose_leader(Plan& plan, Random& random) {
+  static constexpr Deed kEnds[] = {Deed::crash, Deed::darken, Deed::freeze, Deed::isolate, Deed::crash, Deed::busy};
+  static constexpr Deed kMore[] = {Deed::crash, Deed::freeze, Deed::partition, Deed::partition, Deed::reset,
+                                   Deed::cut,   Deed::slow,   Deed::event,     Deed::isolate,   Deed::event};
+  const Time at = moment(random);
+  const Deed deed = kEnds[random.in(0, std::size(kEnds) - 1)];
+  plan.actions.push_back({at, deed, kLeader, 0, span(random, deed != Deed::busy), {}});
+  for (std::uint64_t more = random.in(0, 3); more > 0; --more) {
+    Action each;
+    each.deed = kMore[random.in(0, std::size(kMore) - 1)];
+    each.at = at + Time(random.in(0, random.one_in(2) ? 5000 : 9'000'000));
+    each.a = random.one_in(4) ? kLeader : static_cast<Id>(random.in(0, plan.members - 1));
+    each.b = static_cast<Id>(random.in(0, plan.members - 1));
+    each.span = each.deed == Deed::slow ? Time(random.in(1000, 700'000)) : span(random, false);
+    for (Id id = 0; each.deed == Deed::partition && id < plan.members; ++id) {
+      if (random.one_in(2)) each.ids.push_back(id);
+    }
+    plan.actions.push_back(std::move(each));
+  }
+}
+
 }  // namespace
 
 Plan make_plan(std::uint64_t seed, const Limits& limits) {
@@ -53,8 +75,12 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
   Plan plan;
   plan.seed = seed;
   plan.arity = kArities[random.in(0, 3)];
+  Random over(seed ^ 0x1eadeULL);
+  plan.hands_over = over.one_in(2);
   // Few members for most, as faults meet there; all sizes up to the limit.
+  constexpr std::uint32_t kFew = 9;
   std::uint32_t most = limits.members;
+  if (plan.hands_over && over.one_in(2)) most = std::min(most, kFew);
   while (most > 4 && !random.one_in(3)) most = most * 2 / 3;
   plan.members = static_cast<std::uint32_t>(random.in(2, std::max<std::uint32_t>(2, most)));
   plan.rounds = static_cast<std::uint32_t>(random.in(1, 5));
@@ -96,14 +122,7 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
     auto host = static_cast<Id>(busy.in(0, plan.members - 1));
     plan.actions.push_back({moment(busy), Deed::busy, host, 0, Time(busy.in(500'000, 60'000'000)), {}});
   }
-  Random over(seed ^ 0x1eadeULL);
-  plan.hands_over = over.one_in(2);
-  for (std::uint64_t more = plan.hands_over ? over.in(0, 3) : 0; more > 0; --more) {
-    static constexpr Deed kEnds[] = {Deed::crash,   Deed::darken, Deed::freeze,
-                                     Deed::isolate, Deed::crash,  Deed::busy};
-    const Deed deed = kEnds[over.in(0, std::size(kEnds) - 1)];
-    plan.actions.push_back({moment(over), deed, kLeader, 0, span(over, deed != Deed::busy), {}});
-  }
+  for (std::uint64_t more = plan.hands_over ? over.in(0, 3) : 0; more > 0; --more) lose_leader(plan, over);
   std::stable_sort(plan.actions.begin(), plan.actions.end(),
                    [](const auto& a, const auto& b) { return a.at < b.at; });
   return plan;
