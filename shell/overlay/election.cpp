@@ -72,8 +72,8 @@ void Node::found_leader() {
   uplink_.route(tree_.ancestors(options_.self));
 }
 
-// Those that may feed it now: the lowest slot that lives is to lead, so all ask upward in the order of the slots. The
-// leader itself is the last: it may only have stood still.
+// Those that may feed it now: the lowest slot that lives is to lead, so all ask upward in the order of the slots.
+// The leader itself is the last: it may only have stood still.
 std::vector<Id> Node::above_without_leader() const {
   constexpr Slot kMost = 64;
   std::vector<Id> out = tree_.ancestors(options_.self);

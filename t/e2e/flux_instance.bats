@@ -213,7 +213,10 @@ END
   job 1 -o stage-in.names=red,blue -- sh check red blue
   ended 0 && printed $'-rwxr-x---\nblue red' || return
   job 1 -o stage-in.names=red,blue -o stage-in.pattern='*/numbers' -o verbose=2 -- sh -c 'cd "$FLUX_JOB_TMPDIR" && echo */*'
-  ended 0 && printed red/numbers && grep -q 'red/numbers$' err && ! grep -q 'blue/a$' err || { cat out err; return 1; }
+  if ! { ended 0 && printed red/numbers && grep -q 'red/numbers$' err; } || grep -q 'blue/a$' err; then
+    cat out err
+    return 1
+  fi
   rm -rf there
   job 2 -N2 -o stage-in.destination=global:"$PWD/there" -- true
   ended 0 && diff -r main there/main || return

@@ -151,7 +151,7 @@ nacre-shell[1]: initrc: here is 1
 nacre-shell[2]: initrc: here is 2" ]
   [ "$(jq -c 'select (.name == "log") | .context | [.rank, .message]' record/guest.output | sort)" = '[1,"here is 1"]
 [2,"here is 2"]' ]
-  job --local=3 -o output.stderr.path=err.{{node.id}} -- --initrc="$work/rc.lua"
+  job --local=3 -o output.stderr.path='err.{{node.id}}' -- --initrc="$work/rc.lua"
   [ "$(<err.0)" = "from 0" ]
   for rank in 1 2; do
     [ "$(sort err."$rank")" = "from $rank
