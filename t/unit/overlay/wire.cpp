@@ -57,7 +57,7 @@ TEST_CASE("an error names the message, the field and why") {
   CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"busy":""})")) == "beat: stable: is not there");
   CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":-1,"stable":0,"busy":""})")) ==
         "beat: number: expected a number from 0, got number");
-  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"stable":0,"busy":"","x":1})")) ==
+  CHECK(why(cbor(R"({"job":1,"term":1,"type":"beat","number":1,"stable":0,"busy":"","complete":0,"x":1})")) ==
         "beat: 1 fields that are not known");
   CHECK(why(cbor(R"({"job":1,"term":1,"type":"shout"})")) == "shout: type: 'shout' is not known");
   CHECK(why(cbor(R"({"term":1,"type":"beat"})")) == "beat: job: is not there");
