@@ -30,7 +30,7 @@ class Quorums {
   // more than that. So a leader that is lost counts for those who choose another, even where its end is known: it
   // may have gone on with half, and without them.
   [[nodiscard]] bool may_lead(const Idset& present, const Idset& over) const;
-  // All before this entry needs no majority that is not there already.
+  // The first view that not all of its members may have; kNoEnd: there is none.
   [[nodiscard]] Seq first_open() const { return views_.size() < 2 ? kNoEnd : views_[1].view; }
 
  private:
