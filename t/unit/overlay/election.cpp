@@ -159,6 +159,41 @@ TEST_CASE("a leader that reaches less than half declares nobody dead, and ends")
   CHECK(leader.node.tree().size() == 7);
 }
 
+TEST_CASE("a view of less than half is complete once those that it takes out have gone") {
+  Voting leader(0);
+  for (Id id : {1, 2}) {
+    leader.below(id);
+    leader.say({id, Side::down}, Up{});
+  }
+  leader.asks();
+  REQUIRE(leader.node.request(Shrink{members("1-2")}));
+  CHECK(leader.node.complete() == 0);
+  CHECK_THAT(leader.asks(), !Catch::Matchers::ContainsSubstring("deliver"));
+  Up up;
+  for (Id id : {1, 2}) {
+    up.gone = Idset::range(id, id);
+    leader.say({id, Side::down}, up);
+    leader.node.unlinked({id, Side::down});
+  }
+  CHECK_THAT(leader.asks(), Catch::Matchers::ContainsSubstring("deliver 1"));
+  CHECK(leader.node.complete() >= 1);
+}
+
+TEST_CASE("a newcomer is told of the views before its own that need a majority, too") {
+  Voting leader(0, 2);
+  leader.below(1);
+  REQUIRE(leader.node.request(Grow{members("5"), 3000}));
+  leader.node.linked({5, Side::down});
+  leader.say({5, Side::down}, Hello{5, Standing::joining, 0, 0, "h:5", {}});
+  std::vector<Quorum> told;
+  for (const Effect& each : leader.node.take_effects()) {
+    const auto* send = std::get_if<Send>(&each);
+    const auto* welcome = send != nullptr ? std::get_if<Welcome>(&send->message.body) : nullptr;
+    if (welcome != nullptr && welcome->snapshot) told = welcome->snapshot->quorums;
+  }
+  CHECK(told == std::vector<Quorum>{{0, members("0-1")}, {1, members("0-1,5")}});
+}
+
 TEST_CASE("a leader that hears of a later term ends at once") {
   Voting leader(0);
   leader.below(1);
