@@ -54,7 +54,7 @@ void Node::tick(Time now) {
   if (!begun_) begin();
   out_.due = Outbox::kNever;
   if (leads()) {
-    if (now >= cut_off_until_)
+    if (now >= cut_off_until_ && reached_since_ == Outbox::kNever)
       return die("cut off from more than half of the shells, which may have another leader by now");
     if (now >= pulse_.made() + options_.beat_interval || pulse_.number() == 0) beat();
   } else {
