@@ -48,10 +48,7 @@ void Node::watch_leader() {
   }
   if (!election_.is_open()) begin_election();
   const Time silent_at = std::max(election_.since, election_.heard_at) + Time(options_.welcome_bound);
-  if (uplink_.current() && out_.now >= silent_at) {  // lost, too
-    uplink_.drop(*uplink_.current(), true);
-    uplink_.pass_over_parent();
-  }
+  if (uplink_.current() && out_.now >= silent_at) uplink_.leave(*uplink_.current());  // lost, too
   if (uplink_.current()) out_.wake(silent_at);
   const bool has_claimed = election_.claim && election_.claim->candidate == options_.self;
   const bool is_due = out_.now >= election_.claim_at || (!has_claimed && uplink_.tried_all());
@@ -139,7 +136,7 @@ void Node::take(LinkName from, const Claim& claim) {
     return refuse(from, Farewell::refused, "a claim comes from above, in a job that may change its leader");
   if (leads() || stage_ != Stage::member || uplink_.current() != from.peer) return;
   // Members that differ in their views may feed each other in a circle.
-  if (claim.candidate == options_.self) return uplink_.drop(from.peer, true), uplink_.pass_over_parent();
+  if (claim.candidate == options_.self) return uplink_.leave(from.peer);
   if (claim.ballot < election_.latest || claim.ballot <= log_.last_term()) return;
   election_.latest = claim.ballot;
   election_.heard_at = out_.now;
@@ -229,7 +226,7 @@ void Node::take_over() {
   fed_at_ = out_.now + options_.hello_bound;
   stood_still_at_ = kLongAgo;
   for (RequestId each : requests_.all_answered()) static_cast<void>(campaigns_.take(each));
-  campaigns_.wait_from(out_.now + options_.campaign_bound);
+  campaigns_.wait_until(out_.now + options_.campaign_bound);
   reports_.offer_again();
   takes_over_ = true;
   append({}, std::move(change));

@@ -45,15 +45,15 @@ struct Election {
   Idset votes;                     // for it
   Idset unsent;                    // of these, which the feeder has not got
   Time claim_at = Outbox::kNever;  // its own next claim
-  Time heard_at{};                 // a claim from the feeder, or when that was found
+  Time heard_at{};                 // when the feeder has passed on a claim, or was found
   std::uint64_t latest = 0;        // of all ballots that it has heard of
-  std::optional<Id> follows = {};  // whom it has promised that, in the latest term
+  std::optional<Id> follows = {};  // whom it has promised to follow in the latest term
 
   [[nodiscard]] bool is_open() const { return since != Outbox::kNever; }
   void close();
 };
 
-// What the owner of a leader is told in the order of the log, once enough members have it.
+// What the owner of a leader is told in the order of the log, once all members have it.
 class Withheld {
  public:
   // `until`: the entry that all members have to have first.

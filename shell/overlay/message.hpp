@@ -146,8 +146,8 @@ using Body = std::variant<Hello, Welcome, Entry, Up, Beat, Request, Bye, Claim, 
 
 struct Message {
   std::uint64_t job = 0;
-  std::uint64_t term =
-      0;  // of an entry: in which it was appended; else the latest that its sender has promised to follow
+  // Of an entry: in which it was appended; else the latest that its sender has promised to follow.
+  std::uint64_t term = 0;
   Body body;
   bool operator==(const Message&) const = default;
 };

@@ -1051,7 +1051,7 @@ void Campaigns::follow(const Entry& entry, const Campaign& /*end*/) {
   std::erase_if(open_, [&](const OpenCampaign& each) { return each.request == entry.request; });
 }
 
-void Campaigns::wait_from(Time deadline) {
+void Campaigns::wait_until(Time deadline) {
   for (OpenCampaign& each : open_) each.deadline = deadline;
 }
 

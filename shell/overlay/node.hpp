@@ -54,7 +54,7 @@ class Campaigns {
   void follow(const Entry& entry, const View& change);
   void follow(const Entry& entry, const Campaign& /*end*/);
   void follow(const OpenView& open);
-  void wait_from(Time deadline);  // this member leads from now on
+  void wait_until(Time deadline);  // this member leads from now on: all have until then
   [[nodiscard]] std::vector<OpenView> views() const;
 
   // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
@@ -87,10 +87,10 @@ class EntryLog {
   [[nodiscard]] const Entry* find(Seq seq) const {
     return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
   }
-  // The term in which this entry, or one before it, was the first to be appended.
+  // In which this entry was appended.
   [[nodiscard]] std::uint64_t term_of(Seq seq) const;
   [[nodiscard]] std::uint64_t last_term() const { return terms_.back().second; }
-  // Whether a log that ends by this entry of this term has an entry that this one does not have.
+  // Whether a log whose last entry is this one, of this term, has entries that were never in this log.
   [[nodiscard]] bool parts_from(std::uint64_t term, Seq seq) const;
 
   void append(Entry entry, std::uint64_t term) {

@@ -153,7 +153,8 @@ void Uplink::drop(Id peer, bool with_bye) {
   unlinked(peer);
 }
 
-void Uplink::pass_over_parent() {
+void Uplink::leave(Id feeder) {
+  drop(feeder, true);
   others_ = true;
   pursue();
 }

@@ -39,8 +39,8 @@ class Uplink {
   bool welcomed(Id peer);
   // Gives up a peer that is of no use; `with_bye`: which is to know that this was on purpose.
   void drop(Id peer, bool with_bye = false);
-  // The parent is of no use: those above it are dialled, too.
-  void pass_over_parent();
+  // Gives up the feeder, which knows that it was on purpose, and dials others than the parent, too.
+  void leave(Id feeder);
   // Whether the beat is overdue.
   void starve(bool starving);
   // This node itself was stopped for so long: the others get the same time again.
