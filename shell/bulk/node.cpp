@@ -17,6 +17,10 @@ constexpr std::size_t kMostStart = kHead + 2 * kMaxBroadcastChannels;  // bytes
 // A record from above is taken at once, so the credit only has to be enough for one record.
 std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.record, kMostStart); }
 
+// Broadcast records of another leader have numbers above all that the one before it has given.
+constexpr unsigned kTermShift = 40;  // no leader broadcasts as many records
+std::uint64_t term_of(Numbered number) { return number >> kTermShift; }
+
 // EPROTO: there is less credit.
 Result<void> spend(std::size_t& credit, std::size_t bytes, const char* stream) {
   if (bytes > credit) {
@@ -109,6 +113,14 @@ void BulkNode::up(Id peer) {
   out_.grant({peer, Side::up}, kNotes, kNotesCredit);
   out_.grant({peer, Side::up}, kRecords, credit);
   upward_.new_path();
+  settle();
+}
+
+void BulkNode::lead(std::uint64_t term) {
+  up_.reset();
+  options_.has_taken_over = true;
+  upward_.lead();
+  broadcast_.lead(term << kTermShift);
   settle();
 }
 
@@ -367,6 +379,9 @@ Result<bool> UpwardRecords::put(Channel channel, std::string_view bytes) {
 
 Result<void> UpwardRecords::end(Channel channel) {
   if (unacked_.ended().contains(channel)) return Error{EPIPE, fmt::format("channel {}: it has ended", channel)};
+  if (unacked_.ended().size() == kMaxEndedUp)
+    return Error{ENOSPC,
+                 fmt::format("channel {}: {} channels have ended; no more are allowed", channel, kMaxEndedUp)};
   unacked_.end(channel);
   add(channel, {});
   return {};
@@ -409,6 +424,10 @@ void UpwardRecords::new_path() {
 Result<void> UpwardRecords::take(Id peer, BulkChild& child, const BulkRecord& record) {
   OriginTable::Route from{peer, child.serial};
   bool goes_on = origin_of(record.head) != options_.self && TRY(origins_.came(record.head, from));
+  if (goes_on && options_.leads() && record.head.kind == BulkKind::start) {
+    CHECK_OK(begin(from, record));
+    goes_on = false;
+  }
   if (goes_on && options_.leads()) goes_on = deliver(from, record);
   if (!goes_on) {
     child.owed += record.whole.size();
@@ -432,6 +451,36 @@ bool UpwardRecords::deliver(OriginTable::Route from, const BulkRecord& record) {
                      is_answer(record.head.kind, record.head.channel));
   out_.put(DeliverRecord{origin, record.head.number, record.head.channel, std::string(record.bytes)});
   return true;
+}
+
+// What came before was taken by another leader, but for the ends of channels.
+Result<void> UpwardRecords::begin(OriginTable::Route from, const BulkRecord& start) {
+  std::vector<Channel> ended = TRY(ended_channels(start.bytes));
+  const Id origin = origin_of(start.head);
+  if (ended.size() >= start.head.number)
+    return Error{EPROTO, "a start after fewer records than channels have ended"};
+  if (!origins_.begin(origin, start.head.number - ended.size())) return {};
+  Numbered number = start.head.number - ended.size();
+  for (Channel channel : ended) {
+    static_cast<void>(origins_.judge(origin, number));
+    origins_.delivered(origin, number, from, 0, false);
+    out_.put(DeliverRecord{origin, number++, channel, {}});
+  }
+  return {};
+}
+
+// All origins below send what was not taken again.
+void UpwardRecords::lead() {
+  origins_.take_over();
+  for (auto& [peer, child] : children_) {
+    child.path = !child.gone;
+    child.owed += child.gone ? 0 : child.queued;
+    child.drop_queue();
+  }
+  dirty_ = waits_ = go_ = false;
+  unacked_.each([this](Numbered number, Channel channel, std::string_view bytes) {
+    out_.put(DeliverRecord{options_.self, number, channel, std::string(bytes)});
+  });
 }
 
 bool UpwardRecords::has_some_to_send() const {
@@ -599,6 +648,7 @@ Result<void> BroadcastRecords::take(const BulkRecord& record) {
 Result<void> BroadcastRecords::start(const BulkRecord& record) {
   std::vector<Channel> ended = TRY(ended_channels(record.bytes));
   Numbered kept = record.head.number;
+  if (started_ && term_of(kept) > term_of(store_.have())) return start_anew(kept, ended), Result<void>();
   if (started_ && kept <= store_.have()) {
     return Error{EPROTO, fmt::format("a start after {} for a shell that has {}", kept, store_.have())};
   }
@@ -609,11 +659,32 @@ Result<void> BroadcastRecords::start(const BulkRecord& record) {
   store_.start_after(kept);
   if (std::exchange(started_, true)) return {};
   first_ = consumed_ = record.head.tag;
-  for (Channel channel : ended) {
-    store_.end(channel);
-    out_.put(Announce{first_, channel, {}});
-  }
+  announce_ends(ended, first_);
   return {};
+}
+
+// `last`: the number of the last of them, as if they were records.
+void BroadcastRecords::announce_ends(const std::vector<Channel>& ended, Numbered last) {
+  Numbered number = last - std::min<Numbered>(last, ended.size());
+  for (Channel channel : ended) {
+    ++number;
+    if (store_.ended().contains(channel)) continue;
+    store_.end(channel);
+    out_.put(Announce{number, channel, {}});
+  }
+}
+
+// What the leader before has broadcast, and this shell has not got, comes no more.
+void BroadcastRecords::start_anew(Numbered base, const std::vector<Channel>& ended) {
+  store_.start_anew_after(base);
+  first_ = consumed_ = base;
+  stable_ = std::max(stable_, base);
+  announce_ends(ended, base);
+}
+
+void BroadcastRecords::lead(Numbered base) {
+  started_ = true;
+  start_anew(base, {});
 }
 
 void BroadcastRecords::cut_off() {
@@ -630,6 +701,7 @@ void BroadcastRecords::drop(Numbered stable) {
 // ---- which shells have it -------------------------------------------------------------------------
 
 void BroadcastRecords::consumed(Numbered number) {
+  if (number > first_) store_.forget_former();
   consumed_ = std::max(consumed_, std::min(number, store_.have()));
 }
 
@@ -684,8 +756,30 @@ void UnackedRecords::taken(Numbered number) {
   }
 }
 
+// Their ends have been taken.
+std::vector<Channel> UnackedRecords::ended_before() const {
+  std::set<Channel> out = ended_;
+  for (const Kept& each : records_) {
+    if (each.kind == BulkKind::end) out.erase(each.channel);
+  }
+  return {out.begin(), out.end()};
+}
+
+void UnackedRecords::each(const std::function<void(Numbered, Channel, std::string_view bytes)>& call) const {
+  const std::vector<Channel> ended = ended_before();
+  Numbered number = first_ - ended.size();
+  for (Channel channel : ended) call(number++, channel, {});
+  for (const Kept& each : records_) call(number++, each.channel, each.bytes);
+}
+
 bool UnackedRecords::send_next(std::string& out) {
   if (all_sent()) return false;
+  if (std::exchange(begins_, false)) {
+    std::string ended;
+    for (Channel channel : ended_before()) append_channel(ended, channel);
+    append_record(out, {BulkKind::start, 0, tag_of(self_, attempt_), first_ + next_, 0}, ended);
+    return true;
+  }
   const Kept& each = records_[next_];
   append_record(out, {each.kind, each.channel, tag_of(self_, attempt_), first_ + next_, 0}, each.bytes);
   ++next_;
@@ -706,6 +800,11 @@ void BroadcastStore::drop(Numbered stable) {
     bytes_ -= kHead + records_.front().bytes.size();
     records_.pop_front();
   }
+}
+
+void BroadcastStore::start_anew_after(Numbered stable) {
+  for (Kept& each : records_) former_.push_back(std::move(each));
+  start_after(stable);
 }
 
 void BroadcastStore::start_after(Numbered stable) {
@@ -737,8 +836,17 @@ std::optional<OriginTable::Route> OriginTable::route(Id origin) const {
   return found->second.route;
 }
 
+bool OriginTable::begin(Id origin, Numbered number) {
+  Origin& of = origins_[origin];
+  if (begins_ || std::exchange(of.known, true)) return false;
+  of.delivered = of.taken = number - 1;
+  return true;
+}
+
 OriginTable::Verdict OriginTable::judge(Id origin, Numbered number) {
   Origin& of = origins_[origin];
+  if (!begins_ && number == 1) of.known = true;
+  if (!begins_ && !of.known) return Verdict::ahead;
   if (number <= of.delivered) return Verdict::again;
   if (number > of.delivered + 1) return Verdict::ahead;
   of.delivered = number;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -147,6 +148,9 @@ class BroadcastStore {
   void drop(Numbered stable);
   // Empties the store; the next record is `stable` + 1.
   void start_after(Numbered stable);
+  // The same, for the broadcast of another leader: what is here is kept until forget_former(), as it is announced.
+  void start_anew_after(Numbered stable);
+  void forget_former() { former_.clear(); }
 
   void end(Channel channel) { ended_.insert(channel); }
   [[nodiscard]] const std::set<Channel>& ended() const { return ended_; }
@@ -154,6 +158,7 @@ class BroadcastStore {
 
  private:
   std::deque<Kept> records_;
+  std::deque<Kept> former_;  // of the leader before
   Numbered stable_ = 0;
   std::size_t bytes_ = 0;
   std::set<Channel> ended_;
@@ -179,6 +184,8 @@ class BroadcastRecords {
 
   // Leader: all members of the view have taken up to here.
   void all_have(Numbered number);
+  // This shell leads from now on: its first record is `base` + 1, and nothing more comes of the leader before.
+  void lead(Numbered base);
 
   // ---- what goes down
   void feed(BulkChild& child, std::string& out) const;  // appends the next records that it has not been sent
@@ -191,6 +198,8 @@ class BroadcastRecords {
 
  private:
   Result<void> start(const BulkRecord& record);
+  void start_anew(Numbered base, const std::vector<Channel>& ended);
+  void announce_ends(const std::vector<Channel>& ended, Numbered last);
   void add(BulkKind kind, Channel channel, std::string_view bytes);
   void cut_off();
 
@@ -221,6 +230,10 @@ class OriginTable {
   [[nodiscard]] std::optional<Route> route(Id origin) const;
 
   // ---- at the leader
+  // Of origins whose attempts have not begun here yet nothing counts: this shell has not led from the start on.
+  void take_over() { begins_ = false; }
+  // An attempt begins with this number. False: the origin's records are known here.
+  bool begin(Id origin, Numbered number);
   enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: those between were lost, and will come again
   Verdict judge(Id origin, Numbered number);                 // next: it counts as delivered
   void delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer);
@@ -245,6 +258,7 @@ class OriginTable {
   struct Origin {
     std::uint32_t attempt = 0;
     Route route;
+    bool known = false;  // which records have been delivered
     Numbered delivered = 0;
     Numbered taken = 0;
     std::deque<Waiting> waiting;      // delivered, not taken
@@ -253,6 +267,7 @@ class OriginTable {
   };
 
   std::size_t most_;
+  bool begins_ = true;  // all records of all origins come here, from the first on
   std::unordered_map<Id, Origin> origins_;
 };
 
@@ -273,16 +288,20 @@ class UnackedRecords {
   void rewind() {
     next_ = 0;
     ++attempt_;
+    begins_ = first_ > 1;
   }
   // Appends the next record to be sent; false: there is none.
   bool send_next(std::string& out);
+  // Of this shell, which leads now: calls it with each record that is here, and before that with the last records of
+  // channels that have ended already.
+  void each(const std::function<void(Numbered, Channel, std::string_view bytes)>& call) const;
 
   [[nodiscard]] Numbered last() const { return first_ + records_.size() - 1; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return records_.empty(); }
-  [[nodiscard]] bool all_sent() const { return next_ == records_.size(); }
+  [[nodiscard]] bool all_sent() const { return !begins_ && next_ == records_.size(); }
   // Among those that are to be sent is one that is no answer.
-  [[nodiscard]] bool is_urgent() const { return last_urgent_ >= first_ + next_; }
+  [[nodiscard]] bool is_urgent() const { return begins_ || last_urgent_ >= first_ + next_; }
 
  private:
   struct Kept {
@@ -292,6 +311,8 @@ class UnackedRecords {
     std::string bytes;
   };
 
+  [[nodiscard]] std::vector<Channel> ended_before() const;
+
   Id self_;
   std::deque<Kept> records_;
   Numbered first_ = 1;         // of records_
@@ -299,6 +320,7 @@ class UnackedRecords {
   std::size_t next_ = 0;       // index in records_ of the next one to be sent
   std::size_t bytes_ = 0;      // of all records_, with heads
   std::uint32_t attempt_ = 0;  // how many times the way was new
+  bool begins_ = false;        // the attempt's start is to be sent
   std::set<Channel> ended_;
 };
 
@@ -324,6 +346,7 @@ class UpwardRecords {
   Result<void> take(Id peer, BulkChild& child, const BulkRecord& record);  // from below
   Result<void> take_note(const Taken& note);                               // from above
   void new_path();  // a link above is new, and what was under way may be lost
+  void lead();      // this shell leads from now on
   // Appends the records that are to go up now.
   void send(std::string& out);
 
@@ -334,6 +357,7 @@ class UpwardRecords {
   Result<void> own_taken(Numbered number);
   void note_taken(Id origin, Numbered number);
   bool deliver(OriginTable::Route from, const BulkRecord& record);
+  Result<void> begin(OriginTable::Route from, const BulkRecord& start);
   [[nodiscard]] bool is_answer(BulkKind kind, Channel channel) const {
     return kind == BulkKind::data && options_.answers.contains(channel);
   }
@@ -378,6 +402,10 @@ class BulkNode {
   Result<void> received(LinkName from, StreamId stream, std::string_view bytes);
   void written(LinkName to, StreamId stream);  // all bytes of the last Write
   void waited();                               // the time for which WaitForMore was to wait is over
+
+  // This shell, which has led no job before, leads from now on, in this term (overlay): what others have put, and the
+  // leader before has not taken, comes here, and so does its own. What that one has broadcast comes no more.
+  void lead(std::uint64_t term);
 
   // ---- what the owner wants ----
   // Sends 1 to Limits::record bytes to the leader. False: the window is full; Room comes when there is room.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/options.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace nacre::bulk {
@@ -19,7 +21,8 @@ Result<void> check(const Limits& limits) {
   std::size_t whole = kHead + limits.record;
   CHECK_OK(check_limit("window", limits.window, whole, kMaxWindow));
   CHECK_OK(check_limit("broadcast", limits.broadcast, whole, kMaxWindow));
-  CHECK_OK(check_limit("link", limits.link, whole, kMaxWindow));
+  const std::size_t start = kHead + 2 * kMaxEndedUp;
+  CHECK_OK(check_limit("link", limits.link, std::max(whole, start), kMaxWindow));
   CHECK_OK(check_limit("write", limits.write, 1, kMaxWindow));
   if (limits.origins == 0) return invalid("limits: origins: at least 1");
   return {};

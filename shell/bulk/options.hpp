@@ -12,7 +12,7 @@
 
 namespace nacre::bulk {
 
-using Id = value::Idset::Id;       // of a shell: 0 is the leader; never used twice
+using Id = value::Idset::Id;       // of a shell: 0 is the first leader; never used twice
 using Channel = std::uint16_t;     // what a record is about, as the owners agree; each direction has its own
 using StreamId = std::uint32_t;    // of a stream of a link, in each direction
 using Numbered = std::uint64_t;    // of a record, from 1: of its origin's, or of the broadcast
@@ -21,6 +21,7 @@ using ViewNumber = std::uint64_t;  // of the tree that the overlay has made
 inline constexpr std::size_t kHead = 23;                           // bytes before those of a record
 inline constexpr std::size_t kMaxRecord = std::size_t{64} << 10;   // bytes of a record
 inline constexpr std::size_t kMaxBroadcastChannels = 1024;         // in the whole time of a job
+inline constexpr std::size_t kMaxEndedUp = 8;                      // channels of an origin, likewise
 inline constexpr std::size_t kMaxWindow = std::size_t{256} << 20;  // bytes, of each limit below
 // bytes of notes that one end may have sent and the other not read
 inline constexpr std::size_t kNotesCredit = std::size_t{16} << 10;
@@ -45,7 +46,9 @@ struct BulkOptions {
   // others below it, so that they go up together.
   std::set<Channel> answers;
 
-  [[nodiscard]] bool leads() const { return self == 0; }
+  bool has_taken_over = false;  // leads in place of another shell, by BulkNode::lead()
+
+  [[nodiscard]] bool leads() const { return self == 0 || has_taken_over; }
 };
 
 }  // namespace nacre::bulk

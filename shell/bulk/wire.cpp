@@ -94,9 +94,13 @@ Result<void> BulkRecordReader::check_head(const Head& head) const {
       if (head.size == 0) return {};
       return broken(fmt::format("the end of channel {} with {} bytes", head.channel, head.size));
     case BulkKind::start:
-      if (way_ == Direction::up) return broken("a start from below");
       if (head.channel != 0) return broken("a start with a channel");
-      if (head.tag < head.number) return broken("a start that begins before what is kept");
+      if (way_ == Direction::up && head.number == 0) return broken("a start with the number 0");
+      if (way_ == Direction::up && head.size > kChannelBytes * kMaxEndedUp)
+        return broken(fmt::format("a start from below of {} bytes; at most {} are allowed", head.size,
+                                  kChannelBytes * kMaxEndedUp));
+      if (way_ == Direction::down && head.tag < head.number)
+        return broken("a start that begins before what is kept");
       if (head.size % kChannelBytes == 0 && head.size <= kChannelBytes * kMaxBroadcastChannels) return {};
       return broken(fmt::format("a start of {} bytes; an even number up to {} is allowed", head.size,
                                 kChannelBytes * kMaxBroadcastChannels));

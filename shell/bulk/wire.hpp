@@ -24,9 +24,11 @@ inline constexpr StreamId kRecords = 2;
 // ---- records -----------------------------------------------------------------------------
 
 enum class BulkKind : std::uint8_t {
-  data = 1,   // 1 to Limits::record bytes
-  end = 2,    // no bytes: the channel has ended
-  start = 3,  // down only: where a newcomer begins; its bytes are the channels that have ended, 2 each, ascending
+  data = 1,  // 1 to Limits::record bytes
+  end = 2,   // no bytes: the channel has ended
+  // Its bytes are the channels that have ended, 2 each, ascending. Up: where an attempt of an origin begins, which is
+  // not its first. Down: where the broadcast begins, for a newcomer, or of another leader for all.
+  start = 3,
 };
 
 struct Head {

@@ -684,7 +684,7 @@ void Node::apply(const Entry& entry, const View& change) {
   tree_.apply(entry.seq, change);
   INVARIANT(tree_.has(options_.self));
   view_ = entry.seq;
-  if (options_.hands_over) quorums_.add(view_, tree_.members());
+  quorums_.add(view_, tree_.members());
   if (!leads()) campaigns_.follow(entry, change);
   if (leader != tree_.leader() && !leads()) {
     election_.close();
@@ -809,10 +809,9 @@ void Node::lead() {
 
 void Node::note_complete() {
   Seq all = acked();
-  if (options_.hands_over) {
-    if (all >= view_ && quorums_.may_lead(tree_.members(), reports_.gone())) quorums_.complete(view_);
-    if (quorums_.first_open() <= view_) return;  // who has acknowledged it are too few
-  }
+  const bool are_enough = !options_.hands_over || quorums_.may_lead(tree_.members(), reports_.gone());
+  if (all >= view_ && are_enough) quorums_.complete(view_);
+  if (options_.hands_over && quorums_.first_open() <= view_) return;  // who has acknowledged it are too few
   if (all <= complete_) return;
   complete_ = all;
   out_.put(Completed{all});
@@ -892,7 +891,7 @@ void Node::welcome_newcomers(const View& change) {
   snapshot.leaving = leaving_;
   snapshot.answered = requests_.all_answered();
   snapshot.open = campaigns_.views();
-  if (options_.hands_over) snapshot.quorums = quorums_.all();
+  snapshot.quorums = quorums_.all();
   for (const Newcomer& each : change.add) {
     DownLink* down = child_table_.down(each.id);
     down->knocks = false;

@@ -191,6 +191,8 @@ class Node {
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();  // after Leave
   void stays();        // after Finished, of one that has left: nobody is to wait for the end of its process
+  // From now on this member takes part in the choice of another leader; all do so before anything depends on it.
+  void hand_over() { options_.hands_over = true; }
   // The process of a child of this node, or of one that leaves, has ended, or a newcomer will not come.
   void suspect(Id child);
   void leader_refuses();  // the leader's address refuses connections: the leader has ended

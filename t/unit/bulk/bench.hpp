@@ -38,6 +38,15 @@ inline std::string up_record(Id origin, std::uint32_t attempt, Numbered number, 
                 bytes);
   return out;
 }
+// An attempt of an origin begins with this number; its channels that had ended by then.
+inline std::string up_start(Id origin, std::uint32_t attempt, Numbered number,
+                            const std::vector<Channel>& ended = {}) {
+  std::string bytes;
+  for (Channel each : ended) append_channel(bytes, each);
+  std::string out;
+  append_record(out, {BulkKind::start, 0, tag_of(origin, attempt), number, 0}, bytes);
+  return out;
+}
 inline std::string down_record(Numbered stable, Numbered number, std::string_view bytes, Channel channel = 5) {
   std::string out;
   append_record(out, {bytes.empty() ? BulkKind::end : BulkKind::data, channel, stable, number, 0}, bytes);
@@ -99,6 +108,9 @@ class Bench {
   static std::string words(const Path& /*m*/) { return "path"; }
   static std::string words(const Stable& m) { return fmt::format("stable {}", m.number); }
   static std::string words(const BulkRecord& m, Direction way) {
+    if (m.head.kind == BulkKind::start && way == Direction::up)
+      return fmt::format("{}.{}:{} start +{}", origin_of(m.head), attempt_of(m.head), m.head.number,
+                         m.bytes.size() / 2);
     if (m.head.kind == BulkKind::start)
       return fmt::format("start {} {} +{}", m.head.number, m.head.tag, m.bytes.size() / 2);
     std::string what = m.head.kind == BulkKind::end ? "end" : std::string(m.bytes);

@@ -41,6 +41,8 @@ TEST_CASE("what cannot be put is refused, and a channel ends once, in any window
   CHECK(bench.asks() == "^9 3.1:1 0123456789; ^9 hello 0; ^9 3.1:2 0123456789; ^9 3.1:3 end");
   CHECK(bench.node.broadcast(5, "x").error().code == EPERM);
   CHECK(bench.node.end_broadcast(5).error().code == EPERM);
+  for (Channel each = 10; each < 10 + kMaxEndedUp - 1; ++each) CHECK(bench.node.end(each));
+  CHECK(bench.node.end(100).error().code == ENOSPC);
 }
 
 TEST_CASE("on a new way all that was not taken is sent again") {
@@ -50,11 +52,11 @@ TEST_CASE("on a new way all that was not taken is sent again") {
   CHECK(bench.node.put(5, "b").value());
   bench.set_up();
   CHECK(bench.hears(kUp, kNotes, note(Taken{3, 1})).empty());
-  CHECK(bench.hears(kUp, kNotes, note(Path{})) == "^9 3.2:2 b");
+  CHECK(bench.hears(kUp, kNotes, note(Path{})) == "^9 3.2:2 start +0; ^9 3.2:2 b");
   bench.node.no_up();
   CHECK(bench.asks().empty());
   bench.node.up(8);
-  CHECK(bench.asks() == "^8 3.3:2 b; ^8 hello 0");
+  CHECK(bench.asks() == "^8 3.3:2 start +0; ^8 hello 0; ^8 3.3:2 b");
 }
 
 TEST_CASE("one Write at a time, of a bounded size") {

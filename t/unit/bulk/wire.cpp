@@ -75,7 +75,8 @@ TEST_CASE("what is no record is refused") {
   CHECK(why(Direction::up, head(2, 3, 0, 1, 0)).empty());
   CHECK(why(Direction::up, head(2, 3, 0, 1, 1)) == "the end of channel 3 with 1 bytes");
   CHECK(why(Direction::up, head(1, 0, 0, 0, 1)) == "a record with the number 0");
-  CHECK(why(Direction::up, head(3, 0, 0, 0, 0)) == "a start from below");
+  CHECK(why(Direction::up, head(3, 0, 0, 1, 0)).empty());
+  CHECK(why(Direction::up, head(3, 0, 0, 0, 0)) == "a start with the number 0");
   CHECK(why(Direction::up, head(0, 0, 0, 1, 0)) == "a record of kind 0; 1, 2 and 3 are known");
   CHECK(why(Direction::up, head(4, 0, 0, 1, 0)) == "a record of kind 4; 1, 2 and 3 are known");
   CHECK(why(Direction::down, head(3, 0, 2, 1, 0)).empty());

@@ -25,7 +25,7 @@ World::World(std::uint64_t seed) : random_(seed) {
   std::size_t whole = kHead + limits_.record;
   limits_.window = whole * any(1, 12);
   limits_.broadcast = whole * any(1, 8);
-  limits_.link = whole * any(1, 6) + any(0, 20);
+  limits_.link = std::max(whole * any(1, 6) + any(0, 20), kHead + 2 * kMaxEndedUp);
   limits_.write = any(1, 2 * whole);
   for (Channel each = 0; each < kChannels; ++each) {
     if (chance(40)) answers_.insert(each);
