@@ -72,7 +72,7 @@ class ExitNotify final : public plugin::Plugin {
 
   Result<void> read() {
     auto option = host_.options().at(name());
-    if (host_.job().shell_rank != 0) return {};
+    if (!host_.job().leads()) return {};
     has_events_ = host_.task_output() != nullptr && host_.task_output()->takes_events();
     std::uint64_t threshold = 1;
     if (option && option->json().is_object()) {

@@ -106,7 +106,7 @@ class ExitTimeout final : public plugin::Plugin {
     answer_ = host_.gather_up_to(last, kQuestion, plugin::pmi_connected(host_, name()).str(),
                                  [this](Result<plugin::Gathered> all) {
                                    if (!all) return log(host_, *this, Level::debug, "{}", all.error().message);
-                                   if (host_.job().shell_rank == 0) answered(*all);
+                                   if (host_.job().leads()) answered(*all);
                                  });
   }
 

@@ -60,7 +60,7 @@ class Rehearse final : public plugin::Plugin {
     return {};
   }
 
-  [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool leads() const { return host_.job().leads(); }
 
   Result<void> arm() {
     announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {

@@ -42,7 +42,7 @@ class Signal final : public plugin::Plugin {
   }
 
  private:
-  [[nodiscard]] bool leads_others() const { return host_.bulk() != nullptr && host_.job().shell_rank == 0; }
+  [[nodiscard]] bool leads_others() const { return host_.bulk() != nullptr && host_.job().leads(); }
 
   void forget() {
     timer_.reset();
@@ -77,7 +77,7 @@ class Signal final : public plugin::Plugin {
 
   Result<void> arm() {
     const job::Job& job = host_.job();
-    if (!wanted_ || (host_.bulk() != nullptr && job.shell_rank != 0)) return {};
+    if (!wanted_ || (host_.bulk() != nullptr && !job.leads())) return {};
     auto manager = job::manager_end(own_variable);
     if (!manager) log(host_, *this, Level::warn, "{}; it is passed over", manager.error().message);
     auto limit = TRY(job::time_limit(host_.options()));

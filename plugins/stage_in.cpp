@@ -157,7 +157,7 @@ class StageIn final : public plugin::Plugin {
   Result<void> check() {
     request_ = TRY(read_request(host_.options()));
     if (!request_) return {};
-    if (request_->has_tags && host_.job().shell_rank == 0)
+    if (request_->has_tags && host_.job().leads())
       log(host_, *this, Level::warn, "stage-in.tags is deprecated; use stage-in.names");
     work_ = std::make_unique<Work>();
     work_->lists = host_.log().wants(Level::trace);
@@ -200,7 +200,7 @@ class StageIn final : public plugin::Plugin {
   }
 
   Result<void> begin() {
-    if (!request_ || (request_->global && host_.job().shell_rank != 0)) return {};
+    if (!request_ || (request_->global && !host_.job().leads())) return {};
     work_->options.directory = TRY(in("stage-in", make_destination()));
     Pipe pipe = TRY(make_pipe(O_CLOEXEC | O_NONBLOCK));
     done_ = std::move(pipe.read);

@@ -21,7 +21,11 @@ class TimeLimit final : public plugin::Plugin {
  public:
   explicit TimeLimit(plugin::Host& host) : Plugin("time-limit"), host_(host) {
     on("shell.init", [this] { return read(); });
-    on("shell.start", [this] { return arm(); });
+    on("shell.start", [this] {
+      began_ = event::clock_now();
+      return arm();
+    });
+    on("job.leader", [this] { return began_ ? arm() : Result<void>(); });
     on("shell.tasks-complete", [this] {
       timer_.reset();
       wall_timer_.reset();
@@ -36,7 +40,7 @@ class TimeLimit final : public plugin::Plugin {
 
   Result<void> arm() {
     const job::Job& job = host_.job();
-    if (job.shell_rank != 0) return {};
+    if (!job.leads()) return {};
     if (!wanted_ && host_.instance() != nullptr) return {};
     if (wanted_) return wanted_->is_infinite() ? Result<void>() : arm(*wanted_, "time-limit: {} are over");
     auto end = job::end_time(job.resources, own_variable);
@@ -63,7 +67,8 @@ class TimeLimit final : public plugin::Plugin {
     std::string what = fmt::format(fmt::runtime(over), duration.str());
     log(host_, *this, Level::debug, "the job has {}", duration.str());
     timer_ = TRY(event::Timer::create(host_.loop(), [this, what] { expired(what); }));
-    timer_->start(event::Seconds(duration.seconds()));
+    const event::Seconds run = event::clock_now() - *began_;  // by which another shell has led
+    timer_->start(std::max(event::Seconds::zero(), event::Seconds(duration.seconds()) - run));
     return {};
   }
 
@@ -77,6 +82,7 @@ class TimeLimit final : public plugin::Plugin {
 
   plugin::Host& host_;
   std::optional<value::Duration> wanted_;
+  std::optional<event::Seconds> began_;
   std::optional<event::Timer> timer_;  // one of the two
   std::optional<event::WallTimer> wall_timer_;
 };

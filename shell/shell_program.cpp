@@ -321,6 +321,7 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   if (boot.way == boot::Way::index) process.signals->stand_for_job();
   boot.held.reset();
   process.detachment = std::move(detachment);
+  process.by_launcher = boot.way == boot::Way::hosts;
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);
@@ -337,6 +338,8 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
     EarlyOutput output(process.instance.get(), rank, log);
     code = give_up(process, rank, code.error(), log);
   }
+  if (process.hands_over && process.end.is_cut_off())
+    return launch::kLeaderLost;  // its launcher follows another one
   send_end(carried.get(), code.value_or(1), is_local);
   return over(std::move(code));
 }

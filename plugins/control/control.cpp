@@ -34,6 +34,7 @@
 #include "control/message.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
+#include "exits/report_text.hpp"
 #include "job/environment.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
@@ -206,8 +207,9 @@ class Details {
   Details(const Details&) = delete;
   Details& operator=(const Details&) = delete;
 
-  // In shell.init, on the leader: from here on the last messages of the shells are kept.
-  void keep_messages();
+  // In shell.init, on the leader: from here on the last messages of the shells are kept. `also` gets each as a line
+  // without its newline, as they come out.
+  void keep_messages(std::function<void(const std::string& line)> also = {});
 
   // An object, of at most `most` bytes of text: what is long loses its beginning, or the rest. `tasks`: whose plan
   // is in it, of this shell. `output`: the last of what has come out at the job's standard output and error.
@@ -254,6 +256,7 @@ namespace {
 constexpr event::Seconds kBeforeOpen{0.01};    // from the start of the tasks on
 constexpr event::Seconds kBeforeDetails{0.5};  // then: a job that is over by then, and ends well, leaves none
 constexpr event::Seconds kLookEach{30};        // whether somebody has removed the socket, or the entry
+constexpr event::Seconds kMostToFollow{60};    // for who has started the job to come to another leader
 constexpr event::Seconds kMostLastTime{1};     // for those who wait for the job's end to take it
 constexpr event::Seconds kMostStill{0.2};      // of it, in which none of them takes anything
 constexpr event::Seconds kLastLook{0.005};
@@ -291,24 +294,64 @@ class Control final : public plugin::Plugin {
       return invalid(fmt::format("{}: such a job has to be in the list of jobs: leave out control=off",
                                  outlives_launcher_ ? "on-launcher-lost=go-on" : "--detach"));
     if (!is_on) return {};
-    if (outlives_launcher_ && launched == nullptr && host_.job().shell_rank == 0)
+    if (outlives_launcher_ && launched == nullptr && host_.job().leads())
       return invalid(
           "on-launcher-lost=go-on: a manager has started the shells, and ends them as it likes: leave it out");
     if (launched != nullptr && outlives_launcher_) launched->outlive_launcher();
+    hands_over_ = TRY(job::OnLeaderLost::read(host_.options())).takes_over;
     questions_.serve();
     CHECK_OK(execs_.serve());
     CHECK_OK(serve_terminals());
     on("shell.finish", [this] { return questions_.stop(); });
-    if (host_.job().shell_rank != 0) return {};
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_gone(lost.shell, false); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
+    if (host_.job().leads()) return lead();
+    on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
+    return {};
+  }
+
+  // The tasks may run already, and who watches them comes as soon as the job can be found.
+  Result<void> take_over() {
+    CHECK_OK(lead());
+    execs_.lead();
+    if (TRY(job::OnLeaderLost::read(host_.options())).is_followed) CHECK_OK(await_follower());
+    const auto& events = host_.events().events();
+    has_run_ = std::any_of(events.begin(), events.end(),
+                           [](const Json& event) { return member_of(event, "name") == "shell.start"; });
+    if (has_run_) timer_->start(event::Seconds::zero());
+    return {};
+  }
+
+  // Who has started the job is connected to the shell that is lost.
+  Result<void> await_follower() {
+    viewers_->await_follower([this] {
+      if (auto* output = host_.task_output()) output->follower_has_room();
+    });
+    to_follow_ =
+        TRY(event::Timer::create(host_.loop(), [this] { without_follower("has not come to this shell"); }));
+    to_follow_->unref();
+    to_follow_->start_grace(kMostToFollow);
+    return {};
+  }
+
+  void without_follower(const std::string& what) {
+    to_follow_.reset();
+    viewers_->give_up_follower();
+    if (holds_) return;
+    if (outlives_launcher_)
+      return log(host_, *this, Level::notice, "who has started the job {}: it goes on without", what);
+    host_.raise({"exec", 0, fmt::format("who has started the job {}: without its launcher the job ends", what),
+                 std::nullopt});
+  }
+
+  Result<void> lead() {
     on("shell.tasks-complete", [this] { execs_.end_all(); });
     viewers_.emplace(TRY(Scrollback::size_of(host_.options())),
                      viewer_link([this] { return server_.get(); }, [this] { return answers_.code_of_tasks(); }));
-    details_.keep_messages();
+    details_.keep_messages([this](const std::string& line) { viewers_->message(line); });
     if (auto* output = host_.task_output()) output->follow(&viewers_.value());
     on("job.listed", [this](plugin::Call& call) { return listed(call); });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
-    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_gone(lost.shell, false); });
-    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     for (const char* topic : {"job.tasks-moved", "job.tasks-restart", "shell.joined"})
       on(topic, [this](plugin::Call& call) {
         changes_.restarts.started(call.in);
@@ -326,6 +369,7 @@ class Control final : public plugin::Plugin {
     });
     ended_ = host_.on_ended([this](const Json& summary) { job_ended(summary); });
     entry_ = own_entry(host_.job(), host_.options());
+    entry_.takes_over = hands_over_;
     begun_ = event::clock_now();
     return {};
   }
@@ -367,7 +411,9 @@ class Control final : public plugin::Plugin {
     callbacks.on_gone = [this](ClientId client) {
       execs_.gone(client);
       input_.gone(client);
+      const bool follows = viewers_->is_follower(client);
       viewers_->gone(client);
+      if (follows && !host_.ending() && !has_ended_) without_follower("has gone");
     };
     callbacks.on_data = [this](ClientId client, const control::StreamData& data) {
       execs_.data(client, data);
@@ -401,7 +447,15 @@ class Control final : public plugin::Plugin {
     return viewers_->text(Details::kMostTail, host_.job().tasks() > 1);
   }
 
+  // This shell stood still, or was cut off, and another one leads the job by now.
+  [[nodiscard]] bool is_another_leaders() const {
+    if (!directory_) return false;
+    auto now = directory_->read(entry_.id);
+    return now && (now->pid != entry_.pid || now->place != entry_.place);
+  }
+
   Result<void> put_entry() {
+    if (hands_over_ && is_another_leaders()) return {};
     std::string first = host_.launcher_tie() != nullptr ? host_.launcher_tie()->directory() : "";
     return plugins::put_entry(entry_, directory_, first, [this](const std::string& why) { other_place(why); });
   }
@@ -411,7 +465,7 @@ class Control final : public plugin::Plugin {
   Result<void> write_entry() {
     entry_.address = server_ ? server_->address() : "";
     CHECK_OK(put_entry());
-    if (!entry_.ended()) host_.children().guard_entry(directory_->path_of(entry_.id), true);
+    if (!entry_.ended() && !hands_over_) host_.children().guard_entry(directory_->path_of(entry_.id), true);
     return {};
   }
 
@@ -477,6 +531,7 @@ class Control final : public plugin::Plugin {
     if (request.arguments.contains("pty")) return execs_.join(client, request);
     if (auto* output = host_.task_output()) {
       output->put_event("attach", {{"client", client}});
+      if (request.arguments.value("follows", false)) to_follow_.reset();
       return viewers_->attach(client, request, host_.job().tasks());
     }
     server_->answer(client, request.id,
@@ -491,13 +546,32 @@ class Control final : public plugin::Plugin {
   void shell_gone(std::uint32_t shell, bool has_left) {
     questions_.lost(shell);
     execs_.shell_gone(shell, has_left);
-    gone_->start(event::Seconds::zero());
+    if (gone_) gone_->start(event::Seconds::zero());
   }
 
   // ---- the end -------------------------------------------------------------------
 
   void job_ended(const Json& summary) {
     timer_->stop();
+    if (viewers_->awaits_follower() && !gave_up_ && (server_ || try_open())) return wait_for_follower(summary);
+    end_job(summary);
+  }
+
+  // It gets the code here: nobody else would tell it.
+  void wait_for_follower(const Json& summary) {
+    auto timer = event::Timer::create(host_.loop(), [this, summary] {
+      if (viewers_->awaits_follower()) return;
+      to_end_->stop();
+      end_job(summary);
+      static_cast<void>(host_.release(name()));
+    });
+    if (!timer) return end_job(summary);
+    host_.hold(name());
+    to_end_ = *std::move(timer);
+    to_end_->start(kLastLook, kLastLook);
+  }
+
+  void end_job(const Json& summary) {
     changes_.restarts.job_ended();
     answers_.job_ended(summary);
     set_changes(entry_, host_.job(), questions_.gone());
@@ -513,8 +587,18 @@ class Control final : public plugin::Plugin {
     event.name = "end";
     event.context = {{"code", summary.at("exit").at("code")}, {"by", summary.at("exit").value("by", Json())}};
     server_->notify(event);
-    viewers_->ended(summary.at("exit").value("code", 1));
+    has_ended_ = true;
+    viewers_->ended(summary.at("exit").value("code", 1), report_text(summary));
     if (!is_taken()) wait_for_clients();
+  }
+
+  // For who cannot read it at this shell's standard error.
+  [[nodiscard]] std::string report_text(const Json& summary) {
+    auto shown = host_.options().at("exit-report");
+    const bool is_full = !shown || shown->json() == "full" || shown->json() == true || shown->json() == 1;
+    if (!is_full || summary.at("exit").value("code", 1) == 0) return "";
+    const Json report = answers_.report(summary);
+    return report.is_null() ? "" : exits::report_text(report, directory_ ? entry_.id.f58_plain() : "");
   }
 
   Result<void> write_end(const Json& summary) {
@@ -589,14 +673,18 @@ class Control final : public plugin::Plugin {
   std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;
-  std::optional<event::Timer> gone_;  // shells have gone: the entry is about to be written
+  std::optional<event::Timer> to_follow_;  // who has started the job is waited for
+  std::optional<event::Timer> to_end_;     // the job has ended, and it is still waited for
+  std::optional<event::Timer> gone_;       // shells have gone: the entry is about to be written
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
   event::Seconds last_{};         // when those who wait for the end are waited for no more
   event::Seconds still_until_{};  // the same, unless one of them takes something before
   std::uint64_t last_sent_ = 0;   // bytes, at the last look
   bool holds_ = false, gave_up_ = false, outlives_launcher_ = false, has_details_ = false;
-  bool has_run_ = false;  // all tasks of the job have started
+  bool hands_over_ = false;  // another shell may come to lead
+  bool has_run_ = false;     // all tasks of the job have started
+  bool has_ended_ = false;   // and its code is known
 };
 
 }  // namespace
@@ -702,9 +790,10 @@ Details::~Details() {
   if (keeps_) host_.log().remove_sink(kSink);
 }
 
-void Details::keep_messages() {
+void Details::keep_messages(std::function<void(const std::string& line)> also) {
   keeps_ = true;
-  host_.log().add_sink(kSink, [this](const LogEntry& entry) {
+  host_.log().add_sink(kSink, [this, also = std::move(also)](const LogEntry& entry) {
+    if (also) also(log_line(entry, host_.job().shell_rank));
     std::string from = entry.shell ? fmt::format("[shell {}] ", *entry.shell) : "";
     std::string component = entry.component.empty() ? "" : entry.component + ": ";
     messages_.push_back(fmt::format("{}{}: {}{}\n", from, level_name(entry.level), component, entry.message));

@@ -451,9 +451,19 @@ constexpr const char* kExecHold = "control.exec";
 }  // namespace
 
 Result<void> ExecService::serve() {
-  if (leads()) execs_.emplace(host_, replies(), [this](std::string_view record) { return broadcast(record); });
+  if (leads()) lead();
   if (bulk::Port* port = host_.bulk()) serve_bulk(*port);
   return runner_.serve([this](std::string_view record) { return put_up(record); });
+}
+
+void ExecService::lead() {
+  execs_.emplace(host_, replies(), [this](std::string_view record) { return broadcast(record); });
+  for (auto [shell, as_planned] : gone_) execs_->shell_gone(shell, as_planned);
+}
+
+void ExecService::shell_gone(std::uint32_t shell, bool as_planned) {
+  gone_.emplace_back(shell, as_planned);
+  if (execs_) execs_->shell_gone(shell, as_planned);
 }
 
 Execs::Replies ExecService::replies() {
@@ -492,7 +502,7 @@ Result<bool> ExecService::put_up(std::string_view record) {
     bulk::Port* port = host_.bulk();
     return port != nullptr ? port->put(bulk::up::kExec, record) : Result<bool>(true);
   }
-  execs_->take(host_.job().shell_rank, record);
+  if (execs_) execs_->take(host_.job().shell_rank, record);
   return true;
 }
 

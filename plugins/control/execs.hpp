@@ -283,6 +283,8 @@ class ExecService {
   Result<void> serve();
 
   void task_ended() { runner_.task_ended(); }  // of this shell
+  void shell_gone(std::uint32_t shell, bool as_planned);
+  void lead();  // this shell has come to lead
 
   // ---- on the leader, after serve()
   // False: the request is about something else, and is not answered.
@@ -297,12 +299,11 @@ class ExecService {
     execs_->join({client, request.id}, request.arguments);
   }
   void gone(ClientId client) { execs_->gone(client); }
-  void shell_gone(std::uint32_t shell, bool as_planned) { execs_->shell_gone(shell, as_planned); }
   // The tasks have ended. The job waits until the commands have ended, too, and have reported how.
   void end_all();
 
  private:
-  [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool leads() const { return host_.job().leads(); }
   Execs::Replies replies();
   bool broadcast(std::string_view record);
   Result<bool> put_up(std::string_view record);
@@ -311,7 +312,8 @@ class ExecService {
   plugin::Host& host_;
   std::function<control::ControlServer*()> server_;
   ExecRunner runner_;
-  std::optional<Execs> execs_;  // of the leader
+  std::optional<Execs> execs_;                        // of the leader
+  std::vector<std::pair<std::uint32_t, bool>> gone_;  // shells, and whether as planned
 };
 
 }  // namespace nacre::plugins

@@ -40,6 +40,7 @@ Result<Scrollback::Wanted> Viewers::read(const Json& arguments, std::uint64_t ta
       return tail->expected("a number of lines, all or none");
   }
   if (auto since = TRY(at.find("since"))) out.since = TRY(since->number());
+  if (auto follows = TRY(at.find("follows"))) out.rests = TRY(follows->boolean());
   return out;
 }
 
@@ -48,9 +49,51 @@ void Viewers::attach(ClientId client, const control::ControlRequest& request, st
   if (!wanted) return link_.answer(client, request.id, wanted.error());
   Key key{client, request.id};
   auto least = static_cast<std::size_t>(std::clamp<std::uint64_t>(request.credit, 1, control::kMaxStreamData));
+  const bool follows = wanted->rests;
   auto viewer = std::make_unique<Viewer>(kept_, *std::move(wanted), least);
+  viewer->follows = follows;
   link_.part(client, request.id, {{"before", viewer->reader.before()}, {"tasks", tasks}});
+  if (follows) {
+    awaits_ = false;
+    kept_.wait_for_reader(false);
+    follower_ = client;
+    for (std::string& each : std::exchange(messages_, {}))
+      link_.part(client, request.id, {{"message", std::move(each)}});
+  }
   if (serve(key, *viewer)) viewers_.emplace(key, std::move(viewer));
+  note_room();
+}
+
+void Viewers::await_follower(std::function<void()> on_room) {
+  awaits_ = true;
+  on_room_ = std::move(on_room);
+  kept_.wait_for_reader(true);
+}
+
+void Viewers::give_up_follower() {
+  awaits_ = false;
+  kept_.wait_for_reader(false);
+  note_room();
+}
+
+void Viewers::message(std::string line) {
+  constexpr std::size_t kMostMessages = 1000;
+  if (awaits_ && messages_.size() < kMostMessages) return messages_.push_back(std::move(line));
+  for (const auto& [key, viewer] : viewers_) {
+    if (viewer->follows) link_.part(key.first, key.second, {{"message", line}});
+  }
+}
+
+bool Viewers::full() const {
+  const bool is_much = kept_.size() >= Scrollback::kQueue / 2;
+  was_full_ = is_much && (awaits_ || std::any_of(viewers_.begin(), viewers_.end(), [](const auto& each) {
+                            return each.second->follows && each.second->reader.is_last();
+                          }));
+  return was_full_;
+}
+
+void Viewers::note_room() {
+  if (was_full_ && !full() && on_room_) on_room_();
 }
 
 void Viewers::has_room(ClientId client, std::uint64_t id) {
@@ -58,10 +101,13 @@ void Viewers::has_room(ClientId client, std::uint64_t id) {
   if (found == viewers_.end()) return;
   found->second->waits = false;
   if (!serve(found->first, *found->second)) viewers_.erase(found);
+  note_room();
 }
 
 void Viewers::gone(ClientId client) {
   std::erase_if(viewers_, [client](const auto& each) { return each.first.first == client; });
+  if (follower_ == client) follower_.reset();
+  note_room();
 }
 
 void Viewers::put(const io::Batch& batch) {
@@ -74,9 +120,11 @@ void Viewers::all_out() {
   serve_all();
 }
 
-void Viewers::ended(int code) {
+void Viewers::ended(int code, std::string report) {
   is_all_out_ = true;
   if (!code_) code_ = code;
+  has_ended_ = true;
+  report_ = std::move(report);
   serve_all();
 }
 
@@ -98,9 +146,12 @@ bool Viewers::serve(const Key& key, Viewer& viewer) {
     for (io::Stream stream : io::kStreams) link_.put_end(client, {id, std::string(io::name_of(stream))});
   }
   if (!viewer.has_all) return true;
+  if (viewer.follows && !has_ended_) return true;
   if (!code_) code_ = link_.code_of_tasks();
   if (!code_) return true;
-  link_.answer(client, id, Json{{"code", *code_}});
+  Json answer{{"code", *code_}};
+  if (viewer.follows && !report_.empty()) answer["report"] = report_;
+  link_.answer(client, id, std::move(answer));
   return false;
 }
 
@@ -301,7 +352,8 @@ std::optional<Scrollback::Piece> Scrollback::Reader::next(std::size_t most) {
     const Piece& piece = from_.piece(number_);
     if (offset_ >= piece.text.size() || !wants(piece)) continue;
     bool continues = offset_ == 0 ? piece.continues : piece.text[offset_ - 1] != '\n';
-    if (continues && !begun_.contains({piece.rank, piece.stream})) {  // its beginning is not there
+    if (continues && !wanted_.rests &&
+        !begun_.contains({piece.rank, piece.stream})) {  // its beginning is not there
       std::size_t newline = piece.text.find('\n', offset_);
       std::size_t end = std::min(newline, piece.text.size() - 1) + 1;
       if (has_missed_) {

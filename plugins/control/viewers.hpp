@@ -54,6 +54,7 @@ class Scrollback {
     std::array<bool, io::kStreams.size()> streams{true, true};
     std::optional<std::uint64_t> lines = {};  // the last ones of what is kept; none: all of it
     std::optional<double> since = {};         // a time; nothing older
+    bool rests = false;                       // of lines, too, whose beginning was never here
   };
   struct Missed {  // a line counts where it ends; a reader may have had its beginning
     std::uint64_t lines = 0, bytes = 0;
@@ -76,6 +77,7 @@ class Scrollback {
     Missed missed();
     // Bytes of the job's output before the first one that this reader gets, of any task.
     [[nodiscard]] std::uint64_t before() const { return before_; }
+    [[nodiscard]] bool is_last() const { return number_ == from_.first_; }  // of all that is kept, nothing was read
 
    private:
     friend class Scrollback;
@@ -100,12 +102,14 @@ class Scrollback {
   explicit Scrollback(std::size_t keep) : keep_(keep) {}
 
   void put(const io::Batch& batch);
+  // As if somebody read from here on, though nobody does yet.
+  void wait_for_reader(bool waits) { waits_ = waits; }
   [[nodiscard]] std::size_t size() const { return size_; }  // bytes, with what each piece costs
   // The last lines as text, about so many bytes; `labels`: with the rank before each.
   [[nodiscard]] std::string text(std::size_t most, bool labels) const;
 
  private:
-  [[nodiscard]] std::size_t most() const { return readers_.empty() ? keep_ : std::max(keep_, kQueue); }
+  [[nodiscard]] std::size_t most() const { return readers_.empty() && !waits_ ? keep_ : std::max(keep_, kQueue); }
   void shorten();
   void drop_first(std::size_t end);
   [[nodiscard]] const Piece& piece(std::uint64_t number) const { return pieces_[number - first_]; }
@@ -117,6 +121,7 @@ class Scrollback {
   std::size_t first_offset_ = 0;  // bytes of the first one that are gone
   std::size_t size_ = 0;
   std::uint64_t gone_ = 0;  // bytes
+  bool waits_ = false;
   std::vector<Reader*> readers_;
 };
 
@@ -140,14 +145,25 @@ class Viewers final : public plugin::OutputFollower {
   // `keep`: bytes of output that are kept for those who come later.
   Viewers(std::size_t keep, Link link) : kept_(keep), link_(std::move(link)) {}
 
+  // ---- where who has started the job follows it to another leader: `attach` with `follows`
+  // It is waited for. `on_room`: called when there is room again for what full() has held up.
+  void await_follower(std::function<void()> on_room);
+  // A line of the shells, for whom has come; it may have come before.
+  void message(std::string line);
+  [[nodiscard]] bool awaits_follower() const { return awaits_; }
+  void give_up_follower();
+  [[nodiscard]] bool is_follower(ClientId client) const { return follower_ == client; }
+  // The output stops here: nothing that a follower has not had may be dropped.
+  [[nodiscard]] bool full() const override;
+
   // The job's tasks are ranks 0 to `tasks` - 1.
   void attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks);
   void has_room(ClientId client, std::uint64_t id);
   void gone(ClientId client);
   // The job's exit code may be known now.
   void look() { serve_all(); }
-  // The job's exit code is known: each viewer that has all output gets it.
-  void ended(int code);
+  // The job's exit code is known: each viewer that has all output gets it; a follower with the text of the report.
+  void ended(int code, std::string report = {});
   // The last of what is kept; see Scrollback::text().
   [[nodiscard]] std::string text(std::size_t most, bool labels) const { return kept_.text(most, labels); }
   // Whether one still has to get something.
@@ -161,6 +177,7 @@ class Viewers final : public plugin::OutputFollower {
     Viewer(Scrollback& kept, Scrollback::Wanted wanted, std::size_t cut)
         : reader(kept, std::move(wanted)), least(cut) {}
     Scrollback::Reader reader;
+    bool follows = false;
     std::size_t least;   // bytes that it can take at once: a longer line is cut, a shorter one waits for room
     bool waits = false;  // for room
     bool has_all = false;
@@ -174,12 +191,20 @@ class Viewers final : public plugin::OutputFollower {
   std::optional<Scrollback::Piece> next(const Key& key, Viewer& viewer);
   bool send(const Key& key, Viewer& viewer, const Scrollback::Piece& piece);
   void report_missed(const Key& key, Viewer& viewer);
+  void note_room();
 
   Scrollback kept_;
   Link link_;
+  bool awaits_ = false;
+  std::optional<ClientId> follower_;   // that has come
+  std::vector<std::string> messages_;  // until it comes
+  std::function<void()> on_room_;      // if it is waited for, or was
+  mutable bool was_full_ = false;
   std::map<Key, std::unique_ptr<Viewer>> viewers_;
   bool is_all_out_ = false;
   std::optional<int> code_;
+  bool has_ended_ = false;  // code_ is final
+  std::string report_;
 };
 
 // How viewers are reached: by the leader's server of front ends.

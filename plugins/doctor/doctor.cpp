@@ -40,7 +40,6 @@ class Doctor final : public plugin::Plugin, public Examiner {
     }
     examinations_.serve();
     CHECK_OK(watch());
-    if (host_.job().shell_rank != 0) return {};
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { examinations_.lost(lost.shell); });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { examinations_.lost(left.shell); });
     return {};

@@ -70,7 +70,7 @@ Result<void> HangWatch::start() {
 }
 
 void HangWatch::stop() {
-  if (host_.job().shell_rank != 0) timer_.reset();
+  if (!host_.job().leads()) timer_.reset();
 }
 
 void HangWatch::all_ended() {
@@ -122,7 +122,7 @@ bool HangWatch::moved(const Mark& mark, double interval) {
 void HangWatch::look() {
   double here = silent();
   bool is_due = here >= option_.time.seconds() * (1 << reports_);
-  if (host_.job().shell_rank == 0 && is_due && !asks_ && reports_ < kMostReports && !host_.ending()) ask();
+  if (host_.job().leads() && is_due && !asks_ && reports_ < kMostReports && !host_.ending()) ask();
 }
 
 // The other shells may know better.

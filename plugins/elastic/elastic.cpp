@@ -41,7 +41,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
       if (option->json() == true || manager.empty()) return option->expected("auto, off or a command");
     }
     bool is_alone = host_.job().shells() == 1 && host_.bulk() == nullptr;
-    if (manager == "off" || host_.job().shell_rank != 0 || is_alone) return {};
+    if (manager == "off" || !host_.job().leads() || is_alone) return {};
     manager_ =
         manager == "auto" ? job::BatchSystem::of_environment(own_variable) : job::BatchSystem::of_command(manager);
     if (manager_.kind == job::BatchSystem::Kind::none) return {};

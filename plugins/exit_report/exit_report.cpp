@@ -93,7 +93,14 @@ class ExitReport final : public plugin::Plugin {
     on("shell.start", [this] { return facts_.watch_memory(); });
     on("shell.processes-left",
        [this](plugin::Call& call) { report_.left(call.in.value("processes", Json::array())); });
-    if (host_.job().shell_rank != 0) return {};
+    on("job.leader", [this] {
+      if (host_.job().leads()) lead();
+    });
+    if (host_.job().leads()) lead();
+    return {};
+  }
+
+  void lead() {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost.shell); });
     on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
     on("job.tasks-restart", [this](plugin::Call& call) { report_.note("restart", call.in, event::wall_clock()); });
@@ -104,11 +111,10 @@ class ExitReport final : public plugin::Plugin {
     on("shell.tasks-complete", [this] { return report_.finish(); });
     on("job.report", [this](plugin::Call& call) { call.out = report_.make(call.in); });
     ended_ = host_.on_ended([this](const Json& end) { job_ended(end); });
-    return {};
   }
 
   Result<void> tasks_exited(const plugin::TasksExited& exited) {
-    if (host_.job().shell_rank != 0) return {};
+    if (!host_.job().leads()) return {};
     const value::Idset& ranks = exited.ranks;
     const exits::Record& record = exited.record;
     if (judges_) report_.tasks_ended(ranks, record, event::wall_clock());

@@ -54,8 +54,8 @@ Json letter_of(const exits::Record& record) { return record.str().substr(0, 1); 
 void FailureReport::serve() {
   heard_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kAsk) answer(bytes);
-    if (topic == kFacts && host_.job().shell_rank == 0) take(bytes);
-    if (topic == kLeft && host_.job().shell_rank == 0) take_left(bytes);
+    if (topic == kFacts && host_.job().leads()) take(bytes);
+    if (topic == kLeft && host_.job().leads()) take_left(bytes);
   });
   digests_.serve();
   evidence_.serve();
@@ -519,7 +519,7 @@ void FailureDigests::answer_if_written() {
 
 void FailureDigests::answer() {
   gathered_ = host_.gather(kDigests, own(), [this](const Result<plugin::Gathered>& all) {
-    if (all && host_.job().shell_rank == 0) take(*all);
+    if (all && host_.job().leads()) take(*all);
     if (done_) std::exchange(done_, {})();
   });
 }
@@ -647,7 +647,7 @@ void FailureEvidence::answer() {
   // Shells that have nothing to say all say the same.
   std::string part = mine["failures"].empty() ? "" : dump_json(mine);
   gathered_ = host_.gather(kEvidence, std::move(part), [this](const Result<plugin::Gathered>& all) {
-    if (all && host_.job().shell_rank == 0) take(*all);
+    if (all && host_.job().leads()) take(*all);
     if (done_) std::exchange(done_, {})();
   });
 }

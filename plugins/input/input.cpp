@@ -196,16 +196,25 @@ class Input final : public plugin::Plugin {
       return {};
     }
     if (host_.bulk() == nullptr || host_.job().shells() == 1) {
-      way_ = host_.job().shell_rank == 0 ? own_stdin() : Way::none;
+      way_ = host_.job().leads() ? own_stdin() : Way::none;
       return {};
     }
+    on("job.leader", [this] { return end_without_source(); });
     return prepare_carried();
+  }
+
+  // It came to the shell that led before.
+  Result<void> end_without_source() {
+    if (!host_.job().leads() || !host_.has_input() || way_ == Way::inherit || way_ == Way::reopen) return {};
+    if (host_.bulk()->end_broadcast(bulk::down::kInput))
+      log(host_, *this, Level::notice, "the job's standard input ends here: it came by the shell that is lost");
+    return {};
   }
 
   // The job's input has to come from shell 0, unless all tasks that read it are on that shell.
   Result<void> prepare_carried() {
     const job::Job& job = host_.job();
-    bool leads = job.shell_rank == 0;
+    bool leads = job.leads();
     if (!leads) CHECK_OK(drop_own());
     if (!host_.has_input() || only_files_) {
       way_ = Way::none;

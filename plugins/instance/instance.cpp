@@ -168,7 +168,7 @@ class FluxInstance final : public plugin::Plugin {
   }
 
  private:
-  [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool leads() const { return host_.job().leads(); }
   [[nodiscard]] broker::Broker& broker() { return *instance_->broker; }
 
   void set_environment() {

@@ -73,7 +73,7 @@ void Proctable::take(const Request& request) {
   auto asked = parse_json(request.text());
   if (asked && asked->is_object() && asked->contains("rows"))
     return instance_.broker->respond(request, {{"rows", own_rows()}});
-  if (host_.job().shell_rank == 0) return gather(request);
+  if (host_.job().leads()) return gather(request);
   instance_.broker->respond(request, lists_of(own_rows()));
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -57,13 +58,16 @@ class OutputCollector {
   };
 
   // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which calls back at once for
-  // what has come already.
-  OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks);
+  // what has come already. `others`: the shells that are waited for.
+  OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, const value::Idset& others,
+                  Callbacks callbacks);
   OutputCollector(const OutputCollector&) = delete;
   OutputCollector& operator=(const OutputCollector&) = delete;
 
   void serve();
-  void go_on();                             // the places have room again
+  // The same of a shell that has come to lead.
+  Result<void> serve_in_place();
+  void go_on();                             // the places have room again, or all has come out
   void expect_one_more() { ++waits_for_; }  // a shell has joined the job
   void lost(bulk::Id shell);
   [[nodiscard]] bool has_all_of(bulk::Id shell) { return origin(shell).over; }
@@ -75,6 +79,11 @@ class OutputCollector {
   struct Origin {
     std::unique_ptr<io::BatchReader> reader;  // none: it has sent records that are not valid
     bool over = false;                        // is not waited for
+  };
+  struct Untaken {
+    bulk::Id shell;
+    bulk::Numbered number;
+    OutputRouting::Marks marks;  // where all of it has come out, if that is waited for
   };
 
   [[nodiscard]] bool full() const;
@@ -90,7 +99,8 @@ class OutputCollector {
   Callbacks callbacks_;
   std::map<bulk::Id, Origin> origins_;
   std::uint32_t waits_for_;  // shells
-  std::vector<std::pair<bulk::Id, bulk::Numbered>> untaken_;
+  bool keeps_until_out_;     // another shell may come to lead: it gets what has not come out here
+  std::deque<Untaken> untaken_;
   std::vector<io::Stream> closed_, unsent_;
 };
 
@@ -210,8 +220,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("task.exit", [this] { return task_exited(*host_.current_task()); });
     on("shell.finish", [this] { return await_ends(); });
     on<plugin::ShellLost>([this](const plugin::ShellLost& change) {
+      gone_.insert(change.shell);
       if (collector_) collector_->lost(change.shell);
     });
+    on("job.leader", [this] { return host_.job().leads() && places_ ? lead() : Result<void>(); });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& change) { left(change); });
     on("shell.joined", [this] {
       if (collector_) collector_->expect_one_more();
@@ -264,7 +276,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (places_) places_->follow(follower);
   }
 
-  [[nodiscard]] bool takes_events() const override { return options_.events && host_.job().shell_rank == 0; }
+  void follower_has_room() override { go_on(); }
+
+  [[nodiscard]] bool takes_events() const override { return options_.events && host_.job().leads(); }
   void put_event(std::string_view name, const Json& context) override {
     if (!takes_events()) return;
     std::string line = dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}) + '\n';
@@ -291,7 +305,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // Of a job that has ended before its places were open, in the store of its instance. False: it cannot be.
   bool keep_early() {
     broker::Instance& instance = *host_.instance();
-    if (host_.job().shell_rank != 0 || instance.broker->is_lost() || instance.eventlogs->failure()) return false;
+    if (!host_.job().leads() || instance.broker->is_lost() || instance.eventlogs->failure()) return false;
     const OutputRouting routing(host_, options_, {});
     if (!early_.empty() && !has_begun_) routing.begin_guest_output(instance);
     for (const LogEntry& each : early_) routing.add_to_guest_output(instance, each);
@@ -304,10 +318,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     may_start_again_ = TRY(job::RestartOption::read(host_.options())).is_on();
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     if (options_.has_files() || host_.record_directory()) host_.start_after_all();
-    if (host_.job().shell_rank == 0)
-      CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
+    if (host_.job().leads()) CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
     host_.offer_output(this);
-    has_begun_ = in_store && host_.job().shell_rank == 0;
+    has_begun_ = in_store && host_.job().leads();
     if (has_begun_) OutputRouting(host_, options_, {}).begin_guest_output(*host_.instance());
     return {};
   }
@@ -331,18 +344,24 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
       CHECK_OK(fold_timer_.start(host_.loop(), [this](double time) { return places_->expire(time); }));
     CHECK_OK(places_->open(value::Idset::of(ranks)));
     err_taker_.emplace([this](std::string_view text) { return places_->take_err(text); });
-    if (host_.job().shell_rank == 0) come_out_.emplace(*places_);
+    if (host_.bulk() == nullptr) come_out_.emplace(*places_);
     if (file_ != nullptr) places_->redirect_terminals(file_);
     for (const LogEntry& entry : std::exchange(early_, {})) places_->post_message(entry);
     static_cast<void>(places_->put_event(early_events_.take()));  // the end of the job is behind them
     places_->follow(follower_);  // before the others join: what they have sent already comes at once
-    if (host_.bulk() != nullptr) join_others();
-    return {};
+    return host_.bulk() != nullptr ? join_others() : Result<void>();
   }
 
-  void join_others() {
-    if (host_.job().shell_rank == 0) collect();
-    if (!collector_) read_size_ = kReadToSend;  // all of it goes to the leader's shell
+  Result<void> join_others() {
+    if (host_.job().leads() && host_.job().shell_rank == 0) {
+      come_out_.emplace(*places_);
+      collect();
+      collector_->look_for_closed();  // what this shell has written itself may have failed
+      collector_->serve();            // what others have written meanwhile comes at once, and may fail
+      return {};
+    }
+    read_size_ = kReadToSend;  // all of it goes to the leader's shell
+    return host_.job().leads() ? lead() : Result<void>();
   }
 
   // The output of the other shells' tasks comes out here too.
@@ -357,14 +376,25 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     callbacks.on_error = [this](bulk::Id shell, const Error& error) {
       host_.raise({"exec", 0, fmt::format("shell {}: {}", shell, error.message), std::nullopt});
     };
-    for (std::uint32_t shell = 1; shell < host_.job().shells(); ++shell) hold();
-    collector_.emplace(*host_.bulk(), host_.job(), *places_, std::move(callbacks));
-    collector_->look_for_closed();  // what this shell has written itself may have failed
-    collector_->serve();            // what others have written meanwhile comes at once, and may fail
+    value::Idset others = value::Idset::range(0, host_.job().shells() - 1) - gone_;
+    others.remove(host_.job().shell_rank);
+    for (std::size_t i = 0; i < others.size(); ++i) hold();
+    collector_.emplace(*host_.bulk(), host_.job(), *places_, others, std::move(callbacks));
+  }
+
+  // This shell has come to lead: all that has not come out at the leader before comes out here.
+  Result<void> lead() {
+    come_out_.emplace(*places_);
+    collect();
+    CHECK_OK(collector_->serve_in_place());
+    if (file_ != nullptr) places_->redirect_terminals(file_);
+    places_->follow(follower_);
+    return {};
   }
 
   // It is waited for as long only as others need its host.
   void left(const plugin::ShellLeft& change) {
+    gone_.insert(change.shell);
     if (!collector_) return;
     if (!host_.job().taskmap.ranks_on(change.shell).empty() && !collector_->has_all_of(change.shell)) {
       log(host_, *this, Level::warn,
@@ -583,6 +613,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   OutputOptions options_;
   std::optional<OutputRouting> places_;
   ChannelMaker channels_{host_, options_, places_};
+  value::Idset gone_;                         // shells
   std::optional<OutputCollector> collector_;  // on the leader of several shells
   std::optional<OutputComeOut> come_out_;     // on the leader
   std::size_t read_size_ = kReadSize;         // bytes
@@ -608,8 +639,25 @@ PluginPtr make_output(plugin::Host& host) { return std::make_unique<Output>(host
 
 // ---- collector --------------------------------------------------------------------------
 
-OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, Callbacks callbacks)
-    : port_(port), job_(job), places_(places), callbacks_(std::move(callbacks)), waits_for_(job.shells() - 1) {}
+OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places,
+                                 const value::Idset& others, Callbacks callbacks)
+    : port_(port),
+      job_(job),
+      places_(places),
+      callbacks_(std::move(callbacks)),
+      waits_for_(static_cast<std::uint32_t>(others.size())),
+      keeps_until_out_(places.may_have_another_leader()) {
+  for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
+    if (!others.contains(shell)) origin(shell).over = true;
+  }
+}
+
+Result<void> OutputCollector::serve_in_place() {
+  auto take_it = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+    take(shell, number, bytes);
+  };
+  return places_.lead(take_it, [this] { send_closed(); });
+}
 
 void OutputCollector::serve() {
   bulk::Port::Upward upward;
@@ -662,13 +710,16 @@ void OutputCollector::take(bulk::Id shell, bulk::Numbered number, std::string_vi
       callbacks_.on_error(shell, read.error());
     }
   }
-  if (!full()) return port_.taken(shell, number);
-  untaken_.emplace_back(shell, number);
+  if (!full() && untaken_.empty() && (!keeps_until_out_ || places_.flushed())) return port_.taken(shell, number);
+  untaken_.push_back({shell, number, keeps_until_out_ ? places_.marks() : OutputRouting::Marks()});
 }
 
 void OutputCollector::go_on() {
-  if (full()) return;
-  for (auto [shell, number] : std::exchange(untaken_, {})) port_.taken(shell, number);
+  while (!untaken_.empty() && !full() && OutputRouting::has_passed(untaken_.front().marks)) {
+    const Untaken each = std::move(untaken_.front());
+    untaken_.pop_front();
+    port_.taken(each.shell, each.number);
+  }
 }
 
 void OutputCollector::lost(bulk::Id shell) {

@@ -77,13 +77,36 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   const bool has_eventlog = host_.record_directory() || host_.instance() != nullptr;
   if (has_eventlog && !is_remote()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
-    bool merged = stream == io::Stream::err && one_terminal();
-    bool is_terminal = of(stream).has(OutputType::term) && !merged;
-    bool has_events = options_.events && stream == io::Stream::out;
-    if ((is_terminal || has_events) && !is_remote()) CHECK_OK(open_terminal(stream));
-    if (of(stream).has(OutputType::term) && !is_remote()) shared(stream).places.push_back(terminal(stream));
-    if (of(stream).has(OutputType::kvs) && !is_remote()) shared(stream).places.push_back(eventlog_.get());
+    if (!is_remote()) CHECK_OK(open_shared(stream));
     if (of(stream).has(OutputType::file)) CHECK_OK(open_file(stream));
+  }
+  return {};
+}
+
+// But files.
+Result<void> OutputRouting::open_shared(io::Stream stream) {
+  bool merged = stream == io::Stream::err && one_terminal();
+  bool is_terminal = of(stream).has(OutputType::term) && !merged;
+  bool has_events = options_.events && stream == io::Stream::out;
+  if (is_terminal || has_events) CHECK_OK(open_terminal(stream));
+  if (of(stream).has(OutputType::term)) shared(stream).places.push_back(terminal(stream));
+  if (of(stream).has(OutputType::kvs)) shared(stream).places.push_back(eventlog_.get());
+  return {};
+}
+
+Result<void> OutputRouting::lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
+                                 std::function<void()> on_room) {
+  leads_ = true;
+  uplink_->lead(std::move(take), std::move(on_room));
+  if (host_.record_directory()) CHECK_OK(open_eventlog());
+  for (io::Stream stream : io::kStreams) {
+    CHECK_OK(open_shared(stream));
+    if (!of(stream).has(OutputType::file) || !shared(stream).file) continue;
+    const std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
+    files_.keep(path);
+    OutputTarget* place = TRY(file(stream, path, writers()));
+    shared(stream).places.push_back(place);
+    if (stream == io::Stream::err) messages_ = place;
   }
   return {};
 }
@@ -127,6 +150,7 @@ void OutputRouting::open_uplink() {
     callbacks_.on_room();
   };
   uplink_.emplace(*host_.bulk(), std::move(callbacks));
+  if (may_have_another_leader()) uplink_->keep_whole();
   for (io::Stream stream : io::kStreams) {
     shared(stream).remote = OutputTarget::create(*uplink_, stream, callbacks_);
   }
@@ -195,11 +219,12 @@ Result<void> OutputRouting::open_eventlog() {
     options.format.by_line = true;  // its clients put a label before what an event has
     eventlog_ = OutputTarget::create(*instance->eventlogs, std::move(options), callbacks_);
   } else {
+    if (uplink_) files_.keep(options.name);
     UniqueFd fd = TRY(files_.open(options.name));
     int borrowed = fd.get();
     eventlog_ = TRY(OutputTarget::create(host_.loop(), borrowed, std::move(fd), std::move(options), callbacks_));
   }
-  if (host_.instance() == nullptr) post("header", eventlog_header(wanted().size()));
+  if (host_.instance() == nullptr && !uplink_) post("header", eventlog_header(wanted().size()));
   return {};
 }
 
@@ -315,7 +340,7 @@ io::FdSink::Options OutputRouting::sink_options() const {
 }
 
 void OutputRouting::post(std::string_view name, const Json& context) {
-  if (!eventlog_ && !uplink_) return;
+  if (!eventlog_ && (!uplink_ || leads_)) return;
   post_line(dump_json({{"timestamp", event::wall_clock()}, {"name", name}, {"context", context}}));
 }
 
@@ -346,7 +371,7 @@ void OutputRouting::write_message(std::string_view line) {
 void OutputRouting::post_line(std::string_view line) {
   if (messages_ != nullptr) write_message(line);
   if (eventlog_) return eventlog_->write(std::string(line) + '\n');
-  if (!uplink_) return;
+  if (!uplink_ || leads_) return;
   if (auto* instance = host_.instance(); instance != nullptr && is_late_)
     return instance->eventlogs->append(kOutputKey, std::string(line) + '\n');
   std::string record = io::WireFormat::event(line);
@@ -624,12 +649,16 @@ std::unique_ptr<OutputTarget> OutputTarget::create(broker::EventlogWriter& store
   return place;
 }
 
+// With what precedes it, and a label, a batch of it is within a bulk record.
+constexpr std::size_t kMostWhole = std::size_t{48} << 10;
+
 std::unique_ptr<OutputTarget> OutputTarget::create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks) {
   Options options;
   options.name = io::name_of(stream);
+  if (uplink.keeps_whole()) options.most = kMostWhole;
   std::unique_ptr<OutputTarget> place(new OutputTarget(UniqueFd(), std::move(options), std::move(callbacks)));
-  place->destination_ = std::make_unique<io::Destination>(std::make_unique<io::WireFormat>(stream),
-                                                          uplink.sink(stream), std::nullopt);
+  place->destination_ = std::make_unique<io::Destination>(
+      std::make_unique<io::WireFormat>(stream, uplink.keeps_whole()), uplink.sink(stream), std::nullopt);
   return place;
 }
 
@@ -658,8 +687,23 @@ io::FdSink::AfterError OutputTarget::after_error(const Error& why, std::size_t b
   return is_redirected_ ? AfterError::again : AfterError::fail;
 }
 
+void OutputTarget::put_in_parts(const io::Batch& batch) {
+  std::string room;
+  std::string_view left = batch.joined(room);
+  io::Batch part = batch;
+  part.head = {};
+  while (!left.empty()) {
+    part.body = left.substr(0, options_.most);
+    left.remove_prefix(part.body.size());
+    part.open = left.empty() ? batch.open : part.body.back() != '\n';
+    put(part);
+    part.continues = part.open;
+  }
+}
+
 void OutputTarget::put(const io::Batch& batch) {
   if (failed_) return;
+  if (batch.size() > options_.most) return put_in_parts(batch);
   if (follower_ != nullptr) follower_->put(batch);
   if (!folder_) return note(destination_->put(batch));
   folder_->add(batch, [this](const io::Batch& line) { note(destination_->put(line)); });
@@ -719,22 +763,40 @@ class UplinkSink final : public io::Sink {
 }  // namespace
 
 OutputUplink::OutputUplink(bulk::Port& port, Callbacks callbacks) : port_(port), callbacks_(std::move(callbacks)) {
-  bulk::Port::Upward upward;
-  upward.on_room = [this] {
+  port_.serve(bulk::up::kOutput, upward());
+  port_.serve(bulk::down::kOutputClosed, downward());
+}
+
+bulk::Port::Upward OutputUplink::upward() {
+  bulk::Port::Upward out;
+  out.on_room = [this] {
     bool was_full = full();
     send();
     if (was_full != full() || flushed()) callbacks_.on_room();
   };
-  upward.on_end = [this](const Error& why) {
+  out.on_end = [this](const Error& why) {
     for (io::Stream stream : io::kStreams) fail(stream, Error{EPIPE, why.message});
   };
-  port_.serve(bulk::up::kOutput, std::move(upward));
-  bulk::Port::Downward downward;
-  downward.on_record = [this](bulk::Numbered number, std::string_view bytes) {
+  return out;
+}
+
+bulk::Port::Downward OutputUplink::downward() {
+  bulk::Port::Downward out;
+  out.on_record = [this](bulk::Numbered number, std::string_view bytes) {
     if (auto stream = closed_stream(bytes)) fail(*stream, Error{EPIPE, "nobody reads the job's output any more"});
     port_.consumed(number);
   };
-  port_.serve(bulk::down::kOutputClosed, std::move(downward));
+  return out;
+}
+
+void OutputUplink::lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
+                        std::function<void()> on_room) {
+  bulk::Port::Upward up = upward();
+  up.on_record = std::move(take);
+  port_.serve(bulk::up::kOutput, std::move(up));
+  bulk::Port::Downward down = downward();
+  down.on_room = std::move(on_room);
+  port_.serve(bulk::down::kOutputClosed, std::move(down));
 }
 
 std::unique_ptr<io::Sink> OutputUplink::sink(io::Stream stream) {

@@ -93,6 +93,11 @@ class OutputUplink {
   std::unique_ptr<io::Sink> sink(io::Stream stream);
 
   void put(std::span<const std::string_view> record);
+  // Another shell may come to lead, which begins with any record: each message is within one of them.
+  void keep_whole() { keeps_whole_ = true; }
+  [[nodiscard]] bool keeps_whole() const { return keeps_whole_; }
+  // This shell has come to lead: what all put is `take`'s, that of this shell too; `on_room` as for a broadcast.
+  void lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take, std::function<void()> on_room);
   [[nodiscard]] bool full() const { return queued_ >= kQueue; }
   [[nodiscard]] bool flushed() const { return queue_.empty(); }
   [[nodiscard]] const std::optional<Error>& failure(io::Stream stream) const {
@@ -103,9 +108,12 @@ class OutputUplink {
   void append(std::string_view bytes);
   void send();
   void fail(io::Stream stream, const Error& why);
+  [[nodiscard]] bulk::Port::Upward upward();
+  [[nodiscard]] bulk::Port::Downward downward();
 
   bulk::Port& port_;
   Callbacks callbacks_;
+  bool keeps_whole_ = false;
   std::deque<std::string> queue_;  // each at most a bulk record
   std::size_t queued_ = 0;         // bytes in it
   std::array<std::optional<Error>, io::kStreams.size()> failures_;
@@ -122,6 +130,7 @@ class OutputTarget {
     std::optional<std::uint64_t> limit;  // bytes of each stream
     Fold fold = Fold::off;
     io::Folder::Names names = {};  // of those that wrote a folded line
+    std::size_t most = SIZE_MAX;   // bytes of a batch; a longer one is cut
   };
   struct Callbacks {
     std::function<void()> on_room;                              // it is no longer full, or all has come out
@@ -158,7 +167,9 @@ class OutputTarget {
 
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] bool failed() const { return failed_; }
-  [[nodiscard]] bool full() const { return !failed_ && destination_->sink().full(); }
+  [[nodiscard]] bool full() const {
+    return !failed_ && (destination_->sink().full() || (follower_ != nullptr && follower_->full()));
+  }
   [[nodiscard]] bool flushed() const { return failed_ || destination_->sink().flushed(); }
   [[nodiscard]] const io::Destination& destination() const { return *destination_; }
 
@@ -166,6 +177,7 @@ class OutputTarget {
   OutputTarget(UniqueFd own, Options options, Callbacks callbacks)
       : own_(std::move(own)), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
+  void put_in_parts(const io::Batch& batch);
   void note(Result<void> result);
   io::FdSink::AfterError after_error(const Error& why, std::size_t bytes);
 
@@ -297,6 +309,10 @@ class OutputRouting {
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
+  // This shell has come to lead: opens the places that all shells share, whose files have been begun. What this shell's
+  // own tasks write still goes by the uplink, which `take` and `on_room` are for, see OutputUplink::lead().
+  Result<void> lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
+                    std::function<void()> on_room);
   // After open(): this one receives what comes out at the terminals too; null: none does.
   void follow(plugin::OutputFollower* follower);
   // Likewise: as plugin::TaskOutput::redirect().
@@ -331,6 +347,9 @@ class OutputRouting {
   // Called for another shell's task: the task has failed, and its streams have ended.
   void post_complete(std::uint32_t rank);
   [[nodiscard]] bool flushed() const;
+  [[nodiscard]] bool may_have_another_leader() const {
+    return job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost{}).takes_over;
+  }
   // For each place, how much it has to have written until all that it has taken so far has come out.
   using Marks = std::vector<std::pair<const OutputTarget*, std::uint64_t>>;
   [[nodiscard]] Marks marks() const;
@@ -355,6 +374,7 @@ class OutputRouting {
   }
   [[nodiscard]] bool is_remote() const { return host_.bulk() != nullptr && host_.job().shell_rank != 0; }
   [[nodiscard]] value::Idset writers() const;
+  Result<void> open_shared(io::Stream stream);
   Result<void> open_file(io::Stream stream);
   Result<void> open_of_tasks(io::Stream stream);
   void open_uplink();
@@ -382,6 +402,7 @@ class OutputRouting {
   OutputFiles files_;
   value::Idset ranks_;
   std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
+  bool leads_ = false;                  // this one has come to lead
   bool is_late_ = false;                // the leader has all that came by it
   std::array<Shared, io::kStreams.size()> shared_;
   OutputTarget* messages_ = nullptr;  // the file of standard error that tasks share: the job's, or this shell's

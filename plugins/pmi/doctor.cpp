@@ -164,7 +164,7 @@ void PmiDoctor::give_part(std::string_view announced) {
   pmi::Entries mine;
   for (const auto& [rank, text] : roll()) mine.emplace_back(fmt::format_int(rank).str(), text);
   auto log_all = [this, why = why](const Result<plugin::Gathered>& gathered) {
-    if (!gathered || host_.job().shell_rank != 0) return;
+    if (!gathered || !host_.job().leads()) return;
     std::vector<Said> all;
     for (const auto& [bytes, shells] : *gathered) {
       for (const auto& [rank, text] : pmi::decode_entries(bytes).value_or(pmi::Entries())) {

@@ -146,7 +146,7 @@ PmiSpawns::~PmiSpawns() {
   for (SpawnTable::Entry& entry : table_) release(entry);
   if (gave_room_) release_hold();
   // It is replaced.
-  if (host_.job().shell_rank == 0 && !host_.ending()) all_tasks_ended();
+  if (host_.job().leads() && !host_.ending()) all_tasks_ended();
   stop_waiting();
 }
 
@@ -495,7 +495,7 @@ void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
     for (std::uint32_t rank : ranks.ids()) entry.here->lost_with_shell(rank);
     entry.here->shell_gone(shell);
   }
-  if (!is_lost || !is_missed(shell) || host_.job().shell_rank != 0) return;
+  if (!is_lost || !is_missed(shell) || !host_.job().leads()) return;
   host_.raise(
       {"exec", 0,
        fmt::format("rank {} of spawn {}{} is lost with its shell; the job ends (-o fault-tolerance lets the "

@@ -278,7 +278,7 @@ void warn_of_unknown(plugin::Host& host, const plugin::Plugin& plugin, const std
     const plugin::Stack& stack = host.stack();
     bool is_there =
         stack.find(each) != nullptr || stack.find(file) != nullptr || stack.find("pmi-" + each) != nullptr;
-    if (is_there || host.job().shell_rank != 0) continue;
+    if (is_there || !host.job().leads()) continue;
     log(host, plugin, Level::warn,
         "pmi: there is no plugin {}, and tasks do without it; nacre has simple, pmi2 and pmix{}", in_quotes(each),
         did_you_mean(each, kNames));

@@ -138,7 +138,7 @@ class PtyPlugin final : public plugin::Plugin {
     host_.environment().set(kSessionVariable, "0");
     if (options_.ranks.empty()) return;
     terminus_.emplace(host_, *host_.instance());
-    if (!options_.interactive || host_.job().shell_rank != 0) return;
+    if (!options_.interactive || !host_.job().leads()) return;
     host_.add_event_context("shell.init", {{"pty", "terminus.0"}});
     if (options_.captures) host_.add_event_context("shell.init", {{"capture", 1}});
   }

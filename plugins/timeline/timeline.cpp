@@ -160,7 +160,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   [[nodiscard]] Json kept() const override { return kept_; }
 
  private:
-  [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool is_leader() const { return host_.job().leads(); }
 
   Result<void> read() {
     auto option = host_.options().at(name());
@@ -364,7 +364,7 @@ constexpr std::size_t kMostUnsentEvents = 256;  // records
 
 void TimelineGatherer::serve() {
   clock_ = event::clock_of_host();
-  if (host_.job().shell_rank == 0) note_shells();
+  if (host_.job().leads()) note_shells();
   asked_ = plugin::serve_questions(
       host_, records_, kTopic, [this](bulk::Id origin, std::string_view bytes) { take(origin, bytes); },
       [this](std::string_view question) { asked(question); });

@@ -291,7 +291,7 @@ void TorchStore::give_keys(std::string_view asker) {
   if (asker.size() != sizeof(std::uint32_t)) return;
   std::string_view rest = asker;
   if (take_number<std::uint32_t>(rest) == host_.job().shell_rank) has_asked_ = true;
-  if (host_.job().shell_rank != 0) return;
+  if (!host_.job().leads()) return;
   auto send = [&](std::string_view keys, bool is_last) {
     std::string out(asker);
     append_number(out, static_cast<std::uint8_t>(is_last));

@@ -118,7 +118,7 @@ class UsagePlugin final : public plugin::Plugin {
     return out;
   }
 
-  [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool is_leader() const { return host_.job().leads(); }
 
   void serve(bool has_joblog) {
     meter_.emplace(host_, has_joblog);

@@ -250,7 +250,7 @@ Result<void> Shell::open_record() {
     if (failed) return system_error(failed.value(), "cannot find the working directory");
     if (!config_.eventlog) config_.eventlog = *directory + "/guest.exec.eventlog";
   }
-  bool records = job_.shell_rank == 0 || !has_siblings();
+  bool records = job_.leads() || !has_siblings();
   return config_.eventlog && records ? events_.open(*config_.eventlog) : Result<void>();
 }
 
@@ -277,12 +277,14 @@ void Shell::serve_group() {
     tasks ? tasks_.kill(signum, tasks) : ending_.kill_tasks(signum);
     tasks_.leave_out(signum, tasks);
   };
-  if (!standalone_) events_.share(*process_.group, job_.shell_rank == 0, process_.joins_late);
+  if (!standalone_) events_.share(*process_.group, job_.leads(), process_.joins_late);
   callbacks.on_announcement = [this](std::string_view topic, std::string_view bytes) {
     Result<bool> taken = events_.take(topic, bytes);
     if (!taken) return attempt(in("an event of the job", std::move(taken).error()));
     if (!*taken) exchange_.announced(topic, bytes);
   };
+  callbacks.on_leader = [this](group::Rank rank) { follow(rank); };
+  callbacks.on_leading = [this] { lead(); };
   callbacks.on_lost = [this](group::Rank rank) {
     exchange_.messages().lost(rank);
     grow_.lost(rank);
@@ -307,6 +309,45 @@ void Shell::serve_group() {
     if (!launcher_tie_->gone()) end();
   };
   process_.launcher_events.on_detach = [this] { launcher_tie_->leave(); };
+}
+
+// ---- another leader --------------------------------------------------------
+
+// The loss of the one before is reported next.
+void Shell::follow(group::Rank leader) {
+  const group::Rank before = std::exchange(job_.leader, leader);
+  shells_.note_leader(before);
+  log_.log(Level::debug, "", "shell {}{} leads from now on, in place of shell {}", leader,
+           job_.resources.nodes[leader].on(), before);
+  if (job_.leads()) attempt(prepare_to_lead());
+  shrink_.follow();
+  plugin::Call call("job.leader");
+  call.in = {{"shell_rank", leader}, {"host", job_.resources.nodes[leader].hostname}, {"before", before}};
+  if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
+}
+
+// What the other one had of the job's events is there already, if their file is one for all hosts. Who has started the
+// job is not behind this shell's own output: what comes out here is kept in a file until it is looked for.
+Result<void> Shell::prepare_to_lead() {
+  events_.lead();
+  if (config_.eventlog) CHECK_OK(events_.open(*config_.eventlog, true));
+  if (!process_.by_launcher) return {};
+  process_.detachment = std::make_unique<join::Detachment>(job_.id);
+  launcher_tie_.emplace(*host_, process_, false);
+  return launcher_tie_->detach();
+}
+
+// All that the others know of their tasks is known here by now.
+void Shell::lead() {
+  shells_.take_over();
+  shrink_.take_over();
+  restart_.take_over();
+  ending_.take_over();
+  const group::Rank before = *shells_.former_leader();
+  host_->raise({"leader-lost", 2,
+                fmt::format("shell {}{}, which led the job, is lost: shell {}{} leads now", before,
+                            job_.resources.nodes[before].on(), job_.shell_rank, job_.node().on()),
+                std::nullopt});
 }
 
 // ---- the phases ------------------------------------------------------------
@@ -392,6 +433,7 @@ Result<void> Shell::initialize() {
     CHECK_OK(report_unread_options(options_, job_.spec, log_));
   }
   CHECK_OK(join::set_lost_after(*process_.group, options_));
+  CHECK_OK(hand_over());
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());
   CHECK_OK(grow_.joining().take_restarts());
@@ -403,6 +445,18 @@ Result<void> Shell::initialize() {
   return events_.post("shell.init", {{"service", host_->info()["service"]},
                                      {"leader-rank", process_.instance ? process_.instance->leader : 0},
                                      {"size", job_.shells()}});
+}
+
+// Before the init barrier, as from then on the job depends on its leader.
+Result<void> Shell::hand_over() {
+  const bool takes_over = TRY(job::OnLeaderLost::read(options_)).takes_over;
+  if (!takes_over || !has_siblings()) return {};
+  constexpr std::uint32_t kLeast = 3;
+  if (job_.shells() < kLeast && shells_.leads())
+    log_.log(Level::notice, "", "on-leader-lost=take-over needs three shells: of two, the one that is left ends");
+  process_.group->hand_over();
+  process_.hands_over = true;
+  return {};
 }
 
 // Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All
@@ -480,11 +534,16 @@ void Shell::finish() {
   attempt(call_in_phase("shell.finish"));
   shells_.wait_for_all_tasks();
   grow_.stop();
-  if (job_.shell_rank == 0) attempt(call("shell.tasks-complete"));
+  const bool leads = shells_.leads();
+  if (leads) attempt(call("shell.tasks-complete"));
   attempt(stragglers_.end(Stragglers::Which::of_tasks, *host_, grace_,
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));
   loop().run_until([this] { return holds_.none() || end_.is_killed(); });
   ending_.close_job();
+  // It has come to lead while it waited for the others.
+  if (leads || !shells_.leads()) return;
+  attempt(call("shell.tasks-complete"));
+  loop().run_until([this] { return holds_.none() || end_.is_killed(); });
 }
 
 // What has had the signal that has ended the tasks, as it was in their process groups, may still be about to end.
@@ -651,7 +710,7 @@ std::string variable(const job::Environment& environment, const char* name) {
 
 // Only the leader warns, for all shells.
 std::optional<Rank> rank_of_main_host(const job::Job& job, const job::Environment& environment, Log& log) {
-  Level level = job.shell_rank == 0 ? Level::warn : Level::debug;
+  Level level = job.leads() ? Level::warn : Level::debug;
   std::string host = variable(environment, kHost);
   if (host.empty() || !is_same(variable(environment, kRole), "main")) return {};
   for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {

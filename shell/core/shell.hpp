@@ -64,6 +64,10 @@ class Shell {
   Result<void> open_record();
   void begin_timeline();
   void serve_group();
+  void follow(group::Rank leader);
+  Result<void> prepare_to_lead();
+  void lead();
+  Result<void> hand_over();
 
   // The phases, in order (shell.cpp). If one fails, or calls raise() or die(), the job ends.
   void prepare();

@@ -279,28 +279,35 @@ int ShellEnding::leave_job() {
   if (!has_run) close_job();
   used_.largest = of_.shells.barriers().max_last(join::kEndBarrier, used_.largest).value_or(used_.largest);
   int local = own_code();
-  int code = of_.shells.leads() ? job_code(of_.shells.all_tasks().final_outcomes()) : local;
-  auto post_exit = [&] { return has_run ? of_.events.post("shell.exit", {{"exitcode", code}}) : Result<void>(); };
-  if (of_.shells.leads()) {
-    if (Result<void> posted = post_exit(); !posted) {
-      log(Level::error, "", "{}", posted.error().message);
-      code = std::max(code, 1);
-    }
-  }
+  int code = of_.shells.leads() ? decide_code(has_run) : local;
+  const bool led = of_.shells.leads();
+  leaves_ = has_run;
   auto agreed = join::leave(of_.process, code);
   of_.grow.end_allocations();
   if (agreed) end().agreed(*agreed);
   // This shell may have been cut off while leaving
   code = of_.shells.leads() ? job_code(of_.shells.all_tasks().outcomes()) : own_code();
   if (!agreed) local = code;
-  if (of_.shells.leads())
-    report_end(code);
-  else
-    static_cast<void>(post_exit());  // only the leader has an eventlog
+  if (!led && has_run) static_cast<void>(of_.events.post("shell.exit", {{"exitcode", code}}));
+  if (of_.shells.leads()) report_end(code);
 
   // Futures of plugins have the last event only now.
   if (of_.events.of_job().is_followed()) of_.host.loop().poll();
   return of_.config.exit_local ? local : code;
+}
+
+// On the leader.
+int ShellEnding::decide_code(bool has_run) {
+  const int code = job_code(of_.shells.all_tasks().final_outcomes());
+  if (!has_run) return code;
+  Result<void> posted = of_.events.post("shell.exit", {{"exitcode", code}});
+  if (posted) return code;
+  log(Level::error, "", "{}", posted.error().message);
+  return std::max(code, 1);
+}
+
+void ShellEnding::take_over() {
+  if (leaves_) of_.process.group->end_job(decide_code(false));
 }
 
 // Waits until plugins release the holds that they have taken for it.

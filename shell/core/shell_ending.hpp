@@ -95,7 +95,8 @@ class ShellEnding {
 
   // ---- the shell's end
   void close_job();
-  int leave_job();  // the exit code of the process
+  int leave_job();   // the exit code of the process
+  void take_over();  // this shell has come to lead
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
   [[nodiscard]] int own_code() const;  // by the tasks of this shell
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) {
@@ -118,6 +119,7 @@ class ShellEnding {
   [[nodiscard]] exits::Work work_for(join::Signals::From from) const;
   void end_tasks();
   [[nodiscard]] int job_code(const exits::Outcomes& all) const;
+  int decide_code(bool has_run);
   void report_end(int code);  // on the leader, for the whole job
 
   Parts of_;
@@ -125,6 +127,7 @@ class ShellEnding {
   plugin::CallbackList<const Json&> ended_;
   std::optional<Error> failure_;  // of a job's only shell, for the caller
   bool has_started_ = false;
+  bool leaves_ = false;  // the barriers are over: the leader decides how the job ends
   std::optional<exits::TaskEnd> first_end_;
   WaitedUsage used_;              // leader: of all tasks, once the shells have given it
   value::Idset gave_none_;        // shells that were gone then

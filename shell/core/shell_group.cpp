@@ -25,7 +25,7 @@ job::OnLost on_lost_of(plugin::Host& host) { return job::OnLost::read(host.optio
 // A spare runs nothing that could be lost with it, nor does a shell that its tasks have left for a spare.
 bool is_fatal(group::Rank rank, plugin::Host& host) {
   const job::Job& job = host.job();
-  bool is_left = rank > 0 && job.taskmap.tasks_on(rank) == 0 && job.tasks_have_left(rank);
+  bool is_left = rank != job.leader && job.taskmap.tasks_on(rank) == 0 && job.tasks_have_left(rank);
   return !on_lost_of(host).goes_on && !job.is_spare(rank) && !is_left;
 }
 
@@ -73,8 +73,10 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   if (may_have_others()) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kTasksOverTopic) tasks_are_over_ = true;
-      if (auto shell = parse_u64(bytes); topic == kNotReplacedTopic && shell && *shell < host_.job().shells())
+      if (auto shell = parse_u64(bytes); topic == kNotReplacedTopic && shell && *shell < host_.job().shells()) {
+        given_up_.insert(static_cast<group::Rank>(*shell));
         notices_.not_replaced(static_cast<group::Rank>(*shell));
+      }
     });
   }
   process_.launcher_events.on_signal = [this](int signum) { launcher_signal(signum); };
@@ -130,9 +132,26 @@ void ShellGroup::lose(group::Rank rank) {
   roster_.note_lost(value::Idset::range(rank, rank));
   if (rank >= host_.job().shells()) return;
   if (reports_losses_) notices_.lost(rank, ends_at_once(rank, host_));
-  if (host_.job().shell_rank != 0) return;
+  if (!host_.job().leads()) return;
   if (!decides_losses_ && on_lost_of(host_).replaces) return undecided_.insert(rank);
   decide_loss(rank);
+}
+
+// Which tasks of lost shells have a record only the leader before knew. One that has ended and whose shell is lost
+// since counts as lost, too.
+void ShellGroup::take_over() {
+  for (group::Rank rank : roster_.left().ids())
+    all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
+  for (group::Rank rank : roster_.lost().ids()) {
+    if (rank >= host_.job().shells()) continue;
+    const bool is_told = given_up_.contains(rank) || !on_lost_of(host_).replaces;
+    if (is_told && !is_fatal(rank, host_))
+      all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::lost());
+    else if (!decides_losses_ && on_lost_of(host_).replaces)
+      undecided_.insert(rank);
+    else
+      decide_loss(rank);
+  }
 }
 
 void ShellGroup::decide_losses() {
@@ -176,7 +195,7 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
   const auto& nodes = host_.job().resources.nodes;
   const group::Rank from = moves.front().from;
   notices_.moved(moves, !with_all.empty(), std::to_string(from));
-  if (host_.job().shell_rank != 0) return;
+  if (!host_.job().leads()) return;
   std::map<group::Rank, value::Idset> to;
   for (const job::Move& each : moves) to[each.to].insert(each.ranks);
   std::string where;
@@ -217,7 +236,7 @@ void ShellGroup::note_left(const value::Idset& shells) {
   lost_asked_ = lost_asked_ - shells;
   roster_.note_left(shells);
   for (group::Rank rank : shells.ids()) {
-    if (host_.job().shell_rank == 0) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
+    if (host_.job().leads()) all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
     notices_.left(rank);
   }
   notices_.resources("", shells.str());
@@ -252,7 +271,7 @@ void ShellGroup::report_losses() {
 }
 
 void ShellGroup::wait_for_all_tasks() {
-  if (host_.job().shell_rank != 0 || !has_others()) return;
+  if (!host_.job().leads() || !has_others()) return;
   barriers_.wait([this] { return all_tasks_.left() == 0; });
   tasks_are_over_ = true;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||

@@ -152,7 +152,7 @@ class ShellGroup {
   // Whether there are other shells, or may be some later (nacre grow).
   [[nodiscard]] bool may_have_others() const { return has_others() || process_.group->bulk() != nullptr; }
   [[nodiscard]] bool has_others() const { return host_.job().shells() > 1 && !host_.standalone(); }
-  [[nodiscard]] bool leads() const { return host_.job().shell_rank == 0 || !has_others(); }
+  [[nodiscard]] bool leads() const { return host_.job().leads() || !has_others(); }
   [[nodiscard]] const elastic::Roster& roster() const { return roster_; }
   [[nodiscard]] Barriers& barriers() { return barriers_; }
   [[nodiscard]] const Barriers& barriers() const { return barriers_; }
@@ -171,6 +171,7 @@ class ShellGroup {
   // These have been asked whether they may leave: leaving() or staying() decides whether one that is lost from now
   // on has left, or is a loss.
   void asked_to_leave(const value::Idset& shells) { asked_.insert(shells); }
+  [[nodiscard]] const value::Idset& asked_to_leave() const { return asked_; }
   void staying(const value::Idset& shells);  // those that were asked are not to leave after all
   // Leader: `receive` is called for a shell that is lost while it leaves, or is asked to, which is no loss.
   void when_lost_leaving(std::function<void(group::Rank)> receive) { on_lost_leaving_ = std::move(receive); }
@@ -190,6 +191,10 @@ class ShellGroup {
   // Leader: what becomes of the tasks of shells that are lost is decided from now on. Those that were lost before,
   // when no task could start again yet, come first.
   void decide_losses();
+  // This shell has come to lead: what the leader before knew by itself is found again, or counts as lost.
+  void take_over();
+  [[nodiscard]] std::optional<group::Rank> former_leader() const { return former_leader_; }
+  void note_leader(group::Rank before) { former_leader_ = before; }
   // Leader: the tasks of this lost shell that have no record are lost, and what that means for the job follows.
   // `why`: they could not be started again; "": nobody wanted that.
   void give_up(group::Rank rank, const std::string& why);
@@ -230,6 +235,8 @@ class ShellGroup {
   std::function<bool(group::Rank)> on_lost_with_tasks_;
   bool decides_losses_ = false;
   value::Idset undecided_;  // until then: lost shells of a job in which tasks may start again
+  value::Idset given_up_;   // lost shells whose tasks start nowhere else, as the leader has announced
+  std::optional<group::Rank> former_leader_;
 };
 
 }  // namespace nacre::core

@@ -553,7 +553,6 @@ Result<void> ShellReplace::serve() {
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
   });
-  if (!shells_.leads()) return {};
   shells_.when_lost_with_tasks([this](group::Rank shell) { return lost(shell); });
   grow_.when_ready([this] {
     value::Idset shells;
@@ -569,8 +568,9 @@ bool ShellReplace::lost(group::Rank shell) {
   if (host_.ending()) return false;
   restart_.answers().loss_opens(shell);
   value::Idset asked;
-  for (std::uint32_t each = 1; each < job_.shells(); ++each) {
-    if (shells_.roster().stays(each) && !shells_.all_tasks().unfinished_on(each).empty()) asked.insert(each);
+  for (std::uint32_t each = 0; each < job_.shells(); ++each) {
+    if (each != job_.shell_rank && shells_.roster().stays(each) && !shells_.all_tasks().unfinished_on(each).empty())
+      asked.insert(each);
   }
   shrink_.ask_connected(asked, [this, shell](const ShrinkQuestion::Connected& connected) {
     decide(shell, connected.tasks | plugin::pmi_connected(host_, ""));
@@ -649,11 +649,11 @@ Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const
   return spread;
 }
 
-// Shell 0 is the last of those that have as many tasks: without it the job ends.
+// The leader is the last of those that have as many tasks: without it the job may end.
 std::vector<elastic::Replacements::Other> ShellReplace::others() const {
   std::vector<elastic::Replacements::Other> out;
   for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
-    std::uint32_t shell = i % job_.shells();
+    std::uint32_t shell = (job_.leader + i) % job_.shells();
     if (!shells_.roster().stays(shell)) continue;
     std::uint64_t tasks = shells_.all_tasks().unfinished_on(shell).size();
     std::uint64_t room = job_.resources.nodes[shell].all_cores().size() / job_.spec.cores_per_slot;

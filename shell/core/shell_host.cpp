@@ -32,8 +32,8 @@ Result<void> HoldCounts::remove(std::string_view name) {
 
 // ---- job events -------------------------------------------------------------------------
 
-Result<void> JobEvents::open(const std::string& eventlog) {
-  eventlog_ = TRY(group::EventLog::create(eventlog));
+Result<void> JobEvents::open(const std::string& eventlog, bool appends) {
+  eventlog_ = TRY(group::EventLog::create(eventlog, appends));
   return {};
 }
 
@@ -47,6 +47,7 @@ constexpr std::string_view kAsked = "job.events-asked";
 void JobEvents::share(group::Group& group, bool leads, bool is_newcomer) {
   group_ = &group;
   is_follower_ = !leads;
+  leads_ = leads;
   is_newcomer_ = is_newcomer;
   leaders_.when_followed([this] {
     if (is_asked_) ask();
@@ -67,8 +68,8 @@ void JobEvents::ask() const {
 Result<bool> JobEvents::take(std::string_view topic, std::string_view bytes) {
   if (topic == kAsked) {
     is_asked_ = true;
-    for (std::size_t number = 0; !is_follower_ && number < record_.events().size(); ++number)
-      CHECK_OK(announce(number));
+    for (std::size_t index = announced_from_; leads_ && index < record_.events().size(); ++index)
+      CHECK_OK(announce(index));
     return true;
   }
   if (topic != kEvent) return false;
@@ -80,8 +81,17 @@ Result<bool> JobEvents::take(std::string_view topic, std::string_view bytes) {
   return true;
 }
 
-Result<void> JobEvents::announce(std::size_t number) const {
-  return group_->announce(kEvent, dump_json({{"number", number}, {"event", record_.events()[number]}}));
+Result<void> JobEvents::announce(std::size_t index) const {
+  const std::size_t number = index - announced_from_ + first_number_;
+  return group_->announce(kEvent, dump_json({{"number", number}, {"event", record_.events()[index]}}));
+}
+
+// Where nobody has followed the events so far all of this shell's own count.
+void JobEvents::lead() {
+  leads_ = true;
+  if (is_asked_ != true) return;
+  announced_from_ = record_.events().size();
+  first_number_ = leaders_.events().size();
 }
 
 void JobEvents::add_context(std::string_view event, const Json& members) {
@@ -100,7 +110,7 @@ Result<void> JobEvents::post(std::string_view event, Json context) {
     CHECK_OK(std::move(written));
   }
   record_.add({{"timestamp", now}, {"name", event}, {"context", std::move(context)}});
-  if (is_follower_ || is_asked_ != true) return {};
+  if (!leads_ || is_asked_ != true) return {};
   return announce(record_.events().size() - 1);
 }
 

@@ -49,9 +49,11 @@ class HoldCounts {
 // another shell follows them, which that shell says at the init barrier, or by an announcement.
 class JobEvents {
  public:
-  Result<void> open(const std::string& eventlog);
+  Result<void> open(const std::string& eventlog, bool appends = false);
   // Of a job that has other shells, or may get some. `group` has to outlive it.
   void share(group::Group& group, bool leads, bool is_newcomer);
+  // This shell has come to lead: it goes on with the events that the leader before has announced.
+  void lead();
   // To the context of an event of this name, before it is posted.
   void add_context(std::string_view event, const Json& members);
   // The eventlog ends with the first error.
@@ -66,15 +68,16 @@ class JobEvents {
   Result<bool> take(std::string_view topic, std::string_view bytes);
 
  private:
-  Result<void> announce(std::size_t number) const;
+  Result<void> announce(std::size_t index) const;
   void ask() const;
 
   std::map<std::string, Json, std::less<>> contexts_;  // by event
   plugin::EventRecord record_, leaders_;
   std::optional<group::EventLog> eventlog_;
   group::Group* group_ = nullptr;
-  bool is_follower_ = false, is_newcomer_ = false;
-  std::optional<bool> is_asked_;  // none: the init barrier was not passed yet
+  bool is_follower_ = false, is_newcomer_ = false, leads_ = false;
+  std::size_t announced_from_ = 0, first_number_ = 0;  // the first event of this leader, and its number
+  std::optional<bool> is_asked_;                       // none: the init barrier was not passed yet
 };
 
 // See plugin::OtherShells, and group::Group for what comes.

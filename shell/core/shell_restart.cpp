@@ -150,7 +150,7 @@ void ShellRestart::announced(const Message& message) {
   for (Rank rank : decided.fallen.ids()) {
     if (is_mine) refused(rank);
   }
-  if (message.whole && decided.fallen.empty() && shells_.leads()) answers_.answer(message);
+  if (message.whole && decided.fallen.empty()) answers_.note_asked(message);
   for (const Decision& each : decided.decisions) {
     reports_.decided(message.shell, each);
     for (Rank rank : each.ranks.ids()) {
@@ -642,13 +642,29 @@ void RestartAnswers::all_started() {
   for (const Message& each : std::exchange(unanswered_, {})) answer(each);
 }
 
+void RestartAnswers::note_asked(const Message& message) {
+  if (shells_.leads()) return answer(message);
+  std::erase_if(asked_, [this](const Message& each) { return !is_open(each); });
+  asked_.push_back(message);
+}
+
+bool RestartAnswers::is_open(const Message& message) const {
+  const elastic::RestartEnd& end = message.ends.front();
+  return host_.job().attempt_of(end.rank) == end.attempt;
+}
+
+void RestartAnswers::take_over() {
+  for (const Message& each : std::exchange(asked_, {})) {
+    if (is_open(each)) answer(each);
+  }
+}
+
 // What was asked of a start that does not count any more has had its answer.
 void RestartAnswers::loss_closes(group::Rank shell) {
   losses_.remove(shell);
   if (!losses_.empty()) return;
   for (const Message& each : std::exchange(unanswered_, {})) {
-    const elastic::RestartEnd& end = each.ends.front();
-    if (host_.job().attempt_of(end.rank) == end.attempt) answer(each);
+    if (is_open(each)) answer(each);
   }
   if (std::exchange(order_waits_, false)) answer_order();
 }
@@ -672,10 +688,7 @@ void RestartAnswers::answer(const Message& message) {
 void RestartAnswers::settle() {
   settle_timer_.reset();
   std::vector<Held> held = std::exchange(held_, {});
-  std::erase_if(held, [this](const Held& each) {
-    const elastic::RestartEnd& end = each.message.ends.front();
-    return host_.job().attempt_of(end.rank) != end.attempt;
-  });
+  std::erase_if(held, [this](const Held& each) { return !is_open(each.message); });
   if (held.empty()) return;
   if (!losses_.empty()) {
     for (Held& each : held) unanswered_.push_back(std::move(each.message));
@@ -740,7 +753,7 @@ std::string RestartAnswers::why_not() const {
   const value::Idset over = tasks.outcomes().ranks();
   if (!over.empty())
     return fmt::format("{}, and task {} {} ended for good", kAll, over.str(), over.size() == 1 ? "has" : "have");
-  for (group::Rank shell = 1; shell < host_.job().shells(); ++shell) {
+  for (group::Rank shell = 0; shell < host_.job().shells(); ++shell) {
     if (!shells_.roster().leaves(shell) || tasks.unfinished_on(shell).empty()) continue;
     return fmt::format("{}, and shell {}{} is about to leave the job with task {}", kAll, shell,
                        host_.job().resources.nodes[shell].on(), tasks.unfinished_on(shell).str());

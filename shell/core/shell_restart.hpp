@@ -175,6 +175,10 @@ class RestartAnswers {
   void serve(std::function<bool()> is_under_way) { is_under_way_ = std::move(is_under_way); }
 
   void all_started();
+  // A shell has asked, and only the leader answers. All remember it, as another one may come to lead.
+  void note_asked(const Message& message);
+  // This shell has come to lead, and answers what is open.
+  void take_over();
   void loss_opens(group::Rank shell) { losses_.insert(shell); }
   void loss_closes(group::Rank shell);
   // All have started together.
@@ -195,6 +199,7 @@ class RestartAnswers {
   static constexpr event::Seconds kSettle{0.1};
 
   void settle();
+  [[nodiscard]] bool is_open(const Message& message) const;  // that start still counts
   void send_answer(const Message& message);
   void send(const Message& answer);
 
@@ -208,6 +213,7 @@ class RestartAnswers {
   bool all_started_ = false;
   value::Idset losses_;              // shells
   std::vector<Message> unanswered_;  // until then
+  std::vector<Message> asked_;       // what another shell, which leads, is to answer
   struct Held {
     Message message;
     event::Seconds at;  // when it came
@@ -333,8 +339,11 @@ class ShellRestart {
 
   // Once the options are final. An error: restart is wrong, or not possible.
   Result<void> serve();
-  void finished() { finished_ = true; }                         // the tasks of this shell have ended for good
-  [[nodiscard]] RestartAnswers& answers() { return answers_; }  // the leader's
+  void finished() { finished_ = true; }  // the tasks of this shell have ended for good
+  void take_over() {                     // this shell has come to lead
+    if (recovery_) answers_.take_over();
+  }
+  [[nodiscard]] RestartAnswers& answers() { return answers_; }                            // the leader's
   [[nodiscard]] std::optional<elastic::Restarts>& granted_so_far() { return restarts_; }  // none: the option is off
 
   [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }  // no end of a task is kept back

@@ -113,7 +113,6 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
     if (!is_ready) question_.take(origin, bytes);
     settle();
   });
-  if (!shells_.leads()) return;
   callbacks.on_lost = [this, before = std::move(callbacks.on_lost)](group::Rank rank) {
     if (before) before(rank);
     if (!question_.asked_to_leave().contains(rank)) question_.gone(rank);  // else lost_leaving() does
@@ -246,6 +245,30 @@ void ShellShrink::settle_lost(group::Rank rank) {
   });
 }
 
+// What was asked of the leader before is answered by nobody. A shell that is about to leave reports once more.
+void ShellShrink::follow() {
+  asks_.fail_open(Error{ECANCELED, "the shell that led the job is lost"});
+  if (is_ready_) records_.put(std::string(kReady));
+}
+
+// Shells that have been told to leave do so; the others stay.
+void ShellShrink::take_over() {
+  leaves_ = false;  // who leads stays
+  withdraw(shells_.asked_to_leave());
+  value::Idset leaving = shells_.roster().leaving() - shells_.roster().gone();
+  leaving.remove(host_.job().shell_rank);
+  if (leaving.empty()) return;
+  value::Idset fresh;
+  auto number = shrinks_.open(leaving, fresh);
+  auto timer = event::Timer::create(host_.loop(), [this, number] {
+    shrinks_.overdue(number);
+    settle();
+  });
+  if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
+  timer->start_grace(grace_ + kKillTime + kMostAfterKill);
+  open_.emplace(number, Open{[](const Result<Json>&, bool) {}, *std::move(timer)});
+}
+
 // Each shell's node is given back once, and no host on which another shell stays.
 void ShellShrink::released(const value::Idset& shells, const std::function<void()>& done) {
   value::Idset fresh = shells - given_back_;
@@ -354,6 +377,10 @@ Result<void> ShrinkAsks::send(Number number, const value::ShrinkOrder& order) {
 
 void ShrinkAsks::end(const Error& why) {
   over_ = why;
+  fail_open(why);
+}
+
+void ShrinkAsks::fail_open(const Error& why) {
   while (!open_.empty()) pass_on(open_.begin()->first, why, true);
 }
 

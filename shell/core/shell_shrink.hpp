@@ -45,6 +45,7 @@ class ShrinkAsks {
   plugin::Registration ask(const value::ShrinkOrder& order, WhenShrunk news);
   // What is open, and what is asked from now on, gets this error.
   void end(const Error& why);
+  void fail_open(const Error& why);
 
  private:
   static constexpr std::string_view kAskTopic = "shell.shrink-ask";
@@ -144,6 +145,9 @@ class ShellShrink {
   [[nodiscard]] bool is_leaving(group::Rank rank) const { return shrinks_.is_leaving(rank); }
   // This shell is about to leave: what fails here does not end the job any more.
   [[nodiscard]] bool leaves() const { return leaves_; }
+  // Another shell has come to lead, or this one.
+  void follow();
+  void take_over();
   // This shell's tasks have ended, and what it puts has been put.
   void put_all();
   // The job ends, so orders that are open end with an error.

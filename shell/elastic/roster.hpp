@@ -34,6 +34,7 @@ class Roster {
 
   [[nodiscard]] const Idset& lost() const { return lost_; }
   [[nodiscard]] const Idset& left() const { return left_; }
+  [[nodiscard]] const Idset& leaving() const { return leaving_; }  // asked to leave, whatever has become of them
   [[nodiscard]] Idset gone() const { return lost_ | left_; }
   // It is of the job, and stays: so it may get tasks.
   [[nodiscard]] bool stays(Id shell) const { return !(lost_ | left_ | leaving_ | joining_).contains(shell); }

@@ -52,6 +52,11 @@ void BulkDriver::gone(overlay::LinkName link) {
   }
 }
 
+void BulkDriver::lead(std::uint64_t term) {
+  if (cut_off_) return;
+  node_.lead(term);
+}
+
 void BulkDriver::received(overlay::LinkName from, bulk::StreamId stream, std::string_view bytes) {
   if (cut_off_) return;
   Result<void> received = bytes.empty()
@@ -274,6 +279,11 @@ void NodeBulk::linked(overlay::LinkName link) {
 void NodeBulk::gone(overlay::LinkName link) {
   users_.gone(link);
   values_.gone(link);
+}
+
+void NodeBulk::lead(std::uint64_t term) {
+  for (BulkDriver* each : {&users_, &values_}) each->lead(term);
+  for (BulkDriver* each : {&users_, &values_}) each->pump();
 }
 
 void NodeBulk::received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {

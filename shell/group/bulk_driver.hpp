@@ -40,6 +40,7 @@ class BulkDriver final : public bulk::Port {
   void linked(overlay::LinkName link);      // down links
   void gone(overlay::LinkName link);
   void cut_off(const Error& why);
+  void lead(std::uint64_t term);  // this shell has come to lead, in this term of the overlay
   // ---- likewise, but performed at once
   void pump() {
     pump_.run([this] { return step(); });
@@ -155,6 +156,8 @@ class NodeBulk {
 
   void linked(overlay::LinkName link);
   void gone(overlay::LinkName link);
+  // Values go in the log then, but what had been published before may still be on its way.
+  void lead(std::uint64_t term);
   void received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes);
   void on_credit(overlay::LinkName to, transport::StreamId stream);
   void cut_off(const Error& why);

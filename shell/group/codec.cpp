@@ -81,8 +81,9 @@ Result<Ended> decode(const overlay::TaskReport& report) {
 
 // ---- event log --------------------------------------------------------------------------
 
-Result<EventLog> EventLog::create(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+Result<EventLog> EventLog::create(const std::string& path, bool appends) {
+  const int how = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (appends ? 0 : O_TRUNC);
+  UniqueFd fd(::open(path.c_str(), how, 0644));
   if (!fd) return system_error(errno, "--eventlog: " + path);
   return EventLog(path, std::move(fd));
 }

@@ -33,7 +33,8 @@ Result<Ended> decode(const overlay::TaskReport& report);
 // An eventlog, RFC 18: one line of JSON {"timestamp", "name", "context"} for each event, written as a whole.
 class EventLog {
  public:
-  static Result<EventLog> create(const std::string& path);  // replaces the file
+  // Replaces the file, or goes on behind what it has.
+  static Result<EventLog> create(const std::string& path, bool appends = false);
   // `timestamp`: seconds since the Epoch; `context` is an object.
   Result<void> append(double timestamp, std::string_view name, const Json& context);
 

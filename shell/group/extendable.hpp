@@ -83,6 +83,9 @@ class Extendable final : public Group {
   [[nodiscard]] std::string silence_of(Rank rank) const override { return now_->silence_of(rank); }
   [[nodiscard]] bool has_ended(Rank rank) const override { return now_->has_ended(rank); }
   void suspect(Rank rank) override { now_->suspect(rank); }
+  void hand_over() override { now_->hand_over(); }
+  [[nodiscard]] Rank leader() const override { return now_->leader(); }
+  void end_job(int code) override { now_->end_job(code); }
   void hold_links(const value::Idset& shells) override;
   void give_up_absent() override { now_->give_up_absent(); }
   void give_up_silent() override { now_->give_up_silent(); }

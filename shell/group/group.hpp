@@ -64,6 +64,10 @@ class Group {
     std::function<void()> on_leave;
     // The leader only: which tasks, of all shells, have newly started or ended.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
+    // Another shell leads from now on, in one order with all of the above; the loss of the one before comes next.
+    std::function<void(Rank)> on_leader;
+    // This shell, which leads now, has been given by on_tasks all that the others know. Bulk data comes after it.
+    std::function<void()> on_leading;
     // This shell is cut off from its job for good: it has to end its tasks and itself at once.
     std::function<void(const Error& why)> on_cut_off;
   };
@@ -137,6 +141,14 @@ class Group {
   [[nodiscard]] virtual bool has_ended(Rank /*rank*/) const { return false; }
   // This child of this shell, or a shell that a grow waits for, is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
+
+  // From now on, when the leader is lost, the others choose another one, if more than half of them are left; until
+  // then all of them end with it. All shells call this before they enter a barrier.
+  virtual void hand_over() {}
+  // Who leads, as on_leader has told.
+  [[nodiscard]] virtual Rank leader() const { return 0; }
+  // Of a shell that has come to lead after leave(): the job's exit code.
+  virtual void end_job(int /*code*/) {}
 
   // From now on nothing passes directly between this shell and these, as if the network between them was cut; what
   // is sent waits. Between it and all others it does. For rehearsals.

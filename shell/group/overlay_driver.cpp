@@ -63,8 +63,13 @@ OverlayDriver::OverlayDriver(Membership&& membership, Log& log, const overlay::O
         tick();
         pump();
       }),
-      reports_(membership_, node_, log_, deferred_, open_calls_,
-               [this](const JobException& exception) { raise(exception); }) {}
+      reports_(
+          membership_, node_, log_, deferred_, open_calls_,
+          [this](const JobException& exception) { raise(exception); },
+          [this] {
+            bulk_->lead(node_.term());
+            pump();
+          }) {}
 
 Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, Membership membership, Log& log,
                                                              overlay::OverlayOptions bounds) {
@@ -96,15 +101,15 @@ Result<std::unique_ptr<OverlayDriver>> OverlayDriver::create(event::Loop& loop, 
 
 // The leader's beats have its clock as their number, as Pulse::make() gives it.
 Result<void> OverlayDriver::keep_alive() {
-  auto beat = [job = membership_.job.value(), term = node_.options().term, self = membership_.rank,
-               leads = node_.leads()](overlay::Side side) -> std::string {
+  auto beat = [this, job = membership_.job.value(), self = membership_.rank](overlay::Side side) -> std::string {
     overlay::Beat body;
     body.busy.insert(self);
-    if (leads && side == overlay::Side::down)
+    if (beats_.leads && side == overlay::Side::down)
       body.number =
           static_cast<std::uint64_t>(std::chrono::duration_cast<overlay::milliseconds>(present()).count());
-    return overlay::encode({job, term, body}).value_or("");
+    return overlay::encode({job, beats_.term, body}).value_or("");
   };
+  note_for_beats();
   keep_alive_ = TRY(KeepAlive::create(node_.options().beat_interval, beat));
   link_table_->keep_alive(*keep_alive_);
   return {};
@@ -147,7 +152,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     bulk_->gone(link);
     // Only its shell and that shell's guard remove its socket
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
-    if (refused && link.peer == 0 && link.side == overlay::Side::up) node_.leader_refuses();
+    if (refused && link.peer == node_.tree().leader() && link.side == overlay::Side::up) node_.leader_refuses();
     end_if_short(why);
     pump();
   };
@@ -298,7 +303,7 @@ void OverlayDriver::give_up_absent() {
 void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done) {
   when_gone_ = std::move(done);
   leaving_ = true;
-  if (membership_.rank == 0 && !finished_) ask(overlay::End{static_cast<std::uint32_t>(code)});
+  if (membership_.rank == leader()) end_job(code);
   if (removed_) {
     tick();
     node_.tasks_ended();
@@ -337,7 +342,9 @@ void OverlayDriver::end_if_gone() {
 // How an OverlayDriver performs the effects of its node, by its parts or itself.
 
 void OverlayDriver::pump() {
-  if (pump_.run([this] { return step(); })) bulk_->look_at(node_);
+  if (!pump_.run([this] { return step(); })) return;
+  note_for_beats();
+  bulk_->look_at(node_);
 }
 
 bool OverlayDriver::step() {
@@ -423,6 +430,7 @@ void NodeReports::perform(overlay::Deliver& deliver_it) {
 }
 
 void NodeReports::perform(overlay::Reported& reported) {
+  if (leader_ != membership_.rank) return before_leading_.push_back(std::move(reported));
   std::vector<Ended> ended;
   for (const overlay::TaskReport& record : reported.exited) {
     auto each = decode(record);
@@ -448,7 +456,7 @@ void NodeReports::perform(overlay::TooLarge& overflow) {
 // What cannot be read is found when the shell is dialled, and has no address.
 // The leader says it with what follows from it, and the others by themselves.
 void NodeReports::perform(overlay::Silent& silent) {
-  log_.log(membership_.rank == 0 ? Level::debug : Level::warn, "", "shell {} is suspected: {}", silent.peer,
+  log_.log(membership_.rank == leader_ ? Level::debug : Level::warn, "", "shell {} is suspected: {}", silent.peer,
            silent.why);
   silences_[static_cast<Rank>(silent.peer)] = std::move(silent.why);
 }
@@ -496,6 +504,7 @@ void NodeReports::deliver(const overlay::Campaign& campaign) {
 }
 
 void NodeReports::deliver(const overlay::View& view) {
+  if (static_cast<Rank>(view.leader) != leader_) follow(static_cast<Rank>(view.leader));
   for (const overlay::Newcomer& each : view.add) note_address(each.id, each.address);
   if (!view.leave.empty() && !view.leave.contains(membership_.rank)) {
     deferred_.add_for_served([this, left = view.leave] {
@@ -507,6 +516,19 @@ void NodeReports::deliver(const overlay::View& view) {
       if (callbacks.on_lost) callbacks.on_lost(rank);
     });
   }
+}
+
+void NodeReports::follow(Rank leader) {
+  leader_ = leader;
+  deferred_.add_for_served([this, leader] {
+    if (callbacks.on_leader) callbacks.on_leader(leader);
+  });
+  if (leader != membership_.rank) return;
+  for (overlay::Reported& each : std::exchange(before_leading_, {})) perform(each);
+  deferred_.add_for_served([this] {
+    if (callbacks.on_leading) callbacks.on_leading();
+    lead_();
+  });
 }
 
 void NodeReports::deliver(const overlay::End& end) {

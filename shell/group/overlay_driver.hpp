@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -86,15 +87,16 @@ class NodeReports {
  public:
   using Raise = std::function<void(const JobException&)>;
 
-  // All have to outlive this object.
+  // All have to outlive this object. `lead` is called once this shell has come to lead, and its owner knows it.
   NodeReports(Membership& membership, overlay::Node& node, Log& log, DeferredCalls& deferred, OpenCalls& open_calls,
-              Raise raise)
+              Raise raise, std::function<void()> lead)
       : membership_(membership),
         node_(node),
         log_(log),
         deferred_(deferred),
         open_calls_(open_calls),
-        raise_(std::move(raise)) {}
+        raise_(std::move(raise)),
+        lead_(std::move(lead)) {}
   NodeReports(const NodeReports&) = delete;
   NodeReports& operator=(const NodeReports&) = delete;
 
@@ -117,11 +119,13 @@ class NodeReports {
   // The shells that are absent count as lost as soon as the job's code is known.
   void give_up_absent();
   [[nodiscard]] std::optional<int> code() const { return code_; }  // the job's, once the leader has decided
+  [[nodiscard]] Rank leader() const { return leader_; }            // as the owner has been told
 
  private:
   void deliver(const overlay::Entry& entry);
   void deliver(const overlay::Campaign& campaign);
   void deliver(const overlay::View& view);
+  void follow(Rank leader);
   void deliver(const overlay::End& end);
   void deliver(const overlay::ExceptionEntry& exception);
   void deliver(const overlay::Event& event);
@@ -134,6 +138,9 @@ class NodeReports {
   DeferredCalls& deferred_;
   OpenCalls& open_calls_;
   Raise raise_;
+  std::function<void()> lead_;
+  Rank leader_ = 0;
+  std::vector<overlay::Reported> before_leading_;  // until the owner knows that it leads
   Announcements announcements_;
   bool gives_up_absent_ = false;
   std::map<Rank, std::string> silences_;
@@ -211,6 +218,11 @@ class OverlayDriver final : public Group {
   [[nodiscard]] std::string silence_of(Rank rank) const override { return reports_.silence_of(rank); }
   [[nodiscard]] bool has_ended(Rank rank) const override { return node_.has_ended(rank); }
   void suspect(Rank rank) override;
+  void hand_over() override { node_.hand_over(); }
+  [[nodiscard]] Rank leader() const override { return reports_.leader(); }
+  void end_job(int code) override {
+    if (!finished_) ask(overlay::End{static_cast<std::uint32_t>(code)});
+  }
   void hold_links(const value::Idset& shells) override { link_table_->hold(shells); }
   void give_up_absent() override;
   void give_up_silent() override { static_cast<void>(announce(kGiveUpSilent, "")); }
@@ -239,6 +251,10 @@ class OverlayDriver final : public Group {
   // Performs the node's effects, then calls the owner, until nothing is left.
   void pump();
   bool step();  // false: there was nothing to do
+  void note_for_beats() {
+    beats_.term = node_.term();
+    beats_.leads = node_.leads();
+  }
   void perform(overlay::Joined& joined);
   void perform(overlay::Leave& leave);
   void perform(overlay::Die& die);
@@ -246,9 +262,16 @@ class OverlayDriver final : public Group {
   void end(Error why);
   void end_if_gone();
 
+  // What beats of the thread have of the node.
+  struct Beats {
+    std::atomic<std::uint64_t> term{0};
+    std::atomic<bool> leads{false};
+  };
+
   Log& log_;
   Membership membership_;
   overlay::Node node_;
+  Beats beats_;
   std::unique_ptr<KeepAlive> keep_alive_;
   std::unique_ptr<LinkTable> link_table_;
   std::unique_ptr<LinkSender> sender_;

@@ -50,8 +50,8 @@ Error broken_record(std::string what) { return Error{EPROTO, std::move(what)}; }
 std::uint32_t WireFormat::introduce(const Source& source) {
   auto [place, is_new] = numbers_.emplace(&source, next_);
   std::uint32_t number = place->second;
-  if (!is_new) return number;
-  next_ += static_cast<std::uint32_t>(kStreams.size());
+  if (is_new) next_ += static_cast<std::uint32_t>(kStreams.size());
+  if (!is_new && !repeats_) return number;
   append_head(head_, WireKind::source, number, kSourceBytes + source.label.size());
   append_number(head_, source.rank);
   append_number(head_, flags(source.stream == Stream::err, source.is_part));
@@ -156,7 +156,10 @@ Result<void> BatchReader::introduce(std::uint32_t number, std::string_view bytes
   source->stream = (flag & kIsStderr) != 0 ? Stream::err : Stream::out;
   source->is_part = (flag & kIsPart) != 0;
   source->label = bytes;
-  if (sources_.contains(number)) return broken_record(fmt::format("output: source {} comes twice", number));
+  if (auto known = sources_.find(number); known != sources_.end()) {
+    if (*known->second == *source) return {};
+    return broken_record(fmt::format("output: source {} comes twice", number));
+  }
   CHECK_OK(take_.source(*source));
   sources_.emplace(number, std::move(source));
   return {};

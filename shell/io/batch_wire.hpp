@@ -22,8 +22,10 @@ inline constexpr std::size_t kMaxWireText = std::size_t{4} << 20;  // bytes of a
 // Writes bytes for a BatchReader. A source is identified by its address until it ends.
 class WireFormat final : public Format {
  public:
-  // For sources of one stream: sources of the two streams get different numbers.
-  explicit WireFormat(Stream stream) : next_(static_cast<std::uint32_t>(stream)) {}
+  // For sources of one stream: sources of the two streams get different numbers. `repeats`: each batch has its source
+  // with it, so that a reader can begin with any of them.
+  explicit WireFormat(Stream stream, bool repeats = false)
+      : next_(static_cast<std::uint32_t>(stream)), repeats_(repeats) {}
 
   Pieces put(const Batch& batch) override;
   Pieces end(const Source& source, double time) override;
@@ -39,6 +41,7 @@ class WireFormat final : public Format {
 
   std::map<const Source*, std::uint32_t> numbers_;
   std::uint32_t next_;
+  bool repeats_;
   std::string head_;
 };
 

@@ -328,13 +328,14 @@ Result<Idset> last_ones(std::uint64_t wanted, const Job& job, const Idset& gone)
   Idset out;
   // Spares have no tasks, and are the last.
   for (bool with_tasks : {false, true}) {
-    for (std::uint32_t shell = job.shells() - 1; shell > 0 && out.size() < wanted; --shell) {
-      if (!gone.contains(shell) && job.taskmap.ranks_on(shell).empty() != with_tasks) out.insert(shell);
+    for (std::uint32_t shell = job.shells(); shell-- > 0 && out.size() < wanted;) {
+      if (shell != job.leader && !gone.contains(shell) && job.taskmap.ranks_on(shell).empty() != with_tasks)
+        out.insert(shell);
     }
   }
   if (out.size() == wanted) return out;
-  return invalid(
-      fmt::format("{} shells can leave this job, not {}; shell 0, which leads it, stays", out.size(), wanted));
+  return invalid(fmt::format("{} shells can leave this job, not {}; shell {}, which leads it, stays", out.size(),
+                             wanted, job.leader));
 }
 
 Result<Idset> chosen(const value::ShrinkOrder& order, const Job& job, const Idset& gone, const Idset& leaving) {
@@ -347,8 +348,9 @@ Result<Idset> chosen(const value::ShrinkOrder& order, const Job& job, const Idse
 
 Result<Idset> leavers(const value::ShrinkOrder& order, const Job& job, const Idset& gone, const Idset& leaving) {
   Idset out = TRY(chosen(order, job, gone, leaving));
-  if (out.contains(0))
-    return invalid(fmt::format("shell 0{} leads the job, and cannot leave it", job.resources.nodes[0].on()));
+  if (out.contains(job.leader))
+    return invalid(fmt::format("shell {}{} leads the job, and cannot leave it", job.leader,
+                               job.resources.nodes[job.leader].on()));
   for (std::uint32_t shell : order.refuse_tasks ? out.ids() : std::vector<Idset::Id>()) {
     Idset there = job.taskmap.ranks_on(shell);
     if (!there.empty()) {

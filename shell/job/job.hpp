@@ -87,6 +87,7 @@ struct Job {
   // Each task gets so many, where its node has them; 0: an even share of what the job has there.
   std::uint32_t cores_each = 0;
   std::uint32_t gpus_each = 0;
+  std::uint32_t leader = 0;  // the shell that leads; another one only once that is lost (on-leader-lost)
 
   // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
   // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
@@ -104,6 +105,7 @@ struct Job {
   void choose_cores(const value::Idset& ids);
   void choose_gpus(const value::Idset& ids);
 
+  [[nodiscard]] bool leads() const { return shell_rank == leader; }
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks
   [[nodiscard]] bool is_spare(std::uint32_t shell) const;                  // it has no tasks, and may get some

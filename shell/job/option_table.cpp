@@ -98,6 +98,8 @@ constexpr OptionEntry kTable[] = {
     {"doctor.trace", "switch", "off", "doctor", "", "what the shell starts may trace the tasks"},
     {"hang-watch", "duration", "off", "doctor", "off 10m 10m,kill",
      "the job is examined if no task does anything for this long"},
+    {"on-leader-lost", "text", "end", "shell", "end take-over",
+     "what becomes of the job if its first shell is lost: another one leads, or it ends"},
     {"on-launcher-lost", "text", "end", "control", "end go-on", "what becomes of the job if its launcher goes"},
     {"attach.scrollback", "text", "1M", "control", "none 1M", "how much output is kept for nacre attach"},
     {"exit-notify", "file", "off", "exit-notify", "off", "write how tasks end as lines of JSON"},
@@ -335,7 +337,7 @@ constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task
                                 "pmi.spawn",         "pmi.spawning",       "pmi.spawn-begins",
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
-                                "shell.unkillable"};
+                                "shell.unkillable",  "job.leader"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

@@ -475,6 +475,14 @@ Result<OnLost> OnLost::read(const Options& options) {
   return out;
 }
 
+Result<OnLeaderLost> OnLeaderLost::read(const Options& options) {
+  auto option = options.at("on-leader-lost");
+  if (!option || option->json() == "end") return OnLeaderLost{};
+  if (option->json() == "take-over") return OnLeaderLost{true, false};
+  if (option->json() == "take-over,followed") return OnLeaderLost{true, true};
+  return option->expected("end or take-over");
+}
+
 Result<bool> outlives_launcher(const Options& options) {
   auto option = options.at("on-launcher-lost");
   if (!option || option->json() == "end") return false;

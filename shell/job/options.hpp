@@ -182,6 +182,15 @@ struct OnLost {
   bool operator==(const OnLost&) const = default;
 };
 
+// What becomes of a job whose leader is lost.
+struct OnLeaderLost {
+  bool takes_over = false;   // another shell leads from then on, if more than half of them are left
+  bool is_followed = false;  // who has started the job comes to that one, or the job ends
+
+  // on-leader-lost=end|take-over[,followed]
+  static Result<OnLeaderLost> read(const Options& options);
+};
+
 // on-launcher-lost=end|go-on: whether the job goes on if its launcher goes.
 Result<bool> outlives_launcher(const Options& options);
 

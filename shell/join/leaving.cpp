@@ -69,7 +69,10 @@ std::optional<int> leave(ShellProcess& process, int code) {
   bool is_early = process.joined && left.done && !left.code && !process.end.is_cut_off();
   bool holds_agents = process.launcher && process.launcher->running() > 0;
   if (is_early) holds_agents ? keep_agents(process) : leave_last_link_open(process);
-  end_agents(process);
+  if (process.hands_over && process.end.is_cut_off() && process.launcher)
+    process.launcher->let_go();  // another shell leads them by now
+  else
+    end_agents(process);
   if (!left.done) process.group.reset();  // the group holds the callback
   return left.code;
 }

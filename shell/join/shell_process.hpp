@@ -274,10 +274,12 @@ struct ShellProcess {
   exits::JobEnd end;
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
-  bool joined = false;                                          // all shells of the job have joined
-  bool joins_late = false;                                      // this one joins a job that runs
-  std::optional<LateShell> late;                                // once it has joined, until it is read
-  bool left = false;                                            // this shell has left the others in order
+  bool by_launcher = false;       // a launcher, or a shell for it, has started this one
+  bool joined = false;            // all shells of the job have joined
+  bool joins_late = false;        // this one joins a job that runs
+  std::optional<LateShell> late;  // once it has joined, until it is read
+  bool hands_over = false;        // if the leader is lost the others choose another one
+  bool left = false;              // this shell has left the others in order
 };
 
 }  // namespace nacre::join

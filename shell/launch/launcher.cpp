@@ -67,6 +67,7 @@ Launcher::Launcher(event::Loop& loop, event::Children& children, Options options
 // A shell that an agent has just started in its process group has no guard yet, but SIGTERM lets it remove its
 // socket.
 Launcher::~Launcher() {
+  if (lets_go_) return;
   std::vector<const task::Subprocess*> left;
   for (const auto& [rank, agent] : agents_) {
     if (!agent->process || agent->process->exited()) continue;

@@ -139,6 +139,8 @@ class Launcher {
   // Starts no more. After `grace` the agents that are left get SIGTERM, then SIGKILL. `done` is called once when
   // none is left; from here, if none is now.
   void finish(event::Seconds grace, std::function<void()> done);
+  // The shells go on without this one: their agents are not ended with this object.
+  void let_go() { lets_go_ = true; }
 
   // Prints a message of this shell itself, with its newline, in order with those of the others.
   void print(const std::string& line);
@@ -179,6 +181,7 @@ class Launcher {
   std::vector<std::unique_ptr<Agent>> over_;              // they may be running one of their own callbacks
   std::size_t waiting_ = 0;                               // agents that have neither joined nor failed
   bool starting_ = false;
+  bool lets_go_ = false;
   std::function<void()> done_;
   AlikeLines lines_;
   std::optional<event::Timer> lines_timer_;

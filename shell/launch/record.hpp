@@ -112,6 +112,10 @@ class CarriageReader {
   std::string label_;
 };
 
+// The exit code of a leader that the others have given up: another one leads the job (on-leader-lost=take-over). ssh
+// exits with the same if its link breaks.
+inline constexpr int kLeaderLost = 255;
+
 // Whether a job goes on without its launcher.
 enum class Detaching : std::uint8_t {
   never,       // or only because the job's option on-launcher-lost says so

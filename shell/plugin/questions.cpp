@@ -66,11 +66,10 @@ Registration serve_questions(Host& host, bulk::RecordQueue& records, std::string
   bulk::Port* port = host.bulk();
   if (port == nullptr) return {};
   records.serve(*port, std::move(take));
-  if (host.job().shell_rank == 0) return {};
-  return host.on_announcement(
-      [topic = std::move(topic), asked = std::move(asked)](std::string_view announced, std::string_view bytes) {
-        if (announced == topic) asked(bytes);
-      });
+  return host.on_announcement([&host, topic = std::move(topic), asked = std::move(asked)](
+                                  std::string_view announced, std::string_view bytes) {
+    if (announced == topic && !host.job().leads()) asked(bytes);
+  });
 }
 
 }  // namespace nacre::plugin

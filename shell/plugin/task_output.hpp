@@ -24,6 +24,8 @@ class OutputFollower {
   virtual void put(const io::Batch& batch) = 0;
   // Called once: no task writes any more, and all that they have written has come out.
   virtual void all_out() = 0;
+  // The tasks have to wait, until TaskOutput::go_on() is called.
+  [[nodiscard]] virtual bool full() const { return false; }
 };
 
 // Where the tasks' output goes that would come out at the standard output and error of the leader, once nobody is
@@ -70,6 +72,7 @@ class TaskOutput {
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
   // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;
+  virtual void follower_has_room() {}  // which was full
 
   // On the leader, where `output.events` is set: what happens to the job comes out as lines of JSON, behind the
   // output that came before it.

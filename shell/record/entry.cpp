@@ -159,6 +159,7 @@ void fields(auto& io, wire::Of<JobEntry> auto& m) {
   io.may_have("gone", m.gone);
   io.may_have("spares", m.spares);
   io.may_have("restarts", m.restarts);
+  io.may_have("takes_over", m.takes_over);
   io.has("tasks", m.tasks);
   io.has("command", m.command, Command());
   io.may_lack("cwd", m.cwd, Line{JobEntry::kMaxCommand});

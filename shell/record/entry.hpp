@@ -78,6 +78,7 @@ struct JobEntry {
   std::uint64_t gone = 0;      // of them: lost, or taken out
   std::uint64_t spares = 0;    // of those that are there
   std::uint64_t restarts = 0;  // so often were tasks started again
+  bool takes_over = false;     // another shell leads the job once this leader is lost
   std::uint64_t tasks = 0;
   std::vector<std::string> command;
   std::string cwd;
@@ -87,6 +88,8 @@ struct JobEntry {
   std::optional<EntryEnd> end;  // none: the job runs
 
   [[nodiscard]] bool ended() const { return end.has_value(); }
+  // Its leader has gone, and another one may take its place here.
+  [[nodiscard]] bool may_go_on() const { return takes_over && end && end->vanished; }
   // One line, with its newline, of at most kMaxText bytes: members that are too long are shortened.
   [[nodiscard]] std::string text() const;
   // EINVAL: the message names what is wrong, and where. Members that are not known are ignored.

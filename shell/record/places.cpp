@@ -506,7 +506,7 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
       entry = directory.read_named(name);
       if (entry && !entry->ended()) {
         entry = vanished(*std::move(entry), now);
-        static_cast<void>(directory.write(*entry));
+        if (!entry->may_go_on()) static_cast<void>(directory.write(*entry));
       }
     }
     if (!entry) {
