@@ -29,6 +29,7 @@ namespace {
 
 // How long the list may lack the end of a job whose leader cannot be reached
 constexpr event::Seconds kMostForEntry{5};
+constexpr event::Seconds kMostForLeader{60};  // the same, where another shell may come to lead
 constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
 
 }  // namespace
@@ -114,13 +115,16 @@ bool JobVerb::may_have_ended(const Error& why) {
 }
 
 Result<record::Listed> JobVerb::end_in_list(const record::Listed& job, const std::optional<Error>& why) {
-  event::Seconds until = event::clock_now() + kMostForEntry;
+  event::Seconds until = event::clock_now() + (job.entry.takes_over ? kMostForLeader : kMostForEntry);
   for (;;) {
     read_again();
     auto now = this->job(job.entry.id.f58_plain());
-    if (!now || now->entry.ended()) return now;
-    if (!why) return now;  // the link has ended: the caller connects again
-    if (event::clock_now() >= until) return *why;
+    if (!now || (now->entry.ended() && !now->entry.may_go_on())) return now;
+    const bool is_over = event::clock_now() >= until;
+    if (now->entry.pid != job.entry.pid || now->entry.place != job.entry.place) return now;  // another leader
+    if (now->entry.ended() && is_over) return now;
+    if (!why && !now->entry.ended()) return now;  // the link has ended: the caller connects again
+    if (why && is_over) return *why;
     ::usleep(kLookAgain);
   }
 }
@@ -165,26 +169,6 @@ constexpr event::Seconds kBridgeTime{30};  // how long the start of the bridge m
 constexpr std::array<std::pair<std::string_view, Via>, 4> kVias{
     {{"unix", Via::unix_socket}, {"srun", Via::srun}, {"flux", Via::flux}, {"ssh", Via::ssh}}};
 
-// Starts a program with a pair of streams to it; its standard error is this process's.
-Result<control::Client> start_bridge(const std::vector<std::string>& words) {
-  Pipe to = TRY(make_pipe(O_CLOEXEC));
-  Pipe from = TRY(make_pipe(O_CLOEXEC));
-  std::vector<char*> argv;
-  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, to.read.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, from.write.get(), STDOUT_FILENO);
-  pid_t pid = 0;
-  int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (code != 0) return system_error(code, words[0]);
-  to.read.reset();
-  from.write.reset();
-  return control::Client::over(std::move(from.read), std::move(to.write), kVersion, kBridgeTime);
-}
-
 std::string leader_text(const record::JobEntry& entry) {
   return fmt::format("job {}: its leader, process {} on {}", entry.id.f58_plain(), entry.pid, entry.place.host);
 }
@@ -209,7 +193,7 @@ Result<control::Client> reach_by(Via via, const record::JobEntry& entry, const s
     return client;
   }
   auto words = TRY(bridge_command(via, entry, directory));
-  auto client = start_bridge(words);
+  auto client = start_bridge(words, kBridgeTime);
   if (!client) return in(fmt::format("{}, by {}", leader_text(entry), via_name(via)), std::move(client).error());
   return client;
 }
@@ -278,6 +262,27 @@ Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry&
   }
   out.insert(out.end(), bridge.begin(), bridge.end());
   return out;
+}
+
+Result<control::Client> start_bridge(const std::vector<std::string>& words, event::Seconds answer_time,
+                                     bool quiet) {
+  Pipe to = TRY(make_pipe(O_CLOEXEC));
+  Pipe from = TRY(make_pipe(O_CLOEXEC));
+  std::vector<char*> argv;
+  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, to.read.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, from.write.get(), STDOUT_FILENO);
+  if (quiet) ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) return system_error(code, words[0]);
+  to.read.reset();
+  from.write.reset();
+  return control::Client::over(std::move(from.read), std::move(to.write), kVersion, answer_time);
 }
 
 Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how) {

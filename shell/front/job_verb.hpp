@@ -38,6 +38,10 @@ struct Reach {
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
 
+// Starts a bridge by these words, and greets the leader over it. What the bridge prints itself is dropped if `quiet`.
+Result<control::Client> start_bridge(const std::vector<std::string>& words, event::Seconds answer_time,
+                                     bool quiet = false);
+
 // `directory`: where the entry was found. Errors name the job, and its leader's process and host. ESTALE: the
 // leader has gone.
 Result<control::Client> reach(const record::JobEntry& entry, const std::string& directory, const Reach& how);

@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "front/follow.hpp"
 #include "front/mpir.hpp"
 #include "job/batch_system.hpp"
 #include "launch/launcher.hpp"
@@ -36,9 +37,10 @@ namespace {
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
 // How long a job may take to end before its agent is killed: longer than it takes to notice that a shell is lost.
 constexpr event::Seconds kToEnd{10};
-constexpr event::Seconds kToCancel{2};  // likewise for an agent that has not begun to read
-constexpr event::Seconds kToTake{10};   // how long the leader's agent may take to read a signal
-constexpr event::Seconds kToStop{0.5};  // the same, before this process stops itself
+constexpr event::Seconds kToCancel{2};          // likewise for an agent that has not begun to read
+constexpr event::Seconds kToTake{10};           // how long the leader's agent may take to read a signal
+constexpr event::Seconds kToStop{0.5};          // the same, before this process stops itself
+constexpr useconds_t kLookForSignals = 10'000;  // microseconds
 constexpr event::Seconds kMoment{0.01};
 constexpr event::Seconds kToLeave{10};  // how long the leader may take to let this process leave
 constexpr event::Seconds kAskAgain{0.02};
@@ -78,6 +80,7 @@ class LaunchRun {
     loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
     reports_->finish([this] { return process_->complete(); });
+    if (is_leader_lost()) return follow_leader();
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
     if (code_ && !is_detached_at_start() && !unjoined_) return with_losses(*code_);
@@ -88,6 +91,28 @@ class LaunchRun {
     if (runs) return flush_out() ? 0 : 1;
     if (unjoined_) return srun_errors_.signal() ? value::kSignalBase + *srun_errors_.signal() : 1;
     return with_losses(code_of(process_->status()));
+  }
+
+  // Killed, or its host is out of reach; one that the others have given up ends so itself.
+  [[nodiscard]] bool is_leader_lost() const {
+    if (!plan_.follow || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
+    const value::WaitStatus& status = process_->status();
+    return status.is_signal() || status.job_code() == launch::kLeaderLost;
+  }
+
+  int follow_leader() {
+    follows_ = true;
+    look_->stop();
+    to_show_->stop();
+    auto code = follow(*plan_.follow, [this](event::Seconds time) {
+      const event::Seconds until = event::clock_now() + time;
+      do loop_->poll();
+      while (!is_interrupted_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
+      return !is_interrupted_;
+    });
+    if (code) return with_losses(*code);
+    print_err("{}: {}\n", plan_.record.front, code.error().message);
+    return 1;
   }
 
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
@@ -135,6 +160,7 @@ class LaunchRun {
     leader.on_signal = [this](std::string_view number) {
       if (number == std::to_string(untaken_)) untaken_ = 0;
     };
+    if (plan_.follow && through_agent_) leader.filter = [](std::string_view bytes) { return std::string(bytes); };
     if (plan_.srun) {
       leader.is_labelled = labels_lines(*plan_.srun);
       leader.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
@@ -187,6 +213,10 @@ class LaunchRun {
   // ---- signals -----------------------------------------------------------------
 
   void on_signal(int signum) {
+    if (follows_) {
+      is_interrupted_ = is_interrupted_ || LaunchSignals::ends_programs(signum);
+      return;
+    }
     if (signum == SIGHUP && plan_.outlived && to_->taken() > 0 && !signals_.ended_by()) {
       hung_up_ = true;
       return leave();
@@ -304,6 +334,10 @@ class LaunchRun {
   // The terminal stops only this process: the leader and its tasks are in process groups of their own. on_signal()
   // passes SIGCONT on.
   void on_stop(int signum) {
+    if (follows_) {
+      std::raise(SIGSTOP);
+      return;
+    }
     bool may_leave = plan_.record.detaching == launch::Detaching::on_request;
     if (may_leave && signals_.leaves(event::clock_now().count())) return leave();
     feed_->signal(signum);
@@ -446,12 +480,14 @@ class LaunchRun {
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;
-  bool joined_ = false;        // all shells have; reported if srun has started them
-  bool has_ended_ = false;     // likewise the job ...
-  std::optional<int> code_{};  // ... and its exit code
-  bool unjoined_ = false;      // the job was ended, as they never would
-  bool ends_step_ = false;     // srun is made to end, as shells may stand still
-  int untaken_ = 0;            // a signal that was passed on and that the job may not have got; 0: none
+  bool joined_ = false;          // all shells have; reported if srun has started them
+  bool follows_ = false;         // the leader is lost, and another one is joined
+  bool is_interrupted_ = false;  // while that is looked for
+  bool has_ended_ = false;       // likewise the job ...
+  std::optional<int> code_{};    // ... and its exit code
+  bool unjoined_ = false;        // the job was ended, as they never would
+  bool ends_step_ = false;       // srun is made to end, as shells may stand still
+  int untaken_ = 0;              // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};
@@ -507,6 +543,27 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
         "with sbatch, or have ssh start the shells, with --hosts");
   plan.outlived = true;
   plan.record.detaching = launch::Detaching::on_request;
+  return {};
+}
+
+Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
+  const bool takes_over = TRY(job::OnLeaderLost::read(options)).takes_over;
+  const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
+  if (!takes_over || !is_found || plan.srun || plan.record.detaching == launch::Detaching::at_start) return {};
+  constexpr const char* kDead = "-oServerAliveInterval=3";  // ssh takes the first one
+  std::vector<std::string>& agent = plan.record.agent;
+  if (agent == launch::ssh_agent()) agent.insert(agent.begin() + 1, {kDead, "-oServerAliveCountMax=2"});
+  FollowPlan follow;
+  follow.job = plan.record.job;
+  follow.front = plan.record.front;
+  follow.hosts = plan.record.hosts.names();
+  follow.agent = agent;
+  const std::filesystem::path shell = plan.record.shell.front();
+  follow.program = shell.has_parent_path() ? (shell.parent_path() / "nacre").native() : "nacre";
+  follow.label = label;
+  follow.quiet = plan.quiet;
+  plan.follow = std::move(follow);
+  plan.record.options.emplace_back("on-leader-lost=take-over,followed");
   return {};
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "exits/job_end.hpp"
+#include "front/follow.hpp"
 #include "io/fd_sink.hpp"
 #include "job/options.hpp"
 #include "launch/record.hpp"
@@ -114,16 +115,21 @@ struct LaunchPlan {
   std::vector<LaunchReport> reports;             // those that the leader sends
   int input = 0;  // the descriptor that the job's input is read from; < 0: see LaunchFeed
   bool verbose = false;
-  bool quiet = false;          // nothing but warnings and errors is printed
-  bool outlived = false;       // the job goes on if this process goes: on-launcher-lost=go-on
-  bool has_own_shell = false;  // the shell is the one that came with this program
-  bool in_pod = false;         // this process becomes one of the job's shells: others of them begin in other pods
+  bool quiet = false;                // nothing but warnings and errors is printed
+  bool outlived = false;             // the job goes on if this process goes: on-launcher-lost=go-on
+  bool has_own_shell = false;        // the shell is the one that came with this program
+  std::optional<FollowPlan> follow;  // where another shell may come to lead the job, and is the leader then
+  bool in_pod = false;  // this process becomes one of the job's shells: others of them begin in other pods
 };
 
 // The job detaches as soon as it runs, see nacre-run(1); `options` are its own. An error: it cannot.
 Result<void> detach_at_start(const job::Options& options, LaunchPlan& plan);
 // The job's own option on-launcher-lost, in the plan's `outlived`. An error: there is no launcher that counts.
 Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan);
+
+// The job's own option on-leader-lost: its leader may change, and this process follows. `label`: the job's output has
+// the rank before each line.
+Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan);
 
 // On a terminal, Ctrl-C and then Ctrl-Z leave the job, which goes on; but not one whose task has the terminal, or
 // that cannot be reached then. To be called before the two above.

@@ -378,6 +378,7 @@ class Run final : public cli::Verb {
     let_leave(job.options, plan);
     if (!show_.explains()) CHECK_OK(read_on_launcher_lost(job.options, plan));
     if (options_.detaches()) CHECK_OK(detach_at_start(job.options, plan));
+    if (!show_.explains()) CHECK_OK(read_on_leader_lost(job.options, options_.words().has("--label-io"), plan));
     return plan;
   }
 

@@ -37,6 +37,7 @@ class Wait final : public JobVerb {
 
   Result<int> wait_for(record::Listed job) {
     for (;;) {
+      if (job.entry.may_go_on()) job = TRY(end_in_list(job, std::nullopt));
       if (job.entry.ended()) return report(job.entry);
       auto client = reach_job(job);
       if (client) {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What shows a job that runs, as `nacre attach` does, over a link to its leader: AttachView; and what owns the job's
+// standard input beside that: AttachInput.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "control/client.hpp"
+#include "event/loop.hpp"
+#include "front/launch_run.hpp"
+#include "io/batch.hpp"
+#include "io/destination.hpp"
+#include "launch/stream.hpp"
+
+namespace nacre::front {
+
+// ---- attach input -----------------------------------------------------------------------
+//
+// What `nacre attach --input` does besides showing output: it owns the job's standard input and sends its own
+// there, and its keys do what those of `nacre run` do.
+
+class AttachInput {
+ public:
+  struct Callbacks {
+    std::function<void()> on_own;   // the leader has accepted: this is the owner
+    std::function<void()> on_sent;  // there may be something to send
+    std::function<void(const Error&)> on_error;
+    // A line of this program's own; `context`: of the event `input`.
+    std::function<void(const std::string& text, const Json& context)> on_notice;
+  };
+
+  // Asks for the input. `client` has to outlive this object. None of the callbacks may destroy it.
+  AttachInput(event::Loop& loop, control::Client& client, bool takes, Callbacks callbacks);
+  AttachInput(const AttachInput&) = delete;
+  AttachInput& operator=(const AttachInput&) = delete;
+
+  // Of any request of the link: what is not about this one is passed over.
+  void take(const control::Answer& answer);
+  // The leader may have given credit.
+  void go_on();
+
+  // Somebody else has taken it: from now on this only watches.
+  [[nodiscard]] bool is_taken() const { return is_taken_; }
+
+  // SIGINT: passed on to the tasks; a second one soon after it ends the job, a third one kills the tasks.
+  void interrupt();
+  // SIGTSTP. True: this process leaves the job.
+  bool stop();
+
+ private:
+  void begin();
+  void report_interrupt(const Json& status);
+  void taken(const std::string& by);
+
+  event::Loop& loop_;
+  control::Client& client_;
+  Callbacks callbacks_;
+  std::unique_ptr<launch::InputReader> reader_;
+  LaunchSignals signals_;
+  std::uint64_t id_;
+  std::optional<std::uint64_t> status_;  // a request whose answer is awaited
+  bool is_taken_ = false;
+};
+
+// ---- attach view ------------------------------------------------------------------------
+//
+// What `nacre attach` does once it has a link to the leader: output comes out here, until the job's exit code has
+// come, the link ends, or the user leaves. The leader gets credit only for what this process's own readers have
+// taken.
+
+class AttachView {
+ public:
+  struct Options {
+    Json request;               // the arguments of `attach`
+    bool json = false;          // lines of JSON, all to standard output
+    bool label = false;         // the rank before each line
+    bool tells_before = false;  // a line for what is not shown of the output before
+    bool quiet = false;
+    enum class Input { none, own, take } input = Input::none;  // of the job
+    // This process has started the job: signals are for its tasks, the shells' messages come out here, and no output is
+    // missed. The leader takes the end of this process for that of the job's launcher.
+    bool follows = false;
+  };
+  enum class How { ended, left, link_lost };
+  struct End {
+    How how = How::link_lost;
+    int code = 0;             // of the job, if it has ended
+    bool has_all = false;     // all output of the job has come
+    std::string report = {};  // what the shells would have printed at the end, for who follows
+  };
+
+  static Result<std::unique_ptr<AttachView>> create(control::Client client, Options options);
+  AttachView(const AttachView&) = delete;
+  AttachView& operator=(const AttachView&) = delete;
+
+  // An error: the leader has refused, or standard output cannot be written to.
+  Result<End> run();
+  // A line of this program's own; `event`: the same for --json.
+  void notice(const std::string& text, std::string_view event, const Json& context);
+
+ private:
+  AttachView(control::Client client, Options options) : client_(std::move(client)), options_(std::move(options)) {}
+
+  Result<void> open();
+  Result<void> watch_signals();
+  Result<void> pass_signals();
+  void pass(int signum);
+  void open_input();
+  void begin_view();
+  Result<void> open_sink(int fd, const std::string& name, std::unique_ptr<io::Destination>& destination);
+  void exchange();
+  void await();
+  void take(control::FromLeader frame);
+  void show(const control::StreamData& data);
+  void take_part(const Json& part);
+  void take_answer(const control::Answer& answer);
+  void give_credit();
+  void fail(const Error& why);
+  [[nodiscard]] io::Destination& destination(io::Stream stream);
+
+  control::Client client_;
+  Options options_;
+  std::unique_ptr<event::Loop> loop_;
+  std::vector<event::SignalWatcher> signals_;
+  std::optional<event::Poll> receives_, sends_;
+  std::unique_ptr<io::Destination> out_, err_;  // no err_: both streams go to out_
+  std::map<std::pair<std::uint32_t, io::Stream>, io::Source> sources_;
+  std::unique_ptr<AttachInput> input_;
+  LaunchSignals passed_;          // on to the tasks
+  std::uint64_t id_ = 0;          // of the request; 0: it has not been sent
+  std::uint64_t uncredited_ = 0;  // bytes
+  std::size_t ended_streams_ = 0;
+  std::optional<End> end_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace nacre::front

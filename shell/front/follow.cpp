@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "front/follow.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/print.hpp"
+#include "base/program.hpp"
+#include "event/clock.hpp"
+#include "front/attach_view.hpp"
+#include "front/job_verb.hpp"
+#include "launch/launcher.hpp"
+#include "record/places.hpp"
+
+namespace nacre::front {
+namespace {
+
+constexpr event::Seconds kEach{0.2};         // between two looks
+constexpr event::Seconds kMostForHost{5.0};  // for a host to answer
+
+struct Leader {
+  control::Client client;
+  std::string host;
+};
+
+// How the job has ended, or its leader; none: there is none yet.
+struct Found {
+  std::optional<Leader> leader;
+  std::optional<int> code;
+};
+
+// In the lists of jobs that this process can read: of this host, or one that hosts share.
+Found look_in_list(const FollowPlan& plan, const std::string& lost) {
+  auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
+  auto job = list.find(plan.job.f58_plain());
+  if (!job) return {};
+  const record::Listed& listed = **job;
+  if (listed.entry.ended() && !listed.entry.end->vanished) return {std::nullopt, listed.entry.end->code};
+  // An entry that the lost leader has left cannot be told from one of a leader there.
+  if (listed.state == record::JobState::unknown && listed.entry.place.host == lost) return {};
+  if (listed.entry.ended()) return {};
+  auto client = reach(listed.entry, list.directories[listed.place].path(), {});
+  if (!client) return {};
+  return {Leader{*std::move(client), listed.entry.place.host}, std::nullopt};
+}
+
+// Where the leader of the job keeps its entry for itself.
+std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
+  auto command =
+      launch::agent_command(plan.agent, host, {plan.program, "control", "--bridge", plan.job.f58_plain()});
+  if (!command) return std::nullopt;
+  auto client = start_bridge(command->argv, kMostForHost, true);
+  if (!client) return std::nullopt;
+  return Leader{*std::move(client), host};
+}
+
+// The shells of the lowest ranks come first, as one of them leads.
+Result<Found> find(const FollowPlan& plan, const std::string& lost,
+                   const std::function<bool(event::Seconds)>& waits) {
+  const event::Seconds until = event::clock_now() + kMostToFind;
+  while (event::clock_now() < until) {
+    Found found = look_in_list(plan, lost);
+    if (found.leader || found.code) return found;
+    std::set<std::string> tried;
+    for (const std::string& host : plan.agent.empty() ? std::vector<std::string>() : plan.hosts) {
+      if (launch::is_this_host(host) || host == lost || !tried.insert(host).second) continue;
+      if (auto leader = look_on(host, plan)) return Found{std::move(leader), std::nullopt};
+      if (!waits(event::Seconds::zero())) return Error{EINTR, "interrupted"};
+    }
+    if (!waits(kEach)) return Error{EINTR, "interrupted"};
+  }
+  return Error{ETIMEDOUT, fmt::format("none of its other shells leads it after {:g} s", kMostToFind.count())};
+}
+
+Result<AttachView::End> view(Leader leader, const FollowPlan& plan) {
+  AttachView::Options options;
+  options.request = {{"follows", true}};
+  options.label = plan.label;
+  options.quiet = plan.quiet;
+  options.follows = true;
+  auto view = TRY(AttachView::create(std::move(leader.client), std::move(options)));
+  return view->run();
+}
+
+}  // namespace
+
+Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits) {
+  std::string lost = plan.hosts.empty() ? "" : plan.hosts[0];
+  for (;;) {
+    Found found = TRY(in("the shell that led the job is lost", find(plan, lost, waits)));
+    if (found.code) return *found.code;
+    if (!plan.quiet)
+      print_err("{}: the shell that led job {} is lost: the one on {} leads it now\n", plan.front,
+                plan.job.f58_plain(), found.leader->host);
+    lost = found.leader->host;
+    AttachView::End end = TRY(view(*std::move(found.leader), plan));
+    if (end.how != AttachView::How::ended) continue;
+    if (!plan.quiet) print_err("{}", end.report);
+    return end.code;
+  }
+}
+
+}  // namespace nacre::front

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How `nacre run` goes on when the shell that leads its job is lost, and another one leads (on-leader-lost=take-over):
+// it looks for that one, joins it, and is the job's launcher as before.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/loop.hpp"
+#include "value/jobid.hpp"
+
+namespace nacre::front {
+
+struct FollowPlan {
+  value::JobId job;
+  std::string front;               // with what messages begin
+  std::vector<std::string> hosts;  // of the shells, in the order of their ranks; empty: all are on this host
+  std::vector<std::string> agent;  // starts a program on one of them; empty: likewise
+  std::string program;             // nacre, on these hosts
+  bool label = false;              // the rank before each line of output
+  bool quiet = false;
+};
+
+inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows
+
+// Returns the job's exit code. `waits`: called while another leader is looked for; false: it is given up. An error: none
+// was found, or it has refused.
+Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits);
+
+}  // namespace nacre::front

@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# on-leader-lost=take-over: the shell that leads the job is lost, and another one leads from then on.
+load lib.bash
+load nodes.bash
+load control.bash
+load replace.bash
+load detached.bash
+
+# shellcheck disable=SC2034 # start_run's
+on_lost=go-on
+take_over=(-o on-leader-lost=take-over --local=4)
+begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; echo begun; until [ -e go ]; do sleep 0.2; done; echo done'
+
+@test "the others go on under the next shell: no line is lost, and the job's code and report are theirs" {
+  start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go; exit \$FLUX_TASK_RANK"
+  await_try 1 0 1 2 3
+  wait_until lines_come out 4
+  lose 0 1
+  wait_until grep -q "leads it now" err
+  wait_until listed
+  [ "$("$front" jobs --json | jq -c '[.shells, .gone]')" = "[4,1]" ] || { "$front" jobs --json; return 1; }
+  [ "$("$front" ps --json | jq -r 'select(.rank != null) | .rank' | paste -sd,)" = "1,2,3" ]
+  touch go
+  ends_with 3
+  [ "$(grep -c done out)" -eq 3 ] || { cat out err; return 1; }
+  [ "$(sort out | uniq -d)" = "" ]
+  grep -q "leader-lost: shell 0 on .*, which led the job, is lost: shell 1 on .* leads now" err
+  grep -q "node-failure: shell 0 on .* is lost.*; with it task 0" err
+  grep -q "lost: 0 | exit code 1: 1 | exit code 2: 2 | exit code 3: 3" err
+  [ "$("$front" jobs -a --json | jq -c '.end.code, [.end.exits[] | [.record, .ranks]]' | paste -sd' ')" = '3 [["l","0"],["x1","1"],["x2","2"],["x3","3"]]' ]
+  nothing_left "^nacre-shell: $id"
+}
+
+@test "by default the job ends with its first shell" {
+  start_run --local=4 -n 4 sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  lose 0 1
+  ends_with 137
+  nothing_left "^nacre-shell: $id"
+}
+
+@test "a spare starts the tasks of the lost leader again" {
+  on_lost=replace start_run "${take_over[@]}" -N 3+1 sh -c "$until_go"
+  await_try 1 0 1 2
+  lose 0 1
+  wait_until test -e shell.0.2
+  touch go
+  ends_with 0
+  grep -q "shell 0 .* is lost: .*; its task 0 starts again on the spare shell 3" err || { cat err; return 1; }
+  [ "$(grep -c 'done in try 1' out)" -eq 2 ]
+  [ "$(grep -c '^0: done in try 2' out)" -eq 1 ]
+}
+
+@test "all tasks start again with those of the lost leader, and it is lost once more" {
+  on_lost=replace start_run -o on-leader-lost=take-over --local=6 -N 3+3 --restart=on-failure,scope=job,backoff=0s sh -c "$until_go"
+  await_try 1 0 1 2
+  lose 0 1
+  await_try 2 0 1 2
+  lose 1 2
+  await_try 3 0 1 2
+  touch go
+  ends_with 0
+  [ "$(grep -c 'done in try 3' out)" -eq 3 ] || { cat out err; return 1; }
+  grep -q "leader-lost: shell 1 .*, which led the job, is lost: shell [2-5] .* leads now" err || { cat err; return 1; }
+}
+
+@test "a job with on-lost=end ends in order, with the loss as its cause" {
+  on_lost=end start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  lose 0 1
+  wait "$launcher" && code=0 || code=$?
+  [ "$code" -ne 0 ]
+  [ "$("$front" jobs -a --json | jq -r .end.cause)" != null ]
+  "$front" jobs -a --json | jq -r .end.cause | grep -q "shell 0 on .* is lost"
+  nothing_left "^nacre-shell: $id"
+}
+
+@test "a leader that stands still is replaced, and ends when it goes on" {
+  start_run "${take_over[@]}" -o lost-after=2s -n 4 sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  kill -STOP "$(<shell.0.1)"
+  wait_until listed_by_another "$(<leader)"
+  kill -CONT "$(<shell.0.1)"
+  wait_until grep -q "leads it now" err
+  touch go
+  ends_with 1  # of the task that is lost
+  [ "$(grep -c done out)" -ge 3 ] || { cat out err; return 1; }
+  nothing_left "^nacre-shell: $id"
+}
+listed_by_another() { [ "$("$front" jobs --json | jq .pid)" != "$1" ]; }
+
+@test "signals of the launcher reach the tasks under the next leader, too" {
+  start_run "${take_over[@]}" -n 4 sh -c "trap 'echo got; exit 9' TERM; echo \$PPID >pid.\$\$; mv pid.\$\$ shell.\$FLUX_TASK_RANK.1; while :; do sleep 0.1; done"
+  await_try 1 0 1 2 3
+  lose 0 1
+  wait_until grep -q "leads it now" err
+  kill -TERM "$(pgrep -P "$launcher")"
+  ends_with 9
+  [ "$(grep -c got out)" -eq 3 ] || { cat out err; return 1; }
+}
+
+@test "who has started the job is killed while another shell leads: the job ends" {
+  start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  lose 0 1
+  wait_until grep -q "leads it now" err
+  kill -KILL "$(pgrep -P "$launcher")"
+  nothing_left "^nacre-shell: $id"
+  wait_until is_over
+}
+
+@test "output to a file of all goes on behind what it has" {
+  start_run "${take_over[@]}" -n 4 --output=all.txt sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  wait_until lines_come all.txt 4
+  lose 0 1
+  wait_until grep -q "leads it now" err
+  touch go
+  ends_with 1  # of the task that is lost
+  [ "$(grep -c begun all.txt)" -eq 4 ] || { cat all.txt; return 1; }
+  [ "$(grep -c done all.txt)" -eq 3 ]
+}
