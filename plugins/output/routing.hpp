@@ -309,8 +309,9 @@ class OutputRouting {
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
-  // This shell has come to lead: opens the places that all shells share, whose files have been begun. What this shell's
-  // own tasks write still goes by the uplink, which `take` and `on_room` are for, see OutputUplink::lead().
+  // This shell has come to lead: opens the places that all shells share, whose files have been begun. What this
+  // shell's own tasks write still goes by the uplink, which `take` and `on_room` are for, see
+  // OutputUplink::lead().
   Result<void> lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
                     std::function<void()> on_room);
   // After open(): this one receives what comes out at the terminals too; null: none does.

@@ -292,8 +292,8 @@ class UnackedRecords {
   }
   // Appends the next record to be sent; false: there is none.
   bool send_next(std::string& out);
-  // Of this shell, which leads now: calls it with each record that is here, and before that with the last records of
-  // channels that have ended already.
+  // Of this shell, which leads now: calls it with each record that is here, and before that with the last records
+  // of channels that have ended already.
   void each(const std::function<void(Numbered, Channel, std::string_view bytes)>& call) const;
 
   [[nodiscard]] Numbered last() const { return first_ + records_.size() - 1; }
@@ -403,8 +403,8 @@ class BulkNode {
   void written(LinkName to, StreamId stream);  // all bytes of the last Write
   void waited();                               // the time for which WaitForMore was to wait is over
 
-  // This shell, which has led no job before, leads from now on, in this term (overlay): what others have put, and the
-  // leader before has not taken, comes here, and so does its own. What that one has broadcast comes no more.
+  // This shell, which has led no job before, leads from now on, in this term (overlay): what others have put, and
+  // the leader before has not taken, comes here, and so does its own. What that one has broadcast comes no more.
   void lead(std::uint64_t term);
 
   // ---- what the owner wants ----

@@ -26,8 +26,8 @@ inline constexpr StreamId kRecords = 2;
 enum class BulkKind : std::uint8_t {
   data = 1,  // 1 to Limits::record bytes
   end = 2,   // no bytes: the channel has ended
-  // Its bytes are the channels that have ended, 2 each, ascending. Up: where an attempt of an origin begins, which is
-  // not its first. Down: where the broadcast begins, for a newcomer, or of another leader for all.
+  // Its bytes are the channels that have ended, 2 each, ascending. Up: where an attempt of an origin begins,
+  // which is not its first. Down: where the broadcast begins, for a newcomer, or of another leader for all.
   start = 3,
 };
 

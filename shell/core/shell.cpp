@@ -326,8 +326,9 @@ void Shell::follow(group::Rank leader) {
   if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
 }
 
-// What the other one had of the job's events is there already, if their file is one for all hosts. Who has started the
-// job is not behind this shell's own output: what comes out here is kept in a file until it is looked for.
+// What the other one had of the job's events is there already, if their file is one for all hosts. Who has
+// started the job is not behind this shell's own output: what comes out here is kept in a file until it is looked
+// for.
 Result<void> Shell::prepare_to_lead() {
   events_.lead();
   if (config_.eventlog) CHECK_OK(events_.open(*config_.eventlog, true));

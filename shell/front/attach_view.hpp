@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shows a job that runs, as `nacre attach` does, over a link to its leader: AttachView; and what owns the job's
-// standard input beside that: AttachInput.
+// What shows a job that runs, as `nacre attach` does, over a link to its leader: AttachView; and what owns the
+// job's standard input beside that: AttachInput.
 #pragma once
 
 #include <cstddef>
@@ -89,8 +89,8 @@ class AttachView {
     bool tells_before = false;  // a line for what is not shown of the output before
     bool quiet = false;
     enum class Input { none, own, take } input = Input::none;  // of the job
-    // This process has started the job: signals are for its tasks, the shells' messages come out here, and no output is
-    // missed. The leader takes the end of this process for that of the job's launcher.
+    // This process has started the job: signals are for its tasks, the shells' messages come out here, and no
+    // output is missed. The leader takes the end of this process for that of the job's launcher.
     bool follows = false;
   };
   enum class How { ended, left, link_lost };

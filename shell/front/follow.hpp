@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How `nacre run` goes on when the shell that leads its job is lost, and another one leads (on-leader-lost=take-over):
-// it looks for that one, joins it, and is the job's launcher as before.
+// How `nacre run` goes on when the shell that leads its job is lost, and another one leads
+// (on-leader-lost=take-over): it looks for that one, joins it, and is the job's launcher as before.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ struct FollowPlan {
 
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows
 
-// Returns the job's exit code. `waits`: called while another leader is looked for; false: it is given up. An error: none
-// was found, or it has refused.
+// Returns the job's exit code. `waits`: called while another leader is looked for; false: it is given up. An
+// error: none was found, or it has refused.
 Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits);
 
 }  // namespace nacre::front

@@ -38,7 +38,8 @@ struct Reach {
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
 
-// Starts a bridge by these words, and greets the leader over it. What the bridge prints itself is dropped if `quiet`.
+// Starts a bridge by these words, and greets the leader over it. What the bridge prints itself is dropped if
+// `quiet`.
 Result<control::Client> start_bridge(const std::vector<std::string>& words, event::Seconds answer_time,
                                      bool quiet = false);
 

@@ -22,8 +22,8 @@ inline constexpr std::size_t kMaxWireText = std::size_t{4} << 20;  // bytes of a
 // Writes bytes for a BatchReader. A source is identified by its address until it ends.
 class WireFormat final : public Format {
  public:
-  // For sources of one stream: sources of the two streams get different numbers. `repeats`: each batch has its source
-  // with it, so that a reader can begin with any of them.
+  // For sources of one stream: sources of the two streams get different numbers. `repeats`: each batch has its
+  // source with it, so that a reader can begin with any of them.
   explicit WireFormat(Stream stream, bool repeats = false)
       : next_(static_cast<std::uint32_t>(stream)), repeats_(repeats) {}
 

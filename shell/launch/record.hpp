@@ -112,8 +112,8 @@ class CarriageReader {
   std::string label_;
 };
 
-// The exit code of a leader that the others have given up: another one leads the job (on-leader-lost=take-over). ssh
-// exits with the same if its link breaks.
+// The exit code of a leader that the others have given up: another one leads the job (on-leader-lost=take-over).
+// ssh exits with the same if its link breaks.
 inline constexpr int kLeaderLost = 255;
 
 // Whether a job goes on without its launcher.

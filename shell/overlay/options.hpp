@@ -27,8 +27,8 @@ struct OverlayOptions {
   bool newcomer = false;      // not of the first view: the leader sends it all that it needs
   std::string address;        // of a newcomer: where others dial it
   Id leader = 0;              // of a newcomer: who leads
-  // When the leader is lost the others choose another one; else they end. The same for all members, from the start or
-  // by Node::hand_over().
+  // When the leader is lost the others choose another one; else they end. The same for all members, from the
+  // start or by Node::hand_over().
   bool hands_over = false;
   // Of a collective's value: bytes in one message, and the limit.
   std::size_t piece = kPiece;
