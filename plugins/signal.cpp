@@ -34,7 +34,11 @@ class Signal final : public plugin::Plugin {
  public:
   explicit Signal(plugin::Host& host) : Plugin("signal"), host_(host) {
     on("shell.init", [this] { return read(); });
-    on("shell.start", [this] { return arm(); });
+    on("shell.start", [this] {
+      began_ = event::wall_clock();
+      return arm();
+    });
+    on("job.leader", [this] { return began_ > 0 ? arm() : Result<void>(); });
     on("shell.finish", [this] {
       if (!leads_others()) forget();
     });
@@ -81,8 +85,7 @@ class Signal final : public plugin::Plugin {
     auto manager = job::manager_end(own_variable);
     if (!manager) log(host_, *this, Level::warn, "{}; it is passed over", manager.error().message);
     auto limit = TRY(job::time_limit(host_.options()));
-    arm_for(job::earliest_end(job.resources, manager.value_or(std::nullopt), limit, job.spec.duration,
-                              event::wall_clock()));
+    arm_for(job::earliest_end(job.resources, manager.value_or(std::nullopt), limit, job.spec.duration, began_));
     auto id = own_variable("SLURM_JOB_ID");
     if (id && manager && !*manager) return ask_slurm(*id);
     if (!end_) warn_of_no_end("");
@@ -129,6 +132,7 @@ class Signal final : public plugin::Plugin {
   }
 
   plugin::Host& host_;
+  double began_ = 0;  // when the tasks have started, seconds since the Epoch; 0: not yet
   bool wanted_ = false;
   int signum_ = kDefaultSignal;
   double timeleft_ = kDefaultTimeleft;

@@ -160,7 +160,8 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   [[nodiscard]] Json kept() const override { return kept_; }
 
  private:
-  [[nodiscard]] bool is_leader() const { return host_.job().leads(); }
+  // From the start on: one that has come to lead has not been told what the others have noted.
+  [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
 
   Result<void> read() {
     auto option = host_.options().at(name());

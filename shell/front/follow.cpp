@@ -48,10 +48,12 @@ Found look_in_list(const FollowPlan& plan, const std::string& lost) {
   return {Leader{*std::move(client), listed.entry.place.host}, std::nullopt};
 }
 
-// Where the leader of the job keeps its entry for itself.
+// Where the leader of the job keeps its entry for itself: the shells have this process's variables for that.
 std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
-  auto command =
-      launch::agent_command(plan.agent, host, {plan.program, "control", "--bridge", plan.job.f58_plain()});
+  std::vector<std::string> words{plan.program, "control", "--bridge", plan.job.f58_plain()};
+  const std::vector<std::string> places = record::places(own_variable);
+  if (!places.empty()) words.insert(words.end(), {"--jobs-dir", places.front()});
+  auto command = launch::agent_command(plan.agent, host, words);
   if (!command) return std::nullopt;
   auto client = start_bridge(command->argv, kMostForHost, true);
   if (!client) return std::nullopt;

@@ -547,7 +547,11 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
 }
 
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
-  const bool takes_over = TRY(job::OnLeaderLost::read(options)).takes_over;
+  constexpr std::uint32_t kLeast = 3;  // shells
+  // Who wants the tasks of a lost host replaced means any host.
+  const bool is_meant = options.find("on-leader-lost") == nullptr && TRY(job::OnLost::read(options)).replaces &&
+                        plan.record.size >= kLeast;
+  const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
   if (!takes_over || !is_found || plan.srun || plan.record.detaching == launch::Detaching::at_start) return {};
   constexpr const char* kDead = "-oServerAliveInterval=3";  // ssh takes the first one

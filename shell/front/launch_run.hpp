@@ -127,8 +127,8 @@ Result<void> detach_at_start(const job::Options& options, LaunchPlan& plan);
 // The job's own option on-launcher-lost, in the plan's `outlived`. An error: there is no launcher that counts.
 Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan);
 
-// The job's own option on-leader-lost: its leader may change, and this process follows. `label`: the job's output
-// has the rank before each line.
+// The job's own option on-leader-lost, which on-lost=replace means, too: its leader may change, and this process
+// follows. `label`: the job's output has the rank before each line.
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan);
 
 // On a terminal, Ctrl-C and then Ctrl-Z leave the job, which goes on; but not one whose task has the terminal, or

@@ -585,7 +585,11 @@ void make_launcher(ShellProcess& process, const launch::LaunchRecord& record, gr
   options.shell.emplace_back("--boot=hosts");
   options.timeout = event::Seconds(record.timeout);
   options.joins_alike = record.rank == 0;
-  options.drops_output = record.detaching != launch::Detaching::never;
+  // What holds this process's output keeps its own agent from ending, by which its launcher knows that it is lost.
+  const bool is_followed = std::any_of(record.options.begin(), record.options.end(), [](const std::string& each) {
+    return each.starts_with("on-leader-lost=take-over");
+  });
+  options.drops_output = record.detaching != launch::Detaching::never || is_followed;
   launch::Launcher::Callbacks callbacks;
   callbacks.on_failed = [&member, &log, &process, size = record.size](group::Rank rank, const std::string& host,
                                                                       const std::string& why) {

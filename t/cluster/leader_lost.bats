@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# on-leader-lost=take-over over hosts: the host whose shell leads the job is lost, and nacre run, on another one, follows.
+load lib.bash
+load jobs.bash
+
+cluster=(5)
+
+# OPTION...: nacre run on node4, with three tasks on as many of the other hosts and one spare, until there is the file go. It is $job. No
+# host sees another one's list of jobs.
+start_run() {
+  export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
+  limit=150 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 -o on-leader-lost=take-over \
+    --on-lost=replace -o lost-after=2s "$@" \
+    sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; echo began $FLUX_TASK_RANK $NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
+  job=$!
+  wait_until have_started_three
+  wait_until has_begun 3
+}
+have_started_three() { test -e started.0.1 -a -e started.1.1 -a -e started.2.1; }
+has_begun() { [ "$(grep -c ^began said)" -ge "$1" ]; }
+
+# Rank 0, which was on node0, runs on node3 now, and the job ends well.
+goes_on() {
+  wait_until test -e started.0.2
+  wait_until grep -q "is lost: the one on node[1-3] leads it now" said
+  wait_until has_begun 4
+  touch go
+  ends_with 0
+  [ "$(grep '^done' said | sort)" = $'done 0 2 node3\ndone 1 1 node1\ndone 2 1 node2' ] || { cat said; return 1; }
+  [ "$(grep -c ^began said)" -eq 4 ] || { cat said; return 1; }
+  grep -q "leader-lost: shell 0 on node0, which led the job, is lost: shell [1-3] on node[1-3] leads now" said || { cat said; return 1; }
+  grep -q "shell 0 on node0 is lost: .*; its task 0 starts again on the spare shell 3 on node3" said || { cat said; return 1; }
+}
+
+@test "the leader is killed: its rank goes to the spare, and nacre run follows" {
+  start_run
+  "$vcluster" exec node0 pkill -KILL -x nacre-shell
+  goes_on
+  nothing_left
+}
+
+@test "the leader's host loses its power" {
+  start_run
+  "$vcluster" kill node0 --power
+  goes_on
+  "$vcluster" boot node0
+}
+
+# bats test_tags=long
+@test "the leader's host is cut off: its shell and tasks there end, too" {
+  start_run
+  "$vcluster" cut node0
+  goes_on
+  wait_until 60 none_on node0 "^nacre-shell: "
+  "$vcluster" heal node0
+}
+
+# bats test_tags=long
+@test "the leader stands still, and goes on when another one leads" {
+  start_run
+  "$vcluster" exec node0 pkill -STOP -x nacre-shell
+  wait_until test -e started.0.2
+  "$vcluster" exec node0 pkill -CONT -x nacre-shell
+  goes_on
+  nothing_left
+}
