@@ -23,6 +23,7 @@ constexpr bool kTells = false;
 // clang-format off
 constexpr Builtin kBuiltins[] = {
     {make_log},
+    {make_health},
     {make_instance},  // before those that take what it knows of the instance
     {make_taskmap},
     {make_pty},  // before input and output, which look at what it gave to a task

@@ -28,6 +28,7 @@ PluginPtr make_exit_report(plugin::Host& host);
 PluginPtr make_exit_timeout(plugin::Host& host);
 PluginPtr make_files(plugin::Host& host);
 PluginPtr make_gpu_affinity(plugin::Host& host);
+PluginPtr make_health(plugin::Host& host);
 PluginPtr make_hooks(plugin::Host& host);
 PluginPtr make_hwloc(plugin::Host& host);
 PluginPtr make_input(plugin::Host& host);

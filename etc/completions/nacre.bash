@@ -60,6 +60,10 @@ _nacre() {
       mapfile -t COMPREPLY < <(compgen -W "thread core l3 numa package none" -- "$word")
       return
       ;;
+    --health)
+      mapfile -t COMPREPLY < <(compgen -W "off quick" -- "$word")
+      return
+      ;;
     --on-lost)
       mapfile -t COMPREPLY < <(compgen -W "end go-on replace replace,else=end replace,else=go-on" -- "$word")
       return

@@ -9,6 +9,8 @@
 --   -o node-health.gpus=N                 at least N gpus are on the bus (as many as R gives to this node)
 --   -o node-health.links=NAME[,NAME...]   these network cards are there and up (none)
 --   -o node-health.then=end|note          note: only log it (end)
+--
+-- With -o health it is one of its checks instead, and what is wrong is for that option to decide.
 
 if shell.options["node-health"] == nil then return end
 
@@ -71,20 +73,32 @@ function checks.links ()
     end
 end
 
+local function all_wrong ()
+    local wrong = {}
+    for _, name in ipairs { "memory", "disk", "gpus", "links" } do
+        wrong[#wrong + 1] = checks[name] ()
+    end
+    return #wrong > 0 and table.concat (wrong, "; ") or nil
+end
+
 plugin.register {
     name = "node-health",
     handlers = {
         {
+            topic = "shell.health",
+            fn = function ()
+                local wrong = all_wrong ()
+                if wrong then error (wrong, 0) end
+            end
+        },
+        {
             topic = "shell.init",
             fn = function ()
-                local wrong = {}
-                for _, name in ipairs { "memory", "disk", "gpus", "links" } do
-                    wrong[#wrong + 1] = checks[name] ()
-                end
-                if #wrong == 0 then return end
+                local health = shell.options.health
+                local wrong = (not health or health == "off") and all_wrong ()
+                if not wrong then return end
                 local node = shell.rankinfo.name
-                local text = ("%s: %s"):format (node ~= "" and node or "this node",
-                    table.concat (wrong, "; "))
+                local text = ("%s: %s"):format (node ~= "" and node or "this node", wrong)
                 if wanted["then"] == "note" then return shell.log_error (text) end
                 shell.die (text .. " (-o node-health.then=note runs the job all the same)")
             end

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -56,7 +57,9 @@ class ExitReport final : public plugin::Plugin {
  public:
   explicit ExitReport(plugin::Host& host)
       : Plugin("exit-report"), host_(host), naming_(host), facts_(host), report_(host, facts_) {
-    on("shell.init", [this] { return read(); });
+    // With the option health a bad host may end the job before shell.init.
+    for (const char* topic : {"shell.pre-init", "shell.init"})
+      on(topic, [this] { return std::exchange(is_read_, true) ? Result<void>() : read(); });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
     on("shell.exit", [this] { naming_.finish(); });
   }
@@ -153,6 +156,7 @@ class ExitReport final : public plugin::Plugin {
 
   plugin::Host& host_;
   Extent extent_ = Extent::full;
+  bool is_read_ = false;
   bool judges_ = false;  // which failure was the first
   FailureNaming naming_;
   TaskFacts facts_;

@@ -441,6 +441,13 @@ Json FailureReport::all_left() const {
   return out;
 }
 
+// What the option health has found.
+Json FailureReport::bad_hosts() const {
+  if (host_.options().find("health") == nullptr) return {};
+  plugin::Call call("job.health");
+  return host_.stack().call(call) ? call.out.value("hosts", Json::array()) : Json();
+}
+
 Json FailureReport::make(const Json& end) const {
   const job::Job& job = host_.job();
   Json classes = Json::array();
@@ -463,6 +470,7 @@ Json FailureReport::make(const Json& end) const {
            {"others", std::move(others)},
            {"timeline", timeline_}};
   if (Json left = all_left(); !left.empty()) out["left"] = std::move(left);
+  if (Json hosts = bad_hosts(); !hosts.empty()) out["health"] = std::move(hosts);
   return out;
 }
 

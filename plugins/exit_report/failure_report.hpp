@@ -175,6 +175,7 @@ class FailureReport {
   [[nodiscard]] std::string last_line(value::Idset::Id rank) const;
   [[nodiscard]] Json classes(const std::string& record, const value::Idset& ranks) const;
   [[nodiscard]] Json all_left() const;
+  [[nodiscard]] Json bad_hosts() const;
 
   plugin::Host& host_;
   TaskFacts& facts_;

@@ -418,8 +418,17 @@ Result<void> Shell::run_initrc() {
   return {};
 }
 
+// With the option health, whose plugin may have tasks of bad hosts moved: nothing is prepared for any of them yet.
+Result<void> Shell::check_hosts() {
+  if (options_.find("health") == nullptr || process_.joins_late || config_.explain) return {};
+  CHECK_OK(call_in_phase("shell.pre-init"));
+  wait_for_start_holds();
+  return {};
+}
+
 Result<void> Shell::make_tasks() {
   job_.taskmap = TRY(chosen_taskmap(*host_));
+  CHECK_OK(check_hosts());
   exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
   CHECK_OK(grow_.joining().take_state());
   return process_.joins_late ? Result<void>() : tasks_.make();

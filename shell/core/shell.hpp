@@ -74,6 +74,7 @@ class Shell {
   Result<void> load_plugins();
   Result<void> run_initrc();
   Result<void> pass_init_barrier(const std::function<std::string()>& mark);
+  Result<void> check_hosts();
   Result<void> make_tasks();
   Result<void> initialize();
   void execute();

@@ -25,7 +25,8 @@ job::OnLost on_lost_of(plugin::Host& host) { return job::OnLost::read(host.optio
 // A spare runs nothing that could be lost with it, nor does a shell that its tasks have left for a spare.
 bool is_fatal(group::Rank rank, plugin::Host& host) {
   const job::Job& job = host.job();
-  bool is_left = rank != job.leader && job.taskmap.tasks_on(rank) == 0 && job.tasks_have_left(rank);
+  bool is_left = rank != job.leader && job.taskmap.tasks_on(rank) == 0 &&
+                 (job.tasks_have_left(rank) || job.unfit.contains(rank));
   return !on_lost_of(host).goes_on && !job.is_spare(rank) && !is_left;
 }
 

@@ -654,7 +654,7 @@ std::vector<elastic::Replacements::Other> ShellReplace::others() const {
   std::vector<elastic::Replacements::Other> out;
   for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
     std::uint32_t shell = (job_.leader + i) % job_.shells();
-    if (!shells_.roster().stays(shell)) continue;
+    if (!shells_.roster().stays(shell) || job_.unfit.contains(shell)) continue;
     std::uint64_t tasks = shells_.all_tasks().unfinished_on(shell).size();
     std::uint64_t room = job_.resources.nodes[shell].all_cores().size() / job_.spec.cores_per_slot;
     out.push_back({shell, tasks, shares_cores(host_.options()) ? job_.tasks() : room - std::min(room, tasks)});
@@ -672,6 +672,24 @@ std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
 }
 
 // ---- every shell's -----------------------------------------------------------------------------
+
+// It is no restart: the tasks have not been started, and no plugin has prepared anything for them yet.
+plugin::Resizing::Replaced ShellReplace::leave_out(const value::Idset& shells) {
+  job_.unfit.insert(shells);
+  plugin::Resizing::Replaced out;
+  elastic::Replacements places;
+  for (std::uint32_t shell : shells.ids()) {
+    const value::Idset ranks = job_.taskmap.ranks_on(shell);
+    if (ranks.empty()) continue;
+    auto spare =
+        places.choose(spares(), elastic::Replacements::needed(job_, shell, ranks, shares_cores(host_.options())));
+    out.emplace(shell, spare);
+    const std::uint64_t restarts = job_.restarts;
+    if (spare) job_.move({ranks, shell, *spare, 1});
+    job_.restarts = restarts;
+  }
+  return out;
+}
 
 void ShellReplace::announced(std::string_view bytes) {
   auto what = elastic::Replacement::parse(bytes, job_.shells(), job_.tasks());

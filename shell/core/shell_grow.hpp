@@ -214,6 +214,9 @@ class ShellReplace {
   // Makes those that have been announced first, and calls shell.take-over. They still have to be started.
   Result<void> take_over();
 
+  // As Host::leave_out().
+  plugin::Resizing::Replaced leave_out(const value::Idset& shells);
+
  private:
   using Rank = value::Idset::Id;
   static constexpr std::string_view kTopic = "shell.replace";

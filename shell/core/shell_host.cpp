@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
@@ -255,6 +256,8 @@ class ShellHost final : public plugin::Host {
   void offer_release(plugin::NodeRelease* release) override { shell_.shrink_.offer_release(release); }
   void grow(const value::GrowOrder& order, const WhenGrown& news) override { shell_.grow_.grow(order, news); }
   bool joined_late() const override { return shell_.process_.joins_late; }
+  Replaced leave_out(const value::Idset& shells) override { return shell_.replace_.leave_out(shells); }
+  void be_lost() override { ::kill(::getpid(), SIGKILL); }  // the guard removes what it leaves
 
   // The job's end.
   void raise(const plugin::RaisedException& exception) override { shell_.ending_.raise(exception); }

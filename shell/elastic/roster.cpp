@@ -135,6 +135,7 @@ struct JobState {
   std::vector<job::Move> moves;
   std::map<value::Idset::Id, std::uint32_t> starts;
   std::uint64_t restarts = 0;
+  value::Idset unfit;
 };
 
 // Of a job, or as it is read.
@@ -152,6 +153,7 @@ constexpr wire::Object kJobState{[](auto& io, auto& m) {
            start.has(of.second, wire::Between{1, UINT32_MAX});
          }}});
   io.has("restarts", m.restarts);
+  io.may_have("unfit", m.unfit);
 }};
 
 }  // namespace
@@ -164,6 +166,7 @@ Result<void> take_job_state(const JsonAt& at, job::Job& job) {
   for (job::Move& each : state.moves) job.move(std::move(each));
   for (const auto& [rank, attempt] : state.starts) job.starts[rank] = attempt;
   job.restarts = state.restarts;
+  job.unfit = state.unfit;
   return {};
 }
 

@@ -102,7 +102,7 @@ int JobEnd::plain_code(const Outcomes& outcomes, const Policy& policy) const {
 }
 
 std::optional<FailureClass> class_of_type(std::string_view type) {
-  if (type == "node-failure") return FailureClass::host;
+  if (type == "node-failure" || type == "health") return FailureClass::host;
   if (type == "timeout" || type == "hang-watch") return FailureClass::no_progress;
   return std::nullopt;
 }

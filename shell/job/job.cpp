@@ -223,7 +223,7 @@ Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::s
 // ---- moves ------------------------------------------------------------------------------
 
 bool Job::is_spare(std::uint32_t shell) const {
-  return shell >= nodes() && shell < shells() && has_come(shell) &&
+  return shell >= nodes() && shell < shells() && has_come(shell) && !unfit.contains(shell) &&
          std::none_of(moves.begin(), moves.end(), [&](const Move& each) { return each.to == shell; });
 }
 

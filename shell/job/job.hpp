@@ -82,6 +82,7 @@ struct Job {
   std::uint32_t spares = 0;       // so many of the last shells are spares: they have no tasks at first
   std::vector<Move> moves = {};   // in their order
   std::uint64_t restarts = 0;     // so often has it started tasks again, here or elsewhere
+  value::Idset unfit = {};        // shells whose host is bad: no task comes to them
   // Of tasks that were started again where they were: the start that counts, unless they have moved since.
   std::map<value::Idset::Id, std::uint32_t> starts = {};
   // Each task gets so many, where its node has them; 0: an even share of what the job has there.

@@ -152,6 +152,14 @@ constexpr OptionEntry kTable[] = {
     {"stage-in.max-size", "size", "100G", "stage-in", "", "the most content that is extracted"},
     {"stage-in.dir", "directory", "", "stage-in", "", "where the archives are"},
 
+    {"health", "text", "off", "health", "off quick",
+     "look at each host before tasks start: a bad one is left out, or ends the job"},
+    {"health.checks", "text", "quick", "health", "off quick", "the same, beside other members"},
+    {"health.command", "text", "", "health", "", "a command of your own: exit code 0 is a healthy host"},
+    {"health.timeout", "duration", "5s", "health", "5s 30s 1m", "how long each check may take"},
+    {"health.on-bad", "text", "end", "health", "end warn",
+     "what becomes of the job where no spare takes the tasks"},
+
     {"elastic.manager", "text", "auto", "elastic", "auto off", "gives the nodes of shells that have left back"},
     {"prolog", "command", "", "hooks", "", "run before the first task of each node"},
     {"epilog", "command", "", "hooks", "", "run after the last task of each node"},
@@ -237,8 +245,8 @@ constexpr OptionEntry kTable[] = {
 };
 
 // Of what is no switch, these take 1: the first failure, "on", a level.
-constexpr std::array<std::string_view, 18> kTakeOne{
-    "verbose", "oversubscribe", "cpu-affinity", "gpu-affinity", "exit-report", "exit-on-error",
+constexpr std::array<std::string_view, 19> kTakeOne{
+    "verbose", "oversubscribe", "cpu-affinity", "gpu-affinity", "health", "exit-report", "exit-on-error",
     "exit-on-error.when", "exit-notify.threshold", "usage", "timeline", "per-resource.count", "output.stdout.label",
     "output.stderr.label", "output.stdout.timestamps", "output.stderr.timestamps",
     // Any text, 1 among it.
@@ -337,7 +345,8 @@ constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task
                                 "pmi.spawn",         "pmi.spawning",       "pmi.spawn-begins",
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
-                                "shell.unkillable",  "job.leader"};
+                                "shell.unkillable",  "job.leader",         "shell.pre-init",
+                                "shell.health",      "job.health"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

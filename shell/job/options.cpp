@@ -25,10 +25,10 @@ struct OneValue {
   std::string_view option;
   std::string_view member;
 };
-constexpr OneValue kOneValue[] = {
-    {"container", "image"},    {"cpu-affinity", "mode"},    {"epilog", "command"},     {"exit-notify", "to"},
-    {"exit-on-error", "when"}, {"exit-timeout", "timeout"}, {"gpu-affinity", "mode"},  {"pmi", "use"},
-    {"prolog", "command"},     {"task-epilog", "command"},  {"task-prolog", "command"}};
+constexpr OneValue kOneValue[] = {{"container", "image"},   {"cpu-affinity", "mode"},   {"epilog", "command"},
+                                  {"exit-notify", "to"},    {"exit-on-error", "when"},  {"exit-timeout", "timeout"},
+                                  {"gpu-affinity", "mode"}, {"health", "checks"},       {"pmi", "use"},
+                                  {"prolog", "command"},    {"task-epilog", "command"}, {"task-prolog", "command"}};
 // Switches that an object turns on, too.
 constexpr std::string_view kSwitches[] = {"fault-tolerance", "pty", "signal", "stage-in", "sysmon", "torch"};
 

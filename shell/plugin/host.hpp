@@ -228,6 +228,14 @@ class Resizing {
   using WhenGrown = std::function<void(const Result<Json>& news, bool is_last)>;
   virtual void grow(const value::GrowOrder& order, const WhenGrown& news) = 0;
   virtual bool joined_late() const = 0;  // this shell has joined a job that ran
+
+  // In shell.pre-init, on all shells at one place in the order of the announcements: the hosts of these are bad. No
+  // task comes to them any more, and the tasks of each go to a spare. By shell with tasks: the spare; an error:
+  // none can take them, and they stay.
+  using Replaced = std::map<std::uint32_t, Result<std::uint32_t>>;
+  virtual Replaced leave_out(const value::Idset& shells) = 0;
+  // Later, on such a shell: it ends as one that is killed does, and counts as lost.
+  virtual void be_lost() = 0;
 };
 
 // All calls are made on the loop's thread. The parts are virtual bases, so that a class of its own may implement

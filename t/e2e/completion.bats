@@ -64,6 +64,7 @@ nacre_completed() {
   [ "$(nacre_completed run --mem-bind "")" = "bind prefer interleave" ]
   [ "$(nacre_completed launch --on-lost replace,)" = "replace,else=end replace,else=go-on" ]
   [ "$(nacre_completed run --restart al)" = "always" ]
+  [ "$(nacre_completed run --health q)" = quick ]
   [ "$(nacre_completed launch --fail)" = --fail-fast ]
   [[ $(nacre_completed archive extract -) == *"-C --directory"* ]]
 }

@@ -112,6 +112,8 @@ load lib
   run nacre --initrc="$NACRE_SOURCE_DIR/etc/lua.d/node-health.lua" "${wrong[@]}" -o node-health.then=note
   [ "$status" -eq 0 ]
   [ "${lines[-1]}" = ran ]
+  run nacre --initrc="$NACRE_SOURCE_DIR/etc/lua.d/node-health.lua" "${wrong[@]}" -o health
+  fails_with 1 "health: node0 is bad: node-health: " " of memory available, 1048576000 MiB expected; there is no network card nowhere0; there is no spare left"
 }
 
 @test "a misspelt member of an option of lua.d is refused with the nearest" {

@@ -21,12 +21,20 @@ class FakeResizing : public virtual plugin::Resizing {
     news(Error{ENOTSUP, "no grows here"}, true);
   }
   bool joined_late() const override { return is_newcomer; }
+  Replaced leave_out(const value::Idset& shells) override {
+    left_out.push_back(shells);
+    return replaced;
+  }
+  void be_lost() override { is_lost = true; }
 
   void shrunk(const Result<Json>& news, bool is_last) { shrunk_.call(news, is_last); }  // what a test does with it
   bool is_newcomer = false;
+  Replaced replaced;  // what leave_out() returns
 
   std::vector<value::ShrinkOrder> shrink_orders;  // what the plugin did
   plugin::NodeRelease* node_release = nullptr;
+  std::vector<value::Idset> left_out;  // of each leave_out()
+  bool is_lost = false;
 
  private:
   plugin::CallbackList<const Result<Json>&, bool> shrunk_;

@@ -33,6 +33,9 @@ TEST_CASE("what a job has come to is the same for a shell that joins") {
   CHECK(newcomers.attempt_of(3) == 2);
   CHECK(newcomers.tasks_have_left(1));
   CHECK(elastic::job_state(newcomers) == state);
+  job.unfit.insert(1);
+  REQUIRE(elastic::take_job_state(JsonAt::root(elastic::job_state(job)), newcomers));
+  CHECK(newcomers.unfit.str() == "1");
 }
 
 TEST_CASE("what is no state of a job is refused, with its place") {

@@ -59,7 +59,8 @@ const Texts kAllOfRun = {"--spares=1",
                          "-K=25%",
                          "--restart=always",
                          "--hang-watch=60",
-                         "--at-most=5"};
+                         "--at-most=5",
+                         "--health=quick"};
 
 }  // namespace
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The option health, what a shell finds of its own host by it, and what follows from what all shells have found.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "event/loop.hpp"
+#include "job/options.hpp"
+#include "plugin/host.hpp"
+#include "plugins/health/check_process.hpp"
+#include "value/idset.hpp"
+#include "wire/json.hpp"
+
+namespace nacre::plugins {
+
+// health=off|quick, and its members.
+struct HealthOption {
+  enum class Depth : std::uint8_t { off, quick };
+
+  Depth depth = Depth::off;
+  std::optional<std::string> command;  // of /bin/sh
+  event::Seconds timeout{5};           // of each check
+  bool ends = true;                    // on-bad: the job, where no spare takes the tasks of a bad host
+
+  static Result<HealthOption> read(const job::Options& options);
+};
+
+// What is wrong with a host.
+struct HostFault {
+  std::string check;   // "disk"
+  std::string reason;  // "/tmp: No space left on device"
+
+  [[nodiscard]] std::string str() const { return check + ": " + reason; }
+};
+
+void fields(auto& io, wire::Of<HostFault> auto& m) {
+  io.has("check", m.check);
+  io.has("reason", m.reason);
+}
+
+// What a shell gives to the others of its host.
+struct HostCheck {
+  std::optional<HostFault> bad = {};
+  std::string directory = {};  // why the working directory cannot be written to; "": it can
+  double clock = 0;            // seconds since the Epoch, once all hosts have been looked at
+
+  // An error: it is none.
+  static Result<HostCheck> parse(const std::string& text) { return wire::from_text<HostCheck>(text); }
+};
+
+void fields(auto& io, wire::Of<HostCheck> auto& m) {
+  io.may_have("bad", m.bad);
+  io.may_have("directory", m.directory);
+  io.may_have("clock", m.clock);
+}
+
+struct BadHost {
+  std::uint32_t shell = 0;
+  HostFault fault = {};
+};
+
+void fields(auto& io, wire::Of<BadHost> auto& m) {
+  io.has("shell", m.shell);
+  io.has("fault", m.fault);
+}
+
+// What the leader announces of all hosts.
+struct HealthVerdict {
+  std::vector<BadHost> bad = {};
+
+  [[nodiscard]] value::Idset shells() const;
+};
+
+void fields(auto& io, wire::Of<HealthVerdict> auto& m) { io.has("bad", m.bad); }
+
+// The leader's clock: all clocks were read between these two times by it.
+struct ClockWindow {
+  double from = 0, to = 0;
+};
+constexpr double kMostClockDifference = 1;  // seconds
+
+// A working directory that no host can write to is as it should be: then no host is bad for it. `notes`: what is
+// only worth a warning, by shell; of the leader where it is of all.
+struct Judged {
+  HealthVerdict verdict;
+  std::map<std::uint32_t, std::string> notes;
+};
+[[nodiscard]] Judged judge(const std::map<std::uint32_t, HostCheck>& hosts, const ClockWindow& window);
+
+inline constexpr const char* kUsualTemporary = "/tmp";  // where there is no $TMPDIR, or it cannot be made
+
+// What is wrong with a directory that this process should be able to write to: in a few words that begin with its
+// name; "": nothing. It may hang.
+[[nodiscard]] std::string fault_of_directory(const std::string& path);
+// What is wrong with the memory by the text of /proc/meminfo; "": nothing.
+[[nodiscard]] std::string fault_of_memory(std::string_view meminfo);
+
+// The checks of this host, all at the same time, each in a process of its own.
+class HostChecks {
+ public:
+  using WhenDone = std::function<void(const HostCheck& found)>;
+
+  // `work`: the directory in which the tasks run; "": there is none to be looked at. `variables`: NAME=value, of
+  // the command beside the job's.
+  struct Places {
+    std::string work, temporary;
+    std::vector<std::string> variables;
+  };
+
+  explicit HostChecks(plugin::Host& host, const HealthOption& option) : host_(host), option_(option) {}
+
+  // `done` is called once, from the loop or before this returns; what is found first counts, in this order:
+  // `known`, memory, disk, the command.
+  void start(const Places& places, std::optional<HostFault> known, WhenDone done);
+
+ private:
+  void add(std::string check, const std::function<int()>& act, bool is_work = false);
+  void ended(std::size_t place, const CheckProcess::Outcome& outcome, bool is_work);
+  void done_if_all();
+
+  plugin::Host& host_;
+  const HealthOption& option_;
+  struct Running {
+    std::string check;
+    std::unique_ptr<CheckProcess> process;
+    std::optional<HostFault> found = {};
+  };
+  std::vector<Running> running_;
+  std::size_t left_ = 0;  // that run, and one while they are started
+  HostCheck found_;
+  WhenDone done_;
+};
+
+}  // namespace nacre::plugins

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// health=off|quick: each host is looked at before its tasks start. A bad one is left out: its tasks start on a
+// spare; where none takes them the job ends, or with health.on-bad=warn they start all the same.
+//
+//   shell.pre-init  all shells look, at the same time; the leader announces which hosts are bad; all move the tasks
+//   shell.restart, shell.take-over  the same where tasks start again; a shell on a bad host becomes lost
+//   job.health      what was found, for the report
+//
+// Before tasks exist plugins have prepared nothing for them, so they can still go to any shell. Later what becomes
+// of the tasks of a lost shell (on-lost) becomes of those of one on a bad host, too.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/json.hpp"
+#include "base/text.hpp"
+#include "broker/instance.hpp"
+#include "event/clock.hpp"
+#include "plugin/host.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/health/checks.hpp"
+
+namespace nacre::plugins {
+namespace {
+
+constexpr std::string_view kHealthTopic = "shell.health";      // of other plugins' checks
+constexpr std::string_view kBecameBad = "health.bad";          // likewise
+constexpr std::string_view kHealthVerdict = "health.verdict";  // doc/protocol.md
+constexpr const char* kHostsLooked = "health.looked";          // a collective, before the clocks are read
+constexpr const char* kHostsAgain = "health.restart.";         // and the restarts of the job
+constexpr const char* kHostsFound = "health.found";            // likewise, what the hosts have found
+constexpr std::string_view kHealthType = "health";             // of exceptions
+
+// Lua puts "FILE.lua:LINE: " before what a handler says.
+std::string without_place(const std::string& message) {
+  constexpr std::string_view kLua = ".lua:";
+  const std::size_t line = message.find(kLua);
+  if (line == std::string::npos) return message;
+  const std::size_t end = message.find_first_not_of("0123456789", line + kLua.size());
+  const bool is_place = end != std::string::npos && end > line + kLua.size() && message.compare(end, 2, ": ") == 0;
+  return is_place ? message.substr(end + 2) : message;
+}
+
+// "plugin 'NAME': TOPIC: why" of a plugin that is no builtin is a check of this name.
+HostFault fault_of(const std::string& message) {
+  const std::string front = "plugin '", behind = fmt::format("': {}: ", kHealthTopic);
+  const std::size_t end = message.find(behind);
+  if (!message.starts_with(front) || end == std::string::npos) return {"plugin", message};
+  return {message.substr(front.size(), end - front.size()), without_place(message.substr(end + behind.size()))};
+}
+
+class Health final : public plugin::Plugin {
+ public:
+  explicit Health(plugin::Host& host) : Plugin("health"), host_(host), checks_(host, option_) {
+    on("shell.pre-init", [this] { return begin(); });
+    on("job.health", [this](plugin::Call& call) { call.out["hosts"] = told_; });
+    on("shell.init", [this] { return serve(); });
+    on("shell.take-over", [this] { look_again(false); });
+    on("shell.restart", [this](plugin::Call& call) { look_again(call.in.value("all", false)); });
+    on("job.tasks-restart", [this](plugin::Call& call) { restarted(call.in); });
+    for (const char* topic : {"job.tasks-moved", "shell.not-replaced"}) on(topic, [this] { go_on_without_lost(); });
+  }
+
+ private:
+  [[nodiscard]] const job::Job& job() const { return host_.job(); }
+  [[nodiscard]] bool leads() const { return job().shell_rank == 0 || host_.standalone(); }
+
+  [[nodiscard]] bool is_on() const { return option_.depth != HealthOption::Depth::off; }
+
+  // A shell that joins later has no shell.pre-init.
+  Result<void> serve() {
+    if (is_on() || host_.options().find(name()) == nullptr) return {};
+    option_ = TRY(HealthOption::read(host_.options()));
+    if (!is_on()) return {};
+    replaces_ = TRY(job::OnLost::read(host_.options())).replaces;
+    announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+      if (topic == kHealthVerdict) judged(bytes);
+      if (topic == kBecameBad) became_bad(bytes);
+    });
+    return {};
+  }
+
+  Result<void> begin() {
+    CHECK_OK(serve());
+    if (!is_on()) return {};
+    CHECK_OK(refuse_initrc());
+    host_.hold_start(name());
+    checks_.start(places("start"), check_by_plugins("start"), [this](const HostCheck& found) {
+      window_.from = event::wall_clock();
+      looked_ = host_.gather(kHostsLooked, "", [this, found](const Result<plugin::Gathered>& all) {
+        if (all) give(found);
+      });
+    });
+    return {};
+  }
+
+  // A host whose initrc does not set it would not take part, and the others would wait for it for ever.
+  [[nodiscard]] Result<void> refuse_initrc() const {
+    if (job().shells() == 1 || host_.standalone()) return {};
+    for (const auto& [path, setter] : host_.options().setters()) {
+      if (path == name() || path.starts_with(name() + "."))
+        return invalid(
+            fmt::format("{}: {} has set it, which may differ from host to host: give --{} or -o {} when "
+                        "the job is started",
+                        path, setter, name(), path));
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::optional<HostFault> check_by_plugins(const char* when) {
+    if (!host_.stack().listens(std::string(kHealthTopic))) return std::nullopt;
+    plugin::Call call(kHealthTopic);
+    call.in["when"] = when;
+    const event::Seconds began = event::clock_now();
+    Result<int> called = host_.stack().call(call);
+    if (!called) return fault_of(called.error().message);
+    if (event::clock_now() - began <= option_.timeout) return std::nullopt;
+    return HostFault{"plugin", "took longer than " + value::Duration::of_seconds(option_.timeout.count()).str()};
+  }
+
+  [[nodiscard]] HostChecks::Places places(const char* when) const {
+    HostChecks::Places out;
+    const Result<bool> falls_back = host_.options().flag("cwd-fallback");
+    if (job().spec.cwd && falls_back && !*falls_back) out.work = *job().spec.cwd;
+    const char* own = std::getenv("TMPDIR");
+    std::string temporary = own != nullptr ? own : "";
+    if (host_.instance() != nullptr) temporary = host_.environment().get("TMPDIR").value_or("");
+    out.temporary = temporary.empty() ? kUsualTemporary : temporary;
+    out.variables = {fmt::format("NACRE_HEALTH_WHEN={}", when),
+                     fmt::format("NACRE_HEALTH_SHELL={}", job().shell_rank),
+                     fmt::format("NACRE_HEALTH_HOST={}", job().node().hostname)};
+    return out;
+  }
+
+  void give(HostCheck found) {
+    found.clock = event::wall_clock();
+    given_ = host_.gather(kHostsFound, wire::to_text(found), [this](const Result<plugin::Gathered>& all) {
+      if (all && leads()) announce(*all);
+    });
+  }
+
+  // ---- the leader's ----------------------------------------------------------------
+
+  void announce(const plugin::Gathered& all) {
+    window_.to = event::wall_clock();
+    const Judged found = judge(checks_of(all), window_);
+    for (const auto& [shell, note] : found.notes) log(host_, *this, Level::warn, "{}: {}", name_of(shell), note);
+    Result<void> sent = host_.announce(kHealthVerdict, wire::to_text(found.verdict));
+    if (!sent) raise(0, sent.error().message);
+  }
+
+  static std::map<std::uint32_t, HostCheck> checks_of(const plugin::Gathered& all) {
+    std::map<std::uint32_t, HostCheck> hosts;
+    for (const auto& [text, shells] : all) {
+      auto host = HostCheck::parse(text);
+      for (std::uint32_t shell : shells.ids())
+        hosts[shell] = host ? *host : HostCheck{.bad = HostFault{"answer", host.error().message}};
+    }
+    return hosts;
+  }
+
+  void raise(int severity, const std::string& message) {
+    host_.raise({std::string(kHealthType), severity, message, std::nullopt});
+  }
+
+  void tell(const BadHost& bad, const char* done, const std::string& by = "") {
+    Json one{{"host", job().resources.nodes[bad.shell].hostname},
+             {"shell", bad.shell},
+             {"check", bad.fault.check},
+             {"reason", bad.fault.reason},
+             {"done", done},
+             {"time", event::wall_clock()}};
+    if (!by.empty()) one["by"] = by;
+    told_.push_back(std::move(one));
+  }
+
+  // ---- every shell's ---------------------------------------------------------------
+
+  void judged(std::string_view bytes) {
+    auto verdict = wire::from_text<HealthVerdict>(std::string(bytes));
+    if (!verdict || (!verdict->bad.empty() && *verdict->shells().last() >= job().shells()))
+      return raise(0, "the leader's verdict is none that this version understands: use one version on all hosts");
+    const auto replaced = host_.leave_out(verdict->shells());
+    std::vector<std::string> ends;
+    std::string why;
+    for (const BadHost& each : verdict->bad) {
+      auto found = replaced.find(each.shell);
+      const bool ends_job = found != replaced.end() && !found->second && option_.ends;
+      if (leads()) settle(each, found != replaced.end() ? &found->second : nullptr);
+      if (!ends_job) continue;
+      ends.push_back(text_of(each));
+      why = found->second.error().message;
+    }
+    if (ends.empty()) return go_on();
+    if (leads())
+      raise(0, fmt::format("{}; {}, so no task is started (with health.on-bad=warn they are all the same)",
+                           fmt::join(ends, "; "), why));
+  }
+
+  // `spare`: null: it has no tasks.
+  void settle(const BadHost& bad, const Result<std::uint32_t>* spare) {
+    const auto& nodes = job().resources.nodes;
+    if (spare == nullptr) {
+      tell(bad, "left out");
+      raise(2, text_of(bad) + "; it gets no tasks");
+    } else if (*spare) {
+      tell(bad, "replaced", nodes[**spare].hostname);
+      raise(2,
+            fmt::format("{}; its tasks start on the spare shell {}{}", text_of(bad), **spare, nodes[**spare].on()));
+    } else if (option_.ends) {
+      tell(bad, "ended");
+    } else {
+      tell(bad, "warned");
+      raise(2, text_of(bad) + "; its tasks start all the same (health.on-bad=warn)");
+    }
+  }
+
+  // ---- before tasks start again ----------------------------------------------------
+
+  // From here on it is known for all shells alike who takes part in a start of all tasks. One that has begun before
+  // does not stand any more.
+  void restarted(const Json& what) {
+    if (!is_on() || what.value("scope", "") != "job") return;
+    number_ = what.value("restarts", std::uint64_t{0});
+    last_ = host_.last_with_tasks();
+    go_on_without_lost();
+    if (!std::exchange(looks_with_all_, false)) return;
+    given_ = {};
+    go_on();
+  }
+
+  void look_again(bool all) {
+    if (!is_on()) return;
+    host_.hold_start(name());
+    looks_with_all_ = all;
+    auto done = [this, all, number = number_](const HostCheck& found) {
+      if (all && (!looks_with_all_ || number != number_)) return;
+      all ? give_again(found) : report_bad(found);
+    };
+    if (job().taskmap.tasks_on(job().shell_rank) == 0) return done({});
+    checks_.start(places("restart"), check_by_plugins("restart"), done);
+  }
+
+  void go_on() { static_cast<void>(host_.release_start(name())); }
+
+  void go_on_without_lost() {
+    if (std::exchange(waits_for_loss_, false)) go_on();
+  }
+
+  void report_bad(const HostCheck& found) {
+    auto fault = found.bad;
+    if (!fault) return go_on();
+    Result<void> sent = host_.announce(kBecameBad, wire::to_text(BadHost{job().shell_rank, *fault}));
+    if (!sent) raise(0, sent.error().message);
+  }
+
+  void became_bad(std::string_view bytes) {
+    auto bad = wire::from_text<BadHost>(std::string(bytes));
+    if (!bad || bad->shell >= job().shells()) return;
+    const Later then = settle_later(*bad);
+    if (bad->shell != job().shell_rank) return;
+    if (then == Later::starts) go_on();
+    if (then == Later::is_lost) host_.be_lost();
+  }
+
+  void give_again(const HostCheck& found) {
+    given_ = host_.gather_up_to(last_, fmt::format("{}{}", kHostsAgain, number_), wire::to_text(found),
+                                [this](const Result<plugin::Gathered>& all) {
+                                  looks_with_all_ = false;
+                                  if (all) judge_again(*all);
+                                });
+  }
+
+  void judge_again(const plugin::Gathered& all) {
+    std::map<std::uint32_t, HostCheck> hosts = checks_of(all);
+    for (auto& [shell, host] : hosts) host.clock = 0;
+    Later then = Later::starts;
+    for (const BadHost& each : judge(hosts, {}).verdict.bad) {
+      const Later one = settle_later(each);
+      then = std::max(then, one);
+      if (one == Later::is_lost && each.shell == job().shell_rank) host_.be_lost();
+    }
+    if (then == Later::starts) return go_on();
+    waits_for_loss_ = then == Later::is_lost;
+  }
+
+  // What becomes of a host that has become bad; the leader says so.
+  enum class Later : std::uint8_t { starts, is_lost, ends };
+  Later settle_later(const BadHost& bad) {
+    Later then = !option_.ends ? Later::starts : replaces_ && bad.shell != 0 ? Later::is_lost : Later::ends;
+    if (!leads()) return then;
+    if (then == Later::starts) {
+      tell(bad, "warned");
+      raise(2, text_of(bad) + "; its tasks start all the same (health.on-bad=warn)");
+    } else if (then == Later::is_lost) {
+      tell(bad, "lost");
+      raise(2, text_of(bad) + "; its shell counts as lost, so that its tasks start elsewhere");
+    } else {
+      tell(bad, "ended");
+      raise(0, fmt::format(
+                   "{}; its tasks cannot start again elsewhere{} (with health.on-bad=warn they start there all "
+                   "the same)",
+                   text_of(bad), replaces_ ? "" : " without on-lost=replace"));
+    }
+    return then;
+  }
+
+  // "n3", or "n3 (shell 2)" where several shells are there.
+  [[nodiscard]] std::string name_of(std::uint32_t shell) const {
+    const auto& nodes = job().resources.nodes;
+    const std::string& host = nodes[shell].hostname;
+    if (host.empty()) return fmt::format("shell {}", shell);
+    const auto here =
+        std::count_if(nodes.begin(), nodes.end(), [&](const auto& each) { return each.hostname == host; });
+    return here > 1 ? fmt::format("{} (shell {})", host, shell) : host;
+  }
+
+  [[nodiscard]] std::string text_of(const BadHost& bad) const {
+    return fmt::format("{}{} is bad: {}", name_of(bad.shell), bad.shell >= job().nodes() ? ", a spare," : "",
+                       bad.fault.str());
+  }
+
+  plugin::Host& host_;
+  HealthOption option_;
+  HostChecks checks_;
+  ClockWindow window_;         // the leader's
+  Json told_ = Json::array();  // likewise
+  bool replaces_ = false;      // a spare starts the tasks of a lost shell
+  // Of the last start of all tasks: the restarts of the job, and the last shell that takes part.
+  std::uint64_t number_ = 0;
+  std::uint32_t last_ = 0;
+  bool looks_with_all_ = false;  // for it
+  bool waits_for_loss_ = false;  // all have looked, and until another shell is lost
+  plugin::Registration looked_, given_, announced_;
+};
+
+}  // namespace
+
+PluginPtr make_health(plugin::Host& host) { return std::make_unique<Health>(host); }
+
+}  // namespace nacre::plugins

@@ -1,0 +1,191 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# health: hosts are looked at before tasks start; a bad one is left out, or ends the job.
+load lib.bash
+load nodes.bash
+load control.bash
+
+host=$(uname -n)
+run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
+# Fails on these shells.
+bad_on() { echo "case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo broken; exit 3;; esac"; }
+health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
+
+@test "healthy hosts run the job as without, at all numbers of shells, and leave no file behind" {
+  mkdir temporary place
+  for shells in 1 2 4; do
+    TMPDIR=$PWD/temporary run --separate-stderr run_ --local=$shells --health=quick --report=report --cwd=place sh -c 'echo ran'
+    [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+    [ "$(sort -u <<<"$output")" = ran ]
+    [ -z "$stderr" ] || { echo "$stderr"; return 1; }
+    [ "$(jq 'has("health")' report)" = false ]
+  done
+  [ -z "$(ls -A temporary)$(ls -A place)" ]
+}
+
+@test "a bad host ends the job before any task starts, by one line that names it and the reason" {
+  run --separate-stderr run_ --local=4 -o health.command="$(bad_on 2)" --exit-class=host:75 --report=report sh -c 'touch started'
+  [ "$status" -eq 75 ]
+  [ "$stderr" = "nacre-shell[0]: error: health: $host (shell 2) is bad: command: broken; there is no spare left, so no task is started (with health.on-bad=warn they are all the same)" ] || { echo "$stderr"; return 1; }
+  [ ! -e started ]
+  [ "$(health)" = '[[2,"command","broken","ended",null]]' ]
+  [ "$(jq -r .exit.by report)" = "exit-class host" ]
+}
+
+@test "with health.on-bad=warn the tasks start on a bad host all the same" {
+  run --separate-stderr run_ --local=3 -l -o health.command="$(bad_on 0 2)" -o health.on-bad=warn --report=report sh -c 'echo ${NACRE_SHELL_ID#*.}'
+  [ "$status" -eq 0 ]
+  [ "$(sort <<<"$output")" = $'0: 0\n1: 1\n2: 2' ]
+  [[ $stderr == *"$host (shell 0) is bad: command: broken; its tasks start all the same (health.on-bad=warn)"*"$host (shell 2) is bad"* ]] || { echo "$stderr"; return 1; }
+  [ "$(health)" = '[[0,"command","broken","warned",null],[2,"command","broken","warned",null]]' ]
+}
+
+@test "the tasks of bad hosts start on spares, for the first time, with the numbers that they would have had" {
+  write_nodes 6 2
+  local check row bad words
+  check='echo "$FLUX_TASK_RANK ${NACRE_SHELL_ID#*.} $NACRE_TASK_TRY $NACRE_JOB_RESTARTS $FLUX_TASK_LOCAL_ID $FLUX_JOB_NNODES"'
+  for row in "1|0 0 1 0 0 4,1 0 1 0 1 4,2 4 1 0 0 4,3 4 1 0 1 4,4 2 1 0 0 4,5 2 1 0 1 4,6 3 1 0 0 4,7 3 1 0 1 4" \
+    "0 3|0 4 1 0 0 4,1 4 1 0 1 4,2 1 1 0 0 4,3 1 1 0 1 4,4 2 1 0 0 4,5 2 1 0 1 4,6 5 1 0 0 4,7 5 1 0 1 4" \
+    "4 2|0 0 1 0 0 4,1 0 1 0 1 4,2 1 1 0 0 4,3 1 1 0 1 4,4 5 1 0 0 4,5 5 1 0 1 4,6 3 1 0 0 4,7 3 1 0 1 4"; do
+    IFS='|' read -r bad words <<<"$row"
+    write_jobspec 8 sh -c "$check"
+    run --separate-stderr launch -R R.json -o cpu-affinity=off --local=6 --spares=2 --on-lost=replace -o health.command="$(bad_on $bad)"
+    [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+    [ "$(sort <<<"$output" | paste -sd,)" = "$words" ] || { echo "$bad: $output $stderr"; return 1; }
+  done
+  [[ $stderr == *"health: node2 is bad: command: broken; its tasks start on the spare shell 5 on node5"* ]] || { echo "$stderr"; return 1; }
+  [[ $stderr == *"health: node4, a spare, is bad: command: broken; it gets no tasks"* ]] || { echo "$stderr"; return 1; }
+}
+
+@test "ranks that speak PMI start on a spare as if they had always been there" {
+  write_nodes 4 2
+  write_jobspec 6 "$BATS_TEST_DIRNAME/pmi_client" init 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2),(2,1,2),(1,1,2))' \
+    barrier 'cmd=put kvsname=%k key=k%r value=v' barrier 'cmd=get kvsname=%k key=k2' has:value=v finalize
+  run --separate-stderr launch -R R.json -o cpu-affinity=off --local=4 --spares=1 -o health.command="$(bad_on 1)"
+  echo "$output $stderr"
+  [ "$status" -eq 0 ]
+}
+
+@test "a spare that was left out gets no tasks later, and its loss does not end the job" {
+  rm -f go
+  run_ --local=4 -N 2+2 -l --on-lost=replace -o health.command="$(bad_on 2)" --report=report sh -c \
+    'echo $PPID >pid.$$ && mv pid.$$ "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e go ]; do sleep 0.1; done; echo ${NACRE_SHELL_ID#*.}' >out 2>err &
+  launcher=$!
+  wait_until test -e shell.1.1
+  wait_until test -e shell.0.1
+  wait_until listed
+  id=$("$front" jobs -q)
+  [ "$("$front" ps --json | jq -c 'select(.spare) | .shell' | paste -sd' ')" = 3 ]
+  kill -KILL "$(<shell.1.1)"
+  wait_until test -e shell.1.2
+  touch go
+  ends_with 0
+  [ "$(sort out)" = $'0: 0\n1: 3' ] || { cat out err; return 1; }
+}
+
+@test "disks, slow checks and checks of the site are named as such" {
+  run run_ --local=2 -o health.timeout=300ms -o health.command='[ $NACRE_HEALTH_SHELL = 0 ] || exec sleep 100.71' true
+  [ "$status" -eq 1 ]
+  [[ $output == *"$host (shell 1) is bad: command: took longer than 300ms; "* ]] || { echo "$output"; return 1; }
+  ! pgrep -u "$(id -u)" -fx "sleep 100.71" || return 1
+  cat >rc.lua <<'LUA'
+plugin.register { name = "links", handlers = { { topic = "shell.health", fn = function ()
+  if shell.info.rank == 1 then error ("ib0 has no link", 0) end
+end } } }
+LUA
+  run run_ --local=2 --health=quick --initrc=rc.lua true
+  [ "$status" -eq 1 ]
+  [[ $output == *"$host (shell 1) is bad: links: ib0 has no link; "* ]] || { echo "$output"; return 1; }
+  mkdir shut
+  chmod 500 shut
+  [ -w shut ] && return  # root
+  run --separate-stderr run_ --local=2 --health=quick --cwd=shut echo ran
+  [ "$status" -eq 0 ]
+  [[ $stderr == *"shut: Permission denied: so it is on all hosts"* ]] || { echo "$stderr"; return 1; }
+  TMPDIR=$PWD/shut run run_ --local=2 --health=quick true
+  [ "$status" -eq 1 ]
+  [[ $output == *"is bad: disk: $PWD/shut: Permission denied"* ]] || { echo "$output"; return 1; }
+}
+
+@test "a signal during the check ends the job" {
+  "$front" run --shell="$NACRE_SHELL" --local=2 -o health.command='touch begun.$NACRE_HEALTH_SHELL; exec sleep 100.72' -o health.timeout=1m true >out 2>err &
+  launcher=$!
+  wait_until test -e begun.0
+  wait_until test -e begun.1
+  kill -TERM "$launcher"
+  ends_with 143
+  nothing_left "^sleep 100.72$"
+}
+
+# Hosts go bad once there is a file bad.SHELL; a rank fails in its first try once there is a file fail.
+goes_bad='[ ! -e "bad.$NACRE_HEALTH_SHELL" ] || { echo worn; exit 1; }'
+fails_once='echo "$FLUX_TASK_RANK ${NACRE_SHELL_ID#*.} $NACRE_TASK_TRY"; touch "in.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
+  [ "$NACRE_TASK_TRY" -gt 1 ] || { until [ -e fail ]; do sleep 0.05; done; [ "$FLUX_TASK_RANK" != 1 ] || exit 3; sleep "${linger:-0}"; }'
+start_to_fail() { # BAD options: the shell whose host goes bad
+  local bad=$1
+  shift
+  rm -f in.* bad.* fail
+  run_ -o health.command="$goes_bad" --report=report "$@" sh -c "$fails_once" >out 2>err &
+  launcher=$!
+  for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
+  touch "bad.$bad"
+  touch fail
+}
+
+@test "a host that has gone bad when its task is to start again is replaced as a lost one" {
+  start_to_fail 1 --local=4 -N 3+1 --on-lost=replace --restart=on-failure,backoff=0
+  ends_with 0
+  [ "$(sort out)" = $'0 0 1\n1 1 1\n1 3 3\n2 2 1' ] || { cat out err; return 1; }
+  grep -F "health: $host (shell 1) is bad: command: worn; its shell counts as lost, so that its tasks start elsewhere" err
+  grep -F "its task 1 starts again on the spare shell 3" err
+  [ "$(health)" = '[[1,"command","worn","lost",null]]' ]
+}
+
+@test "a spare that has gone bad is not used either, and the job ends if there is no other" {
+  start_to_fail 1 --local=4 -N 3+1 --on-lost=replace --restart=on-failure,backoff=0.5
+  touch bad.3
+  fails
+  [ "$(jq -c '[.health[] | [.shell, .done]]' report)" = '[[1,"lost"],[3,"lost"]]' ] || { cat out err report; return 1; }
+}
+
+@test "where all start again none does before it is known which hosts are bad, and the others start with the spare" {
+  export linger=100.73
+  start_to_fail 2 --local=4 -N 3+1 --on-lost=replace --restart=on-failure,scope=job,backoff=0
+  ends_with 0
+  [ "$(sort out)" = $'0 0 1\n0 0 3\n1 1 1\n1 1 3\n2 2 1\n2 3 3' ] || { cat out err; return 1; }
+  grep -F "health: $host (shell 2) is bad: command: worn; its shell counts as lost" err
+}
+
+@test "healthy hosts start tasks again as without the check, and a bad one ends the job where nothing replaces it" {
+  start_to_fail 7 --local=3 --restart=on-failure,backoff=0
+  ends_with 0
+  [ "$(sort out)" = $'0 0 1\n1 1 1\n1 1 2\n2 2 1' ] || { cat out err; return 1; }
+  start_to_fail 1 --local=3 --restart=on-failure,backoff=0
+  fails
+  grep -F "health: $host (shell 1) is bad: command: worn; its tasks cannot start again elsewhere without on-lost=replace (with health.on-bad=warn they start there all the same)" err
+  linger=100.74 start_to_fail 2 --local=3 --restart=on-failure,scope=job,backoff=0 -o health.on-bad=warn
+  ends_with 0
+  [ "$(grep -c " 2$" out)" -eq 3 ] || { cat out err; return 1; }
+  grep -F "health: $host (shell 2) is bad: command: worn; its tasks start all the same (health.on-bad=warn)" err
+}
+
+@test "wrong values of health are one line with the remedy" {
+  local row code given words
+  for row in "2|--health=deep|--health: expected off or quick" "1|-o health=deep|health: expected off or quick, got \"deep\"" \
+    "1|-o health.on-bad=x|health.on-bad: expected end or warn, got \"x\"" "1|-o health.timeout=0|health.timeout: expected a time above 0, such as 5s, got 0" \
+    "1|-o health.comand=x|health.comand: unknown key; known: checks, command, timeout, on-bad" \
+    "2|-o health.timeout|expected a time, such as 30s or 1.5h" "2|-o health.command|expected a value: -o health.command=TEXT"; do
+    IFS='|' read -r code given words <<<"$row"
+    # shellcheck disable=SC2086
+    run run_ $given true
+    [ "$status" -eq "$code" ] || { echo "$given: $status $output"; return 1; }
+    [[ $output == *"$words"* ]] || { echo "$given: $output"; return 1; }
+    [ "${#lines[@]}" -le 2 ]
+  done
+  echo 'shell.options.health = "quick"' >rc.lua
+  run_ --initrc=rc.lua true
+  run run_ --local=2 --initrc=rc.lua true
+  [ "$status" -eq 1 ]
+  [[ $output == *"rc.lua:1 has set it, which may differ from host to host: give --health or -o health when the job is started"* ]] || { echo "$output"; return 1; }
+}

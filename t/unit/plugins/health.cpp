@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+
+#include "fake_host.hpp"
+#include "folder.hpp"
+#include "job_of_nodes.hpp"
+#include "plugins/builtins.hpp"
+#include "plugins/health/checks.hpp"
+
+using namespace nacre;           // NOLINT
+using namespace nacre::plugins;  // NOLINT
+using kit::FakeHost;
+
+namespace {
+
+job::Options health_options(const std::vector<std::string>& arguments) {
+  job::Options out;
+  for (const std::string& each : arguments) REQUIRE(out.set_from_argument(each));
+  return out;
+}
+
+std::string health_error(const std::vector<std::string>& arguments) {
+  auto read = HealthOption::read(health_options(arguments));
+  return read ? "none" : read.error().message;
+}
+
+CheckProcess::Outcome check_outcome(FakeHost& host, const std::function<int()>& act, double most = 60) {
+  CheckProcess process(host);
+  std::optional<CheckProcess::Outcome> out;
+  REQUIRE(process.start(act, event::Seconds(most), [&](const CheckProcess::Outcome& outcome) { out = outcome; }));
+  REQUIRE(host.serve([&] { return out.has_value(); }));
+  return *out;
+}
+
+// The leader of a job of several shells, of which the others give what a test says.
+struct CheckedJob {
+  CheckedJob(std::uint32_t shells, const std::vector<std::string>& arguments)
+      : host(kit::jobspec_of(shells), kit::resources_of(shells, 1)) {
+    host.environment().set("PATH", "/usr/bin:/bin");
+    host.options() = health_options(arguments);
+    host.stack().push(make_health(host));
+  }
+  void others_give(std::uint32_t shell, const std::string& reason) {
+    const HostCheck check{reason.empty() ? std::optional<HostFault>() : HostFault{"command", reason}};
+    host.gathers_elsewhere[wire::to_text(check)].insert(shell);
+  }
+  void run() {
+    REQUIRE(host.call("shell.pre-init"));
+    REQUIRE(host.run_loop());
+  }
+  [[nodiscard]] std::string exceptions() {
+    std::string out;
+    for (const auto& each : host.exceptions)
+      out += std::to_string(each.severity) + " " + each.type + ": " + each.message + "\n";
+    host.exceptions.clear();
+    return out;
+  }
+  [[nodiscard]] Json told() {
+    plugin::Call call("job.health");
+    REQUIRE(host.stack().call(call));
+    for (Json& each : call.out["hosts"]) {
+      CHECK(each.at("time").is_number());
+      each.erase("time");
+    }
+    return call.out["hosts"];
+  }
+  FakeHost host;
+};
+
+}  // namespace
+
+TEST_CASE("health is off, quick, or on by any of its members") {
+  using Depth = HealthOption::Depth;
+  CHECK(HealthOption::read({})->depth == Depth::off);
+  CHECK(HealthOption::read(health_options({"health=off"}))->depth == Depth::off);
+  CHECK(HealthOption::read(health_options({"health"}))->depth == Depth::quick);
+  CHECK(HealthOption::read(health_options({"health=quick"}))->depth == Depth::quick);
+  auto both =
+      HealthOption::read(health_options({"health=quick", "health.command=test -d /x", "health.timeout=2m"}));
+  CHECK(both->depth == Depth::quick);
+  CHECK(both->command == "test -d /x");
+  CHECK(both->timeout.count() == 120);
+  CHECK(both->ends);
+  auto alone = HealthOption::read(health_options({"health.command=false", "health.on-bad=warn"}));
+  CHECK(alone->depth == Depth::quick);
+  CHECK(alone->command == "false");
+  CHECK_FALSE(alone->ends);
+  CHECK(HealthOption::read(health_options({"health.command=x", "health=off"}))->depth == Depth::off);
+}
+
+TEST_CASE("wrong values of health are refused") {
+  CHECK(health_error({"health=deep"}) == R"(health: expected off or quick, got "deep")");
+  CHECK(health_error({"health.command= "}) == R"(health.command: expected a command, got " ")");
+  CHECK(health_error({"health.command=5"}) == "health.command: expected a string, got 5");
+  CHECK(health_error({"health.timeout=0"}) == "health.timeout: expected a time above 0, such as 5s, got 0");
+  CHECK(health_error({"health.timeout=infinity"}).find("expected a time above 0") != std::string::npos);
+  CHECK(health_error({"health.on-bad=go-on"}) == R"(health.on-bad: expected end or warn, got "go-on")");
+  CHECK(health_error({"health.comand=x"}).find("health.comand: unknown key") == 0);
+}
+
+TEST_CASE("a check ends with why it has failed, or in time") {
+  FakeHost host;
+  CHECK(check_outcome(host, [] { return 0; }).is_good());
+  auto failed = check_outcome(host, shell_command("echo one; echo two >&2; exit 3", "", {"PATH=/usr/bin:/bin"}));
+  CHECK_FALSE(failed.is_good());
+  CHECK(failed.why(event::Seconds(1)) == "two");
+  CHECK(check_outcome(host, [] { return 3; }).why(event::Seconds(1)) == "exited with code 3");
+  CHECK(check_outcome(host, shell_command("pwd; exit 1", "/usr", {})).why(event::Seconds(1)) == "/usr");
+  CHECK(check_outcome(host, shell_command("echo $A; exit 1", "", {"A=b c"})).why(event::Seconds(1)) == "b c");
+  // What it leaves behind is not waited for.
+  CHECK(check_outcome(host, shell_command("sleep 100 & exit 0", "", {"PATH=/usr/bin:/bin"})).is_good());
+  auto late = check_outcome(host, shell_command("exec sleep 100", "", {"PATH=/usr/bin:/bin"}), 0.05);
+  CHECK(late.is_late);
+  CHECK(late.why(event::Seconds(0.05)) == "took longer than 50ms");
+}
+
+TEST_CASE("a directory that cannot be written to has a fault, and nothing stays in one that can") {
+  kit::TemporaryFolder folder;
+  CHECK(fault_of_directory(folder.path("")).empty());
+  CHECK(std::filesystem::is_empty(folder.path("")));
+  CHECK(fault_of_directory(folder.path("none")) == folder.path("none") + ": No such file or directory");
+  CHECK(fault_of_directory("/proc").find("/proc: ") == 0);
+}
+
+TEST_CASE("memory is short below two percent of all") {
+  CHECK(fault_of_memory("MemTotal:     1000000 kB\nMemFree:   5 kB\nMemAvailable:  20000 kB\n").empty());
+  CHECK(fault_of_memory("MemTotal:     1000000 kB\nMemFree:   5 kB\nMemAvailable:  19999 kB\n") ==
+        "19 MiB of 976 MiB are available, 2 % expected");
+  CHECK(fault_of_memory("nothing known").empty());
+}
+
+TEST_CASE("hosts are judged by what each has found, and their clocks by that of the first") {
+  std::map<std::uint32_t, HostCheck> hosts{{0, {.clock = 100}}, {1, {.clock = 100.4}}, {2, {.clock = 99.5}}};
+  CHECK(judge(hosts, {99.9, 100.1}).verdict.bad.empty());
+  CHECK(judge(hosts, {99.9, 100.1}).notes.empty());
+  hosts[1].clock = 102.1;
+  hosts[2].clock = 90;
+  hosts[2].bad = HostFault{"disk", "/tmp: full"};
+  const Judged judged = judge(hosts, {99.9, 100.1});
+  REQUIRE(judged.verdict.bad.size() == 1);
+  CHECK(judged.verdict.bad[0].shell == 2);
+  CHECK(judged.verdict.bad[0].fault.str() == "disk: /tmp: full");
+  CHECK(judged.notes == std::map<std::uint32_t, std::string>{{1, "its clock is 2.0 s ahead of that of shell 0"},
+                                                             {2, "its clock is 9.9 s behind that of shell 0"}});
+}
+
+TEST_CASE("a working directory that no host can write to makes none bad") {
+  std::map<std::uint32_t, HostCheck> hosts{{0, {.directory = "/w: Read-only file system"}}, {1, {}}};
+  const Judged one = judge(hosts, {});
+  REQUIRE(one.verdict.bad.size() == 1);
+  CHECK(one.verdict.bad[0].shell == 0);
+  CHECK(one.verdict.bad[0].fault.str() == "disk: /w: Read-only file system");
+  hosts[1].directory = "/w: Permission denied";
+  const Judged all = judge(hosts, {});
+  CHECK(all.verdict.bad.empty());
+  CHECK(all.notes == std::map<std::uint32_t, std::string>{{0, "/w: Read-only file system: so it is on all hosts"}});
+}
+
+TEST_CASE("what shells tell each other of their hosts is read as it was written") {
+  const HostCheck check{HostFault{"disk", "full"}, "/w: no", 12.5};
+  const std::string text = wire::to_text(check);
+  CHECK(text == R"({"bad":{"check":"disk","reason":"full"},"clock":12.5,"directory":"/w: no"})");
+  CHECK(wire::to_text(*HostCheck::parse(text)) == text);
+  CHECK(wire::to_text(HostCheck()) == "{}");
+  const std::string verdict = wire::to_text(HealthVerdict{{{3, {"gpu", "gone"}}}});
+  CHECK(verdict == R"({"bad":[{"fault":{"check":"gpu","reason":"gone"},"shell":3}]})");
+  CHECK(wire::from_text<HealthVerdict>(verdict)->shells().str() == "3");
+}
+
+TEST_CASE("healthy hosts start their tasks, and none is left out") {
+  CheckedJob it(3, {"health=quick", "health.command=test $NACRE_HEALTH_WHEN$NACRE_HEALTH_SHELL = start0"});
+  it.others_give(1, "");
+  it.others_give(2, "");
+  it.run();
+  CHECK(it.exceptions().empty());
+  CHECK(it.host.start_holds.empty());
+  REQUIRE(it.host.left_out.size() == 1);
+  CHECK(it.host.left_out[0].empty());
+  CHECK(it.told() == Json::array());
+  auto mine = HostCheck::parse(it.host.gathers["health.found"]);
+  REQUIRE(mine);
+  CHECK_FALSE(mine->bad);
+  CHECK(mine->clock > 0);
+}
+
+TEST_CASE("health=off does nothing") {
+  CheckedJob it(1, {"health=off", "health.command=touch /never"});
+  it.run();
+  CHECK(it.host.start_holds.empty());
+  CHECK(it.host.left_out.empty());
+  CHECK(it.host.gathers.empty());
+}
+
+TEST_CASE("without a spare a bad host ends the job before its tasks start") {
+  CheckedJob it(3, {"health.command=true"});
+  it.others_give(1, "broken");
+  it.host.replaced.emplace(1, Error{ENOENT, "there is no spare left"});
+  it.run();
+  CHECK(it.exceptions() ==
+        "0 health: node1 is bad: command: broken; there is no spare left, so no task is started (with "
+        "health.on-bad=warn they are all the same)\n");
+  CHECK(it.host.start_holds.size() == 1);
+  REQUIRE(it.host.left_out.size() == 1);
+  CHECK(it.host.left_out[0].str() == "1");
+  CHECK(it.told() ==
+        Json::array({Json{
+            {"host", "node1"}, {"shell", 1}, {"check", "command"}, {"reason", "broken"}, {"done", "ended"}}}));
+}
+
+TEST_CASE("with a spare, or a warning, the job goes on") {
+  CheckedJob it(4, {"health.command=echo here; false", "health.on-bad=warn"});
+  it.others_give(1, "one");
+  it.others_give(3, "three");
+  it.host.replaced.emplace(1, 2U);
+  it.host.replaced.emplace(0, Error{ENOENT, "there is no spare left"});
+  it.run();
+  CHECK(it.exceptions() ==
+        "2 health: node0 is bad: command: here; its tasks start all the same (health.on-bad=warn)\n"
+        "2 health: node1 is bad: command: one; its tasks start on the spare shell 2 on node2\n"
+        "2 health: node3 is bad: command: three; it gets no tasks\n");
+  CHECK(it.host.start_holds.empty());
+  CHECK(it.told()[1].value("by", "") == "node2");
+}
+
+TEST_CASE("plugins of the site find hosts bad, by the topic shell.health") {
+  CheckedJob it(2, {"health"});
+  it.host.replaced.emplace(0, 1U);
+  auto site = std::make_unique<plugin::Plugin>("links", "site.lua");
+  site->on("shell.health", [](plugin::Call& call) -> Result<void> {
+    CHECK(call.in["when"] == "start");
+    return Error{EIO, "/etc/site.lua:12: ib0 has no link"};
+  });
+  it.host.stack().push(std::move(site));
+  it.run();
+  CHECK(it.exceptions() ==
+        "2 health: node0 is bad: links: ib0 has no link; its tasks start on the spare shell 1 on node1\n");
+}
+
+// ---- before tasks start again -----------------------------------------------------------
+
+namespace {
+
+// The first check has found nothing.
+CheckedJob started_job(const std::vector<std::string>& more) {
+  std::vector<std::string> options{"health.command=[ $NACRE_HEALTH_WHEN = start ] || { echo worn; exit 1; }"};
+  options.insert(options.end(), more.begin(), more.end());
+  return {3, options};
+}
+
+Result<int> call_with(FakeHost& host, std::string_view topic, Json members) {
+  plugin::Call call(topic);
+  call.in = std::move(members);
+  return host.stack().call(call);
+}
+
+void start_again(CheckedJob& it, bool all) {
+  if (all) REQUIRE(call_with(it.host, "job.tasks-restart", {{"scope", "job"}, {"restarts", 1}}));
+  REQUIRE(call_with(it.host, "shell.restart", {{"ranks", "0"}, {"all", all}}));
+  CHECK(it.host.start_holds.size() == 1);
+  REQUIRE(it.host.run_loop());
+}
+
+}  // namespace
+
+TEST_CASE("a host that has become bad ends the job where the leader's tasks start again") {
+  for (bool all : {false, true}) {
+    CheckedJob it = started_job({"on-lost=replace"});
+    it.run();
+    start_again(it, all);
+    CHECK(it.exceptions() ==
+          "0 health: node0 is bad: command: worn; its tasks cannot start again elsewhere (with health.on-bad=warn "
+          "they start there all the same)\n");
+    CHECK_FALSE(it.host.is_lost);
+    CHECK(it.host.start_holds.size() == 1);
+    CHECK(it.told()[0].value("done", "") == "ended");
+  }
+}
+
+TEST_CASE("with health.on-bad=warn tasks start again on a bad host") {
+  for (bool all : {false, true}) {
+    CheckedJob it = started_job({"health.on-bad=warn"});
+    it.run();
+    start_again(it, all);
+    CHECK(it.exceptions() ==
+          "2 health: node0 is bad: command: worn; its tasks start all the same (health.on-bad=warn)\n");
+    CHECK(it.host.start_holds.empty());
+  }
+}
+
+TEST_CASE("where all tasks start again and another host is bad its loss is waited for") {
+  for (const char* end : {"job.tasks-moved", "job.tasks-restart", "shell.not-replaced"}) {
+    CheckedJob it(3, {"health.command=true", "on-lost=replace"});
+    it.run();
+    it.others_give(2, "worn");
+    start_again(it, true);
+    CHECK(it.exceptions() ==
+          "2 health: node2 is bad: command: worn; its shell counts as lost, so that its tasks start elsewhere\n");
+    CHECK(it.host.gathers.contains("health.restart.1"));
+    CHECK(it.host.gathered_up_to == 2U);
+    CHECK_FALSE(it.host.is_lost);
+    CHECK(it.host.start_holds.size() == 1);
+    REQUIRE(call_with(it.host, end, {{"scope", "job"}, {"restarts", 2}}));
+    CHECK(it.host.start_holds.empty());
+  }
+}
+
+TEST_CASE("a shell on a host that has become bad is lost") {
+  for (const char* topic : {"shell.restart", "shell.take-over"}) {
+    FakeHost host(kit::jobspec_of(3), kit::resources_of(3, 1), 1);
+    host.environment().set("PATH", "/usr/bin:/bin");
+    host.options() = health_options({"health.command=[ $NACRE_HEALTH_WHEN = start ]", "on-lost=replace"});
+    host.stack().push(make_health(host));
+    REQUIRE(host.call("shell.init"));  // it has joined later: there was no shell.pre-init
+    REQUIRE(call_with(host, topic, {{"ranks", "1"}}));
+    REQUIRE(host.run_loop());
+    CHECK(host.is_lost);
+    CHECK(host.start_holds.size() == 1);
+  }
+}
