@@ -20,12 +20,14 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"
 #include "event/clock.hpp"
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/health/checks.hpp"
+#include "record/bad_hosts.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -37,6 +39,8 @@ constexpr const char* kHostsLooked = "health.looked";          // a collective, 
 constexpr const char* kHostsAgain = "health.restart.";         // and the restarts of the job
 constexpr const char* kHostsFound = "health.found";            // likewise, what the hosts have found
 constexpr std::string_view kHealthType = "health";             // of exceptions
+
+constexpr std::size_t kMostWereBad = 4;  // hosts in the line on earlier jobs
 
 // Lua puts "FILE.lua:LINE: " before what a handler says.
 std::string without_place(const std::string& message) {
@@ -91,6 +95,7 @@ class Health final : public plugin::Plugin {
     CHECK_OK(serve());
     if (!is_on()) return {};
     CHECK_OK(refuse_initrc());
+    if (leads()) say_who_was_bad();
     host_.hold_start(name());
     checks_.start(places("start"), check_by_plugins("start"), [this](const HostCheck& found) {
       window_.from = event::wall_clock();
@@ -179,6 +184,45 @@ class Health final : public plugin::Plugin {
              {"time", event::wall_clock()}};
     if (!by.empty()) one["by"] = by;
     told_.push_back(std::move(one));
+    remember(bad);
+  }
+
+  // ---- bad hosts of earlier jobs -----------------------------------------------------
+
+  void say_who_was_bad() {
+    const double now = event::wall_clock();
+    const auto known = record::BadHosts::read(record::places(own_variable), now).by_host();
+    std::vector<std::string> were;
+    for (const auto& node : job().resources.nodes) {
+      auto found = known.find(node.hostname);
+      if (found == known.end()) continue;
+      const auto& [last, times] = found->second;
+      std::string text = fmt::format("{} {} ago ({}: {})", node.hostname, ago(now - last.time), last.check,
+                                     escape_controls(last.reason));
+      if (std::find(were.begin(), were.end(), text) == were.end()) were.push_back(std::move(text));
+    }
+    if (were.empty()) return;
+    const std::size_t more = were.size() - std::min(were.size(), kMostWereBad);
+    were.resize(were.size() - more);
+    log(host_, *this, Level::notice, "found bad by earlier jobs: {}{}; see nacre report --hosts",
+        fmt::join(were, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+  }
+
+  static std::string ago(double seconds) {
+    constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+    if (seconds < kHour) return fmt::format("{:.0f} min", std::max(seconds, 0.0) / kMinute);
+    return seconds < kDay ? fmt::format("{:.0f} h", seconds / kHour) : fmt::format("{:.0f} days", seconds / kDay);
+  }
+
+  void remember(const BadHost& bad) {
+    const std::string& host = job().resources.nodes[bad.shell].hostname;
+    if (host.empty()) return;
+    const double now = event::wall_clock();
+    auto place = record::EntryDirectory::choose(record::places(own_variable), nullptr);
+    Result<void> noted = place
+                             ? record::BadHosts::add(*place, {{now, host, bad.fault.check, bad.fault.reason}}, now)
+                             : Result<void>(std::move(place).error());
+    if (!noted) log(host_, *this, Level::warn, "later jobs will not know it: {}", noted.error().message);
   }
 
   // ---- every shell's ---------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include "base/foreground.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
@@ -27,6 +28,7 @@
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
+#include "record/bad_hosts.hpp"
 #include "record/entry.hpp"
 #include "record/places.hpp"
 #include "record/shareable.hpp"
@@ -60,6 +62,7 @@ namespace {
 
 // What --bundle is set to that may have a value, and has none.
 constexpr const char* kWithoutValue = "true";
+constexpr std::size_t kMostHost = 64;  // bytes of a host's name
 
 class Report final : public JobVerb {
  public:
@@ -82,12 +85,17 @@ class Report final : public JobVerb {
                    "Write all that is known of the job to FILE instead, one archive for a ticket", kWithoutValue)
         ->option_text("[=FILE]")
         ->excludes({"--usage", "--policy"});
+    verb_
+        ->add_flag("--hosts", hosts_,
+                   "List the hosts that your jobs have found to be bad within a week instead, see nacre-report(1)")
+        ->excludes({"--usage", "--policy", "--bundle"});
     verb_->add_flag("--force", force_, "Replace FILE if it is there; needs --bundle")->needs({"--bundle"});
     add_reach();
   }
 
  private:
   Result<int> run_verb() override {
+    if (hosts_) return report_hosts();
     record::Listed job = TRY(this->job());
     if (usage_) return report_usage(job);
     if (!bundle_.empty()) return write_bundle(job);
@@ -107,6 +115,31 @@ class Report final : public JobVerb {
     Json exits = TRY(client.ask("exits"));
     Json report = TRY(client.ask("report"));
     print_running(job.entry, exits, report);
+    return 0;
+  }
+
+  // ---- hosts -----------------------------------------------------------------------
+
+  Result<int> report_hosts() {
+    if (!names_.empty())
+      return invalid("--hosts is about all of your jobs: leave out " + in_quotes(names_.front()));
+    const double now = event::wall_clock();
+    const auto found = record::BadHosts::read(list().directories, now);
+    if (json_) {
+      for (const record::BadHostNote& each : found.notes) print_out("{}\n", each.text());
+      return 0;
+    }
+    if (found.notes.empty()) {
+      if (!quiet_) print_out("no job of yours has found a bad host within a week (nacre run --health)\n");
+      return 0;
+    }
+    Table table({{"HOST"}, {"LAST"}, {"TIMES", Table::Side::right}, {"WHY"}});
+    for (const auto& [host, summary] : found.by_host()) {
+      const record::BadHostNote& last = summary.last;
+      table.add({printable(host, kMostHost), time_text(now - last.time) + " ago", std::to_string(summary.times),
+                 printable(last.check + ": " + last.reason, record::BadHosts::kMostReason)});
+    }
+    print_out("{}", table.text(!quiet_));
     return 0;
   }
 
@@ -273,6 +306,7 @@ class Report final : public JobVerb {
   std::string plot_;    // a file; "": none
   std::string bundle_;  // a file, or kWithoutValue; "": none
   bool usage_ = false, all_ = false, force_ = false;
+  bool hosts_ = false;
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ namespace {
 constexpr std::string_view kSuffix = ".json";
 constexpr std::string_view kOutputSuffix = ".out";
 constexpr std::string_view kDetailsSuffix = ".details";
+constexpr const char* kBadHosts = "bad-hosts";
+constexpr std::size_t kMostBadHosts = std::size_t{1} << 20;  // bytes that are read
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kFileMode = 0600;
 constexpr mode_t kAccessBits = 07777;
@@ -196,6 +198,17 @@ Result<void> EntryDirectory::replace(const std::string& name, std::string_view t
   if (::close(file.release()) < 0) return fail(errno);
   if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) < 0) return fail(errno);
   return {};
+}
+
+Result<std::string> EntryDirectory::read_bad_hosts() const { return read_text(kBadHosts, kMostBadHosts); }
+
+Result<void> EntryDirectory::replace_bad_hosts(std::string_view text) const { return replace(kBadHosts, text); }
+
+Result<void> EntryDirectory::add_bad_hosts(std::string_view lines) const {
+  UniqueFd file(::openat(fd_.get(), kBadHosts, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                         kFileMode));
+  const int error = file ? write_all(file.get(), lines) : errno;
+  return error == 0 ? Result<void>() : system_error(error, path_ + "/" + kBadHosts);
 }
 
 Result<void> EntryDirectory::remove(const value::JobId& id) const {

@@ -70,6 +70,10 @@ class EntryDirectory {
   Result<void> write_details(const value::JobId& id, std::string_view text) const;
   // ENOENT: there are none.
   Result<std::string> read_details(const value::JobId& id) const;
+  // The file of record/bad_hosts.hpp. ENOENT: there is none.
+  Result<std::string> read_bad_hosts() const;
+  Result<void> add_bad_hosts(std::string_view lines) const;  // at its end
+  Result<void> replace_bad_hosts(std::string_view text) const;
   // Removes outputs and details that have no entry, and were written to more than `age` seconds ago.
   void remove_outputs(double age) const;
   // Removes what process `pid` of this host has left if it was killed while it wrote the entry with this file name.

@@ -170,6 +170,31 @@ start_to_fail() { # BAD options: the shell whose host goes bad
   grep -F "health: $host (shell 2) is bad: command: worn; its tasks start all the same (health.on-bad=warn)" err
 }
 
+@test "bad hosts are remembered for later jobs, and nacre report --hosts lists them" {
+  [ "$("$front" report --hosts)" = "no job of yours has found a bad host within a week (nacre run --health)" ]
+  [ -z "$("$front" report --hosts --json)" ]
+  run run_ --local=2 -o health.command="$(bad_on 1)" true
+  [ "$status" -eq 1 ]
+  [ "$("$front" report --hosts --json | jq -c '[.host, .check, .reason, (now - .time | . >= 0 and . < 100)]')" = "[\"$host\",\"command\",\"broken\",true]" ]
+  run --separate-stderr run_ --local=2 --health=quick echo ran
+  [ "$status" -eq 0 ]
+  [[ $stderr == "nacre-shell[0]: health: found bad by earlier jobs: $host 0 min ago (command: broken); see nacre report --hosts" ]] || { echo "$stderr"; return 1; }
+  run --separate-stderr run_ --local=2 echo ran
+  [ -z "$stderr" ]
+  run_ --local=3 -o health.command="$(bad_on 0 1)" -o health.on-bad=warn true 2>/dev/null
+  "$front" report --hosts >list
+  [ "$(awk 'NR == 1 { print $1, $2, $3, $4 } NR == 2 { print $1, $4, $5, $6 }' list)" = "HOST LAST TIMES WHY
+$host 3 command: broken" ] || { cat list; return 1; }
+  # Of more than a week ago.
+  jq -cn --arg host "$host" '{host: $host, time: (now - 700000), check: "disk", reason: "old"}' >"$NACRE_JOBS_DIR/bad-hosts"
+  [ -z "$("$front" report --hosts --json)" ]
+  run --separate-stderr run_ --health=quick echo ran
+  [ -z "$stderr" ]
+  run "$front" report --hosts last
+  [ "$status" -ne 0 ]
+  [[ $output == *"--hosts is about all of your jobs: leave out 'last'"* ]] || { echo "$output"; return 1; }
+}
+
 @test "wrong values of health are one line with the remedy" {
   local row code given words
   for row in "2|--health=deep|--health: expected off or quick" "1|-o health=deep|health: expected off or quick, got \"deep\"" \

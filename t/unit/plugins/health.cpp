@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -6,11 +7,14 @@
 
 #include "catch.hpp"
 
+#include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "job_of_nodes.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/health/checks.hpp"
+#include "record/bad_hosts.hpp"
+#include "variable.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::plugins;  // NOLINT
@@ -69,6 +73,8 @@ struct CheckedJob {
     }
     return call.out["hosts"];
   }
+  kit::TemporaryFolder folder;  // the list of jobs is there
+  kit::Variable jobs{"NACRE_JOBS_DIR", folder.path("jobs")};
   FakeHost host;
 };
 
@@ -227,6 +233,25 @@ TEST_CASE("with a spare, or a warning, the job goes on") {
   CHECK(it.told()[1].value("by", "") == "node2");
 }
 
+TEST_CASE("the leader tells which hosts were bad lately, and remembers those that are") {
+  CheckedJob it(3, {"health.command=true"});
+  auto directory = record::EntryDirectory::make(it.folder.path("jobs"));
+  REQUIRE(directory);
+  const double now = event::wall_clock();
+  REQUIRE(record::BadHosts::add(
+      *directory, {{now - 7300, "node2", "disk", "full"}, {now - 100, "elsewhere", "disk", "full"}}, now));
+  it.others_give(1, "broken");
+  it.host.replaced.emplace(1, 2U);
+  it.run();
+  CHECK(std::count(
+            it.host.logged.begin(), it.host.logged.end(),
+            "notice health: found bad by earlier jobs: node2 2 h ago (disk: full); see nacre report --hosts") == 1);
+  const auto hosts = record::BadHosts::read({it.folder.path("jobs")}, now + 1).by_host();
+  REQUIRE(hosts.contains("node1"));
+  CHECK(hosts.at("node1").last.reason == "broken");
+  CHECK(hosts.size() == 3);
+}
+
 TEST_CASE("plugins of the site find hosts bad, by the topic shell.health") {
   CheckedJob it(2, {"health"});
   it.host.replaced.emplace(0, 1U);
@@ -311,6 +336,8 @@ TEST_CASE("where all tasks start again and another host is bad its loss is waite
 
 TEST_CASE("a shell on a host that has become bad is lost") {
   for (const char* topic : {"shell.restart", "shell.take-over"}) {
+    const kit::TemporaryFolder folder;
+    const kit::Variable jobs{"NACRE_JOBS_DIR", folder.path("jobs")};
     FakeHost host(kit::jobspec_of(3), kit::resources_of(3, 1), 1);
     host.environment().set("PATH", "/usr/bin:/bin");
     host.options() = health_options({"health.command=[ $NACRE_HEALTH_WHEN = start ]", "on-lost=replace"});
