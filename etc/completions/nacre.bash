@@ -61,7 +61,7 @@ _nacre() {
       return
       ;;
     --health)
-      mapfile -t COMPREPLY < <(compgen -W "off quick" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "off quick pairs" -- "$word")
       return
       ;;
     --on-lost)

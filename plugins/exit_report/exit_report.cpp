@@ -58,8 +58,7 @@ class ExitReport final : public plugin::Plugin {
   explicit ExitReport(plugin::Host& host)
       : Plugin("exit-report"), host_(host), naming_(host), facts_(host), report_(host, facts_) {
     // With the option health a bad host may end the job before shell.init.
-    for (const char* topic : {"shell.pre-init", "shell.init"})
-      on(topic, [this] { return std::exchange(is_read_, true) ? Result<void>() : read(); });
+    for (const char* topic : {"shell.pre-init", "shell.init"}) on(topic, [this] { return prepare(); });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
     on("shell.exit", [this] { naming_.finish(); });
   }
@@ -79,10 +78,16 @@ class ExitReport final : public plugin::Plugin {
     if (auto file = host_.options().at("report")) {
       file_ = TRY(ReportFile::at(host_, *file, {name(), "report", "the report"}));
     }
-    // The policy asks which was the first, whether there is a report or not.
-    judges_ = extent_ == Extent::full || file_ || host_.exit_policy().kind() == exits::Policy::Kind::first;
-    if (judges_) return serve();
     return {};
+  }
+
+  // The exit policy, which is known in shell.init, asks which was the first whether there is a report or not.
+  Result<void> prepare() {
+    if (!is_read_) CHECK_OK(read());
+    is_read_ = true;
+    const bool judges =
+        extent_ == Extent::full || file_ || host_.exit_policy().kind() == exits::Policy::Kind::first;
+    return !judges || std::exchange(judges_, true) ? Result<void>() : serve();
   }
 
   Result<void> serve() {

@@ -757,7 +757,7 @@ constexpr std::size_t kMostRanges = 16;
 constexpr std::size_t kMostHosts = 8;
 constexpr std::size_t kMostLines = 16;
 
-std::string text_of(const Ranks& ranks) {
+std::string ranks_text(const Ranks& ranks) {
   std::string out;
   std::size_t count = 0;
   for (const Ranks::Range& each : ranks.ranges()) {
@@ -773,11 +773,11 @@ std::string place_of(const job::Job& job, const Ranks& ranks) {
   std::vector<std::pair<std::string, Ranks>> hosts;
   for (Ranks left = ranks; !left.empty();) {
     auto node = job.taskmap.node_of(*left.first());
-    if (!node || *node >= job.resources.nodes.size()) return text_of(ranks);
+    if (!node || *node >= job.resources.nodes.size()) return ranks_text(ranks);
     std::string on = job.resources.nodes[*node].on();
     auto host = std::find_if(hosts.begin(), hosts.end(), [&](const auto& each) { return each.first == on; });
     if (host == hosts.end()) {
-      if (hosts.size() == kMostHosts) return text_of(ranks);
+      if (hosts.size() == kMostHosts) return ranks_text(ranks);
       host = hosts.insert(host, {on, {}});
     }
     Ranks here = left & job.taskmap.ranks_on(*node);
@@ -785,13 +785,13 @@ std::string place_of(const job::Job& job, const Ranks& ranks) {
     left = left - here;
   }
   std::string out;
-  for (const auto& [on, here] : hosts) out += fmt::format("{}{}{}", out.empty() ? "" : ", ", text_of(here), on);
+  for (const auto& [on, here] : hosts) out += fmt::format("{}{}{}", out.empty() ? "" : ", ", ranks_text(here), on);
   return out;
 }
 
 constexpr int kNoSuchCommand = 127;
 
-std::string text_of(const exits::Record& record) {
+std::string record_text(const exits::Record& record) {
   const value::WaitStatus& status = *record.status();
   if (record.kind() != exits::Record::Kind::not_started)
     return status.is_exit() ? fmt::format("exit code {}", status.exit_code()) : status.str();
@@ -852,7 +852,7 @@ void FailureNaming::report(Failed failed) {
                     record->kind() == exits::Record::Kind::not_started;
     if (ranks.empty() || is_named) continue;
     if (lines++ < kMostLines) {
-      host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks), text_of(*record));
+      host_.log().log(Level::error, "", "task {}: {}", place_of(host_.job(), ranks), record_text(*record));
     } else {
       more += ranks.size();
     }

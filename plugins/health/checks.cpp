@@ -26,8 +26,9 @@ constexpr const char* kHealth = "health";
 
 Result<HealthOption::Depth> health_depth(const JsonAt& option) {
   if (option.json() == "quick") return HealthOption::Depth::quick;
+  if (option.json() == "pairs") return HealthOption::Depth::pairs;
   auto on = job::switch_of(option);
-  if (!on) return option.expected("off or quick");
+  if (!on) return option.expected("off, quick or pairs");
   return *on ? HealthOption::Depth::quick : HealthOption::Depth::off;
 }
 
@@ -47,6 +48,15 @@ Result<std::string> check_command(const JsonAt& option) {
 
 }  // namespace
 
+Result<void> HealthOption::check_pairs(const JsonAt& option) const {
+  if (depth == Depth::pairs && pair_command.empty())
+    return option.error(
+        "with pairs there has to be a command that pairs of hosts run: give -o health.pair-command=CMD");
+  if (depth == Depth::quick && !pair_command.empty())
+    return option.error("with quick no pair-command is run: give --health=pairs, or leave out pair-command");
+  return {};
+}
+
 Result<HealthOption> HealthOption::read(const job::Options& options) {
   HealthOption out;
   auto option = options.at(kHealth);
@@ -54,12 +64,19 @@ Result<HealthOption> HealthOption::read(const job::Options& options) {
   out.depth = Depth::quick;
   if (!option->json().is_object()) {
     out.depth = TRY(health_depth(*option));
+    CHECK_OK(out.check_pairs(*option));
     return out;
   }
-  CHECK_OK(option->only_keys({"checks", "command", "timeout", "on-bad"}));
+  CHECK_OK(option->only_keys({"checks", "command", "pair-command", "timeout", "wait", "on-bad"}));
+  if (auto command = TRY(option->find("pair-command"))) {
+    out.pair_command = TRY(check_command(*command));
+    out.depth = Depth::pairs;
+  }
   if (auto checks = TRY(option->find("checks"))) out.depth = TRY(health_depth(*checks));
+  CHECK_OK(out.check_pairs(*option));
   if (auto command = TRY(option->find("command"))) out.command = TRY(check_command(*command));
   if (auto timeout = TRY(option->find("timeout"))) out.timeout = TRY(check_time(*timeout));
+  if (auto wait = TRY(option->find("wait"))) out.wait = TRY(check_time(*wait));
   if (auto on_bad = TRY(option->find("on-bad"))) {
     const std::string what = TRY(on_bad->string());
     if (what != "end" && what != "warn") return on_bad->expected("end or warn");
@@ -146,6 +163,7 @@ std::string fault_of_memory(std::string_view meminfo) {
 
 void HostChecks::start(const Places& places, std::optional<HostFault> known, WhenDone done) {
   running_.clear();
+  gpus_.reset();
   found_ = {};
   found_.bad = std::move(known);
   done_ = std::move(done);
@@ -160,19 +178,21 @@ void HostChecks::start(const Places& places, std::optional<HostFault> known, Whe
       return fault.empty() ? 0 : 1;
     };
   };
-  running_.reserve(3);
+  running_.reserve(5);
   add("disk", [directory, path = places.temporary] {  // one that is not there is made, or /tmp takes its place
     return directory(::access(path.c_str(), F_OK) == 0 || errno != ENOENT ? path : kUsualTemporary)();
   });
   if (!places.work.empty() && places.work != places.temporary) add("disk", directory(places.work), true);
-  if (option_.command) {
-    std::vector<std::string> variables = places.variables;
-    for (const auto& [name, value] : host_.environment().all())
-      variables.push_back(fmt::format("{}={}", name, value));
-    add("command", shell_command(*option_.command, places.work, std::move(variables)));
-  }
+  if (!host_.job().node().gpus.empty() && GpuCheck::has_tool()) add_gpus();
+  if (option_.command) add("command", command(host_, *option_.command, places));
   --left_;
   done_if_all();
+}
+
+std::function<int()> HostChecks::command(plugin::Host& host, const std::string& text, const Places& places) {
+  std::vector<std::string> variables = places.variables;
+  for (const auto& [name, value] : host.environment().all()) variables.push_back(fmt::format("{}={}", name, value));
+  return shell_command(text, places.work, std::move(variables));
 }
 
 void HostChecks::add(std::string check, const std::function<int()>& act, bool is_work) {
@@ -183,6 +203,26 @@ void HostChecks::add(std::string check, const std::function<int()>& act, bool is
       act, option_.timeout, [this, place, is_work](const auto& outcome) { ended(place, outcome, is_work); });
   if (started) return;
   running_[place].found = HostFault{running_[place].check, started.error().message};
+  --left_;
+}
+
+void HostChecks::add_gpus() {
+  add("gpus", [] {
+    const std::string fault = fault_of_kernel_log();
+    static_cast<void>(write_all(STDOUT_FILENO, fault));
+    return fault.empty() ? 0 : 1;
+  });
+  const std::size_t place = running_.size();
+  running_.push_back({"gpus", nullptr});
+  ++left_;
+  gpus_ = std::make_unique<GpuCheck>(host_, GpuCheck::Limits{option_.timeout, option_.wait});
+  Result<void> started = gpus_->start([this, place](const std::string& fault) {
+    if (!fault.empty()) running_[place].found = HostFault{"gpus", fault};
+    --left_;
+    done_if_all();
+  });
+  if (started) return;
+  running_[place].found = HostFault{"gpus", started.error().message};
   --left_;
 }
 

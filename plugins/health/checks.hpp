@@ -16,21 +16,27 @@
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugins/health/check_process.hpp"
+#include "plugins/health/gpu_check.hpp"
 #include "value/idset.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {
 
-// health=off|quick, and its members.
+// health=off|quick|pairs, and its members.
 struct HealthOption {
-  enum class Depth : std::uint8_t { off, quick };
+  enum class Depth : std::uint8_t { off, quick, pairs };
 
   Depth depth = Depth::off;
   std::optional<std::string> command;  // of /bin/sh
+  std::string pair_command;            // likewise; with pairs it is not empty
   event::Seconds timeout{5};           // of each check
+  event::Seconds wait{10};             // until nobody else uses the GPUs
   bool ends = true;                    // on-bad: the job, where no spare takes the tasks of a bad host
 
   static Result<HealthOption> read(const job::Options& options);
+
+ private:
+  [[nodiscard]] Result<void> check_pairs(const JsonAt& option) const;
 };
 
 // What is wrong with a host.
@@ -118,11 +124,16 @@ class HostChecks {
   explicit HostChecks(plugin::Host& host, const HealthOption& option) : host_(host), option_(option) {}
 
   // `done` is called once, from the loop or before this returns; what is found first counts, in this order:
-  // `known`, memory, disk, the command.
+  // `known`, memory, disk, GPUs, the command.
   void start(const Places& places, std::optional<HostFault> known, WhenDone done);
+
+  // A command of /bin/sh as that of the option, with the job's environment.
+  [[nodiscard]] static std::function<int()> command(plugin::Host& host, const std::string& text,
+                                                    const Places& places);
 
  private:
   void add(std::string check, const std::function<int()>& act, bool is_work = false);
+  void add_gpus();
   void ended(std::size_t place, const CheckProcess::Outcome& outcome, bool is_work);
   void done_if_all();
 
@@ -134,6 +145,7 @@ class HostChecks {
     std::optional<HostFault> found = {};
   };
   std::vector<Running> running_;
+  std::unique_ptr<GpuCheck> gpus_;
   std::size_t left_ = 0;  // that run, and one while they are started
   HostCheck found_;
   WhenDone done_;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// health=off|quick: each host is looked at before its tasks start. A bad one is left out: its tasks start on a
-// spare; where none takes them the job ends, or with health.on-bad=warn they start all the same.
+// health=off|quick|pairs: each host is looked at before its tasks start. A bad one is left out: its tasks start on
+// a spare; where none takes them the job ends, or with health.on-bad=warn they start all the same.
 //
-//   shell.pre-init  all shells look, at the same time; the leader announces which hosts are bad; all move the tasks
+//   shell.pre-init  all shells look, at the same time; with pairs the leader has pairs of the good ones run a
+//                   command, in rounds; it announces which hosts are bad; all move the tasks
 //   shell.restart, shell.take-over  the same where tasks start again; a shell on a bad host becomes lost
 //   job.health      what was found, for the report
 //
@@ -27,6 +28,7 @@
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/health/checks.hpp"
+#include "plugins/health/pairs.hpp"
 #include "record/bad_hosts.hpp"
 
 namespace nacre::plugins {
@@ -35,6 +37,8 @@ namespace {
 constexpr std::string_view kHealthTopic = "shell.health";      // of other plugins' checks
 constexpr std::string_view kBecameBad = "health.bad";          // likewise
 constexpr std::string_view kHealthVerdict = "health.verdict";  // doc/protocol.md
+constexpr std::string_view kHealthPairs = "health.pairs";      // likewise
+constexpr const char* kPairsEnded = "health.pairs.";           // a collective; and the round
 constexpr const char* kHostsLooked = "health.looked";          // a collective, before the clocks are read
 constexpr const char* kHostsAgain = "health.restart.";         // and the restarts of the job
 constexpr const char* kHostsFound = "health.found";            // likewise, what the hosts have found
@@ -86,6 +90,7 @@ class Health final : public plugin::Plugin {
     replaces_ = TRY(job::OnLost::read(host_.options())).replaces;
     announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kHealthVerdict) judged(bytes);
+      if (topic == kHealthPairs) try_pair(bytes);
       if (topic == kBecameBad) became_bad(bytes);
     });
     return {};
@@ -151,14 +156,75 @@ class Health final : public plugin::Plugin {
     });
   }
 
+  // ---- pairs -----------------------------------------------------------------------
+
+  void try_pair(std::string_view bytes) {
+    auto round = wire::from_text<PairRound>(std::string(bytes));
+    if (!round)
+      return raise(0, "a round of pairs that this version does not understand: use one version on all hosts");
+    auto peer = round->peer_of(job().shell_rank);
+    if (!peer || peer->shell >= job().shells()) return give_pair(round->number, {});
+    HostChecks::Places places = this->places("start");
+    const std::string& host = job().resources.nodes[peer->shell].hostname;
+    places.variables.insert(places.variables.end(), {"NACRE_HEALTH_PEER=" + host,
+                                                     fmt::format("NACRE_HEALTH_ROLE={}", peer->is_first ? 0 : 1),
+                                                     fmt::format("NACRE_HEALTH_ROUND={}", round->number)});
+    // The next round may come while the process of this one tells that it has ended.
+    CheckProcess& process = *pairs_.emplace_back(std::make_unique<CheckProcess>(host_));
+    auto done = [this, number = round->number](const CheckProcess::Outcome& outcome) {
+      give_pair(number, {outcome.is_good() ? "" : outcome.why(option_.timeout), outcome.took.count()});
+    };
+    Result<void> started =
+        process.start(HostChecks::command(host_, option_.pair_command, places), option_.timeout, std::move(done));
+    if (!started) give_pair(round->number, {started.error().message, 0});
+  }
+
+  void give_pair(std::uint32_t round, const PairResult& result) {
+    auto ended = [this](const Result<plugin::Gathered>& all) {
+      if (!all || !leads()) return;
+      std::map<std::uint32_t, PairResult> results;
+      for (const auto& [text, shells] : *all) {
+        auto each = wire::from_text<PairResult>(text);
+        for (std::uint32_t shell : shells.ids())
+          results[shell] = each ? *each : PairResult{each.error().message, 0};
+      }
+      trial_->take(results);
+      next_round();
+    };
+    tried_.push_back(
+        host_.gather(fmt::format("{}{}", kPairsEnded, round), wire::to_text(result), std::move(ended)));
+  }
+
   // ---- the leader's ----------------------------------------------------------------
 
   void announce(const plugin::Gathered& all) {
     window_.to = event::wall_clock();
-    const Judged found = judge(checks_of(all), window_);
+    const std::map<std::uint32_t, HostCheck> hosts = checks_of(all);
+    Judged found = judge(hosts, window_);
     for (const auto& [shell, note] : found.notes) log(host_, *this, Level::warn, "{}: {}", name_of(shell), note);
-    Result<void> sent = host_.announce(kHealthVerdict, wire::to_text(found.verdict));
-    if (!sent) raise(0, sent.error().message);
+    verdict_ = std::move(found.verdict);
+    if (option_.depth != HealthOption::Depth::pairs) return send(kHealthVerdict, wire::to_text(verdict_));
+    value::Idset good;
+    for (const auto& [shell, host] : hosts) good.insert(shell);
+    trial_.emplace(good - verdict_.shells());
+    next_round();
+  }
+
+  void send(std::string_view topic, const std::string& text) {
+    if (Result<void> sent = host_.announce(topic, text); !sent) raise(0, sent.error().message);
+  }
+
+  void next_round() {
+    if (auto round = trial_->next()) return send(kHealthPairs, wire::to_text(*round));
+    for (BadHost& each : trial_->bad([this](std::uint32_t shell) { return name_of(shell); }))
+      verdict_.bad.push_back(std::move(each));
+    std::sort(verdict_.bad.begin(), verdict_.bad.end(),
+              [](const auto& a, const auto& b) { return a.shell < b.shell; });
+    if (const value::Idset shells = trial_->doubtful(); !shells.empty())
+      log(host_, *this, Level::warn,
+          "shell {} ({}): health.pair-command has failed, and which of them is bad cannot be told", shells.str(),
+          job::hosts_of(shells, job()).str());
+    send(kHealthVerdict, wire::to_text(verdict_));
   }
 
   static std::map<std::uint32_t, HostCheck> checks_of(const plugin::Gathered& all) {
@@ -374,14 +440,18 @@ class Health final : public plugin::Plugin {
   plugin::Host& host_;
   HealthOption option_;
   HostChecks checks_;
-  ClockWindow window_;         // the leader's
-  Json told_ = Json::array();  // likewise
-  bool replaces_ = false;      // a spare starts the tasks of a lost shell
+  ClockWindow window_;              // the leader's
+  Json told_ = Json::array();       // likewise
+  HealthVerdict verdict_;           // likewise, so far
+  std::optional<PairTrial> trial_;  // likewise
+  std::vector<std::unique_ptr<CheckProcess>> pairs_;
+  bool replaces_ = false;  // a spare starts the tasks of a lost shell
   // Of the last start of all tasks: the restarts of the job, and the last shell that takes part.
   std::uint64_t number_ = 0;
   std::uint32_t last_ = 0;
-  bool looks_with_all_ = false;  // for it
-  bool waits_for_loss_ = false;  // all have looked, and until another shell is lost
+  bool looks_with_all_ = false;              // for it
+  bool waits_for_loss_ = false;              // all have looked, and until another shell is lost
+  std::vector<plugin::Registration> tried_;  // a round may be over before the one before it is noted
   plugin::Registration looked_, given_, announced_;
 };
 

@@ -112,7 +112,7 @@ Result<Json> fold(const std::string& text) { return one_of(text, "ranks|hosts");
 
 Result<Json> is_json(const std::string& text) { return Json(TRY(one_of(text, "text|json")) == "json"); }
 
-Result<Json> health(const std::string& text) { return one_of(text, "off|quick"); }
+Result<Json> health(const std::string& text) { return one_of(text, "off|quick|pairs"); }
 
 Result<Json> exit_policy(const std::string& text) { return one_of(text, "max|main|all|main+all|first"); }
 
@@ -174,7 +174,7 @@ const WordRow kWords[] = {
      "The last N nodes are spares: they are prepared, and get no tasks", spares},
     {kBoth, kTasks, "--on-lost", "on-lost", Way::text, "end|go-on|replace[,else=end|go-on]", "",
      "If a node with tasks is lost: end the job, go on without, or let a spare start the tasks again", lost_policy},
-    {kBoth, kTasks, "--health", "health", Way::text, "off|quick", "",
+    {kBoth, kTasks, "--health", "health", Way::text, "off|quick|pairs", "",
      "Look at each host first: a bad one is left out if a spare can take its tasks, else the job ends", health},
     {kBoth, kTasks, "--oversubscribe", "oversubscribe", Way::parsed, "", "true",
      "Let tasks share cores where there are not enough"},

@@ -152,11 +152,13 @@ constexpr OptionEntry kTable[] = {
     {"stage-in.max-size", "size", "100G", "stage-in", "", "the most content that is extracted"},
     {"stage-in.dir", "directory", "", "stage-in", "", "where the archives are"},
 
-    {"health", "text", "off", "health", "off quick",
+    {"health", "text", "off", "health", "off quick pairs",
      "look at each host before tasks start: a bad one is left out, or ends the job"},
-    {"health.checks", "text", "quick", "health", "off quick", "the same, beside other members"},
+    {"health.checks", "text", "quick", "health", "off quick pairs", "the same, beside other members"},
     {"health.command", "text", "", "health", "", "a command of your own: exit code 0 is a healthy host"},
+    {"health.pair-command", "text", "", "health", "", "a command that pairs of hosts run, with pairs"},
     {"health.timeout", "duration", "5s", "health", "5s 30s 1m", "how long each check may take"},
+    {"health.wait", "duration", "10s", "health", "10s 1m", "how long others may still use the GPUs"},
     {"health.on-bad", "text", "end", "health", "end warn",
      "what becomes of the job where no spare takes the tasks"},
 

@@ -170,6 +170,89 @@ start_to_fail() { # BAD options: the shell whose host goes bad
   grep -F "health: $host (shell 2) is bad: command: worn; its tasks start all the same (health.on-bad=warn)" err
 }
 
+# A pair fails that has one of these shells.
+pair_fails_with() {
+  echo "echo \"\$NACRE_HEALTH_ROUND \$NACRE_HEALTH_SHELL \$NACRE_HEALTH_ROLE \$NACRE_HEALTH_PEER\" >>tried
+    case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo no link; exit 1;; esac"
+}
+
+@test "hosts are tried in pairs, and who fails with two others is bad, who are not" {
+  rm -f tried
+  run --separate-stderr run_ --local=6 -N 5+1 -l --health=pairs -o health.timeout=1m -o health.pair-command="$(pair_fails_with 2)" --report=report sh -c 'echo ${NACRE_SHELL_ID#*.}'
+  [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
+  [ "$(sort <<<"$output" | paste -sd,)" = "0: 0,1: 1,2: 5,3: 3,4: 4" ] || { echo "$output $stderr"; return 1; }
+  [ "$(grep -c "^1 " tried)" -eq 6 ] || { cat tried; return 1; }
+  # A pair may be slow here, as all hosts are this one; those that have failed are tried once more, with good ones.
+  grep -q "^2 2 " tried
+  grep -q "^2 3 " tried
+  [[ $(health) == "[[2,\"pair\",\"with $host (shell 3): no link, with $host (shell "*"): no link\",\"replaced\",\"$host\"]]" ]] || { cat report; return 1; }
+}
+
+@test "a host that is slow in each pair is bad, and of two hosts it cannot be told which is" {
+  run --separate-stderr run_ --local=4 --health=pairs -o health.pair-command='[ $NACRE_HEALTH_SHELL != 3 ] || sleep 4' -o health.timeout=60s --report=report true
+  [ "$status" -eq 1 ]
+  [ "$(jq -c '[.health[] | [.shell, .check, .done]]' report)" = '[[3,"pair","ended"]]' ] || { cat report; return 1; }
+  [[ $stderr == *"$host (shell 3) is bad: pair: with $host (shell 2): took "*" s are usual, with $host (shell "* ]] || { echo "$stderr"; return 1; }
+  run --separate-stderr run_ --local=2 --health=pairs -o health.timeout=1m -o health.pair-command=false echo ran
+  [ "$status" -eq 0 ]
+  [ "$output" = $'ran\nran' ]
+  [[ $stderr == *"health.pair-command has failed, and which of them is bad cannot be told"* ]] || { echo "$stderr"; return 1; }
+}
+
+# R of three nodes with two GPUs each, and a stand-in for nvidia-smi, of which no node has the real one: it prints what is in files here.
+use_gpus() {
+  write_nodes 3 2
+  jq '.execution.R_lite[0].children.gpu = "0-1"' R.json >gpus.json
+  mkdir -p tools
+  cat >tools/nvidia-smi <<END
+#!/bin/sh
+cd "$work"
+case \$1 in
+  --query-gpu=*ecc*) cat errors;;
+  --query-gpu=*) [ ! -e lost ] || { cat lost; exit 15; }; cat devices;;
+  *) cat processes;;
+esac
+END
+  chmod +x tools/nvidia-smi
+  export PATH=$work/tools:$PATH
+  printf '0, GPU-a, 0, 0, 4000\n1, GPU-b, 0, 0, 4000\n' >devices
+  printf '0, 0\n1, 0\n' >errors
+  : >processes
+  write_jobspec 3 echo ran
+}
+gpus_are() { # WORDS: the job ends by them
+  run --separate-stderr launch -R gpus.json -o cpu-affinity=off --local=3 --health=quick "${@:2}"
+  [ "$status" -eq 1 ] || { echo "$output $stderr"; return 1; }
+  [[ $stderr == *"node0 is bad: gpus: $1; node1 is bad: gpus: $1; node2 is bad: gpus: $1; there is no spare left"* ]] || { echo "$stderr"; return 1; }
+}
+
+@test "GPUs that are lost, have errors or are used by others make a host bad, and others may still end" {
+  use_gpus
+  run --separate-stderr launch -R gpus.json -o cpu-affinity=off --local=3 --health=quick
+  [ "$status" -eq 0 ]
+  [ "$(sort -u <<<"$output")$stderr" = ran ] || { echo "$output $stderr"; return 1; }
+  printf '0, GPU-a, 0, 0, 4000\n' >devices
+  gpus_are "1 of 2 GPUs is there"
+  printf '0, GPU-a, 0, 0, 4000\n1, GPU-b, 0, 0, 4000\n' >devices
+  printf '0, 0\n1, 3\n' >errors
+  gpus_are "GPU 1 has had 3 memory errors that cannot be corrected"
+  printf '0, [N/A]\n1, [N/A]\n' >errors
+  echo "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost." >lost
+  gpus_are "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost."
+  rm lost
+  echo "1, GPU-b, 512" >processes
+  gpus_are "GPU 1 is used by process 1, which has 512 MiB, and has been for 700ms" -o health.wait=700ms
+  launch -R gpus.json -o cpu-affinity=off --local=3 --health=quick -o health.wait=100s >out 2>err &
+  launcher=$!
+  sleep 1
+  : >processes
+  ends_with 0
+  [ "$(sort -u out)" = ran ]
+  # A job without GPUs does not look at them.
+  echo "1, GPU-b, 512" >processes
+  [ "$(launch -R R.json -o cpu-affinity=off --local=3 --health=quick | sort -u)" = ran ]
+}
+
 @test "bad hosts are remembered for later jobs, and nacre report --hosts lists them" {
   [ "$("$front" report --hosts)" = "no job of yours has found a bad host within a week (nacre run --health)" ]
   [ -z "$("$front" report --hosts --json)" ]
@@ -197,9 +280,11 @@ $host 3 command: broken" ] || { cat list; return 1; }
 
 @test "wrong values of health are one line with the remedy" {
   local row code given words
-  for row in "2|--health=deep|--health: expected off or quick" "1|-o health=deep|health: expected off or quick, got \"deep\"" \
+  for row in "2|--health=deep|--health: expected off, quick or pairs" "1|-o health=deep|health: expected off, quick or pairs, got \"deep\"" \
     "1|-o health.on-bad=x|health.on-bad: expected end or warn, got \"x\"" "1|-o health.timeout=0|health.timeout: expected a time above 0, such as 5s, got 0" \
-    "1|-o health.comand=x|health.comand: unknown key; known: checks, command, timeout, on-bad" \
+    "1|-o health.comand=x|health.comand: unknown key; known: checks, command, pair-command, timeout, wait, on-bad" \
+    "1|--health=pairs|health: with pairs there has to be a command that pairs of hosts run: give -o health.pair-command=CMD" \
+    "1|--health=quick -o health.pair-command=x|health: with quick no pair-command is run: give --health=pairs, or leave out pair-command" \
     "2|-o health.timeout|expected a time, such as 30s or 1.5h" "2|-o health.command|expected a value: -o health.command=TEXT"; do
     IFS='|' read -r code given words <<<"$row"
     # shellcheck disable=SC2086

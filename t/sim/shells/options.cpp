@@ -115,7 +115,8 @@ constexpr std::string_view kLeftOut[] = {
     "cgroup", "exit-notify.fd", "torch.port", "torch.store", "usage-gpu", "session", "pty", "pty.ranks",
     "pty.capture", "pty.interactive", "nic-affinity", "hwloc.xmlfile", "hwloc.restrict", "doctor.trace",
     // forked processes, which are not simulated
-    "health", "health.checks", "health.command", "health.timeout", "health.on-bad",
+    "health", "health.checks", "health.command", "health.pair-command", "health.timeout", "health.wait",
+    "health.on-bad",
     // a thread, an archive
     "stage-in", "stage-in.names", "stage-in.tags", "stage-in.pattern", "stage-in.destination", "stage-in.overwrite",
     "stage-in.max-size", "stage-in.dir",

@@ -223,9 +223,9 @@ TEST_CASE("arguments: each option of the table takes 1, or says what it needs") 
   CHECK(take_one == std::vector<std::string>{"verbose", "taskmap.value", "per-resource.count", "oversubscribe",
                                              "cpu-affinity", "gpu-affinity", "exit-report", "usage", "timeline",
                                              "exit-notify.threshold", "exit-on-error", "exit-on-error.when",
-                                             "stage-in.pattern", "env-expand.<NAME>", "output.stdout.label",
-                                             "output.stdout.timestamps", "output.stderr.label",
-                                             "output.stderr.timestamps"});
+                                             "stage-in.pattern", "health", "env-expand.<NAME>",
+                                             "output.stdout.label", "output.stdout.timestamps",
+                                             "output.stderr.label", "output.stderr.timestamps"});
   // What is not in the table, or is a member of one that is there, is the site's.
   CHECK(nacre::job::missing_value("greeting").empty());
   CHECK(nacre::job::missing_value("exit-timeout.greeting").empty());

@@ -100,7 +100,7 @@ TEST_CASE("health is off, quick, or on by any of its members") {
 }
 
 TEST_CASE("wrong values of health are refused") {
-  CHECK(health_error({"health=deep"}) == R"(health: expected off or quick, got "deep")");
+  CHECK(health_error({"health=deep"}) == R"(health: expected off, quick or pairs, got "deep")");
   CHECK(health_error({"health.command= "}) == R"(health.command: expected a command, got " ")");
   CHECK(health_error({"health.command=5"}) == "health.command: expected a string, got 5");
   CHECK(health_error({"health.timeout=0"}) == "health.timeout: expected a time above 0, such as 5s, got 0");
@@ -264,6 +264,75 @@ TEST_CASE("plugins of the site find hosts bad, by the topic shell.health") {
   it.run();
   CHECK(it.exceptions() ==
         "2 health: node0 is bad: links: ib0 has no link; its tasks start on the spare shell 1 on node1\n");
+}
+
+// ---- gpus -------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kTwoGpus =
+    "\n=devices\n0, GPU-a, 5, 10, 4000\n1, GPU-b, [N/A], 10, 4000\n\n=errors\n0, 0\n1, [N/A]\n";
+
+GpuJudgement judged(const std::string& text, const std::string& wanted = "0-1") {
+  auto state = GpuState::parse(text);
+  REQUIRE(state);
+  return judge_gpus(*state, *value::Idset::parse(wanted), [](std::int64_t pid) { return pid == 7; });
+}
+
+}  // namespace
+
+TEST_CASE("GPUs that are there, without errors and used by nobody else, are healthy") {
+  const std::string none = std::string(kTwoGpus) + "\n=processes\n";
+  for (const std::string& text : {none, none + "7, GPU-a, 100\n"}) {
+    CHECK(judged(text).fault.empty());
+    CHECK(judged(text).in_use.empty());
+  }
+  CHECK(judged(none, "0-2").fault == "2 of 3 GPUs are there");
+  CHECK_FALSE(GpuState::parse("\n=devices\n"));
+  CHECK(judged(none + "8, GPU-b, 100\n").in_use == "GPU 1 is used by process 8, which has 100 MiB");
+  CHECK(judged(none + "8, GPU-b, [N/A]\n").in_use == "GPU 1 is used by process 8");
+  CHECK(judged(none + "8, GPU-b, 100\n", "0").in_use.empty());    // it is not of the job
+  CHECK(judged(none + "8, GPU-b, 100\n", "4-5").in_use.empty());  // R numbers them in another way
+}
+
+TEST_CASE("memory errors that cannot be corrected are a fault of a GPU of the job") {
+  const std::string text = "\n=devices\n0, GPU-a, 5, 10, 4000\n1, GPU-b, 5, 10, 4000\n\n=errors\n0, 0\n1, 2\n";
+  CHECK(judged(text).fault == "GPU 1 has had 2 memory errors that cannot be corrected");
+  CHECK(judged(text, "0").fault.empty());
+  CHECK_FALSE(GpuState::parse("\n=errors\nnone\n"));
+  CHECK_FALSE(GpuState::parse("\n=devices\nno devices were found\n"));
+}
+
+TEST_CASE("cards of rocm-smi count, and their processes") {
+  const std::string text = R"json(=rocm
+{"card0": {"GPU use (%)": "25", "VRAM Total Memory (B)": "1000000", "VRAM Total Used Memory (B)": "500000"}})json";
+  CHECK(judged(text, "0").fault.empty());
+  CHECK(judged(text, "0-1").fault == "1 of 2 GPUs is there");
+}
+
+TEST_CASE("both tools are asked in one command, which fails with the first") {
+  const std::string both = gpu_command(true, true);
+  CHECK(both.find(
+            "nvidia-smi --query-gpu=index,ecc.errors.uncorrected.volatile.total --format=csv,noheader,nounits && "
+            "echo && echo =processes") != std::string::npos);
+  CHECK(both.find("&& echo =rocm && rocm-smi") != std::string::npos);
+  CHECK(gpu_command(true, false).find("rocm") == std::string::npos);
+  CHECK(gpu_command(false, true).find("nvidia") == std::string::npos);
+}
+
+TEST_CASE("the kernel's log has faults of the hardware, and lately") {
+  constexpr std::uint64_t kNow = 1'000'000'000'000;
+  auto record = [](std::uint64_t time, const std::string& text) {
+    return fault_of_kernel_record("3,77," + std::to_string(time) + ",-;" + text + "\n SUBSYSTEM=pci\n", kNow);
+  };
+  const std::string lost = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.";
+  CHECK(record(kNow - 5, lost) == "the kernel has logged " + lost);
+  CHECK(record(kNow - 700'000'000, lost).empty());
+  CHECK(record(kNow - 5, "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, MMU Fault").empty());
+  CHECK(record(kNow - 5, "NVRM: Xid (PCI:0000:3b:00): x").empty());
+  CHECK(record(kNow - 5, "usb 1-1: new device").empty());
+  CHECK(fault_of_kernel_record("", kNow).empty());
+  CHECK(fault_of_kernel_record("1,2;NVRM: Xid (a): 79", kNow).empty());
 }
 
 // ---- before tasks start again -----------------------------------------------------------
