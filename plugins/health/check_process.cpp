@@ -28,7 +28,7 @@ constexpr int kCheckNotExecuted = 126;
   ::dup2(null, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  close_from(STDERR_FILENO + 1);
   for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -47,11 +47,8 @@ std::string CheckProcess::Outcome::why(event::Seconds most) const {
 CheckProcess::~CheckProcess() { kill(); }
 
 Result<void> CheckProcess::start(const std::function<int()>& act, event::Seconds most, WhenDone done) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return system_error(errno, "cannot make a pipe");
-  output_ = UniqueFd(ends[0]);
-  UniqueFd childs(ends[1]);
-  ::fcntl(childs.get(), F_SETFL, 0);
+  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+  output_ = std::move(pipe.read);
   limit_ = TRY(event::Timer::create(host_.loop(), [this] { end(true, {}); }));
   poll_ = TRY(event::Poll::create(host_.loop(), output_.get(), [this](int) { read(); }));
   CHECK_OK(poll_->start(event::Poll::kReadable));
@@ -59,7 +56,7 @@ Result<void> CheckProcess::start(const std::function<int()>& act, event::Seconds
   {
     SignalsBlocked blocked;
     pid_ = ::fork();
-    if (pid_ == 0) run_check(act, childs.get(), shell);
+    if (pid_ == 0) run_check(act, pipe.write.get(), shell);
   }
   if (pid_ < 0) return system_error(errno, "cannot start a process");
   done_ = std::move(done);

@@ -101,3 +101,29 @@ spare_is_killed() {
   all_done
   "$vcluster" boot node3
 }
+
+@test "over ssh and by srun: a bad host is left out before tasks start, and remembered; one that goes bad is replaced" {
+  leader=node0
+  local way
+  for way in "--hosts=node[0-3] --timeout=100" --srun; do
+    rm -f go started.* bad
+    # shellcheck disable=SC2086
+    start_run node0 $way -o health.timeout=60s -o health.command='[ $NACRE_HEALTH_HOST != node1 ] || { echo worn; exit 1; }'
+    grep -q "health: node1 is bad: command: worn; its tasks start on the spare shell 3 on node3" said || { cat said; return 1; }
+    touch go
+    ends_with 0
+    [ "$(grep '^done' said | sort)" = $'done 0 3 node0\ndone 1 3 node3\ndone 2 3 node2' ] || { cat said; return 1; }
+    rm -f go started.*
+    # shellcheck disable=SC2086
+    limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 3+1 $way --on-lost=replace --restart=on-failure,backoff=0 -o health.timeout=60s \
+      -o health.command="[ \$NACRE_HEALTH_HOST != node2 ] || [ ! -e $work/bad ]" \
+      sh -c 'touch $0/started.$FLUX_TASK_RANK; [ $FLUX_TASK_RANK != 2 ] || [ -e $0/bad ] || { touch $0/bad; exit 1; }; echo done $FLUX_TASK_RANK $(uname -n)' "$work" >said 2>&1 &
+    job=$!
+    ends_with 0
+    [ "$(grep '^done' said | sort)" = $'done 0 node0\ndone 1 node1\ndone 2 node3' ] || { cat said; return 1; }
+    grep -q "health: node2 is bad: .*; its shell counts as lost, so that its tasks start elsewhere" said || { cat said; return 1; }
+    grep -q "found bad by earlier jobs: node1 0 min ago (command: worn)" said || { cat said; return 1; }
+  done
+  [ "$(nacre node0 report --hosts --json | jq -r .host | sort | uniq -c | awk '{ print $2, $1 }')" = $'node1 2\nnode2 2' ]
+  nothing_left
+}

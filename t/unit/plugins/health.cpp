@@ -403,6 +403,25 @@ TEST_CASE("where all tasks start again and another host is bad its loss is waite
   }
 }
 
+TEST_CASE("what is found for a start of all tasks that another one replaces does not count") {
+  CheckedJob it(3, {"health.command=true", "on-lost=replace"});
+  it.run();
+  auto restart = [&](int number) {
+    REQUIRE(call_with(it.host, "job.tasks-restart", {{"scope", "job"}, {"restarts", number}}));
+  };
+  restart(1);
+  REQUIRE(call_with(it.host, "shell.restart", {{"ranks", "0"}, {"all", true}}));
+  CHECK(it.host.start_holds.size() == 1);
+  restart(2);
+  CHECK(it.host.start_holds.empty());
+  REQUIRE(it.host.run_loop());
+  CHECK_FALSE(it.host.gathers.contains("health.restart.1"));
+  REQUIRE(call_with(it.host, "shell.restart", {{"ranks", "0"}, {"all", true}}));
+  REQUIRE(it.host.run_loop());
+  CHECK(it.host.gathers.contains("health.restart.2"));
+  CHECK(it.host.start_holds.empty());
+}
+
 TEST_CASE("a shell on a host that has become bad is lost") {
   for (const char* topic : {"shell.restart", "shell.take-over"}) {
     const kit::TemporaryFolder folder;
