@@ -50,6 +50,7 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
     "4 2|0 0 1 0 0 4,1 0 1 0 1 4,2 1 1 0 0 4,3 1 1 0 1 4,4 5 1 0 0 4,5 5 1 0 1 4,6 3 1 0 0 4,7 3 1 0 1 4"; do
     IFS='|' read -r bad words <<<"$row"
     write_jobspec 8 sh -c "$check"
+    # shellcheck disable=SC2086
     run --separate-stderr launch -R R.json -o cpu-affinity=off --local=6 --spares=2 --on-lost=replace -o health.command="$(bad_on $bad)"
     [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
     [ "$(sort <<<"$output" | paste -sd,)" = "$words" ] || { echo "$bad: $output $stderr"; return 1; }
