@@ -25,7 +25,7 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
 }
 
 @test "a bad host ends the job before any task starts, by one line that names it and the reason" {
-  run --separate-stderr run_ --local=4 -o health.command="$(bad_on 2)" --exit-class=host:75 --report=report sh -c 'touch started'
+  run --separate-stderr run_ --local=4 -o health.timeout=1m -o health.command="$(bad_on 2)" --exit-class=host:75 --report=report sh -c 'touch started'
   [ "$status" -eq 75 ]
   [ "$stderr" = "nacre-shell[0]: error: health: $host (shell 2) is bad: command: broken; there is no spare left, so no task is started (with health.on-bad=warn they are all the same)" ] || { echo "$stderr"; return 1; }
   [ ! -e started ]
@@ -34,7 +34,7 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
 }
 
 @test "with health.on-bad=warn the tasks start on a bad host all the same" {
-  run --separate-stderr run_ --local=3 -l -o health.command="$(bad_on 0 2)" -o health.on-bad=warn --report=report sh -c 'echo ${NACRE_SHELL_ID#*.}'
+  run --separate-stderr run_ --local=3 -l -o health.timeout=1m -o health.command="$(bad_on 0 2)" -o health.on-bad=warn --report=report sh -c 'echo ${NACRE_SHELL_ID#*.}'
   [ "$status" -eq 0 ]
   [ "$(sort <<<"$output")" = $'0: 0\n1: 1\n2: 2' ]
   [[ $stderr == *"$host (shell 0) is bad: command: broken; its tasks start all the same (health.on-bad=warn)"*"$host (shell 2) is bad"* ]] || { echo "$stderr"; return 1; }
@@ -51,7 +51,7 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
     IFS='|' read -r bad words <<<"$row"
     write_jobspec 8 sh -c "$check"
     # shellcheck disable=SC2086
-    run --separate-stderr launch -R R.json -o cpu-affinity=off --local=6 --spares=2 --on-lost=replace -o health.command="$(bad_on $bad)"
+    run --separate-stderr launch -R R.json -o cpu-affinity=off --local=6 --spares=2 --on-lost=replace -o health.timeout=1m -o health.command="$(bad_on $bad)"
     [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
     [ "$(sort <<<"$output" | paste -sd,)" = "$words" ] || { echo "$bad: $output $stderr"; return 1; }
   done
@@ -63,14 +63,14 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
   write_nodes 4 2
   write_jobspec 6 "$BATS_TEST_DIRNAME/pmi_client" init 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,1,2),(2,1,2),(1,1,2))' \
     barrier 'cmd=put kvsname=%k key=k%r value=v' barrier 'cmd=get kvsname=%k key=k2' has:value=v finalize
-  run --separate-stderr launch -R R.json -o cpu-affinity=off --local=4 --spares=1 -o health.command="$(bad_on 1)"
+  run --separate-stderr launch -R R.json -o cpu-affinity=off --local=4 --spares=1 -o health.timeout=1m -o health.command="$(bad_on 1)"
   echo "$output $stderr"
   [ "$status" -eq 0 ]
 }
 
 @test "a spare that was left out gets no tasks later, and its loss does not end the job" {
   rm -f go
-  run_ --local=4 -N 2+2 -l --on-lost=replace -o health.command="$(bad_on 2)" --report=report sh -c \
+  run_ --local=4 -N 2+2 -l --on-lost=replace -o health.timeout=1m -o health.command="$(bad_on 2)" --report=report sh -c \
     'echo $PPID >pid.$$ && mv pid.$$ "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e go ]; do sleep 0.1; done; echo ${NACRE_SHELL_ID#*.}' >out 2>err &
   launcher=$!
   wait_until test -e shell.1.1
@@ -86,9 +86,9 @@ health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
 }
 
 @test "disks, slow checks and checks of the site are named as such" {
-  run run_ --local=2 -o health.timeout=300ms -o health.command='[ $NACRE_HEALTH_SHELL = 0 ] || exec sleep 100.71' true
+  run run_ --local=2 -o health.timeout=3s -o health.command='[ $NACRE_HEALTH_SHELL = 0 ] || exec sleep 100.71' true
   [ "$status" -eq 1 ]
-  [[ $output == *"$host (shell 1) is bad: command: took longer than 300ms; "* ]] || { echo "$output"; return 1; }
+  [[ $output == *"$host (shell 1) is bad: command: took longer than 3s; "* ]] || { echo "$output"; return 1; }
   ! pgrep -u "$(id -u)" -fx "sleep 100.71" || return 1
   cat >rc.lua <<'LUA'
 plugin.register { name = "links", handlers = { { topic = "shell.health", fn = function ()
@@ -127,7 +127,7 @@ start_to_fail() { # BAD options: the shell whose host goes bad
   local bad=$1
   shift
   rm -f in.* bad.* fail
-  run_ -o health.command="$goes_bad" --report=report "$@" sh -c "$fails_once" >out 2>err &
+  run_ -o health.timeout=1m -o health.command="$goes_bad" --report=report "$@" sh -c "$fails_once" >out 2>err &
   launcher=$!
   for rank in 0 1 2; do wait_until test -e "in.$rank.1"; done
   touch "bad.$bad"
@@ -174,7 +174,7 @@ start_to_fail() { # BAD options: the shell whose host goes bad
 # A pair fails that has one of these shells.
 pair_fails_with() {
   echo "echo \"\$NACRE_HEALTH_ROUND \$NACRE_HEALTH_SHELL \$NACRE_HEALTH_ROLE \$NACRE_HEALTH_PEER\" >>tried
-    case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo no link; exit 1;; esac"
+    sleep 1; case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo no link; exit 1;; esac"
 }
 
 @test "hosts are tried in pairs, and who fails with two others is bad, who are not" {
@@ -190,7 +190,7 @@ pair_fails_with() {
 }
 
 @test "a host that is slow in each pair is bad, and of two hosts it cannot be told which is" {
-  run --separate-stderr run_ --local=4 --health=pairs -o health.pair-command='[ $NACRE_HEALTH_SHELL != 3 ] || sleep 4' -o health.timeout=60s --report=report true
+  run --separate-stderr run_ --local=4 --health=pairs -o health.pair-command='sleep 1; [ $NACRE_HEALTH_SHELL != 3 ] || sleep 5' -o health.timeout=60s --report=report true
   [ "$status" -eq 1 ]
   [ "$(jq -c '[.health[] | [.shell, .check, .done]]' report)" = '[[3,"pair","ended"]]' ] || { cat report; return 1; }
   [[ $stderr == *"$host (shell 3) is bad: pair: with $host (shell 2): took "*" s are usual, with $host (shell "* ]] || { echo "$stderr"; return 1; }
@@ -257,7 +257,7 @@ gpus_are() { # WORDS: the job ends by them
 @test "bad hosts are remembered for later jobs, and nacre report --hosts lists them" {
   [ "$("$front" report --hosts)" = "no job of yours has found a bad host within a week (nacre run --health)" ]
   [ -z "$("$front" report --hosts --json)" ]
-  run run_ --local=2 -o health.command="$(bad_on 1)" true
+  run run_ --local=2 -o health.timeout=1m -o health.command="$(bad_on 1)" true
   [ "$status" -eq 1 ]
   [ "$("$front" report --hosts --json | jq -c '[.host, .check, .reason, (now - .time | . >= 0 and . < 100)]')" = "[\"$host\",\"command\",\"broken\",true]" ]
   run --separate-stderr run_ --local=2 --health=quick echo ran
@@ -265,7 +265,7 @@ gpus_are() { # WORDS: the job ends by them
   [[ $stderr == "nacre-shell[0]: health: found bad by earlier jobs: $host 0 min ago (command: broken); see nacre report --hosts" ]] || { echo "$stderr"; return 1; }
   run --separate-stderr run_ --local=2 echo ran
   [ -z "$stderr" ]
-  run_ --local=3 -o health.command="$(bad_on 0 1)" -o health.on-bad=warn true 2>/dev/null
+  run_ --local=3 -o health.timeout=1m -o health.command="$(bad_on 0 1)" -o health.on-bad=warn true 2>/dev/null
   "$front" report --hosts >list
   [ "$(awk 'NR == 1 { print $1, $2, $3, $4 } NR == 2 { print $1, $4, $5, $6 }' list)" = "HOST LAST TIMES WHY
 $host 3 command: broken" ] || { cat list; return 1; }
