@@ -78,7 +78,7 @@ class Health final : public plugin::Plugin {
 
  private:
   [[nodiscard]] const job::Job& job() const { return host_.job(); }
-  [[nodiscard]] bool leads() const { return job().shell_rank == 0 || host_.standalone(); }
+  [[nodiscard]] bool leads() const { return job().leads() || host_.standalone(); }
 
   [[nodiscard]] bool is_on() const { return option_.depth != HealthOption::Depth::off; }
 
@@ -404,7 +404,7 @@ class Health final : public plugin::Plugin {
   // What becomes of a host that has become bad; the leader says so.
   enum class Later : std::uint8_t { starts, is_lost, ends };
   Later settle_later(const BadHost& bad) {
-    Later then = !option_.ends ? Later::starts : replaces_ && bad.shell != 0 ? Later::is_lost : Later::ends;
+    Later then = !option_.ends ? Later::starts : replaces_ && bad.shell != job().leader ? Later::is_lost : Later::ends;
     if (!leads()) return then;
     if (then == Later::starts) {
       tell(bad, "warned");

@@ -80,6 +80,19 @@ TEST_CASE("an end says of whom, if nothing has been") {
   CHECK(heard.lines == Lines{"source 3 stdout '' false", "3 stdout ends 1"});
 }
 
+TEST_CASE("with each batch its source may come again, so that a reader can begin with any of them") {
+  WireFormat format(Stream::out, true);
+  const Source source{3, Stream::out, "three", false};
+  const std::string first = joined(format.put({&source, 1, {}, "a", false, false}));
+  const std::string second = joined(format.put({&source, 2, {}, "b", false, false}));
+  Heard both;
+  Heard late;
+  REQUIRE(both.reader.add(first + second));
+  REQUIRE(late.reader.add(second));
+  CHECK(both.lines == Lines{"source 3 stdout 'three' false", "3 1 a", "3 2 b"});
+  CHECK(late.lines == Lines{"source 3 stdout 'three' false", "3 2 b"});
+}
+
 TEST_CASE("what no WireFormat writes is refused") {
   auto record = [](int kind, int number, const std::string& body) {
     return fmt::format("{}{}{}{}{}", static_cast<char>(kind), std::string(3, '\0'), static_cast<char>(number),
@@ -116,7 +129,7 @@ TEST_CASE("what no WireFormat writes is refused") {
   heard.reader = BatchReader(heard.take());
   CHECK(why(record(2, 5, time + std::string("\0x", 2))) == "output: source 5 has not come");
   heard.reader = BatchReader(heard.take());
-  CHECK(why(source + source) == "output: source 5 comes twice");
+  CHECK(why(source + record(1, 5, std::string("\0\0\0\1\0", 5))) == "output: source 5 comes twice");
   heard.reader = BatchReader(heard.take());
   CHECK(why(source + record(2, 5, time + "\4x")) == "output: flags 4 of a batch");
   heard.reader = BatchReader(heard.take());
