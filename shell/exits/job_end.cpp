@@ -103,7 +103,7 @@ int JobEnd::plain_code(const Outcomes& outcomes, const Policy& policy) const {
 
 std::optional<FailureClass> class_of_type(std::string_view type) {
   if (type == "node-failure" || type == "health") return FailureClass::host;
-  if (type == "timeout" || type == "hang-watch") return FailureClass::no_progress;
+  if (type == "timeout" || type == "hang-watch" || type == "no-progress") return FailureClass::no_progress;
   return std::nullopt;
 }
 

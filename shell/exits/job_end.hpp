@@ -136,7 +136,7 @@ class JobEnd {
   bool is_killed_ = false;
 };
 
-// By the type of an exception that ends the job: "node-failure", "health", "timeout", "hang-watch".
+// By the type of an exception that ends the job: "node-failure", "health", "timeout", "hang-watch", "no-progress".
 [[nodiscard]] std::optional<FailureClass> class_of_type(std::string_view type);
 
 // "interrupted" for SIGINT, else "ended by SIGTERM".

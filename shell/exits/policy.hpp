@@ -17,7 +17,7 @@ namespace nacre::exits {
 enum class FailureClass : std::uint8_t {
   host,         // a shell or its node was lost, or cannot be reached
   user,         // tasks have failed by themselves
-  no_progress,  // a time limit has ended the job, or hang-watch has
+  no_progress,  // a time limit has ended the job, or hang-watch has, or restarts brought none
 };
 
 // Exit codes for whole classes: "host:75,user:cause,no-progress:93"; of a class that is left out, or with "cause",

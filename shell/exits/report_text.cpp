@@ -151,6 +151,10 @@ std::string pmi_line(const Json& pmi) {
 std::vector<std::string> details(const Json& cause) {
   std::vector<std::string> out;
   constexpr std::string_view kTail = "last of its stderr:   | ";
+  constexpr std::string_view kRestart = "restart: ";
+  // Why the job has ended, and not the task.
+  if (std::string message = escape_controls(member<std::string>(cause, "message")); message.starts_with(kRestart))
+    out.push_back("not started again: " + message.substr(kRestart.size()));
   auto lines = last_lines(member<std::string>(cause, "stderr"));
   for (std::size_t i = 0; i < lines.size(); ++i)
     out.push_back(fmt::format("{:>{}}{}", i == 0 ? kTail : "| ", kTail.size(), lines[i]));

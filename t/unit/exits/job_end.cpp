@@ -373,9 +373,12 @@ TEST_CASE("the class of a failure chooses the code, where there is one for it") 
   Cause late{"timeout", std::nullopt, 0, {}, true, class_of_type("timeout")};
   CHECK(ended(late, {Record::over_time(WaitStatus::killed(SIGTERM)), good}) == 93);
   CHECK(ended(Cause{"hang", 93, 0, {}, false, class_of_type("hang-watch")}, {victim, victim}) == 93);
+  Cause idle{"restart: in vain", std::nullopt, 0, TaskEnd{0, seven}, false, class_of_type("no-progress")};
+  CHECK(ended(idle, {seven, victim}) == 93);
   CHECK(ended(ended_by_signal(SIGTERM, 0), {victim, victim}) == 143);  // nobody's failure
   CHECK(ended(Cause{"exit-on-error", std::nullopt, 0, TaskEnd{0, seven}}, {seven, Record::lost()}) == 7);
   policy.set_classes(ExitClasses::parse("user:3").value());
   CHECK(ended({}, {good, seven}) == 3);
+  CHECK(ended(idle, {seven, victim}) == 7);  // the class has no code here
   CHECK(ended(lost, {Record::lost(), victim}) == 1);
 }

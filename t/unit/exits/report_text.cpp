@@ -68,6 +68,12 @@ TEST_CASE("a task that has ended the job itself is named with what it did") {
             .starts_with("seems to be why the job hangs: no task has done anything; rank 1 spins\n"));
 }
 
+TEST_CASE("why tasks that have failed did not start again is a line of its own") {
+  CHECK(cause_with({{"record", "x3"}, {"message", "restart: 2 restarts have brought no progress since noon"}})
+            .find("\nnacre:   not started again: 2 restarts have brought no progress since noon\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a cause that is not proved is named with the doubt") {
   constexpr const char* kAnother = "its start; its last words speak of another, so it may not be the first\n";
   CHECK(cause_with({{"origin", "peer"}, {"certain", false}, {"after", "3"}}).find(kAnother) != std::string::npos);
