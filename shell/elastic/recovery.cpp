@@ -19,10 +19,24 @@ bool Recovery::stands(std::uint32_t shell, const RestartEnd& end) const {
          job_.attempt_of(end.rank) == end.attempt;
 }
 
-RestartDecision Recovery::decide(const RestartEnd& end, bool ordered) {
+// Whether restarts have brought forward what is to start again, by the end of `asked` with this number.
+void Recovery::look_at(RestartDecision& decision, const RestartMessage& asked, value::Idset::Id rank,
+                       std::size_t which) const {
+  if (progress_ == nullptr || asked.ordered || asked.seen.empty()) return;
+  const std::string& seen = asked.seen[std::min(which, asked.seen.size() - 1)];
+  auto still = progress_->note(rank, {seen, asked.at, asked.shell, asked.ends[which].record});
+  if (!still) return;
+  decision.ends_job = true;
+  decision.why_not = still->text(progress_->option(), job_, false);
+}
+
+RestartDecision Recovery::decide(const RestartMessage& asked, std::size_t which) {
+  const RestartEnd& end = asked.ends[which];
   RestartDecision out{value::Idset::range(end.rank, end.rank), end.record, end.attempt + 1};
-  out.ordered = ordered;
-  if (!ordered) {
+  out.ordered = asked.ordered;
+  look_at(out, asked, end.rank, which);
+  if (!out.is_granted()) return out;
+  if (!out.ordered) {
     auto granted = restarts_.take(end.rank, end.ran);
     if (!granted) {
       out.why_not = granted.error().message;
@@ -37,11 +51,11 @@ RestartDecision Recovery::decide(const RestartEnd& end, bool ordered) {
 
 Recovery::Alone Recovery::decide(const RestartMessage& asked) {
   Alone out;
-  for (const RestartEnd& each : asked.ends) {
-    if (!stands(asked.shell, each)) {
-      out.fallen.insert(each.rank);
+  for (std::size_t which = 0; which < asked.ends.size(); ++which) {
+    if (!stands(asked.shell, asked.ends[which])) {
+      out.fallen.insert(asked.ends[which].rank);
     } else if (!asked.whole) {
-      RestartDecision decision = decide(each, asked.ordered);
+      RestartDecision decision = decide(asked, which);
       if (!out.decisions.empty() && out.decisions.back().takes_in(decision)) {
         out.decisions.back().ranks.insert(decision.ranks);
         out.decisions.back().last = decision.last;
@@ -65,13 +79,14 @@ RestartDecision Recovery::decide_together(const RestartMessage& message) {
     out.ranks.insert(each.rank);
     out.stands = out.stands && stands(message.shell, each);
   }
+  out.together = message.whole ? job_.all_ranks() : job_.taskmap.ranks_on(message.shell);
+  if (out.is_granted() && !message.whole) look_at(out, message, *out.together.first(), 0);
   if (out.is_granted() && !message.ordered) {
     auto granted = message.whole ? restarts_.take_job(first.ran) : restarts_.take_node(message.shell, first.ran);
     out.why_not = granted ? "" : granted.error().message;
     out.delay = granted ? granted->delay : 0;
     out.first = out.last = granted ? granted->number : 0;
   }
-  out.together = message.whole ? job_.all_ranks() : job_.taskmap.ranks_on(message.shell);
   if (out.is_granted()) start_together(out, message.shell);
   return out;
 }
@@ -416,6 +431,8 @@ void fields(auto& io, wire::Of<RestartMessage> auto& m, std::uint32_t shells = U
   io.may_have("origin", origin);
   if constexpr (wire::kReads<decltype(io)>) m.origin = exits::origin_named(origin);
   io.may_have("doubt", m.doubt);
+  io.may_have("seen", m.seen);
+  io.may_have("at", m.at);
   io.has_if(answers && m.ends.empty(), "restarts", m.restarts);
   io.expect(!m.ends.empty() || (m.whole && m.ordered), "an end of a task");
 }

@@ -18,6 +18,7 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
+#include "elastic/progress.hpp"
 #include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
@@ -103,6 +104,10 @@ struct RestartMessage {
   // None: nobody has compared them.
   std::optional<exits::Origin> origin = {};
   std::string doubt;  // exits::doubt_of() it
+  // With no-progress, unless all tasks of the job start again: what was seen (ProgressLook) of each of `ends`, or
+  // one for all of them. None: it could not be seen.
+  std::vector<std::string> seen = {};
+  double at = 0;  // when, seconds since the Epoch
 
   static constexpr std::string_view kAsked = "shell.restart-asked";        // topics of the two announcements
   static constexpr std::string_view kAnswered = "shell.restart-answered";  // by the leader
@@ -145,6 +150,8 @@ struct RestartDecision {
   std::string doubt = {};             // exits::doubt_of() that it was the first
   bool ordered = false;
   bool stands = true;  // false: something else came before what was asked
+  // They are not to start again, and the job is to end; `why_not` has the words.
+  bool ends_job = false;
   SparePlaces places =
       {};  // with where=spare, where all tasks of the job start again: those of the shell of `ranks`
 
@@ -220,6 +227,8 @@ class Recovery {
 
   // where=spare from now on. `shares_cores`: tasks may share them.
   void use_spares(bool shares_cores) { shares_cores_ = shares_cores; }
+  // no-progress from now on. It has to outlive this object.
+  void watch(RestartProgress& progress) { progress_ = &progress; }
 
   // Tasks that start again by themselves: ends that are decided alike, one after the other, are one decision. None
   // where all tasks of the job have to start again, which the leader answers. `fallen`: something came before.
@@ -253,7 +262,9 @@ class Recovery {
 
  private:
   [[nodiscard]] bool stands(std::uint32_t shell, const RestartEnd& end) const;
-  RestartDecision decide(const RestartEnd& end, bool ordered);
+  RestartDecision decide(const RestartMessage& asked, std::size_t which);
+  void look_at(RestartDecision& decision, const RestartMessage& asked, value::Idset::Id rank,
+               std::size_t which) const;
   [[nodiscard]] Result<std::uint32_t> spare_for(std::uint32_t shell, const value::Idset& ranks) const;
   [[nodiscard]] std::vector<job::Move> moves_of(const value::Idset& ranks, std::uint32_t from, std::uint32_t to,
                                                 std::uint32_t more) const;
@@ -263,7 +274,8 @@ class Recovery {
   job::Job& job_;
   Restarts& restarts_;
   Stays stays_;
-  std::optional<bool> shares_cores_;  // with where=spare
+  std::optional<bool> shares_cores_;     // with where=spare
+  RestartProgress* progress_ = nullptr;  // with no-progress
 };
 
 // The numbers by which the shells report starts and ends of tasks to their leader, where a task may be started

@@ -304,7 +304,8 @@ constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes{
 constexpr std::array<std::pair<std::string_view, Where>, 3> kWheres{
     {{"same", Where::same}, {"spare", Where::spare}, {"any", Where::any}}};
 
-constexpr int kLimits = 4;  // so many of the members are
+constexpr int kLimits = 5;                       // so many of the members are
+constexpr std::string_view kNumbers = "output";  // no-progress looks at these
 
 Error wrong(const JsonAt& option, std::string_view name, std::string_view value, std::string_view want) {
   return option.error(fmt::format("{}: expected {}, got {}", name, want, in_quotes(value)));
@@ -328,8 +329,39 @@ Result<void> read_backoff(const JsonAt& option, std::string_view value, RestartO
   return {};
 }
 
+// N[:FILE|:output[:WORD]|:!COMMAND]
+Result<RestartOption::NoProgress> no_progress_of(const JsonAt& option, std::string_view value) {
+  using Look = RestartOption::NoProgress::Look;
+  RestartOption::NoProgress out;
+  const std::size_t colon = std::min(value.find(':'), value.size());
+  const auto count = parse_u64(value.substr(0, colon));
+  std::string_view what = value.substr(std::min(colon + 1, value.size()));
+  bool is_given = colon == value.size() || !what.empty();
+  const bool is_word = what.starts_with(kNumbers) && what.substr(kNumbers.size()).starts_with(':');
+  if (is_word) {
+    what.remove_prefix(kNumbers.size() + 1);
+  } else if (what.starts_with('!')) {
+    out.look = Look::command;
+    what.remove_prefix(1);
+  } else if (!what.empty() && what != kNumbers) {
+    out.look = Look::file;
+  }
+  if (is_word || out.look != Look::output) {
+    out.what = what;
+    is_given = is_given && !trim(what).empty();
+  }
+  if (!count || *count < 1 || *count > RestartOption::kMost || !is_given)
+    return wrong(option, "no-progress", value,
+                 fmt::format("a number of restarts, 1 to {}, and perhaps what is to change meanwhile, as "
+                             "3:checkpoints/latest, 3:output:step or 3:!COMMAND",
+                             RestartOption::kMost));
+  out.restarts = *count;
+  return out;
+}
+
 Result<void> read_member(const JsonAt& option, std::string_view name, std::string_view value, RestartOption& out) {
-  static const std::vector<std::string> kNames{"max", "per-task", "backoff", "codes", "scope", "where"};
+  static const std::vector<std::string> kNames{"max",         "per-task", "backoff", "codes",
+                                               "no-progress", "scope",    "where"};
   bool is_limit = std::find(kNames.begin(), kNames.begin() + kLimits, name) != kNames.begin() + kLimits;
   if (is_limit && out.when == When::on_request)
     return option.error(
@@ -345,6 +377,8 @@ Result<void> read_member(const JsonAt& option, std::string_view name, std::strin
     auto set = exit_codes_option(JsonAt::root(codes));
     if (!set) return wrong(option, name, value, "exit codes, 1 to 255, as 77 or 64-78,99 (128+N: signal N)");
     out.codes = *std::move(set);
+  } else if (name == "no-progress") {
+    out.no_progress = TRY(no_progress_of(option, value));
   } else if (name == "scope") {
     auto scope =
         std::find_if(kScopes.begin(), kScopes.end(), [&](const auto& each) { return each.first == value; });
@@ -380,6 +414,16 @@ Result<void> read_members(const JsonAt& option, std::string_view text, RestartOp
   return read_member(option, name, value, out);
 }
 
+// With no-progress there is no other limit, unless it is given.
+Result<void> settle_limit(const JsonAt& option, RestartOption& out) {
+  const bool is_given = out.max != 0;
+  if (!is_given) out.max = out.no_progress ? RestartOption::kMost : RestartOption().max;
+  if (!is_given || !out.no_progress || out.no_progress->restarts < out.max) return {};
+  return option.error(fmt::format(
+      "no-progress: {} restarts are not fewer than max ({}), which ends the job before: give a larger max, or none",
+      out.no_progress->restarts, out.max));
+}
+
 }  // namespace
 
 Result<RestartOption> RestartOption::read(const Options& options) {
@@ -395,7 +439,9 @@ Result<RestartOption> RestartOption::read(const Options& options) {
         "never, on-request, on-failure or always, and perhaps more, as on-failure,max=5,backoff=1s:60s");
   out.when = when->second;
   if (comma == std::string::npos) return out;
+  out.max = 0;  // not given
   CHECK_OK(read_members(*option, std::string_view(text).substr(comma + 1), out));
+  CHECK_OK(settle_limit(*option, out));
   if (out.when == When::never) return option->error("never has no members: leave them out");
   if (out.when == When::on_request && out.where == Where::spare)
     return option->error("on-request starts tasks where they were: where=spare is for on-failure and always");

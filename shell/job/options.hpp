@@ -153,18 +153,33 @@ struct RestartOption {
     any,    // where they were; those of a lost shell on another one too, if no spare can take them
   };
   static constexpr std::uint64_t kMost = 1'000'000;
+  // The job ends when so many restarts in a row have changed nothing of what is looked at.
+  struct NoProgress {
+    enum class Look : std::uint8_t {
+      output,   // the largest number that lines of the tasks have behind a word
+      file,     // its time, its size, and the name that it leads to
+      command,  // what it prints
+    };
+    std::uint64_t restarts = 0;
+    Look look = Look::output;
+    std::string what = "step";  // the word, the file, or the command
+
+    bool operator==(const NoProgress&) const = default;
+  };
 
   When when = When::never;
-  std::uint64_t max = 3;                  // of the whole job
+  std::uint64_t max = 3;                  // of the whole job; kMost with no_progress, unless it is given
   std::optional<std::uint64_t> per_task;  // of each task; none: no limit but `max`
   value::Duration first = value::Duration::of_seconds(1);
   value::Duration longest = value::Duration::of_seconds(60);  // the wait doubles up to it
   value::Idset codes;                                         // that count as failures here; empty: all
   Scope scope = Scope::task;
   Where where = Where::same;
+  std::optional<NoProgress> no_progress;
 
   // restart=never|on-request|on-failure|always
   //     [,max=N][,per-task=N][,backoff=FIRST[:LONGEST]][,codes=SET][,scope=task|node|job][,where=same|spare|any]
+  //     [,no-progress=N[:FILE|:output[:WORD]|:!COMMAND]]
   static Result<RestartOption> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return when != When::never; }

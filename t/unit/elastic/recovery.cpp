@@ -310,3 +310,40 @@ TEST_CASE("tasks of a lost shell do not go to a spare that others have taken mea
   CHECK(Recovery::move(it.job, {{value::Idset::range(2, 3), 1, 2, 2}}, may_take).empty());
   CHECK(Recovery::move(it.job, {{value::Idset::range(2, 3), 1, 3, 2}}, may_take).size() == 1);
 }
+
+TEST_CASE("what has come no further by its restarts does not start again, alone or with its shell") {
+  Fixture it;
+  job::RestartOption option;
+  option.no_progress = job::RestartOption::NoProgress{2, job::RestartOption::NoProgress::Look::output, "step"};
+  elastic::RestartProgress progress{option};
+  it.recovery.watch(progress);
+  auto asked = [](std::uint32_t attempt, std::vector<std::string> seen) {
+    RestartMessage out = Fixture::asked(0, {0, 1}, attempt);
+    out.seen = std::move(seen);
+    return out;
+  };
+  it.restarts = Restarts(Restarts::Limits{100, 100, 0, 0});
+  CHECK(it.recovery.decide(asked(1, {"5", "5"})).decisions.size() == 1);
+  CHECK(it.recovery.decide(asked(2, {"5", "6"})).decisions.size() == 1);
+  CHECK(it.recovery.decide(asked(3, {})).decisions.size() == 1);  // it could not be looked at
+  RestartMessage by_hand = asked(4, {"5", "6"});
+  by_hand.ordered = true;
+  CHECK(it.recovery.decide(by_hand).decisions.size() == 1);
+  const std::uint64_t used = it.restarts.used();
+  auto last = it.recovery.decide(asked(5, {"5", "6"}));
+  REQUIRE(last.decisions.size() == 2);
+  CHECK(last.decisions[0].ends_job);
+  CHECK_FALSE(last.decisions[0].is_granted());
+  CHECK(last.decisions[0].why_not.starts_with("restart: 2 restarts have brought no progress since "));
+  CHECK(last.decisions[1].is_granted());
+  CHECK(it.restarts.used() == used + 1);
+  CHECK(it.job.attempt_of(0) == 5);
+
+  for (std::uint32_t attempt : {1, 2, 3}) {
+    RestartMessage node = Fixture::asked(1, {attempt == 2 ? 2U : 3U}, attempt);
+    node.seen = {"7"};
+    auto decision = it.recovery.decide_together(node);
+    CHECK(decision.ends_job == (attempt == 3));
+    CHECK(decision.is_granted() == (attempt < 3));
+  }
+}

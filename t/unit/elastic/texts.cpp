@@ -4,6 +4,7 @@
 // them.
 #include "catch.hpp"
 
+#include "elastic/progress.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
 
@@ -30,9 +31,23 @@ TEST_CASE("the texts of restart messages") {
         R"({"doubt":"it may have been \"another\"","ends":[[4,2,"x3",0.5],[5,1,"c/s9",12.0]],"ordered":true)"
         R"(,"origin":"peer","shell":1,"whole":true,"why":"no"})");
   CHECK(RestartMessage::parse(together.answered(), 2)->answered() == together.answered());
+  alone.seen = {"40"};
+  alone.at = 7.5;
+  CHECK(alone.asked() == R"({"at":7.5,"ends":[[4,2,"x3",0.5]],"seen":["40"],"shell":1,"whole":false})");
+  CHECK(RestartMessage::parse(alone.asked(), 2)->asked() == alone.asked());
   RestartMessage all{0, true, true, {}, 7, "", {}, ""};
   CHECK(all.asked() == R"({"ends":[],"ordered":true,"shell":0,"whole":true})");
   CHECK(all.answered() == R"({"ends":[],"ordered":true,"restarts":7,"shell":0,"whole":true})");
+}
+
+TEST_CASE("the text of what shells have seen before all tasks start again") {
+  CHECK(ProgressPart{"40"}.text() == R"({"seen":"40"})");
+  ProgressPart leaders{"a", 7.5, true, IdleRestarts{"a", 5, 2, Idset::range(0, 1), Record::lost()}};
+  CHECK(
+      leaders.text() ==
+      R"({"at":7.5,"before":{"record":"l","restarts":2,"seen":"a","shells":"0-1","since":5.0},"leads":true,"seen":"a"})");
+  CHECK(ProgressPart::parse(leaders.text())->text() == leaders.text());
+  CHECK_FALSE(ProgressPart::parse(""));
 }
 
 TEST_CASE("what is no restart message is refused, with its place") {

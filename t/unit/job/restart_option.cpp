@@ -52,6 +52,40 @@ TEST_CASE("restart: members in any order, and codes with commas") {
   CHECK(read("always,backoff=0")->longest.seconds() == 60);
 }
 
+TEST_CASE("restart: without progress") {
+  using Look = RestartOption::NoProgress::Look;
+  auto out = read("on-failure,no-progress=3").value();
+  REQUIRE(out.no_progress);
+  CHECK(out.no_progress->restarts == 3);
+  CHECK(out.no_progress->look == Look::output);
+  CHECK(out.no_progress->what == "step");
+  CHECK(out.max == RestartOption::kMost);  // it is the limit then
+  CHECK(read("on-failure,no-progress=3:output")->no_progress == out.no_progress);
+  CHECK(read("on-failure,no-progress=3:output:epoch")->no_progress->what == "epoch");
+  out = read("always,max=9,no-progress=8:ckpt/latest:1,scope=job").value();
+  CHECK(out.no_progress->look == Look::file);
+  CHECK(out.no_progress->what == "ckpt/latest:1");
+  CHECK(out.max == 9);
+  CHECK(read("always,no-progress=1:./output")->no_progress->what == "./output");
+  CHECK(read("always,no-progress=1:outputs")->no_progress->look == Look::file);
+  out = read("always,no-progress=1:!wc -l <log:1,max=2").value();
+  CHECK(out.no_progress->look == Look::command);
+  CHECK(out.no_progress->what == "wc -l <log:1");
+  CHECK_FALSE(read("always,max=2")->no_progress);
+  for (const char* value : {"", "0", "x", "1000001", "3:", "3:!", "3:! ", "3:output:", ":file", "-1:file"}) {
+    CAPTURE(value);
+    CHECK(why(std::string("always,no-progress=") + value) ==
+          "restart: no-progress: expected a number of restarts, 1 to 1000000, and perhaps what is to change "
+          "meanwhile, as 3:checkpoints/latest, 3:output:step or 3:!COMMAND, got '" +
+              std::string(value) + "'");
+  }
+  for (const char* members : {"no-progress=3,max=3", "max=2,no-progress=3:file"})
+    CHECK(why(std::string("always,") + members)
+              .starts_with("restart: no-progress: 3 restarts are not fewer than max ("));
+  CHECK(why("always,no-progress=3,max=3")
+            .ends_with("max (3), which ends the job before: give a larger max, or none"));
+}
+
 TEST_CASE("restart: what it cannot be is named, with what it can be") {
   constexpr const char* kWords =
       "restart: expected never, on-request, on-failure or always, and perhaps more, as "
@@ -65,7 +99,7 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
         "restart: backoff: expected a time, or two as 1s:60s, the first and the longest, got '3s:2s'");
   for (const char* time : {"", "x", "1s:", ":1s", "infinity", "1s:infinity", "1:2:3"})
     CHECK(why(std::string("always,backoff=") + time).starts_with("restart: backoff: expected a time"));
-  for (const char* member : {"max=3", "per-task=1", "backoff=0", "codes=3", "scope=job,max=1"})
+  for (const char* member : {"max=3", "per-task=1", "backoff=0", "codes=3", "no-progress=3", "scope=job,max=1"})
     CHECK(
         why(std::string("on-request,") + member) ==
         "restart: on-request has no limits, as only nacre restart starts tasks again: it has scope and where only");
@@ -76,8 +110,8 @@ TEST_CASE("restart: what it cannot be is named, with what it can be") {
   CHECK(why("on-request,where=spare") ==
         "restart: on-request starts tasks where they were: where=spare is for on-failure and always");
   CHECK(why("on-failure,backof=1") ==
-        "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, scope, "
-        "where");
+        "restart: there is no 'backof'; did you mean backoff?; restart has max, per-task, backoff, codes, "
+        "no-progress, scope, where");
   CHECK(why("on-failure,3") == "restart: expected NAME=VALUE behind a comma, got '3'");
   CHECK(why("on-failure,") == "restart: expected NAME=VALUE behind a comma, got ''");
   CHECK(why("never,max=3") == "restart: never has no members: leave them out");
