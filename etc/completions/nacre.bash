@@ -69,7 +69,7 @@ _nacre() {
       return
       ;;
     --restart)
-      mapfile -t COMPREPLY < <(compgen -W "never on-request on-failure always on-failure,max= on-failure,scope=node on-failure,scope=job on-failure,where=spare" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "never on-request on-failure always on-failure,max= on-failure,no-progress= on-failure,scope=node on-failure,scope=job on-failure,where=spare" -- "$word")
       return
       ;;
     --mem-bind)

@@ -270,6 +270,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   Written written(std::uint32_t rank) override { return outputs_.written(rank); }
+  std::optional<double> largest_number(std::uint32_t rank) override {
+    return outputs_.numbers ? outputs_.numbers->largest(rank) : std::nullopt;
+  }
 
   void follow(plugin::OutputFollower* follower) override {
     follower_ = follower;
@@ -315,13 +318,27 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<void> read_options() {
     const bool in_store = host_.instance() != nullptr;
     options_ = TRY(OutputOptions::read(host_.options(), in_store ? OutputType::kvs : OutputType::term));
-    may_start_again_ = TRY(job::RestartOption::read(host_.options())).is_on();
+    CHECK_OK(read_restart());
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     if (options_.has_files() || host_.record_directory()) host_.start_after_all();
     if (host_.job().leads()) CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
     host_.offer_output(this);
     has_begun_ = in_store && host_.job().leads();
     if (has_begun_) OutputRouting(host_, options_, {}).begin_guest_output(*host_.instance());
+    return {};
+  }
+
+  Result<void> read_restart() {
+    const auto restart = TRY(job::RestartOption::read(host_.options()));
+    may_start_again_ = restart.is_on();
+    if (!restart.no_progress || restart.no_progress->look != job::RestartOption::NoProgress::Look::output)
+      return {};
+    const OutputRouting routing(host_, options_, {});
+    if (routing.direct(io::Stream::out) && routing.direct(io::Stream::err))
+      return host_.options().at("restart")->error(
+          "no-progress: the tasks write to files of their own, which the shell does not read: give a file or a "
+          "command in place of output");
+    outputs_.numbers.emplace(restart.no_progress->what);
     return {};
   }
 
@@ -489,6 +506,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     outputs_.note_first(channel, host_.timeline());
     double now = event::wall_clock();
     channel.note(bytes, host_.tasks().size(), now);
+    if (outputs_.numbers && channel.main == nullptr)
+      outputs_.numbers->add(channel.source.rank, channel.source.stream, bytes);
     channel.assembler->add(bytes, now, [&](const io::Batch& batch) { put(channel, batch); });
     return true;
   }

@@ -464,6 +464,7 @@ void OutputRouting::log_losses() const {
 TaskStreams& OutputChannels::begin(const task::Task& task, bool may_start_again) {
   TaskStreams& streams = task.attempt() > 1 ? renew(task.rank()) : tasks[task.rank()];
   streams.is_last = !may_start_again;
+  if (numbers) numbers->end_lines(task.rank());
   return streams;
 }
 

@@ -30,6 +30,7 @@
 #include "io/destination.hpp"
 #include "io/fd_sink.hpp"
 #include "io/folder.hpp"
+#include "io/largest_number.hpp"
 #include "plugin/host.hpp"
 #include "plugin/task_output.hpp"
 #include "plugins/output/files.hpp"
@@ -234,12 +235,40 @@ struct TaskStreams {
   }
 };
 
+// With no-progress of the option restart: the largest number that each task has written behind its word, in all its
+// starts.
+class TaskNumbers {
+ public:
+  explicit TaskNumbers(std::string word) : word_(std::move(word)) {}
+
+  void add(std::uint32_t rank, io::Stream stream, std::string_view bytes) {
+    of_.try_emplace({rank, stream}, word_).first->second.add(bytes);
+  }
+  void end_lines(std::uint32_t rank) {
+    for (auto& [of, number] : of_) {
+      if (of.first == rank) number.end_line();
+    }
+  }
+  [[nodiscard]] std::optional<double> largest(std::uint32_t rank) const {
+    std::optional<double> out;
+    for (const auto& [of, number] : of_) {
+      if (of.first == rank && number.value() > out) out = number.value();
+    }
+    return out;
+  }
+
+ private:
+  std::string word_;
+  std::map<std::pair<std::uint32_t, io::Stream>, io::LargestNumber> of_;
+};
+
 // All that this shell reads.
 struct OutputChannels {
   std::map<std::uint32_t, TaskStreams> tasks;  // by rank
   std::list<OutputChannel> others;             // of processes that write as a task does
   // Of tasks that were started again: what they have left behind may still write, as such processes do.
   std::vector<std::map<std::uint32_t, TaskStreams>::node_type> earlier;
+  std::optional<TaskNumbers> numbers;  // none: they are not looked at
 
   // The streams of a task that is about to start, perhaps again.
   TaskStreams& begin(const task::Task& task, bool may_start_again);

@@ -393,10 +393,12 @@ void ShellGrow::note_ready(const Json& what) {
 
 Json ShellGrow::state() const {
   const auto& restarts = restart_.granted_so_far();
+  const elastic::RestartProgress* progress = restart_.progress_so_far();
   Json out = elastic::job_state(job_);
   out["initrcs"] = initrcs_ ? initrcs_() : "";
   out["shells"] = shells_.state();
   out["restart"] = restarts ? restarts->json() : Json();
+  if (progress != nullptr) out["progress"] = progress->json();
   if (const auto& cause = process_.end.cause()) out["ended"] = cause->message;
   return out;
 }
@@ -516,7 +518,10 @@ Result<void> JoiningShell::take_restarts() {
   if (!is_joining_) return {};
   auto restarts = TRY(JsonAt::root(state_).find("restart"));  // null: the option is off
   auto& own = restart_.granted_so_far();
-  return restarts && own ? own->take(*restarts) : Result<void>();
+  if (restarts && own) CHECK_OK(own->take(*restarts));
+  auto progress = TRY(JsonAt::root(state_).find("progress"));
+  elastic::RestartProgress* noted = restart_.progress_so_far();
+  return progress && noted != nullptr ? noted->take(*progress) : Result<void>();
 }
 
 Result<void> JoiningShell::check_initrcs(const std::function<std::string()>& mark) const {

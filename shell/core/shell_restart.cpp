@@ -18,6 +18,14 @@
 #include "value/duration.hpp"
 
 namespace nacre::core {
+namespace {
+
+// " of 3"; "" where there is no limit of its own.
+std::string of_most(std::uint64_t restarts) {
+  return restarts == job::RestartOption::kMost ? "" : fmt::format(" of {}", restarts);
+}
+
+}  // namespace
 
 Result<void> ShellRestart::serve() {
   option_ = TRY(job::RestartOption::read(host_.options()));
@@ -43,8 +51,11 @@ Result<void> ShellRestart::serve() {
   recovery_.emplace(job_, *restarts_,
                     [this](std::uint32_t shell) { return !end_.is_decided() && shells_.roster().stays(shell); });
   if (option_.where == job::RestartOption::Where::spare) recovery_->use_spares(shares_cores(host_.options()));
+  if (option_.no_progress) recovery_->watch(progress_.emplace(host_, option_).noted());
   turn_ = TRY(event::Timer::create(host_.loop(), [this] {
-    requests_.send(kept_, [this](Rank rank) { refused(rank); });
+    if (auto why = std::exchange(no_progress_, std::nullopt); why && together_)
+      return raise_no_progress(together_->plan().failed, *why);
+    look_and_ask();
     ask_for_spares();
   }));
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
@@ -100,6 +111,19 @@ bool ShellRestart::keep(task::Task& task) {
   return true;
 }
 
+void ShellRestart::look_and_ask() {
+  if (!progress_ || !requests_.has_unsent()) return ask();
+  progress_->look([this](const std::optional<std::string>& what) {
+    seen_ = what;
+    ask();
+  });
+}
+
+void ShellRestart::ask() {
+  auto look = [this](Message& message) { look_at_ends(message); };
+  requests_.send(kept_, look, [this](Rank rank) { refused(rank); });
+}
+
 void ShellRestart::keep_asking(task::Task& task, const exits::Record& record, bool whole, bool is_ordered) {
   kept_.emplace(task.rank(), KeptEnd{&task, record, plugin::failure_of(host_, task, record), whole, is_ordered});
   task.set_starts_again(true);
@@ -153,6 +177,7 @@ void ShellRestart::announced(const Message& message) {
   if (message.whole && decided.fallen.empty()) answers_.note_asked(message);
   for (const Decision& each : decided.decisions) {
     reports_.decided(message.shell, each);
+    if (each.ends_job && is_mine) raise_no_progress({*each.ranks.first(), each.record}, each.why_not);
     for (Rank rank : each.ranks.ids()) {
       if (is_mine) each.why_not.empty() ? granted(rank, each) : refused(rank);
     }
@@ -250,6 +275,7 @@ void ShellRestart::drop_all() {
   orders_.drop_all();
   while (!kept_.empty()) drop(kept_.begin()->first);
   together_.reset();
+  reports_.drop();
 }
 
 // ---- lost restart -----------------------------------------------------------------------
@@ -288,13 +314,14 @@ std::optional<elastic::RestartDecision> ShellRestart::start_with_lost(const elas
   const value::Idset spares = job_.spare_shells();
   auto decision = recovery_ ? recovery_->decide_replacement(what) : std::nullopt;
   if (!decision || !decision->is_granted()) return decision;
-  std::string number = decision->last > 0 ? fmt::format(" (restart {} of {})", decision->last, option_.max) : "";
+  std::string number =
+      decision->last > 0 ? fmt::format(" (restart {}{})", decision->last, of_most(option_.max)) : "";
   shells_.moved(what.moves, spares,
                 fmt::format(", and with it all tasks of the job {}{}", when_of(*decision), number));
   reports_.decided(what.from(), *decision);
   for (Rank rank : decision->together.ids())
     shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
-  begin_together(*decision);
+  begin_together(*decision, what.from());
   return decision;
 }
 
@@ -461,15 +488,16 @@ void ShellRestart::decide_together(const Message& message) {
   Decision decision = recovery_->decide_together(message);
   const bool is_mine = message.shell == job_.shell_rank;
   shells_.notices().moved(decision.places.moves, true);
-  if (decision.stands) reports_.decided(message.shell, decision);
+  if (decision.stands) reports_.decided(message.shell, decision, message.whole && progress_);
   if (decision.is_granted()) {
     for (Rank rank : decision.together.ids())
       shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
     if (moving_.moved) moving_.moved(decision.places.moves);
-    if (message.whole || is_mine) begin_together(decision);
+    if (message.whole || is_mine) begin_together(decision, message.shell);
     return;
   }
   if (!is_mine) return;
+  if (decision.ends_job) raise_no_progress({*decision.first_failed.first(), decision.record}, decision.why_not);
   value::Idset refused_ones = decision.ranks;
   // With scope=node the ends of this shell that were kept back with it are no others, either.
   for (const auto& [rank, kept] : kept_) {
@@ -515,12 +543,12 @@ void ShellRestart::answered_order(const Message& message) {
   reports_.decided(message.shell, *decision);
   for (Rank rank : decision->together.ids())
     shells_.all_tasks().expect(value::Idset::range(rank, rank), job_.attempt_of(rank));
-  begin_together(*decision);
+  begin_together(*decision, message.shell);
 }
 
 // ---- all tasks start again ---------------------------------------------------------------------
 
-void ShellRestart::begin_together(const Decision& decision) {
+void ShellRestart::begin_together(const Decision& decision, group::Rank shell) {
   // Those that it has given up meanwhile end the job.
   for (auto& [rank, record] : std::exchange(before_answer_, {})) tasks_.record_end(rank, record);
   if (is_given_up(decision, kept_)) {  // the tasks go on; the ends that there are count under the new starts, too
@@ -532,13 +560,19 @@ void ShellRestart::begin_together(const Decision& decision) {
   if (together_) together_->leave();
   const std::uint32_t before = decision.places.moves.empty() ? 0 : moving_.last;
   const std::uint32_t last = std::max(host_.last_with_tasks(), before);
-  auto kill = [this](int signum) {
+  RestartTogether::Calls calls;
+  calls.kill = [this](int signum) {
     signals_itself_ = true;
     host_.kill_tasks(signum);
     signals_itself_ = false;
   };
-  RestartTogether::Plan plan{job_.restarts, decision.delay, !decision.whole, last, decision.ordered};
-  together_.emplace(host_, tasks_, plan, kill, [this] { wait_together_is_over(); });
+  calls.ended = [this] { ended_together(); };
+  calls.may_start = [this](const plugin::Gathered& given) { return may_start_together(given); };
+  calls.over = [this] { wait_together_is_over(); };
+  RestartTogether::Plan plan{job_.restarts, decision.delay, !decision.whole, last, decision.ordered, shell};
+  const value::Idset& which = decision.first_failed.empty() ? decision.ranks : decision.first_failed;
+  plan.failed = {which.first().value_or(0), decision.record};
+  together_.emplace(host_, tasks_, plan, std::move(calls));
   for (const auto& task : tasks_.all()) {
     // One that has gone to another shell before is no task of this one; one that goes now is, until it has ended.
     bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
@@ -630,8 +664,68 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
   bool stands = together_ && together_->plan().restarts == restarts;  // all tasks of the job may start again by now
   if (host_.ending() || !stands) return {};
   together_.reset();
+  has_looked_ = false;
   answers_.note_start();
   return start_tasks();
+}
+
+// ---- no progress ------------------------------------------------------------------------
+//
+// ShellRestart with no-progress: what is seen of tasks that have ended goes with what their shell asks, and all
+// shells decide by it alike. Where all tasks of the job start again it is seen when they have ended: each shell
+// gives the numbers of its own to the others, and the leader what else there is to see.
+
+void ShellRestart::look_at_ends(Message& asked) {
+  if (!progress_ || asked.whole || asked.ordered || !seen_) return;
+  asked.at = event::wall_clock();
+  asked.seen.clear();
+  const bool is_node = option_.scope == job::RestartOption::Scope::node;
+  if (!progress_->is_of_output()) {
+    asked.seen.push_back(*seen_);
+  } else if (is_node) {
+    asked.seen.push_back(progress_->number_of(job_.taskmap.ranks_on(job_.shell_rank)));
+  } else {
+    for (const elastic::RestartEnd& each : asked.ends)
+      asked.seen.push_back(progress_->number_of(value::Idset::range(each.rank, each.rank)));
+  }
+}
+
+// What the leader has looked at in vain counts once, though another restart comes before the tasks have started.
+void ShellRestart::ended_together() {
+  if (!progress_ || together_->plan().ordered || has_looked_) return together_->enter("");
+  const std::string number = progress_->is_of_output() ? progress_->number_of(job_.all_ranks()) : "";
+  if (!shells_.leads()) return together_->enter(number.empty() ? "" : elastic::ProgressPart{number}.text());
+  progress_->look([this, number, restarts = together_->plan().restarts](const std::optional<std::string>& what) {
+    if (!together_ || together_->plan().restarts != restarts) return;  // another one has come before it
+    const std::string& seen = progress_->is_of_output() ? number : what.value_or("");
+    has_looked_ = what.has_value();
+    together_->enter(what ? progress_->noted().leaders_part(seen, event::wall_clock()).text() : "");
+  });
+}
+
+// The leader raises what ends the job; the others wait for that.
+bool ShellRestart::may_start_together(const plugin::Gathered& given) {
+  const RestartTogether::Plan& plan = together_->plan();
+  auto still = progress_ && !plan.ordered ? progress_->noted().note_all(given, plan.failed_on, plan.failed.record)
+                                          : std::nullopt;
+  if (!still) {
+    reports_.let_out();
+    return true;
+  }
+  reports_.drop();
+  if (shells_.leads()) {
+    no_progress_ = still->text(option_, job_, true);
+    turn_->start(event::Seconds::zero());  // as the end of the job destroys who calls this
+  }
+  return false;
+}
+
+// The exit code is that of the task, unless it is none.
+void ShellRestart::raise_no_progress(const exits::TaskEnd& failed, const std::string& message) {
+  plugin::RaisedException end{"no-progress", 0, message, std::nullopt};
+  const bool is_own = failed.record.kind() == exits::Record::Kind::ended;
+  if (is_own && host_.exit_policy().is_failure(failed.record)) end.task = failed;
+  host_.raise(end);
 }
 
 // ---- restart answers --------------------------------------------------------------------
@@ -848,14 +942,26 @@ std::string places_of(const job::Job& job, group::Rank shell, const elastic::Spa
 
 void RestartReports::raise(const std::string& message) const { host_.raise({"restart", 2, message, std::nullopt}); }
 
-void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& decision) const {
-  const bool is_alone = decision.together.empty();
+void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& decision, bool later) {
+  let_out();
+  if (decision.ends_job) return;  // what ends the job has a line
   const value::Idset& which = decision.first_failed.empty() ? decision.ranks : decision.first_failed;
   if (!decision.why_not.empty())
     return shells_.leads() ? refused(which, shell, decision.record, decision.why_not) : void();
   notify(shell, decision);
   if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
   if (decision.ordered) return ordered(shell, decision);
+  held_ = line_of(shell, decision);
+  if (!later) let_out();
+}
+
+void RestartReports::let_out() {
+  if (!held_.empty()) raise(std::exchange(held_, {}));
+}
+
+std::string RestartReports::line_of(group::Rank shell, const elastic::RestartDecision& decision) const {
+  const bool is_alone = decision.together.empty();
+  const value::Idset& which = decision.first_failed.empty() ? decision.ranks : decision.first_failed;
   bool is_one = decision.ranks.size() == 1;
   std::string when = when_of(decision);
   std::string numbers = decision.first == decision.last ? fmt::format(" {}", decision.last)
@@ -864,9 +970,9 @@ void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& 
       is_alone ? fmt::format("try {} of {} starts {}", decision.attempt, is_one ? "it" : "each", when)
                : fmt::format("{} start again {}{}", all_of(shell, decision), when,
                              places_of(host_.job(), shell, decision.places));
-  raise(fmt::format("rank {}{} {}{}: {} (restart{} of {})", which.short_str(),
-                    shells_.has_others() ? host_.job().resources.nodes[shell].on() : "",
-                    decision.record.status()->str(), decision.doubt, what_starts, numbers, most_));
+  return fmt::format("rank {}{} {}{}: {} (restart{}{})", which.short_str(),
+                     shells_.has_others() ? host_.job().resources.nodes[shell].on() : "",
+                     decision.record.status()->str(), decision.doubt, what_starts, numbers, of_most(most_));
 }
 
 void RestartReports::notify(group::Rank shell, const elastic::RestartDecision& decision) const {
@@ -910,41 +1016,45 @@ void RestartReports::refused(const value::Idset& ranks, group::Rank shell, const
 
 void RestartRequests::started(Rank rank) { started_[rank] = event::clock_now(); }
 
-void RestartRequests::send(const KeptEnds& kept, const Refuse& refuse) {
+void RestartRequests::send(const KeptEnds& kept, const Look& look, const Refuse& refuse) {
   std::map<std::pair<bool, bool>, std::vector<Rank>> ranks;  // by whether they are whole, and ordered
   for (Rank rank : std::exchange(unsent_, {})) {
     auto found = kept.find(rank);
     if (found != kept.end() && found->second.state == KeptEnd::State::asked)
       ranks[{found->second.whole, found->second.ordered}].push_back(rank);
   }
-  for (const auto& [how, which] : ranks) send(kept, how.first, how.second, which, refuse);
+  std::vector<elastic::RestartMessage> messages;  // what is decided about one may end the job
+  for (const auto& [how, which] : ranks)
+    look(messages.emplace_back(message_of(kept, how.first, how.second, which)));
+  for (const elastic::RestartMessage& message : messages) {
+    Result<void> sent = host_.announce(elastic::RestartMessage::kAsked, message.asked());
+    if (sent) continue;
+    host_.log().log(Level::error, "", "restart: {}", sent.error().message);
+    for (const elastic::RestartEnd& each : message.ends) refuse(each.rank);
+  }
 }
 
-void RestartRequests::send(const KeptEnds& kept, bool whole, bool ordered, const std::vector<Rank>& ranks,
-                           const Refuse& refuse) {
+elastic::RestartMessage RestartRequests::message_of(const KeptEnds& kept, bool whole, bool ordered,
+                                                    std::vector<Rank> ranks) const {
   elastic::RestartMessage message;
   message.shell = host_.job().shell_rank;
   message.whole = whole;
   message.ordered = ordered;
-  std::vector<Rank> sorted = ranks;
   if (!ordered && (whole || takes_node_)) {
     std::vector<exits::FailureFacts> failures;
     for (Rank rank : ranks) failures.push_back(kept.at(rank).failure);
     exits::Blame blame = exits::first_of(failures);
-    std::rotate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(blame.first),
-                sorted.begin() + static_cast<std::ptrdiff_t>(blame.first) + 1);
+    std::rotate(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(blame.first),
+                ranks.begin() + static_cast<std::ptrdiff_t>(blame.first) + 1);
     message.origin = failures[blame.first].origin;
     message.doubt = exits::doubt_of(blame.is_certain, *message.origin, blame.others);
   }
-  for (Rank rank : sorted) {
+  for (Rank rank : ranks) {
     const KeptEnd& end = kept.at(rank);
-    double ran = (event::clock_now() - started_[rank]).count();
+    double ran = (event::clock_now() - started_.at(rank)).count();
     message.ends.push_back({rank, end.task->attempt(), end.record, ran});
   }
-  Result<void> sent = host_.announce(elastic::RestartMessage::kAsked, message.asked());
-  if (sent) return;
-  host_.log().log(Level::error, "", "restart: {}", sent.error().message);
-  for (Rank rank : ranks) refuse(rank);
+  return message;
 }
 
 void RestartRequests::order_all() {
@@ -1028,21 +1138,20 @@ std::string barrier_name(const RestartTogether::Plan& plan) { return fmt::format
 
 }  // namespace
 
-RestartTogether::RestartTogether(plugin::Host& host, const ShellTasks& tasks, const Plan& plan,
-                                 std::function<void(int signum)> kill, std::function<void()> over)
-    : host_(host), tasks_(tasks), plan_(plan), kill_(std::move(kill)), over_(std::move(over)) {}
+RestartTogether::RestartTogether(plugin::Host& host, const ShellTasks& tasks, Plan plan, Calls calls)
+    : host_(host), tasks_(tasks), plan_(std::move(plan)), calls_(std::move(calls)) {}
 
 void RestartTogether::leave() {
   others_ended_ = {};
-  if (plan_.is_node || is_due() || waits_ || host_.job().shell_rank > plan_.last) return;
+  if (plan_.is_node || is_due() || has_entered_ || host_.job().shell_rank > plan_.last) return;
   static_cast<void>(
       host_.gather_up_to(plan_.last, barrier_name(plan_), "", [](const Result<plugin::Gathered>& /*others*/) {}));
 }
 
 void RestartTogether::end_tasks(event::Seconds grace) {
   if (host_.ending()) return;
-  kill_(SIGTERM);
-  auto timer = event::Timer::create(host_.loop(), [this] { kill_(SIGKILL); });
+  calls_.kill(SIGTERM);
+  auto timer = event::Timer::create(host_.loop(), [this] { calls_.kill(SIGKILL); });
   if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
   timer_ = *std::move(timer);
   if (tasks_.running() > 0) timer_->start_grace(grace);
@@ -1057,15 +1166,20 @@ void RestartTogether::wait_for_others() {
   if (tasks_.running() > 0 || std::exchange(waits_, true)) return;
   timer_->stop();
   if (plan_.is_node || host_.job().shell_rank > plan_.last) return wait_for_delay();
-  others_ended_ =
-      host_.gather_up_to(plan_.last, barrier_name(plan_), "", [this](const Result<plugin::Gathered>& gathered) {
-        // Else this shell is cut off, or the job ends.
-        if (gathered) wait_for_delay();
-      });
+  calls_.ended();
+}
+
+void RestartTogether::enter(std::string mine) {
+  has_entered_ = true;
+  others_ended_ = host_.gather_up_to(plan_.last, barrier_name(plan_), std::move(mine),
+                                     [this](const Result<plugin::Gathered>& gathered) {
+                                       // Else this shell is cut off, or the job ends.
+                                       if (gathered && calls_.may_start(*gathered)) wait_for_delay();
+                                     });
 }
 
 void RestartTogether::wait_for_delay() {
-  auto timer = event::Timer::create(host_.loop(), [this] { over_(); });
+  auto timer = event::Timer::create(host_.loop(), [this] { calls_.over(); });
   if (!timer) return host_.raise({"exec", 0, timer.error().message, std::nullopt});
   timer_ = *std::move(timer);
   timer_->start(event::Seconds(plan_.delay));

@@ -25,6 +25,7 @@
 
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
+#include "core/shell_progress.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "elastic/recovery.hpp"
@@ -234,8 +235,10 @@ class RestartReports {
 
   void set_most(std::uint64_t restarts) { most_ = restarts; }  // so many there may be (option `restart`)
 
-  // What has been decided about tasks of this shell.
-  void decided(group::Rank shell, const elastic::RestartDecision& decision) const;
+  // What has been decided about tasks of this shell. `later`: what follows is known only once let_out() is called.
+  void decided(group::Rank shell, const elastic::RestartDecision& decision, bool later = false);
+  void let_out();
+  void drop() { held_.clear(); }
   // They have ended like this, and do not start again.
   void refused(const value::Idset& ranks, group::Rank shell, const exits::Record& record,
                std::string_view why) const;
@@ -243,11 +246,13 @@ class RestartReports {
  private:
   void notify(group::Rank shell, const elastic::RestartDecision& decision) const;
   void raise(const std::string& message) const;
+  [[nodiscard]] std::string line_of(group::Rank shell, const elastic::RestartDecision& decision) const;
   void ordered(group::Rank shell, const elastic::RestartDecision& decision) const;
 
   plugin::Host& host_;
   ShellGroup& shells_;
   std::uint64_t most_ = 0;
+  std::string held_;  // a line
 };
 
 // What a shell announces to ask for restarts of its tasks: ends that it keeps back, each with how long the task
@@ -257,6 +262,8 @@ class RestartRequests {
   using Rank = value::Idset::Id;
   using KeptEnds = std::map<Rank, KeptEnd>;
   using Refuse = std::function<void(Rank)>;
+  // With no-progress: adds what is seen of these ends.
+  using Look = std::function<void(elastic::RestartMessage&)>;
 
   // It has to outlive this object.
   explicit RestartRequests(plugin::Host& host) : host_(host) {}
@@ -267,12 +274,13 @@ class RestartRequests {
   void add(Rank rank) { unsent_.push_back(rank); }  // its end is to be announced
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   // Announces those of them that `kept` still has as asked. `refuse` is called for those for which that fails.
-  void send(const KeptEnds& kept, const Refuse& refuse);
+  void send(const KeptEnds& kept, const Look& look, const Refuse& refuse);
   // By nacre restart: all tasks of the job.
   void order_all();
 
  private:
-  void send(const KeptEnds& kept, bool whole, bool ordered, const std::vector<Rank>& ranks, const Refuse& refuse);
+  [[nodiscard]] elastic::RestartMessage message_of(const KeptEnds& kept, bool whole, bool ordered,
+                                                   std::vector<Rank> ranks) const;
 
   plugin::Host& host_;
   std::map<Rank, event::Seconds> started_;  // when
@@ -286,22 +294,31 @@ class RestartRequests {
 class RestartTogether {
  public:
   struct Plan {
-    std::uint64_t restarts;  // of the job, with this one
-    double delay;            // seconds
-    bool is_node = false;    // of this shell only: no others are waited for
-    std::uint32_t last = 0;  // else: no shell behind this one takes part
-    bool ordered = false;    // by nacre restart: the tasks start where they were
+    std::uint64_t restarts;       // of the job, with this one
+    double delay;                 // seconds
+    bool is_node = false;         // of this shell only: no others are waited for
+    std::uint32_t last = 0;       // else: no shell behind this one takes part
+    bool ordered = false;         // by nacre restart: the tasks start where they were
+    std::uint32_t failed_on = 0;  // the shell of the task that has failed first, ...
+    exits::TaskEnd failed = {};   // ... and that task
+  };
+  struct Calls {
+    std::function<void(int signum)> kill;  // to the tasks of this shell, as the shell itself
+    // They have ended: enter() is to be called.
+    std::function<void()> ended;
+    // So have those of the other shells, which have given these: whether all are to start.
+    std::function<bool(const plugin::Gathered& given)> may_start;
+    std::function<void()> over;  // the delay is
   };
 
-  // Host and tasks have to outlive it. `kill` sends to the tasks of this shell, as the shell itself; `over` is
-  // called once the delay is over.
-  RestartTogether(plugin::Host& host, const ShellTasks& tasks, const Plan& plan,
-                  std::function<void(int signum)> kill, std::function<void()> over);
+  // Host and tasks have to outlive it.
+  RestartTogether(plugin::Host& host, const ShellTasks& tasks, Plan plan, Calls calls);
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   void end_tasks(event::Seconds grace);  // unless the job ends; `grace`: between SIGTERM and SIGKILL
   [[nodiscard]] bool ends_tasks() const { return timer_.has_value(); }  // it has begun to
   void task_ended();
+  void enter(std::string mine);  // waits for the other shells, to which it gives this
   // Another restart of all has come before the tasks have started: nobody waits for their ends any more.
   void leave();
 
@@ -322,10 +339,10 @@ class RestartTogether {
   plugin::Host& host_;
   const ShellTasks& tasks_;
   Plan plan_;
-  std::function<void(int signum)> kill_;
-  std::function<void()> over_;
+  Calls calls_;
   State state_ = State::waiting;
   bool waits_ = false;                 // for the other shells, then for the delay
+  bool has_entered_ = false;           // for the former
   std::optional<event::Timer> timer_;  // SIGKILL; then the delay
   plugin::Registration others_ended_;
 };
@@ -345,6 +362,9 @@ class ShellRestart {
   }
   [[nodiscard]] RestartAnswers& answers() { return answers_; }                            // the leader's
   [[nodiscard]] std::optional<elastic::Restarts>& granted_so_far() { return restarts_; }  // none: the option is off
+  [[nodiscard]] elastic::RestartProgress* progress_so_far() {  // null: there is no no-progress
+    return progress_ ? &progress_->noted() : nullptr;
+  }
 
   [[nodiscard]] bool is_idle() const { return kept_.empty() && !together_; }  // no end of a task is kept back
   [[nodiscard]] bool is_due() const;                                          // there are tasks to be started now
@@ -378,6 +398,8 @@ class ShellRestart {
   using Decision = elastic::RestartDecision;
 
   bool keep(task::Task& task);
+  void look_and_ask();
+  void ask();
   void keep_asking(task::Task& task, const exits::Record& record, bool whole, bool is_ordered);
   void signalled(int signum, const group::Targets& tasks);
   void announced(const Message& message);
@@ -408,11 +430,17 @@ class ShellRestart {
   }
   [[nodiscard]] bool asks_for_node() const;
   void decide_together(const Message& message);
-  void begin_together(const Decision& decision);
+  void begin_together(const Decision& decision, group::Rank shell);
   void raise_finished(const Decision& decision);
   void keep_together(task::Task& task);
   void drop_node();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
+
+  // With no-progress (shell_restart.cpp).
+  void look_at_ends(Message& asked);
+  void ended_together();
+  bool may_start_together(const plugin::Gathered& given);
+  void raise_no_progress(const exits::TaskEnd& failed, const std::string& message);
 
   plugin::Host& host_;
   job::Job& job_;
@@ -428,8 +456,12 @@ class ShellRestart {
   RestartRequests requests_{host_};
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
   std::optional<elastic::Recovery> recovery_;  // likewise
+  std::optional<ShellProgress> progress_;      // with no-progress
+  std::optional<std::string> seen_;            // with it: by the look at the ends that are to be announced
+  std::optional<std::string> no_progress_;     // leader: why the job ends instead of starting all tasks again
   event::Seconds grace_{};                     // between SIGTERM and SIGKILL
   bool signals_itself_ = false, is_starting_ = false, finished_ = false;
+  bool has_looked_ = false;  // leader, with no-progress: since all tasks have started
   std::map<Rank, KeptEnd> kept_;
   std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;

@@ -116,8 +116,8 @@ constexpr OptionEntry kTable[] = {
     {"on-lost", "text", "end", "shell", "end go-on replace replace,else=end replace,else=go-on",
      "what becomes of the job if a shell with tasks is lost; replace: a spare starts them again"},
     {"restart", "text", "never", "shell",
-     "never on-request on-failure always on-failure,max=10 on-failure,scope=node on-failure,scope=job "
-     "on-failure,where=spare",
+     "never on-request on-failure always on-failure,max=10 on-failure,no-progress=3 on-failure,scope=node "
+     "on-failure,scope=job on-failure,where=spare",
      "which tasks that have ended are started again"},
     {"tolerate-loss", "switch", "off", "shell", "", "the job goes on if a shell is lost: on-lost=go-on"},
     {"lost-after", "duration", "5s", "shell", "5s 30s 2m", "how long a shell may be silent"},

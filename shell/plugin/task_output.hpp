@@ -69,6 +69,9 @@ class TaskOutput {
   virtual void read_now(std::uint32_t /*rank*/) {}
   // Of a task of this shell; complete once task.exit is called for the plugins after `output`.
   virtual Written written(std::uint32_t /*rank*/) { return {}; }
+  // The largest number that a task of this shell has written behind the word of the option restart, in all its
+  // starts (io::LargestNumber); none: it has written none, or the option does not look at the output.
+  virtual std::optional<double> largest_number(std::uint32_t /*rank*/) { return std::nullopt; }
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
   // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;

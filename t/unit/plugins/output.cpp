@@ -329,3 +329,28 @@ TEST_CASE("any other error ends the job, once for a stream") {
         "output: cannot write stderr: No space left on device; 0 bytes had been written");
   CHECK(tasks.host.holds.empty());
 }
+
+// ---- numbers in it ---------------------------------------------------------
+
+TEST_CASE("with no-progress of restart the largest number of each task is known, of both streams") {
+  Tasks tasks(2);
+  tasks.host.options().set("restart", "on-failure,no-progress=3");
+  tasks.start();
+  REQUIRE(tasks.write(0, kOut, "step 7\nst"));
+  REQUIRE(tasks.write(1, kErr, "Step: 9\n"));
+  tasks.poll();
+  REQUIRE(tasks.write(0, kOut, "ep 40\nstep 3\n"));
+  tasks.poll();
+  plugin::TaskOutput* output = tasks.host.task_output();
+  CHECK(output->largest_number(0) == 40);
+  CHECK(output->largest_number(1) == 9);
+  CHECK_FALSE(output->largest_number(2));
+  tasks.run_to_end();
+  Tasks others(1);
+  others.host.options().set("restart", "on-failure,no-progress=3:file");
+  others.start();
+  REQUIRE(others.write(0, kOut, "step 7\n"));
+  others.poll();
+  CHECK_FALSE(others.host.task_output()->largest_number(0));
+  others.run_to_end();
+}

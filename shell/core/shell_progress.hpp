@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What no-progress of the option restart looks at, as one shell sees it: numbers in what its tasks have written, a
+// file, or what a command prints. Relative names are those of the job's working directory, where the shell is.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "elastic/progress.hpp"
+#include "event/loop.hpp"
+#include "job/options.hpp"
+#include "plugin/host.hpp"
+#include "task/subprocess.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::core {
+
+// The name that a link leads to, size and time of a file or directory, as text; "not there". An error: it cannot be
+// looked at.
+[[nodiscard]] Result<std::string> look_at_file(const std::string& path);
+// What a command has printed, as far as messages have room for it; the rest as its length and a fingerprint.
+[[nodiscard]] std::string short_print(std::string_view printed);
+
+class ShellProgress {
+ public:
+  static constexpr event::Seconds kMostTime{10};  // of the command
+
+  // `host` has to outlive it; `option` has no_progress.
+  ShellProgress(plugin::Host& host, job::RestartOption option)
+      : host_(host), noted_(std::move(option)), command_(host.loop(), host.children()) {}
+
+  [[nodiscard]] elastic::RestartProgress& noted() { return noted_; }
+  [[nodiscard]] bool is_of_output() const { return option().look == job::RestartOption::NoProgress::Look::output; }
+
+  // What there is to be seen now; "" where it is numbers. None: it cannot be looked at, which is logged. `seen` is
+  // called once, perhaps before this returns; while a command runs others get what that prints, too.
+  using WhenSeen = std::function<void(const std::optional<std::string>& what)>;
+  void look(WhenSeen seen);
+  // The largest number that these have written, of those that are tasks of this shell; "": none.
+  [[nodiscard]] std::string number_of(const value::Idset& ranks) const;
+
+ private:
+  [[nodiscard]] const job::RestartOption::NoProgress& option() const { return *noted_.option().no_progress; }
+  void run();
+  void tell(const Result<std::string>& what);
+
+  plugin::Host& host_;
+  elastic::RestartProgress noted_;
+  std::vector<WhenSeen> waiting_;
+  task::CommandRun command_;
+};
+
+}  // namespace nacre::core

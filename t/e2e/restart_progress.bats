@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# restart=...,no-progress=N: a job whose restarts bring it no further ends.
+load lib.bash
+load nodes.bash
+load control.bash
+
+now=on-failure,backoff=0
+# A job by nacre run: its code is in code, its output and messages in out and err.
+run_() {
+  rm -f out err tries.* report
+  code=0
+  "$front" run --shell="$NACRE_SHELL" -l --report=report --exit-class=no-progress:93 "$@" >out 2>err || code=$?
+}
+# stands WORD...: the job has ended for want of progress, after so many lines that say that tasks start again; the one line says WORDs.
+stands() {
+  local restarts=$1 line word
+  shift
+  [ "$code" -eq 93 ] || { echo "code $code"; cat out err; return 1; }
+  [ "$(grep -c ': error: no-progress: ' err)" -eq 1 ] || { cat err; return 1; }
+  line=$(grep ': error: no-progress: ' err)
+  for word; do
+    [[ $line == *"$word"* ]] || { echo "no '$word' in: $line"; return 1; }
+  done
+  [ "$(grep -c 'warn: restart: .* start' err)" -eq "$restarts" ] || { cat err; return 1; }
+  [[ $line == *": no-progress: $(jq -r .cause.message report)" ]] || { jq . report; return 1; }
+  [ "$(jq -r .exit.by report)" = "exit-class no-progress" ] || { jq .exit report; return 1; }
+  grep -q '^nacre:   not started again: ' err || { cat err; return 1; }
+}
+# Once all that are in $all have begun with this try, the rank $who fails with 3; the others sleep.
+together='echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
+  [ "$FLUX_TASK_RANK" = "$who" ] || exec sleep 100
+  until [ "$(cat tries.* | grep -cx "$NACRE_TASK_TRY")" -ge "${all:-2}" ]; do sleep 0.02; done
+  exit 3'
+export who all
+
+@test "one shell: the largest number in the output has to grow, by default behind 'step'" {
+  run_ -n 1 --restart=$now,no-progress=2 sh -c 'echo "Step: $((39 + (NACRE_TASK_TRY > 1)))/100, loss 99"; exit 3'
+  stands 3 "restart: 2 restarts have brought no progress since 20" ": the largest number behind 'step' in the output is still 40"
+  [ "$(grep -c Step out)" -eq 4 ]
+  [ "$(jq -c '[.cause.rank, .cause.record]' report)" = '[0,"x3"]' ]
+  # Without the class the code is that of the task.
+  code=0
+  "$front" run --shell="$NACRE_SHELL" --restart=$now,no-progress=1:output:epoch,max=9 sh -c 'echo step $NACRE_TASK_TRY >&2; exit 3' 2>err >out || code=$?
+  [ "$code" -eq 3 ]
+  grep -q "no-progress: restart: 1 restart has brought no progress since .*: no line of the output has a number behind 'epoch'" err || { cat err; return 1; }
+}
+
+@test "a job that makes progress is not ended, on standard error either; limits are as without it" {
+  run_ -n 2 --restart=$now,no-progress=1 sh -c 'echo step $NACRE_TASK_TRY >&2; [ $NACRE_TASK_TRY = 5 ] || exit 3'
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  [ "$(cat out err | grep -c ': step 5$')" -eq 2 ] || { cat out err; return 1; }
+  run_ -n 1 --restart=$now,no-progress=1,max=2 sh -c 'echo step $NACRE_TASK_TRY; exit 3'
+  [ "$code" -eq 3 ]
+  grep -q "is not started again: the job has used 2 of 2 restarts" err || { cat err; return 1; }
+}
+
+@test "a file, or what a link leads to: it counts when that changes" {
+  run_ --local=2 -n 2 --restart=$now,no-progress=2:latest sh -c '[ $FLUX_TASK_RANK = 1 ] || exec sleep 100
+    echo >>try; n=$(wc -l <try); [ $n -gt 3 ] || { : >ckpt.$n; ln -sfn ckpt.$n latest; }; exit 3'
+  stands 4 "2 restarts have brought" ": latest is as it was (a link to $PWD/ckpt.3, 0 bytes of 20" "all 3 failures were on $(uname -n) (shell 1), so that host or what it runs is suspect: where=spare shows which"
+  rm try
+  run_ -n 1 --restart=$now,no-progress=1:nothing sh -c 'exit 3'
+  stands 1 ": nothing is as it was (not there)"
+}
+
+@test "what a command prints; where it fails the restart does not count" {
+  run_ -n 1 --restart="$now,no-progress=2:!echo of \$FLUX_JOB_ID >&2; grep -c . done" sh -c '[ $NACRE_TASK_TRY -gt 2 ] || echo x >>done; exit 3'
+  stands 3 ": 'echo of \$FLUX_JOB_ID >&2; grep -c . done' prints the same (2)"
+  rm done
+  run_ -n 1 --restart="$now,no-progress=1,max=2" true
+  run_ -n 1 --restart="$now,no-progress=1:!cat done,max=3" sh -c 'exit 3'
+  [ "$code" -eq 3 ]
+  [ "$(grep -c "restart: no-progress: 'cat done': exited with code 1: cat: done: .*: this restart does not count" err)" -eq 4 ] || { cat err; return 1; }
+}
+
+@test "scope=job: the numbers of all shells count, and the host that fails each time is named" {
+  who=1 run_ --local=2 -n 2 --restart=$now,scope=job,no-progress=2,max=100 sh -c 'echo step $((40 - FLUX_TASK_RANK + (NACRE_TASK_TRY == 2))); '"$together"
+  stands 3 "2 restarts have brought" "is still 41; all 3 failures were on $(uname -n) (shell 1), so that host is suspect"
+  [ "$(cat tries.* | sort | uniq -c | awk '{ print $1 ":" $2 }' | paste -sd,)" = "2:1,2:2,2:3,2:4" ] || { cat tries.*; return 1; }
+  [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["c/s15","0"],["x3","1"]]' ] || { jq . report; return 1; }
+  # The leader's shell fails, another prints.
+  who=0 run_ --local=2 -n 2 --restart=$now,scope=job,no-progress=1 sh -c '[ $FLUX_TASK_RANK = 0 ] || echo step $((NACRE_TASK_TRY < 3 ? NACRE_TASK_TRY : 1)); '"$together"
+  stands 2 "is still 2; all 2 failures were on $(uname -n) (shell 0), so that host is suspect"
+}
+
+@test "scope=job: where hosts change and the end does not, the program is suspect" {
+  all=3 run_ --local=3 -n 3 --restart=$now,scope=job,no-progress=2:ckpt sh -c 'who=$((NACRE_TASK_TRY % 3)); '"$together"
+  stands 2 "on $(uname -n) (shell 0-2) it exited with code 3 each time, so the program is suspect, and no host"
+}
+
+@test "scope=node: all tasks of the shell are looked at" {
+  who=3 all=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=$now,scope=node,no-progress=2 sh -c 'case $FLUX_TASK_RANK in 0 | 1) echo step $NACRE_TASK_TRY; exec sleep 100 ;; esac
+    echo step $((50 - FLUX_TASK_RANK)); '"$together"
+  stands 2 "is still 48; all 3 failures were on $(uname -n) (shell 1)"
+}
+
+@test "a restart that somebody has asked for does not count" {
+  run_order() {
+    rm -f out err tries.*
+    "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err &
+    launcher=$!
+    wait_until listed
+    id=$("$front" jobs -q)
+  }
+  for scope in task job; do
+    run_order --local=2 -n 2 --restart=$now,scope=$scope,no-progress=1 sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; echo step 4; until [ -e fail.$FLUX_TASK_RANK.$NACRE_TASK_TRY ]; do sleep 0.05; done; exit 3'
+    for try in 1 2 3; do
+      wait_until grep -qsx $try tries.1
+      "$front" restart --ranks=1 "$id" || "$front" restart "$id"
+    done
+    wait_until grep -qsx 4 tries.1
+    touch fail.1.4
+    wait_until grep -qsx 5 tries.1
+    "$front" restart --ranks=1 "$id" || "$front" restart "$id"
+    wait_until grep -qsx 6 tries.1
+    touch fail.1.6
+    code=0
+    wait "$launcher" || code=$?
+    [ "$code" -eq 3 ] || { cat err; return 1; }
+    grep -q "no-progress: restart: 1 restart has brought no progress since .* is still 4; all 2 failures" err || { cat err; return 1; }
+    [ "$(tail -n 1 tries.1)" = 6 ] || { cat tries.1; return 1; }
+    rm -f fail.*
+  done
+}
+
+@test "what it cannot be is refused in words" {
+  run_ --restart=on-failure,no-progress=x true
+  [ "$code" -eq 2 ]
+  grep -q -- "--restart: no-progress: expected a number of restarts, 1 to 1000000, and perhaps what is to change meanwhile, as 3:checkpoints/latest, 3:output:step or 3:!COMMAND, got 'x'" err || { cat err; return 1; }
+  run_ --restart=on-failure,max=2,no-progress=2 true
+  [ "$code" -eq 2 ]
+  grep -q -- "no-progress: 2 restarts are not fewer than max (2), which ends the job before: give a larger max, or none" err || { cat err; return 1; }
+  code=0
+  "$front" run --shell="$NACRE_SHELL" --output='o.{{task.rank}}' --restart=on-failure,no-progress=2 true 2>err || code=$?
+  [ "$code" -eq 1 ]
+  grep -q "restart: no-progress: the tasks write to files of their own, which the shell does not read: give a file or a command in place of output" err || { cat err; return 1; }
+}
