@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "event/clock.hpp"
+#include "exits/known_reasons.hpp"
 #include "exits/record.hpp"
 #include "exits/report_text.hpp"
 #include "plugin/questions.hpp"
@@ -270,6 +271,19 @@ void FailureReport::left(const Json& processes) {
 
 // ---- the report ---------------------------------------------------------------------------------
 
+namespace {
+
+// Not that it has lost another, where it has failed by itself.
+void add_reason(Json& facts, const exits::Record& record) {
+  const std::string err = facts.value("stderr", "");
+  const exits::KnownReason* reason = exits::reason_in(err);
+  if (reason == nullptr) return;
+  bool is_of_peer = reason->origin == exits::Origin::peer;
+  if (!is_of_peer || exits::origin_of(record, err) != exits::Origin::own) facts["reason"] = reason->name;
+}
+
+}  // namespace
+
 Json FailureReport::facts_of(Rank rank, const exits::Record& record) const {
   auto known = known_.find(rank);
   Json out = known != known_.end() ? known->second : Json::object();
@@ -279,6 +293,7 @@ Json FailureReport::facts_of(Rank rank, const exits::Record& record) const {
   if (record.status())
     out["value"] = record.status()->is_signal() ? record.status()->signal() : record.status()->exit_code();
   out["try"] = host_.job().attempt_of(rank);
+  add_reason(out, record);
   auto node = host_.job().taskmap.node_of(rank);
   if (node && *node < host_.job().shells()) {
     out["shell"] = *node;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "exits/known_reasons.hpp"
 
 namespace nacre::exits {
 namespace {
@@ -211,8 +212,7 @@ std::optional<std::size_t> last_traceback(const std::vector<std::string>& lines)
   return out;
 }
 
-Origin origin_of_words(std::string_view err) {
-  const std::vector<std::string> lines = last_lines(err);
+Origin origin_of_plain_words(const std::vector<std::string>& lines) {
   if (auto from = last_traceback(lines)) return origin_of_traceback(lines, *from);
   std::size_t least = lines.size() - std::min(lines.size(), kPlainLines);
   bool is_own = false;
@@ -221,6 +221,15 @@ Origin origin_of_words(std::string_view err) {
     is_own = is_own || has_any(lines[i - 1], kOwnWords);
   }
   return is_own ? Origin::own : Origin::unknown;
+}
+
+// What a reason says of the task itself stands, though connections have closed after that.
+Origin origin_of_words(std::string_view err) {
+  const KnownReason* reason = reason_in(err);
+  const Origin known = reason != nullptr ? reason->origin : Origin::unknown;
+  if (known == Origin::own) return known;
+  const Origin plain = origin_of_plain_words(last_lines(err));
+  return plain != Origin::unknown ? plain : known;
 }
 
 // A crash, or somebody outside of the job.

@@ -10,6 +10,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/blame.hpp"
+#include "exits/known_reasons.hpp"
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 
@@ -158,6 +159,8 @@ std::vector<std::string> details(const Json& cause) {
   auto lines = last_lines(member<std::string>(cause, "stderr"));
   for (std::size_t i = 0; i < lines.size(); ++i)
     out.push_back(fmt::format("{:>{}}{}", i == 0 ? kTail : "| ", kTail.size(), lines[i]));
+  if (const KnownReason* reason = reason_named(member<std::string>(cause, "reason")))
+    out.push_back(fmt::format("this says: {}", reason->words));
   out.push_back(error_line(member<Json>(cause, "error")));
   out.push_back(oom_line(member<Json>(cause, "oom")));
   out.push_back(core_line(member<Json>(cause, "core")));

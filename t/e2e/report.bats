@@ -84,6 +84,17 @@ others() { # RANK: all of eight but that one
   jq -e '[.timeline[].event] == ["failed", "failed", "end"]' r.json
 }
 
+@test "last words of NCCL, CUDA or a framework are told in plain words, and say who has only lost another" {
+  write_nodes 2 1
+  write_jobspec 2 sh -c 'if [ $FLUX_TASK_RANK = 1 ]; then until [ -e lost ]; do sleep 0.02; done; sleep 0.2
+      echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB." >&2; exit 1; fi
+    echo "n0:7:9 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer n1<41000>" >&2; touch lost; exit 1'
+  code_of_job --local=2 -o report=report.json
+  [ "$code" -eq 1 ]
+  has err "rank 1 on node1 (pid " "nacre:   this says: out of GPU memory"
+  [ "$(jq -c '[.cause.rank, .cause.reason, .cause.origin]' report.json)" = '[1,"gpu-memory","own"]' ] || { jq . report.json; return 1; }
+}
+
 @test "a job that succeeds has no report but in the file, if there is one" {
   write_nodes 2 1
   write_jobspec 2 true

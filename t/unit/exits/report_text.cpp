@@ -74,6 +74,14 @@ TEST_CASE("why tasks that have failed did not start again is a line of its own")
         std::string::npos);
 }
 
+TEST_CASE("what its last words say is told in plain words, where that is known") {
+  CHECK(
+      cause_with({{"record", "x3"}, {"reason", "gpu-memory"}}).find("\nnacre:   this says: out of GPU memory\n") !=
+      std::string::npos);
+  for (const Json& other : {Json("gpu"), Json(7)})
+    CHECK(cause_with({{"record", "x3"}, {"reason", other}}).find("this says") == std::string::npos);
+}
+
 TEST_CASE("a cause that is not proved is named with the doubt") {
   constexpr const char* kAnother = "its start; its last words speak of another, so it may not be the first\n";
   CHECK(cause_with({{"origin", "peer"}, {"certain", false}, {"after", "3"}}).find(kAnother) != std::string::npos);

@@ -198,6 +198,21 @@ TEST_CASE("a task that has ended the job as it lost another is not the cause, an
   CHECK(cause["certain"] == true);
 }
 
+TEST_CASE("the reason that last words stand for is in the report, unless it has failed by itself") {
+  auto reason_of = [](const std::string& err) {
+    Leader leader;
+    leader.ended("1", "x3");
+    leader.answer(1, err);
+    Json cause = leader.report(3)["cause"];
+    return cause.value("reason", "none");
+  };
+  CHECK(reason_of("RuntimeError: CUDA error: device-side assert triggered\n") == "gpu-assert");
+  CHECK(reason_of("NCCL WARN Connection closed by remote peer\n") == "peer-closed");
+  CHECK(reason_of("Traceback (most recent call last):\n  File \"a\"\nValueError: 3\nNCCL WARN Connection reset by "
+                  "peer\n") == "none");
+  CHECK(reason_of("no disk\n") == "none");
+}
+
 TEST_CASE("a job that hangs has the task that the doctor holds to be why as its cause, without certainty") {
   Leader leader;
   plugin::Call call("doctor.hang");
