@@ -108,12 +108,12 @@ export who all
     run_order --local=2 -n 2 --restart=$now,scope=$scope,no-progress=1 sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; echo step 4; until [ -e fail.$FLUX_TASK_RANK.$NACRE_TASK_TRY ]; do sleep 0.05; done; exit 3'
     for try in 1 2 3; do
       wait_until grep -qsx $try tries.1
-      "$front" restart --ranks=1 "$id" || "$front" restart "$id"
+      wait_until "$front" restart --ranks=1 "$id"
     done
     wait_until grep -qsx 4 tries.1
     touch fail.1.4
     wait_until grep -qsx 5 tries.1
-    "$front" restart --ranks=1 "$id" || "$front" restart "$id"
+    wait_until "$front" restart --ranks=1 "$id"
     wait_until grep -qsx 6 tries.1
     touch fail.1.6
     code=0
@@ -123,6 +123,40 @@ export who all
     [ "$(tail -n 1 tries.1)" = 6 ] || { cat tries.1; return 1; }
     rm -f fail.*
   done
+}
+
+@test "tasks that succeed and start again all the same: the job has failed" {
+  run_ -n 1 --restart=always,backoff=0,no-progress=1:ckpt sh -c '[ $NACRE_TASK_TRY -gt 2 ] || echo $NACRE_TASK_TRY >>ckpt'
+  [ "$code" -eq 93 ] || { cat err; return 1; }
+  grep -q "no-progress: restart: 1 restart has brought no progress since .*: ckpt is as it was (4 bytes of " err || { cat err; return 1; }
+  code=0
+  "$front" run --shell="$NACRE_SHELL" --restart=always,backoff=0,no-progress=1:ckpt true 2>err || code=$?
+  [ "$code" -eq 1 ] || { cat err; return 1; }
+}
+
+# bats test_tags=long
+@test "where=spare: a task that fails wherever it is" {
+  run_ --oversubscribe -N 2+2 -n 2 --local=4 --restart=$now,where=spare,no-progress=2 sh -c 'echo step 4; [ $FLUX_TASK_RANK = 1 ] || exec sleep 100; exit 3'
+  [ "$code" -eq 93 ] || { cat err; return 1; }
+  grep -q "is still 4; on $(uname -n) (shell 1-3) it exited with code 3 each time, so the program is suspect, and no host" err || { cat err; return 1; }
+}
+
+# bats test_tags=long
+@test "a lost shell with which all start again counts as one restart" {
+  rm -f out err tries.* shell.*
+  "$front" run --shell="$NACRE_SHELL" -N 2+1 -n 2 --local=3 --on-lost=replace --exit-class=no-progress:93 --restart=$now,scope=job,no-progress=1:ckpt \
+    sh -c 'echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e fail.$NACRE_TASK_TRY.$FLUX_TASK_RANK ]; do sleep 0.05; done; exit 3' >out 2>err &
+  launcher=$!
+  wait_until test -e shell.1.1
+  touch fail.1.0
+  wait_until test -e shell.0.2
+  wait_until test -e shell.1.2
+  kill -KILL "$(<shell.1.2)"
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -eq 93 ] || { cat err; return 1; }
+  grep -q "no-progress: restart: 1 restart has brought no progress since .*: ckpt is as it was (not there); the failures were on $(uname -n) (shell 0-1)" err || { cat err; return 1; }
+  [ ! -e shell.0.3 ]
 }
 
 @test "what it cannot be is refused in words" {
