@@ -245,14 +245,15 @@ class TaskNumbers {
     of_.try_emplace({rank, stream}, word_).first->second.add(bytes);
   }
   void end_lines(std::uint32_t rank) {
-    for (auto& [of, number] : of_) {
-      if (of.first == rank) number.end_line();
+    for (io::Stream stream : io::kStreams) {
+      if (auto found = of_.find({rank, stream}); found != of_.end()) found->second.end_line();
     }
   }
   [[nodiscard]] std::optional<double> largest(std::uint32_t rank) const {
     std::optional<double> out;
-    for (const auto& [of, number] : of_) {
-      if (of.first == rank && number.value() > out) out = number.value();
+    for (io::Stream stream : io::kStreams) {
+      auto found = of_.find({rank, stream});
+      if (found != of_.end()) out = std::max(out, found->second.value());
     }
     return out;
   }

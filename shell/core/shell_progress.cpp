@@ -70,7 +70,7 @@ void ShellProgress::run() {
 }
 
 void ShellProgress::tell(const Result<std::string>& what) {
-  if (!what)
+  if (!what && !host_.ending())
     host_.log().log(Level::warn, "", "restart: no-progress: {}: this restart does not count", what.error().message);
   const std::optional<std::string> seen = what ? std::optional(*what) : std::nullopt;
   for (const WhenSeen& each : std::exchange(waiting_, {})) each(seen);
