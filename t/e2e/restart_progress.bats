@@ -142,6 +142,28 @@ export who all
 }
 
 # bats test_tags=long
+@test "a shell that has joined knows what was seen before" {
+  rm -f out err fail.* shell.*
+  "$front" run --shell="$NACRE_SHELL" --oversubscribe -n 2 --local=2 --exit-class=no-progress:93 --restart=$now,where=spare,no-progress=2 \
+    sh -c 'echo step 4; : >shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY; until [ -e fail.$FLUX_TASK_RANK.$NACRE_TASK_TRY ]; do sleep 0.05; done; exit 3' >out 2>err &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+  wait_until test -e shell.1.1
+  touch fail.1.1
+  wait_until test -e shell.1.2
+  "$front" grow --quiet --count=1 "$id"
+  touch fail.1.2
+  wait_until test -e shell.1.3
+  [ "$("$front" ps --json | jq -s 'map(select(.rank == 1))[0].shell')" -eq 2 ]
+  touch fail.1.3
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -eq 93 ] || { cat err; return 1; }
+  grep -q "2 restarts have brought no progress since .* is still 4; on $(uname -n) (shell 1-2) it exited with code 3 each time, so the program is suspect" err || { cat err; return 1; }
+}
+
+# bats test_tags=long
 @test "a lost shell with which all start again counts as one restart" {
   rm -f out err tries.* shell.*
   "$front" run --shell="$NACRE_SHELL" -N 2+1 -n 2 --local=3 --on-lost=replace --exit-class=no-progress:93 --restart=$now,scope=job,no-progress=1:ckpt \
@@ -157,6 +179,23 @@ export who all
   [ "$code" -eq 93 ] || { cat err; return 1; }
   grep -q "no-progress: restart: 1 restart has brought no progress since .*: ckpt is as it was (not there); the failures were on $(uname -n) (shell 0-1)" err || { cat err; return 1; }
   [ ! -e shell.0.3 ]
+}
+
+# bats test_tags=long
+@test "a shell that is lost while all wait to start again does not make it count twice" {
+  rm -f out err fail.* shell.* go
+  "$front" run --shell="$NACRE_SHELL" -N 2+1 -n 2 --local=3 --on-lost=replace --restart=on-failure,backoff=8s,scope=job,no-progress=1:ckpt \
+    sh -c 'echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; until [ -e go ]; do [ ! -e fail.$NACRE_TASK_TRY.$FLUX_TASK_RANK ] || exit 3; sleep 0.05; done' >out 2>err &
+  launcher=$!
+  wait_until test -e shell.1.1
+  touch fail.1.0
+  wait_until grep -q "all tasks of the job start again in 8s" err
+  kill -KILL "$(<shell.1.1)"
+  wait_until test -e shell.1.3
+  touch go
+  code=0
+  wait "$launcher" || code=$?
+  [ "$code" -eq 0 ] || { cat err; return 1; }
 }
 
 @test "what it cannot be is refused in words" {
