@@ -66,13 +66,12 @@ export who all
 }
 
 @test "what a command prints; where it fails the restart does not count" {
-  run_ -n 1 --restart="$now,no-progress=2:!echo of \$FLUX_JOB_ID >&2; grep -c . done" sh -c '[ $NACRE_TASK_TRY -gt 2 ] || echo x >>done; exit 3'
-  stands 3 ": 'echo of \$FLUX_JOB_ID >&2; grep -c . done' prints the same (2)"
-  rm done
-  run_ -n 1 --restart="$now,no-progress=1,max=2" true
-  run_ -n 1 --restart="$now,no-progress=1:!cat done,max=3" sh -c 'exit 3'
+  run_ -n 1 --restart="$now,no-progress=2:!echo of \$FLUX_JOB_ID >&2; grep -c . counted" sh -c '[ $NACRE_TASK_TRY -gt 2 ] || echo x >>counted; exit 3'
+  stands 3 ": 'echo of \$FLUX_JOB_ID >&2; grep -c . counted' prints the same (2)"
+  rm counted
+  run_ -n 1 --restart="$now,no-progress=1:!cat counted,max=3" sh -c 'exit 3'
   [ "$code" -eq 3 ]
-  [ "$(grep -c "restart: no-progress: 'cat done': exited with code 1: cat: done: .*: this restart does not count" err)" -eq 4 ] || { cat err; return 1; }
+  [ "$(grep -c "restart: no-progress: 'cat counted': exited with code 1: cat: counted: .*: this restart does not count" err)" -eq 4 ] || { cat err; return 1; }
 }
 
 @test "scope=job: the numbers of all shells count, and the host that fails each time is named" {
