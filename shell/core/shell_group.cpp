@@ -68,6 +68,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   };
   callbacks.on_tasks = [this](const value::Idset& /*started*/, const std::vector<group::Ended>& ended) {
     for (const group::Ended& each : ended) all_tasks_.reported(each);
+    end_others_wait();
   };
   callbacks_ = std::move(callbacks);
   if (!process_.joins_late) begin();
@@ -153,6 +154,12 @@ void ShellGroup::take_over() {
     else
       decide_loss(rank);
   }
+  end_others_wait();
+}
+
+// Of a shell that came to lead when its own tasks had ended: what waits for those of others is not in its hands.
+void ShellGroup::end_others_wait() {
+  if (former_leader_ && leads() && barriers_.has_entered(join::kExitBarrier) && all_tasks_.left() == 0) tell_over();
 }
 
 void ShellGroup::decide_losses() {
@@ -170,6 +177,7 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
   value::Idset tasks = all_tasks_.unfinished_on(rank);
   bool ends = is_fatal(rank, host_) && !(tasks.empty() && on_lost_of(host_).replaces);
   all_tasks_.ended(tasks, exits::Record::lost());
+  end_others_wait();
   if (!ends && on_lost_of(host_).replaces && has_others()) {  // what waits to know it goes on
     Result<void> sent = host_.announce(kNotReplacedTopic, fmt::format_int(rank).str());
     if (!sent) host_.log().log(Level::debug, "", "{}: {}", kNotReplacedTopic, sent.error().message);
@@ -274,7 +282,11 @@ void ShellGroup::report_losses() {
 void ShellGroup::wait_for_all_tasks() {
   if (!host_.job().leads() || !has_others()) return;
   barriers_.wait([this] { return all_tasks_.left() == 0; });
-  tasks_are_over_ = true;
+  tell_over();
+}
+
+void ShellGroup::tell_over() {
+  if (std::exchange(tasks_are_over_, true)) return;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
   if (!some_wait) return;

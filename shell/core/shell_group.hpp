@@ -213,6 +213,8 @@ class ShellGroup {
  private:
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
+  void tell_over();
+  void end_others_wait();
   void on_lost(group::Rank rank);
   void lose(group::Rank rank);
   void decide_loss(group::Rank rank);

@@ -122,3 +122,22 @@ listed_by_another() { [ "$("$front" jobs --json | jq .pid)" != "$1" ]; }
   [ "$(grep -c begun all.txt)" -eq 4 ] || { cat all.txt; return 1; }
   [ "$(grep -c done all.txt)" -eq 3 ]
 }
+
+@test "the leader is killed in each phase of the job: the others go on, and nacre run has its end" {
+  local lost topic code
+  for lost in replace go-on; do
+    for topic in initrc shell.init shell.post-init task.init task.fork shell.start task.exit shell.finish shell.tasks-complete shell.exit; do
+      cat >rc.lua <<END
+local topic = "$topic"
+local function die () if shell.info.rank == 0 then os.execute ("kill -KILL \$PPID; sleep 10") end end
+if topic == "initrc" then die () else plugin.register { name = "dies", handlers = { { topic = topic, fn = die } } } end
+END
+      code=0
+      run_ --local=4 -N 3+1 --on-lost="$lost" -o on-leader-lost=take-over --initrc="$PWD/rc.lua" sh -c 'sleep 0.3; echo ran $FLUX_TASK_RANK' >out 2>err || code=$?
+      [[ $lost,$code == replace,0 || $lost,$code == go-on,1 ]] || { echo "$lost, $topic: $code"; cat out err; return 1; }
+      [ "$(grep -v 'ran 0' out | sort | paste -sd,)" = "ran 1,ran 2" ] || { echo "$lost, $topic"; cat out err; return 1; }
+      grep -q "leader-lost: shell 0 on .*, which led the job, is lost: shell 1 on .* leads now" err || { echo "$lost, $topic"; cat err; return 1; }
+    done
+  done
+  nothing_left "^nacre-shell: "
+}

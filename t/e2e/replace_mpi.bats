@@ -61,6 +61,19 @@ timeline() { jq -c '[.timeline[] | select(.event == "lost" or .event == "moved" 
   nothing_left "^nacre-shell: $id"
 }
 
+@test "MPICH: the shell that leads the job is killed in MPI_Allreduce, and then the one that leads it next" {
+  start_steady 2 -N 3+2 -n 3 --local=5 --restart=$now
+  lose 0 1
+  all_in 2 2
+  lose 1 2
+  all_in 2 3
+  touch go
+  ends_with 0
+  [ "$(grep -c 'done in try 3' out)" -eq 3 ] || { cat out err; return 1; }
+  grep -q "shell 1 on .*, which led the job, is lost: shell [2-4] on .* leads now" err || { cat err; return 1; }
+  nothing_left "^nacre-shell: $id"
+}
+
 # A job of PMI's client with these arguments, a task on each of three shells, and $spares (1). It comes to files in.RANK.TRY by itself.
 start_clients() { # RESTART, ARGUMENT...
   rm -f shell.* in.* go out err
