@@ -404,7 +404,9 @@ class Health final : public plugin::Plugin {
   // What becomes of a host that has become bad; the leader says so.
   enum class Later : std::uint8_t { starts, is_lost, ends };
   Later settle_later(const BadHost& bad) {
-    Later then = !option_.ends ? Later::starts : replaces_ && bad.shell != job().leader ? Later::is_lost : Later::ends;
+    Later then = !option_.ends                            ? Later::starts
+                 : replaces_ && bad.shell != job().leader ? Later::is_lost
+                                                          : Later::ends;
     if (!leads()) return then;
     if (then == Later::starts) {
       tell(bad, "warned");

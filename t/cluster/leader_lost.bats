@@ -7,12 +7,12 @@ load jobs.bash
 
 cluster=(5)
 
-# OPTION...: nacre run on node4, with three tasks on as many of the other hosts and one spare, until there is the file go. It is $job. No
+# nacre run on node4, with three tasks on as many of the other hosts and one spare, until there is the file go. It is $job. No
 # host sees another one's list of jobs.
 start_run() {
   export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
   limit=150 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 -o on-leader-lost=take-over \
-    --on-lost=replace -o lost-after=2s "$@" \
+    --on-lost=replace -o lost-after=2s \
     sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; echo began $FLUX_TASK_RANK $NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three

@@ -24,7 +24,7 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   [ "$("$front" ps --json | jq -r 'select(.rank != null) | .rank' | paste -sd,)" = "1,2,3" ]
   touch go
   ends_with 3
-  [ "$(grep -c done out)" -eq 3 ] || { cat out err; return 1; }
+  [ "$(grep -c "done" out)" -eq 3 ] || { cat out err; return 1; }
   [ "$(sort out | uniq -d)" = "" ]
   grep -q "leader-lost: shell 0 on .*, which led the job, is lost: shell 1 on .* leads now" err
   grep -q "node-failure: shell 0 on .* is lost.*; with it task 0" err
@@ -86,7 +86,7 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   wait_until grep -q "leads it now" err
   touch go
   ends_with 1  # of the task that is lost
-  [ "$(grep -c done out)" -ge 3 ] || { cat out err; return 1; }
+  [ "$(grep -c "done" out)" -ge 3 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }
 listed_by_another() { [ "$("$front" jobs --json | jq .pid)" != "$1" ]; }
@@ -120,7 +120,7 @@ listed_by_another() { [ "$("$front" jobs --json | jq .pid)" != "$1" ]; }
   touch go
   ends_with 1  # of the task that is lost
   [ "$(grep -c begun all.txt)" -eq 4 ] || { cat all.txt; return 1; }
-  [ "$(grep -c done all.txt)" -eq 3 ]
+  [ "$(grep -c "done" all.txt)" -eq 3 ]
 }
 
 @test "the leader is killed in each phase of the job: the others go on, and nacre run has its end" {
