@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shell that leads is lost, and the others go on with another one.
+#include <algorithm>
 #include <map>
 
 #include "group/overlay_driver.hpp"
