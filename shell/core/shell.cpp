@@ -315,15 +315,23 @@ void Shell::serve_group() {
 
 // The loss of the one before is reported next.
 void Shell::follow(group::Rank leader) {
+  if (grow_.joining().is_joining())
+    return host_->die(1, "", "the shell that led the job was lost while this one joined");
   const group::Rank before = std::exchange(job_.leader, leader);
   shells_.note_leader(before);
-  log_.log(Level::debug, "", "shell {}{} leads from now on, in place of shell {}", leader,
-           job_.resources.nodes[leader].on(), before);
+  log_.log(Level::debug, "", "shell {}{} leads from now on, in place of shell {}", leader, on_node(leader), before);
   if (job_.leads()) attempt(prepare_to_lead());
   shrink_.follow();
   plugin::Call call("job.leader");
-  call.in = {{"shell_rank", leader}, {"host", job_.resources.nodes[leader].hostname}, {"before", before}};
+  const bool is_known = leader < job_.shells();
+  call.in = {
+      {"shell_rank", leader}, {"host", is_known ? job_.resources.nodes[leader].hostname : ""}, {"before", before}};
   if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
+}
+
+// One that has joined may not be known here yet.
+std::string Shell::on_node(group::Rank shell) const {
+  return shell < job_.shells() ? job_.resources.nodes[shell].on() : "";
 }
 
 // What the other one had of the job's events is there already, if their file is one for all hosts. Who has
@@ -346,8 +354,8 @@ void Shell::lead() {
   ending_.take_over();
   const group::Rank before = *shells_.former_leader();
   host_->raise({"leader-lost", 2,
-                fmt::format("shell {}{}, which led the job, is lost: shell {}{} leads now", before,
-                            job_.resources.nodes[before].on(), job_.shell_rank, job_.node().on()),
+                fmt::format("shell {}{}, which led the job, is lost: shell {}{} leads now", before, on_node(before),
+                            job_.shell_rank, on_node(job_.shell_rank)),
                 std::nullopt});
 }
 

@@ -65,6 +65,7 @@ class Shell {
   void begin_timeline();
   void serve_group();
   void follow(group::Rank leader);
+  [[nodiscard]] std::string on_node(group::Rank shell) const;
   Result<void> prepare_to_lead();
   void lead();
   Result<void> hand_over();

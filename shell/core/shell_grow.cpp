@@ -55,6 +55,9 @@ Result<void> ShellGrow::check_phase() const {
 
 Result<void> ShellGrow::check(const value::GrowOrder& order) const {
   CHECK_OK(check_phase());
+  if (shells_.former_leader())
+    return Error{ENOTSUP,
+                 "the shell that could start more is lost: another one leads the job since, and it cannot grow"};
   if (!process_.later || process_.later->only_pods)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "

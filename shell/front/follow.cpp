@@ -20,6 +20,7 @@ namespace nacre::front {
 namespace {
 
 constexpr event::Seconds kEach{0.2};         // between two looks
+constexpr event::Seconds kToTell{1.0};       // until it is said that it takes long
 constexpr event::Seconds kMostForHost{5.0};  // for a host to answer
 
 struct Leader {
@@ -60,20 +61,35 @@ std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
   return Leader{*std::move(client), host};
 }
 
-// The shells of the lowest ranks come first, as one of them leads.
+// Those of the lowest ranks come first, as one of them leads, and the lost leader's last: it may have other shells.
+std::vector<std::string> other_hosts(const FollowPlan& plan, const std::string& lost) {
+  std::vector<std::string> out;
+  std::set<std::string> known{lost};
+  bool is_shared = false;
+  for (const std::string& host : plan.agent.empty() ? std::vector<std::string>() : plan.hosts) {
+    is_shared = is_shared || (host == lost && std::count(plan.hosts.begin(), plan.hosts.end(), lost) > 1);
+    if (!launch::is_this_host(host) && known.insert(host).second) out.push_back(host);
+  }
+  if (is_shared && !launch::is_this_host(lost)) out.push_back(lost);
+  return out;
+}
+
 Result<Found> find(const FollowPlan& plan, const std::string& lost,
                    const std::function<bool(event::Seconds)>& waits) {
-  const event::Seconds until = event::clock_now() + kMostToFind;
-  while (event::clock_now() < until) {
+  const event::Seconds began = event::clock_now();
+  const std::vector<std::string> hosts = other_hosts(plan, lost);
+  bool is_told = plan.quiet;
+  while (event::clock_now() < began + kMostToFind) {
     Found found = look_in_list(plan, lost);
     if (found.leader || found.code) return found;
-    std::set<std::string> tried;
-    for (const std::string& host : plan.agent.empty() ? std::vector<std::string>() : plan.hosts) {
-      if (launch::is_this_host(host) || host == lost || !tried.insert(host).second) continue;
+    for (const std::string& host : hosts) {
       if (auto leader = look_on(host, plan)) return Found{std::move(leader), std::nullopt};
       if (!waits(event::Seconds::zero())) return Error{EINTR, "interrupted"};
     }
     if (!waits(kEach)) return Error{EINTR, "interrupted"};
+    if (event::clock_now() > began + kToTell && !std::exchange(is_told, true))
+      print_err("{}: the shell that led job {} is lost: looking for the one that leads it now, for up to {:g} s\n",
+                plan.front, plan.job.f58_plain(), kMostToFind.count());
   }
   return Error{ETIMEDOUT, fmt::format("none of its other shells leads it after {:g} s", kMostToFind.count())};
 }

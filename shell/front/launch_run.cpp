@@ -553,7 +553,11 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
                         plan.record.size >= kLeast;
   const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
-  if (!takes_over || !is_found || plan.srun || plan.record.detaching == launch::Detaching::at_start) return {};
+  if (!takes_over || !is_found || plan.srun) return {};
+  if (plan.record.detaching == launch::Detaching::at_start) {
+    if (is_meant) plan.record.options.emplace_back("on-leader-lost=take-over");
+    return {};
+  }
   constexpr const char* kDead = "-oServerAliveInterval=3";  // ssh takes the first one
   std::vector<std::string>& agent = plan.record.agent;
   if (agent == launch::ssh_agent()) agent.insert(agent.begin() + 1, {kDead, "-oServerAliveCountMax=2"});
