@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/follow.hpp"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
 #include "event/clock.hpp"
@@ -19,9 +27,11 @@
 namespace nacre::front {
 namespace {
 
-constexpr event::Seconds kEach{0.2};         // between two looks
-constexpr event::Seconds kToTell{1.0};       // until it is said that it takes long
-constexpr event::Seconds kMostForHost{5.0};  // for a host to answer
+constexpr event::Seconds kEach{0.2};           // between two looks
+constexpr event::Seconds kLookForShells{5.0};  // how often it is looked whether any shell is left
+constexpr std::size_t kMostTitle = 4096;       // bytes
+constexpr event::Seconds kToTellSearch{1.0};   // until it is said that it takes long
+constexpr event::Seconds kMostForHost{5.0};    // for a host to answer
 
 struct Leader {
   control::Client client;
@@ -61,6 +71,50 @@ std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
   return Leader{*std::move(client), host};
 }
 
+// The exit code of a program that has no input and output; -1: it could not be run.
+int run_quietly(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    ::posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+  pid_t pid = 0;
+  const int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) return -1;
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Whether a shell of the job is left on this host, by what shells call themselves.
+bool has_shell_here(const FollowPlan& plan) {
+  const std::string title = fmt::format("nacre-shell: {} ", plan.job.f58_plain());
+  std::error_code failed;
+  for (const auto& each : std::filesystem::directory_iterator("/proc", failed)) {
+    auto words = read_file(each.path().native() + "/cmdline", kMostTitle);
+    if (words && words->starts_with(title)) return true;
+  }
+  return false;
+}
+
+// The same of another host; true, too, if that cannot be found out.
+bool may_have_shell(const std::string& host, const FollowPlan& plan) {
+  const std::string title = fmt::format("^nacre-shell: {} ", plan.job.f58_plain());
+  auto command = launch::agent_command(plan.agent, host, {"pgrep", "-f", title});
+  constexpr int kNone = 1;  // pgrep(1)
+  return !command || run_quietly(command->argv) != kNone;
+}
+
+bool may_go_on(const FollowPlan& plan, const std::vector<std::string>& hosts) {
+  return has_shell_here(plan) || std::any_of(hosts.begin(), hosts.end(),
+                                             [&](const std::string& host) { return may_have_shell(host, plan); });
+}
+
 // Those of the lowest ranks come first, as one of them leads, and the lost leader's last: it may have other shells.
 std::vector<std::string> other_hosts(const FollowPlan& plan, const std::string& lost) {
   std::vector<std::string> out;
@@ -79,6 +133,7 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
   const event::Seconds began = event::clock_now();
   const std::vector<std::string> hosts = other_hosts(plan, lost);
   bool is_told = plan.quiet;
+  event::Seconds look_at = began + kToTellSearch;
   while (event::clock_now() < began + kMostToFind) {
     Found found = look_in_list(plan, lost);
     if (found.leader || found.code) return found;
@@ -87,7 +142,11 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
       if (!waits(event::Seconds::zero())) return Error{EINTR, "interrupted"};
     }
     if (!waits(kEach)) return Error{EINTR, "interrupted"};
-    if (event::clock_now() > began + kToTell && !std::exchange(is_told, true))
+    if (event::clock_now() > look_at) {
+      if (!may_go_on(plan, hosts)) return Error{ESRCH, "the job has ended with it"};
+      look_at = event::clock_now() + kLookForShells;
+    }
+    if (event::clock_now() > began + kToTellSearch && !std::exchange(is_told, true))
       print_err("{}: the shell that led job {} is lost: looking for the one that leads it now, for up to {:g} s\n",
                 plan.front, plan.job.f58_plain(), kMostToFind.count());
   }
