@@ -55,8 +55,11 @@ class Torch final : public plugin::Plugin {
     on("shell.init", [this] { return initialize(); });
     // The tasks that have come, and perhaps where rank 0 is.
     on("shell.take-over", [this] { return initialize(); });
-    on("shell.restart", [this](plugin::Call& call) {
-      if (store_ && call.in.value("all", false)) store_->begin_again(host_.job().restarts);
+    on("shell.restart", [this](plugin::Call& call) -> Result<void> {
+      if (!is_on_ || !call.in.value("all", false)) return {};
+      CHECK_OK(initialize());  // rank 0 may have gone to another host
+      if (store_) store_->begin_again(host_.job().restarts);
+      return {};
     });
     on("task.init", [this] {
       if (is_on_) number(*host_.current_task());

@@ -66,3 +66,39 @@ goes_on() {
   goes_on
   nothing_left
 }
+
+# Steps of all ranks together, from the last one that each rank has written down.
+write_train() {
+  cat >train.py <<'END'
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, path = dist.get_rank(), f"{sys.argv[1]}/checkpoint.{dist.get_rank()}"
+step = torch.tensor([int(open(path).read()) if os.path.exists(path) else 0])
+dist.all_reduce(step, op=dist.ReduceOp.MIN)
+for step in range(int(step) + 1, 41):
+    sum = torch.ones(1)
+    dist.all_reduce(sum)
+    with open(path + ".new", "w") as out:
+        out.write(str(step))
+    os.rename(path + ".new", path)
+    if rank == 0:
+        print("step", step, "of", int(sum), "in try", os.environ["NACRE_TASK_TRY"], f"{time.time():.2f}", flush=True)
+    time.sleep(0.2)
+END
+}
+
+# bats test_tags=long
+@test "PyTorch: the host of rank 0, which leads the job, loses its power; training goes on from its checkpoint on the spare" {
+  /usr/bin/python3 -c 'import torch' || { echo "python3-torch is needed"; return 1; }
+  export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
+  write_train
+  limit=200 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 -n 6 --on-lost=replace \
+    --restart=on-failure,scope=job,backoff=0s -o lost-after=2s --torch /usr/bin/python3 "$work/train.py" "$work" >said 2>&1 &
+  job=$!
+  wait_until grep -q "^step 8 of 6 in try 1" said
+  "$vcluster" kill node0 --power
+  ends_with 0
+  [ "$(grep -oE '^step [0-9]+ of 6' said | sort -u | wc -l)" -eq 40 ] || { cat said; return 1; }
+  grep -q "^step 40 of 6 in try 2" said || { cat said; return 1; }
+  "$vcluster" boot node0
+}
