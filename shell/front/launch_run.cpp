@@ -558,9 +558,9 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
     if (is_meant) plan.record.options.emplace_back("on-leader-lost=take-over");
     return {};
   }
-  constexpr const char* kDead = "-oServerAliveInterval=3";  // ssh takes the first one
+  constexpr const char* kDead = "-oServerAliveInterval=5";  // ssh takes the first one
   std::vector<std::string>& agent = plan.record.agent;
-  if (agent == launch::ssh_agent()) agent.insert(agent.begin() + 1, {kDead, "-oServerAliveCountMax=2"});
+  if (agent == launch::ssh_agent()) agent.insert(agent.begin() + 1, {kDead, "-oServerAliveCountMax=3"});
   FollowPlan follow;
   follow.job = plan.record.job;
   follow.front = plan.record.front;
