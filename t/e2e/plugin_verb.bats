@@ -123,7 +123,7 @@ END
   run plugin list --initrc rc.lua
   [ "$status" -eq 0 ]
   [[ ${lines[0]} =~ ^NAME\ +FROM\ +TOPICS$ ]]
-  [[ ${lines[3]} =~ ^taskmap\ +builtin\ +taskmap.block ]]
+  grep -qE "^taskmap +builtin +taskmap.block" <<<"$output"
   [[ ${lines[-2]} =~ ^lua\ +"rc.lua"\ +shell.init\ task.exit$ || ${lines[-2]} =~ ^lua\ +"$work/rc.lua"\ +shell.init\ task.exit$ ]]
   [[ ${lines[-1]} =~ ^loaded\ +"$work/loaded.so"\ +task.\*$ ]]
 }
