@@ -665,7 +665,7 @@ OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRo
       places_(places),
       callbacks_(std::move(callbacks)),
       waits_for_(static_cast<std::uint32_t>(others.size())),
-      keeps_until_out_(places.may_have_another_leader()) {
+      keeps_until_out_(places.keeps_until_out()) {
   for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
     if (!others.contains(shell)) origin(shell).over = true;
   }

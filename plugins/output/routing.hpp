@@ -381,6 +381,11 @@ class OutputRouting {
   [[nodiscard]] bool may_have_another_leader() const {
     return job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost{}).takes_over;
   }
+  // Leader: what others have put is theirs until it has come out, so that another leader can get it. What is
+  // spilled or dropped is not waited for.
+  [[nodiscard]] bool keeps_until_out() const {
+    return may_have_another_leader() && options_.overflow == io::Overflow::block;
+  }
   // For each place, how much it has to have written until all that it has taken so far has come out.
   using Marks = std::vector<std::pair<const OutputTarget*, std::uint64_t>>;
   [[nodiscard]] Marks marks() const;

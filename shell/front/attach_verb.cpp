@@ -2,36 +2,27 @@
 //
 // nacre attach; see nacre-attach(1).
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/process_stat.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"
-#include "event/loop.hpp"
-#include "exits/job_end.hpp"
 #include "exits/record.hpp"
 #include "front/attach_view.hpp"
 #include "front/job_verb.hpp"
@@ -40,11 +31,7 @@
 #include "front/table.hpp"
 #include "front/terminal_session.hpp"
 #include "front/verbs.hpp"
-#include "io/destination.hpp"
-#include "io/fd_sink.hpp"
 #include "io/terminal.hpp"
-#include "launch/own_sockets.hpp"
-#include "launch/stream.hpp"
 #include "record/places.hpp"
 #include "value/duration.hpp"
 #include "value/idset.hpp"

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
