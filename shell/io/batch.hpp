@@ -24,8 +24,6 @@ struct Source {
   Stream stream = Stream::out;
   std::string label = {};  // comes before each of its lines if lines are labelled
   bool is_part = false;    // another source of the same rank and stream reports the stream's end
-
-  bool operator==(const Source&) const = default;
 };
 
 // Bytes of one source, in order: `head`, then `body`. They are valid during the call that passes them.

@@ -157,7 +157,10 @@ Result<void> BatchReader::introduce(std::uint32_t number, std::string_view bytes
   source->is_part = (flag & kIsPart) != 0;
   source->label = bytes;
   if (auto known = sources_.find(number); known != sources_.end()) {
-    if (*known->second == *source) return {};
+    if (known->second->rank == source->rank && known->second->stream == source->stream) {
+      *known->second = *std::move(source);  // it may have become a part, as its task has started again
+      return {};
+    }
     return broken_record(fmt::format("output: source {} comes twice", number));
   }
   CHECK_OK(take_.source(*source));

@@ -345,11 +345,16 @@ class Check {
     return "";
   }
 
+  [[nodiscard]] bool may_end_without_progress() const {
+    return plan_.value_of("restart").find("no-progress=") != std::string::npos;
+  }
+
   // A job to which nothing is done ends when its tasks have ended.
   [[nodiscard]] std::string is_over_early() const {
     constexpr Nanoseconds kUsualExitTimeout = 30 * kSecond;
     bool may = seen_.is_faulted || plan_.failure || !plan_.orders.empty() || plan_.barriers > 0 ||
-               !plan_.value_of("exit-on-error").empty() || !plan_.value_of("time-limit").empty();
+               !plan_.value_of("exit-on-error").empty() || !plan_.value_of("time-limit").empty() ||
+               may_end_without_progress();
     if (cause_.empty() || may) return "";
     Nanoseconds first = kNever, most = 0;
     for (const auto& [rank, tries] : tries_) {
@@ -394,8 +399,8 @@ class Check {
     }
     const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
     // Where a handler fails the job is ended, and without a report nothing is known of that.
-    const bool is_by_failure =
-        option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm && !plan_.failure;
+    const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm &&
+                               !plan_.failure && !may_end_without_progress();
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);

@@ -67,7 +67,7 @@ const std::vector<Drawn>& drawn() {
       {"restart",
        {"on-failure,no-progress=1,max=4", "on-failure,no-progress=1,max=4,scope=job",
         "on-failure,no-progress=1,max=4,scope=node"},
-       "exit-timeout=none"},
+       "output.stdout.type=term exit-timeout=none"},  // no files of the tasks' own: their output is read
       {"tolerate-loss", {"on"}},
       {"lost-after", {"30s", "2s"}},
       {"signal", {"off"}},

@@ -93,6 +93,22 @@ TEST_CASE("with each batch its source may come again, so that a reader can begin
   CHECK(late.lines == Lines{"source 3 stdout 'three' false", "3 2 b"});
 }
 
+TEST_CASE("a source that comes again may have become a part") {
+  WireFormat format(Stream::out, true);
+  Source source{3, Stream::out, "", false};
+  std::string text = joined(format.put({&source, 1, {}, "a", false, false}));
+  source.is_part = true;
+  text += joined(format.end(source, 2));
+  std::vector<bool> parts;
+  BatchReader::Take take;
+  take.source = [](const Source&) { return Result<void>(); };
+  take.batch = [&](const Batch& batch) { parts.push_back(batch.source->is_part); };
+  take.end = [&](const Source& ended, double) { parts.push_back(ended.is_part); };
+  BatchReader reader(std::move(take));
+  REQUIRE(reader.add(text));
+  CHECK(parts == std::vector<bool>{false, true});
+}
+
 TEST_CASE("what no WireFormat writes is refused") {
   auto record = [](int kind, int number, const std::string& body) {
     return fmt::format("{}{}{}{}{}", static_cast<char>(kind), std::string(3, '\0'), static_cast<char>(number),
