@@ -28,6 +28,14 @@ start_job() {
   "$front" jobs --json | jq .pid >leader
 }
 
+# Starts a job by nacre run with these words, and waits until it is listed; $launcher, $id, out and err are its own.
+start_by_run() {
+  "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+}
+
 # All tasks have become the sleep that they run: one is listed once it has been started, before that.
 all_sleep() { [ "$("$front" ps --json --no-fold "$id" | jq -s 'length > 0 and all(.state == "S" and .command == "sleep")')" = true ]; }
 

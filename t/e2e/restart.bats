@@ -14,10 +14,7 @@ run_() {
 }
 start_run() {
   rm -f out err tries.*
-  "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err &
-  launcher=$!
-  wait_until listed
-  id=$("$front" jobs -q)
+  start_by_run "$@"
 }
 # Fails with 3 in the first $upto tries of the ranks in $who, once $all tasks have begun; says which try it is, and notes it.
 fails='echo "$NACRE_TASK_TRY" >>"tries.$FLUX_TASK_RANK"; echo "try $NACRE_TASK_TRY restarts $NACRE_JOB_RESTARTS"

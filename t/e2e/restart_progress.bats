@@ -96,15 +96,9 @@ export who all
 }
 
 @test "a restart that somebody has asked for does not count" {
-  run_order() {
-    rm -f out err tries.*
-    "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err &
-    launcher=$!
-    wait_until listed
-    id=$("$front" jobs -q)
-  }
   for scope in task job; do
-    run_order --local=2 -n 2 --restart=$now,scope=$scope,no-progress=1 sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; echo step 4; until [ -e fail.$FLUX_TASK_RANK.$NACRE_TASK_TRY ]; do sleep 0.05; done; exit 3'
+    rm -f out err tries.*
+    start_by_run --local=2 -n 2 --restart=$now,scope=$scope,no-progress=1 sh -c 'echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK; echo step 4; until [ -e fail.$FLUX_TASK_RANK.$NACRE_TASK_TRY ]; do sleep 0.05; done; exit 3'
     for try in 1 2 3; do
       wait_until grep -qsx $try tries.1
       wait_until "$front" restart --ranks=1 "$id"
