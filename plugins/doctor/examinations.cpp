@@ -103,7 +103,7 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
 Result<void> Examinations::examine(const ExaminationOrder& order, std::function<void(Examined)> done,
                                    Silent silent) {
   value::Idset shells = open_.others();
-  shells.insert(0);
+  shells.insert(host_.job().shell_rank);
   auto text = [&order](std::uint64_t number) { return dump_json({{"number", number}, {"order", order.json()}}); };
   auto finish = [this, done = std::move(done)](plugin::OpenQuestions<Found>::Answered all) {
     own_.erase(all.number);
@@ -131,7 +131,7 @@ Result<void> Examinations::watch_silent(std::uint64_t number, const ExaminationO
   Attendance& of = attendance_[number];
   of.order = order;
   of.tell = std::move(silent);
-  of.at_it.insert(0);
+  of.at_it.insert(host_.job().shell_rank);
   of.timer = std::move(timer);
   of.timer->unref();
   of.timer->start_grace(event::Seconds(ExaminationOrder::kMostAnswerTime));
@@ -168,16 +168,17 @@ value::Idset Examinations::silent_shells(std::uint64_t number) const {
 
 // The leader's own part.
 Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& order) {
+  const std::uint32_t own = host_.job().shell_rank;
   if (order.only_silence) {
-    if (silence_) open_.find(number, 0)->from_all.add(0, {number, true, {}, {}, silence_()});
-    open_.complete(number, 0);
+    if (silence_) open_.find(number, own)->from_all.add(own, {number, true, {}, {}, silence_()});
+    open_.complete(number, own);
     return {};
   }
-  return look(number, order, [this, number](std::vector<doctor::TaskGroup> groups, const auto& notes) {
-    Found* found = open_.find(number, 0);
+  return look(number, order, [this, number, own](std::vector<doctor::TaskGroup> groups, const auto& notes) {
+    Found* found = open_.find(number, own);
     if (found == nullptr) return;
-    found->from_all.add(0, {number, true, std::move(groups), notes, std::nullopt});
-    open_.complete(number, 0);
+    found->from_all.add(own, {number, true, std::move(groups), notes, std::nullopt});
+    open_.complete(number, own);
     leave_silent(number);
   });
 }

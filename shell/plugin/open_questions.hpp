@@ -30,7 +30,7 @@ namespace nacre::plugin {
 template <typename Answer, typename Kept = std::monostate>
 class OpenAnswers {
  public:
-  using Number = std::uint64_t;  // of a question, from 1
+  using Number = std::uint64_t;  // of a question: not 0
 
   struct Answered {
     Number number = 0;
@@ -44,7 +44,9 @@ class OpenAnswers {
   };
 
   [[nodiscard]] std::size_t size() const { return open_.size(); }
-  [[nodiscard]] Number next() { return ++last_; }  // the number of a new question
+  // The number of a new question, which no other shell gives one of its own: answers to a leader that is lost may
+  // come to the next one.
+  [[nodiscard]] Number next(std::uint32_t shell = 0) { return (Number{shell} << 32U) + ++last_; }
   void open(Number number, Awaited question, Kept kept = {}) {
     open_.emplace(number, Open{std::move(question), std::move(kept)});
   }
@@ -137,7 +139,7 @@ class OpenQuestions {
   // All other shells but those that have gone; none if this one is alone.
   [[nodiscard]] value::Idset others() const {
     if (host_.bulk() == nullptr) return {};
-    return host_.job().shells_that_came() - value::Idset::range(0, 0) - gone();
+    return host_.job().shells_that_came() - own() - gone();
   }
 
   // `done` is called once, perhaps before this returns, unless this is an error or the question is dropped. EBUSY:
@@ -145,11 +147,11 @@ class OpenQuestions {
   Result<Number> ask(Question question) {
     if (open_.size() >= most_)
       return Error{EBUSY, fmt::format("{} {} others at the moment: try again", busy_, most_)};
-    Number number = open_.next();
+    Number number = open_.next(host_.job().shell_rank);
     auto timer = TRY(event::Timer::create(host_.loop(), [this, number] { open_.finish(number); }));
     timer.unref();
     timer.start_grace(question.time);
-    value::Idset asked = question.shells - value::Idset::range(0, 0);
+    value::Idset asked = question.shells - own();
     std::string text = asked.empty() ? std::string() : question.text(number);
     open_.open(number, {std::move(question.shells), std::move(question.begun), std::move(question.done)},
                std::move(timer));
@@ -179,6 +181,8 @@ class OpenQuestions {
   void drop_all() { open_.drop_all(); }
 
  private:
+  [[nodiscard]] value::Idset own() const { return value::Idset::range(host_.job().shell_rank, host_.job().shell_rank); }
+
   Host& host_;
   std::string topic_;
   std::size_t most_;

@@ -21,7 +21,12 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   wait_until grep -q "leads it now" err
   wait_until listed
   [ "$("$front" jobs --json | jq -c '[.shells, .gone]')" = "[4,1]" ] || { "$front" jobs --json; return 1; }
-  [ "$("$front" ps --json | jq -r 'select(.rank != null) | .rank' | paste -sd,)" = "1,2,3" ]
+  "$front" ps --json >rows 2>said
+  [ "$(jq -r 'select(.rank != null) | .rank' rows | paste -sd,)" = "1,2,3" ]
+  [ ! -s said ] || { cat said; return 1; } # all that are left have answered, the new leader among them
+  "$front" doctor --twice=0.1s >said
+  ! grep -q "has not answered\|no-answer" said || { cat said; return 1; }
+  [ "$("$front" doctor --twice=0.1s --json | jq -c '[.groups[].count] | add')" -eq 3 ] || { cat said; return 1; }
   touch go
   ends_with 3
   [ "$(grep -c "done" out)" -eq 3 ] || { cat out err; return 1; }

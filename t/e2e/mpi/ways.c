@@ -10,6 +10,7 @@
  *   abort                                with code N, where the library has one
  *   stay                                 ends by SIGKILL after init; the others take N seconds more before they go on
  *   no-init                              ends by SIGKILL, and no task calls init
+ *   go                                   none ends: all touch in.RANK.TRY, and wait for a file go and in a second barrier
  *   universe                             all say the universe's size, "open" if there is none
  *   spawn                                spawns N more, which say theirs: "child: universe M"
  */
@@ -150,6 +151,17 @@ static void end(const char* rule, int number) {
   for (;;) pause();
 }
 
+static void wait_to_go(void) {
+  const char* try = getenv("NACRE_TASK_TRY");
+  char name[64];
+  barrier();
+  snprintf(name, sizeof name, "in.%d.%s", rank, try ? try : "1");
+  FILE* file = fopen(name, "w");
+  must(file != NULL, name);
+  fclose(file);
+  while (access("go", F_OK) != 0) usleep(50000);
+}
+
 static int be_victim(const char* rule, int number) {
   if (ends(rule, "before-init") || strcmp(rule, "no-init") == 0) end(rule, number);
   begin();
@@ -173,9 +185,9 @@ int main(int argc, char** argv) {
     finish();
     return 0;
   }
-  int is_shared = strcmp(rule, "universe") == 0 || strcmp(rule, "spawn") == 0;
+  int is_shared = strcmp(rule, "universe") == 0 || strcmp(rule, "spawn") == 0, is_go = strcmp(rule, "go") == 0;
   if (own == NULL) return 2;
-  if (!is_shared && atoi(own) == atoi(argv[2])) return be_victim(rule, number);
+  if (!is_shared && !is_go && atoi(own) == atoi(argv[2])) return be_victim(rule, number);
   if (strcmp(rule, "no-init") == 0) {
     usleep(300000);
     rank = atoi(own);
@@ -184,6 +196,7 @@ int main(int argc, char** argv) {
     if (strcmp(rule, "universe") == 0) say_universe("");
     if (strcmp(rule, "spawn") == 0 && rank == atoi(argv[2])) spawn(argv[0], number);
     if (strcmp(rule, "stay") == 0) sleep((unsigned)number);
+    if (is_go) wait_to_go();
     barrier();
     /* A fence of libpmix ends without one that is lost: where that ends the job it has the time to. */
     if (ends(rule, "after-init")) sleep(1);
