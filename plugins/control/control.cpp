@@ -166,6 +166,15 @@ class InputService {
   void end(ClientId client, const control::StreamEnd& end);
   void gone(ClientId client);
 
+  // ---- of another leader
+  // The launcher is waited for, and is the input's owner then. Until it is known from where on it is to send, its
+  // request waits.
+  void await_launcher() { awaits_ = true; }
+  // It comes no more: the input has no owner.
+  void give_up_launcher();
+  // From this byte on; none: nobody reads the input any more.
+  void goes_on(std::optional<std::uint64_t> at);
+
  private:
   struct Owner {
     ClientId client = 0;
@@ -177,6 +186,8 @@ class InputService {
   // The launcher's input, if a front end can have it now.
   Result<plugin::JobInput*> find(bool takes) const;
   Result<void> begin(ClientId client, const control::ControlRequest& request);
+  Result<void> begin_launcher(ClientId client, std::uint64_t id);
+  Result<void> begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next, const Json& answer);
   void notify_former(const std::string& by);
   void grant();
   [[nodiscard]] bool is_owner(ClientId client, std::uint64_t id) const {
@@ -186,6 +197,10 @@ class InputService {
   plugin::Host& host_;
   std::function<control::ControlServer*()> server_;
   std::optional<Owner> owner_;
+  bool awaits_ = false;
+  bool is_known_ = false;                                       // where it goes on
+  std::optional<std::uint64_t> at_;                             // there
+  std::optional<std::pair<ClientId, std::uint64_t>> launcher_;  // the request that waits for that
 };
 
 // ---- control ----------------------------------------------------------------------------
@@ -307,6 +322,10 @@ class Control final : public plugin::Plugin {
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     if (host_.job().leads()) return lead();
     on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
+    on("job.input", [this](plugin::Call& call) {
+      const bool goes_on = call.in.contains("at");
+      input_.goes_on(goes_on ? std::optional(call.in.value("at", std::uint64_t{0})) : std::nullopt);
+    });
     return {};
   }
 
@@ -324,6 +343,7 @@ class Control final : public plugin::Plugin {
 
   // Who has started the job is connected to the shell that is lost.
   Result<void> await_follower() {
+    input_.await_launcher();
     viewers_->await_follower([this] {
       if (auto* output = host_.task_output()) output->follower_has_room();
     });
@@ -336,6 +356,7 @@ class Control final : public plugin::Plugin {
 
   void without_follower(const std::string& what) {
     to_follow_.reset();
+    input_.give_up_launcher();
     viewers_->give_up_follower();
     if (holds_) return;
     if (outlives_launcher_)
@@ -1123,12 +1144,17 @@ Result<plugin::JobInput*> InputService::find(bool takes) const {
                  "run on this host without a terminal: nobody else can have it"};
   if (input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
   if (!takes && owner_) return has_owner(owner_->name);
-  if (!takes && input->is_launchers()) return has_owner("the process that has started the job");
+  if (!takes && (awaits_ || input->is_launchers())) return has_owner("the process that has started the job");
   return input;
 }
 
 void InputService::serve(ClientId client, const control::ControlRequest& request) {
-  Result<void> begun = begin(client, request);
+  const bool follows = request.arguments.value("follows", false);
+  if (follows && !is_known_) {
+    launcher_.emplace(client, request.id);
+    return;
+  }
+  Result<void> begun = follows ? begin_launcher(client, request.id) : begin(client, request);
   if (!begun) server_()->answer(client, request.id, begun.error());
 }
 
@@ -1145,12 +1171,41 @@ Result<void> InputService::begin(ClientId client, const control::ControlRequest&
     host_.log().log(Level::warn, "control",
                     "the job's standard input is that of {} from now on: what is typed here goes nowhere",
                     next.name);
+  return begin_owner(*input, plugin::JobInput::For::other, std::move(next), Json::object());
+}
+
+Result<void> InputService::begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next,
+                                       const Json& answer) {
   owner_ = std::move(next);
-  input->own([this] { grant(); });
-  server_()->answer_part(client, request.id, Json::object());
+  input.own(whom, [this] { grant(); });
+  server_()->answer_part(owner_->client, owner_->id, answer);
   owner_->uncredited = kInputCredit;
   grant();
   return {};
+}
+
+Result<void> InputService::begin_launcher(ClientId client, std::uint64_t id) {
+  plugin::JobInput* input = host_.launcher_tie() != nullptr ? host_.launcher_tie()->input() : nullptr;
+  if (!at_ || input == nullptr || input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
+  if (owner_) return has_owner(owner_->name);
+  awaits_ = false;
+  Owner next{client, id, "the process that has started the job", 0};
+  return begin_owner(*input, plugin::JobInput::For::launcher, std::move(next), {{"at", *at_}});
+}
+
+void InputService::goes_on(std::optional<std::uint64_t> at) {
+  is_known_ = true;
+  at_ = at;
+  if (!launcher_) return;
+  auto [client, id] = *std::exchange(launcher_, std::nullopt);
+  Result<void> begun = begin_launcher(client, id);
+  if (auto* server = server_(); !begun && server != nullptr) server->answer(client, id, begun.error());
+}
+
+void InputService::give_up_launcher() {
+  if (!std::exchange(awaits_, false)) return;
+  auto* tie = host_.launcher_tie();
+  if (tie != nullptr && tie->input() != nullptr) tie->input()->leave();
 }
 
 void InputService::notify_former(const std::string& by) {
@@ -1178,6 +1233,7 @@ void InputService::end(ClientId client, const control::StreamEnd& end) {
 }
 
 void InputService::gone(ClientId client) {
+  if (launcher_ && launcher_->first == client) launcher_.reset();
   if (!owner_ || owner_->client != client) return;
   owner_.reset();
   host_.launcher_tie()->input()->leave();

@@ -5,7 +5,8 @@
 // several do, the shell reads it for them. The shell also reads a terminal for a single task, since a task in a
 // process group of its own would be stopped when it reads.
 //
-// In a job of several shells the stdin is shell 0's, and each shell gets it as a pipe (JobInput).
+// In a job of several shells the stdin is the leader's, and each shell gets it as a pipe (JobInput). Another leader
+// asks all shells what they have, and goes on where the first of them stopped, once the launcher has come to it.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,13 +23,18 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.hpp"
 #include "base/heap_buffer.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "bulk/port.hpp"
+#include "bulk/record_queue.hpp"
 #include "event/loop.hpp"
 #include "io/fanout.hpp"
 #include "io/fd_sink.hpp"
 #include "job/options.hpp"
+#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/files.hpp"
@@ -36,14 +42,16 @@
 #include "plugins/output/routing.hpp"
 #include "plugins/pty/options.hpp"
 #include "value/idset.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 
 // ---- job input --------------------------------------------------------------------------
 //
-// The standard input of a job of several shells, for the plugin `input`: shell 0 reads it and broadcasts it, and
+// The standard input of a job of several shells, for the plugin `input`: the leader reads it and broadcasts it, and
 // each shell has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others
-// can go on.
+// can go on. A record of the broadcast says of which bytes of the input it is (doc/protocol.md): what a shell has had
+// of the leader before is passed over.
 
 class JobInput {
  public:
@@ -54,7 +62,14 @@ class JobInput {
   };
   struct Callbacks {
     std::function<void(const Error&)> on_error;
-    std::function<void()> on_wait;  // called once: the other shells have to wait for the tasks of this one
+    std::function<void()> on_wait;    // called once: the other shells have to wait for the tasks of this one
+    std::function<bool()> was_taken;  // leader: somebody else than the launcher has had the input
+  };
+  // What this shell has had.
+  struct Position {
+    std::uint64_t behind = 0;  // bytes
+    bool reads = false;        // tasks of this shell still read
+    bool was_taken = false;    // as the leader has said
   };
 
   // Serves the port's channel. `port` and `loop` have to outlive it; no callback may destroy it.
@@ -73,11 +88,18 @@ class JobInput {
   // They get no more than what has come so far.
   void end() {
     ended_ = true;
+    position_.reads = false;
     end_soon();
   }
 
-  // Leader: broadcasts all that comes out of this pipe. To be called once.
-  Result<void> broadcast(UniqueFd source);
+  [[nodiscard]] const Position& position() const { return position_; }
+
+  // Leader: broadcasts all that comes out of this pipe, from this byte of the input on. To be called once.
+  Result<void> broadcast(UniqueFd source, std::uint64_t from);
+  // Leader: likewise, but the input ends there.
+  void broadcast_end(std::uint64_t from);
+  // Leader: a shell that has come since may have missed the end.
+  void repeat_end();
 
  private:
   JobInput(event::Loop& loop, bulk::Port& port, Options options, Callbacks callbacks)
@@ -87,6 +109,8 @@ class JobInput {
   void serve();
   void read_some();
   bool send();
+  void queue(std::string_view bytes);
+  void take_piece(std::uint64_t at, std::string_view bytes);
   void take(bulk::Numbered number, std::string_view bytes);
   void go_on();
   void end_soon();
@@ -98,21 +122,67 @@ class JobInput {
   // The leader's way to all shells.
   UniqueFd source_;
   std::optional<event::Poll> poll_;
-  std::string unsent_;
+  std::string unsent_;      // a record
+  std::uint64_t next_ = 0;  // the first byte that is not in a record yet
+  bool is_over_ = false;    // the end is in a record
   // The way to this shell's tasks.
   UniqueFd pipe_;
   UniqueFd to_pipe_;
   std::unique_ptr<io::FdSink> sink_;
   std::optional<event::Timer> end_timer_;
-  bool failed_ = false;  // the pipe has no reader any more
-  bool ended_ = false;   // nothing more comes
+  Position position_;
+  bool has_begun_ = false;  // a record has come
+  bool failed_ = false;     // the pipe has no reader any more
+  bool ended_ = false;      // nothing more comes
   bool waited_ = false;
   std::vector<bulk::Numbered> unconsumed_;  // given to a full sink
+};
+
+// ---- another leader ---------------------------------------------------------------------
+//
+// What the next leader asks all shells for, by a number, which they answer with their position.
+
+struct InputAnswer {
+  std::uint64_t number = 0;
+  JobInput::Position position;
+
+  [[nodiscard]] std::string text() const;
+};
+
+void fields(auto& io, wire::Of<JobInput::Position> auto& m) {
+  io.has("behind", m.behind);
+  io.has("reads", m.reads);
+  io.has("taken", m.was_taken);
+}
+
+void fields(auto& io, wire::Of<InputAnswer> auto& m) {
+  io.has("number", m.number);
+  io.has("position", m.position);
+}
+
+std::string InputAnswer::text() const { return wire::to_text(*this); }
+
+// Of all shells.
+struct InputPositions {
+  std::optional<std::uint64_t> least;  // that a shell has whose tasks read; none: none of them does
+  std::uint64_t most = 0;
+  bool was_taken = false;
+
+  void add(const JobInput::Position& each) {
+    if (each.reads) least = std::min(least.value_or(each.behind), each.behind);
+    most = std::max(most, each.behind);
+    was_taken = was_taken || each.was_taken;
+  }
 };
 
 // ---- input ------------------------------------------------------------------------------
 
 namespace {
+
+constexpr const char* kPositionTopic = "input.position";  // announcement: the question's number
+constexpr event::Seconds kMostAnswerTime{10};
+
+std::uint64_t number_of(std::string_view question) { return parse_u64(question).value_or(0); }
 
 // Bytes that are read from a terminal before the tasks want them
 constexpr std::size_t kTypedAhead = std::size_t{64} << 10;
@@ -177,7 +247,7 @@ class Input final : public plugin::Plugin {
     inherit,  // the shell's descriptor
     reopen,   // the same file, opened anew
     relay,    // a pipe that this shell fills
-    carried,  // the pipe with what comes from shell 0
+    carried,  // the pipe with what comes from the leader
   };
 
   Result<void> prepare() {
@@ -199,19 +269,72 @@ class Input final : public plugin::Plugin {
       way_ = host_.job().leads() ? own_stdin() : Way::none;
       return {};
     }
-    on("job.leader", [this] { return end_without_source(); });
+    if (TRY(job::OnLeaderLost::read(host_.options())).takes_over) serve_positions();
     return prepare_carried();
   }
 
-  // It came to the shell that led before.
-  Result<void> end_without_source() {
-    if (!host_.job().leads() || !host_.has_input() || way_ == Way::inherit || way_ == Way::reopen) return {};
-    if (host_.bulk()->end_broadcast(bulk::down::kInput))
-      log(host_, *this, Level::notice, "the job's standard input ends here: it came by the shell that is lost");
+  // ---- another leader
+
+  void serve_positions() {
+    hands_over_ = true;
+    asked_ = plugin::serve_questions(
+        host_, records_, kPositionTopic,
+        [this](bulk::Id shell, std::string_view bytes) { take_position(shell, bytes); },
+        [this](std::string_view question) {
+          records_.put(InputAnswer{number_of(question), position()}.text());
+        });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { positions_.gone(lost.shell); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { positions_.gone(left.shell); });
+    on("job.leader", [this] { return host_.job().leads() ? ask_positions() : Result<void>(); });
+    on("shell.joined", [this] {
+      if (host_.job().leads() && input_) input_->repeat_end();
+    });
+  }
+
+  [[nodiscard]] JobInput::Position position() const { return input_ ? input_->position() : JobInput::Position(); }
+
+  // It came to the shell that led before. Nobody reads it: the launcher is told that it has ended.
+  Result<void> ask_positions() {
+    if (!input_) return go_on(InputPositions());
+    InputPositions all;
+    all.add(position());
+    auto text = [](std::uint64_t number) { return fmt::format("{}", number); };
+    auto done = [this](const plugin::OpenQuestions<InputPositions>::Answered& asked) {
+      if (Result<void> goes_on = go_on(asked.answer); !goes_on)
+        log(host_, *this, Level::error, "the job's standard input ends here: {}", goes_on.error().message);
+    };
+    CHECK_OK(positions_.ask({positions_.others(), kMostAnswerTime, all, text, done}));
     return {};
   }
 
-  // The job's input has to come from shell 0, unless all tasks that read it are on that shell.
+  void take_position(std::uint32_t shell, std::string_view bytes) {
+    auto answer = wire::from_text<InputAnswer>(bytes);
+    InputPositions* all = answer ? positions_.find(answer->number, shell) : nullptr;
+    if (all == nullptr) return;
+    all->add(answer->position);
+    positions_.complete(answer->number, shell);
+  }
+
+  // Who has the input next is told by job.input from where on it is to send.
+  Result<void> go_on(const InputPositions& all) {
+    plugin::Call call("job.input");
+    const bool is_followed = TRY(job::OnLeaderLost::read(host_.options())).is_followed;
+    plugin::LauncherTie* tie = host_.launcher_tie();
+    if (all.least && is_followed && tie != nullptr && !all.was_taken) {
+      CHECK_OK(tie->take_over_input());
+      tie->input()->ends_with_owner(options_.ends_when_left);
+      CHECK_OK(make_source(*all.least));
+      if (has_started_) CHECK_OK(source_->start());
+      call.in["at"] = *all.least;
+    } else if (all.least) {
+      input_->broadcast_end(all.most);
+      log(host_, *this, Level::notice, "the job's standard input ends here: it came by the shell that is lost");
+    }
+    auto called = host_.stack().call(call);
+    return called ? Result<void>() : std::move(called).error();
+  }
+
+  // The job's input has to come from the leader, unless all tasks that read it are on that shell.
   Result<void> prepare_carried() {
     const job::Job& job = host_.job();
     bool leads = job.leads();
@@ -237,15 +360,22 @@ class Input final : public plugin::Plugin {
           "tasks that get it",
           host_.job().shell_rank);
     };
+    handlers.was_taken = [this] {
+      auto* tie = host_.launcher_tie();
+      return tie != nullptr && tie->input() != nullptr && tie->input()->was_taken();
+    };
     input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(handlers)));
-    return leads ? make_source() : Result<void>();
+    return leads ? make_source(0) : Result<void>();
   }
 
-  // Sets shell 0's stdin as the source; it is read at the pace of the broadcast.
-  Result<void> make_source() {
-    source_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, fanout_options(), callbacks()));
+  // Sets the leader's stdin as the source, which begins with this byte of the input; it is read at the pace of the
+  // broadcast.
+  Result<void> make_source(std::uint64_t from) {
+    io::Fanout::Options options = fanout_options();
+    if (options.limit) *options.limit -= std::min(*options.limit, from);
+    source_ = TRY(io::Fanout::create(host_.loop(), STDIN_FILENO, std::move(options), callbacks()));
     Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-    CHECK_OK(input_->broadcast(std::move(pipe.read)));
+    CHECK_OK(input_->broadcast(std::move(pipe.read), from));
     return source_->add(std::move(pipe.write));
   }
 
@@ -263,14 +393,15 @@ class Input final : public plugin::Plugin {
   }
 
   Result<void> start() {
+    has_started_ = true;
     if (fanout_) CHECK_OK(fanout_->start());
     return source_ ? source_->start() : Result<void>();
   }
 
-  // Shell 0 goes on for other shells while any task of the job runs.
+  // The leader goes on for other shells while any task of the job runs.
   Result<void> stop(bool all) {
     fanout_.reset();
-    if (!all && source_) {
+    if (!all && (source_ || (hands_over_ && input_))) {
       input_->let_go();
       return {};
     }
@@ -371,7 +502,7 @@ class Input final : public plugin::Plugin {
   Result<void> make_relay(const task::Task& task) {
     if (!fanout_) {
       io::Fanout::Options options = fanout_options();
-      if (input_) options.limit.reset();  // shell 0 applies it
+      if (input_) options.limit.reset();  // the leader applies it
       int source = input_ ? input_->pipe().get() : STDIN_FILENO;
       io::Fanout::Callbacks handlers = callbacks();
       handlers.on_done = [this] {
@@ -435,9 +566,15 @@ class Input final : public plugin::Plugin {
   plugin::Registration ends_;
   // ---- only with several shells
   std::unique_ptr<JobInput> input_;
-  std::unique_ptr<io::Fanout> source_;     // on shell 0, with one reader: the broadcast
+  std::unique_ptr<io::Fanout> source_;     // on the leader, with one reader: the broadcast
   std::optional<io::OwnDescription> own_;  // what another shell got as stdin, ...
   std::optional<event::Poll> unread_;      // ... which is read and dropped
+  // ---- where another shell may come to lead
+  bool hands_over_ = false;
+  bool has_started_ = false;
+  plugin::Registration asked_;
+  bulk::RecordQueue records_{bulk::up::kInputPosition};
+  plugin::OpenQuestions<InputPositions> positions_{host_, kPositionTopic};
 };
 
 }  // namespace
@@ -448,7 +585,8 @@ PluginPtr make_input(plugin::Host& host) { return std::make_unique<Input>(host);
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of one record
+constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of input in one record
+constexpr std::size_t kPieceHead = 9;                  // before them: whose it is, and where it begins
 
 }  // namespace
 
@@ -456,6 +594,7 @@ Result<std::unique_ptr<JobInput>> JobInput::create(event::Loop& loop, bulk::Port
                                                    Callbacks callbacks) {
   std::unique_ptr<JobInput> out(new JobInput(loop, port, std::move(options), std::move(callbacks)));
   if (out->options_.wanted) CHECK_OK(out->open());
+  out->position_.reads = out->options_.wanted;
   out->serve();
   return out;
 }
@@ -472,10 +611,7 @@ Result<void> JobInput::open() {
   io::FdSink::Options options{io::Overflow::spill, options_.spill_directory, options_.spill_limit};
   io::FdSink::Callbacks callbacks;
   callbacks.on_room = [this] { go_on(); };
-  callbacks.on_error = [this](const Error&) {
-    failed_ = true;
-    go_on();
-  };
+  callbacks.on_error = [this](const Error&) { let_go(); };
   callbacks.on_spill = callbacks_.on_error;
   sink_ = TRY(io::FdSink::create(loop_, to_pipe_.get(), "stdin of tasks", options, std::move(callbacks)));
   end_timer_ = TRY(event::Timer::create(loop_, [this] {
@@ -494,26 +630,44 @@ void JobInput::serve() {
 
 // ---- on the leader -------------------------------------------------------------------------
 
-Result<void> JobInput::broadcast(UniqueFd source) {
+Result<void> JobInput::broadcast(UniqueFd source, std::uint64_t from) {
+  next_ = from;
   source_ = std::move(source);
   poll_ = TRY(event::Poll::create(loop_, source_.get(), [this](int) { read_some(); }));
   return poll_->start(event::Poll::kReadable);
 }
 
 void JobInput::read_some() {
-  if (!poll_ || !send()) return;
+  if (!send() || !poll_) return;
   HeapBuffer<kPiece> buffer;
   ssize_t got = ::read(source_.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got > 0) {
-    unsent_.assign(buffer.data(), static_cast<std::size_t>(got));
-    send();
-    return;
+  if (got <= 0) {
+    poll_.reset();
+    source_.reset();
+    return broadcast_end(next_);
   }
-  poll_.reset();
-  source_.reset();
-  Result<void> ended = port_.end_broadcast(bulk::down::kInput);
-  if (!ended) callbacks_.on_error(ended.error());
+  queue({buffer.data(), static_cast<std::size_t>(got)});
+  send();
+}
+
+// A record without bytes is the end.
+void JobInput::queue(std::string_view bytes) {
+  unsent_ = callbacks_.was_taken() ? '\1' : '\0';
+  append_number(unsent_, next_);
+  unsent_ += bytes;
+  next_ += bytes.size();
+}
+
+void JobInput::broadcast_end(std::uint64_t from) {
+  next_ = from;
+  is_over_ = true;
+  queue({});
+  send();
+}
+
+void JobInput::repeat_end() {
+  if (is_over_) broadcast_end(next_);
 }
 
 // Returns whether nothing is left to send.
@@ -525,6 +679,7 @@ bool JobInput::send() {
     return false;
   }
   if (*sent) unsent_.clear();
+  if (!poll_) return *sent;
   Result<void> set = *sent ? poll_->start(event::Poll::kReadable) : Result<void>();
   if (!*sent) poll_->stop();
   if (!set) callbacks_.on_error(set.error());
@@ -534,17 +689,34 @@ bool JobInput::send() {
 // ---- on every shell ------------------------------------------------------------------------
 
 void JobInput::take(bulk::Numbered number, std::string_view bytes) {
-  if (!sink_ || failed_ || ended_) return port_.consumed(number);
-  if (bytes.empty()) {
-    ended_ = true;
-    port_.consumed(number);
-    return end_soon();
+  if (sink_ && !failed_ && !ended_ && bytes.size() >= kPieceHead) {
+    position_.was_taken = bytes[0] != '\0';
+    bytes.remove_prefix(1);
+    const auto at = take_number<std::uint64_t>(bytes);
+    take_piece(at, bytes);
   }
-  std::array pieces{bytes};
-  if (!sink_->write(pieces)) failed_ = true;
-  if (failed_ || !sink_->full()) return port_.consumed(number);
+  if (!sink_ || failed_ || ended_ || !sink_->full()) return port_.consumed(number);
   if (!std::exchange(waited_, true)) callbacks_.on_wait();
   unconsumed_.push_back(number);
+}
+
+// A shell that has come later begins where the broadcast is.
+void JobInput::take_piece(std::uint64_t at, std::string_view bytes) {
+  if (!std::exchange(has_begun_, true)) position_.behind = at;
+  if (at > position_.behind) {
+    callbacks_.on_error(
+        Error{EPIPE, fmt::format("the job's standard input ends here for the tasks of this shell: {} "
+                                 "bytes are lost with a shell that led the job",
+                                 at - position_.behind)});
+    return end();
+  }
+  if (bytes.empty()) return end();
+  bytes.remove_prefix(std::min<std::uint64_t>(position_.behind - at, bytes.size()));
+  if (bytes.empty()) return;
+  position_.behind += bytes.size();
+  std::array pieces{bytes};
+  if (!sink_->write(pieces)) failed_ = true;
+  position_.reads = !failed_;
 }
 
 void JobInput::go_on() {
@@ -556,6 +728,7 @@ void JobInput::go_on() {
 
 void JobInput::let_go() {
   failed_ = true;
+  position_.reads = false;
   go_on();
 }
 

@@ -694,6 +694,8 @@ void BroadcastRecords::cut_off() {
 // Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
 void BroadcastRecords::drop(Numbered stable) {
   stable_ = std::max(stable_, stable);
+  // Another leader's start, which comes as a record, may come behind its notes.
+  if (term_of(stable_) > term_of(store_.have())) return;
   if (started_ && stable_ > consumed_) cut_off();
   store_.drop(std::min(stable_, consumed_));
 }

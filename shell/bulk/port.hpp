@@ -23,10 +23,11 @@ inline constexpr Channel kReadyToLeave = 4;
 inline constexpr Channel kDoctor = 5;
 inline constexpr Channel kUsage = 6;
 inline constexpr Channel kTimeline = 7;
+inline constexpr Channel kInputPosition = 8;
 }  // namespace up
 // The channels of up on which all shells answer what the leader has announced (BulkOptions::answers).
 inline const std::set<Channel>& answer_channels() {
-  static const std::set<Channel> channels{up::kControl, up::kDoctor};
+  static const std::set<Channel> channels{up::kControl, up::kDoctor, up::kInputPosition};
   return channels;
 }
 namespace down {

@@ -56,6 +56,12 @@ Result<void> ShellLauncherTie::detach() {
   return {};
 }
 
+Result<void> ShellLauncherTie::take_over_input() {
+  if (!process_.launch_input) process_.launch_input = TRY(join::LauncherInput::create(*process_.loop));
+  input_.emplace(*process_.launch_input);
+  return {};
+}
+
 // The launcher may still be there: only the place to which writing has failed goes to the file.
 bool ShellLauncherTie::closed() {
   if (!outlives_) return false;

@@ -24,13 +24,18 @@ class ShellJobInput final : public plugin::JobInput {
   void ends_with_owner(bool ends) override { input_.ends_with_owner(ends); }
   [[nodiscard]] bool has_ended() const override { return input_.has_ended(); }
   [[nodiscard]] bool is_launchers() const override { return input_.is_launchers(); }
-  void own(std::function<void()> on_room) override { input_.give(std::move(on_room)); }
+  [[nodiscard]] bool was_taken() const override { return was_taken_; }
+  void own(For whom, std::function<void()> on_room) override {
+    was_taken_ = was_taken_ || whom == For::other;
+    input_.give(std::move(on_room));
+  }
   bool write(std::string_view bytes) override { return input_.put(bytes); }
   void end() override { input_.end_given(); }
   void leave() override { input_.leave(); }
 
  private:
   join::LauncherInput& input_;
+  bool was_taken_ = false;
 };
 
 class ShellLauncherTie final : public plugin::LauncherTie, public plugin::OutputFile {
@@ -61,6 +66,7 @@ class ShellLauncherTie final : public plugin::LauncherTie, public plugin::Output
   [[nodiscard]] std::uint64_t lost_output() const override { return lost_; }
 
   plugin::JobInput* input() override { return input_ ? &*input_ : nullptr; }
+  Result<void> take_over_input() override;
 
   // As the place of the tasks' output.
   std::optional<int> file() override { return process_.detachment->file(); }

@@ -48,10 +48,12 @@ Result<void> AttachView::open() {
     CHECK_OK(open_sink(STDERR_FILENO, "stderr", err_));
   receives_ = TRY(event::Poll::create(*loop_, client_.receives_from(), [this](int) { exchange(); }));
   sends_ = TRY(event::Poll::create(*loop_, client_.sends_to(), [this](int) { exchange(); }));
-  if (options_.input != Options::Input::none)
+  if (options_.input != Options::Input::none) {
     open_input();
-  else
+  } else {
     begin_view();
+    if (options_.followed.tail != nullptr) open_input();
+  }
   await();
   return {};
 }
@@ -100,10 +102,19 @@ void AttachView::pass(int signum) {
 // Output is shown once the input is this process's.
 void AttachView::open_input() {
   AttachInput::Callbacks callbacks;
-  callbacks.on_own = [this] { begin_view(); };
+  callbacks.on_own = [this] {
+    if (!options_.follows) begin_view();
+  };
   callbacks.on_sent = [this] { await(); };
-  callbacks.on_error = [this](const Error& why) { fail(why); };
+  callbacks.on_error = [this](const Error& why) {
+    // The tasks may have read all that they want.
+    if (!options_.follows) fail(why);
+  };
   callbacks.on_notice = [this](const std::string& text, const Json& context) { notice(text, "input", context); };
+  if (options_.follows) {
+    input_ = std::make_unique<AttachInput>(*loop_, client_, options_.followed, std::move(callbacks));
+    return;
+  }
   input_ =
       std::make_unique<AttachInput>(*loop_, client_, options_.input == Options::Input::take, std::move(callbacks));
 }
@@ -249,6 +260,12 @@ AttachInput::AttachInput(event::Loop& loop, control::Client& client, bool takes,
   id_ = client_.begin("input", {{"take", takes}, {"name", name}});
 }
 
+AttachInput::AttachInput(event::Loop& loop, control::Client& client, const FollowedInput& followed,
+                         Callbacks callbacks)
+    : loop_(loop), client_(client), callbacks_(std::move(callbacks)), followed_(followed) {
+  id_ = client_.begin("input", {{"follows", true}});
+}
+
 void AttachInput::take(const control::Answer& answer) {
   if (answer.id == status_) {
     status_.reset();
@@ -256,26 +273,64 @@ void AttachInput::take(const control::Answer& answer) {
   }
   if (answer.id != id_) return;
   if (answer.error) return callbacks_.on_error(*answer.error);
-  if (answer.more) return begin();
+  if (answer.more) return begin(answer.value);
   reader_.reset();
   auto by = answer.value.find("taken");
   if (by != answer.value.end() && by->is_string()) taken(printable(by->get<std::string>(), kMostName));
 }
 
-void AttachInput::begin() {
+void AttachInput::begin(const Json& answer) {
+  if (followed_.tail != nullptr) return go_on_at(answer.value("at", std::uint64_t{0}));
+  open_reader(STDIN_FILENO);
+}
+
+// What the leader before had, and the tasks have not, is sent once more.
+void AttachInput::go_on_at(std::uint64_t at) {
+  const launch::InputTail& tail = *followed_.tail;
+  if (at < tail.first() || at > tail.behind()) {
+    callbacks_.on_notice(
+        fmt::format("standard input ends here: the shells go on at byte {}, and those from {} to {} "
+                    "are here",
+                    at, tail.first(), tail.behind()),
+        {{"at", at}});
+    client_.put_end({id_, kInputStream});
+    return callbacks_.on_sent();
+  }
+  sent_ = at;
+  send_tail();
+}
+
+void AttachInput::send_tail() {
+  const launch::InputTail& tail = *followed_.tail;
+  while (*sent_ < tail.behind()) {
+    const std::size_t room = std::min<std::uint64_t>(client_.may_send(id_), control::kMaxStreamData);
+    if (room == 0) return callbacks_.on_sent();
+    const std::string_view piece = tail.piece(*sent_, room);
+    client_.put({id_, kInputStream, std::string(piece), Json::object()});
+    *sent_ += piece.size();
+  }
+  sent_.reset();
+  if (!tail.has_ended()) return open_reader(followed_.input);
+  client_.put_end({id_, kInputStream});
+  callbacks_.on_sent();
+}
+
+void AttachInput::open_reader(int input) {
   launch::InputReader::Callbacks callbacks;
   callbacks.room = [this]() -> std::size_t {
     return std::min<std::uint64_t>(client_.may_send(id_), control::kMaxStreamData);
   };
   callbacks.on_bytes = [this](std::string_view bytes) {
+    if (followed_.tail != nullptr) followed_.tail->add(bytes);
     client_.put({id_, kInputStream, std::string(bytes), Json::object()});
     callbacks_.on_sent();
   };
   callbacks.on_end = [this] {
+    if (followed_.tail != nullptr) followed_.tail->end();
     client_.put_end({id_, kInputStream});
     callbacks_.on_sent();
   };
-  auto reader = launch::InputReader::create(loop_, STDIN_FILENO, std::move(callbacks));
+  auto reader = launch::InputReader::create(loop_, input, std::move(callbacks));
   if (!reader) return callbacks_.on_error(reader.error());
   reader_ = *std::move(reader);
   callbacks_.on_own();
@@ -288,7 +343,9 @@ void AttachInput::taken(const std::string& by) {
 }
 
 void AttachInput::go_on() {
-  if (reader_ && client_.may_send(id_) > 0) reader_->go_on();
+  if (client_.may_send(id_) == 0) return;
+  if (sent_) send_tail();
+  if (reader_) reader_->go_on();
 }
 
 void AttachInput::interrupt() {

@@ -43,6 +43,8 @@ class AttachInput {
 
   // Asks for the input. `client` has to outlive this object. None of the callbacks may destroy it.
   AttachInput(event::Loop& loop, control::Client& client, bool takes, Callbacks callbacks);
+  // Of the process that has started the job, which goes on where the next leader says. `followed` has a tail.
+  AttachInput(event::Loop& loop, control::Client& client, const FollowedInput& followed, Callbacks callbacks);
   AttachInput(const AttachInput&) = delete;
   AttachInput& operator=(const AttachInput&) = delete;
 
@@ -60,7 +62,10 @@ class AttachInput {
   bool stop();
 
  private:
-  void begin();
+  void begin(const Json& answer);
+  void go_on_at(std::uint64_t at);
+  void send_tail();
+  void open_reader(int input);
   void report_interrupt(const Json& status);
   void taken(const std::string& by);
 
@@ -68,6 +73,8 @@ class AttachInput {
   control::Client& client_;
   Callbacks callbacks_;
   std::unique_ptr<launch::InputReader> reader_;
+  FollowedInput followed_;
+  std::optional<std::uint64_t> sent_;  // of the tail, while it is sent
   LaunchSignals signals_;
   std::uint64_t id_;
   std::optional<std::uint64_t> status_;  // a request whose answer is awaited
@@ -92,6 +99,7 @@ class AttachView {
     // This process has started the job: signals are for its tasks, the shells' messages come out here, and no
     // output is missed. The leader takes the end of this process for that of the job's launcher.
     bool follows = false;
+    FollowedInput followed = {};  // of this process's input then
   };
   enum class How { ended, left, link_lost };
   struct End {

@@ -159,6 +159,7 @@ Result<AttachView::End> view(Leader leader, const FollowPlan& plan) {
   options.label = plan.label;
   options.quiet = plan.quiet;
   options.follows = true;
+  options.followed = plan.input;
   auto view = TRY(AttachView::create(std::move(leader.client), std::move(options)));
   return view->run();
 }

@@ -10,9 +10,16 @@
 
 #include "base/result.hpp"
 #include "event/loop.hpp"
+#include "launch/stream.hpp"
 #include "value/jobid.hpp"
 
 namespace nacre::front {
+
+// The standard input of the process that has started the job.
+struct FollowedInput {
+  launch::InputTail* tail = nullptr;  // what was sent of it; null: there is none
+  int input = -1;                     // the descriptor
+};
 
 struct FollowPlan {
   value::JobId job;
@@ -22,6 +29,7 @@ struct FollowPlan {
   std::string program;             // nacre, on these hosts
   bool label = false;              // the rank before each line of output
   bool quiet = false;
+  FollowedInput input = {};  // what is sent of it is added to the tail
 };
 
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows

@@ -104,6 +104,7 @@ class LaunchRun {
     follows_ = true;
     look_->stop();
     to_show_->stop();
+    if (plan_.record.input) plan_.follow->input = {&sent_, plan_.input};
     auto code = follow(*plan_.follow, [this](event::Seconds time) {
       const event::Seconds until = event::clock_now() + time;
       do loop_->poll();
@@ -203,7 +204,7 @@ class LaunchRun {
     to_ = process_->stream("stdin");
     static_cast<void>(to_->write(lines));  // if the process has gone already, its end shows that
     transport::wipe(lines);
-    feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input));
+    feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input, plan_.follow ? &sent_ : nullptr));
     look_->start(kLook, kLook);
     if (holds_tasks_) to_show_->start(kToShow, kToShow);
     if (plan_.srun) to_tell_->start_grace(kToTell);
@@ -477,6 +478,7 @@ class LaunchRun {
   std::unique_ptr<LaunchReports> reports_;
   bool drops_output_ = false;  // srun writes output, but there is no standard output
   bool dropped_ = false;
+  launch::InputTail sent_;  // if another leader may have to be followed
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;

@@ -183,6 +183,18 @@ void LaunchStream::gone(const Error& why) {
   if (callbacks_.on_gone) callbacks_.on_gone(why);
 }
 
+// ---- input tail -------------------------------------------------------------------------
+
+void InputTail::add(std::string_view bytes) {
+  bytes_ += bytes;
+  end_ += bytes.size();
+  if (bytes_.size() > 2 * kMost) bytes_.erase(0, bytes_.size() - kMost);
+}
+
+std::string_view InputTail::piece(std::uint64_t at, std::size_t most) const {
+  return std::string_view(bytes_).substr(at - first(), most);
+}
+
 // ---- feed -------------------------------------------------------------------------------
 
 namespace {
@@ -192,8 +204,9 @@ constexpr std::size_t kAhead = std::size_t{256} << 10;
 
 }  // namespace
 
-Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::BufferedStream& to, int input) {
-  std::unique_ptr<LaunchFeed> out(new LaunchFeed(to));
+Result<std::unique_ptr<LaunchFeed>> LaunchFeed::create(event::Loop& loop, task::BufferedStream& to, int input,
+                                                       InputTail* tail) {
+  std::unique_ptr<LaunchFeed> out(new LaunchFeed(to, tail));
   LaunchFeed* self = out.get();
   if (input == kOpenInput) return out;
   InputReader::Callbacks callbacks;
@@ -231,15 +244,21 @@ void LaunchFeed::on_room() {
 }
 
 void LaunchFeed::send_input(std::string_view bytes) {
+  if (tail_ != nullptr) tail_->add(bytes);
   std::string record;
   transport::append_bulk_head(record, kInputStream, bytes.size());
   record += bytes;
   if (to_.write(record)) return;
   input_->stop();
-  end_input();
+  send_end();
 }
 
 void LaunchFeed::end_input() {
+  if (tail_ != nullptr) tail_->end();
+  send_end();
+}
+
+void LaunchFeed::send_end() {
   std::string record;
   transport::append_stream_record(record, transport::LinkRecordKind::end, kInputStream);
   static_cast<void>(to_.write(record));

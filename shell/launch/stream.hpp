@@ -64,6 +64,29 @@ class InputReader {
   std::optional<event::Timer> timer_;  // for a file, and for a terminal that is another process group's
 };
 
+// The last of a front end's standard input that it has sent: where the leader is lost, the next one may have to have
+// some of it once more.
+class InputTail {
+ public:
+  static constexpr std::size_t kMost = std::size_t{16} << 20;  // bytes: more than may be between here and the tasks
+
+  void add(std::string_view bytes);
+  void end() { has_ended_ = true; }
+
+  [[nodiscard]] std::uint64_t first() const {
+    return end_ - bytes_.size();
+  }                                                            // of all that was sent, the first here
+  [[nodiscard]] std::uint64_t behind() const { return end_; }  // how many bytes were sent
+  [[nodiscard]] bool has_ended() const { return has_ended_; }  // the input's end was sent
+  // What is here from this byte on, at most so much. `at`: from first() to behind().
+  [[nodiscard]] std::string_view piece(std::uint64_t at, std::size_t most) const;
+
+ private:
+  std::string bytes_;
+  std::uint64_t end_ = 0;
+  bool has_ended_ = false;
+};
+
 inline constexpr std::uint32_t kInputStream = 0;
 
 // The end of the leader, or of a shell that only has to notice when the process that started it goes.
@@ -135,10 +158,12 @@ class LaunchStream {
 class LaunchFeed {
  public:
   // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
-  // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end.
+  // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end. `tail`
+  // gets what is sent of it; null: nobody needs it.
   static constexpr int kNoInput = -1;
   static constexpr int kOpenInput = -2;
-  static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input);
+  static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input,
+                                                    InputTail* tail = nullptr);
   LaunchFeed(const LaunchFeed&) = delete;
   LaunchFeed& operator=(const LaunchFeed&) = delete;
 
@@ -148,14 +173,16 @@ class LaunchFeed {
   void on_room();
 
  private:
-  explicit LaunchFeed(task::BufferedStream& to) : to_(to) {}
+  LaunchFeed(task::BufferedStream& to, InputTail* tail) : to_(to), tail_(tail) {}
   void send(std::string_view what, int signum);
   void send_frame(const std::string& body);
   void send_input(std::string_view bytes);
   void end_input();
+  void send_end();
   [[nodiscard]] std::size_t unsent() const;  // bytes
 
   task::BufferedStream& to_;
+  InputTail* tail_;
   std::unique_ptr<InputReader> input_;
 };
 

@@ -116,10 +116,12 @@ class JobInput {
   virtual void ends_with_owner(bool ends) = 0;
   [[nodiscard]] virtual bool has_ended() const = 0;
   [[nodiscard]] virtual bool is_launchers() const = 0;
+  [[nodiscard]] virtual bool was_taken() const = 0;  // another owner than the launcher has had it
 
-  // From now on the caller is the owner. What the launcher has sent comes first; what it sends from now on is
+  // From now on the caller is the owner; `launcher`: for the launcher, which has come by another way. What the launcher has sent comes first; what it sends from now on is
   // dropped. `on_room`: write() has returned false: there is room again.
-  virtual void own(std::function<void()> on_room) = 0;
+  enum class For { launcher, other };
+  virtual void own(For whom, std::function<void()> on_room) = 0;
   // ---- for the owner
   // Takes all. False: there is no room for more. What no task reads any more is dropped.
   virtual bool write(std::string_view bytes) = 0;
@@ -145,6 +147,9 @@ class LauncherTie {
 
   // The job's standard input, if the launcher sends it; else null. For as long as this object is there.
   virtual JobInput* input() { return nullptr; }
+  // Of a shell that has come to lead: it gets the input from now on, by an owner that write()s. This process's own
+  // standard input is what comes of it then.
+  virtual Result<void> take_over_input() { return {}; }
 
   [[nodiscard]] virtual bool is_detached() const = 0;
   // Where the file is, or "": the entry should be there too.

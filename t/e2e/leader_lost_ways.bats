@@ -76,3 +76,74 @@ start_way() { # WAY SPARES, options
   [ "$(grep -c 'done in try 3' out)" -eq 3 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }
+
+# ---- input ----------------------------------------------------------------------------------------------------------
+
+# A job of so many tasks and shells as $1 and $2, of the sh script $3, whose input is the file $4.
+start_reading() {
+  rm -f out err shell.* go
+  run_ -l --on-lost=go-on -o on-leader-lost=take-over -n "$1" --local="$2" sh -c "$note$3" <"$4" >out 2>err {to}>&- &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+}
+
+@test "input: what is typed before and after the loss of the leader comes once to each task, and so does its end" {
+  local tasks rank
+  for tasks in 4 8; do
+    rm -f in
+    mkfifo in
+    exec {to}<>in
+    start_reading "$tasks" 4 'while read -r line; do echo "got $line"; done; echo over' in
+    echo one >&"$to"
+    for ((rank = 0; rank < tasks; ++rank)); do wait_until grep -q "^$rank: got one" out; done
+    lose 0 1
+    echo two >&"$to"
+    wait_until grep -q "^3: got two" out
+    echo three >&"$to"
+    wait_until grep -q "^3: got three" out
+    exec {to}>&-
+    ends_with 1 # of the tasks that are lost
+    for ((rank = tasks / 4; rank < tasks; ++rank)); do
+      [ "$(grep "^$rank: " out | paste -sd,)" = "$rank: got one,$rank: got two,$rank: got three,$rank: over" ] || { cat out err; return 1; }
+    done
+    nothing_left "^nacre-shell: $id"
+  done
+}
+
+@test "input: each byte of a large file comes once, though two leaders are lost while tasks read it" {
+  local sum
+  head -c 30000000 /dev/urandom >large
+  sum=$(cksum <large)
+  exec {to}</dev/null
+  # Some read at once, one later.
+
+  start_reading 6 6 '[ $FLUX_TASK_RANK != 4 ] || until [ -e go ]; do sleep 0.1; done
+    head -c 9000000 >part.$FLUX_TASK_RANK; : >half.$FLUX_TASK_RANK; sleep 0.3; cat part.$FLUX_TASK_RANK - | cksum' large
+  wait_until test -e half.1 -a -e half.5
+  lose 0 1
+  sleep 0.1
+  lose 1 1
+  touch go
+  ends_with 1 # of the tasks that are lost
+  [ "$(sed -n 's/^[2-5]: //p' out)" = "$(printf '%s\n' "$sum" "$sum" "$sum" "$sum")" ] || { cat out err; return 1; }
+  nothing_left "^nacre-shell: $id"
+}
+
+@test "input: it ends where nobody can bring it" {
+  # The launcher is no process that follows: the shells have the option by themselves.
+  write_nodes 4 1
+  write_jobspec 4 sh -c "${note}"'cat; echo over'
+  mkfifo in
+  exec {to}<>in
+  "$front" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json --local=4 -o cpu-affinity=off -o on-lost=go-on -o on-leader-lost=take-over -o on-launcher-lost=go-on \
+    <in >out 2>err {to}>&- &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+  await_try 1 0 1 2 3
+  lose 0 1
+  wait_until is_over
+  exec {to}>&-
+  nothing_left "^nacre-shell: $id"
+}

@@ -113,4 +113,15 @@ TEST_CASE("who is fed goes on with another leader's broadcast, and passes it on"
         fmt::format("announce {} b; v4 {}({}) b", kSecond + 1, kSecond + 1, kSecond));
 }
 
+TEST_CASE("another leader's notes may come before the start of its broadcast") {
+  Bench bench(3);
+  bench.node.up(9);
+  bench.set_up();
+  CHECK(bench.hears(kUp, kRecords, down_record(0, 1, "a")) == "announce 1 a");
+  CHECK(bench.hears(kUp, kNotes, note(Stable{kSecond})).empty());  // it is not cut off, though it lacks record 1
+  CHECK(bench.hears(kUp, kRecords, start_record(kSecond, kSecond, {})).empty());
+  CHECK(bench.hears(kUp, kRecords, down_record(kSecond, kSecond + 1, "b")) ==
+        fmt::format("announce {} b", kSecond + 1));
+}
+
 }  // namespace nacre::bulk
