@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a
-// descriptor, and with output.events among the events of the job. Only shell 0 writes them. A reader that is slow
-// or has gone costs nothing: it is written the next message once it has taken the one before, and what it lacks is
-// made of the notifier's state then.
+// descriptor, and with output.events among the events of the job. Only the leader writes them; another leader
+// begins with all that is known, which replaces what a reader has. A reader that is slow or has gone costs nothing:
+// it is written the next message once it has taken the one before, and what it lacks is made of the notifier's
+// state then.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -16,8 +17,10 @@
 #include "event/clock.hpp"
 #include "exits/notifier.hpp"
 #include "io/fd_sink.hpp"
+#include "job/options.hpp"
 #include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
+#include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -31,10 +34,11 @@ constexpr int kLastStandard = 2;
 
 // Where notices go.
 struct NoticePlace {
-  std::string path;  // empty: none
-  int fd = -1;       // < 0: none
+  std::string path;           // empty: none
+  int fd = -1;                // < 0: none
+  bool is_launchers = false;  // who has started the job writes it
 
-  [[nodiscard]] bool is_none() const { return path.empty() && fd < 0; }
+  [[nodiscard]] bool is_none() const { return path.empty() && fd < 0 && !is_launchers; }
 };
 
 // The shell opens what it has for itself so that no other program gets it. What lacks this mark it was started
@@ -61,8 +65,9 @@ Result<NoticePlace> notice_place_of(const JsonAt& option) {
 class ExitNotify final : public plugin::Plugin {
  public:
   explicit ExitNotify(plugin::Host& host) : Plugin("exit-notify"), host_(host) {
-    on("shell.init", [this] { return read(); });
+    on("shell.init", [this] { return host_.job().leads() ? read() : Result<void>(); });
     on("shell.post-init", [this] { return open(); });
+    on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost); });
   }
@@ -72,7 +77,6 @@ class ExitNotify final : public plugin::Plugin {
 
   Result<void> read() {
     auto option = host_.options().at(name());
-    if (!host_.job().leads()) return {};
     has_events_ = host_.task_output() != nullptr && host_.task_output()->takes_events();
     std::uint64_t threshold = 1;
     if (option && option->json().is_object()) {
@@ -82,18 +86,43 @@ class ExitNotify final : public plugin::Plugin {
     } else if (option) {
       place_ = TRY(notice_place_of(*option));
     }
+    if (is_next()) return begin_next(threshold);
     if (place_.is_none() && !has_events_) return {};
     if (!place_.path.empty()) host_.start_after_all();
     if (place_.fd >= 0) {
       CHECK_OK(inherited(*option, place_.fd));
       if (place_.fd > kLastStandard) ::fcntl(place_.fd, F_SETFD, FD_CLOEXEC);
     }
+    return begin(threshold);
+  }
+
+  Result<void> begin(std::uint64_t threshold) {
     notifier_.emplace(Notifier::Options{host_.job().tasks(), host_.exit_policy(), threshold});
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { on_timer(); }));
     ended_ = host_.on_ended([this](const Json& end) {
       if (Result<void> written = job_ended(end); !written) give_up(written.error().message);
     });
     return {};
+  }
+
+  // This shell leads in place of another one, and a descriptor was that one's.
+  [[nodiscard]] bool is_next() const { return host_.job().leader != 0; }
+
+  Result<void> begin_next(std::uint64_t threshold) {
+    if (TRY(job::OnLeaderLost::read(host_.options())).launcher_has(name()))
+      place_ = {"", -1, true};
+    else if (place_.fd >= 0)
+      place_ = {};
+    if (place_.is_none() && !has_events_) return {};
+    constexpr std::uint64_t kOfAnother = UINT64_MAX;  // no number of this one's messages
+    shown_ = written_ = kOfAnother;
+    return begin(threshold);
+  }
+
+  // How tasks have ended so far is told next.
+  Result<void> take_over() {
+    CHECK_OK(read());
+    return open();
   }
 
   static Result<NoticePlace> place_in(const JsonAt& option) {
@@ -119,7 +148,7 @@ class ExitNotify final : public plugin::Plugin {
   // ---- the place ---------------------------------------------------------------
 
   Result<void> open() {
-    if (!notifier_ || file_ || gave_up_ || place_.is_none()) return {};
+    if (!notifier_ || file_ || gave_up_ || place_.is_none() || place_.is_launchers) return {};
     io::MessageFile::Callbacks callbacks;
     callbacks.on_idle = [this] { write(); };
     callbacks.on_error = [this](const Error& error) { give_up(error.message); };
@@ -130,7 +159,12 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   Result<std::unique_ptr<io::MessageFile>> open_place(io::MessageFile::Callbacks callbacks) {
-    if (place_.fd < 0) return io::MessageFile::open(host_.loop(), place_.path, std::move(callbacks));
+    if (place_.fd < 0 && !is_next()) return io::MessageFile::open(host_.loop(), place_.path, std::move(callbacks));
+    if (place_.fd < 0) {
+      UniqueFd file(::open(place_.path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+      if (!file) return system_error(errno, place_.path);
+      return io::MessageFile::of(host_.loop(), std::move(file), place_.path, std::move(callbacks));
+    }
     UniqueFd fd(place_.fd > kLastStandard ? place_.fd : ::fcntl(place_.fd, F_DUPFD_CLOEXEC, kLastStandard + 1));
     if (!fd) return system_error(errno, shown());
     return io::MessageFile::of(host_.loop(), std::move(fd), shown(), std::move(callbacks));
@@ -197,6 +231,7 @@ class ExitNotify final : public plugin::Plugin {
 
   void write() {
     if (has_events_) put_events();
+    if (place_.is_launchers) return send();
     while (file_ && !gave_up_ && file_->idle()) {
       auto message = notifier_->next(written_);
       if (!message) return let_go();
@@ -204,6 +239,15 @@ class ExitNotify final : public plugin::Plugin {
       for (const std::string& each : message->lines) text += each;
       written_ = message->seq;
       file_->write(text);
+    }
+  }
+
+  void send() {
+    while (auto message = notifier_->next(written_)) {
+      written_ = message->seq;
+      std::string text;
+      for (const std::string& each : message->lines) text += each;
+      send_to_launcher(host_, name(), text);
     }
   }
 
@@ -232,7 +276,7 @@ class ExitNotify final : public plugin::Plugin {
     look_at_output();
     notifier_->end(now(), end.at("exit").value("code", 1));
     timer_->stop();
-    if (!file_ || gave_up_) {
+    if (!file_ || gave_up_) {  // whom the launcher writes for, too
       write();
       return {};
     }

@@ -322,6 +322,12 @@ class Control final : public plugin::Plugin {
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     if (host_.job().leads()) return lead();
     on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
+    on("launcher.report", [this](plugin::Call& call) -> Result<void> {
+      if (viewers_)
+        viewers_->report(TRY(TRY(JsonAt::root(call.in).at("report")).string()),
+                         TRY(TRY(JsonAt::root(call.in).at("text")).string()));
+      return {};
+    });
     on("job.input", [this](plugin::Call& call) {
       const bool goes_on = call.in.contains("at");
       input_.goes_on(goes_on ? std::optional(call.in.value("at", std::uint64_t{0})) : std::nullopt);

@@ -72,8 +72,28 @@ void Viewers::await_follower(std::function<void()> on_room) {
 
 void Viewers::give_up_follower() {
   awaits_ = false;
+  reports_.clear();
   kept_.wait_for_reader(false);
   note_room();
+}
+
+void Viewers::report(std::string report, std::string text) {
+  if (!awaits_ && !follower_) return;
+  reports_.emplace_back(std::move(report), std::move(text));
+  serve_all();
+}
+
+// As far as there is room.
+void Viewers::send_reports(const Key& key) {
+  const auto& [client, id] = key;
+  while (!reports_.empty()) {
+    auto& [report, text] = reports_.front();
+    const std::size_t size = std::min({text.size(), link_.room(client, id), control::kMaxStreamData});
+    if (size == 0 && !text.empty()) return;
+    if (!text.empty() && !link_.put(client, {id, report, text.substr(0, size), Json::object()})) return;
+    text.erase(0, size);
+    if (text.empty()) reports_.pop_front();
+  }
 }
 
 void Viewers::message(std::string line) {
@@ -134,6 +154,7 @@ void Viewers::serve_all() {
 
 bool Viewers::serve(const Key& key, Viewer& viewer) {
   const auto& [client, id] = key;
+  if (viewer.follows) send_reports(key);
   while (!viewer.waits && !viewer.has_all) {
     auto piece = next(key, viewer);
     if (piece) {
@@ -146,7 +167,7 @@ bool Viewers::serve(const Key& key, Viewer& viewer) {
     for (io::Stream stream : io::kStreams) link_.put_end(client, {id, std::string(io::name_of(stream))});
   }
   if (!viewer.has_all) return true;
-  if (viewer.follows && !has_ended_) return true;
+  if (viewer.follows && (!has_ended_ || !reports_.empty())) return true;
   if (!code_) code_ = link_.code_of_tasks();
   if (!code_) return true;
   Json answer{{"code", *code_}};

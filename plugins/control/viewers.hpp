@@ -150,6 +150,8 @@ class Viewers final : public plugin::OutputFollower {
   void await_follower(std::function<void()> on_room);
   // A line of the shells, for whom has come; it may have come before.
   void message(std::string line);
+  // More of one of its reports (LaunchReport::channel).
+  void report(std::string report, std::string text);
   [[nodiscard]] bool awaits_follower() const { return awaits_; }
   void give_up_follower();
   [[nodiscard]] bool is_follower(ClientId client) const { return follower_ == client; }
@@ -190,15 +192,17 @@ class Viewers final : public plugin::OutputFollower {
   void serve_all();
   std::optional<Scrollback::Piece> next(const Key& key, Viewer& viewer);
   bool send(const Key& key, Viewer& viewer, const Scrollback::Piece& piece);
+  void send_reports(const Key& key);
   void report_missed(const Key& key, Viewer& viewer);
   void note_room();
 
   Scrollback kept_;
   Link link_;
   bool awaits_ = false;
-  std::optional<ClientId> follower_;   // that has come
-  std::vector<std::string> messages_;  // until it comes
-  std::function<void()> on_room_;      // if it is waited for, or was
+  std::optional<ClientId> follower_;                         // that has come
+  std::vector<std::string> messages_;                        // until it comes
+  std::deque<std::pair<std::string, std::string>> reports_;  // that it has not had
+  std::function<void()> on_room_;                            // if it is waited for, or was
   mutable bool was_full_ = false;
   std::map<Key, std::unique_ptr<Viewer>> viewers_;
   bool is_all_out_ = false;

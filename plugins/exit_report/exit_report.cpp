@@ -75,10 +75,17 @@ class ExitReport final : public plugin::Plugin {
       if (!on) return option->expected("off, line or full");
       extent_ = *on ? Extent::full : Extent::off;
     }
-    if (auto file = host_.options().at("report")) {
-      file_ = TRY(ReportFile::at(host_, *file, {name(), "report", "the report"}));
-    }
+    if (host_.job().leads()) CHECK_OK(open_file());
     return {};
+  }
+
+  Result<void> open_file() {
+    file_ = TRY(ReportFile::of_option(host_, {name(), "report", "the report"}));
+    return {};
+  }
+
+  [[nodiscard]] Result<bool> has_file() const {
+    return host_.options().at("report") || TRY(job::OnLeaderLost::read(host_.options())).launcher_has("report");
   }
 
   // The exit policy, which is known in shell.init, asks which was the first whether there is a report or not.
@@ -86,7 +93,7 @@ class ExitReport final : public plugin::Plugin {
     if (!is_read_) CHECK_OK(read());
     is_read_ = true;
     const bool judges =
-        extent_ == Extent::full || file_ || host_.exit_policy().kind() == exits::Policy::Kind::first;
+        extent_ == Extent::full || TRY(has_file()) || host_.exit_policy().kind() == exits::Policy::Kind::first;
     return !judges || std::exchange(judges_, true) ? Result<void>() : serve();
   }
 
@@ -101,8 +108,10 @@ class ExitReport final : public plugin::Plugin {
     on("shell.start", [this] { return facts_.watch_memory(); });
     on("shell.processes-left",
        [this](plugin::Call& call) { report_.left(call.in.value("processes", Json::array())); });
-    on("job.leader", [this] {
-      if (host_.job().leads()) lead();
+    on("job.leader", [this]() -> Result<void> {
+      if (!host_.job().leads()) return {};
+      lead();
+      return open_file();
     });
     if (host_.job().leads()) lead();
     return {};

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
+#include "base/print.hpp"
 #include "base/process_stat.hpp"
+#include "job/options.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -25,7 +27,36 @@ Result<void> put(UniqueFd file, const std::string& path, std::string_view text) 
   return {};
 }
 
+constexpr const char* kTerminal = "terminal";  // the launcher's standard error
+
 }  // namespace
+
+void send_to_launcher(plugin::Host& host, std::string_view report, std::string_view text) {
+  plugin::Call call("launcher.report");
+  call.in = {{"report", report}, {"text", text}};
+  if (auto called = host.stack().call(call); !called)
+    host.log().log(Level::warn, "", "{}: {}", report, called.error().message);
+}
+
+void print_report(plugin::Host& host, const std::string& text) {
+  const bool is_first = host.job().leader == 0;
+  if (is_first || !job::OnLeaderLost::read(host.options()).value_or(job::OnLeaderLost()).is_followed)
+    return print_err(text);
+  send_to_launcher(host, kTerminal, text);
+}
+
+Result<std::unique_ptr<ReportFile>> ReportFile::of_option(plugin::Host& host, Names names) {
+  const bool is_first = host.job().leader == 0;
+  if (!is_first && TRY(job::OnLeaderLost::read(host.options())).launcher_has(names.option)) {
+    std::unique_ptr<ReportFile> out(new ReportFile(host, std::move(names)));
+    out->is_launchers_ = true;
+    return out;
+  }
+  auto option = host.options().at(names.option);
+  if (!option || is_switch(option->json()) || (!is_first && !option->json().is_string()))
+    return std::unique_ptr<ReportFile>();
+  return at(host, *option, std::move(names));
+}
 
 Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const JsonAt& option, Names names) {
   std::unique_ptr<ReportFile> out(new ReportFile(host, std::move(names)));
@@ -53,11 +84,15 @@ bool ReportFile::is_switch(const Json& option) {
 }
 
 void ReportFile::write(Json& report) {
-  if (!fd_) report["file"] = path_;
+  if (!fd_ && !is_launchers_) report["file"] = path_;
   if (!write_text(report.dump(2, ' ', false, Json::error_handler_t::replace) + '\n')) report.erase("file");
 }
 
 bool ReportFile::write_text(std::string_view text) {
+  if (is_launchers_) {
+    send_to_launcher(host_, names_.option, text);
+    return true;
+  }
   struct stat info {};
   // A link stays: /dev/stdout is one, of a file that others write.
   bool is_sent = fd_ || (::lstat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
@@ -112,6 +147,7 @@ Result<void> ReportFile::wait() {
 }
 
 void ReportFile::add(std::string_view text, bool keeps) {
+  if (is_launchers_) return send_to_launcher(host_, names_.option, text);
   if (!std::exchange(is_opened_, true)) {
     if (Result<void> opened = open(keeps); !opened) return warn(opened.error().message);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.hpp"
 #include "io/fd_sink.hpp"
@@ -23,6 +24,9 @@ class ReportFile {
     std::string what;  // "the report"
   };
 
+  // What the host's option names: null if it is not given, or only on or off. Of a shell that has come to lead, its
+  // launcher may write it (job::OnLeaderLost); null, too, if it went to a descriptor of another shell.
+  static Result<std::unique_ptr<ReportFile>> of_option(plugin::Host& host, Names names);
   // The option: a path, relative to the working directory of this process as it is now, or the number of a
   // descriptor that was open when this process began, which is taken. An error too if it could not be written now:
   // a job is not started for a report that nobody gets.
@@ -30,7 +34,8 @@ class ReportFile {
 
   // Whether an option is on or off, and no file; a number above 1 is a descriptor, as `nacre launch` gives one.
   [[nodiscard]] static bool is_switch(const Json& option);
-  [[nodiscard]] std::string file() const { return fd_ || is_taken_ ? "" : path_; }  // "": it is a descriptor
+  // "": it is a descriptor, or the launcher writes it.
+  [[nodiscard]] std::string file() const { return fd_ || is_taken_ || is_launchers_ ? "" : path_; }
 
   // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there
   // before is replaced at once, or stays; what a link names is written. A reader is waited for: the host is held
@@ -57,10 +62,16 @@ class ReportFile {
   Names names_;
   std::string path_;  // absolute; or of a descriptor
   UniqueFd fd_;
-  bool is_taken_ = false;  // `fd_` was set
+  bool is_taken_ = false;      // `fd_` was set
+  bool is_launchers_ = false;  // it goes to the launcher
   std::unique_ptr<io::MessageFile> to_;
   std::optional<event::Timer> timer_;
   bool holds_ = false, is_opened_ = false;
 };
+
+// Of a shell that has come to lead: who has started the job puts it behind what it has of this report.
+void send_to_launcher(plugin::Host& host, std::string_view report, std::string_view text);
+// For the launcher's standard error: of a shell that has come to lead its own leads nowhere.
+void print_report(plugin::Host& host, const std::string& text);
 
 }  // namespace nacre::plugins

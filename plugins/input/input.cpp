@@ -50,8 +50,8 @@ namespace nacre::plugins {
 //
 // The standard input of a job of several shells, for the plugin `input`: the leader reads it and broadcasts it, and
 // each shell has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others
-// can go on. A record of the broadcast says of which bytes of the input it is (doc/protocol.md): what a shell has had
-// of the leader before is passed over.
+// can go on. A record of the broadcast says which bytes of the input it has (doc/protocol.md): a shell passes over
+// what it has had of the leader before.
 
 class JobInput {
  public:

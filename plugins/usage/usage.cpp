@@ -52,19 +52,12 @@ class UsagePlugin final : public plugin::Plugin {
   Result<void> read() {
     auto usage = host_.options().at("usage");
     auto joblog = host_.options().at("joblog");
-    bool has_file = usage && !ReportFile::is_switch(usage->json());
-    bool has_joblog = joblog && !ReportFile::is_switch(joblog->json());
     auto plot = host_.options().at("usage-plot");
-    bool has_plot = plot && !ReportFile::is_switch(plot->json());
+    const bool has_file = usage && !ReportFile::is_switch(usage->json());
     bool is_on = usage && (has_file || TRY(job::switch_of(*usage)));
-    bool logs = joblog && (has_joblog || TRY(job::switch_of(*joblog)));
-    bool plots = plot && (has_plot || TRY(job::switch_of(*plot)));
-    if (is_leader()) {
-      if (has_file) rows_file_ = TRY(ReportFile::at(host_, *usage, {name(), "usage", "the usage of tasks"}));
-      if (has_joblog) joblog_file_ = TRY(ReportFile::at(host_, *joblog, {name(), "joblog", "the log of tasks"}));
-      if (has_plot)
-        plot_file_ = TRY(ReportFile::at(host_, *plot, {name(), "usage-plot", "the picture of what tasks use"}));
-    }
+    bool logs = joblog && (!ReportFile::is_switch(joblog->json()) || TRY(job::switch_of(*joblog)));
+    bool plots = plot && (!ReportFile::is_switch(plot->json()) || TRY(job::switch_of(*plot)));
+    if (is_leader()) CHECK_OK(open_files());
     bool has_cgroups = TRY(read_cgroup());
     bool has_gpus = TRY(host_.options().flag("usage-gpu"));
     if (!is_on && !logs && !plots && !has_cgroups && !has_gpus) return {};
@@ -74,11 +67,18 @@ class UsagePlugin final : public plugin::Plugin {
           fmt::format("a log has a line for each task, of at most {} tasks; the job has {}: leave "
                       "it out, or take usage, whose summary has no limit",
                       most_tasks_, host_.job().tasks()));
-    prints_ = is_on && !has_file;
+    prints_ = is_on;
     has_rows_ = has_rows;
     serve(logs);
     if (has_cgroups) use_cgroups();
     if (has_gpus) measure_gpus();
+    return {};
+  }
+
+  Result<void> open_files() {
+    rows_file_ = TRY(ReportFile::of_option(host_, {name(), "usage", "the usage of tasks"}));
+    joblog_file_ = TRY(ReportFile::of_option(host_, {name(), "joblog", "the log of tasks"}));
+    plot_file_ = TRY(ReportFile::of_option(host_, {name(), "usage-plot", "the picture of what tasks use"}));
     return {};
   }
 
@@ -124,7 +124,8 @@ class UsagePlugin final : public plugin::Plugin {
     meter_.emplace(host_, has_joblog);
     std::function<void(const usage::UsageBatch&)> own;
     if (is_leader()) own = [this](const usage::UsageBatch& batch) { take(batch); };
-    uplink_.emplace(host_, std::move(own), !has_rows_);
+    const bool hands_over = job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost()).takes_over;
+    uplink_.emplace(host_, std::move(own), !has_rows_, hands_over);
     on("task.init", [this] { host_.current_task()->command().setup.opens_io = true; });
     on("task.fork", [this] {
       meter_->started(*host_.current_task());
@@ -147,16 +148,33 @@ class UsagePlugin final : public plugin::Plugin {
       on(topic, [this] { finish(); });
     }
     uplink_->serve([this](bulk::Id shell, std::string_view bytes) { take(shell, bytes); });
+    auto gone = [this](const plugin::ShellChange& change) {
+      gone_.insert(change.shell);
+      this->gone(change.shell);
+    };
+    on<plugin::ShellLost>(gone);
+    on<plugin::ShellLeft>(gone);
+    on("job.leader", [this] { return follow(); });
     if (is_leader()) serve_as_leader();
   }
 
+  // Another shell leads, which has not had what came before. Into the log of tasks it puts only what no leader has
+  // taken yet: the rest is there.
+  Result<void> follow() {
+    uplink_->send_again();
+    if (!is_leader()) return {};
+    has_head_ = true;
+    serve_as_leader();
+    return open_files();
+  }
+
   void serve_as_leader() {
-    for (std::uint32_t shell = 1; host_.bulk() != nullptr && shell < host_.job().shells(); ++shell)
-      waits_for_.insert(shell);
+    if (host_.bulk() != nullptr) {
+      value::Idset others = host_.job().shells_that_came() - gone_;
+      others.remove(host_.job().shell_rank);
+      for (std::uint32_t shell : others.ids()) waits_for_.insert(shell);
+    }
     on("shell.tasks-complete", [this] { return wait(); });
-    auto gone = [this](const plugin::ShellChange& change) { this->gone(change.shell); };
-    on<plugin::ShellLost>(gone);
-    on<plugin::ShellLeft>(gone);
     on<plugin::ShellJoined>([this](const plugin::ShellJoined& joined) { waits_for_.insert(joined.shell); });
     on("job.usage", [this](plugin::Call& call) {
       call.out = call.in.contains("from") ? rows_from(call.in.value("from", std::uint64_t{0}))
@@ -207,7 +225,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   void take(const usage::UsageBatch& batch) {
     table_.add(batch);
-    if (joblog_file_ && !batch.rows.empty()) add_to_joblog(batch.rows);
+    if (joblog_file_ && !batch.rows.empty() && !batch.is_again) add_to_joblog(batch.rows);
   }
 
   [[nodiscard]] bool is_of(std::uint32_t shell, const usage::UsageBatch& batch) const {
@@ -291,10 +309,10 @@ class UsagePlugin final : public plugin::Plugin {
       joblog_file_->end();
     }
     if (plot_file_) plot_file_->write_text(usage::svg_of(summary(usage::kMostCells), title()));
-    if (!prints_) return;
+    if (!prints_ || rows_file_) return;
     plugin::TaskOutput* output = host_.task_output();
     if (output != nullptr && output->takes_events()) return output->put_event("usage", all);
-    print_err(usage::summary_text(all, kUsagePrefix, is_utf8_terminal(STDERR_FILENO)));
+    print_report(host_, usage::summary_text(all, kUsagePrefix, is_utf8_terminal(STDERR_FILENO)));
   }
 
   [[nodiscard]] std::string title() const {
@@ -317,7 +335,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   // As they come. With `ended-before` the file has lines of an earlier job already, and the head.
   void add_to_joblog(std::span<const usage::TaskRow> rows) {
-    const bool keeps = host_.options().find("ended-before") != nullptr;
+    const bool keeps = host_.options().find("ended-before") != nullptr || host_.job().leader != 0;
     std::string out = std::exchange(has_head_, true) || keeps ? "" : usage::joblog_head();
     if (usual_.empty()) usual_ = usage::command_line(host_.job().spec.command);
     auto names = hosts();
@@ -341,6 +359,7 @@ class UsagePlugin final : public plugin::Plugin {
   // The leader's.
   usage::UsageTable table_;
   std::set<std::uint32_t> waits_for_;  // shells
+  value::Idset gone_;                  // likewise, also before this one led
   std::optional<event::Timer> timer_;
   bool holds_ = false, has_ended_ = false, has_head_ = false;
   std::string usual_;  // the job's command, for the joblog
@@ -382,6 +401,7 @@ void UsageUplink::flush() {
   if (timer_) timer_->stop();
   usage::UsageBatch batch = std::exchange(next_, {});
   if (own_) return own_(batch);
+  if (keeps_) kept_.push_back(batch);
   if (records_.waiting() >= kMostUnsent && !batch.node) {
     dropped_ += batch.rows.size();
     return;
@@ -389,11 +409,19 @@ void UsageUplink::flush() {
   put(std::move(batch));
 }
 
+void UsageUplink::send_again() {
+  for (usage::UsageBatch each : kept_) {
+    each.is_again = true;
+    put(std::move(each));
+  }
+}
+
 // Commands may be long: what is too large for a record goes as two.
 void UsageUplink::put(usage::UsageBatch batch) {
   std::string text = batch.text();
   if (text.size() <= bulk::kMaxRecord || batch.rows.size() < 2) return records_.put(std::move(text));
   usage::UsageBatch first;
+  first.is_again = batch.is_again;
   auto half = batch.rows.begin() + static_cast<std::ptrdiff_t>(batch.rows.size() / 2);
   first.rows.assign(std::make_move_iterator(batch.rows.begin()), std::make_move_iterator(half));
   batch.rows.erase(batch.rows.begin(), half);

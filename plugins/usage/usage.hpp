@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bulk/record_queue.hpp"
 #include "event/loop.hpp"
@@ -27,14 +28,17 @@ class UsageUplink {
   static constexpr std::size_t kMostUnsent = 4096;  // batches; those beyond are dropped
 
   // `own`: the leader's, which gets the batches; none in other shells. `only_totals`: no rows are sent.
-  UsageUplink(plugin::Host& host, std::function<void(const usage::UsageBatch&)> own, bool only_totals)
-      : host_(host), own_(std::move(own)), only_totals_(only_totals) {}
+  // `keeps`: what was sent, for another leader.
+  UsageUplink(plugin::Host& host, std::function<void(const usage::UsageBatch&)> own, bool only_totals, bool keeps)
+      : host_(host), own_(std::move(own)), only_totals_(only_totals), keeps_(keeps) {}
 
   // `take`: the leader's, of what other shells send.
   void serve(std::function<void(bulk::Id shell, std::string_view bytes)> take);
   void add(usage::TaskRow row);
   // The last batch.
   void finish(const usage::NodeRow& node);
+  // All that was sent comes once more.
+  void send_again();
   // Rows that could not be sent: the leader has taken none for long.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
@@ -44,7 +48,8 @@ class UsageUplink {
 
   plugin::Host& host_;
   std::function<void(const usage::UsageBatch&)> own_;
-  bool only_totals_;
+  bool only_totals_, keeps_;
+  std::vector<usage::UsageBatch> kept_;
   usage::UsageBatch next_;
   bulk::RecordQueue records_{bulk::up::kUsage};
   std::optional<event::Timer> timer_;

@@ -190,6 +190,12 @@ void AttachView::take_answer(const control::Answer& answer) {
 }
 
 void AttachView::show(const control::StreamData& data) {
+  if (options_.on_report && data.stream != io::name_of(io::Stream::out) &&
+      data.stream != io::name_of(io::Stream::err)) {
+    options_.on_report(data.stream, data.data);
+    uncredited_ += data.data.size();
+    return give_credit();
+  }
   auto stream = data.stream == io::name_of(io::Stream::err) ? io::Stream::err : io::Stream::out;
   auto rank = data.members.value("rank", std::uint32_t{0});
   auto [found, is_new] = sources_.try_emplace({rank, stream});

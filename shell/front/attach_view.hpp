@@ -100,6 +100,8 @@ class AttachView {
     // output is missed. The leader takes the end of this process for that of the job's launcher.
     bool follows = false;
     FollowedInput followed = {};  // of this process's input then
+    // Likewise: more of one of the leader's reports.
+    std::function<void(std::string_view report, std::string_view text)> on_report = {};
   };
   enum class How { ended, left, link_lost };
   struct End {

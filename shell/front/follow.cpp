@@ -160,6 +160,7 @@ Result<AttachView::End> view(Leader leader, const FollowPlan& plan) {
   options.quiet = plan.quiet;
   options.follows = true;
   options.followed = plan.input;
+  options.on_report = plan.on_report;
   auto view = TRY(AttachView::create(std::move(leader.client), std::move(options)));
   return view->run();
 }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -30,6 +31,8 @@ struct FollowPlan {
   bool label = false;              // the rank before each line of output
   bool quiet = false;
   FollowedInput input = {};  // what is sent of it is added to the tail
+  // More of one of the leader's reports (LaunchReport::channel), or for standard error ("terminal").
+  std::function<void(std::string_view report, std::string_view text)> on_report = {};
 };
 
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows

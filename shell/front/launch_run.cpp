@@ -97,7 +97,9 @@ class LaunchRun {
   [[nodiscard]] bool is_leader_lost() const {
     if (!plan_.follow || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
     const value::WaitStatus& status = process_->status();
-    return status.is_signal() || status.job_code() == launch::kLeaderLost;
+    // An agent may say of a signal what sh does.
+    return status.is_signal() || status.job_code() == launch::kLeaderLost ||
+           (through_agent_ && status.job_code() > value::kSignalBase);
   }
 
   int follow_leader() {
@@ -105,12 +107,16 @@ class LaunchRun {
     look_->stop();
     to_show_->stop();
     if (plan_.record.input) plan_.follow->input = {&sent_, plan_.input};
+    plan_.follow->on_report = [this](std::string_view report, std::string_view text) {
+      report == "terminal" ? print_err("{}", text) : reports_->go_on(report, text);
+    };
     auto code = follow(*plan_.follow, [this](event::Seconds time) {
       const event::Seconds until = event::clock_now() + time;
       do loop_->poll();
       while (!is_interrupted_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
       return !is_interrupted_;
     });
+    reports_->flush();
     if (code) return with_losses(*code);
     print_err("{}: {}\n", plan_.record.front, code.error().message);
     return 1;
@@ -574,6 +580,11 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   follow.quiet = plan.quiet;
   plan.follow = std::move(follow);
   plan.record.options.emplace_back("on-leader-lost=take-over,followed");
+  // A leader on this host writes the others itself, whichever shell that is.
+  const bool are_here = plan.record.agent.empty();
+  for (const LaunchReport& each : plan.reports) {
+    if (!are_here || !each.is_path) plan.record.options.back() += "," + each.channel;
+  }
   return {};
 }
 
@@ -660,6 +671,7 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
   auto file = std::make_unique<File>();
   file->option = report.option;
   file->channel = report.channel;
+  file->appends = report.channel == "joblog";  // behind what another leader has written
   auto number = report.is_path ? std::nullopt : descriptor_in(report.to);
   file->name = number ? fmt::format("descriptor {}", *number) : report.to;
   UniqueFd fd;
@@ -756,6 +768,24 @@ void LaunchReports::deliver(std::string_view channel, std::string_view message) 
   }
 }
 
+// What a child had for it goes on where that has stopped.
+void LaunchReports::go_on(std::string_view channel, std::string_view text) {
+  for (const auto& each : files_) {
+    if (each->channel != channel) continue;
+    if (!each->file) {
+      io::MessageFile::Callbacks callbacks;
+      callbacks.on_error = [this, option = each->option](const Error& error) { warn(option, error.message); };
+      auto fd = each->given ? Result<UniqueFd>(std::move(each->given)) : opened(each->path, each->appends);
+      auto file = !fd   ? Result<std::unique_ptr<io::MessageFile>>(fd.error())
+                  : *fd ? io::MessageFile::of(loop_, *std::move(fd), each->name, std::move(callbacks))
+                        : io::MessageFile::open(loop_, each->path, std::move(callbacks));
+      if (!file) return warn(each->option, file.error().message);
+      each->file = *std::move(file);
+    }
+    each->file->write(text);
+  }
+}
+
 void LaunchReports::finish(const std::function<bool()>& is_complete) {
   if (!is_carried()) return;
   bool late = false;
@@ -766,12 +796,21 @@ void LaunchReports::finish(const std::function<bool()>& is_complete) {
   from_ = nullptr;
   reader_->end();
   if (watch_.at_end) write(watch_.at_end());
-  late = false;
+  flush();
+}
+
+void LaunchReports::flush() {
+  bool late = false;
+  auto timer = event::Timer::create(loop_, [&late] { late = true; });
+  if (!timer) return;
   timer->start(kWaitAtEnd);
-  auto idle = [](const auto& each) { return each->file->idle(); };
-  loop_.run_until([&] { return late || (stderr_->flushed() && std::all_of(files_.begin(), files_.end(), idle)); });
+  auto idle = [](const auto& each) { return !each->file || each->file->idle(); };
+  auto is_done = [&] {
+    return (!stderr_ || stderr_->flushed()) && std::all_of(files_.begin(), files_.end(), idle);
+  };
+  loop_.run_until([&] { return late || is_done(); });
   for (const auto& each : files_) {
-    if (each->file->idle()) continue;
+    if (idle(each)) continue;
     warn(each->option,
          fmt::format("{}: {} within {} s of the job's end", each->name,
                      each->file->lacks_reader() ? "nobody has opened it" : "nobody has read all of it",

@@ -73,6 +73,10 @@ class LaunchReports {
   [[nodiscard]] bool is_held_up() const { return stderr_ && stderr_->full(); }
   // To be called when there is something to read in that stream.
   void on_ready(task::BufferedStream& from);
+  // Where another leader is followed: more of a report.
+  void go_on(std::string_view channel, std::string_view text);
+  // Runs the loop until all is written, but not for longer than kWaitAtEnd.
+  void flush();
   // To be called when the agent has exited: runs the loop until all is written, but waits for readers no longer
   // than kWaitAtEnd.
   void finish(const std::function<bool()>& is_complete);
@@ -82,8 +86,9 @@ class LaunchReports {
     std::string option;
     std::string channel;
     std::string name;
-    UniqueFd given;                         // the descriptor that a child gets
-    std::string path;                       // the path that a child gets: of a FIFO that has no reader yet
+    UniqueFd given;    // the descriptor that a child gets
+    std::string path;  // the path that a child gets: of a FIFO that has no reader yet
+    bool appends = false;
     std::unique_ptr<io::MessageFile> file;  // the file that this process writes
   };
 

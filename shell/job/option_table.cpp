@@ -348,7 +348,8 @@ constexpr std::array kCalled = {"shell.init",        "shell.post-init",    "task
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
                                 "shell.unkillable",  "job.leader",         "shell.pre-init",
-                                "shell.health",      "job.health",         "job.input"};
+                                "shell.health",      "job.health",         "job.input",
+                                "launcher.report"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

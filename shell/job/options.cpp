@@ -524,9 +524,13 @@ Result<OnLost> OnLost::read(const Options& options) {
 Result<OnLeaderLost> OnLeaderLost::read(const Options& options) {
   auto option = options.at("on-leader-lost");
   if (!option || option->json() == "end") return OnLeaderLost{};
-  if (option->json() == "take-over") return OnLeaderLost{true, false};
-  if (option->json() == "take-over,followed") return OnLeaderLost{true, true};
-  return option->expected("end or take-over");
+  const std::string text = option->json().is_string() ? option->json().get<std::string>() : "";
+  auto words = split(text, ',');
+  if (words[0] != "take-over" || (words.size() > 1 && words[1] != "followed"))
+    return option->expected("end or take-over");
+  OnLeaderLost out{true, words.size() > 1};
+  for (std::size_t i = 2; i < words.size(); ++i) out.reports.emplace_back(words[i]);
+  return out;
 }
 
 Result<bool> outlives_launcher(const Options& options) {

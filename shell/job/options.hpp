@@ -5,6 +5,7 @@
 // nacre-shell-options(7).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -201,9 +202,15 @@ struct OnLost {
 struct OnLeaderLost {
   bool takes_over = false;   // another shell leads from then on, if more than half of them are left
   bool is_followed = false;  // who has started the job comes to that one, or the job ends
+  // The options whose reports who has started the job writes itself then, in place of a descriptor or a file of the
+  // first leader.
+  std::vector<std::string> reports = {};
 
-  // on-leader-lost=end|take-over[,followed]
+  // on-leader-lost=end|take-over[,followed[,REPORT...]]
   static Result<OnLeaderLost> read(const Options& options);
+  [[nodiscard]] bool launcher_has(std::string_view report) const {
+    return std::find(reports.begin(), reports.end(), report) != reports.end();
+  }
 };
 
 // on-launcher-lost=end|go-on: whether the job goes on if its launcher goes.

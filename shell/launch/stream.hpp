@@ -64,8 +64,8 @@ class InputReader {
   std::optional<event::Timer> timer_;  // for a file, and for a terminal that is another process group's
 };
 
-// The last of a front end's standard input that it has sent: where the leader is lost, the next one may have to have
-// some of it once more.
+// The last of a front end's standard input that it has sent: where the leader is lost, the next one may need some
+// of it once more.
 class InputTail {
  public:
   static constexpr std::size_t kMost = std::size_t{16} << 20;  // bytes: more than may be between here and the tasks
@@ -158,8 +158,8 @@ class LaunchStream {
 class LaunchFeed {
  public:
   // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
-  // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end. `tail`
-  // gets what is sent of it; null: nobody needs it.
+  // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end.
+  // `tail` gets what is sent of it; null: nobody needs it.
   static constexpr int kNoInput = -1;
   static constexpr int kOpenInput = -2;
   static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input,

@@ -118,8 +118,9 @@ class JobInput {
   [[nodiscard]] virtual bool is_launchers() const = 0;
   [[nodiscard]] virtual bool was_taken() const = 0;  // another owner than the launcher has had it
 
-  // From now on the caller is the owner; `launcher`: for the launcher, which has come by another way. What the launcher has sent comes first; what it sends from now on is
-  // dropped. `on_room`: write() has returned false: there is room again.
+  // From now on the caller is the owner; `launcher`: for the launcher, which has come by another way. What the
+  // launcher's stream has brought comes first; what it brings from now on is dropped. `on_room`: write() has
+  // returned false: there is room again.
   enum class For { launcher, other };
   virtual void own(For whom, std::function<void()> on_room) = 0;
   // ---- for the owner

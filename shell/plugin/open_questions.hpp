@@ -181,7 +181,9 @@ class OpenQuestions {
   void drop_all() { open_.drop_all(); }
 
  private:
-  [[nodiscard]] value::Idset own() const { return value::Idset::range(host_.job().shell_rank, host_.job().shell_rank); }
+  [[nodiscard]] value::Idset own() const {
+    return value::Idset::range(host_.job().shell_rank, host_.job().shell_rank);
+  }
 
   Host& host_;
   std::string topic_;

@@ -408,6 +408,7 @@ void fields(auto& io, wire::Of<UsageBatch> auto& m) {
   io.has("rows", m.rows);
   io.may_have("node", m.node);
   io.may_have("totals", m.totals);
+  io.may_have("again", m.is_again);
 }
 
 std::string UsageBatch::text() const { return wire::to_text(*this); }

@@ -190,6 +190,7 @@ struct UsageBatch {
   std::vector<TaskRow> rows;
   std::optional<NodeRow> node;   // in the last one: nothing more comes from this shell
   std::optional<Totals> totals;  // in the last one, where the job has too many tasks for rows
+  bool is_again = false;         // for another leader: the one before may have had it
 
   [[nodiscard]] std::string text() const;
   static Result<UsageBatch> parse(std::string_view text);

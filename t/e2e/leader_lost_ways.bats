@@ -147,3 +147,70 @@ start_reading() {
   exec {to}>&-
   nothing_left "^nacre-shell: $id"
 }
+
+# ---- reports --------------------------------------------------------------------------------------------------------
+
+# Some tasks end before the leader is lost, one of its own among them, and the others after that.
+write_first_and_last() {
+  cat >task <<'END'
+#!/bin/sh
+echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"
+case $FLUX_TASK_RANK in 0 | 2) exit 0 ;; 4) exit 4 ;; esac
+until [ -e go ]; do sleep 0.1; done
+exit $FLUX_TASK_RANK
+END
+  chmod +x task
+}
+
+# The reports of such a job of eight tasks on four shells, in the files r, u, j, n and p. Its launcher's messages are in err.
+has_all_reports() {
+  [ "$(jq -c '.exit.code, [.classes[] | [.record, .ranks]]' r | paste -sd' ')" = '7 [["l","0-1"],["x0","2"],["x3","3"],["x4","4"],["x5","5"],["x6","6"],["x7","7"]]' ] || { cat r; return 1; }
+  # The lost shell's own rows are lost with it; all others are there once.
+  [ "$(jq -r 'select(.type == "task") | .rank' u | paste -sd,)" = "2,3,4,5,6,7" ] || { cat u; return 1; }
+  [ "$(jq -c 'select(.type == "summary") | .missing' u)" = '"0-1"' ] || { cat u; return 1; }
+  # The log has what came before and what comes after, with one head.
+  [ "$(cut -f1 j | head -n 1),$(grep -c Starttime j)" = Seq,1 ] || { cat j; return 1; }
+  [ "$(tail -n +2 j | cut -f1 | sort -n | paste -sd,)" = "1,3,4,5,6,7,8" ] || { cat j; return 1; }
+  grep -q '<svg' p
+  # A reader of the notices has all records, by what the next leader has begun with.
+  [ "$(jq -c 'select(.base == 1) | .base' n | head -n 1)" = 1 ] || { cat n; return 1; }
+  [ "$(tail -n 1 n | jq -c '[.end, .code]')" = "[1,7]" ] || { cat n; return 1; }
+}
+}
+
+@test "reports, usage, the log of tasks and notices have what came before and after, here and by an agent" {
+  local way
+  write_first_and_last
+  for way in local agent; do
+    rm -f shell.* go r u j n p
+    places_of "$way"
+    [ "$way" != local ] || places=(--local=4)
+    [ "$way" != agent ] || places=("--hosts=nowhere1,nowhere2,nowhere3,nowhere4" --agent="$PWD/agent")
+    run_ "${places[@]}" -n 8 --on-lost=go-on -o on-leader-lost=take-over -o cpu-affinity=off --report=r --usage=u --joblog=j --usage-plot=p --notify=n ./task >out 2>err &
+    launcher=$!
+    wait_until listed
+    id=$("$front" jobs -q)
+    await_try 1 0 1 2 3 4 5 6 7
+    wait_until grep -q . j
+    wait_until lines_come j 4
+    wait_until grep -q '"seq":1' n
+    lose 1 1
+    wait_until grep -q "leads it now" err
+    touch go
+    ends_with 7
+    has_all_reports || { echo "$way"; cat err; return 1; }
+    nothing_left "^nacre-shell: $id"
+  done
+}
+
+@test "the summary of --usage comes to the terminal of nacre run" {
+  write_first_and_last
+  run_ --local=4 -n 8 --on-lost=go-on -o on-leader-lost=take-over --usage ./task >out 2>err &
+  launcher=$!
+  await_try 1 0 1 2 3 4 5 6 7
+  lose 1 1
+  wait_until grep -q "leads it now" err
+  touch go
+  ends_with 7
+  grep -q "^nacre: usage" err || grep -q "^nacre: .*wall" err || { cat err; return 1; }
+}
