@@ -176,7 +176,6 @@ has_all_reports() {
   [ "$(jq -c 'select(.base == 1) | .base' n | head -n 1)" = 1 ] || { cat n; return 1; }
   [ "$(tail -n 1 n | jq -c '[.end, .code]')" = "[1,7]" ] || { cat n; return 1; }
 }
-}
 
 @test "reports, usage, the log of tasks and notices have what came before and after, here and by an agent" {
   local way
