@@ -118,6 +118,7 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(only_step) "Simulate the overlay, many seeds" $(RELEASE)/t/sim/sim --seeds=1-200000
 	$(only_step) "Simulate jobs of the shell that ships, many seeds" $(DEV)/t/sim/sim --shells --seeds=10001-11000
 	$(only_step) "Simulate such jobs with faults, many seeds" $(DEV)/t/sim/sim --shells --faults=3 --seeds=10001-11000
+	$(only_step) "Simulate such jobs that lose their leaders, many seeds" $(DEV)/t/sim/sim --shells --leader-lost --seeds=10001-15000
 	$(only_step) "Simulate such jobs of up to 200 shells" $(DEV)/t/sim/sim --shells --members=200 --faults=2 --seeds=10001-10010
 	$(only_step) "A million tasks of 8,000 shells end" $(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	$(only_step) "Break each rule of the overlay and of how a job ends" t/sim/mutations

@@ -23,8 +23,8 @@ namespace {
 
 constexpr const char* kHelp =
     R"(usage: sim [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
-       sim --shells [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST] [--overlap] [--twice]
-                    [--trace[=FILE]] [--brief]
+       sim --shells [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST | --leader-lost] [--overlap]
+                    [--twice] [--trace[=FILE]] [--brief]
        sim --report=MOST
        sim --ends=TASKS [--shells=N] [--most-ms=N]
        sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -37,6 +37,7 @@ breaks one is made smaller and printed as a transcript. All of it is on virtual 
   --seeds, --seed   which jobs
   --members=MOST    shells of a job (200); with --shells there are half as many at least, and else few
   --faults=MOST     that are done to a job (25; with --shells none)
+  --leader-lost     the leader of each job is killed, perhaps the next one too, and the others go on
   --overlap         made-up tasks go on while a real shell looks which of them have ended
   --twice           shows that the same seed gives the same trace
   --trace[=FILE]    prints what each job does
@@ -56,9 +57,10 @@ struct Arguments {
   bool real = false;   // jobs of the shell that ships
   bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
-  bool brief = false;     // of a failure: only what
-  bool overlaps = false;  // made-up tasks go on while a real shell looks which of them have ended
-  std::string file;       // for the trace of jobs of real shells
+  bool brief = false;       // of a failure: only what
+  bool overlaps = false;    // made-up tasks go on while a real shell looks which of them have ended
+  bool hands_over = false;  // the leader of each is lost
+  std::string file;         // for the trace of jobs of real shells
   std::uint32_t report = 0;
   std::uint32_t ends = 0;  // tasks
   std::uint32_t shells = 8000;
@@ -114,6 +116,8 @@ Arguments parse(int argc, char** argv) {
       out.twice = true;
     } else if (word == "--overlap") {
       out.overlaps = true;
+    } else if (word == "--leader-lost") {
+      out.hands_over = true;
     } else if (word == "--brief") {
       out.brief = true;
     } else if (word == "--trace" || word.starts_with("--trace=")) {
@@ -168,7 +172,8 @@ bool run_overlays(const Arguments& arguments) {
 #ifdef NACRE_SIM_SHELLS
 bool run_shells(const Arguments& arguments) {
   return shells::run_seeds({arguments.first, arguments.last, arguments.faults, arguments.members, arguments.trace,
-                            arguments.twice, arguments.brief, arguments.overlaps, arguments.file});
+                            arguments.twice, arguments.brief, arguments.overlaps, arguments.hands_over,
+                            arguments.file});
 }
 #else
 bool run_shells(const Arguments& /*arguments*/) {

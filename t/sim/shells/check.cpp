@@ -62,10 +62,10 @@ class Check {
   // The first that is wrong.
   [[nodiscard]] std::string all() const {
     if (!defect_.empty()) return defect_;
-    for (auto each :
-         {&Check::processes, &Check::losses, &Check::orders, &Check::records, &Check::causes, &Check::notices,
-          &Check::code, &Check::codes_of_shells, &Check::restarts, &Check::output, &Check::kills, &Check::times,
-          &Check::prologs, &Check::phases, &Check::forks, &Check::ends_seen, &Check::agreement, &Check::files}) {
+    for (auto each : {&Check::hand_over, &Check::processes, &Check::losses, &Check::orders, &Check::records,
+                      &Check::causes, &Check::notices, &Check::code, &Check::codes_of_shells, &Check::restarts,
+                      &Check::output, &Check::kills, &Check::times, &Check::prologs, &Check::phases, &Check::forks,
+                      &Check::ends_seen, &Check::agreement, &Check::files}) {
       if (std::string wrong = (this->*each)(); !wrong.empty()) return wrong;
     }
     return "";
@@ -376,6 +376,67 @@ class Check {
       const bool may_differ = !are_shells_calm() || seen_.first_start == kNever;  // it may not have joined
       if (own == *code_ || has_left(*each) || (own != 0 && may_differ)) continue;
       return fmt::format("{} exits with {}, and the job with {}", each->name, own, *code_);
+    }
+    return "";
+  }
+
+  // ---- another leader -------------------------------------------------------------------
+
+  // All shells know by then that the job goes on without its leader, as they have started their tasks.
+  [[nodiscard]] bool has_handed_over() const {
+    if (!plan_.hands_over || code_) return false;
+    for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
+      const Process* first = tries_.contains(rank) ? tries_.at(rank).front() : nullptr;
+      const bool is_started = first != nullptr && first->started_at < first_kill();
+      if (!is_started && !seen_.exec_errors.contains(rank)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] Nanoseconds first_kill() const {
+    Nanoseconds out = kNever;
+    for (const Process* each : shells_) out = WIFSIGNALED(each->status) ? std::min(out, each->ended_at) : out;
+    return out;
+  }
+
+  // The job goes on as with any other loss: its code is that of what is left, and nothing of that is missing.
+  [[nodiscard]] std::string hand_over() const {
+    if (!has_handed_over()) return "";
+    std::set<int> codes{1}, owns;
+    // Of tasks of the lost shell, too: the job may have been over.
+    for (const auto& [rank, tries] : tries_) codes.insert(code_of(text_of(tries.back()->status)));
+    for (const auto& [rank, error] : seen_.exec_errors) codes.insert(error == EACCES ? 126 : 127);
+    for (const Process* each : shells_) {
+      if (!WIFEXITED(each->status)) continue;
+      owns.insert(WEXITSTATUS(each->status));
+      if (owns.size() > 1 || !codes.contains(*owns.begin()))
+        return fmt::format("the leader is lost, {} exits with {}, and the job's code is one of {}", each->name,
+                           WEXITSTATUS(each->status), fmt::join(codes, ", "));
+    }
+    const std::map<std::string, std::string> came = lines();
+    for (const auto& [rank, tries] : tries_) {
+      const Process* shell = shell_of(*tries.back());
+      if (shell == nullptr || !WIFEXITED(shell->status)) continue;
+      if (std::string wrong = missing_lines(*tries.back(), rank, came); !wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+  // Each line that the task has written, in its order; some may come twice.
+  [[nodiscard]] static std::string missing_lines(const Process& task, std::uint32_t rank,
+                                                 const std::map<std::string, std::string>& came) {
+    for (int stream : {1, 2}) {
+      const std::string mark = task_mark(rank, task.task->script.start) + (stream == 1 ? " out " : " err ");
+      const auto found = came.find(mark);
+      std::istringstream wrote(task.task->wrote[static_cast<std::size_t>(stream)]);
+      std::string got = found == came.end() ? "" : found->second;
+      std::size_t at = 0;
+      for (std::string line; std::getline(wrote, line);) {
+        if (wrote.eof()) break;  // it was ended within this one
+        at = got.find(line + "\n", at);
+        if (at == std::string::npos)
+          return fmt::format("{} has written '{}', which has not come out", task.name, line);
+      }
     }
     return "";
   }

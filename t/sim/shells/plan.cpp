@@ -256,6 +256,40 @@ void draw_changes(Plan& plan, Random& random) {
   if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
 }
 
+// The leader is lost, and perhaps the next one too: nothing else is done to the job, whose output and reports are in
+// files that all shells have.
+void draw_hand_over(Plan& plan, Random& random) {
+  constexpr std::uint64_t kMostShells = 8, kMostSteps = 600;
+  const std::string folder = job_folder();
+  plan.hands_over = true;
+  plan.shells = static_cast<std::uint32_t>(random.in(4, kMostShells));
+  plan.tasks_per_shell = static_cast<std::uint32_t>(random.in(1, 3));
+  plan.spares = plan.barriers = 0;
+  plan.longest = kUsual;
+  plan.slow_reader = plan.witness = false;
+  plan.orders.clear();
+  plan.failure.reset();
+  constexpr std::array kPlaces{"o", "o.{{task.rank}}", "o.{{node.id}}"};
+  plan.options = {"cpu-affinity=off",
+                  "on-leader-lost=take-over",
+                  "on-lost=go-on",
+                  "exit-timeout=none",
+                  "output.stdout.type=file",
+                  "output.stdout.path=" + folder + "/" + kPlaces.at(random.in(0, 2)),
+                  "output.stderr.type=file",
+                  "output.stderr.path=" + folder + "/e",
+                  "report=" + folder + "/report",
+                  "joblog=" + folder + "/joblog"};
+  if (random.one_in(2)) plan.options.push_back("exit-notify=" + folder + "/notices");
+  Fault fault;
+  fault.step = random.in(1, random.one_in(2) ? 60 * std::uint64_t{plan.shells} : kMostSteps);
+  plan.faults = {fault};
+  if (plan.shells < 6 || !random.one_in(3)) return;  // more than half have to be left of each view
+  fault.shell = 1;
+  fault.step += random.in(1, kMostSteps / 2);
+  plan.faults.push_back(fault);
+}
+
 }  // namespace
 
 std::string job_folder() {
@@ -392,6 +426,10 @@ Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
   out.slow_reader = random.one_in(4);
   out.options = draw_options(random, job_folder());
   draw_changes(out, random);
+  if (limits.hands_over) {
+    draw_hand_over(out, random);
+    return out;
+  }
   if (limits.faults > 0) {
     for (std::uint64_t left = random.in(1, limits.faults); left > 0; --left)
       out.faults.push_back(draw_fault(out, random));

@@ -75,6 +75,7 @@ struct Plan {
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
   bool overlaps = false;     // as Kernel::Options has it
+  bool hands_over = false;   // the leader is lost, and nothing else is done to the job
 
   [[nodiscard]] TaskScript script(std::uint32_t rank, std::uint32_t start) const;
   [[nodiscard]] Newcomer newcomer(std::uint32_t shell) const;
@@ -96,6 +97,7 @@ struct PlanLimits {
   bool large = false;  // at least half as many
   std::uint32_t faults = 0;
   bool overlaps = false;
+  bool hands_over = false;
 };
 
 // How each line begins that the task writes.

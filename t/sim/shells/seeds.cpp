@@ -35,8 +35,9 @@ void print_broken(const Plan& plan, const Outcome& outcome, const Seeds& seeds) 
     std::printf("%s", outcome.trace.c_str());
   }
   const std::string members = seeds.shells > 0 ? " --members=" + std::to_string(seeds.shells) : "";
-  std::printf("\nRun it again: sim --shells%s%s --faults=%u --seed=%llu --trace\n",
-              seeds.overlaps ? " --overlap" : "", members.c_str(), seeds.faults, Long{plan.seed});
+  std::printf("\nRun it again: sim --shells%s%s%s --faults=%u --seed=%llu --trace\n",
+              seeds.overlaps ? " --overlap" : "", seeds.hands_over ? " --leader-lost" : "", members.c_str(),
+              seeds.faults, Long{plan.seed});
 }
 
 void print_trace(const std::string& trace, const std::string& to) {
@@ -74,6 +75,7 @@ bool run_seeds(const Seeds& seeds) {
     PlanLimits limits;
     limits.faults = seeds.faults;
     limits.overlaps = seeds.overlaps;
+    limits.hands_over = seeds.hands_over;
     limits.large = seeds.shells > 0;
     if (limits.large) limits.shells = seeds.shells;
     const Plan plan = make_plan(seed, limits);

@@ -16,6 +16,7 @@ struct Seeds {
   bool twice = false;        // each has to give the same trace again
   bool brief = false;        // of a failure: only what
   bool overlaps = false;     // tasks also go on while a shell looks which of them have ended
+  bool hands_over = false;   // the leader of each is lost
   std::string file = {};     // where the trace is written to; "": standard output
 };
 
