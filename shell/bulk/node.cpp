@@ -827,6 +827,10 @@ Result<bool> OriginTable::came(const Head& head, Route from) {
   }
   Origin& origin = found->second;
   if (attempt_of(head) < origin.attempt) return false;
+  if (attempt_of(head) > origin.attempt) origin.came = 0;
+  const bool is_start = head.kind == BulkKind::start;
+  if (is_start ? origin.came > 0 : head.number <= origin.came) return false;
+  origin.came = is_start ? head.number - 1 : head.number;
   origin.attempt = attempt_of(head);
   origin.route = from;
   return true;

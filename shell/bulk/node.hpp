@@ -224,8 +224,8 @@ class OriginTable {
     Id peer = 0;
     std::uint64_t link = 0;  // Child::serial
   };
-  // False: the record is of an earlier attempt than one that was seen; its origin has sent it again, or will.
-  // Otherwise notes for the origin go over this link from now on. ENOSPC: too many origins.
+  // False: the record is of an earlier attempt than one that was seen, and its origin has sent it again, or will; or
+  // it comes once more in one attempt, as while a leader is looked for ways up may lead in a circle. Otherwise notes for the origin go over this link from now on. ENOSPC: too many origins.
   Result<bool> came(const Head& head, Route from);
   [[nodiscard]] std::optional<Route> route(Id origin) const;
 
@@ -257,6 +257,7 @@ class OriginTable {
   };
   struct Origin {
     std::uint32_t attempt = 0;
+    Numbered came = 0;  // the last record of this attempt
     Route route;
     bool known = false;  // which records have been delivered
     Numbered delivered = 0;

@@ -93,6 +93,20 @@ TEST_CASE("records of children and own ones go up in turn, and credit is given a
   CHECK(bench.node.child_bytes(4) == 0);
 }
 
+TEST_CASE("a record that comes once more in one attempt, as ways up lead in a circle, ends here") {
+  Bench bench(3);
+  bench.node.up(9);
+  bench.node.child_up(4);
+  bench.node.child_up(9);
+  bench.set_up();
+  CHECK(bench.hears(below(4), kRecords, up_record(4, 0, 1, "a")) == "^9 4.0:1 a");
+  CHECK(bench.hears(below(9), kRecords, up_record(4, 0, 1, "a")).empty());
+  CHECK(bench.node.child_bytes(9) == 0);
+  CHECK(bench.hears(below(4), kRecords, up_record(4, 0, 2, "b")) == "^9 4.0:2 b");
+  // Sent once more by its origin, it goes on.
+  CHECK(bench.hears(below(4), kRecords, up_record(4, 1, 1, "a")) == "^9 4.1:1 a");
+}
+
 TEST_CASE("credit is given back once it is 16 KiB, though the child has more than half of it left") {
   Limits limits;
   Bench bench(3, limits);
