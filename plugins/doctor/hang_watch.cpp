@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "base/print.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "job/options.hpp"
+#include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -167,8 +167,8 @@ void HangWatch::report(const Examined& examined) {
   if (output != nullptr && output->takes_events()) {
     output->put_event("hang", call.in);
   } else {
-    print_err("nacre: no task of the job has done anything that can be seen for {}\n{}", time,
-              doctor::text_of(examined.examination, examined.verdicts, {}));
+    print_report(host_, fmt::format("nacre: no task of the job has done anything that can be seen for {}\n{}", time,
+                                    doctor::text_of(examined.examination, examined.verdicts, {})));
   }
   if (!option_.kills) return;
   plugin::RaisedException end{"hang-watch", 0,

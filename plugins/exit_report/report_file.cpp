@@ -41,7 +41,7 @@ void send_to_launcher(plugin::Host& host, std::string_view report, std::string_v
 void print_report(plugin::Host& host, const std::string& text) {
   const bool is_first = host.job().leader == 0;
   if (is_first || !job::OnLeaderLost::read(host.options()).value_or(job::OnLeaderLost()).is_followed)
-    return print_err(text);
+    return print_err("{}", text);
   send_to_launcher(host, kTerminal, text);
 }
 

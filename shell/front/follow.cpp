@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/follow.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -73,19 +70,10 @@ std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
 
 // The exit code of a program that has no input and output; -1: it could not be run.
 int run_quietly(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    ::posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-  pid_t pid = 0;
-  const int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (code != 0) return -1;
+  auto pid = start_program(words, {.quiet = true});
+  if (!pid) return -1;
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0) {
+  while (::waitpid(*pid, &status, 0) < 0) {
     if (errno != EINTR) return -1;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

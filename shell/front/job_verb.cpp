@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -264,22 +265,35 @@ Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry&
   return out;
 }
 
-Result<control::Client> start_bridge(const std::vector<std::string>& words, event::Seconds answer_time,
-                                     bool quiet) {
-  Pipe to = TRY(make_pipe(O_CLOEXEC));
-  Pipe from = TRY(make_pipe(O_CLOEXEC));
+Result<pid_t> start_program(const std::vector<std::string>& words, const ProgramStreams& streams) {
   std::vector<char*> argv;
   for (const std::string& each : words) argv.push_back(const_cast<char*>(each.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, to.read.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, from.write.get(), STDOUT_FILENO);
-  if (quiet) ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  auto set = [&actions](int from, int to) {
+    if (from < 0)
+      ::posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_RDWR, 0);
+    else
+      ::posix_spawn_file_actions_adddup2(&actions, from, to);
+  };
+  set(streams.in, STDIN_FILENO);
+  set(streams.out, STDOUT_FILENO);
+  if (streams.quiet) set(-1, STDERR_FILENO);
   pid_t pid = 0;
-  int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (code != 0) return system_error(code, words[0]);
+  return pid;
+}
+
+Result<control::Client> start_bridge(const std::vector<std::string>& words, event::Seconds answer_time,
+                                     bool quiet) {
+  static std::vector<pid_t> bridges;  // that may have ended, where one after the other is tried
+  std::erase_if(bridges, [](pid_t each) { return ::waitpid(each, nullptr, WNOHANG) != 0; });
+  Pipe to = TRY(make_pipe(O_CLOEXEC));
+  Pipe from = TRY(make_pipe(O_CLOEXEC));
+  bridges.push_back(TRY(start_program(words, {to.read.get(), from.write.get(), quiet})));
   to.read.reset();
   from.write.reset();
   return control::Client::over(std::move(from.read), std::move(to.write), kVersion, answer_time);

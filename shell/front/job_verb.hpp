@@ -3,6 +3,8 @@
 // What the verbs about jobs that run, or have run, have in common: JOB, --json, -q, --via, -v.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +39,14 @@ struct Reach {
 // The command line that starts the bridge.
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
+
+struct ProgramStreams {
+  int in = -1, out = -1;  // < 0: nothing
+  bool quiet = false;     // what it prints as errors is dropped
+};
+
+// Starts a program that is looked for in PATH; the caller waits for its end.
+Result<pid_t> start_program(const std::vector<std::string>& words, const ProgramStreams& streams);
 
 // Starts a bridge by these words, and greets the leader over it. What the bridge prints itself is dropped if
 // `quiet`.

@@ -151,7 +151,7 @@ TEST_CASE("usage: rows whose commands are long go in as many records as they nee
   kit::FakeHost host(2);
   OtherShells port;
   host.port = &port;
-  plugins::UsageUplink uplink(host, {}, false);
+  plugins::UsageUplink uplink(host, {}, false, false);
   uplink.serve([](bulk::Id, std::string_view) {});
   constexpr std::uint32_t kRows = 150;
   for (std::uint32_t rank = 0; rank < kRows; ++rank) {
