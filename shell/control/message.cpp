@@ -108,11 +108,11 @@ std::string line_of(const ControlEvent& event) { return line_of_json(wire::to_js
 
 std::string line_of(const StreamData& data) {
   std::string out = fmt::format("{{\"id\":{},\"stream\":", data.id);
-  io::append_json_string(out, data.stream);
-  if (io::is_utf8(data.data)) {
-    out += ",\"data\":";
-    io::append_json_string(out, data.data);
-  } else {
+  static_cast<void>(io::append_json_string(out, data.stream));
+  const std::size_t before = out.size();
+  out += ",\"data\":";
+  if (!io::append_json_string(out, data.data)) {
+    out.resize(before);
     out += ",\"base64\":\"";
     append_base64(out, data.data);
     out += '"';

@@ -2,10 +2,13 @@
 #include "io/format.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,13 +69,14 @@ class TextFormat final : public Format {
   // Whether the next byte starts a line.
   bool add_lines(std::string_view part, const std::string& prefix, bool starts) {
     while (!part.empty()) {
-      std::size_t newline = part.find('\n');
-      std::string_view line = part.substr(0, newline);
+      const std::size_t newline = part.find('\n');
+      const std::size_t size = newline == std::string_view::npos ? part.size() : newline + 1;
       if (starts) text_ += prefix;
-      text_ += line;
       starts = newline != std::string_view::npos;
-      if (starts) text_ += newline_;
-      part.remove_prefix(line.size() + (starts ? 1 : 0));
+      const bool ends_otherwise = starts && options_.carriage_return;
+      text_ += part.substr(0, ends_otherwise ? newline : size);
+      if (ends_otherwise) text_ += newline_;
+      part.remove_prefix(size);
     }
     return starts;
   }
@@ -109,7 +113,7 @@ class JsonFormat final : public Format {
 
   Pieces notice(std::string_view message, double time) override {
     text_ = fmt::format(R"({{"time":{:.6f},"notice":)", time);
-    append_json_string(text_, message);
+    static_cast<void>(append_json_string(text_, message));
     text_ += "}\n";
     return {text_};
   }
@@ -150,7 +154,7 @@ class EventlogFormat final : public Format {
     text_ = fmt::format(R"({{"timestamp":{:.6f},"name":"log","context":{{"level":{},"program":"nacre-shell",)"
                         R"("component":"output","message":)",
                         time, kWarning);
-    append_json_string(text_, message);
+    static_cast<void>(append_json_string(text_, message));
     text_ += "}}\n";
     return {text_};
   }
@@ -190,29 +194,38 @@ std::string iso_time(double time) {
 
 namespace {
 
-constexpr std::uint64_t kOnes = 0x0101010101010101;
-constexpr std::uint64_t kHighs = 0x8080808080808080;
-constexpr std::size_t kWord = sizeof(std::uint64_t);
+constexpr std::size_t kLanes = 16;
+using Lanes [[gnu::vector_size(kLanes)]] = signed char;
 
-std::uint64_t word_at(const char* at) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, at, kWord);
-  return word;
+// Of each byte that is not plain all bits are set: it needs an escape ('"', '\\', below 0x20) or is beyond ASCII.
+Lanes specials_of(Lanes bytes) {
+  return (bytes < 0x20) | (bytes == '"') | (bytes == '\\');  // signed: also from 0x80 on
 }
 
-// How many of the first bytes are ASCII; it stops at the 8 bytes that hold the first other one, or before.
-std::size_t ascii_words(std::string_view bytes) {
-  std::size_t at = 0;
-  while (at + kWord <= bytes.size() && (word_at(bytes.data() + at) & kHighs) == 0) at += kWord;
-  return at;
+Lanes lanes_at(const char* from) {
+  Lanes bytes;
+  std::memcpy(&bytes, from, kLanes);
+  return bytes;
 }
 
-// Whether one of eight bytes needs an escape: '"', '\\', or below 0x20. It may also be true for a byte beyond
-// ASCII.
-bool has_special(std::uint64_t word) {
-  auto zero_in = [](std::uint64_t value) { return (value - kOnes) & ~value & kHighs; };
-  std::uint64_t low = (word - kOnes * 0x20) & ~word & kHighs;
-  return (low | zero_in(word ^ kOnes * '"') | zero_in(word ^ kOnes * '\\')) != 0;
+using Halves = std::array<std::uint64_t, 2>;
+Halves halves_of(Lanes bytes) { return std::bit_cast<Halves>(bytes); }
+
+// Copies the first bytes that are plain, at most as many as are a multiple of 16 and fit; returns their number. It
+// may write more.
+std::size_t copy_plain(std::string_view from, std::span<char> to) {
+  const std::size_t most = std::min(from.size(), to.size()) / kLanes * kLanes;
+  for (std::size_t at = 0; at < most; at += kLanes) {
+    const Lanes bytes = lanes_at(from.data() + at);
+    std::memcpy(to.data() + at, &bytes, kLanes);
+    const Halves special = halves_of(specials_of(bytes));
+    if ((special[0] | special[1]) == 0) continue;
+    constexpr bool kIsLittle = std::endian::native == std::endian::little;
+    const std::uint64_t half = special[0] != 0 ? special[0] : special[1];
+    const int bits = kIsLittle ? std::countr_zero(half) : std::countl_zero(half);
+    return at + (special[0] != 0 ? 0 : sizeof half) + static_cast<std::size_t>(bits) / 8;
+  }
+  return most;
 }
 
 // The length of the UTF-8 sequence at the beginning; 0 if there is none.
@@ -237,54 +250,67 @@ std::size_t sequence(std::string_view bytes) {
   return 0;
 }
 
-void append_escape(std::string& out, char byte) {
+// Returns its length.
+std::size_t put_escape(char* to, char byte) {
   constexpr std::string_view kHex = "0123456789abcdef";
-  switch (byte) {
-    case '"': out += "\\\""; return;
-    case '\\': out += "\\\\"; return;
-    case '\n': out += "\\n"; return;
-    case '\t': out += "\\t"; return;
-    case '\r': out += "\\r"; return;
-    default:
-      out += "\\u00";
-      out += kHex[static_cast<std::uint8_t>(byte) >> 4];
-      out += kHex[static_cast<std::uint8_t>(byte) & 0xF];
+  constexpr std::string_view kShort = "\"\"\\\\\nn\tt\rr";  // a byte, and what stands for it
+  to[0] = '\\';
+  for (std::size_t i = 0; i < kShort.size(); i += 2) {
+    if (kShort[i] != byte) continue;
+    to[1] = kShort[i + 1];
+    return 2;
   }
+  std::memcpy(to + 1, "u00", 3);
+  to[4] = kHex[static_cast<std::uint8_t>(byte) >> 4];
+  to[5] = kHex[static_cast<std::uint8_t>(byte) & 0xF];
+  return 6;
 }
-
-bool is_special(char byte) { return static_cast<std::uint8_t>(byte) < 0x20 || byte == '"' || byte == '\\'; }
 
 }  // namespace
 
 bool is_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
-    bytes.remove_prefix(ascii_words(bytes));
-    for (std::size_t i = 0; i < kWord && !bytes.empty(); ++i) {
-      std::size_t size = sequence(bytes);
-      if (size == 0) return false;
-      bytes.remove_prefix(size);
-    }
+    const std::size_t size = sequence(bytes);
+    if (size == 0) return false;
+    bytes.remove_prefix(size);
   }
   return true;
 }
 
-void append_json_string(std::string& out, std::string_view text) {
+bool append_json_string(std::string& out, std::string_view text) {
+  constexpr std::size_t kLongest = 6;  // of one escape, or of one sequence
+  const std::size_t before = out.size();
+  std::array<char, 4096> piece;  // what is appended at once; not cleared
+  std::size_t used = 0;
   out += '"';
   while (!text.empty()) {
-    std::size_t plain = 0;
-    while (plain + kWord <= text.size() && !has_special(word_at(text.data() + plain))) plain += kWord;
-    std::size_t end = std::min(plain + kWord, text.size());
-    while (plain < end && !is_special(text[plain])) ++plain;
-    out.append(text.data(), plain);
-    if (plain < end) append_escape(out, text[plain++]);
+    const std::size_t plain = copy_plain(text, std::span(piece).subspan(used));
     text.remove_prefix(plain);
+    used += plain;
+    if (used + kLongest > piece.size()) {
+      out.append(piece.data(), std::exchange(used, 0));
+    } else if (!text.empty()) {
+      const auto first = static_cast<std::uint8_t>(text.front());
+      const bool needs_escape = first < 0x20 || first == '"' || first == '\\';
+      const std::size_t size = sequence(text);
+      if (size == 0) break;
+      if (!needs_escape) std::memcpy(&piece[used], text.data(), size);
+      used += needs_escape ? put_escape(&piece[used], text.front()) : size;
+      text.remove_prefix(size);
+    }
   }
+  if (!text.empty()) {
+    out.resize(before);
+    return false;
+  }
+  out.append(piece.data(), used);
   out += '"';
+  return true;
 }
 
 void append_data(std::string& out, std::string_view bytes) {
   out += "\"data\":";
-  if (is_utf8(bytes)) return append_json_string(out, bytes);
+  if (append_json_string(out, bytes)) return;
   out += '"';
   append_base64(out, bytes);
   out += "\",\"encoding\":\"base64\"";

@@ -40,19 +40,25 @@ std::string utf8_of(std::uint32_t point) {
 
 bool is_surrogate(std::uint32_t point) { return point >= 0xD800 && point <= 0xDFFF; }
 
+// Nothing is appended of what is no UTF-8.
+bool is_as(std::string_view text, bool expected) {
+  std::string out;
+  return is_utf8(text) == expected && append_json_string(out, text) == expected && out.empty() != expected;
+}
+
 // The same answer at each place of a word, at the end and before more.
 bool everywhere(std::string_view bytes, bool expected) {
-  for (std::size_t before = 0; before < 9; ++before) {
+  for (std::size_t before = 0; before < 17; ++before) {
     std::string text = std::string(before, 'a').append(bytes);
-    if (is_utf8(text) != expected || is_utf8(text + "aaaaaaaaaaaaaaaaa") != expected) return false;
-    if (is_utf8(std::string("\xC3\xA9").append(text)) != expected) return false;
+    if (!is_as(text, expected) || !is_as(text + "aaaaaaaaaaaaaaaaa", expected)) return false;
+    if (!is_as(std::string("\xC3\xA9").append(text), expected)) return false;
   }
   return true;
 }
 
 std::string json_of(std::string_view text) {
   std::string out = "[";
-  append_json_string(out, text);
+  REQUIRE(append_json_string(out, text));
   return out.substr(1);
 }
 
@@ -217,4 +223,5 @@ TEST_CASE("data is text where it is UTF-8, and base64 where it is not") {
   CHECK(data_of("") == R"({"data":""})");
   CHECK(data_of("say \"hi\"\n") == R"({"data":"say \"hi\"\n"})");
   CHECK(data_of("ok \xFF") == R"({"data":"b2sg/w==","encoding":"base64"})");
+  CHECK(data_of("\n\"17 bytes, and more\xC3") == R"({"data":"CiIxNyBieXRlcywgYW5kIG1vcmXD","encoding":"base64"})");
 }
