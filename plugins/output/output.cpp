@@ -30,6 +30,7 @@
 #include "base/print.hpp"
 #include "bulk/port.hpp"
 #include "event/clock.hpp"
+#include "event/fine_timer.hpp"
 #include "event/loop.hpp"
 #include "io/batch_wire.hpp"
 #include "job/job.hpp"
@@ -435,10 +436,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   Result<void> read_from(OutputChannel& channel, int fd) {
-    auto poll = TRY(event::Poll::create(host_.loop(), fd, [this, &channel](int) {
-      read_some(channel);
-      look_at_places(channel);
-    }));
+    auto poll = TRY(event::Poll::create(host_.loop(), fd, [this, &channel](int) { read_ready(channel); }));
     CHECK_OK(poll.start(event::Poll::kReadable));
     channel.poll = std::move(poll);
     channel.watched = fd;
@@ -492,15 +490,59 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // ---- while they run --------------------------------------------------------
 
-  // Makes one read for each event, so that a task that never stops writing cannot starve the others. Returns
-  // whether there may be more.
-  bool read_some(OutputChannel& channel) {
+  // A task that writes fast and little at a time would cost a turn of the loop for each piece, and be held up
+  // itself as it wakes this process. So what comes in quick succession is left in its pipe for a moment.
+  void read_ready(OutputChannel& channel) {
+    constexpr double kQuick = 100e-6;  // seconds
+    constexpr int kMost = 8;
+    const double before = channel.last_read();
+    const std::size_t got = read_some(channel);
+    look_at_places(channel);
+    if (!channel.open() || channel.paused || got == 0) return;
+    channel.quick_reads = channel.last_read() - before < kQuick ? std::min(channel.quick_reads + 1, kMost) : 0;
+    if (channel.quick_reads < kMost || got == read_size_ || !channel.may_rest) return;
+    if (rest(channel)) channel.poll->stop();
+  }
+
+  // It is not watched, and read after a moment. False: there is no timer.
+  bool rest(OutputChannel& channel) {
+    constexpr event::Seconds kRest(200e-6);
+    if (!rest_timer_) {
+      auto timer = event::FineTimer::create(host_.loop(), [this] { end_rests(); });
+      if (!timer) return false;
+      rest_timer_ = *std::move(timer);
+    }
+    if (resting_.empty()) rest_timer_->start(kRest);
+    resting_.push_back(&channel);
+    return true;
+  }
+
+  void end_rests() {
+    constexpr std::size_t kMuch = std::size_t{16} << 10;  // bytes for which another rest is worth it
+    for (OutputChannel* each : std::exchange(resting_, {})) {
+      if (!each->open() || each->paused) continue;  // go_on() has it watched
+      const std::size_t got = read_some(*each);
+      look_at_places(*each);
+      if (!each->open() || each->paused) continue;
+      if (got < kMuch || got == read_size_ || !rest(*each)) watch_again(*each);
+    }
+  }
+
+  void watch_again(OutputChannel& channel) {
+    Result<void> started = channel.poll->start(event::Poll::kReadable);
+    if (!started) log(host_, *this, Level::error, "{}", started.error().message);
+  }
+
+  // Makes one read for each event, so that a task that never stops writing cannot starve the others. Returns how
+  // many bytes there were.
+  std::size_t read_some(OutputChannel& channel) {
     if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kReadSize);
     ssize_t got = ::read(channel.watched, buffer_.get(), read_size_);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return errno == EINTR;
+    while (got < 0 && errno == EINTR) got = ::read(channel.watched, buffer_.get(), read_size_);
+    if (got < 0 && errno == EAGAIN) return 0;
     if (got <= 0) {  // EIO: no process has the other end of the pty any more
       close(channel);
-      return false;
+      return 0;
     }
     std::string_view bytes(buffer_.get(), static_cast<std::size_t>(got));
     outputs_.note_first(channel, host_.timeline());
@@ -509,7 +551,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (outputs_.numbers && channel.main == nullptr)
       outputs_.numbers->add(channel.source.rank, channel.source.stream, bytes);
     channel.assembler->add(bytes, now, [&](const io::Batch& batch) { put(channel, batch); });
-    return true;
+    return bytes.size();
   }
 
   void put(const OutputChannel& channel, const io::Batch& batch) {
@@ -530,8 +572,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   void go_on() {  // a place has room again, or has failed
     outputs_.for_each_open([this](OutputChannel& channel) {
       if (!std::exchange(channel.paused, false)) return;
-      Result<void> started = channel.poll->start(event::Poll::kReadable);
-      if (!started) log(host_, *this, Level::error, "{}", started.error().message);
+      if (std::find(resting_.begin(), resting_.end(), &channel) == resting_.end()) watch_again(channel);
       look_at_places(channel);
     });
     if (collector_) collector_->go_on();
@@ -562,7 +603,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // What is in it now, also while its places are full.
   void read_pipe(OutputChannel& channel) {
     auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
-    for (; left >= 0 && channel.open() && read_some(channel);) left -= static_cast<std::int64_t>(read_size_);
+    for (; left >= 0 && channel.open() && read_some(channel) > 0;) left -= static_cast<std::int64_t>(read_size_);
   }
 
   // A task has failed, and its streams have ended.
@@ -574,6 +615,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // ---- at the end ------------------------------------------------------------
 
   void close(OutputChannel& channel) {
+    std::erase(resting_, &channel);
     channel.poll.reset();
     channel.watched = -1;
     channel.pipe.reset();
@@ -637,6 +679,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::optional<OutputComeOut> come_out_;     // on the leader
   std::size_t read_size_ = kReadSize;         // bytes
   OutputChannels outputs_;
+  std::vector<OutputChannel*> resting_;         // are read when rest_timer_ is due, and not watched until then
+  std::optional<event::FineTimer> rest_timer_;  // none: nothing has rested yet
   std::unique_ptr<char[]> buffer_;              // not cleared: a task that writes little costs few pages
   std::vector<LogEntry> early_;                 // until places are open
   bool has_begun_ = false;                      // what the store of an instance has of it

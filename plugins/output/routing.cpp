@@ -561,7 +561,8 @@ Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, O
   CHECK_OK(make(task, stream, channel));
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   // A spare that takes tasks over has expected none.
-  widen_pipe(pipe.write.get(), io::kStreams.size() * (printed_ > 0 ? printed_ : host_.tasks().size()));
+  const std::size_t all = io::kStreams.size() * (printed_ > 0 ? printed_ : host_.tasks().size());
+  channel.may_rest = widen_pipe(pipe.write.get(), all) >= kReadSize;
   channel.pipe = std::move(pipe.read);
   channel.task_end = std::move(pipe.write);
   return {};

@@ -208,12 +208,16 @@ struct OutputChannel {
   int watched = -1;          // the descriptor that is read, while it is open
   std::optional<event::Poll> poll;
   bool paused = false;
+  bool may_rest = false;          // its pipe holds what comes within a rest
+  int quick_reads = 0;            // in succession
   OutputChannel* main = nullptr;  // for a process that writes as a task does: the task's own channel
   int others = 0;                 // for a task: open channels of such processes
   bool ended = false;             // for a task: nothing more comes
   OutputTail tail;                // for a task: with the output of such processes
 
   [[nodiscard]] bool open() const { return watched >= 0; }
+  // When something was last read of it, seconds since the Epoch; 0: never.
+  [[nodiscard]] double last_read() const { return (main != nullptr ? main->tail : tail).last_time(); }
   // Of a shell that has so many tasks; `time`: when it was read, seconds since the Epoch.
   void note(std::string_view bytes, std::size_t tasks, double time) {
     if (pty != nullptr) pty->note(bytes);

@@ -754,6 +754,16 @@ NACRE_CALL int __wrap_connect(int fd, const sockaddr* to, socklen_t size) {
 NACRE_CALL int __wrap_epoll_create(int size) { return adopted(::epoll_create(size), "epoll_create"); }
 NACRE_CALL int __wrap_epoll_create1(int flags) { return adopted(::epoll_create1(flags), "epoll_create1"); }
 NACRE_CALL int __wrap_eventfd(unsigned count, int flags) { return adopted(::eventfd(count, flags), "eventfd"); }
+// One that has been set is ready, and is not known to be so before.
+NACRE_CALL int __wrap_timerfd_create(int, int) {
+  return adopted(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "timerfd_create");
+}
+NACRE_CALL int __wrap_timerfd_settime(int fd, int, const itimerspec* when, itimerspec*) {
+  const Nanoseconds delay = when->it_value.tv_sec * kOneSecond + when->it_value.tv_nsec;
+  kernel().fiber().held_until[fd] = kernel().now() + delay;
+  const std::uint64_t once = 1;
+  return ::write(fd, &once, sizeof once) == sizeof once ? 0 : -1;
+}
 NACRE_CALL int __wrap_inotify_init1(int flags) { return adopted(::inotify_init1(flags), "inotify_init1"); }
 NACRE_CALL int __wrap_posix_openpt(int flags) { return adopted(::posix_openpt(flags), "posix_openpt"); }
 NACRE_CALL int __wrap_mkostemp(char* name, int flags) { return adopted(::mkostemp(name, flags), "mkostemp"); }

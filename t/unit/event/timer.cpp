@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -9,6 +10,8 @@
 #include "catch.hpp"
 
 #include "base/guarded.hpp"
+#include "event/clock.hpp"
+#include "event/fine_timer.hpp"
 #include "event/loop.hpp"
 
 using namespace nacre;         // NOLINT
@@ -163,4 +166,41 @@ TEST_CASE("a timer that starts itself again at once lets other events through") 
   CHECK(steps_before <= 2);
   ::close(fds[1]);
   ::close(fds[0]);
+}
+
+TEST_CASE("a fine timer fires once for each start, in less than a millisecond") {
+  auto loop = Loop::create().value();
+  int fired = 0;
+  auto timer = FineTimer::create(*loop, [&] { ++fired; }).value();
+  loop->run();  // it has not been started
+  CHECK(fired == 0);
+  for (int round = 1; round <= 3; ++round) {
+    timer.start(Seconds(100e-6));
+    loop->run();
+    CHECK(fired == round);
+  }
+  double shortest = 1;
+  for (int round = 0; round < 50; ++round) {
+    double before = clock_now().count();
+    timer.start(Seconds(100e-6));
+    loop->run();
+    shortest = std::min(shortest, clock_now().count() - before);
+  }
+  CHECK(shortest >= 100e-6);
+  CHECK(shortest < 1e-3);
+}
+
+TEST_CASE("a fine timer that is started again, also by what it calls, goes on from then") {
+  auto loop = Loop::create().value();
+  int fired = 0;
+  std::optional<FineTimer> timer;
+  timer = FineTimer::create(*loop, [&] {
+            if (++fired < 3) timer->start(Seconds(50e-6));
+          }).value();
+  timer->start(Seconds(0.9));
+  timer->start(Seconds(50e-6));
+  double before = clock_now().count();
+  loop->run();
+  CHECK(fired == 3);
+  CHECK(clock_now().count() - before < 0.9);
 }

@@ -116,6 +116,26 @@ TEST_CASE("a task that has much to write does not keep the others waiting") {
   CHECK(contents(tasks.out).size() == much.size() + 7);
 }
 
+TEST_CASE("what a task writes fast, in small pieces, comes out whole, and at once when it ends") {
+  Tasks tasks(2);
+  tasks.start();
+  std::string text;
+  for (int piece = 0; piece < 300; ++piece) {
+    std::string line = fmt::format("line {}\n", piece);
+    REQUIRE(tasks.write(0, kOut, line));
+    text += line;
+    if (piece < 250) tasks.poll();
+  }
+  {
+    Redirection redirect(kOut, tasks.out.get());
+    REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(0)));
+  }
+  CHECK(contents(tasks.out) == text);
+  REQUIRE(tasks.write(0, kOut, "of a process that it left\n"));
+  tasks.run_to_end();
+  CHECK(contents(tasks.out) == text + "of a process that it left\n");
+}
+
 // ---- the end ---------------------------------------------------------------
 
 TEST_CASE("the shell waits for both streams of each task that runs") {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/fine_timer.hpp"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+
+namespace nacre::event {
+
+struct FineTimer::State {
+  UniqueFd fd;
+  std::function<void()> callback;
+  std::optional<Poll> poll = std::nullopt;
+
+  void due() {
+    std::uint64_t times = 0;
+    if (::read(fd.get(), &times, sizeof times) != sizeof times) return;  // it was restarted
+    poll->keeps_running(false);
+    callback();
+  }
+};
+
+Result<FineTimer> FineTimer::create(Loop& loop, std::function<void()> callback) {
+  UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!fd) return system_error(errno, "cannot make a timer");
+  auto state = std::make_unique<State>(State{std::move(fd), std::move(callback)});
+  state->poll = TRY(Poll::create(loop, state->fd.get(), [raw = state.get()](int) { raw->due(); }));
+  CHECK_OK(state->poll->start(Poll::kReadable));
+  state->poll->keeps_running(false);
+  return FineTimer(std::move(state));
+}
+
+FineTimer::FineTimer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FineTimer::FineTimer(FineTimer&&) noexcept = default;
+FineTimer& FineTimer::operator=(FineTimer&&) noexcept = default;
+FineTimer::~FineTimer() = default;
+
+void FineTimer::start(Seconds delay) {
+  constexpr double kNanoseconds = 1e9;  // in a second
+  constexpr long kMost = 999'999'999;
+  itimerspec when{};
+  when.it_value.tv_nsec = std::clamp(std::lround(delay.count() * kNanoseconds), 1L, kMost);
+  ::timerfd_settime(state_->fd.get(), 0, &when, nullptr);  // cannot fail for a time within its range
+  state_->poll->keeps_running(true);
+}
+
+}  // namespace nacre::event
