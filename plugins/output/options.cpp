@@ -71,6 +71,13 @@ Result<Fold> fold_of(const JsonAt& option) {
   return *is_on ? Fold::ranks : Fold::off;
 }
 
+Result<Direct> direct_of(const JsonAt& option) {
+  if (option.json() == "auto") return Direct::if_possible;
+  auto is_on = job::switch_of(option);
+  if (!is_on) return option.expected("auto, on or off");
+  return *is_on ? Direct::on : Direct::off;
+}
+
 Result<io::Buffering> buffering_of(const JsonAt& option) {
   using io::Buffering;
   return one_of<Buffering>(option,
@@ -114,12 +121,13 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   using io::Overflow;
   // `batch-timeout` only affects how Flux's shells send output to their leader.
   CHECK_OK(option.only_keys({"stdout", "stderr", "mode", "fold", "limit", "overflow", "spill-limit", "ranks",
-                             "drain-timeout", "events", "mkdir", "client", "batch-timeout"}));
+                             "drain-timeout", "events", "mkdir", "direct", "client", "batch-timeout"}));
   if (auto client = TRY(option.find("client"))) CHECK_OK(check_client(*client));
   if (auto timeout = TRY(option.find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
   if (auto mode = TRY(option.find("mode")))
     out.append = TRY(one_of<bool>(*mode, {{"truncate", false}, {"append", true}}));
   if (auto makes = TRY(option.find("mkdir"))) out.makes_directories = TRY(job::switch_of(*makes));
+  if (auto direct = TRY(option.find("direct"))) out.direct = TRY(direct_of(*direct));
   if (auto fold = TRY(option.find("fold"))) out.fold = TRY(fold_of(*fold));
   if (auto events = TRY(option.find("events"))) out.events = TRY(job::switch_of(*events));
   if (auto limit = TRY(option.find("limit"))) out.limit = TRY(job::size_option(*limit));

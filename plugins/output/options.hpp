@@ -23,6 +23,9 @@ enum class OutputType { term, file, kvs };
 // What equal lines are named by that are printed once.
 enum class Fold { off, ranks, hosts };
 
+// Whether a task writes to a file of its own by itself.
+enum class Direct { if_possible, off, on };
+
 struct StreamOptions {
   std::vector<OutputType> types = {OutputType::term};  // several: output goes to all of them
   std::string path;                                    // a template, for the type `file`
@@ -41,6 +44,8 @@ struct OutputOptions {
   std::array<StreamOptions, io::kStreams.size()> streams;
   bool append = false;
   bool makes_directories = false;  // mkdir
+  Direct direct = Direct::if_possible;
+  bool is_looked_at = false;  // no option of its own: the shell looks at what the tasks write
   Fold fold = Fold::off;
   bool events = false;                 // all that comes out at standard output is JSON, events among it
   std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files

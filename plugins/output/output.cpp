@@ -334,11 +334,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     may_start_again_ = restart.is_on();
     if (!restart.no_progress || restart.no_progress->look != job::RestartOption::NoProgress::Look::output)
       return {};
-    const OutputRouting routing(host_, options_, {});
-    if (routing.direct(io::Stream::out) && routing.direct(io::Stream::err))
-      return host_.options().at("restart")->error(
-          "no-progress: the tasks write to files of their own, which the shell does not read: give a file or a "
-          "command in place of output");
+    options_.is_looked_at = true;
     outputs_.numbers.emplace(restart.no_progress->what);
     return {};
   }
@@ -470,7 +466,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<UniqueFd> join(const task::Task& task, io::Stream stream) {
     if (!options_.prints(task.rank()) || !places_) return UniqueFd();
     if (task.pty() != nullptr) stream = io::Stream::out;  // a terminal shows both as one
-    if (places_->direct(stream)) return places_->open_for(task, stream);
+    if (TRY(places_->gives_file(task, stream))) return places_->open_for(task, stream, true);
     OutputChannel& main = outputs_.tasks[task.rank()].of(stream);
     OutputChannel& other = outputs_.others.emplace_back();
     auto opened = open_other(task, stream, other, main);

@@ -73,6 +73,7 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
     bool differs = TRY(in(path_option(stream), plugin::differs_by_rank(host_, of(stream).path)));
     shared(stream).file = !of_tasks && !differs;
   }
+  CHECK_OK(choose_direct());
   if (is_remote()) open_uplink();
   const bool has_eventlog = host_.record_directory() || host_.instance() != nullptr;
   if (has_eventlog && !is_remote()) CHECK_OK(open_eventlog());
@@ -115,7 +116,7 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, nullptr)));
   bool of_tasks = TRY(in(path_option(stream), plugin::differs_by_task(host_, of(stream).path)));
   bool common = shared(stream).file;
-  if (direct(stream) || of_tasks) return open_of_tasks(stream);
+  if (of_tasks) return open_of_tasks(stream);
   if (common && is_remote()) return {};
   if (!common && !TRY(first_to_have(host_, of(stream).path))) files_.keep(path);
   OutputTarget* place = TRY(file(stream, path, common ? writers() : ranks_));
@@ -133,7 +134,7 @@ Result<void> OutputRouting::open_of_tasks(io::Stream stream) {
     if (!ranks_.contains(task->rank())) continue;
     bool has_pty = pty.ranks.contains(task->rank());
     if (has_pty && (stream == io::Stream::err || !pty.captures)) continue;
-    if (direct(stream) && !has_pty) {
+    if (!has_pty && TRY(gives_file(*task, stream))) {
       own_[{task->rank(), stream}] = TRY(open_for(*task, stream));
     } else {
       static_cast<void>(TRY(of(*task, stream)));
@@ -243,18 +244,80 @@ void OutputRouting::add_to_guest_output(broker::Instance& instance, const LogEnt
   instance.eventlogs->append(kOutputKey, message_event(entry, host_.job().shell_rank) + '\n');
 }
 
-bool OutputRouting::direct(io::Stream stream) const {
+// Why all that tasks write there has to pass through the shell; empty: it need not.
+Result<std::string> OutputRouting::why_not_direct(io::Stream stream) const {
   const StreamOptions& options = of(stream);
-  bool own = options.path.find("{{task") != std::string::npos;
-  return own && options.plain() && options.types == std::vector{OutputType::file};
+  if (options.types != std::vector{OutputType::file}) return "it does not go to a file alone";
+  if (options.prefixed()) return "something is put before its lines";
+  if (options.json) return "its format is json";
+  if (options.buffering == io::Buffering::block) return "it comes in blocks (buffer.type)";
+  const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+  if (options_.direct == Direct::on && !pty.ranks.empty()) return "tasks have a terminal (pty)";
+  if (options_.is_looked_at) return "the option restart looks at it (no-progress)";
+  if (TRY(plugin::is_of_one_task(host_, options.path))) return "";
+  return fmt::format("{} may be the file of several tasks: it needs a tag such as {{{{task.rank}}}}", options.path);
 }
 
-Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stream) {
+Result<void> OutputRouting::choose_direct() {
+  auto refuse = [this](const std::string& why) { return host_.options().at("output")->error("direct=on: " + why); };
+  std::array<std::string, io::kStreams.size()> why;
+  std::array<std::string, io::kStreams.size()> paths;
+  const task::Task any(0, 0, {});
+  for (std::size_t i = 0; i < why.size(); ++i) {
+    const io::Stream stream = io::kStreams.at(i);
+    direct_.at(i) = of(stream).has(OutputType::file) && options_.direct != Direct::off;
+    if (!direct_.at(i)) continue;
+    why.at(i) = TRY(in(path_option(stream), why_not_direct(stream)));
+    paths.at(i) = TRY(in(path_option(stream), output_path(host_, of(stream).path, &any)));
+  }
+  // One file has one kind of writers, or lines may mix.
+  if (direct_[0] && direct_[1] && paths[0] == paths[1] && why[0].empty() != why[1].empty())
+    why.at(why[0].empty() ? 0 : 1) = "the other stream goes to the same file, through the shell";
+  if (options_.direct == Direct::on && !options_.has_files()) return refuse("no stream goes to a file");
+  for (std::size_t i = 0; i < why.size(); ++i) {
+    if (!direct_.at(i) || why.at(i).empty()) continue;
+    if (options_.direct == Direct::on)
+      return refuse(
+          fmt::format("{} has to pass through the shell: {}", io::name_of(io::kStreams.at(i)), why.at(i)));
+    direct_.at(i) = false;
+  }
+  return {};
+}
+
+Result<bool> OutputRouting::gives_file(const task::Task& task, io::Stream stream) const {
+  if (!direct_.at(static_cast<std::size_t>(stream)) || task.pty() != nullptr) return false;
+  if (own_.contains({task.rank(), stream})) return true;
+  std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) < 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return true;
+  if (options_.direct != Direct::on) return false;
+  return invalid(
+      fmt::format("{}: {}: it is no regular file, as output.direct=on needs", path_option(stream), path));
+}
+
+namespace {
+
+std::string tail_of_file(const std::string& path, std::size_t most) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return "";
+  std::string bytes(std::min(most, static_cast<std::size_t>(info.st_size)), '\0');
+  ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), info.st_size - static_cast<off_t>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return bytes;
+}
+
+}  // namespace
+
+Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stream, bool joins) {
   if (auto opened = own_.extract({task.rank(), stream})) return std::move(opened.mapped());
   std::string path = TRY(in(path_option(stream), output_path(host_, of(stream).path, &task)));
   keep_earlier(task, path);
   UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
   CHECK_OK(make_blocking(fd.get(), path));
+  const std::string last = task.attempt() > 1 && !joins ? tail_of_file(path, 1) : "";
+  // An earlier start has ended within a line. If this fails the task's own writes do.
+  if (!last.empty() && last != "\n") static_cast<void>(::write(fd.get(), "\n", 1));
   redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
   return fd;
 }
@@ -265,20 +328,11 @@ void OutputRouting::keep_earlier(const task::Task& task, const std::string& path
 }
 
 std::string OutputRouting::last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const {
-  std::size_t most = tail_size(stream, host_.tasks().size());
-  std::string own = direct(stream) ? tail_of_file(task, stream, most) : "";
-  return own + std::string(read.of(stream).tail.last(most));
-}
-
-std::string OutputRouting::tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const {
+  const std::size_t most = tail_size(stream, host_.tasks().size());
+  const OutputChannel& channel = read.of(stream);
+  if (!channel.is_own_file) return std::string(channel.tail.last(most));
   auto path = output_path(host_, of(stream).path, &task);
-  UniqueFd file(path ? ::open(path->c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1);
-  struct stat info {};
-  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return "";
-  std::string bytes(std::min(most, static_cast<std::size_t>(info.st_size)), '\0');
-  ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), info.st_size - static_cast<off_t>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  return bytes;
+  return path ? tail_of_file(*path, most) : "";
 }
 
 Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io::Stream stream) {
@@ -546,8 +600,9 @@ Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
     OutputChannel& channel = output.of(stream);
     if (!options_.prints(task.rank())) {
       // goes to /dev/null
-    } else if (places_ && places_->direct(stream)) {
+    } else if (places_ && TRY(places_->gives_file(task, stream))) {
       channel.task_end = TRY(places_->open_for(task, stream));
+      channel.is_own_file = true;
     } else {
       CHECK_OK(add_pipe(task, stream, channel));
     }

@@ -207,6 +207,7 @@ struct OutputChannel {
   task::Pty* pty = nullptr;  // instead of a pipe
   int watched = -1;          // the descriptor that is read, while it is open
   std::optional<event::Poll> poll;
+  bool is_own_file = false;  // the task has that, and nothing is read
   bool paused = false;
   bool may_rest = false;          // its pipe holds what comes within a rest
   int quick_reads = 0;            // in succession
@@ -353,11 +354,12 @@ class OutputRouting {
   // Likewise: as plugin::TaskOutput::redirect().
   void redirect_terminals(plugin::OutputFile* to);
 
-  // Whether each task writes to a file of its own by itself, as nothing is added to its lines. The file of the job
-  // is not given to a task even if there is only one: it is faster if task and shell both work.
-  [[nodiscard]] bool direct(io::Stream stream) const;
-  // Opens that file, for the task, unless open() has done so.
-  Result<UniqueFd> open_for(const task::Task& task, io::Stream stream);
+  // Whether a task gets a file of its own as its stream, and writes to it by itself. Not one that is a FIFO or a
+  // device: its reader may be slow, and it keeps nothing for the report. The file of the job is not given to a task
+  // even if there is only one: it is faster if task and shell both work.
+  Result<bool> gives_file(const task::Task& task, io::Stream stream) const;
+  // Opens that file, for the task, unless open() has done so. A process that `joins` a task does not begin a line.
+  Result<UniqueFd> open_for(const task::Task& task, io::Stream stream, bool joins = false);
   // The last bytes that a task has written: of that file, or as they were read.
   [[nodiscard]] std::string last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const;
   // Leader: the places to which this stream of the tasks of all shells goes.
@@ -401,7 +403,8 @@ class OutputRouting {
 
  private:
   void keep_earlier(const task::Task& task, const std::string& path);
-  [[nodiscard]] std::string tail_of_file(const task::Task& task, io::Stream stream, std::size_t most) const;
+  Result<void> choose_direct();
+  Result<std::string> why_not_direct(io::Stream stream) const;
   struct Shared {  // of a stream: the places that all shells share, at the leader
     bool file = false;
     std::vector<OutputTarget*> places;     // on the leader: these places
@@ -445,6 +448,7 @@ class OutputRouting {
   bool leads_ = false;                  // this one has come to lead
   bool is_late_ = false;                // the leader has all that came by it
   std::array<Shared, io::kStreams.size()> shared_;
+  std::array<bool, io::kStreams.size()> direct_{};  // tasks get their own files, if these are regular
   OutputTarget* messages_ = nullptr;  // the file of standard error that tasks share: the job's, or this shell's
   // stderr's may be the same as stdout's
   std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;

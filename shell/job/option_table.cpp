@@ -228,6 +228,8 @@ constexpr OptionEntry kTable[] = {
     {"output.stderr.buffer.type", "text", "line", "output", "line block none", "what is written at a time"},
     {"output.mode", "text", "truncate", "output", "truncate append", "what becomes of a file that is there"},
     {"output.mkdir", "switch", "off", "output", "", "make the directories of files that are not there"},
+    {"output.direct", "text", "auto", "output", "auto on off",
+     "whether tasks write to files of their own themselves"},
     {"label-io", "switch", "off", "output", "", "put the task's rank before each line"},
     {"output.fold", "switch", "off", "output", "on off ranks hosts", "print equal lines of several tasks once"},
     {"output.events", "switch", "off", "output", "", "all that comes out is lines of JSON, the job's events too"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/tags.hpp"
 
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,6 +61,10 @@ std::optional<std::string> argument_of(Host& host, std::uint32_t rank) {
   const Json* all = host.options().find("arguments");
   if (all == nullptr || !all->is_array() || rank >= all->size() || !(*all)[rank].is_string()) return std::nullopt;
   return (*all)[rank].get<std::string>();
+}
+
+bool are_different(const Json* list) {
+  return list != nullptr && std::set<Json>(list->begin(), list->end()).size() == list->size();
 }
 
 std::optional<std::string> of_task(Host& host, const task::Task* task, std::string_view key) {
@@ -141,6 +146,21 @@ Result<bool> differs_by_task(Host& host, std::string_view text) {
   };
   TRY(value::render(text, look));
   return differs;
+}
+
+Result<bool> is_of_one_task(Host& host, std::string_view text) {
+  bool by_rank = false;
+  bool by_number = false;
+  bool by_node = false;
+  auto look = [&](std::string_view tag) -> Tag {
+    by_rank = by_rank || tag == "task.rank" || tag == "task.id" || tag == "taskid" ||
+              (tag == "task.argument" && are_different(host.options().find("arguments")));
+    by_number = by_number || tag == "task.index" || tag == "task.localid";
+    by_node = by_node || tag == "node.id";
+    return std::nullopt;
+  };
+  TRY(value::render(text, look));
+  return by_rank || (by_number && by_node);
 }
 
 }  // namespace nacre::plugin

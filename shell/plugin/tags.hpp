@@ -44,4 +44,8 @@ Result<bool> differs_by_rank(Host& host, std::string_view text);
 // none without a task.
 Result<bool> differs_by_task(Host& host, std::string_view text);
 
+// Whether no two tasks of the job have the same text: by the task's rank, by its number on its node and the
+// node's, or by its element of a list in which each is there once.
+Result<bool> is_of_one_task(Host& host, std::string_view text);
+
 }  // namespace nacre::plugin

@@ -42,6 +42,86 @@ both='echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'
   [ "$(grep -c pipe: sh.1)" -eq 3 ]
 }
 
+# Of a task, what its descriptors 1 and 2 are.
+kinds='of() { case $(readlink /proc/$$/fd/$1) in pipe:*) echo pipe ;; /dev/pts/*) echo pty ;; *) echo file ;; esac; }
+  both=$(of 1; of 2); echo "$both" >"kinds.$FLUX_TASK_RANK"'
+# given OPTION...: what the descriptors 1 and 2 of each of the two tasks are, "file" or "pipe", in the order of ranks.
+given() {
+  rm -rf kinds.* out out.* err.* record
+  nacre "$@" >/dev/null 2>messages || { cat messages; return 1; }
+  cat kinds.0 kinds.1 | tr '\n' ' '
+}
+
+@test "a task gets its file itself where nobody has to look at what it writes, and a pipe elsewhere" {
+  prepare 2 sh -c "$kinds"
+  local own='output.stdout.path=out.{{taskid}}' files="file file file file " pipes="pipe pipe pipe pipe " row
+  for row in "" "output.stderr.path=out.{{ task.rank }}" "output.stderr.path=err.{{task.id}}" output.mode=append output.limit=1k output.fold=off output.overflow=drop \
+    output.direct=on output.direct=auto "output.stdout.path=out.{{task.index}}.{{node.id}}" output.stdout.buffer.type=none \
+    restart=on-failure restart=on-failure,no-progress=2:file; do
+    [ "$(given -o "$own" ${row:+-o "$row"})" = "$files" ] || { echo "$row: $(cat kinds.*)"; return 1; }
+  done
+  [ "$(given -o "$own" --record-dir=record)" = "$files" ]
+  for row in output.direct=off label-io output.stdout.timestamps=iso output.stdout.format=json output.stdout.type=file,term output.stdout.buffer.type=block output.fold \
+    restart=on-failure,no-progress=2 restart=on-failure,no-progress=2:output:epoch "output.stdout.path=out.{{task.slot}}" "output.stdout.path=out.{{task.index}}" \
+    "output.stdout.path=out.{{taskmap}}" "output.stdout.path=out.{{node.id}}" output.stdout.path=out; do
+    [ "$(given -o "$own" -o "$row")" = "$pipes" ] || { echo "$row: $(cat kinds.*)"; return 1; }
+  done
+  mkfifo fifo.0 fifo.1
+  cat fifo.0 >/dev/null 3>&- &
+  local readers=$!
+  cat fifo.1 >/dev/null 3>&- &
+  readers+=" $!"
+  [ "$(given -o 'output.stdout.path=fifo.{{taskid}}')" = "$pipes" ] || { cat kinds.*; return 1; }
+  # shellcheck disable=SC2086 # two
+  wait $readers
+  [ "$(given -o "$own" --record-dir=record -o output.stdout.type=file,kvs)" = "$pipes" ]
+  # Each stream by itself; but one file has one kind of writers.
+  [ "$(given -o "$own" -o output.stderr.type=term)" = "file pipe file pipe " ]
+  [ "$(given -o "$own" -o output.stderr.path=err)" = "file pipe file pipe " ]
+  [ "$(given -o "$own" -o "output.stderr.path=err.{{taskid}}" -o output.stderr.label=on)" = "file pipe file pipe " ]
+  [ "$(given -o "$own" -o output.stderr.label=on)" = "$pipes" ]
+  [ "$(given -o "$own" -o "output.stderr.path=out.{{task.id}}" -o output.stderr.timestamps=unix)" = "$pipes" ]
+  [ "$(given -o "$own" -o pty.ranks=0 -o pty.capture)" = "pty pty file file " ]
+}
+
+@test "a file of the tasks' arguments is a task's own if each is there once" {
+  for row in "a b:file" "a a:pipe"; do
+    read -r one two <<<"${row%:*}"
+    options='{"arguments": ["'$one'", "'$two'"]}' prepare 2 sh -c "$kinds"
+    kind=${row#*:}
+    [ "$(given -o 'output.stdout.path=out.{{task.argument}}')" = "$kind $kind $kind $kind " ] || { cat kinds.*; return 1; }
+  done
+}
+
+@test "output.direct=on says why it cannot be had" {
+  prepare 2 touch started
+  while IFS='|' read -r row why; do
+    read -ra words <<<"$row"
+    run nacre -o output.direct=on -o "${words[@]}"
+    [ "$status" -eq 1 ] || { echo "$row"; return 1; }
+    [[ $output == *"output: direct=on: $why" ]] || { echo "$row: $output"; return 1; }
+  done <<'END'
+output.stdout.type=term|no stream goes to a file
+output.stdout.path=out|stdout has to pass through the shell: out may be the file of several tasks: it needs a tag such as {{task.rank}}
+output.stderr.path=out.{{task.slot}}|stderr has to pass through the shell: out.{{task.slot}} may be the file of several tasks: it needs a tag such as {{task.rank}}
+output.stdout.path=out.{{taskid}} -o label-io|stdout has to pass through the shell: something is put before its lines
+output.stdout.path=out.{{taskid}} -o output.stderr.label=on|stdout has to pass through the shell: the other stream goes to the same file, through the shell
+output.stdout.path=out.{{taskid}} -o output.stdout.format=json|stdout has to pass through the shell: its format is json
+output.stdout.path=out.{{taskid}} -o output.stdout.type=term,file|stdout has to pass through the shell: it does not go to a file alone
+output.stdout.path=out.{{taskid}} -o output.stdout.buffer.type=block|stdout has to pass through the shell: it comes in blocks (buffer.type)
+output.stdout.path=out.{{taskid}} -o restart=on-failure,no-progress=2|stdout has to pass through the shell: the option restart looks at it (no-progress)
+output.stdout.path=out.{{taskid}} -o pty|stdout has to pass through the shell: tasks have a terminal (pty)
+END
+  mkfifo fifo.0
+  run nacre -o output.direct=on -o 'output.stdout.path=fifo.{{taskid}}'
+  [ "$status" -eq 1 ]
+  [[ $output == *"output.stdout.path: fifo.0: it is no regular file, as output.direct=on needs"* ]]
+  run nacre -o output.direct=perhaps
+  [ "$status" -eq 1 ]
+  [[ $output == *"output.direct: expected auto, on or off, got \"perhaps\""* ]] || { echo "$output"; return 1; }
+  [ ! -e started ]
+}
+
 @test "a tag that only tasks have makes a file for each, whoever knows it" {
   prepare 2 sh -c 'echo "$FLUX_TASK_RANK"'
   cat >init.lua <<'END'

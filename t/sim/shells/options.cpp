@@ -90,6 +90,7 @@ const std::vector<Drawn>& drawn() {
       {"output.stderr.path", {"{d}/e", "{d}/e.{{task.rank}}", "{d}/o"}, "output.stderr.type=file"},
       {"output.mode", {"append"}, "output.stdout.type=file output.stdout.path={d}/o"},
       {"output.mkdir", {"on"}},
+      {"output.direct", {"auto", "off"}},
       {"output.ranks", {"all"}},
       {"output.overflow", {"spill"}},
       {"output.batch-timeout", {"1s"}},

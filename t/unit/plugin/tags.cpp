@@ -120,3 +120,21 @@ TEST_CASE("whether a text differs between shells is told from its tags") {
   }
   CHECK_FALSE(differs_by_rank(host, "{{bad}}"));
 }
+
+TEST_CASE("a text is one task's by its rank, its number and node, or an argument that is there once") {
+  auto host = second_of_two();
+  for (const char* text : {"{{taskid}}", "a.{{ task.rank }}.b", "{{task.id}}", "{{node.id}}/{{task.index}}",
+                           "{{task.localid}}.{{node.id}}", "{{task.slot}}-{{task.rank}}"}) {
+    INFO(text);
+    CHECK(is_of_one_task(host, text).value());
+  }
+  for (const char* text : {"", "all", "{{id}}", "{{taskmap}}", "{{task.index}}", "{{task.slot}}", "{{node.id}}",
+                           "{{task.attempt}}", "{{task.argument}}", "task.rank", "{{task.rank"}) {
+    INFO(text);
+    CHECK_FALSE(is_of_one_task(host, text).value());
+  }
+  host.options().set("arguments", Json::array({"a", "b"}));
+  CHECK(is_of_one_task(host, "{{task.argument}}").value());
+  host.options().set("arguments", Json::array({"a", "b", "a"}));
+  CHECK_FALSE(is_of_one_task(host, "{{task.argument}}").value());
+}
