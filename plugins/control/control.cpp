@@ -47,6 +47,7 @@
 #include "plugins/control/execs.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/doctor/stack_taker.hpp"
+#include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/pty/options.hpp"
 #include "record/places.hpp"
@@ -559,10 +560,23 @@ class Control final : public plugin::Plugin {
     if (auto* output = host_.task_output()) {
       output->put_event("attach", {{"client", client}});
       if (request.arguments.value("follows", false)) to_follow_.reset();
-      return viewers_->attach(client, request, host_.job().tasks());
+      return viewers_->attach(client, request, host_.job().tasks(), files_of_output());
     }
     server_->answer(client, request.id,
                     Error{ENOTSUP, "the job's output goes through no plugin that others can read from"});
+  }
+
+  // By its name the file of each stream that comes out nowhere else. The output has been opened.
+  Json files_of_output() {
+    Json out = Json::object();
+    auto options = OutputOptions::read(host_.options());
+    for (std::size_t i = 0; options && i < io::kStreams.size(); ++i) {
+      const StreamOptions& stream = options->streams.at(i);
+      if (stream.types != std::vector{OutputType::file}) continue;
+      auto path = output_path(host_, stream.path, nullptr);
+      if (path) out[io::name_of(io::kStreams.at(i))] = std::filesystem::absolute(*path).string();
+    }
+    return out;
   }
 
   void tasks_exited(const plugin::TasksExited& exited) {

@@ -44,7 +44,8 @@ Result<Scrollback::Wanted> Viewers::read(const Json& arguments, std::uint64_t ta
   return out;
 }
 
-void Viewers::attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks) {
+void Viewers::attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks,
+                     const Json& files) {
   auto wanted = read(request.arguments, tasks);
   if (!wanted) return link_.answer(client, request.id, wanted.error());
   Key key{client, request.id};
@@ -52,7 +53,9 @@ void Viewers::attach(ClientId client, const control::ControlRequest& request, st
   const bool follows = wanted->rests;
   auto viewer = std::make_unique<Viewer>(kept_, *std::move(wanted), least);
   viewer->follows = follows;
-  link_.part(client, request.id, {{"before", viewer->reader.before()}, {"tasks", tasks}});
+  Json first{{"before", viewer->reader.before()}, {"tasks", tasks}};
+  if (!files.empty()) first["files"] = files;
+  link_.part(client, request.id, first);
   if (follows) {
     awaits_ = false;
     kept_.wait_for_reader(false);

@@ -158,8 +158,9 @@ class Viewers final : public plugin::OutputFollower {
   // The output stops here: nothing that a follower has not had may be dropped.
   [[nodiscard]] bool full() const override;
 
-  // The job's tasks are ranks 0 to `tasks` - 1.
-  void attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks);
+  // The job's tasks are ranks 0 to `tasks` - 1. `files`: those that streams go to instead, by the streams' names.
+  void attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks,
+              const Json& files = Json::object());
   void has_room(ClientId client, std::uint64_t id);
   void gone(ClientId client);
   // The job's exit code may be known now.

@@ -225,6 +225,7 @@ void AttachView::take_part(const Json& part) {
     std::array<std::string_view, 1> pieces{line[0]};
     if (Result<void> written = destination(io::Stream::err).sink().write(pieces); !written) fail(written.error());
   }
+  if (auto files = part.find("files"); files != part.end() && files->is_object()) tell_files(*files);
   if (auto before = part.value("before", std::uint64_t{0}); before > 0 && options_.tells_before)
     notice(fmt::format("{} bytes of output came before", before), "before", {{"bytes", before}});
   auto missed = part.find("missed");
@@ -232,6 +233,21 @@ void AttachView::take_part(const Json& part) {
   notice(fmt::format("{} lines, {} bytes are missing here, as they were taken too slowly",
                      missed->value("lines", std::uint64_t{0}), missed->value("bytes", std::uint64_t{0})),
          "missed", *missed);
+}
+
+// What goes there does not come.
+void AttachView::tell_files(const Json& files) {
+  auto path_of = [&](io::Stream stream) {
+    const Json& path = member_of(files, std::string(io::name_of(stream)).c_str());
+    return path.is_string() ? escape_controls(path.get<std::string>()) : "";
+  };
+  const std::string out = path_of(io::Stream::out);
+  const std::string err = path_of(io::Stream::err);
+  if (out.empty() && err.empty()) return;
+  if (out == err) return notice(fmt::format("the tasks' output goes to {}", out), "files", files);
+  std::string text = out.empty() ? "" : "the tasks' stdout goes to " + out;
+  if (!err.empty()) text += fmt::format("{} stderr goes to {}", out.empty() ? "the tasks'" : ", their", err);
+  notice(text, "files", files);
 }
 
 void AttachView::notice(const std::string& text, std::string_view event, const Json& context) {

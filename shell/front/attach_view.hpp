@@ -135,6 +135,7 @@ class AttachView {
   void take(control::FromLeader frame);
   void show(const control::StreamData& data);
   void take_part(const Json& part);
+  void tell_files(const Json& files);
   void take_answer(const control::Answer& answer);
   void give_credit();
   void fail(const Error& why);

@@ -100,6 +100,28 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 ["end",null,0,null]' ]
 }
 
+@test "where the output is, if it goes to files" {
+  start_job 1 1 "$two_lines" -o 'output.stdout.path=o.{{task.rank}}'
+  watch text
+  watch json --json
+  watch quiet -q
+  wait_until has text.err "nacre attach: the tasks' output goes to $work/o.{{task.rank}}"
+  wait_until grep -q files json.out
+  touch go
+  ends_with 0
+  for each in 0 1 2; do viewer_ends_with "$each" 0; done
+  [ ! -s text.out ] && [ ! -s quiet.err ]
+  [ "$(jq -c 'select(.name == "files").context' json.out)" = "{\"stderr\":\"$work/o.{{task.rank}}\",\"stdout\":\"$work/o.{{task.rank}}\"}" ] || { cat json.out; return 1; }
+  rm go
+  viewers=()
+  start_job 1 1 "$two_lines" -o 'output.stderr.path=e'
+  watch text
+  wait_until has text.err "nacre attach: the tasks' stderr goes to $work/e"
+  touch go
+  ends_with 0
+  viewer_ends_with 0 0
+}
+
 # bats test_tags=long
 @test "all as lines of JSON" {
   start_job 2 1 "$two_lines"
