@@ -202,8 +202,9 @@ class FoldTimer {
 namespace {
 
 constexpr const char* kOutputHold = "output";
-constexpr std::size_t kMostEarly = 1000;  // messages
-constexpr double kForever = 1e9;          // seconds
+constexpr std::size_t kMostEarly = 1000;               // messages
+constexpr double kForever = 1e9;                       // seconds
+constexpr std::size_t kLittle = std::size_t{8} << 10;  // bytes
 
 class Output final : public plugin::Plugin, public plugin::TaskOutput {
  public:
@@ -486,19 +487,29 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   // ---- while they run --------------------------------------------------------
 
+  // Reads at most about as much as one read may bring, so that a task that never stops writing cannot starve the
+  // others.
+  //
   // A task that writes fast and little at a time would cost a turn of the loop for each piece, and be held up
-  // itself as it wakes this process. So what comes in quick succession is left in its pipe for a moment.
+  // itself as it wakes this process. So what comes so is left in its pipe for a moment.
   void read_ready(OutputChannel& channel) {
     constexpr double kQuick = 100e-6;  // seconds
     constexpr int kMost = 8;
     const double before = channel.last_read();
-    const std::size_t got = read_some(channel);
-    look_at_places(channel);
-    if (!channel.open() || channel.paused || got == 0) return;
-    channel.quick_reads = channel.last_read() - before < kQuick ? std::min(channel.quick_reads + 1, kMost) : 0;
-    if (channel.quick_reads < kMost || got == read_size_ || !channel.may_rest) return;
-    if (rest(channel)) channel.poll->stop();
+    std::size_t all = 0;
+    std::size_t got = 0;
+    do {
+      got = read_some(channel);
+      look_at_places(channel);
+      all += got;
+    } while (got >= kLittle && all < read_size_ && reads(channel));
+    if (!reads(channel) || all == 0) return;
+    const bool is_quick = all < kLittle && channel.last_read() - before < kQuick;
+    channel.quick_reads = is_quick ? std::min(channel.quick_reads + 1, kMost) : 0;
+    if (channel.quick_reads == kMost && channel.may_rest && rest(channel)) channel.poll->stop();
   }
+
+  static bool reads(const OutputChannel& channel) { return channel.open() && !channel.paused; }
 
   // It is not watched, and read after a moment. False: there is no timer.
   bool rest(OutputChannel& channel) {
@@ -513,14 +524,15 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return true;
   }
 
+  // Where much has come this process would rather not rest: it has as much to do as the task.
   void end_rests() {
-    constexpr std::size_t kMuch = std::size_t{16} << 10;  // bytes for which another rest is worth it
+    constexpr std::size_t kMuch = std::size_t{64} << 10;  // bytes
     for (OutputChannel* each : std::exchange(resting_, {})) {
-      if (!each->open() || each->paused) continue;  // go_on() has it watched
+      if (!reads(*each)) continue;  // go_on() has it watched
       const std::size_t got = read_some(*each);
       look_at_places(*each);
-      if (!each->open() || each->paused) continue;
-      if (got < kMuch || got == read_size_ || !rest(*each)) watch_again(*each);
+      if (!reads(*each)) continue;
+      if (got < kLittle || got > kMuch || !rest(*each)) watch_again(*each);
     }
   }
 
@@ -529,8 +541,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (!started) log(host_, *this, Level::error, "{}", started.error().message);
   }
 
-  // Makes one read for each event, so that a task that never stops writing cannot starve the others. Returns how
-  // many bytes there were.
+  // Returns how many bytes there were.
   std::size_t read_some(OutputChannel& channel) {
     if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kReadSize);
     ssize_t got = ::read(channel.watched, buffer_.get(), read_size_);
