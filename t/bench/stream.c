@@ -2,6 +2,7 @@
 //
 // A task that writes or reads, for t/bench/output:
 //   stream write BYTES    lines of 80 bytes to stdout, through a buffer of 4,096 bytes as stdio's for a pipe
+//   stream lines BYTES    the same, each with a write of its own
 //   stream read BYTES     reads stdin to its end; exit code 1 if it was not BYTES
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,12 @@ enum { kLine = 80, kBuffer = 128 << 10 };
 
 static char buffer[kBuffer];
 
-static int write_lines(long bytes) {
+static int write_lines(long bytes, int how) {
   char line[kLine + 1];
   memset(line, 'x', kLine - 1);
   line[kLine - 1] = '\n';
   static char stdio[BUFSIZ > 4096 ? 4096 : BUFSIZ];
-  setvbuf(stdout, stdio, _IOFBF, sizeof stdio);
+  setvbuf(stdout, stdio, how, sizeof stdio);
   for (long done = 0; done < bytes; done += kLine) {
     if (fwrite(line, 1, kLine, stdout) != kLine) return 1;
   }
@@ -32,9 +33,10 @@ static int read_all(long bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    fprintf(stderr, "usage: stream write|read BYTES\n");
+    fprintf(stderr, "usage: stream write|lines|read BYTES\n");
     return 2;
   }
   long bytes = atol(argv[2]);
-  return strcmp(argv[1], "write") == 0 ? write_lines(bytes) : read_all(bytes);
+  if (strcmp(argv[1], "read") == 0) return read_all(bytes);
+  return write_lines(bytes, strcmp(argv[1], "lines") == 0 ? _IOLBF : _IOFBF);
 }
