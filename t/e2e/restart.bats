@@ -160,6 +160,16 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   [ -z "$output" ]
 }
 
+@test "a start begins a line of its own in the task's file, whoever writes there" {
+  for direct in on off; do
+    rm -f own.*
+    "$front" run --shell="$NACRE_SHELL" -n 2 --output='own.{{task.rank}}' -o output.direct=$direct --restart=$now,max=9 sh -c 'printf "try $NACRE_TASK_TRY"; [ $NACRE_TASK_TRY = 3 ]' 2>err
+    for rank in 0 1; do
+      [ "$(<own.$rank)" = $'try 1\ntry 2\ntry 3' ] || { echo "$direct: $(<own.$rank)"; return 1; }
+    done
+  done
+}
+
 # bats test_tags=long
 @test "hooks and torch do for a start what they do for the first" {
   who=1 run_ --local=2 -n 2 --torch -o 'task-prolog=echo prolog $FLUX_TASK_RANK >>hooks; echo export SEEN=$FLUX_TASK_RANK' -o 'task-epilog=sleep 0.2; echo epilog $FLUX_TASK_RANK >>hooks' \
