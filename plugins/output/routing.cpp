@@ -297,11 +297,13 @@ Result<bool> OutputRouting::gives_file(const task::Task& task, io::Stream stream
 
 namespace {
 
-std::string tail_of_file(const std::string& path, std::size_t most) {
+// `from`: an offset before which nothing is read, unless the file has become shorter.
+std::string tail_of_file(const std::string& path, std::size_t most, off_t from = 0) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return "";
-  std::string bytes(std::min(most, static_cast<std::size_t>(info.st_size)), '\0');
+  const off_t size = info.st_size >= from ? info.st_size - from : info.st_size;
+  std::string bytes(std::min(most, static_cast<std::size_t>(size)), '\0');
   ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), info.st_size - static_cast<off_t>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return bytes;
@@ -330,9 +332,9 @@ void OutputRouting::keep_earlier(const task::Task& task, const std::string& path
 std::string OutputRouting::last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const {
   const std::size_t most = tail_size(stream, host_.tasks().size());
   const OutputChannel& channel = read.of(stream);
-  if (!channel.is_own_file) return std::string(channel.tail.last(most));
+  if (!channel.own_from) return std::string(channel.tail.last(most));
   auto path = output_path(host_, of(stream).path, &task);
-  return path ? tail_of_file(*path, most) : "";
+  return path ? tail_of_file(*path, most, *channel.own_from) : "";
 }
 
 Result<std::vector<OutputTarget*>> OutputRouting::of(const task::Task& task, io::Stream stream) {
@@ -602,7 +604,8 @@ Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
       // goes to /dev/null
     } else if (places_ && TRY(places_->gives_file(task, stream))) {
       channel.task_end = TRY(places_->open_for(task, stream));
-      channel.is_own_file = true;
+      struct stat info {};
+      channel.own_from = ::fstat(channel.task_end.get(), &info) == 0 ? info.st_size : 0;
     } else {
       CHECK_OK(add_pipe(task, stream, channel));
     }

@@ -207,7 +207,8 @@ struct OutputChannel {
   task::Pty* pty = nullptr;  // instead of a pipe
   int watched = -1;          // the descriptor that is read, while it is open
   std::optional<event::Poll> poll;
-  bool is_own_file = false;  // the task has that, and nothing is read
+  // The task has a file of its own, and writes there from this offset on; nothing is read.
+  std::optional<off_t> own_from = std::nullopt;
   bool paused = false;
   bool may_rest = false;          // its pipe holds what comes within a rest
   int quick_reads = 0;            // in succession

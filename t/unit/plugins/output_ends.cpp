@@ -104,6 +104,18 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
   REQUIRE(tasks.write(0, kErr, std::string(5000, 'x') + "why\n"));
   CHECK(tasks.host.task_output()->tail(0)->err == std::string(4092, 'x') + "why\n");
   tasks.run_to_end();
+  // What a job before has written there does not count.
+  Tasks next(1);
+  next.host.options() = tasks.host.options();
+  next.host.options().set("output.mode", "append");
+  next.start();
+  CHECK(next.host.task_output()->tail(0)->err.empty());
+  REQUIRE(next.write(0, kErr, "what\n"));
+  CHECK(next.host.task_output()->tail(0)->err == "what\n");
+  REQUIRE(::ftruncate(next.end(0, kErr).get(), 0) == 0);
+  REQUIRE(next.write(0, kErr, "else\n"));
+  CHECK(next.host.task_output()->tail(0)->err == "else\n");
+  next.run_to_end();
 }
 
 namespace {
