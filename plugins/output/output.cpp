@@ -272,8 +272,9 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   Written written(std::uint32_t rank) override { return outputs_.written(rank); }
-  std::optional<double> largest_number(std::uint32_t rank) override {
-    return outputs_.numbers ? outputs_.numbers->largest(rank) : std::nullopt;
+  std::optional<Number> largest_number(std::uint32_t rank, std::string_view word) override {
+    auto found = outputs_.numbers.find(word);
+    return found != outputs_.numbers.end() ? found->second.largest(rank) : std::nullopt;
   }
 
   void follow(plugin::OutputFollower* follower) override {
@@ -320,7 +321,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   Result<void> read_options() {
     const bool in_store = host_.instance() != nullptr;
     options_ = TRY(OutputOptions::read(host_.options(), in_store ? OutputType::kvs : OutputType::term));
-    CHECK_OK(read_restart());
+    CHECK_OK(read_numbers());
     CHECK_OK(job::check_ranks("output.ranks", options_.ranks, host_.job().tasks()));
     if (options_.has_files() || host_.record_directory()) host_.start_after_all();
     if (host_.job().leads()) CHECK_OK(options_.check_record(in_store || host_.record_directory().has_value()));
@@ -330,14 +331,19 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  Result<void> read_restart() {
+  Result<void> read_numbers() {
+    using Look = job::RestartOption::NoProgress::Look;
     const auto restart = TRY(job::RestartOption::read(host_.options()));
     may_start_again_ = restart.is_on();
-    if (!restart.no_progress || restart.no_progress->look != job::RestartOption::NoProgress::Look::output)
-      return {};
-    options_.is_looked_at = true;
-    outputs_.numbers.emplace(restart.no_progress->what);
+    if (restart.no_progress && restart.no_progress->look == Look::output) look_for(restart.no_progress->what);
+    const auto slow = TRY(job::SlowWatchOption::read(host_.options()));
+    if (slow && !slow->word.empty()) look_for(slow->word);
     return {};
+  }
+
+  void look_for(const std::string& word) {
+    options_.is_looked_at = true;
+    outputs_.numbers.try_emplace(word, word);
   }
 
   // Not called for a plan that is only printed: files are opened and emptied here, before any task of any shell
@@ -555,8 +561,10 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     outputs_.note_first(channel, host_.timeline());
     double now = event::wall_clock();
     channel.note(bytes, host_.tasks().size(), now);
-    if (outputs_.numbers && channel.main == nullptr)
-      outputs_.numbers->add(channel.source.rank, channel.source.stream, bytes);
+    if (channel.main == nullptr) {
+      for (auto& [word, numbers] : outputs_.numbers)
+        numbers.add(channel.source.rank, channel.source.stream, bytes, now);
+    }
     channel.assembler->add(bytes, now, [&](const io::Batch& batch) { put(channel, batch); });
     return bytes.size();
   }

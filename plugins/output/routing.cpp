@@ -253,7 +253,7 @@ Result<std::string> OutputRouting::why_not_direct(io::Stream stream) const {
   if (options.buffering == io::Buffering::block) return "it comes in blocks (buffer.type)";
   const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
   if (options_.direct == Direct::on && !pty.ranks.empty()) return "tasks have a terminal (pty)";
-  if (options_.is_looked_at) return "the option restart looks at it (no-progress)";
+  if (options_.is_looked_at) return "restart (no-progress) or slow-watch looks at it";
   if (TRY(plugin::is_of_one_task(host_, options.path))) return "";
   return fmt::format("{} may be the file of several tasks: it needs a tag such as {{{{task.rank}}}}", options.path);
 }
@@ -520,7 +520,7 @@ void OutputRouting::log_losses() const {
 TaskStreams& OutputChannels::begin(const task::Task& task, bool may_start_again) {
   TaskStreams& streams = task.attempt() > 1 ? renew(task.rank()) : tasks[task.rank()];
   streams.is_last = !may_start_again;
-  if (numbers) numbers->end_lines(task.rank());
+  for (auto& [word, each] : numbers) each.end_lines(task.rank(), event::wall_clock());
   return streams;
 }
 

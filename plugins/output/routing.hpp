@@ -241,32 +241,42 @@ struct TaskStreams {
   }
 };
 
-// With no-progress of the option restart: the largest number that each task has written behind its word, in all its
-// starts.
+// The largest number that each task has written behind a word, in all its starts.
 class TaskNumbers {
  public:
   explicit TaskNumbers(std::string word) : word_(std::move(word)) {}
 
-  void add(std::uint32_t rank, io::Stream stream, std::string_view bytes) {
+  // `now`: seconds since the Epoch.
+  void add(std::uint32_t rank, io::Stream stream, std::string_view bytes, double now) {
     of_.try_emplace({rank, stream}, word_).first->second.add(bytes);
+    note(rank, now);
   }
-  void end_lines(std::uint32_t rank) {
+  void end_lines(std::uint32_t rank, double now) {
     for (io::Stream stream : io::kStreams) {
       if (auto found = of_.find({rank, stream}); found != of_.end()) found->second.end_line();
     }
+    note(rank, now);
   }
-  [[nodiscard]] std::optional<double> largest(std::uint32_t rank) const {
-    std::optional<double> out;
-    for (io::Stream stream : io::kStreams) {
-      auto found = of_.find({rank, stream});
-      if (found != of_.end()) out = std::max(out, found->second.value());
-    }
-    return out;
+  [[nodiscard]] std::optional<plugin::TaskOutput::Number> largest(std::uint32_t rank) const {
+    auto found = largest_.find(rank);
+    return found != largest_.end() ? std::optional(found->second) : std::nullopt;
   }
 
  private:
+  void note(std::uint32_t rank, double now) {
+    std::optional<double> value;
+    for (io::Stream stream : io::kStreams) {
+      auto found = of_.find({rank, stream});
+      if (found != of_.end()) value = std::max(value, found->second.value());
+    }
+    if (!value) return;
+    auto [number, is_new] = largest_.try_emplace(rank, plugin::TaskOutput::Number{*value, now, 0});
+    if (!is_new && number->second.value < *value) number->second = {*value, now, now - number->second.grown};
+  }
+
   std::string word_;
   std::map<std::pair<std::uint32_t, io::Stream>, io::LargestNumber> of_;
+  std::map<std::uint32_t, plugin::TaskOutput::Number> largest_;  // by rank
 };
 
 // All that this shell reads.
@@ -275,7 +285,7 @@ struct OutputChannels {
   std::list<OutputChannel> others;             // of processes that write as a task does
   // Of tasks that were started again: what they have left behind may still write, as such processes do.
   std::vector<std::map<std::uint32_t, TaskStreams>::node_type> earlier;
-  std::optional<TaskNumbers> numbers;  // none: they are not looked at
+  std::map<std::string, TaskNumbers, std::less<>> numbers;  // by the words that are looked at
 
   // The streams of a task that is about to start, perhaps again.
   TaskStreams& begin(const task::Task& task, bool may_start_again);

@@ -82,8 +82,8 @@ std::string ShellProgress::number_of(const value::Idset& ranks) const {
   for (const auto& task : host_.tasks()) {
     if (output == nullptr || !ranks.contains(static_cast<value::Idset::Id>(task->rank()))) continue;
     if (task->state() == task::State::exited) output->read_now(task->rank());
-    const std::optional<double> number = output->largest_number(task->rank());
-    if (number > most) most = number;
+    const auto number = output->largest_number(task->rank(), option().what);
+    if (number) most = std::max(most.value_or(number->value), number->value);
   }
   return most ? fmt::format("{}", *most) : "";
 }

@@ -304,8 +304,7 @@ constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes{
 constexpr std::array<std::pair<std::string_view, Where>, 3> kWheres{
     {{"same", Where::same}, {"spare", Where::spare}, {"any", Where::any}}};
 
-constexpr int kLimits = 5;                       // so many of the members are
-constexpr std::string_view kNumbers = "output";  // no-progress looks at these
+constexpr int kLimits = 5;  // so many of the members are
 
 Error wrong(const JsonAt& option, std::string_view name, std::string_view value, std::string_view want) {
   return option.error(fmt::format("{}: expected {}, got {}", name, want, in_quotes(value)));
@@ -337,20 +336,13 @@ Result<RestartOption::NoProgress> no_progress_of(const JsonAt& option, std::stri
   const auto count = parse_u64(value.substr(0, colon));
   std::string_view what = value.substr(std::min(colon + 1, value.size()));
   bool is_given = colon == value.size() || !what.empty();
-  const bool is_word = what.starts_with(kNumbers) && what.substr(kNumbers.size()).starts_with(':');
-  if (is_word) {
-    what.remove_prefix(kNumbers.size() + 1);
-  } else if (what.starts_with('!')) {
-    out.look = Look::command;
-    what.remove_prefix(1);
-  } else if (!what.empty() && what != kNumbers) {
-    out.look = Look::file;
+  if (const auto word = counted_word(what)) {
+    out.what = *word;
+  } else if (!what.empty()) {
+    out.look = what.starts_with('!') ? Look::command : Look::file;
+    out.what = what.substr(what.starts_with('!') ? 1 : 0);
   }
-  if (is_word || out.look != Look::output) {
-    out.what = what;
-    is_given = is_given && !trim(what).empty();
-  }
-  if (!count || *count < 1 || *count > RestartOption::kMost || !is_given)
+  if (!count || *count < 1 || *count > RestartOption::kMost || !is_given || trim(out.what).empty())
     return wrong(option, "no-progress", value,
                  fmt::format("a number of restarts, 1 to {}, and perhaps what is to change meanwhile, as "
                              "3:checkpoints/latest, 3:output:step or 3:!COMMAND",
@@ -425,6 +417,44 @@ Result<void> settle_limit(const JsonAt& option, RestartOption& out) {
 }
 
 }  // namespace
+
+std::optional<std::string> counted_word(std::string_view text) {
+  constexpr std::string_view kOutput = "output";
+  if (!text.starts_with(kOutput)) return std::nullopt;
+  text.remove_prefix(kOutput.size());
+  if (text.empty()) return RestartOption::NoProgress().what;
+  return text.starts_with(':') ? std::optional<std::string>(text.substr(1)) : std::nullopt;
+}
+
+Result<std::optional<SlowWatchOption>> SlowWatchOption::read(const Options& options) {
+  constexpr std::string_view kFactor = "factor=";
+  constexpr double kLeastFactor = 1.1;
+  constexpr double kMostFactor = 100;
+  auto option = options.at("slow-watch");
+  if (!option || option->json() == "off" || option->json() == false) return std::nullopt;
+  SlowWatchOption out;
+  if (option->json() == "on" || option->json() == true) return out;
+  const std::string text = option->json().is_string() ? TRY(option->string()) : dump_json(option->json());
+  bool is_first = true;
+  for (std::string_view part : split(text, ',')) {
+    const auto time = std::exchange(is_first, false) ? value::Duration::parse(part) : Error{EINVAL, ""};
+    const auto word = counted_word(part);
+    const auto factor =
+        part.starts_with(kFactor) ? value::Duration::parse(part.substr(kFactor.size())) : Error{EINVAL, ""};
+    const bool is_good = (time && !time->is_infinite() && time->seconds() >= kLeast) ||
+                         (word && !trim(*word).empty()) ||
+                         (factor && factor->seconds() >= kLeastFactor && factor->seconds() <= kMostFactor);
+    if (!is_good)
+      return option->expected(fmt::format(
+          "DURATION of at least {:g} s, and perhaps output:WORD and factor=F ({:g} to {:g}) behind it, as "
+          "30s,output:step",
+          kLeast, kLeastFactor, kMostFactor));
+    if (time) out.window = *time;
+    if (word) out.word = *word;
+    if (factor) out.factor = factor->seconds();
+  }
+  return out;
+}
 
 Result<RestartOption> RestartOption::read(const Options& options) {
   RestartOption out;

@@ -187,6 +187,21 @@ struct RestartOption {
   bool operator==(const RestartOption&) const = default;
 };
 
+// The number that tasks count in their output: the word behind `output`, or "step" where there is none. None: it is
+// something else.
+[[nodiscard]] std::optional<std::string> counted_word(std::string_view text);
+
+// slow-watch=DURATION[,output[:WORD]][,factor=F]|on|off, see nacre-shell-options(7).
+struct SlowWatchOption {
+  static constexpr double kLeast = 1;                        // seconds
+  value::Duration window = value::Duration::of_seconds(30);  // that is measured at a time
+  double factor = 1.5;                                       // slower than the others
+  std::string word;                                          // that tasks count; "": not looked at
+
+  // None: it is not given, or off.
+  static Result<std::optional<SlowWatchOption>> read(const Options& options);
+};
+
 // What becomes of a job that loses a shell with tasks, the options `on-lost` and `tolerate-loss`, or its launcher.
 struct OnLost {
   bool replaces = false;  // a spare starts the tasks again

@@ -69,9 +69,16 @@ class TaskOutput {
   virtual void read_now(std::uint32_t /*rank*/) {}
   // Of a task of this shell; complete once task.exit is called for the plugins after `output`.
   virtual Written written(std::uint32_t /*rank*/) { return {}; }
-  // The largest number that a task of this shell has written behind the word of the option restart, in all its
-  // starts (io::LargestNumber); none: it has written none, or the option does not look at the output.
-  virtual std::optional<double> largest_number(std::uint32_t /*rank*/) { return std::nullopt; }
+  // The largest number that a task of this shell has written behind a word, in all its starts (io::LargestNumber);
+  // none: it has written none, or neither restart nor slow-watch looks at that word in the output.
+  struct Number {
+    double value = 0;
+    double grown = 0;  // when it was last seen to grow, seconds since the Epoch
+    double took = 0;   // seconds since it had grown before; 0: it had not
+  };
+  virtual std::optional<Number> largest_number(std::uint32_t /*rank*/, std::string_view /*word*/) {
+    return std::nullopt;
+  }
   // On the leader: from now on this one receives the output of all tasks; null: none does. It has to outlive this
   // object, or to be withdrawn.
   virtual void follow(OutputFollower* follower) = 0;

@@ -22,9 +22,9 @@ struct Numbers : plugin::TaskOutput {
   std::optional<Tail> tail(std::uint32_t /*rank*/) override { return std::nullopt; }
   void follow(plugin::OutputFollower* /*follower*/) override {}
   void redirect(plugin::OutputFile* /*to*/) override {}
-  std::optional<double> largest_number(std::uint32_t rank) override {
+  std::optional<Number> largest_number(std::uint32_t rank, std::string_view word) override {
     auto found = numbers.find(rank);
-    return found != numbers.end() ? std::optional(found->second) : std::nullopt;
+    return found != numbers.end() && word == "step" ? std::optional(Number{found->second, 0, 0}) : std::nullopt;
   }
 
   std::map<std::uint32_t, double> numbers;
