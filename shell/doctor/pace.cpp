@@ -9,9 +9,7 @@
 namespace nacre::doctor {
 namespace {
 
-constexpr double kLeastWanted = 0.5;       // of a cpu, for each task: less is no hurry
 constexpr double kStarved = 0.6;           // of the cpu time that tasks could use
-constexpr double kServed = 0.9;            // the same, of a node that is well
 constexpr double kFarBehind = 0.7;         // of the output of others
 constexpr double kLeastOutput = 4096;      // bytes for each task, to compare output
 constexpr std::size_t kMostSlowOf = 3;     // one node of so many may be slow
@@ -31,11 +29,6 @@ std::string bytes_text(double least, double most) {
   auto number = [](double value) { return fmt::format("{:.0f}", value / 1024); };
   return number(least) == number(most) ? number(least) + " KiB"
                                        : fmt::format("{} to {} KiB", number(least), number(most));
-}
-
-// Few enough that it is they who are slow.
-bool is_few(std::size_t slow, std::size_t nodes) {
-  return slow > 0 && slow < nodes && (slow == 1 || slow * kMostSlowOf <= nodes);
 }
 
 std::vector<SlowNode> starved(const std::vector<NodePace>& nodes) {
@@ -91,6 +84,10 @@ std::vector<SlowNode> behind(const std::vector<NodePace>& nodes) {
 }
 
 }  // namespace
+
+bool is_few(std::size_t slow, std::size_t nodes) {
+  return slow > 0 && slow < nodes && (slow == 1 || slow * kMostSlowOf <= nodes);
+}
 
 void NodePace::add(const TaskGroup& group) {
   ranks.insert(group.ranks);

@@ -30,6 +30,12 @@ struct SlowNode {
   std::string evidence;
 };
 
+// What those who judge by more than one look share with slow_nodes().
+inline constexpr double kLeastWanted = 0.5;  // of a cpu, for each task: less is no hurry
+inline constexpr double kServed = 0.9;       // of the cpu time that tasks could use, where a node is well
+// Few enough of so many nodes that it is they who are slow.
+[[nodiscard]] bool is_few(std::size_t slow, std::size_t nodes);
+
 // None, unless it is clear: few nodes are slow, and all others get on well. By cpu time two nodes can be compared,
 // by output three: what one of two has written shows nothing.
 [[nodiscard]] std::vector<SlowNode> slow_nodes(const std::vector<NodePace>& nodes);
