@@ -5,6 +5,8 @@
 //
 // hang-watch=DURATION[,kill]: it does so by itself, see hang_watch.hpp.
 //
+// slow-watch=DURATION[,...]: which hosts and tasks are slower than the others, see slow_watch.hpp.
+//
 // doctor.trace=on: what the shell starts may trace its tasks where Yama lets only ancestors do that.
 #include <memory>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "plugins/builtins.hpp"
 #include "plugins/doctor/examinations.hpp"
 #include "plugins/doctor/hang_watch.hpp"
+#include "plugins/doctor/slow_watch.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 
 namespace nacre::plugins {
@@ -40,6 +43,7 @@ class Doctor final : public plugin::Plugin, public Examiner {
     }
     examinations_.serve();
     CHECK_OK(watch());
+    CHECK_OK(watch_pace());
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { examinations_.lost(lost.shell); });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { examinations_.lost(left.shell); });
     return {};
@@ -57,9 +61,23 @@ class Doctor final : public plugin::Plugin, public Examiner {
     return {};
   }
 
+  Result<void> watch_pace() {
+    auto option = TRY(job::SlowWatchOption::read(host_.options()));
+    if (!option) return {};
+    slow_.emplace(host_, *std::move(option));
+    slow_->serve();
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { slow_->gone(lost.shell); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { slow_->gone(left.shell); });
+    on("shell.start", [this] { return slow_->start(); });
+    on("shell.finish", [this] { slow_->stop(); });
+    on("shell.tasks-complete", [this] { slow_->all_ended(); });
+    return {};
+  }
+
   plugin::Host& host_;
   Examinations examinations_;
   std::optional<HangWatch> watch_;
+  std::optional<SlowWatch> slow_;
 };
 
 }  // namespace

@@ -139,6 +139,15 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return out;
 }
 
+// Seconds. None: it is gone, or the kernel does not count that.
+std::optional<double> ready_of(pid_t pid, pid_t tid) {
+  auto times = read_file(proc(pid, tid, "schedstat"));  // nanoseconds: it ran; it was ready; and how often
+  if (!times) return std::nullopt;
+  std::vector<std::string_view> fields = split(trim(*times), ' ');
+  if (fields.size() < 2) return std::nullopt;
+  return static_cast<double>(parse_u64(fields[1]).value_or(0)) / kNanoseconds;
+}
+
 std::optional<ThreadLook> look_at_thread(pid_t pid, pid_t tid) {
   auto text = read_file(proc(pid, tid, "stat"));
   auto stat = text ? ProcessStat::parse(*text) : std::nullopt;
@@ -148,10 +157,7 @@ std::optional<ThreadLook> look_at_thread(pid_t pid, pid_t tid) {
   out.name = stat->name;
   out.state = stat->state;
   out.cpu = seconds_of_ticks(stat->own_ticks());
-  if (auto times = read_file(proc(pid, tid, "schedstat"))) {  // nanoseconds: it ran; it was ready; and how often
-    std::vector<std::string_view> fields = split(trim(*times), ' ');
-    if (fields.size() > 1) out.ready = static_cast<double>(parse_u64(fields[1]).value_or(0)) / kNanoseconds;
-  }
+  out.ready = ready_of(pid, tid).value_or(0);
   if (auto where = read_file(proc(pid, tid, "wchan")); where && !is_no_place(*where)) out.where = *where;
   if (auto status = read_file(proc(pid, tid, "status")))
     out.waits = parse_u64(value_of(*status, "voluntary_ctxt_switches:")).value_or(0);
@@ -251,6 +257,24 @@ std::optional<ProcessLook> look_at(pid_t pid) {
     if (auto thread = look_at_thread(pid, tid)) out.threads.push_back(*std::move(thread));
   }
   if (out.threads.empty()) return std::nullopt;
+  return out;
+}
+
+std::optional<CpuLook> cpu_look_at(pid_t pid, std::size_t most_threads) {
+  auto stat = ProcessStat::of(pid);
+  if (!stat) return std::nullopt;
+  CpuLook out;
+  out.cpu = seconds_of_ticks(stat->own_ticks() + stat->children_ticks());
+  auto add = [&](pid_t tid) {
+    if (auto ready = ready_of(pid, tid)) out.ready.emplace(tid, *ready);
+  };
+  if (stat->threads < 2 || most_threads < 2) {
+    add(pid);
+    return out;
+  }
+  for (pid_t tid : threads_of(pid)) {
+    if (out.ready.size() < most_threads) add(tid);
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,6 +48,14 @@ struct ProcessLook {
 
 // None: it is gone.
 [[nodiscard]] std::optional<ProcessLook> look_at(pid_t pid);
+
+// What a process has used of the cpus, in seconds; by less reading than look_at() needs.
+struct CpuLook {
+  double cpu = 0;                 // that it has run, with its children that it has waited for
+  std::map<pid_t, double> ready;  // that each of its first `most_threads` threads was ready to run and did not
+};
+// None: it is gone.
+[[nodiscard]] std::optional<CpuLook> cpu_look_at(pid_t pid, std::size_t most_threads);
 
 // Whether the cgroup of a process, of version 2 or 1, is frozen. Only where the look at its first thread is that of
 // a process which may be, files of /proc and of cgroups are read.

@@ -122,6 +122,7 @@ class ExitReport final : public plugin::Plugin {
     on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
     on("job.tasks-restart", [this](plugin::Call& call) { report_.note("restart", call.in, event::wall_clock()); });
     on("doctor.hang", [this](plugin::Call& call) { report_.note("hang", call.in, event::wall_clock()); });
+    on("job.slow", [this](plugin::Call& call) { report_.note("slow", call.in, event::wall_clock()); });
     on("rehearse.event", [this](plugin::Call& call) {
       report_.note("rehearsal", {{"done", call.in.value("event", "")}}, event::wall_clock());
     });

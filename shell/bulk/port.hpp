@@ -24,10 +24,12 @@ inline constexpr Channel kDoctor = 5;
 inline constexpr Channel kUsage = 6;
 inline constexpr Channel kTimeline = 7;
 inline constexpr Channel kInputPosition = 8;
+inline constexpr Channel kPace = 9;
 }  // namespace up
-// The channels of up on which all shells answer what the leader has announced (BulkOptions::answers).
+// The channels of up on which all shells answer what the leader has announced, or send at the same times
+// (BulkOptions::answers).
 inline const std::set<Channel>& answer_channels() {
-  static const std::set<Channel> channels{up::kControl, up::kDoctor, up::kInputPosition};
+  static const std::set<Channel> channels{up::kControl, up::kDoctor, up::kInputPosition, up::kPace};
   return channels;
 }
 namespace down {

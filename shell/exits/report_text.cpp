@@ -24,6 +24,7 @@ constexpr std::size_t kMostClasses = 8;
 constexpr std::size_t kMostRanks = 60;  // characters of an idset
 constexpr std::size_t kMostProcesses = 4;
 constexpr std::size_t kMostRehearsed = 4;  // events
+constexpr std::size_t kMostSlow = 8;       // likewise
 
 // A member's value as this type, or an empty value if it is missing or of another type.
 template <typename T>
@@ -271,6 +272,23 @@ std::string rehearsal_line(const Json& timeline) {
 
 }  // namespace
 
+// "while it ran: n3 is slow: its ranks 12-15 do 4.1 steps/min, the others 9.8 (3 windows of 30 s)".
+std::string slow_lines(const Json& report) {
+  std::string out;
+  std::size_t more = 0, lines = 0;
+  for (const Json& each : member<Json>(report, "timeline", Json::array())) {
+    if (member<std::string>(each, "event") != "slow") continue;
+    if (lines == kMostSlow) {
+      ++more;
+      continue;
+    }
+    ++lines;
+    out += fmt::format("nacre: while it ran: {}\n", escape_controls(member<std::string>(each, "text")));
+  }
+  return more > 0 ? out + fmt::format("nacre: while it ran: {} more of this kind, see the report as JSON\n", more)
+                  : out;
+}
+
 std::string last_line_of(std::string_view text) {
   std::string_view lines = trim(text);
   return std::string(lines.substr(lines.rfind('\n') + 1).substr(0, kMostColumns));
@@ -295,6 +313,7 @@ std::string report_text(const Json& report, std::string_view listed) {
     out += fmt::format("nacre: {}\n", line);
   if (std::string line = rehearsal_line(member<Json>(report, "timeline")); !line.empty())
     out += fmt::format("nacre: {}\n", line);
+  out += slow_lines(report);
   std::string file = member<std::string>(report, "file");
   out += fmt::format("nacre: exit code {} (policy {}: {})", member<std::int64_t>(exit, "code"),
                      member<std::string>(exit, "policy"), member<std::string>(exit, "by"));

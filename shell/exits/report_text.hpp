@@ -18,4 +18,7 @@ namespace nacre::exits {
 // The last line of `text` that is not empty, as a report shows it: at most 160 bytes.
 [[nodiscard]] std::string last_line_of(std::string_view text);
 
+// Of the same: which hosts and tasks slow-watch has found to be slow, a line each; "": none.
+[[nodiscard]] std::string slow_lines(const Json& report);
+
 }  // namespace nacre::exits

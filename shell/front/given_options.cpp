@@ -133,16 +133,20 @@ Result<Json> failure_limit(const std::string& text) {
   return as_argument("exit-on-error", text);
 }
 
-Result<Json> restart(const std::string& text) {
-  constexpr std::string_view kPlace = "restart: ";
+// As the shell reads it, so that what is wrong is said here.
+template <typename Option>
+Result<Json> read_as(const char* name, const std::string& text) {
+  const std::string place = fmt::format("{}: ", name);
   job::Options set;
-  set.set("restart", text);
-  auto read = job::RestartOption::read(set);
-  if (read) return as_argument("restart", text);
+  set.set(name, text);
+  auto read = Option::read(set);
+  if (read) return as_argument(name, text);
   std::string_view message = read.error().message;
-  return invalid(std::string(message.substr(message.starts_with(kPlace) ? kPlace.size() : 0)));
+  return invalid(std::string(message.substr(message.starts_with(place) ? place.size() : 0)));
 }
 
+Result<Json> restart(const std::string& text) { return read_as<job::RestartOption>("restart", text); }
+Result<Json> slow_watch(const std::string& text) { return read_as<job::SlowWatchOption>("slow-watch", text); }
 Result<Json> container(const std::string& text) {
   constexpr std::string_view kPlace = "container: ";
   job::Options set;
@@ -246,6 +250,8 @@ const WordRow kWords[] = {
      "Start tasks again that end, up to 3 times in all: see restart", restart},
     {kBoth, kExitCode, "--hang-watch", "hang-watch", Way::parsed, "DURATION[,kill]", "",
      "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)"},
+    {kBoth, kExitCode, "--slow-watch", "slow-watch", Way::text, "[=DURATION][,output[:WORD]][,factor=F]", "on",
+     "Print which hosts and tasks are slower than the others for three windows (default: of 30s)", slow_watch},
 };
 
 // Of what was given: `text` is "" where that has no value.

@@ -365,8 +365,8 @@ std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>
   if (other) out += fmt::format("policy {}: exit code {}\n", other->policy, other->code);
   if (!end.cause.empty()) out += fmt::format("because: {}\n", printable(end.cause, kLine));
   out += exits_text(end.exits);
-  if (end.code != 0 && end.report.is_object()) out += exits::report_text(end.report);
-  return out;
+  if (!end.report.is_object()) return out;
+  return out + (end.code != 0 ? exits::report_text(end.report) : exits::slow_lines(end.report));
 }
 
 std::string progress_of(const record::JobEntry& entry, const Json& exits) {

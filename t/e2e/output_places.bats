@@ -109,7 +109,7 @@ output.stdout.path=out.{{taskid}} -o output.stderr.label=on|stdout has to pass t
 output.stdout.path=out.{{taskid}} -o output.stdout.format=json|stdout has to pass through the shell: its format is json
 output.stdout.path=out.{{taskid}} -o output.stdout.type=term,file|stdout has to pass through the shell: it does not go to a file alone
 output.stdout.path=out.{{taskid}} -o output.stdout.buffer.type=block|stdout has to pass through the shell: it comes in blocks (buffer.type)
-output.stdout.path=out.{{taskid}} -o restart=on-failure,no-progress=2|stdout has to pass through the shell: the option restart looks at it (no-progress)
+output.stdout.path=out.{{taskid}} -o restart=on-failure,no-progress=2|stdout has to pass through the shell: restart (no-progress) or slow-watch looks at it
 output.stdout.path=out.{{taskid}} -o pty|stdout has to pass through the shell: tasks have a terminal (pty)
 END
   mkfifo fifo.0

@@ -47,6 +47,7 @@ const std::vector<Drawn>& drawn() {
       {"timeline", {"{d}/timeline"}},
       {"control", {"on", "off"}},
       {"hang-watch", {"10m", "off"}},
+      {"slow-watch", {"30s", "1s", "off"}},
       {"on-leader-lost", {"take-over", "end"}},
       {"on-launcher-lost", {"go-on", "end"}},
       {"attach.scrollback", {"none", "1k"}},

@@ -229,3 +229,19 @@ TEST_CASE("a report that is none gives a text all the same") {
   CHECK(report_text({{"cause", {{"record", 7}, {"stderr", 1}}}, {"job", 3}, {"classes", "x"}, {"exit", {1}}}) ==
         "nacre: exit code 0 (policy : )\n");
 }
+
+TEST_CASE("hosts and tasks that were slow have a line each, of a job that has succeeded too") {
+  Json report = crash();
+  CHECK(exits::slow_lines(report).empty());
+  report["timeline"] = {{{"event", "slow"}, {"text", "n3 is slow: its ranks 12-15 do less"}},
+                        {{"event", "end"}, {"text", "no"}},
+                        {{"event", "slow"}, {"text", "n3 is as fast as the others again"}}};
+  const std::string lines =
+      "nacre: while it ran: n3 is slow: its ranks 12-15 do less\n"
+      "nacre: while it ran: n3 is as fast as the others again\n";
+  CHECK(exits::slow_lines(report) == lines);
+  CHECK(report_text(report).find("\n" + lines + "nacre: exit code 139") != std::string::npos);
+  for (int i = 0; i < 10; ++i) report["timeline"].push_back({{"event", "slow"}, {"text", "more"}});
+  CHECK(exits::slow_lines(report).ends_with(
+      "nacre: while it ran: more\nnacre: while it ran: 4 more of this kind, see the report as JSON\n"));
+}

@@ -59,6 +59,7 @@ const Texts kAllOfRun = {"--spares=1",
                          "-K=25%",
                          "--restart=always",
                          "--hang-watch=60",
+                         "--slow-watch=60",
                          "--at-most=5",
                          "--health=quick"};
 

@@ -12,9 +12,11 @@
 #include "catch.hpp"
 
 #include "base/json.hpp"
+#include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "plugins/doctor/hang_watch.hpp"
 #include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/slow_watch.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
 
@@ -62,6 +64,22 @@ class Child {
   pid_t pid_;
 };
 
+// What tasks have counted, by rank.
+struct Counts : plugin::TaskOutput {
+  value::Idset come_out() override { return {}; }
+  std::optional<Tail> tail(std::uint32_t /*rank*/) override { return std::nullopt; }
+  void follow(plugin::OutputFollower* /*follower*/) override {}
+  void redirect(plugin::OutputFile* /*to*/) override {}
+  Written written(std::uint32_t /*rank*/) override { return {bytes, 0, 0}; }
+  std::optional<Number> largest_number(std::uint32_t rank, std::string_view word) override {
+    auto found = numbers.find(rank);
+    return found != numbers.end() && word == "step" ? std::optional(found->second) : std::nullopt;
+  }
+
+  std::map<std::uint32_t, Number> numbers;
+  std::uint64_t bytes = 0;
+};
+
 // Options of a host, by one that is set.
 Result<std::optional<HangWatchOption>> watch_by(const Json& value) {
   kit::FakeHost host;
@@ -107,6 +125,73 @@ TEST_CASE("hang-watch is a time, perhaps with kill") {
     REQUIRE_FALSE(read);
     CHECK(read.error().message.starts_with("hang-watch: expected DURATION or DURATION,kill, of at least 1 s"));
   }
+}
+
+TEST_CASE("slow-watch is a time, or on, and perhaps what tasks count and a factor") {
+  auto read = [](const Json& value) {
+    kit::FakeHost host;
+    host.options().set("slow-watch", value);
+    return job::SlowWatchOption::read(host.options());
+  };
+  CHECK_FALSE(read("off")->has_value());
+  CHECK((*read("on"))->window.seconds() == 30);
+  CHECK((*read(20))->window.seconds() == 20);
+  CHECK((*read("1m"))->word.empty());
+  auto all = *read("2m,factor=2,output:epoch");
+  CHECK(all->window.seconds() == 120);
+  CHECK(all->word == "epoch");
+  CHECK(all->factor == 2);
+  CHECK((*read("output"))->word == "step");
+  CHECK((*read("output"))->window.seconds() == 30);
+  for (const Json& wrong : {Json("0.5"), Json("infinity"), Json(""), Json("30s,"), Json("30s,60s"),
+                            Json("30s,outputs"), Json("30s,output:"), Json("30s,factor=1"), Json("30s,factor=x")}) {
+    auto out = read(wrong);
+    REQUIRE_FALSE(out);
+    CHECK(
+        out.error().message.starts_with("slow-watch: expected DURATION of at least 1 s, and perhaps output:WORD "
+                                        "and factor=F (1.1 to 100) behind it"));
+  }
+}
+
+TEST_CASE("a process that runs is seen to, and so is one whose child has run") {
+  Child child([] {
+    for (;;) {
+    }
+  });
+  auto first = plugins::cpu_look_at(child.pid(), 64);
+  REQUIRE(first);
+  CHECK(first->ready.contains(child.pid()));
+  for (int i = 0; i < 3000 && plugins::cpu_look_at(child.pid(), 64)->cpu < first->cpu + 0.05; ++i)
+    ::usleep(10 * 1000);
+  CHECK(plugins::cpu_look_at(child.pid(), 1)->cpu >= first->cpu + 0.05);
+  CHECK_FALSE(plugins::cpu_look_at(-1, 64));
+}
+
+TEST_CASE("what a task counts is measured by when it has grown, and from its first growth on") {
+  Child child([] { ::pause(); });
+  Counts output;
+  kit::FakeHost host(1);
+  host.offer_output(&output);
+  host.start_tasks({{0, child.pid()}});
+  plugins::PaceMeter meter(host, "step");
+  auto rate = [&](double number, double grown, double took) {
+    output.numbers[0] = {number, event::wall_clock() + grown, took};
+    auto window = meter.measure();
+    return window.tasks.empty() ? std::nullopt : window.tasks[0].rate;
+  };
+  CHECK_FALSE(rate(7, -90, 0));  // it has begun: the first window has no task
+  CHECK_FALSE(rate(7, -90, 0));  // it has not grown
+  CHECK_FALSE(rate(8, -60, 30));
+  CHECK(rate(12, -30, 5).value() == Approx(4. / 30 * 5 / 30).margin(0.001));  // late, as it took 5 s before
+  CHECK(rate(16, -2, 5).value() == Approx(4. / 28).margin(0.001));
+  CHECK(rate(16, -2, 5).value() == Approx(4. / 28).margin(0.001));  // as long as it usually takes
+  output.bytes = 100;
+  auto window = meter.measure();
+  REQUIRE(window.tasks.size() == 1);
+  CHECK(window.tasks[0].bytes == 100);
+  CHECK(window.tasks[0].cpu.value() < 0.5);
+  // Windows as short as these cost more of a cpu than it may.
+  CHECK(meter.most_threads() < plugins::PaceMeter::kMostThreads);
 }
 
 TEST_CASE("the setting of Yama is named where it forbids to trace") {
