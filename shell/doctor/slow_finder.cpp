@@ -272,8 +272,8 @@ std::string SlowFinding::text(std::string_view word) const {
       break;
     }
     case PaceMeasure::served:
-      what = fmt::format("{} {} {} of the cpu time that they could use, the others {}", whose, verb("get", "gets"),
-                         share_text(own), share_text(others));
+      what = fmt::format("{} {} {} of the cpu time that {} could use, the others {}", whose, verb("get", "gets"),
+                         share_text(own), one ? "it" : "they", share_text(others));
       break;
     case PaceMeasure::gpu:
       what = fmt::format("the GPUs of {} are in use for {} of the time, those of the others for {}",

@@ -25,7 +25,7 @@ counts='last=0; left=0; n=0
     [ $left -ge $every ] || continue
     n=$((n + left / every)); left=$((left % every))
     echo "step $n"
-  done'
+  done; true'
 # A job of $1 shells with $2 tasks by nacre run with the options behind, until there is a file over.
 start_counting() {
   local rank
@@ -73,6 +73,24 @@ over() {
   over
   jq -e '.context | .of == "tasks" and .ranks == "4" and .shell == 1 and (.text | startswith("rank 4 on "))' slow || { cat slow; return 1; }
   quiet
+}
+
+@test "a task that is kept from running is found without any help of the program, also where the others wait for it" {
+  local core hog hogs=()
+  core=$(taskset -cp $$ | sed 's/.*[ :]//; s/[,-].*//')
+  for hog in 1 2 3; do
+    taskset -c "$core" bash -c 'until [ -e over ]; do for i in {1..1000}; do :; done; done' &
+    hogs+=($!)
+  done
+  "$front" run --shell="$NACRE_SHELL" --oversubscribe --local=3 -n 3 -o cpu-affinity=off --slow-watch=2s bash -c '
+    [ $FLUX_TASK_RANK != 1 ] || exec taskset -c '"$core"' bash -c "until [ -e over ]; do for i in {1..1000}; do :; done; done"
+    mkfifo "never.$FLUX_TASK_RANK"; exec 9<>"never.$FLUX_TASK_RANK"
+    until [ -e over ]; do read -rt 0.2 <&9; done; true' >out 2>err &
+  launcher=$!
+  wait_until says 'is slow'
+  over
+  wait "${hogs[@]}"
+  [[ $(said | head -n 1) =~ ^"nacre: $(uname -n) (shell 1) is slow: its rank 1 gets "[0-9]+" % of the cpu time that it could use, the others 100 % (3 windows of "[0-9.]+" s)"$ ]] || { cat err; return 1; }
 }
 
 @test "of tasks that all sleep, or count alike, nothing is said" {
