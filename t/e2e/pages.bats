@@ -19,6 +19,12 @@ page() { # LEAST PAGE: runs it, which has so many commands at least
 # bats test_tags=long
 @test "nacre-elastic(7)" { page 18 doc/man/nacre-elastic.7.scd; }
 
+# bats test_tags=long
+@test "nacre-training(7)" {
+  /usr/bin/python3 -c 'import torch' || { echo "python3-torch is needed"; return 1; }
+  PATH=/usr/bin:$PATH page 9 doc/man/nacre-training.7.scd
+}
+
 @test "nacre-grow(1)" { page 4 doc/man/nacre-grow.1.scd; }
 
 @test "nacre-flux(7)" { page 3 doc/man/nacre-flux.7.scd; }
