@@ -84,7 +84,7 @@ doctor::TaskPace PaceMeter::pace_of(const Mark& before, Mark& now, double second
   count(before, now);
   if (!now.rate || !now.number) return out;
   const double idle = event::wall_clock() - now.number->grown;
-  const bool is_late = now.number->took > 0 && idle > kLateGrowth * now.number->took;
+  const bool is_late = now.number->took > 0 && idle > std::max(seconds, kLateGrowth * now.number->took);
   out.rate = is_late ? *now.rate * now.number->took / idle : *now.rate;
   return out;
 }
