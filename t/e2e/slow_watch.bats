@@ -77,6 +77,7 @@ over() {
   quiet
 }
 
+# bats test_tags=long
 @test "a task that is kept from running is found without any help of the program, also where the others wait for it" {
   local core hog hogs=()
   core=$(taskset -cp $$ | sed 's/.*[ :]//; s/[,-].*//')
