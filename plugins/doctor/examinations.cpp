@@ -70,7 +70,8 @@ void Examinations::take_stacks(std::uint64_t number, Own& own) {
     bool is_free =
         doing == doctor::Doing::busy || doing == doctor::Doing::sleeps || doing == doctor::Doing::stopped;
     if (each.pid != 0 && is_free)
-      targets.push_back({each.rank, each.pid, each.tid, each.waiting, each.was_stopped});
+      targets.push_back(
+          {each.rank, each.pid, each.tid, each.waiting, each.was_stopped, doing == doctor::Doing::busy});
   }
   own.stacks.emplace(host_, own.order.stacks);
   own.stacks->start(std::move(targets),
@@ -89,6 +90,8 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
       each.group.fact.stack = found->second.stack;
       each.group.fact.others = found->second.others;
       each.group.fact.steps = found->second.steps;
+      each.group.fact.holds_lock = found->second.holds_lock;
+      if (each.group.path.empty()) each.group.path = found->second.place;
     }
     groups.push_back(std::move(each.group));
   }

@@ -15,8 +15,10 @@
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"
+#include "doctor/python_stacks.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/python_look.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {
@@ -31,8 +33,6 @@ std::string program_of(pid_t pid) {
   ssize_t size = ::readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
   return size <= 0 ? "" : std::string(path, static_cast<std::size_t>(size));
 }
-
-bool is_python(std::string_view program) { return program.substr(program.rfind('/') + 1).starts_with("python"); }
 
 std::string error_shown(std::string_view text) {
   std::string_view all = trim(text);
@@ -73,7 +73,7 @@ std::optional<StackTool> StackTaker::tool_for(const std::string& program) const 
   if (way_ == StackWay::gdb) only = StackTool::gdb;
   if (way_ == StackWay::py_spy) only = StackTool::py_spy;
   if (only) return is_there(*only) ? only : std::nullopt;
-  if (is_python(program) && is_there(StackTool::py_spy)) return StackTool::py_spy;
+  if (doctor::may_be_python(program) && is_there(StackTool::py_spy)) return StackTool::py_spy;
   for (StackTool tool : {StackTool::eu_stack, StackTool::gdb}) {
     if (is_there(tool)) return tool;
   }
@@ -101,9 +101,10 @@ void StackTaker::begin_more() {
     Target target = waiting_.front();
     waiting_.pop_front();
     std::string program = program_of(target.pid);
-    auto tool = is_again_ ? std::optional(firsts_[target.rank].tool) : tool_for(program);
-    if (is_python(program) && way_ == StackWay::automatic && tool && tool != StackTool::py_spy)
-      notes_.insert("py-spy, which is not in the shell's PATH, would name the functions of Python scripts");
+    bool is_read = is_again_ && !firsts_[target.rank].tool;
+    if ((is_read || (!is_again_ && way_ == StackWay::automatic)) && read_python(target, program)) continue;
+    if (is_read) continue;
+    auto tool = is_again_ ? firsts_[target.rank].tool : tool_for(program);
     if (!tool) {
       notes_.insert(why_no_tool());
       waiting_.clear();
@@ -191,23 +192,44 @@ void StackTaker::complete(std::uint32_t rank) {
     bool may_retry = run->tool == StackTool::py_spy && way_ == StackWay::automatic;
     if (may_retry && is_there(StackTool::eu_stack)) begin(run->target, StackTool::eu_stack);
   } else if (!threads.empty()) {
-    take(*run, threads);
+    // What py-spy prints is of the script alone.
+    take({run->target, run->tool, {}}, run->tool == StackTool::py_spy ? "" : run->program, threads);
   }
   begin_more();
 }
 
-// What py-spy prints is of the script alone.
-void StackTaker::take(const Run& run, const std::vector<doctor::ThreadStack>& threads) {
+// Returns false if it has to be traced, as far as that is possible. It takes no more than some milliseconds.
+bool StackTaker::read_python(const Target& target, const std::string& program) {
+  auto read = python_stacks_of(target.pid, program);
+  if (!read) {
+    notes_.insert("the functions of Python are not read: " + read.error().message);
+    return false;
+  }
+  if (!*read) return false;  // it is no Python
+  const doctor::PythonStacks& found = **read;
+  First from{target, std::nullopt, {}};
+  auto holder = static_cast<pid_t>(found.lock_holder);
+  bool holds = holder != 0 && found.threads.size() > 1 &&
+               (target.waiting.contains(holder) || (holder == target.tid && !target.is_busy));
+  if (holds) from.target.tid = holder;
+  if (found.may_have_more && !is_again_) notes_.insert("a Python program has more threads than are read");
+  take(from, "", found.threads);
+  if (!is_again_) stacks_[target.rank].holds_lock = holds;
+  return true;
+}
+
+void StackTaker::take(const First& from, const std::string& program,
+                      const std::vector<doctor::ThreadStack>& threads) {
   constexpr std::size_t kMostOthers = 8;
-  const Target& target = run.target;
-  std::string program = run.tool == StackTool::py_spy ? "" : run.program;
+  const Target& target = from.target;
   const doctor::ThreadStack& own = *doctor::stack_of(threads, target.tid);
   Taken& taken = stacks_[target.rank];
   if (is_again_) {
     taken.steps = doctor::steps_between(firsts_[target.rank].frames, own.frames, program);
     return;
   }
-  taken.stack = doctor::comparable(own.frames, program);
+  taken.stack = doctor::comparable(own.frames, program, target.is_busy);
+  if (target.is_busy) taken.place = doctor::script_place(own.frames);
   std::set<std::vector<std::string>> others;
   for (const doctor::ThreadStack& each : threads) {
     if (&each == &own || !target.waiting.contains(static_cast<pid_t>(each.tid))) continue;
@@ -215,7 +237,7 @@ void StackTaker::take(const Run& run, const std::vector<doctor::ThreadStack>& th
     if (stack != taken.stack && !stack.empty() && others.size() < kMostOthers) others.insert(std::move(stack));
   }
   taken.others.assign(others.begin(), others.end());
-  if (!target.was_stopped) firsts_[target.rank] = {target, run.tool, own.frames};
+  if (!target.was_stopped) firsts_[target.rank] = {target, from.tool, own.frames};
 }
 
 void StackTaker::note_failure(const Run& run) {

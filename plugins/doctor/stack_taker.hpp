@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the stacks of processes by programs that trace them: at most 4 at a time, 10 s each. One stack does not
-// tell whether a task waits or gets on, and it may have got on since it was looked at: so there is a second, of
-// some of those whose first ones are equal. No process is left stopped: the kernel lets a traced process go when
-// its tracer ends; a SIGSTOP of the tracer's that was on its way then is undone here.
+// Takes the stacks of processes by programs that trace them: at most 4 at a time, 10 s each; those of programs
+// in Python by reading their memory, if that is possible, without a program. One stack does not tell whether a
+// task waits or gets on, and it may have got on since it was looked at: so there is a second, of some of those
+// whose first ones are equal. No process is left stopped: the kernel lets a traced process go when its tracer
+// ends; a SIGSTOP of the tracer's that was on its way then is undone here.
 #pragma once
 
 #include <sys/types.h>
@@ -49,11 +50,14 @@ class StackTaker {
     pid_t tid = 0;            // of the thread that stands for it
     std::set<pid_t> waiting;  // other threads of it that wait
     bool was_stopped = false;
+    bool is_busy = false;
   };
   struct Taken {
     std::vector<std::string> stack;  // as doctor::Fact has it; likewise those below
     std::vector<std::vector<std::string>> others;
     doctor::Steps steps = doctor::Steps::unknown;
+    bool holds_lock = false;  // as doctor::Fact has it
+    std::string place;        // where a busy task is in a script; "": it is not, or not in one
   };
   // By rank; and what went wrong, for people.
   using Stacks = std::map<std::uint32_t, Taken>;
@@ -74,14 +78,15 @@ class StackTaker {
 
   struct First {  // of two stacks
     Target target;
-    doctor::StackTool tool{};
+    std::optional<doctor::StackTool> tool;  // none: its memory was read
     std::vector<doctor::StackFrame> frames;
   };
 
   void begin_more();
   void begin_again();
   void share_steps();
-  void take(const Run& run, const std::vector<doctor::ThreadStack>& threads);
+  [[nodiscard]] bool read_python(const Target& target, const std::string& program);
+  void take(const First& from, const std::string& program, const std::vector<doctor::ThreadStack>& threads);
   void begin(const Target& target, doctor::StackTool tool);
   [[nodiscard]] std::optional<doctor::StackTool> tool_for(const std::string& program) const;
   [[nodiscard]] static bool is_there(doctor::StackTool tool);
@@ -109,8 +114,8 @@ class StackTaker {
 
 // Which setting of the kernel forbids this process to trace tasks.
 
-// "kernel.yama.ptrace_scope is 1 there; -o doctor.trace=on allows it for a job"; "": Yama is not there, or forbids
-// nothing.
+// "kernel.yama.ptrace_scope is 1 there; -o doctor.trace=on allows it for a job"; "": Yama is not there, or
+// forbids nothing.
 [[nodiscard]] std::string trace_setting(const std::string& scope_file = "/proc/sys/kernel/yama/ptrace_scope");
 
 // What the plugin `doctor` offers to those that have somebody who asks for it.
@@ -144,8 +149,8 @@ struct Examined {
 class Examiner {
  public:
   virtual ~Examiner() = default;
-  // On the leader: `done` is called once, from the loop. EBUSY: too many are under way. `silent`, if there is one,
-  // is called before it, at most once: with the shells that have said nothing after kMostAnswerTime.
+  // On the leader: `done` is called once, from the loop. EBUSY: too many are under way. `silent`, if there is
+  // one, is called before it, at most once: with the shells that have said nothing after kMostAnswerTime.
   virtual Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done,
                                std::function<void(std::vector<doctor::Absent>)> silent) = 0;
   // On the leader: what was found last, json_of() with the member `time`; null: nobody has asked.

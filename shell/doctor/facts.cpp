@@ -40,6 +40,7 @@ void fields(auto& io, wire::Of<Fact> auto& m) {
   io.may_have("wakes", m.wakes);
   io.may_have("locked", m.locked);
   io.may_have("steps", m.steps, named(kSteps));
+  io.may_have("gil", m.holds_lock);
   io.may_have("pmi", m.pmi);
   io.may_have("barrier", m.barrier);
   io.may_have("stack", m.stack);

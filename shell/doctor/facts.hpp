@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tasks do at the moment, as `nacre doctor` has it: free of process ids and addresses, so that tasks that do
-// the same have equal facts, and are one group with a set of ranks.
+// What tasks do at the moment, as `nacre doctor` has it: free of process ids and addresses, so that tasks that
+// do the same have equal facts, and are one group with a set of ranks.
 #pragma once
 
 #include <compare>
@@ -51,6 +51,7 @@ struct Fact {
   bool wakes = false;        // a thread of it has slept and woken, as a time was over, for all that is known
   std::uint64_t locked = 0;  // so many threads it has, and all wait for each other for ever; 0: not so
   Steps steps = Steps::unknown;
+  bool holds_lock = false;         // its thread waits, and has the lock of Python's interpreter (the GIL) meanwhile
   std::string pmi;                 // "connected", "finalized"; "": it does not use PMI, or that is unknown
   std::uint64_t barrier = 0;       // number of the PMI barrier that it is in; 0: in none
   std::vector<std::string> stack;  // from the outermost function on; empty: not taken
@@ -78,7 +79,7 @@ struct TaskGroup {
   Range ready;       // the same: it was ready to run, and other processes ran
   Range silent;      // seconds since it has last written, or since its start; of those of which this is known
   Range bytes;       // of output so far; likewise
-  std::string path;  // the file that the call is about, of the first rank; "": none
+  std::string path;  // of the first rank: the file that the call is about, the line of a script; "": none
 
   [[nodiscard]] Json json() const;
   static Result<TaskGroup> parse(const Json& json);

@@ -536,6 +536,7 @@ std::string details(const TaskGroup& group) {
   if (!group.fact.stack.empty()) add(what(group.fact));
   if (!group.fact.where.empty() && group.fact.doing == Doing::sleeps && !group.fact.call.empty())
     add("in " + plain(group.fact.where));
+  if (group.fact.holds_lock) add("this thread has Python's lock, the GIL, and waits");
   if (group.fact.doing == Doing::sleeps && group.fact.moves) add("gets on");
   if (group.fact.wakes) add("wakes now and then");
   if (group.cpu.count > 0) {

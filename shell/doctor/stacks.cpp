@@ -86,8 +86,8 @@ std::optional<StackFrame> frame_of_py_spy(std::string_view line) {
   std::string_view where = rest.substr(place + 2, rest.size() - place - 3);
   std::size_t colon = where.rfind(':');
   frame.module = where.substr(0, colon);
-  constexpr unsigned kLineBits = 16;  // the first of them
-  if (colon != std::string_view::npos) frame.at = parse_u64(where.substr(colon + 1)).value_or(0) << kLineBits;
+  if (colon != std::string_view::npos)
+    frame.line = static_cast<std::uint32_t>(parse_u64(where.substr(colon + 1)).value_or(0));
   return frame;
 }
 
@@ -134,9 +134,11 @@ bool is_communication(std::string_view function) {
                                     "nccl", "rccl", "gasnet", "upc_", "ucp_"});
 }
 
-// Of torch.distributed the frame of its script is there, as py-spy has it.
+constexpr std::string_view kTorchScript = "distributed_c10d.py";
+
+// Of a Python program there are only the functions of scripts.
 bool is_communication(const StackFrame& frame) {
-  return is_communication(frame.function) || base_name(frame.module) == "distributed_c10d.py";
+  return frame.line == 0 ? is_communication(frame.function) : base_name(frame.module) == kTorchScript;
 }
 
 bool is_python(std::string_view module) { return begins_with_any(base_name(module), {"python", "libpython"}); }
@@ -162,7 +164,8 @@ bool is_of_system(std::string_view module) {
 std::string text_of(const StackFrame& frame, std::string_view program) {
   std::string name = escape_controls(frame.function.empty() ? "?" : frame.function);
   if (frame.module.empty() || frame.module == program) return name;
-  return fmt::format("{} ({})", name, escape_controls(base_name(frame.module)));
+  std::string line = frame.line == 0 ? "" : fmt::format(":{}", frame.line);
+  return fmt::format("{} ({}{})", name, escape_controls(base_name(frame.module)), line);
 }
 
 // From the outermost function that is compared to the innermost one, both included.
@@ -172,7 +175,9 @@ std::vector<StackFrame> compared(const std::vector<StackFrame>& frames, std::str
   auto at = frames.rbegin();
   auto main =
       std::find_if(frames.rbegin(), frames.rend(), [](const StackFrame& each) { return each.function == "main"; });
-  if (main != frames.rend()) {
+  if (!frames.empty() && frames.back().line != 0) {
+    at = frames.rbegin();  // a script begins with its module
+  } else if (main != frames.rend()) {
     at = main;
   } else {  // without symbols: behind the last one that comes before it
     for (std::size_t i = 0; i < std::min(kMostBeforeMain, frames.size()); ++i) {
@@ -278,10 +283,12 @@ const ThreadStack* stack_of(const std::vector<ThreadStack>& stacks, std::int64_t
   return stacks.empty() ? nullptr : stacks.data();
 }
 
-std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program) {
+std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program, bool runs) {
   std::vector<std::string> out;
   bool has_interpreter = false;
-  for (StackFrame& each : compared(frames, program)) {
+  std::vector<StackFrame> all = compared(frames, program);
+  if (runs && !all.empty() && !is_communication(all.back())) all.back().line = 0;
+  for (StackFrame& each : all) {
     if (is_interpreting(each)) {
       if (std::exchange(has_interpreter, true)) continue;
       each.function = "_PyEval_EvalFrameDefault";
@@ -289,6 +296,13 @@ std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::
     out.push_back(text_of(each, program));
   }
   return out;
+}
+
+std::string script_place(const std::vector<StackFrame>& frames) {
+  for (const StackFrame& each : frames) {
+    if (each.line != 0) return fmt::format("{}:{}", each.module, each.line);
+  }
+  return "";
 }
 
 Steps steps_between(const std::vector<StackFrame>& first, const std::vector<StackFrame>& second,
@@ -301,9 +315,10 @@ Steps steps_between(const std::vector<StackFrame>& first, const std::vector<Stac
   for (std::size_t i = 0; i < before.size(); ++i) {
     const StackFrame &a = before[i], &b = after[i];
     if (a.function != b.function || a.module != b.module) return Steps::some;
-    if (a.at == 0 || b.at == 0) continue;
     bool is_innermost = i + 1 == before.size();
     bool is_cut = is_innermost && (is_communication(a) || (a.module != program && is_of_system(a.module)));
+    if (a.line != b.line && !is_cut) return Steps::some;
+    if (a.at == 0 || b.at == 0) continue;
     std::uint64_t apart = a.at > b.at ? a.at - b.at : b.at - a.at;
     if (!is_cut && apart > (is_innermost ? kShortLoop : 0)) return Steps::some;
   }
@@ -311,7 +326,11 @@ Steps steps_between(const std::vector<StackFrame>& first, const std::vector<Stac
 }
 
 bool is_in_communication(const std::vector<std::string>& stack) {
-  return !stack.empty() && (is_communication(stack.back()) || stack.back().ends_with("(distributed_c10d.py)"));
+  if (stack.empty()) return false;
+  if (is_communication(stack.back())) return true;
+  std::string_view module = module_in(stack.back());
+  module.remove_prefix(std::min<std::size_t>(module.size(), 2));  // " ("
+  return module.starts_with(kTorchScript) && module.find_first_of(":)") == kTorchScript.size();
 }
 
 std::string path_text(const std::vector<std::string>& stack) {

@@ -21,9 +21,10 @@ enum class StackTool : std::uint8_t { eu_stack, gdb, py_spy };
 [[nodiscard]] std::vector<std::string> command_of(StackTool tool, std::int64_t pid);
 
 struct StackFrame {
-  std::string function;  // without arguments and symbol versions; "": unknown
-  std::string module;    // the file of the program or library, or the script; "": unknown
-  std::uint64_t at = 0;  // the address at which it goes on, of a script the line in the bits from 16 on; 0: unknown
+  std::string function;    // without arguments and symbol versions; "": unknown
+  std::string module;      // the file of the program or library, or the script; "": unknown
+  std::uint64_t at = 0;    // the address at which it goes on; 0: unknown
+  std::uint32_t line = 0;  // of a script; 0: it is of none, or unknown
 
   bool operator==(const StackFrame&) const = default;
 };
@@ -39,12 +40,17 @@ struct ThreadStack {
 // Of this thread, else of the main one, else the first; null: there is none.
 [[nodiscard]] const ThreadStack* stack_of(const std::vector<ThreadStack>& stacks, std::int64_t tid);
 
-// "function (library)" from the outermost function on, so that tasks at the same place have equal stacks: without
-// what comes before main, without addresses, and cut below the first function of MPI and the like, or of a library
-// of the system, as what that does inside changes from moment to moment. What an interpreter of Python calls of
-// itself is one function. `program`: the file that the process executes, whose functions have no library. At most
-// 64.
-[[nodiscard]] std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program);
+// "function (library)", of scripts "function (file:line)", from the outermost function on, so that tasks at the
+// same place have equal stacks: without what comes before main, without addresses, and cut below the first
+// function of MPI and the like, or of a library of the system, as what that does inside changes from moment to
+// moment. What an interpreter of Python calls of itself is one function. `program`: the file that the process
+// executes, whose functions have no library. At most 64. `runs`: the innermost function has no line, which
+// changes from moment to moment.
+[[nodiscard]] std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program,
+                                                  bool runs = false);
+
+// The innermost place in a script of these frames: "/home/me/train.py:12"; "": there is none.
+[[nodiscard]] std::string script_place(const std::vector<StackFrame>& frames);
 
 // What two stacks of one thread show, taken one after the other: nothing if only what comparable() cuts differs, or
 // the place in the innermost function by less than a short loop has.

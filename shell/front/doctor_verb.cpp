@@ -37,8 +37,8 @@ class DoctorVerb final : public JobVerb {
         ->check(interval_of);
     verb_->add_flag("--ranks", by_rank_, "Print a line for each rank");
     verb_
-        ->add_flag("--stacks", stacks_, "Take the stacks of the tasks too: by eu-stack, gdb, or py-spy for Python",
-                   "auto")
+        ->add_flag("--stacks", stacks_,
+                   "Take the stacks of the tasks too: of Python by itself, of others by eu-stack or gdb", "auto")
         ->option_text("[=auto|eu-stack|gdb|py-spy]")
         ->check([](const std::string& way) -> Result<void> {
           const std::vector<std::string> ways{"auto", "eu-stack", "gdb", "py-spy"};

@@ -84,8 +84,8 @@ TEST_CASE("what py-spy prints, thread by thread") {
                 "            x: 1\n    <module> (train (1).py:40)\n");
   REQUIRE(threads.size() == 2);
   CHECK(threads[0].tid == 6);
-  CHECK(threads[1].frames == std::vector<StackFrame>{{"step", "train (1).py", std::uint64_t{12} << 16},
-                                                     {"<module>", "train (1).py", std::uint64_t{40} << 16}});
+  CHECK(threads[1].frames ==
+        std::vector<StackFrame>{{"step", "train (1).py", 0, 12}, {"<module>", "train (1).py", 0, 40}});
   CHECK(stacks_in(StackTool::py_spy, "Error: Permission denied\n").empty());
   CHECK(doctor::stack_of(threads, 6) == &threads[0]);
   CHECK(doctor::stack_of(threads, 5) == &threads[1]);  // whose number in the kernel is not known
@@ -115,9 +115,28 @@ TEST_CASE("two stacks of a thread show whether it gets on") {
   CHECK(doctor::steps_between(loop, further, "/a") == Steps::some);
 }
 
+TEST_CASE("two stacks of a script") {
+  std::vector<StackFrame> script{{"step", "/home/me/train.py", 0, 7}, {"<module>", "/home/me/train.py", 0, 9}};
+  auto other = script;
+  CHECK(doctor::steps_between(script, other, "") == Steps::none);
+  other[0].line = 8;
+  CHECK(doctor::steps_between(script, other, "") == Steps::some);
+  CHECK(doctor::script_place(other) == "/home/me/train.py:8");
+  CHECK(doctor::script_place({{"main", "/a", 0x10}}).empty());
+  script.insert(script.begin(), {"all_reduce", "/opt/torch/distributed/distributed_c10d.py", 0, 2806});
+  other = script;
+  other[0].line = 2810;  // what it does inside
+  CHECK(doctor::steps_between(script, other, "") == Steps::none);
+  CHECK(comparable(script, "", true).back() == "all_reduce (distributed_c10d.py:2806)");
+  script.push_back({"main", "/usr/lib/run.py", 0, 1});  // it is none of C
+  CHECK(comparable(script, "").front() == "main (run.py:1)");
+}
+
 TEST_CASE("what waits for other tasks inside") {
   CHECK(doctor::is_in_communication({"main", "PMPI_Recv (libmpich.so.12)"}));
   CHECK(doctor::is_in_communication({"<module> (train.py)", "all_reduce (distributed_c10d.py)"}));
+  CHECK(doctor::is_in_communication({"<module> (train.py:3)", "all_reduce (distributed_c10d.py:2806)"}));
+  CHECK_FALSE(doctor::is_in_communication({"<module> (train.py:3)", "work (distributed_c10d.pyx:1)"}));
   CHECK_FALSE(doctor::is_in_communication({"main", "solve"}));
   CHECK_FALSE(doctor::is_in_communication({}));
 }

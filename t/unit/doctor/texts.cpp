@@ -26,6 +26,7 @@ Fact whole_fact() {
   out.is_input = out.moves = out.wakes = true;
   out.locked = 3;
   out.steps = Steps::some;
+  out.holds_lock = true;
   out.pmi = "connected";
   out.barrier = 2;
   out.stack = {"main", "read"};
@@ -49,19 +50,21 @@ TaskGroup whole_group() {
 
 TEST_CASE("the texts of facts and groups of tasks") {
   CHECK(dump_json(Fact().json()) == R"({"doing":"sleeps","program":""})");
-  CHECK(dump_json(whole_fact().json()) ==
-        R"({"barrier":2,"call":"read","doing":"stuck","locked":3,"moves":true,"object":"pipe","other_stacks)"
-        R"(":[["clone","poll"],["x"]],"pmi":"connected","program":"a.out","reader":"others","stack":["main")"
-        R"(,"read"],"stdin":true,"steps":"some","wakes":true,"where":"pipe_read","writer":"nobody"})");
+  CHECK(
+      dump_json(whole_fact().json()) ==
+      R"({"barrier":2,"call":"read","doing":"stuck","gil":true,"locked":3,"moves":true,"object":"pipe","other_stacks)"
+      R"(":[["clone","poll"],["x"]],"pmi":"connected","program":"a.out","reader":"others","stack":["main")"
+      R"(,"read"],"stdin":true,"steps":"some","wakes":true,"where":"pipe_read","writer":"nobody"})");
   CHECK(Fact::parse(whole_fact().json()).value() == whole_fact());
   CHECK(Fact::parse(Fact().json()).value() == Fact());
-  CHECK(dump_json(whole_group().json()) ==
-        R"({"barrier":2,"bytes":{"max":30.0,"mean":20.0,"min":10.0,"tasks":3},"call":"read","count":3,"cpu")"
-        R"(:{"max":0.5,"mean":0.25,"min":0.0,"tasks":3},"doing":"stuck","locked":3,"moves":true,"object":"p)"
-        R"(ipe","other_stacks":[["clone","poll"],["x"]],"path":"/tmp/x","pmi":"connected","program":"a.out")"
-        R"(,"ranks":"1-3","reader":"others","ready":{"max":0.25,"mean":0.25,"min":0.0,"tasks":2},"silent":{)"
-        R"("max":4.0,"mean":2.5,"min":1.0,"tasks":2},"stack":["main","read"],"stdin":true,"steps":"some","w)"
-        R"(akes":true,"where":"pipe_read","writer":"nobody"})");
+  CHECK(
+      dump_json(whole_group().json()) ==
+      R"({"barrier":2,"bytes":{"max":30.0,"mean":20.0,"min":10.0,"tasks":3},"call":"read","count":3,"cpu")"
+      R"(:{"max":0.5,"mean":0.25,"min":0.0,"tasks":3},"doing":"stuck","gil":true,"locked":3,"moves":true,"object":"p)"
+      R"(ipe","other_stacks":[["clone","poll"],["x"]],"path":"/tmp/x","pmi":"connected","program":"a.out")"
+      R"(,"ranks":"1-3","reader":"others","ready":{"max":0.25,"mean":0.25,"min":0.0,"tasks":2},"silent":{)"
+      R"("max":4.0,"mean":2.5,"min":1.0,"tasks":2},"stack":["main","read"],"stdin":true,"steps":"some","w)"
+      R"(akes":true,"where":"pipe_read","writer":"nobody"})");
   CHECK(TaskGroup::parse(whole_group().json()).value().json() == whole_group().json());
   auto why = [](const Json& json) {
     auto read = Fact::parse(json);
@@ -102,13 +105,14 @@ TEST_CASE("the texts of a shell's answer") {
   part.groups = {whole_group()};
   part.notes = {"b", "a"};
   part.silent = 1.5;
-  CHECK(part.text() ==
-        R"({"groups":[["{\"barrier\":2,\"call\":\"read\",\"doing\":\"stuck\",\"locked\":3,\"moves\":true,\")"
-        R"(object\":\"pipe\",\"other_stacks\":[[\"clone\",\"poll\"],[\"x\"]],\"pmi\":\"connected\",\"progra)"
-        R"(m\":\"a.out\",\"reader\":\"others\",\"stack\":[\"main\",\"read\"],\"stdin\":true,\"steps\":\"som)"
-        R"(e\",\"wakes\":true,\"where\":\"pipe_read\",\"writer\":\"nobody\"}","1-3",[0.0,0.5,0.75,3,0.0,0.2)"
-        R"(5,0.5,2,1.0,4.0,5.0,2,10.0,30.0,60.0,3],"/tmp/x"]],"last":true,"notes":["a","b"],"number":4,"sil)"
-        R"(ent":1.5})");
+  CHECK(
+      part.text() ==
+      R"({"groups":[["{\"barrier\":2,\"call\":\"read\",\"doing\":\"stuck\",\"gil\":true,\"locked\":3,\"moves\":true,\")"
+      R"(object\":\"pipe\",\"other_stacks\":[[\"clone\",\"poll\"],[\"x\"]],\"pmi\":\"connected\",\"progra)"
+      R"(m\":\"a.out\",\"reader\":\"others\",\"stack\":[\"main\",\"read\"],\"stdin\":true,\"steps\":\"som)"
+      R"(e\",\"wakes\":true,\"where\":\"pipe_read\",\"writer\":\"nobody\"}","1-3",[0.0,0.5,0.75,3,0.0,0.2)"
+      R"(5,0.5,2,1.0,4.0,5.0,2,10.0,30.0,60.0,3],"/tmp/x"]],"last":true,"notes":["a","b"],"number":4,"sil)"
+      R"(ent":1.5})");
   AnswerReader reader;
   CHECK(reader.read(part.text()).value().text() == part.text());
 }
