@@ -37,8 +37,10 @@ void Examinations::asked(std::string_view bytes) {
     return records_.put(doctor::AnswerPart{number, true, {}, {}, silent}.text());
   }
   records_.put(doctor::AnswerPart{number, false, {}, {}, std::nullopt}.text());
-  Result<void> begun = look(number, *order, [this, number](auto groups, const auto& notes) {
-    for (std::string& each : doctor::answer_of(number, std::move(groups), notes)) records_.put(std::move(each));
+  Result<void> begun = look(number, *order, [this, number](Answer answer) {
+    for (std::string& each : doctor::answer_of(number, std::move(answer.groups), std::move(answer.notes),
+                                               std::move(answer.collectives)))
+      records_.put(std::move(each));
   });
   if (!begun) host_.log().log(Level::warn, "doctor", "{}", begun.error().message);
 }
@@ -58,6 +60,8 @@ Result<void> Examinations::look(std::uint64_t number, const ExaminationOrder& or
 void Examinations::look_again(std::uint64_t number) {
   Own& own = own_.at(number);
   own.examined = own.looks->look_again(own.order.interval);
+  own.dumps.emplace(host_);  // not before: those that write a dump seem to get on
+  own.dumps->start([this, number] { answer_if_ready(number); });
   if (own.order.stacks == StackWay::none) return complete(number, {}, {});
   take_stacks(number, own);
 }
@@ -80,11 +84,11 @@ void Examinations::take_stacks(std::uint64_t number, Own& own) {
 
 void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stacks,
                             const std::set<std::string>& notes) {
-  auto taken = own_.extract(number);
-  if (!taken) return;
-  Own& own = taken.mapped();
+  auto at = own_.find(number);
+  if (at == own_.end()) return;
+  Own& own = at->second;
   if (own.order.stacks != StackWay::none && traced_) traced_();
-  std::vector<doctor::TaskGroup> groups;
+  std::vector<doctor::TaskGroup>& groups = own.answer.groups;
   for (TaskLooks::Examined& each : own.examined) {
     if (auto found = stacks.find(each.rank); found != stacks.end()) {
       each.group.fact.stack = found->second.stack;
@@ -96,9 +100,21 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
     groups.push_back(std::move(each.group));
   }
   if (!own.order.by_rank) groups = doctor::folded(std::move(groups));
-  std::set<std::string> all = own.looks->notes();
-  all.insert(notes.begin(), notes.end());
-  own.done(std::move(groups), all);
+  own.answer.notes = own.looks->notes();
+  own.answer.notes.insert(notes.begin(), notes.end());
+  own.is_examined = true;
+  answer_if_ready(number);
+}
+
+void Examinations::answer_if_ready(std::uint64_t number) {
+  auto at = own_.find(number);
+  if (at == own_.end() || !at->second.is_examined || !at->second.dumps->is_done()) return;
+  auto taken = own_.extract(at);
+  Own& own = taken.mapped();
+  if (own.dumps->has_asked() && traced_) traced_();
+  own.answer.collectives = doctor::folded(own.dumps->logs());
+  own.answer.notes.insert(own.dumps->notes().begin(), own.dumps->notes().end());
+  own.done(std::move(own.answer));
 }
 
 // ---- the leader --------------------------------------------------------------
@@ -177,10 +193,11 @@ Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& o
     open_.complete(number, own);
     return {};
   }
-  return look(number, order, [this, number, own](std::vector<doctor::TaskGroup> groups, const auto& notes) {
+  return look(number, order, [this, number, own](Answer answer) {
     Found* found = open_.find(number, own);
     if (found == nullptr) return;
-    found->from_all.add(own, {number, true, std::move(groups), notes, std::nullopt});
+    found->from_all.add(own, {number, true, std::move(answer.groups), std::move(answer.notes), std::nullopt,
+                              std::move(answer.collectives)});
     open_.complete(number, own);
     leave_silent(number);
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Examinations of all tasks of a job: the leader asks the shells by an announcement. Each says at once that it is
-// at it, looks twice at its tasks, and sends their facts, folded, up to the leader alone. A shell that has not
-// answered in time is absent; one that has said nothing is told before, and not waited for as long.
+// Examinations of all tasks of a job: the leader asks the shells by an announcement. Each says at once that it
+// is at it, looks twice at its tasks, and sends their facts, folded, up to the leader alone. A shell that has
+// not answered in time is absent; one that has said nothing is told before, and not waited for as long.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "doctor/answers.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
+#include "plugins/doctor/flight_dumps.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
 
@@ -39,18 +40,27 @@ class Examinations {
   [[nodiscard]] const Json& last_look() const { return last_look_; }  // as Examiner::last_look()
   // Who knows for how long the tasks of this shell have done nothing that can be seen, in seconds.
   void when_silent(std::function<double()> silence) { silence_ = std::move(silence); }
-  // Who has to know that the tasks of this shell have been traced, which wakes their threads.
+  // Who has to know that the tasks of this shell have been traced, or asked for a dump, which wakes their threads.
   void when_traced(std::function<void()> traced) { traced_ = std::move(traced); }
 
  private:
+  // What one shell has found.
+  struct Answer {
+    std::vector<doctor::TaskGroup> groups;
+    std::vector<doctor::CollectiveLog> collectives;
+    std::set<std::string> notes;
+  };
   // What this shell finds out for one examination.
   struct Own {
     ExaminationOrder order;
     std::optional<TaskLooks> looks;
     std::optional<StackTaker> stacks;
+    std::optional<FlightDumps> dumps;
     std::vector<TaskLooks::Examined> examined;
     std::optional<event::Timer> timer;
-    std::function<void(std::vector<doctor::TaskGroup>, const std::set<std::string>& notes)> done;
+    bool is_examined = false;  // `answer` has all but what the dumps say
+    Answer answer;
+    std::function<void(Answer)> done;
   };
   // What has come from all.
   struct Found {
@@ -75,6 +85,7 @@ class Examinations {
   void look_again(std::uint64_t number);
   void take_stacks(std::uint64_t number, Own& own);
   void complete(std::uint64_t number, const StackTaker::Stacks& stacks, const std::set<std::string>& notes);
+  void answer_if_ready(std::uint64_t number);
   void take(std::uint32_t shell, std::string_view bytes);
   Result<void> watch_silent(std::uint64_t number, const ExaminationOrder& order, Silent silent);
   void silence_is_over(std::uint64_t number);

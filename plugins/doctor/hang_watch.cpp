@@ -27,6 +27,7 @@ const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
   switch (verdicts.front().kind) {
     case Kind::no_answer:
     case Kind::missing:
+    case Kind::collective:
     case Kind::stuck:
     case Kind::stopped:
     case Kind::pipe:

@@ -17,6 +17,7 @@
 #include "doctor/findings.hpp"
 #include "doctor/python_stacks.hpp"
 #include "event/clock.hpp"
+#include "plugins/doctor/flight_dumps.hpp"
 #include "plugins/doctor/process_look.hpp"
 #include "plugins/doctor/python_look.hpp"
 #include "wire/json.hpp"
@@ -305,7 +306,7 @@ Result<ExaminationOrder> ExaminationOrder::parse(const Json& json) {
 
 double ExaminationOrder::most_time() const {
   double for_stacks = stacks == StackWay::none ? 0 : StackTaker::kMostInAll.count() + StackTaker::kMostTime.count();
-  return interval + for_stacks + kMostAnswerTime;
+  return interval + std::max(for_stacks, FlightDumps::kMostTime.count()) + kMostAnswerTime;
 }
 
 double ExaminationOrder::most_silent_time() const { return interval + kMostAnswerTime; }

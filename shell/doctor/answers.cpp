@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 namespace nacre::doctor {
 namespace {
 
-constexpr std::size_t kMostGroupBytes = std::size_t{32} << 10;  // in a part, but for the last group
+constexpr std::size_t kMostPartBytes = std::size_t{24} << 10;  // but for the last group or log
 
 // At most a few.
 std::string hosts_text(const value::Idset& shells, const Gathered::HostOf& host_of_shell) {
@@ -29,8 +30,8 @@ std::string hosts_text(const value::Idset& shells, const Gathered::HostOf& host_
 
 constexpr std::array kRanges{&TaskGroup::cpu, &TaskGroup::ready, &TaskGroup::silent, &TaskGroup::bytes};
 
-// [FACTS, RANKS, NUMBERS, PATH]: the facts as a text of their own, so they can be told apart without being read.
-// `fact_of` reads them; null: they are none.
+// [FACTS, RANKS, NUMBERS, PATH]: the facts as a text of their own, so they can be told apart without being
+// read. `fact_of` reads them; null: they are none.
 template <typename FactOf>
 auto group_rule(FactOf fact_of) {
   return wire::Array{[fact_of](auto& io, auto& m) {
@@ -66,6 +67,7 @@ auto part_rule(FactOf fact_of) {
     io.has("groups", m.groups, wire::Each{group_rule(fact_of)});
     io.may_have("notes", m.notes);
     io.may_have("silent", m.silent);
+    io.may_have("collectives", m.collectives);
   }};
 }
 
@@ -80,21 +82,27 @@ constexpr auto kAsItIs = [](const std::string&) {
 
 std::string AnswerPart::text() const { return dump_json(part_rule(kAsItIs).write(*this)); }
 
-std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups,
-                                   std::set<std::string> notes) {
+std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups, std::set<std::string> notes,
+                                   std::vector<CollectiveLog> collectives) {
   std::vector<std::string> out;
-  std::size_t next = 0;
+  auto group = groups.begin();
+  auto log = collectives.begin();
   do {
     AnswerPart part;
     part.number = number;
-    for (std::size_t bytes = 0; next < groups.size() && bytes < kMostGroupBytes; ++next) {
-      bytes += dump_json(group_rule(kAsItIs).write(groups[next])).size();
-      part.groups.push_back(std::move(groups[next]));
+    std::size_t bytes = 0;
+    for (; group != groups.end() && bytes < kMostPartBytes; ++group) {
+      bytes += dump_json(group_rule(kAsItIs).write(*group)).size();
+      part.groups.push_back(std::move(*group));
     }
-    part.is_last = next == groups.size();
+    for (; log != collectives.end() && bytes < kMostPartBytes; ++log) {
+      bytes += dump_json(log->json()).size();
+      part.collectives.push_back(std::move(*log));
+    }
+    part.is_last = group == groups.end() && log == collectives.end();
     if (part.is_last) part.notes = std::move(notes);
     out.push_back(part.text());
-  } while (next < groups.size());
+  } while (group != groups.end() || log != collectives.end());
   return out;
 }
 
@@ -128,10 +136,12 @@ void Gathered::add(std::uint32_t shell, AnswerPart part) {
   }
   for (const std::string& each : part.notes) notes_[each].insert(shell);
   if (part.silent) silent_ = std::min(silent_, *part.silent);
+  std::move(part.collectives.begin(), part.collectives.end(), std::back_inserter(collectives_));
 }
 
 void Gathered::put_into(Examination& examination, const HostOf& host_of_shell) && {
   examination.groups = folded(std::move(groups_));
+  examination.collectives = folded(std::move(collectives_));
   examination.nodes.clear();
   for (auto& [shell, node] : nodes_) {
     node.shell = shell;

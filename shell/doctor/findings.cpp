@@ -20,9 +20,9 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-constexpr std::array<std::string_view, 14> kKinds = {"no-answer", "missing", "deadlock", "stuck", "stopped",
-                                                     "pipe",      "input",   "works",    "spins", "slow-node",
-                                                     "ended",     "several", "alike",    "fine"};
+constexpr std::array<std::string_view, 15> kKinds = {"no-answer", "missing", "collective", "deadlock", "stuck",
+                                                     "stopped",   "pipe",    "input",      "works",    "spins",
+                                                     "slow-node", "ended",   "several",    "alike",    "fine"};
 
 constexpr std::size_t kMostAlone = 4;        // shells without an answer that have a verdict each
 constexpr std::size_t kMostHostsText = 200;  // bytes
@@ -132,7 +132,10 @@ std::string counted(std::uint64_t number, std::string_view thing) {
 class Judge {
  public:
   explicit Judge(const Examination& examination)
-      : examination_(examination), places_(places_of(examination)), running_(count(places_)) {}
+      : examination_(examination),
+        places_(places_of(examination)),
+        running_(count(places_)),
+        collective_(collective_findings(examination.collectives)) {}
 
   std::vector<Verdict> judge_absent() {
     for (bool is_lost : {false, true}) absent(is_lost);
@@ -142,6 +145,7 @@ class Judge {
   std::vector<Verdict> judge() {
     for (bool is_lost : {false, true}) absent(is_lost);
     for (const Place& each : places_) named(each);
+    for (const CollectiveFinding& each : collective_) collective(each);
     compare();
     slow();
     ended();
@@ -214,6 +218,14 @@ class Judge {
     } else if (fact.is_input && fact.doing == Doing::sleeps && !fact.moves) {
       say(Kind::input, "it waits for whoever gives the job its input");
     }
+  }
+
+  void collective(const CollectiveFinding& found) {
+    std::string torch = found.torch_ranks.empty() ? "" : fmt::format(", torch's {}", found.torch_ranks.short_str());
+    add(Kind::collective, found.ranks,
+        fmt::format("{}{} {} {}", who(found.ranks, examination_), torch, found.ranks.size() == 1 ? "is" : "are",
+                    found.text),
+        found.evidence);
   }
 
   void compare() {
@@ -324,7 +336,7 @@ class Judge {
 
   void alike(const Place& main) {
     if (is_named(main.fact()) || (main.fact().is_input && !main.moves)) return;
-    if (main.part() == Part::works) return;
+    if (main.part() == Part::works || !collective_.empty()) return;
     if (is_uneven(main.cpu))
       return add(Kind::several, {},
                  fmt::format("all {} are in the same place, but some of them run, and some do not",
@@ -411,6 +423,7 @@ class Judge {
   const Examination& examination_;
   std::vector<Place> places_;  // the largest first
   std::uint64_t running_;      // tasks in them
+  std::vector<CollectiveFinding> collective_;
   std::vector<Verdict> out_;
 };
 

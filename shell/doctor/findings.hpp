@@ -10,6 +10,7 @@
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
+#include "doctor/collectives.hpp"
 #include "doctor/facts.hpp"
 #include "doctor/pace.hpp"
 #include "value/idset.hpp"
@@ -30,31 +31,33 @@ struct Examination {
   double interval = 0;            // seconds between the two looks at each process
   std::vector<TaskGroup> groups;  // folded()
   std::vector<Absent> absent;
-  std::vector<NodePace> nodes;  // those that have answered
+  std::vector<NodePace> nodes;             // those that have answered
+  std::vector<CollectiveLog> collectives;  // folded()
   value::Idset ended_well, ended_badly;
   std::vector<std::string> notes;  // what could not be found out, and why: for people
   std::function<std::string(std::uint32_t rank)> host_of = [](std::uint32_t) { return std::string(); };
 
-  [[nodiscard]] Json json() const;                     // without groups, nodes and hosts
+  [[nodiscard]] Json json() const;                     // without groups, nodes, collectives and hosts
   static Result<Examination> parse(const Json& json);  // likewise
 };
 
 struct Verdict {
   enum class Kind : std::uint8_t {
-    no_answer,  // a shell has not answered: it is frozen, or its host is
-    missing,    // the others wait, and this one is elsewhere, and does not get on
-    deadlock,   // all of its threads wait for each other
-    stuck,      // in the kernel
-    stopped,    // by a signal, a debugger, or a freezer
-    pipe,       // it reads a pipe that nobody will write to, or writes to one that nobody will read
-    input,      // it reads the job's standard input
-    works,      // it gets on, and the others wait
-    spins,      // busy, and does nothing that can be seen
-    slow_node,  // its tasks get on far more slowly than those of other nodes
-    ended,      // has ended well while the others wait
-    several,    // groups, none of which can be blamed; `ranks`: those that wait while most are busy
-    alike,      // all are in the same place
-    fine,       // no sign that anything hangs
+    no_answer,   // a shell has not answered: it is frozen, or its host is
+    missing,     // the others wait, and this one is elsewhere, and does not get on
+    collective,  // it has not called what the others wait in, or calls another one
+    deadlock,    // all of its threads wait for each other
+    stuck,       // in the kernel
+    stopped,     // by a signal, a debugger, or a freezer
+    pipe,        // it reads a pipe that nobody will write to, or writes to one that nobody will read
+    input,       // it reads the job's standard input
+    works,       // it gets on, and the others wait
+    spins,       // busy, and does nothing that can be seen
+    slow_node,   // its tasks get on far more slowly than those of other nodes
+    ended,       // has ended well while the others wait
+    several,     // groups, none of which can be blamed; `ranks`: those that wait while most are busy
+    alike,       // all are in the same place
+    fine,        // no sign that anything hangs
   };
   Kind kind = Kind::fine;
   value::Idset ranks;

@@ -165,7 +165,7 @@ takes_stacks() {
   run "$front" doctor --stacks --twice=0.1
   shows '^note: node0: no stack by py-spy: exited with code 1'
   shows '^note: node0: the functions of Python are not read: '
-  shows '^1 of 1  0 \(node0\) .*sleep.*\(sleeps'
+  shows '^1 of 1  0 \(node0\) .*nanosleep'
   stop_job
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives that tasks have called, as torch's Flight Recorder has recorded them, and what follows from
+// that of all tasks: one that lags behind, or calls another collective than the others. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.hpp"
+#include "base/result.hpp"
+#include "value/idset.hpp"
+
+namespace nacre::doctor {
+
+struct CollectiveCall {
+  std::uint64_t number = 0;  // collective_seq_id: how many the process group has called with it
+  std::string name;          // "all_reduce"
+  std::string sizes;         // of what goes in: "[[1024]]"
+  std::string state;         // "scheduled", "started", "completed"
+
+  bool operator==(const CollectiveCall&) const = default;
+};
+
+// Of one process group.
+struct CollectiveGroup {
+  std::string name;                  // "0 (default_pg)"
+  std::string members;               // as torch has it: "[0, 1]"; "": unknown
+  std::vector<CollectiveCall> last;  // the newest, by their numbers; empty: it has called none
+
+  bool operator==(const CollectiveGroup&) const = default;
+};
+
+// Of tasks whose records are equal.
+struct CollectiveLog {
+  static constexpr std::size_t kMostGroups = 8;
+  static constexpr std::size_t kMostLast = 16;  // of a group
+  static constexpr std::size_t kMostText = 64;  // bytes of each text
+
+  value::Idset ranks;
+  value::Idset torch_ranks;  // as torch counts them
+  std::vector<CollectiveGroup> groups;
+  std::optional<double> since;  // seconds since they have called the newest, of the last one to do so
+
+  [[nodiscard]] Json json() const;
+  static Result<CollectiveLog> parse(const Json& json);
+};
+
+// What is in a dump: a pickle. Its ranks are not. `now`: seconds since 1970, when it was written.
+[[nodiscard]] Result<CollectiveLog> collectives_in(std::string_view dump, double now);
+
+// Logs with equal groups become one.
+[[nodiscard]] std::vector<CollectiveLog> folded(std::vector<CollectiveLog> logs);
+
+struct CollectiveFinding {
+  value::Idset ranks;
+  value::Idset torch_ranks;  // empty: as `ranks`
+  std::string text;          // behind who it is: "at collective 41 in process group 0, and 7 others are at 42"
+  std::string evidence;
+};
+// Of folded logs. What is found is certain, or has been so for kLeastLag seconds: no two dumps are of one
+// moment.
+inline constexpr double kLeastLag = 10;
+[[nodiscard]] std::vector<CollectiveFinding> collective_findings(const std::vector<CollectiveLog>& logs);
+
+}  // namespace nacre::doctor
