@@ -39,7 +39,7 @@ void Examinations::asked(std::string_view bytes) {
   records_.put(doctor::AnswerPart{number, false, {}, {}, std::nullopt}.text());
   Result<void> begun = look(number, *order, [this, number](Answer answer) {
     for (std::string& each : doctor::answer_of(number, std::move(answer.groups), std::move(answer.notes),
-                                               std::move(answer.collectives)))
+                                               std::move(answer.collectives), std::move(answer.ras)))
       records_.put(std::move(each));
   });
   if (!begun) host_.log().log(Level::warn, "doctor", "{}", begun.error().message);
@@ -60,6 +60,8 @@ Result<void> Examinations::look(std::uint64_t number, const ExaminationOrder& or
 void Examinations::look_again(std::uint64_t number) {
   Own& own = own_.at(number);
   own.examined = own.looks->look_again(own.order.interval);
+  own.ras.emplace(host_);
+  own.ras->start([this, number] { answer_if_ready(number); });
   own.dumps.emplace(host_);  // not before: those that write a dump seem to get on
   own.dumps->start([this, number] { answer_if_ready(number); });
   if (own.order.stacks == StackWay::none) return complete(number, {}, {});
@@ -108,10 +110,13 @@ void Examinations::complete(std::uint64_t number, const StackTaker::Stacks& stac
 
 void Examinations::answer_if_ready(std::uint64_t number) {
   auto at = own_.find(number);
-  if (at == own_.end() || !at->second.is_examined || !at->second.dumps->is_done()) return;
+  if (at == own_.end() || !at->second.is_examined || !at->second.dumps->is_done() || !at->second.ras->is_done())
+    return;
   auto taken = own_.extract(at);
   Own& own = taken.mapped();
-  if (own.dumps->has_asked() && traced_) traced_();
+  if ((own.dumps->has_asked() || own.ras->has_asked()) && traced_) traced_();
+  own.answer.ras = own.ras->findings();
+  own.answer.notes.insert(own.ras->notes().begin(), own.ras->notes().end());
   own.answer.collectives = doctor::folded(own.dumps->logs());
   own.answer.notes.insert(own.dumps->notes().begin(), own.dumps->notes().end());
   own.done(std::move(own.answer));
@@ -197,7 +202,7 @@ Result<void> Examinations::begin(std::uint64_t number, const ExaminationOrder& o
     Found* found = open_.find(number, own);
     if (found == nullptr) return;
     found->from_all.add(own, {number, true, std::move(answer.groups), std::move(answer.notes), std::nullopt,
-                              std::move(answer.collectives)});
+                              std::move(answer.collectives), std::move(answer.ras)});
     open_.complete(number, own);
     leave_silent(number);
   });

@@ -19,6 +19,7 @@
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
 #include "plugins/doctor/flight_dumps.hpp"
+#include "plugins/doctor/nccl_ras_client.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
 
@@ -48,6 +49,7 @@ class Examinations {
   struct Answer {
     std::vector<doctor::TaskGroup> groups;
     std::vector<doctor::CollectiveLog> collectives;
+    std::vector<doctor::RasFinding> ras;
     std::set<std::string> notes;
   };
   // What this shell finds out for one examination.
@@ -56,9 +58,10 @@ class Examinations {
     std::optional<TaskLooks> looks;
     std::optional<StackTaker> stacks;
     std::optional<FlightDumps> dumps;
+    std::optional<NcclRasClient> ras;
     std::vector<TaskLooks::Examined> examined;
     std::optional<event::Timer> timer;
-    bool is_examined = false;  // `answer` has all but what the dumps say
+    bool is_examined = false;  // `answer` has all but what the dumps and NCCL's RAS say
     Answer answer;
     std::function<void(Answer)> done;
   };

@@ -14,16 +14,20 @@
 namespace nacre::plugins {
 namespace {
 
+Error not_allowed(int code) {
+  std::string setting = trace_setting();
+  return Error{code,
+               fmt::format("the shell may not read their memory{}", setting.empty() ? "" : " (" + setting + ")")};
+}
+
 Result<void> copy_from(pid_t pid, std::uint64_t address, void* to, std::size_t size) {
   iovec here{to, size};
   iovec there{reinterpret_cast<void*>(address), size};  // NOLINT: of the other process
   ssize_t copied = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
   if (copied == static_cast<ssize_t>(size)) return {};
-  if (copied >= 0 || errno == EFAULT) return Error{EFAULT, "its memory is not what it seemed to be"};
-  if (errno != EPERM && errno != EACCES) return Error{errno, std::strerror(errno)};
-  std::string setting = trace_setting();
-  return Error{
-      errno, fmt::format("this process may not read their memory{}", setting.empty() ? "" : " (" + setting + ")")};
+  if (copied >= 0 || errno == EFAULT) return Error{EFAULT, "their memory is not what it seemed to be"};
+  if (errno == EPERM || errno == EACCES) return not_allowed(errno);
+  return Error{errno, std::strerror(errno)};
 }
 
 }  // namespace
@@ -32,7 +36,8 @@ Result<std::optional<doctor::PythonStacks>> python_stacks_of(pid_t pid, const st
   auto maps = read_file(fmt::format("/proc/{}/maps", pid));
   if (!maps) {
     if (!doctor::may_be_python(program)) return std::optional<doctor::PythonStacks>();
-    return Error{maps.error().code, std::strerror(maps.error().code)};
+    int code = maps.error().code;
+    return code == EPERM || code == EACCES ? not_allowed(code) : Error{code, std::strerror(code)};
   }
   auto files = doctor::loaded_files(*maps, doctor::may_be_python);
   if (files.empty()) return std::optional<doctor::PythonStacks>();

@@ -18,6 +18,7 @@
 #include "doctor/python_stacks.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/flight_dumps.hpp"
+#include "plugins/doctor/nccl_ras_client.hpp"
 #include "plugins/doctor/process_look.hpp"
 #include "plugins/doctor/python_look.hpp"
 #include "wire/json.hpp"
@@ -306,7 +307,8 @@ Result<ExaminationOrder> ExaminationOrder::parse(const Json& json) {
 
 double ExaminationOrder::most_time() const {
   double for_stacks = stacks == StackWay::none ? 0 : StackTaker::kMostInAll.count() + StackTaker::kMostTime.count();
-  return interval + std::max(for_stacks, FlightDumps::kMostTime.count()) + kMostAnswerTime;
+  double most = std::max({for_stacks, FlightDumps::kMostTime.count(), NcclRasClient::kMostTime.count()});
+  return interval + most + kMostAnswerTime;
 }
 
 double ExaminationOrder::most_silent_time() const { return interval + kMostAnswerTime; }

@@ -68,6 +68,7 @@ auto part_rule(FactOf fact_of) {
     io.may_have("notes", m.notes);
     io.may_have("silent", m.silent);
     io.may_have("collectives", m.collectives);
+    io.may_have("ras", m.ras);
   }};
 }
 
@@ -83,7 +84,7 @@ constexpr auto kAsItIs = [](const std::string&) {
 std::string AnswerPart::text() const { return dump_json(part_rule(kAsItIs).write(*this)); }
 
 std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups, std::set<std::string> notes,
-                                   std::vector<CollectiveLog> collectives) {
+                                   std::vector<CollectiveLog> collectives, std::vector<RasFinding> ras) {
   std::vector<std::string> out;
   auto group = groups.begin();
   auto log = collectives.begin();
@@ -100,7 +101,10 @@ std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> 
       part.collectives.push_back(std::move(*log));
     }
     part.is_last = group == groups.end() && log == collectives.end();
-    if (part.is_last) part.notes = std::move(notes);
+    if (part.is_last) {
+      part.notes = std::move(notes);
+      part.ras = std::move(ras);
+    }
     out.push_back(part.text());
   } while (group != groups.end() || log != collectives.end());
   return out;
@@ -137,11 +141,13 @@ void Gathered::add(std::uint32_t shell, AnswerPart part) {
   for (const std::string& each : part.notes) notes_[each].insert(shell);
   if (part.silent) silent_ = std::min(silent_, *part.silent);
   std::move(part.collectives.begin(), part.collectives.end(), std::back_inserter(collectives_));
+  std::move(part.ras.begin(), part.ras.end(), std::back_inserter(ras_));
 }
 
 void Gathered::put_into(Examination& examination, const HostOf& host_of_shell) && {
   examination.groups = folded(std::move(groups_));
   examination.collectives = folded(std::move(collectives_));
+  examination.ras = folded(ras_);
   examination.nodes.clear();
   for (auto& [shell, node] : nodes_) {
     node.shell = shell;

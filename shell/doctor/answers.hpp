@@ -18,6 +18,7 @@
 #include "doctor/collectives.hpp"
 #include "doctor/facts.hpp"
 #include "doctor/findings.hpp"
+#include "doctor/nccl_ras.hpp"
 #include "doctor/pace.hpp"
 #include "value/idset.hpp"
 
@@ -31,13 +32,15 @@ struct AnswerPart {
   std::set<std::string> notes;   // what could not be found out, for people; in the last part
   std::optional<double> silent;  // seconds since a task has done anything that can be seen; if that was asked
   std::vector<CollectiveLog> collectives = {};
+  std::vector<RasFinding> ras = {};  // in the last part
 
   [[nodiscard]] std::string text() const;
 };
 // At least one, each well below the limit of a record.
 [[nodiscard]] std::vector<std::string> answer_of(std::uint64_t number, std::vector<TaskGroup> groups,
                                                  std::set<std::string> notes,
-                                                 std::vector<CollectiveLog> collectives = {});
+                                                 std::vector<CollectiveLog> collectives = {},
+                                                 std::vector<RasFinding> ras = {});
 
 // Most shells of a job find the same facts, so the text of each is read once.
 class AnswerReader {
@@ -59,7 +62,7 @@ class Gathered {
   void add(std::uint32_t shell, AnswerPart part);
   [[nodiscard]] const std::vector<TaskGroup>& groups() const { return groups_; }  // as they came
   [[nodiscard]] double silent() const { return silent_; }  // the least; infinity: nobody has said it
-  // Sets its groups, nodes, collectives and notes.
+  // Sets its groups, nodes, collectives, what RAS has found, and notes.
   void put_into(Examination& examination, const HostOf& host_of_shell) &&;
 
  private:
@@ -68,6 +71,7 @@ class Gathered {
   std::map<std::string, value::Idset> notes_;  // with the shells
   std::map<std::uint32_t, NodePace> nodes_;    // by shell
   std::vector<CollectiveLog> collectives_;
+  std::vector<RasFinding> ras_;
 };
 
 }  // namespace nacre::doctor

@@ -146,6 +146,7 @@ class Judge {
     for (bool is_lost : {false, true}) absent(is_lost);
     for (const Place& each : places_) named(each);
     for (const CollectiveFinding& each : collective_) collective(each);
+    for (const RasFinding& each : examination_.ras) ras(each);
     compare();
     slow();
     ended();
@@ -225,6 +226,12 @@ class Judge {
     add(Kind::collective, found.ranks,
         fmt::format("{}{} {} {}", who(found.ranks, examination_), torch, found.ranks.size() == 1 ? "is" : "are",
                     found.text),
+        found.evidence);
+  }
+
+  void ras(const RasFinding& found) {
+    std::string them = found.ranks.empty() ? found.process : who(found.ranks, examination_);
+    add(Kind::collective, found.ranks, fmt::format("{}, {}, may keep others waiting", them, found.text),
         found.evidence);
   }
 
@@ -336,7 +343,7 @@ class Judge {
 
   void alike(const Place& main) {
     if (is_named(main.fact()) || (main.fact().is_input && !main.moves)) return;
-    if (main.part() == Part::works || !collective_.empty()) return;
+    if (main.part() == Part::works || !collective_.empty() || !examination_.ras.empty()) return;
     if (is_uneven(main.cpu))
       return add(Kind::several, {},
                  fmt::format("all {} are in the same place, but some of them run, and some do not",

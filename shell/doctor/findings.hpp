@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "doctor/collectives.hpp"
 #include "doctor/facts.hpp"
+#include "doctor/nccl_ras.hpp"
 #include "doctor/pace.hpp"
 #include "value/idset.hpp"
 
@@ -33,11 +34,12 @@ struct Examination {
   std::vector<Absent> absent;
   std::vector<NodePace> nodes;             // those that have answered
   std::vector<CollectiveLog> collectives;  // folded()
+  std::vector<RasFinding> ras;             // folded()
   value::Idset ended_well, ended_badly;
   std::vector<std::string> notes;  // what could not be found out, and why: for people
   std::function<std::string(std::uint32_t rank)> host_of = [](std::uint32_t) { return std::string(); };
 
-  [[nodiscard]] Json json() const;                     // without groups, nodes, collectives and hosts
+  [[nodiscard]] Json json() const;                     // without groups, nodes, collectives, RAS and hosts
   static Result<Examination> parse(const Json& json);  // likewise
 };
 

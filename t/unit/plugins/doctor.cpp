@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of the plugin doctor: looks at processes, orders, and examinations of several shells.
+#include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +16,11 @@
 #include "base/json.hpp"
 #include "event/clock.hpp"
 #include "fake_host.hpp"
+#include "plugins/doctor/flight_dumps.hpp"
 #include "plugins/doctor/hang_watch.hpp"
+#include "plugins/doctor/nccl_ras_client.hpp"
 #include "plugins/doctor/process_look.hpp"
+#include "plugins/doctor/python_look.hpp"
 #include "plugins/doctor/slow_watch.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/doctor/task_looks.hpp"
@@ -192,6 +197,44 @@ TEST_CASE("what a task counts is measured by when it has grown, and from its fir
   CHECK(window.tasks[0].cpu.value() < 0.5);
   // Windows as short as these cost more of a cpu than it may.
   CHECK(meter.most_threads() < plugins::PaceMeter::kMostThreads);
+}
+
+TEST_CASE("a process that is no Python has no functions of it, and one that may not be read is told from it") {
+  Child other([] {
+    for (;;) ::pause();
+  });
+  auto none = plugins::python_stacks_of(other.pid(), "/usr/bin/other");
+  REQUIRE(none);
+  CHECK_FALSE(*none);
+  Child forbids([] {
+    ::prctl(PR_SET_DUMPABLE, 0);
+    for (;;) ::pause();
+  });
+  if (::geteuid() == 0) return;  // root may
+  std::string why;
+  for (int i = 0; i < 3000 && why.empty(); ++i) {
+    auto read = plugins::python_stacks_of(forbids.pid(), "/usr/bin/python3");
+    if (!read) why = read.error().message;
+    ::usleep(1000);
+  }
+  CHECK(why.starts_with("the shell may not read their memory"));
+}
+
+TEST_CASE("a variable in the text of an environment") {
+  std::string text("A=1\0RANKS=2\0RANK=3\0B\0EMPTY=\0", 29);
+  CHECK(plugins::variable_in(text, "RANK") == "3");
+  CHECK(plugins::variable_in(text, "A") == "1");
+  CHECK(plugins::variable_in(text, "EMPTY") == "");
+  CHECK_FALSE(plugins::variable_in(text, "B"));
+  CHECK_FALSE(plugins::variable_in("", "A"));
+}
+
+TEST_CASE("where NCCL's RAS is, in numbers") {
+  for (const char* text : {"localhost:28028", "127.0.0.1:1", "[::1]:65535", "::1:7"})
+    CHECK(plugins::RasAddress::parse(text));
+  CHECK(plugins::RasAddress::parse("[::1]:28028")->size == sizeof(sockaddr_in6));
+  for (const char* text : {"", "localhost", "n0:28028", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", ":28028"})
+    CHECK_FALSE(plugins::RasAddress::parse(text));
 }
 
 TEST_CASE("the setting of Yama is named where it forbids to trace") {
