@@ -209,12 +209,20 @@ bool StackTaker::read_python(const Target& target, const std::string& program) {
   }
   if (!*read) return false;  // it is no Python
   const doctor::PythonStacks& found = **read;
+  bool has_own = std::any_of(found.threads.begin(), found.threads.end(), [&](const doctor::ThreadStack& each) {
+    return each.tid == target.tid || each.is_main;
+  });
+  if (!has_own) {
+    notes_.insert(
+        "the functions of Python are not read: neither the main thread nor the one that stands for the task "
+        "runs any that can be read");
+    return false;
+  }
   First from{target, std::nullopt, {}};
   auto holder = static_cast<pid_t>(found.lock_holder);
   bool holds = holder != 0 && found.threads.size() > 1 &&
                (target.waiting.contains(holder) || (holder == target.tid && !target.is_busy));
   if (holds) from.target.tid = holder;
-  if (found.may_have_more && !is_again_) notes_.insert("a Python program has more threads than are read");
   take(from, "", found.threads);
   if (!is_again_) stacks_[target.rank].holds_lock = holds;
   return true;

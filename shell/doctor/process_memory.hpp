@@ -22,7 +22,7 @@ using ReadMemory = std::function<Result<void>(std::uint64_t address, void* to, s
 
 class ProcessMemory {
  public:
-  static constexpr std::size_t kMostReads = 20'000;                  // in all
+  static constexpr std::size_t kMostReads = 100'000;                 // in all
   static constexpr std::size_t kMostBytes = std::size_t{256} << 10;  // of one read
 
   explicit ProcessMemory(ReadMemory read) : read_(std::move(read)) {}

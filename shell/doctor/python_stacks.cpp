@@ -444,6 +444,7 @@ bool may_be_python(std::string_view path) {
 }
 
 Result<PythonStacks> python_stacks(const ReadMemory& read, const std::vector<LoadedFile>& files) {
+  constexpr int kMostLooks = 3;  // at threads that begin and end meanwhile
   ProcessMemory memory(read);
   Error why = invalid("it has no interpreter of Python that exports _PyRuntime");
   for (const LoadedFile& each : files) {
@@ -451,7 +452,10 @@ Result<PythonStacks> python_stacks(const ReadMemory& read, const std::vector<Loa
     if (!runtime) why = runtime.error();
     if (!runtime || *runtime == 0) continue;
     Layout layout = TRY(layout_at(memory, each.at, *runtime));
-    return Interpreters(memory, *runtime, layout).read();
+    auto found = Interpreters(memory, *runtime, layout).read();
+    for (int tries = 1; !found && tries < kMostLooks; ++tries)
+      found = Interpreters(memory, *runtime, layout).read();
+    return found;
   }
   return why;
 }

@@ -158,6 +158,35 @@ TEST_CASE("a chain that goes in a circle, and one that is too long") {
   CHECK(read->may_have_more);
 }
 
+TEST_CASE("a table of lines that is too long, and more pieces than are read") {
+  PythonMemory memory(k3_11);
+  std::uint64_t name = memory.text("generated");
+  std::uint64_t function = memory.function(name, name, 7, std::string(PythonStacks::kMostLineTable + 1, '\x80'));
+  memory.add_thread(1, memory.frame(function, 4, 0));
+  auto read = doctor::python_stacks(memory.reader(), memory.files());
+  REQUIRE(read);
+  CHECK(read->threads[0].frames[0].line == 7);
+  // Of each of many threads as many functions as there may be.
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < PythonStacks::kMostDepth; ++i) at = memory.frame(function, 4, at);
+  for (std::uint64_t i = 0; i < PythonStacks::kMostThreads; ++i) memory.add_thread(2 + i, at);
+  CHECK(why_not(memory) == "more than 100000 pieces");
+}
+
+TEST_CASE("threads that begin while they are read are looked at again") {
+  Program program(k3_11);
+  int looks = 0;
+  auto read = doctor::python_stacks(
+      [&](std::uint64_t address, void* to, std::size_t size) {
+        if (address == program.main + 16) program.put(address, ++looks == 1 ? 1 : program.interpreter());
+        return program.copy(address, to, size);
+      },
+      program.files());
+  REQUIRE(read);
+  CHECK(looks == 2);
+  CHECK(read->threads[0].frames == kBoth);
+}
+
 TEST_CASE("what is none is said") {
   CHECK(why_not(PythonMemory(k3_11)) == "none of its threads runs a function of Python");
   CHECK(why_not(Program(0x030e00f0)) == "it is Python 3.14, and only 3.11, 3.12 and 3.13 are known");
