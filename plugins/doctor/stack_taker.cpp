@@ -212,10 +212,12 @@ bool StackTaker::read_python(const Target& target, const std::string& program) {
   bool has_own = std::any_of(found.threads.begin(), found.threads.end(), [&](const doctor::ThreadStack& each) {
     return each.tid == target.tid || each.is_main;
   });
-  if (!has_own) {
-    notes_.insert(
-        "the functions of Python are not read: neither the main thread nor the one that stands for the task "
-        "runs any that can be read");
+  auto unread = found.unread.find(target.tid);
+  if (!has_own || unread != found.unread.end()) {
+    notes_.insert("the functions of Python are not read: " +
+                  (unread != found.unread.end() ? unread->second
+                                                : "neither those of the main thread nor of the one that "
+                                                  "stands for the task"));
     return false;
   }
   First from{target, std::nullopt, {}};

@@ -193,8 +193,9 @@ class Interpreters {
       if (holder == 0) holder = TRY(holder_of_lock(each));
       CHECK_OK(read_threads(each, holder, out));
     }
-    if (out.threads.empty()) return invalid(why_.empty() ? "none of its threads runs a function of Python" : why_);
-    return out;
+    if (!out.threads.empty()) return out;
+    return invalid(out.unread.empty() ? "none of its threads runs a function of Python"
+                                      : out.unread.begin()->second);
   }
 
  private:
@@ -224,7 +225,7 @@ class Interpreters {
       std::uint64_t next = TRY(pointer(each + layout_.thread.next));
       ThreadStack stack{static_cast<std::int64_t>(tid), next == 0, {}};
       auto frames = stable_frames(each);
-      if (!frames) why_ = frames.error().message;
+      if (!frames) out.unread[stack.tid] = frames.error().message;
       if (frames && !frames->empty()) {
         stack.frames = *std::move(frames);
         out.threads.push_back(std::move(stack));
@@ -235,28 +236,33 @@ class Interpreters {
     return {};
   }
 
-  // The innermost first: those that are there at two looks.
+  // The innermost first: those that are there at two looks. What was not read at one moment may be anything.
   Result<std::vector<StackFrame>> stable_frames(std::uint64_t thread) {
-    std::vector<Frame> before = TRY(frames_of(thread));
-    for (int tries = 1;; ++tries) {
-      std::vector<StackFrame> out;
-      std::size_t torn = 0;  // functions up to one that was not read at one moment
-      for (const Frame& each : before) {
-        auto frame = TRY(named(each));
-        out.push_back(frame.value_or(StackFrame()));
-        if (!frame) torn = out.size();
-      }
-      std::vector<Frame> now = TRY(frames_of(thread));
-      std::size_t same = std::min(count_same(before, now), before.size() - torn);
-      bool is_stable = same == before.size() && same == now.size();
-      if (!is_stable && tries < PythonStacks::kMostTries) {
-        before = std::move(now);
-        continue;
-      }
-      if (same == 0 && !before.empty()) return invalid("its functions change faster than they can be read");
-      out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(same));
-      return out;
+    Result<std::vector<StackFrame>> out = invalid("its functions change faster than they can be read");
+    for (int tries = 0; tries < PythonStacks::kMostTries; ++tries) {
+      bool is_stable = false;
+      auto found = frames_by_two_looks(thread, is_stable);
+      if (found || !out) out = std::move(found);
+      if (is_stable) break;
     }
+    return out;
+  }
+
+  Result<std::vector<StackFrame>> frames_by_two_looks(std::uint64_t thread, bool& is_stable) {
+    std::vector<Frame> before = TRY(frames_of(thread));
+    std::vector<StackFrame> out;
+    std::size_t torn = 0;  // functions up to one that was not read at one moment
+    for (const Frame& each : before) {
+      auto frame = TRY(named(each));
+      out.push_back(frame.value_or(StackFrame()));
+      if (!frame) torn = out.size();
+    }
+    std::vector<Frame> now = TRY(frames_of(thread));
+    std::size_t same = std::min(count_same(before, now), before.size() - torn);
+    is_stable = same == before.size() && same == now.size();
+    if (same == 0 && !is_stable) return invalid("its functions change faster than they can be read");
+    out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(same));
+    return out;
   }
 
   // From the outermost on.
@@ -378,7 +384,6 @@ class Interpreters {
   Layout layout_;
   std::map<std::uint64_t, Code> codes_;  // by address
   std::set<std::uint64_t> code_types_;
-  std::string why_;  // the last thread could not be read
 };
 
 Result<Layout> layout_at(ProcessMemory& memory, std::uint64_t file, std::uint64_t runtime) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ struct PythonStacks {
   static constexpr std::size_t kMostLineTable = std::size_t{64} << 10;  // bytes, of one function
   static constexpr int kMostTries = 5;                                  // until a stack is twice the same
 
-  std::vector<ThreadStack> threads;  // those that run functions of Python
-  std::int64_t lock_holder = 0;      // the thread that has the interpreter's lock, the GIL; 0: none, or unknown
-  bool may_have_more = false;        // there are more than is read
+  std::vector<ThreadStack> threads;            // those that run functions of Python
+  std::map<std::int64_t, std::string> unread;  // threads, and why they are not
+  std::int64_t lock_holder = 0;  // the thread that has the interpreter's lock, the GIL; 0: none, or unknown
+  bool may_have_more = false;    // there are more than is read
 };
 
 // `files`: those of the process in which an interpreter may be. An error says why its functions are not known.

@@ -114,8 +114,19 @@ TEST_CASE("what changes while it is read is not reported") {
       },
       program.files());
   REQUIRE(read);
-  CHECK(looks == PythonStacks::kMostTries + 1);
+  CHECK(looks == 2 * PythonStacks::kMostTries);
   CHECK(read->threads[0].frames == std::vector<StackFrame>{kBoth[1]});
+  // At one look there is no function at all where it points to.
+  int reads = 0;
+  program.put(cframe + 8, program.inner);
+  auto later = doctor::python_stacks(
+      [&](std::uint64_t address, void* to, std::size_t size) -> Result<void> {
+        if (address == program.inner && ++reads == 1) return invalid("no memory");
+        return program.copy(address, to, size);
+      },
+      program.files());
+  REQUIRE(later);
+  CHECK(reads == 3);
   // Nothing of it stays.
   std::uint64_t alone = program.frame(program.step, 2, 0);
   auto none = doctor::python_stacks(
@@ -126,6 +137,17 @@ TEST_CASE("what changes while it is read is not reported") {
       program.files());
   REQUIRE_FALSE(none);
   CHECK(none.error().message == "its functions change faster than they can be read");
+  // Another thread is read nevertheless.
+  program.add_thread(9, program.frame(program.module, 2, 0));
+  auto other = doctor::python_stacks(
+      [&](std::uint64_t address, void* to, std::size_t size) {
+        if (address == cframe + 8) program.put(cframe + 8, ++looks % 2 == 0 ? alone : program.inner);
+        return program.copy(address, to, size);
+      },
+      program.files());
+  REQUIRE(other);
+  CHECK(other->threads.size() == 1);
+  CHECK(other->unread.at(7) == "its functions change faster than they can be read");
 }
 
 TEST_CASE("a place that is not in the function was read at another moment") {
