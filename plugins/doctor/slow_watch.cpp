@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <ctime>
 
+#include <fmt/format.h>
+
 #include "base/json.hpp"
-#include "base/print.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -204,7 +206,7 @@ void SlowWatch::tell(const doctor::SlowFinding& finding) {
     host_.log().log(Level::warn, "doctor", "{}", called.error().message);
   plugin::TaskOutput* output = host_.task_output();
   if (output != nullptr && output->takes_events()) return output->put_event("slow", call.in);
-  print_err("nacre: {}\n", finding.text(option_.word));
+  print_report(host_, fmt::format("nacre: {}\n", finding.text(option_.word)));
 }
 
 }  // namespace nacre::plugins

@@ -224,8 +224,9 @@ class OriginTable {
     Id peer = 0;
     std::uint64_t link = 0;  // Child::serial
   };
-  // False: the record is of an earlier attempt than one that was seen, and its origin has sent it again, or will; or
-  // it comes once more in one attempt, as while a leader is looked for ways up may lead in a circle. Otherwise notes for the origin go over this link from now on. ENOSPC: too many origins.
+  // False: the record is of an earlier attempt than one that was seen, and its origin has sent it again, or will;
+  // or it comes once more in one attempt, as ways up may lead in a circle while a leader is looked for. Otherwise
+  // notes for the origin go over this link from now on. ENOSPC: too many origins.
   Result<bool> came(const Head& head, Route from);
   [[nodiscard]] std::optional<Route> route(Id origin) const;
 

@@ -512,6 +512,7 @@ class Check {
   }
 
   [[nodiscard]] std::string output() const {
+    if (plan_.hands_over && !code_) return "";  // some may come twice: see hand_over()
     const std::map<std::string, std::string> came = lines();
     for (const auto& [rank, tries] : tries_) {
       for (const Process* each : tries) {

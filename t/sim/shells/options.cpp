@@ -66,9 +66,8 @@ const std::vector<Drawn>& drawn() {
        {"on-failure,max=4,per-task=1", "on-failure,max=3,where=spare", "on-failure,max=3,scope=node,where=spare"},
        "exit-timeout=none"},
       {"restart",
-       {"on-failure,no-progress=1,max=4", "on-failure,no-progress=1,max=4,scope=job",
-        "on-failure,no-progress=1,max=4,scope=node"},
-       "output.stdout.type=term exit-timeout=none"},  // no files of the tasks' own: their output is read
+       {"on-failure,no-progress=1", "on-failure,no-progress=1,scope=job", "on-failure,no-progress=1,scope=node"},
+       "exit-timeout=none"},
       {"tolerate-loss", {"on"}},
       {"lost-after", {"30s", "2s"}},
       {"signal", {"off"}},

@@ -256,8 +256,8 @@ void draw_changes(Plan& plan, Random& random) {
   if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
 }
 
-// The leader is lost, and perhaps the next one too: nothing else is done to the job, whose output and reports are in
-// files that all shells have.
+// The leader is lost, and perhaps the next one too: nothing else is done to the job, whose output and reports are
+// in files that all shells have.
 void draw_hand_over(Plan& plan, Random& random) {
   constexpr std::uint64_t kMostShells = 8, kMostSteps = 600;
   const std::string folder = job_folder();

@@ -109,7 +109,9 @@ class Run {
     start();
     kernel_.on_step = [this] { read_output(false); };
     while (!is_over()) {
-      if (kernel_.steps() > kMostSteps) return end(fmt::format("is not over after {} steps, {:.1f} s", kMostSteps, static_cast<double>(kernel_.now()) / kSecond));
+      if (kernel_.steps() > kMostSteps)
+        return end(fmt::format("is not over after {} steps, {:.1f} s", kMostSteps,
+                               static_cast<double>(kernel_.now()) / kSecond));
       const Nanoseconds until = next_order();
       if (!kernel_.step(until) && until == kMostTime) return end(waiting());
       inject();
