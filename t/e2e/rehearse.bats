@@ -128,3 +128,11 @@ gone() { ! pgrep -fx "$1" >/dev/null; } # COMMAND
   [ "$status" -eq 1 ]
   [[ $output == *"rehearse: a manager has started the shells"*"add rehearse-force"* ]] || { echo "$output"; return 1; }
 }
+
+@test "the shell that leads is killed, and the job goes on by the spare" {
+  run_job --local=4 -N 3+1 -l --on-lost=replace --restart=on-failure --rehearse='kill n0 at 300ms' sh -c '[ $FLUX_TASK_RANK$NACRE_TASK_TRY != 02 ] || : >go; until [ -e go ]; do sleep 0.1; done; echo "done in try $NACRE_TASK_TRY"'
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  [ "$(sort out)" = "$(printf '%s\n' '0: done in try 2' '1: done in try 1' '2: done in try 1')" ] || { cat out err; return 1; }
+  grep -q 'rehearse: kill n0 at ' err
+  grep -q 'which led the job, is lost' err
+}
