@@ -185,7 +185,7 @@ has_all_reports() {
     places_of "$way"
     [ "$way" != local ] || places=(--local=4)
     [ "$way" != agent ] || places=("--hosts=nowhere1,nowhere2,nowhere3,nowhere4" --agent="$PWD/agent")
-    run_ "${places[@]}" -n 8 --on-lost=go-on -o on-leader-lost=take-over -o cpu-affinity=off --report=r --usage=u --joblog=j --usage-plot=p --notify=n ./task >out 2>err &
+    run_ "${places[@]}" -n 8 --on-lost=go-on -o on-leader-lost=take-over -o exit-timeout=none -o cpu-affinity=off --report=r --usage=u --joblog=j --usage-plot=p --notify=n ./task >out 2>err &
     launcher=$!
     wait_until listed
     id=$("$front" jobs -q)
@@ -204,7 +204,7 @@ has_all_reports() {
 
 @test "the summary of --usage comes to the terminal of nacre run" {
   write_first_and_last
-  run_ --local=4 -n 8 --on-lost=go-on -o on-leader-lost=take-over --usage ./task >out 2>err &
+  run_ --local=4 -n 8 --on-lost=go-on -o on-leader-lost=take-over -o exit-timeout=none --usage ./task >out 2>err &
   launcher=$!
   await_try 1 0 1 2 3 4 5 6 7
   lose 1 1
