@@ -202,10 +202,13 @@ void BulkDriver::receive(bulk::DeliverRecord record) {
   call_later([this, record = std::move(record)] { deliver(record); });
 }
 
+// Who only puts on a channel does not take what comes there: of a shell that has come to lead, another one may yet.
 void BulkDriver::deliver(const bulk::DeliverRecord& record) {
   auto owner = upward_.find(record.channel);
-  if (owner == upward_.end() || !owner->second.on_record) return taken(record.origin, record.number);
-  owner->second.on_record(record.origin, record.number, record.bytes);
+  if (owner != upward_.end() && owner->second.on_record)
+    return owner->second.on_record(record.origin, record.number, record.bytes);
+  if (!serves_all_) return unserved_up_.push_back(record);
+  taken(record.origin, record.number);
 }
 
 void BulkDriver::do_effect(bulk::Announce& record) {

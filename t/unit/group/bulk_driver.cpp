@@ -103,6 +103,25 @@ TEST_CASE("a leader that takes nothing stops who puts, and nothing is lost") {
   world.leave();
 }
 
+TEST_CASE("what comes where the channel is only put on waits for who takes it") {
+  World world(2);
+  world.start_all();
+  bulk::Port& port = *world.shells[0].member->bulk();
+  port.serve(kUp, bulk::Port::Upward());
+  REQUIRE(world.shells[1].member->bulk()->put(kUp, "a").value());
+  world.pass("it is there");
+  port.serve(kUp, bulk::Port::Upward());
+  std::string came;
+  bulk::Port::Upward owner;
+  owner.on_record = [&](bulk::Id origin, bulk::Numbered number, std::string_view bytes) {
+    came += bytes;
+    port.taken(origin, number);
+  };
+  port.serve(kUp, std::move(owner));
+  world.run_until([&] { return came == "a"; });
+  world.leave();
+}
+
 TEST_CASE("a shell between others is lost: what they put still comes, once") {
   World world(7);
   world.start_all();
