@@ -336,6 +336,7 @@ usage_error() {
   until prlimit --as="$limit" "$NACRE_SHELL" --version >/dev/null 2>&1 || [ "$?" -eq 1 ]; do
     ((limit += 100000))
   done
+  ((limit += 300000)) # the loader does not need the same in each run
   for (( ; limit < 100000000; limit += 100000)); do
     run timeout 20 prlimit --as="$limit" "${nacre[@]}"
     [ "$status" -ne 0 ] || break
