@@ -23,8 +23,8 @@ constexpr std::size_t kMostSent = 4096;         // tasks in a record
 double cpu_of_this_thread() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  constexpr double kNanoseconds = 1e9;
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / kNanoseconds;
+  constexpr double kPerSecond = 1e9;
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / kPerSecond;
 }
 
 }  // namespace

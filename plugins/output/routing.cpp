@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
@@ -319,7 +320,7 @@ Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stre
   CHECK_OK(make_blocking(fd.get(), path));
   const std::string last = task.attempt() > 1 && !joins ? tail_of_file(path, 1) : "";
   // An earlier start has ended within a line. If this fails the task's own writes do.
-  if (!last.empty() && last != "\n") static_cast<void>(::write(fd.get(), "\n", 1));
+  if (!last.empty() && last != "\n") static_cast<void>(write_all(fd.get(), "\n"));
   redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
   return fd;
 }

@@ -183,13 +183,13 @@ RasFinding finding_of(const RasCommunicator::Ranks& ranks, std::uint64_t count, 
 }
 
 std::string ranks_text(const RasCommunicator::Ranks& ranks, std::uint64_t count) {
-  value::Idset named;
+  value::Idset known;
   constexpr std::uint64_t kMost = 1'000'000;
   for (const auto& [rank, process] : ranks) {
-    if (rank < kMost) named.insert(static_cast<std::uint32_t>(rank));
+    if (rank < kMost) known.insert(static_cast<std::uint32_t>(rank));
   }
-  if (named.size() != count) return fmt::format("{} ranks", count);
-  return fmt::format("{} {}", count == 1 ? "rank" : "ranks", named.short_str());
+  if (known.size() != count) return fmt::format("{} ranks", count);
+  return fmt::format("{} {}", count == 1 ? "rank" : "ranks", known.short_str());
 }
 
 void find_silent(const RasCommunicator& first, const RasCommunicator& second, const RankOf& rank_of,

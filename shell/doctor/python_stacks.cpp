@@ -321,8 +321,8 @@ class Interpreters {
     if (known != codes_.end()) return &known->second;
     std::uint64_t type = TRY(pointer(address + layout_.object.type));
     if (!code_types_.contains(type)) {
-      constexpr std::size_t kMostName = 64;
-      std::string name = TRY(memory_.text(TRY(pointer(type + layout_.object.type_name)), kMostName));
+      constexpr std::size_t kMostTypeName = 64;
+      std::string name = TRY(memory_.text(TRY(pointer(type + layout_.object.type_name)), kMostTypeName));
       if (name != "code") return invalid("what it executes is no function, as far as it can be read");
       code_types_.insert(type);
     }
