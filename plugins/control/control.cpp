@@ -188,7 +188,7 @@ class InputService {
   Result<plugin::JobInput*> find(bool takes) const;
   Result<void> begin(ClientId client, const control::ControlRequest& request);
   Result<void> begin_launcher(ClientId client, std::uint64_t id);
-  Result<void> begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next, const Json& answer);
+  void begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next, const Json& answer);
   void notify_former(const std::string& by);
   void grant();
   [[nodiscard]] bool is_owner(ClientId client, std::uint64_t id) const {
@@ -1157,7 +1157,7 @@ Result<plugin::JobInput*> InputService::find(bool takes) const {
     return Error{ENOTSUP,
                  "the job was started without standard input: nothing can be typed there; give nacre run one, or "
                  "with --detach -o input.when-left=open"};
-  plugin::JobInput* input = host_.launcher_tie() != nullptr ? host_.launcher_tie()->input() : nullptr;
+  plugin::JobInput* input = plugin::launchers_input(host_);
   if (input == nullptr)
     return Error{ENOTSUP,
                  "the job's tasks read the standard input with which shell 0 was started, by a manager or by nacre "
@@ -1191,26 +1191,27 @@ Result<void> InputService::begin(ClientId client, const control::ControlRequest&
     host_.log().log(Level::warn, "control",
                     "the job's standard input is that of {} from now on: what is typed here goes nowhere",
                     next.name);
-  return begin_owner(*input, plugin::JobInput::For::other, std::move(next), Json::object());
+  begin_owner(*input, plugin::JobInput::For::other, std::move(next), Json::object());
+  return {};
 }
 
-Result<void> InputService::begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next,
-                                       const Json& answer) {
+void InputService::begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next,
+                               const Json& answer) {
   owner_ = std::move(next);
   input.own(whom, [this] { grant(); });
   server_()->answer_part(owner_->client, owner_->id, answer);
   owner_->uncredited = kInputCredit;
   grant();
-  return {};
 }
 
 Result<void> InputService::begin_launcher(ClientId client, std::uint64_t id) {
-  plugin::JobInput* input = host_.launcher_tie() != nullptr ? host_.launcher_tie()->input() : nullptr;
+  plugin::JobInput* input = plugin::launchers_input(host_);
   if (!at_ || input == nullptr || input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
   if (owner_) return has_owner(owner_->name);
   awaits_ = false;
   Owner next{client, id, "the process that has started the job", 0};
-  return begin_owner(*input, plugin::JobInput::For::launcher, std::move(next), {{"at", *at_}});
+  begin_owner(*input, plugin::JobInput::For::launcher, std::move(next), {{"at", *at_}});
+  return {};
 }
 
 void InputService::goes_on(std::optional<std::uint64_t> at) {
@@ -1224,8 +1225,7 @@ void InputService::goes_on(std::optional<std::uint64_t> at) {
 
 void InputService::give_up_launcher() {
   if (!std::exchange(awaits_, false)) return;
-  auto* tie = host_.launcher_tie();
-  if (tie != nullptr && tie->input() != nullptr) tie->input()->leave();
+  if (auto* input = plugin::launchers_input(host_)) input->leave();
 }
 
 void InputService::notify_former(const std::string& by) {

@@ -80,9 +80,10 @@ void Viewers::give_up_follower() {
   note_room();
 }
 
-void Viewers::report(std::string report, std::string text) {
+void Viewers::report(const std::string& report, std::string_view text) {
   if (!awaits_ && !follower_) return;
-  reports_.emplace_back(std::move(report), std::move(text));
+  for (std::size_t at = 0; at < text.size(); at += control::kMaxStreamData)
+    reports_.emplace_back(report, std::string(text.substr(at, control::kMaxStreamData)));
   serve_all();
 }
 
@@ -91,9 +92,8 @@ void Viewers::send_reports(const Key& key) {
   const auto& [client, id] = key;
   while (!reports_.empty()) {
     auto& [report, text] = reports_.front();
-    const std::size_t size = std::min({text.size(), link_.room(client, id), control::kMaxStreamData});
-    if (size == 0 && !text.empty()) return;
-    if (!text.empty() && !link_.put(client, {id, report, text.substr(0, size), Json::object()})) return;
+    const std::size_t size = std::min(text.size(), link_.room(client, id));
+    if (size == 0 || !link_.put(client, {id, report, text.substr(0, size), Json::object()})) return;
     text.erase(0, size);
     if (text.empty()) reports_.pop_front();
   }

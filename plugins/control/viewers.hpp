@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -151,7 +152,7 @@ class Viewers final : public plugin::OutputFollower {
   // A line of the shells, for whom has come; it may have come before.
   void message(std::string line);
   // More of one of its reports (LaunchReport::channel).
-  void report(std::string report, std::string text);
+  void report(const std::string& report, std::string_view text);
   [[nodiscard]] bool awaits_follower() const { return awaits_; }
   void give_up_follower();
   [[nodiscard]] bool is_follower(ClientId client) const { return follower_ == client; }
@@ -202,7 +203,7 @@ class Viewers final : public plugin::OutputFollower {
   bool awaits_ = false;
   std::optional<ClientId> follower_;                         // that has come
   std::vector<std::string> messages_;                        // until it comes
-  std::deque<std::pair<std::string, std::string>> reports_;  // that it has not had
+  std::deque<std::pair<std::string, std::string>> reports_;  // that it has not had, in pieces
   std::function<void()> on_room_;                            // if it is waited for, or was
   mutable bool was_full_ = false;
   std::map<Key, std::unique_ptr<Viewer>> viewers_;

@@ -253,8 +253,7 @@ class Input final : public plugin::Plugin {
   Result<void> prepare() {
     options_ = TRY(InputOptions::read(host_.options()));
     CHECK_OK(job::check_ranks("input.ranks", options_.ranks, host_.job().tasks()));
-    if (auto* launched = host_.launcher_tie(); launched != nullptr && launched->input() != nullptr)
-      launched->input()->ends_with_owner(options_.ends_when_left);
+    if (auto* input = plugin::launchers_input(host_)) input->ends_with_owner(options_.ends_when_left);
     // Tasks that start later would miss what others have read.
     only_files_ = TRY(job::AtMost::read(host_.options())).is_on() && !options_.ranks;
     for (const auto& task : host_.tasks()) readers_ += reads(*task) ? 1 : 0;
@@ -361,8 +360,8 @@ class Input final : public plugin::Plugin {
           host_.job().shell_rank);
     };
     handlers.was_taken = [this] {
-      auto* tie = host_.launcher_tie();
-      return tie != nullptr && tie->input() != nullptr && tie->input()->was_taken();
+      const auto* input = plugin::launchers_input(host_);
+      return input != nullptr && input->was_taken();
     };
     input_ = TRY(JobInput::create(host_.loop(), *host_.bulk(), std::move(options), std::move(handlers)));
     return leads ? make_source(0) : Result<void>();

@@ -73,10 +73,9 @@ class InputTail {
   void add(std::string_view bytes);
   void end() { has_ended_ = true; }
 
-  [[nodiscard]] std::uint64_t first() const {
-    return end_ - bytes_.size();
-  }                                                            // of all that was sent, the first here
-  [[nodiscard]] std::uint64_t behind() const { return end_; }  // how many bytes were sent
+  // Places in all that was sent: of the first byte that is here, and behind the last one.
+  [[nodiscard]] std::uint64_t first() const { return end_ - bytes_.size(); }
+  [[nodiscard]] std::uint64_t behind() const { return end_; }
   [[nodiscard]] bool has_ended() const { return has_ended_; }  // the input's end was sent
   // What is here from this byte on, at most so much. `at`: from first() to behind().
   [[nodiscard]] std::string_view piece(std::uint64_t at, std::size_t most) const;

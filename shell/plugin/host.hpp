@@ -329,6 +329,12 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   virtual event::Children& children() = 0;
 };
 
+// The job's standard input, if its launcher sends it and this shell has it; else null.
+[[nodiscard]] inline JobInput* launchers_input(Host& host) {
+  LauncherTie* tie = host.launcher_tie();
+  return tie == nullptr ? nullptr : tie->input();
+}
+
 // A builtin logs with this: `host.log()` with the plugin's name.
 template <typename... Args>
 void log(Host& host, const Plugin& plugin, Level level, fmt::format_string<Args...> format, Args&&... args) {
