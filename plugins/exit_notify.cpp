@@ -67,7 +67,7 @@ class ExitNotify final : public plugin::Plugin {
   explicit ExitNotify(plugin::Host& host) : Plugin("exit-notify"), host_(host) {
     on("shell.init", [this] { return host_.job().leads() ? read() : Result<void>(); });
     on("shell.post-init", [this] { return open(); });
-    on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
+    on("job.leader", [this] { return host_.job().leads() ? read() : Result<void>(); });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost); });
   }
@@ -86,7 +86,7 @@ class ExitNotify final : public plugin::Plugin {
     } else if (option) {
       place_ = TRY(notice_place_of(*option));
     }
-    if (is_next()) return begin_next(threshold);
+    if (host_.job().has_next_leader()) return begin_next(threshold);
     if (place_.is_none() && !has_events_) return {};
     if (!place_.path.empty()) host_.start_after_all();
     if (place_.fd >= 0) {
@@ -106,8 +106,6 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   // This shell leads in place of another one, and a descriptor was that one's.
-  [[nodiscard]] bool is_next() const { return host_.job().leader != 0; }
-
   Result<void> begin_next(std::uint64_t threshold) {
     if (TRY(job::OnLeaderLost::read(host_.options())).launcher_has(name()))
       place_ = {"", -1, true};
@@ -117,12 +115,6 @@ class ExitNotify final : public plugin::Plugin {
     constexpr std::uint64_t kOfAnother = UINT64_MAX;  // no number of this one's messages
     shown_ = written_ = kOfAnother;
     return begin(threshold);
-  }
-
-  // How tasks have ended so far is told next.
-  Result<void> take_over() {
-    CHECK_OK(read());
-    return open();
   }
 
   static Result<NoticePlace> place_in(const JsonAt& option) {
@@ -159,12 +151,8 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   Result<std::unique_ptr<io::MessageFile>> open_place(io::MessageFile::Callbacks callbacks) {
-    if (place_.fd < 0 && !is_next()) return io::MessageFile::open(host_.loop(), place_.path, std::move(callbacks));
-    if (place_.fd < 0) {
-      UniqueFd file(::open(place_.path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-      if (!file) return system_error(errno, place_.path);
-      return io::MessageFile::of(host_.loop(), std::move(file), place_.path, std::move(callbacks));
-    }
+    const bool keeps = host_.job().has_next_leader();
+    if (place_.fd < 0) return io::MessageFile::open(host_.loop(), place_.path, std::move(callbacks), keeps);
     UniqueFd fd(place_.fd > kLastStandard ? place_.fd : ::fcntl(place_.fd, F_DUPFD_CLOEXEC, kLastStandard + 1));
     if (!fd) return system_error(errno, shown());
     return io::MessageFile::of(host_.loop(), std::move(fd), shown(), std::move(callbacks));
@@ -192,7 +180,13 @@ class ExitNotify final : public plugin::Plugin {
 
   static double now() { return event::clock_now().count(); }
 
+  // The next leader opens the place once it has something to write: the job runs, and does not end for one that is
+  // not there.
   void tasks_exited(const plugin::TasksExited& exited) {
+    if (host_.job().has_next_leader()) {
+      Result<void> opened = open();
+      if (!opened) log(host_, *this, Level::warn, "{}", opened.error().message);
+    }
     if (!works()) return;
     notifier_->record(now(), exited.ranks, exited.record);
     arm();

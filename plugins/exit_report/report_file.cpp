@@ -39,22 +39,21 @@ void send_to_launcher(plugin::Host& host, std::string_view report, std::string_v
 }
 
 void print_report(plugin::Host& host, const std::string& text) {
-  const bool is_first = host.job().leader == 0;
-  if (is_first || !job::OnLeaderLost::read(host.options()).value_or(job::OnLeaderLost()).is_followed)
-    return print_err("{}", text);
+  const bool is_followed = job::OnLeaderLost::read(host.options()).value_or(job::OnLeaderLost()).is_followed;
+  if (!host.job().has_next_leader() || !is_followed) return print_err("{}", text);
   send_to_launcher(host, kTerminal, text);
 }
 
 Result<std::unique_ptr<ReportFile>> ReportFile::of_option(plugin::Host& host, Names names) {
-  const bool is_first = host.job().leader == 0;
-  if (!is_first && TRY(job::OnLeaderLost::read(host.options())).launcher_has(names.option)) {
+  const bool is_next = host.job().has_next_leader();
+  std::unique_ptr<ReportFile> none;
+  if (is_next && TRY(job::OnLeaderLost::read(host.options())).launcher_has(names.option)) {
     std::unique_ptr<ReportFile> out(new ReportFile(host, std::move(names)));
     out->is_launchers_ = true;
     return out;
   }
   auto option = host.options().at(names.option);
-  if (!option || is_switch(option->json()) || (!is_first && !option->json().is_string()))
-    return std::unique_ptr<ReportFile>();
+  if (!option || is_switch(option->json()) || (is_next && !option->json().is_string())) return none;
   return at(host, *option, std::move(names));
 }
 
@@ -75,7 +74,8 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   std::error_code failed;
   out->path_ = std::filesystem::absolute(path, failed).native();
   if (failed) return option.error("cannot find the working directory: " + failed.message());
-  CHECK_OK(in(out->names_.option, check_replaceable(out->path_)));
+  // The next leader finds that out when it writes it: the job runs, and does not end for that.
+  if (!host.job().has_next_leader()) CHECK_OK(in(out->names_.option, check_replaceable(out->path_)));
   return out;
 }
 
@@ -118,19 +118,14 @@ Result<void> ReportFile::send(std::string_view text) {
 }
 
 Result<void> ReportFile::open(bool keeps) {
-  constexpr mode_t kMode = 0666;  // less the umask
   io::MessageFile::Callbacks callbacks;
   callbacks.on_idle = [this] { let_go(); };
   callbacks.on_error = [this](const Error& error) {
     warn(error.message);
     let_go();
   };
-  if (!fd_ && keeps) {
-    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, kMode));
-    if (!fd_) return system_error(errno, path_);
-  }
   to_ = fd_ ? TRY(io::MessageFile::of(host_.loop(), std::move(fd_), path_, std::move(callbacks)))
-            : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks)));
+            : TRY(io::MessageFile::open(host_.loop(), path_, std::move(callbacks), keeps));
   return {};
 }
 

@@ -374,7 +374,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   }
 
   Result<void> join_others() {
-    if (host_.job().leads() && host_.job().shell_rank == 0) {
+    if (host_.job().leads() && !host_.job().has_next_leader()) {
       come_out_.emplace(*places_);
       collect();
       collector_->look_for_closed();  // what this shell has written itself may have failed

@@ -335,7 +335,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   // As they come. With `ended-before` the file has lines of an earlier job already, and the head.
   void add_to_joblog(std::span<const usage::TaskRow> rows) {
-    const bool keeps = host_.options().find("ended-before") != nullptr || host_.job().leader != 0;
+    const bool keeps = host_.options().find("ended-before") != nullptr || host_.job().has_next_leader();
     std::string out = std::exchange(has_head_, true) || keeps ? "" : usage::joblog_head();
     if (usual_.empty()) usual_ = usage::command_line(host_.job().spec.command);
     auto names = hosts();

@@ -671,7 +671,7 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
   auto file = std::make_unique<File>();
   file->option = report.option;
   file->channel = report.channel;
-  file->appends = report.channel == "joblog";  // behind what another leader has written
+  file->appends = report.channel == "joblog";
   auto number = report.is_path ? std::nullopt : descriptor_in(report.to);
   file->name = number ? fmt::format("descriptor {}", *number) : report.to;
   UniqueFd fd;
@@ -680,20 +680,26 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
     if (!fd) return system_error(errno, file->name);
   } else if (has_child && report.is_path) {
     file->path = std::filesystem::absolute(report.to).native();
-  } else if (has_child || report.appends) {
+  } else if (has_child) {
     fd = TRY(opened(report.to, report.appends));
     if (!fd) file->path = std::filesystem::absolute(report.to).native();
   }
   if (has_child) {
     file->given = std::move(fd);
   } else {
-    io::MessageFile::Callbacks callbacks;
-    callbacks.on_error = [this, option = report.option](const Error& error) { warn(option, error.message); };
-    file->file = fd ? TRY(io::MessageFile::of(loop_, std::move(fd), file->name, std::move(callbacks)))
-                    : TRY(io::MessageFile::open(loop_, report.to, std::move(callbacks)));
+    file->file = TRY(open_file(std::move(fd), *file, report.to, report.appends));
   }
   files_.push_back(std::move(file));
   return {};
+}
+
+// `fd`: none: the file of this path.
+Result<std::unique_ptr<io::MessageFile>> LaunchReports::open_file(UniqueFd fd, const File& of,
+                                                                  const std::string& path, bool appends) {
+  io::MessageFile::Callbacks callbacks;
+  callbacks.on_error = [this, option = of.option](const Error& error) { warn(option, error.message); };
+  if (fd) return io::MessageFile::of(loop_, std::move(fd), of.name, std::move(callbacks));
+  return io::MessageFile::open(loop_, path, std::move(callbacks), appends);
 }
 
 Result<void> LaunchReports::carry() {
@@ -773,12 +779,7 @@ void LaunchReports::go_on(std::string_view channel, std::string_view text) {
   for (const auto& each : files_) {
     if (each->channel != channel) continue;
     if (!each->file) {
-      io::MessageFile::Callbacks callbacks;
-      callbacks.on_error = [this, option = each->option](const Error& error) { warn(option, error.message); };
-      auto fd = each->given ? Result<UniqueFd>(std::move(each->given)) : opened(each->path, each->appends);
-      auto file = !fd   ? Result<std::unique_ptr<io::MessageFile>>(fd.error())
-                  : *fd ? io::MessageFile::of(loop_, *std::move(fd), each->name, std::move(callbacks))
-                        : io::MessageFile::open(loop_, each->path, std::move(callbacks));
+      auto file = open_file(std::move(each->given), *each, each->path, each->appends);
       if (!file) return warn(each->option, file.error().message);
       each->file = *std::move(file);
     }

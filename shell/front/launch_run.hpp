@@ -86,14 +86,16 @@ class LaunchReports {
     std::string option;
     std::string channel;
     std::string name;
-    UniqueFd given;    // the descriptor that a child gets
-    std::string path;  // the path that a child gets: of a FIFO that has no reader yet
-    bool appends = false;
+    UniqueFd given;                         // the descriptor that a child gets
+    std::string path;                       // the path that a child gets: of a FIFO that has no reader yet
+    bool appends = false;                   // behind what another leader has written
     std::unique_ptr<io::MessageFile> file;  // the file that this process writes
   };
 
   LaunchReports(event::Loop& loop, std::string front) : loop_(loop), front_(std::move(front)) {}
   Result<void> open(const LaunchReport& report, bool has_child);
+  Result<std::unique_ptr<io::MessageFile>> open_file(UniqueFd fd, const File& of, const std::string& path,
+                                                     bool appends);
   Result<void> carry();
   void pass_on(std::string_view bytes);
   void write(std::string_view bytes);  // to standard error

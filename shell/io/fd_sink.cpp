@@ -240,9 +240,11 @@ void ByteQueue::drop(std::size_t bytes) {
 
 // ---- message file -----------------------------------------------------------------------
 
-Result<std::unique_ptr<MessageFile>> MessageFile::open(event::Loop& loop, std::string path, Callbacks callbacks) {
+Result<std::unique_ptr<MessageFile>> MessageFile::open(event::Loop& loop, std::string path, Callbacks callbacks,
+                                                       bool keeps) {
   std::unique_ptr<MessageFile> out(new MessageFile(loop, std::move(path), std::move(callbacks)));
   MessageFile* self = out.get();
+  self->keeps_ = keeps;
   if (TRY(self->open_path())) return out;
   self->timer_ = TRY(event::Timer::create(loop, [self] { self->look_for_reader(); }));
   self->timer_->start(kLookForReader, kLookForReader);
@@ -269,7 +271,8 @@ Result<void> MessageFile::attach(UniqueFd fd) {
 
 // False: a FIFO without a reader.
 Result<bool> MessageFile::open_path() {
-  UniqueFd fd(::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  const int behind = keeps_ ? O_APPEND : O_TRUNC;
+  UniqueFd fd(::open(name_.c_str(), O_WRONLY | O_CREAT | behind | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!fd && errno == ENXIO) return false;
   if (!fd) return system_error(errno, name_);
   CHECK_OK(attach(std::move(fd)));

@@ -185,8 +185,9 @@ class MessageFile {
     std::function<void(const Error&)> on_error;  // called once: nothing more is written
   };
 
-  // Makes or empties the file. Errors name it.
-  static Result<std::unique_ptr<MessageFile>> open(event::Loop& loop, std::string path, Callbacks callbacks);
+  // Makes the file, or empties it, unless it `keeps` what it has: then all goes behind that. Errors name it.
+  static Result<std::unique_ptr<MessageFile>> open(event::Loop& loop, std::string path, Callbacks callbacks,
+                                                   bool keeps = false);
   // `fd` is open for writing.
   static Result<std::unique_ptr<MessageFile>> of(event::Loop& loop, UniqueFd fd, std::string name,
                                                  Callbacks callbacks);
@@ -212,6 +213,7 @@ class MessageFile {
   event::Loop& loop_;
   std::string name_;  // the path, if there is one
   Callbacks callbacks_;
+  bool keeps_ = false;
   UniqueFd fd_;
   std::unique_ptr<FdSink> sink_;  // none: a FIFO without a reader
   std::optional<event::Timer> timer_;

@@ -107,6 +107,8 @@ struct Job {
   void choose_gpus(const value::Idset& ids);
 
   [[nodiscard]] bool leads() const { return shell_rank == leader; }
+  // The shell that led from the start is lost, and another one leads.
+  [[nodiscard]] bool has_next_leader() const { return leader != 0; }
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
   [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks
   [[nodiscard]] bool is_spare(std::uint32_t shell) const;                  // it has no tasks, and may get some

@@ -11,15 +11,8 @@ load detached.bash
 load pmix.bash
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_MCA_mpi_yield_when_idle=1
-ways=(PMI-1 PMI-2 PMIx)
-library=$NACRE_BUILD_DIR/plugins/pmi/library
-
 setup_file() {
-  local source=$BATS_TEST_DIRNAME/mpi/ways.c
-  cc -Wall -Wextra -DWAY=1 -o "$BATS_FILE_TMPDIR/PMI-1" "$source" "$library/libpmi.so" -Wl,-rpath,"$library"
-  cc -Wall -Wextra -DWAY=2 -o "$BATS_FILE_TMPDIR/PMI-2" "$source" -lpmi2
-  # shellcheck disable=SC2046 # several options
-  cc -Wall -Wextra -DWAY=3 -o "$BATS_FILE_TMPDIR/PMIx" "$source" $(pkg-config --cflags --libs pmix)
+  build_ways
   mpicc.openmpi -Wall -Wextra -O1 -o "$BATS_FILE_TMPDIR/steady" "$BATS_TEST_DIRNAME/mpi/steady.c"
 }
 
@@ -212,4 +205,19 @@ has_all_reports() {
   touch go
   ends_with 7
   grep -q "^nacre: usage" err || grep -q "^nacre: .*wall" err || { cat err; return 1; }
+}
+
+@test "a file that the next leader cannot make is a warning, and the job goes on" {
+  write_first_and_last
+  mkdir there
+  run_ --local=4 -n 8 --on-lost=go-on -o on-leader-lost=take-over -o exit-timeout=none -o report=there/r -o usage=there/u -o exit-notify=there/n ./task >out 2>err &
+  launcher=$!
+  wait_until listed
+  await_try 1 0 1 2 3 4 5 6 7
+  rm -r there
+  lose 1 1
+  wait_until grep -q "leads it now" err
+  touch go
+  ends_with 7
+  for each in report usage exit-notify; do grep -q "nacre-shell\[[1-3]\]: warn: .*$each: .*there/" err || { cat err; return 1; }; done
 }

@@ -7,16 +7,7 @@ load lib.bash
 load plugins.bash
 load pmix.bash
 
-ways=(PMI-1 PMI-2 PMIx)
-library=$NACRE_BUILD_DIR/plugins/pmi/library
-
-setup_file() {
-  local source=$BATS_TEST_DIRNAME/mpi/ways.c
-  cc -Wall -Wextra -DWAY=1 -o "$BATS_FILE_TMPDIR/PMI-1" "$source" "$library/libpmi.so" -Wl,-rpath,"$library"
-  cc -Wall -Wextra -DWAY=2 -o "$BATS_FILE_TMPDIR/PMI-2" "$source" -lpmi2
-  # shellcheck disable=SC2046 # several options
-  cc -Wall -Wextra -DWAY=3 -o "$BATS_FILE_TMPDIR/PMIx" "$source" $(pkg-config --cflags --libs pmix)
-}
+setup_file() { build_ways; }
 
 # By the way $1, on $2 shells of $3 cores each (R names no hosts, so that all are on one), a job of 4 tasks of the program, or of what `task` has, with the arguments;
 # options in `more`.

@@ -22,6 +22,16 @@ build_clients() {
   done
 }
 
+# The program mpi/ways.c, in $BATS_FILE_TMPDIR by the name of each way.
+ways=(PMI-1 PMI-2 PMIx)
+build_ways() {
+  local source=$BATS_TEST_DIRNAME/mpi/ways.c library=$NACRE_BUILD_DIR/plugins/pmi/library
+  cc -Wall -Wextra -DWAY=1 -o "$BATS_FILE_TMPDIR/PMI-1" "$source" "$library/libpmi.so" -Wl,-rpath,"$library"
+  cc -Wall -Wextra -DWAY=2 -o "$BATS_FILE_TMPDIR/PMI-2" "$source" -lpmi2
+  # shellcheck disable=SC2046 # several options
+  cc -Wall -Wextra -DWAY=3 -o "$BATS_FILE_TMPDIR/PMIx" "$source" $(pkg-config --cflags --libs pmix)
+}
+
 # Runs the command, with an end that no test expects if it hangs. What libpmix says of itself is not part of the output, which is sorted.
 run_with_pmix() {
   run timeout -k 1 100 "$@"
