@@ -24,6 +24,10 @@ BulkDriver::BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, b
 
 void BulkDriver::look_at(const overlay::Node& node) {
   if (cut_off_) return;
+  withholds_ = node.withholds();
+  if (!withholds_) {
+    for (bulk::DeliverRecord& each : std::exchange(early_up_, {})) receive(std::move(each));
+  }
   if (view_ != node.view()) {
     view_ = node.view();
     node_.view(*view_, node.tree().children(node.options().self));
@@ -198,6 +202,7 @@ void BulkDriver::do_effect(bulk::DeliverRecord& record) {
 }
 
 void BulkDriver::receive(bulk::DeliverRecord record) {
+  if (withholds_) return early_up_.push_back(std::move(record));
   if (!serves_all_ && !upward_.contains(record.channel)) return unserved_up_.push_back(std::move(record));
   call_later([this, record = std::move(record)] { deliver(record); });
 }

@@ -96,6 +96,9 @@ class BulkDriver final : public bulk::Port {
   std::map<bulk::Channel, Downward> downward_;
   bool serves_all_ = false;
   std::vector<bulk::DeliverRecord> unserved_up_;
+  // Of shells that may know an entry of the log which the leader's own users do not know yet (Node::withholds).
+  std::vector<bulk::DeliverRecord> early_up_;
+  bool withholds_ = false;
   std::vector<bulk::Announce> unserved_down_;
   std::map<bulk::Id, bulk::InOrder> delivered_;
   bulk::InOrder announced_;

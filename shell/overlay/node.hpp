@@ -206,6 +206,8 @@ class Node {
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
+  // A leader that hands over: others know entries already whose effects its own owner does not have yet.
+  [[nodiscard]] bool withholds() const { return !withheld_.empty(); }
   // Leader: of one that it has declared dead, or that was to leave: its process has ended, or its link has; else it
   // may be just silent.
   [[nodiscard]] bool has_ended(Id id) const { return ended_.contains(id); }

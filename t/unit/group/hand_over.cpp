@@ -129,6 +129,34 @@ TEST_CASE("an order, a barrier and an end go on under the next leader, and it ma
   world.leave();
 }
 
+// The leader tells its own owner of an entry once all members have it, and some of them act on it before.
+TEST_CASE("what a shell puts because of an announcement comes to the leader behind that") {
+  World world(5);
+  Followers followers(world);
+  Told& told = followers.told[0];
+  for (Rank rank = 0; rank < world.size; ++rank) {
+    Group::Callbacks callbacks = World::callbacks(world.shells[rank]);
+    callbacks.on_announcement = [&, rank](std::string_view, std::string_view bytes) {
+      if (rank == 0) return told.push_back(fmt::format("announced {}", bytes));
+      CHECK(world.shells[rank].member->bulk()->put(bulk::up::kOutput, bytes).value());
+    };
+    world.shells[rank].member->serve(std::move(callbacks));
+    bulk::Port::Upward upward;
+    upward.on_record = [&](bulk::Id origin, bulk::Numbered number, std::string_view bytes) {
+      told.push_back(fmt::format("done {}", bytes));
+      world.shells[0].member->bulk()->taken(origin, number);
+    };
+    world.shells[rank].member->bulk()->serve(bulk::up::kOutput, std::move(upward));
+  }
+  for (int i = 0; i < 50; ++i) {
+    told.clear();
+    REQUIRE(world.shells[0].member->announce("do", std::to_string(i)));
+    world.run_until([&] { return told.size() == 5; });
+    CHECK(told.front() == fmt::format("announced {}", i));
+  }
+  world.leave();
+}
+
 TEST_CASE("of two shells the one that is left ends") {
   overlay::OverlayOptions bounds;
   bounds.fence = overlay::milliseconds(6000);
