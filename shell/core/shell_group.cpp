@@ -146,7 +146,8 @@ void ShellGroup::take_over() {
     all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
   for (group::Rank rank : roster_.lost().ids()) {
     if (rank >= host_.job().shells()) continue;
-    const bool is_told = given_up_.contains(rank) || !on_lost_of(host_).replaces;
+    const bool has_moved = moved_from_.contains(rank) && all_tasks_.unfinished_on(rank).empty();
+    const bool is_told = given_up_.contains(rank) || has_moved || !on_lost_of(host_).replaces;
     if (is_told && !is_fatal(rank, host_))
       all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::lost());
     else if (!decides_losses_ && on_lost_of(host_).replaces)
@@ -157,9 +158,9 @@ void ShellGroup::take_over() {
   end_others_wait();
 }
 
-// Of a shell that came to lead when its own tasks had ended: what waits for those of others is not in its hands.
+// Of a shell that came to lead when its own tasks had ended, and that may wait for the others' output.
 void ShellGroup::end_others_wait() {
-  if (former_leader_ && leads() && barriers_.has_entered(join::kExitBarrier) && all_tasks_.left() == 0) tell_over();
+  if (former_leader_ && leads() && is_past_tasks_ && all_tasks_.left() == 0) tell_over();
 }
 
 void ShellGroup::decide_losses() {
@@ -203,6 +204,7 @@ std::string ShellGroup::silence_text(group::Rank rank) const {
 void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all) {
   const auto& nodes = host_.job().resources.nodes;
   const group::Rank from = moves.front().from;
+  moved_from_.insert(from);
   notices_.moved(moves, !with_all.empty(), std::to_string(from));
   if (!host_.job().leads()) return;
   std::map<group::Rank, value::Idset> to;
@@ -280,6 +282,7 @@ void ShellGroup::report_losses() {
 }
 
 void ShellGroup::wait_for_all_tasks() {
+  is_past_tasks_ = true;
   if (!host_.job().leads() || !has_others()) return;
   barriers_.wait([this] { return all_tasks_.left() == 0; });
   tell_over();

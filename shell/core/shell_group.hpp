@@ -236,9 +236,11 @@ class ShellGroup {
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
   std::function<bool(group::Rank)> on_lost_with_tasks_;
   bool decides_losses_ = false;
-  value::Idset undecided_;  // until then: lost shells of a job in which tasks may start again
-  value::Idset given_up_;   // lost shells whose tasks start nowhere else, as the leader has announced
+  value::Idset undecided_;   // until then: lost shells of a job in which tasks may start again
+  value::Idset given_up_;    // lost shells whose tasks start nowhere else, as the leader has announced
+  value::Idset moved_from_;  // lost shells whose tasks start elsewhere, likewise
   std::optional<group::Rank> former_leader_;
+  bool is_past_tasks_ = false;  // wait_for_all_tasks() was called
 };
 
 }  // namespace nacre::core

@@ -714,6 +714,7 @@ void ShellReplace::moved_alone(const elastic::Replacement& what) {
   auto moves =
       elastic::Recovery::move(job_, what.moves, [this](std::uint32_t shell) { return restart_.may_take(shell); });
   note_due(moves);
+  for (const job::Move& each : moves) shells_.all_tasks().expect(each.ranks, each.attempt);
   if (!moves.empty()) shells_.moved(moves, spares);
   if (!shells_.leads()) return;
   moves.size() < what.moves.size() ? decide(what.from(), {}) : restart_.answers().loss_closes(what.from());

@@ -281,6 +281,11 @@ void draw_hand_over(Plan& plan, Random& random) {
                   "report=" + folder + "/report",
                   "joblog=" + folder + "/joblog"};
   if (random.one_in(2)) plan.options.push_back("exit-notify=" + folder + "/notices");
+  if (random.one_in(2)) {
+    plan.spares = static_cast<std::uint32_t>(random.in(1, 2));
+    plan.options[2] = "on-lost=replace,else=go-on";
+    plan.options.push_back("spares=" + std::to_string(plan.spares));
+  }
   Fault fault;
   fault.step = random.in(1, random.one_in(2) ? 60 * std::uint64_t{plan.shells} : kMostSteps);
   plan.faults = {fault};

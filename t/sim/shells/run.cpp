@@ -414,7 +414,8 @@ Plan shrink(Plan plan) {
   }
   for (std::size_t i = plan.options.size(); i > 0; --i) {
     const std::string& option = plan.options[i - 1];
-    if (option.starts_with("initrc=") || option.starts_with("spares=")) continue;
+    const bool is_meant = plan.hands_over && option.starts_with("on-");
+    if (is_meant || option.starts_with("initrc=") || option.starts_with("spares=")) continue;
     Plan smaller = plan;
     smaller.options.erase(smaller.options.begin() + static_cast<std::ptrdiff_t>(i) - 1);
     take_if_broken(plan, std::move(smaller));
