@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -221,6 +222,16 @@ Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot
   return carried;
 }
 
+// Where srun has started all shells the launcher does not see that their leader is lost: the next one tells it.
+std::function<void()> tell_of_lead(const boot::Boot& boot, group::Rank rank) {
+  if (rank == 0 || !boot.record || !boot.record->carriage) return nullptr;
+  return [token = boot.record->carriage->token] {
+    launch::CarriageWriter writer(token);
+    for (const std::string& line : writer.lines(launch::Carriage::kLeads, launch::NextLeader::own().message()))
+      print_err(line);
+  };
+}
+
 void send_end(CarriedChannels* carried, int code, bool is_local) {
   if (carried == nullptr) return;
   carried->send(launch::Carriage::kEnded, is_local ? "" : std::to_string(code));
@@ -321,7 +332,8 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   if (boot.way == boot::Way::index) process.signals->stand_for_job();
   boot.held.reset();
   process.detachment = std::move(detachment);
-  process.by_launcher = boot.way == boot::Way::hosts;
+  process.by_launcher = boot.way == boot::Way::hosts || (boot.way == boot::Way::slurm && boot.record);
+  process.on_lead = tell_of_lead(boot, rank);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);

@@ -341,6 +341,7 @@ Result<void> Shell::prepare_to_lead() {
   events_.lead();
   if (config_.eventlog) CHECK_OK(events_.open(*config_.eventlog, true));
   if (!process_.by_launcher) return {};
+  if (process_.on_lead) process_.on_lead();
   process_.detachment = std::make_unique<join::Detachment>(job_.id);
   launcher_tie_.emplace(*host_, process_, false);
   return launcher_tie_->detach();

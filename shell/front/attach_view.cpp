@@ -41,7 +41,8 @@ Result<std::unique_ptr<AttachView>> AttachView::create(control::Client client, O
 }
 
 Result<void> AttachView::open() {
-  loop_ = TRY(event::Loop::create());
+  if (options_.loop == nullptr) own_loop_ = TRY(event::Loop::create());
+  loop_ = own_loop_ ? own_loop_.get() : options_.loop;
   CHECK_OK(watch_signals());
   CHECK_OK(open_sink(STDOUT_FILENO, "stdout", out_));
   if (!options_.json && !is_one_file(STDOUT_FILENO, STDERR_FILENO))

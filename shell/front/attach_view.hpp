@@ -90,10 +90,11 @@ class AttachInput {
 class AttachView {
  public:
   struct Options {
-    Json request;               // the arguments of `attach`
-    bool json = false;          // lines of JSON, all to standard output
-    bool label = false;         // the rank before each line
-    bool tells_before = false;  // a line for what is not shown of the output before
+    Json request;                 // the arguments of `attach`
+    event::Loop* loop = nullptr;  // to run on, of the caller; null: one of its own
+    bool json = false;            // lines of JSON, all to standard output
+    bool label = false;           // the rank before each line
+    bool tells_before = false;    // a line for what is not shown of the output before
     bool quiet = false;
     enum class Input { none, own, take } input = Input::none;  // of the job
     // This process has started the job: signals are for its tasks, the shells' messages come out here, and no
@@ -143,7 +144,8 @@ class AttachView {
 
   control::Client client_;
   Options options_;
-  std::unique_ptr<event::Loop> loop_;
+  std::unique_ptr<event::Loop> own_loop_;
+  event::Loop* loop_ = nullptr;
   std::vector<event::SignalWatcher> signals_;
   std::optional<event::Poll> receives_, sends_;
   std::unique_ptr<io::Destination> out_, err_;  // no err_: both streams go to out_

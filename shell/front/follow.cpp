@@ -41,31 +41,51 @@ struct Found {
   std::optional<int> code;
 };
 
-// In the lists of jobs that this process can read: of this host, or one that hosts share.
-Found look_in_list(const FollowPlan& plan, const std::string& lost) {
+// In the lists of jobs that this process can read: of this host, or one that hosts share. `is_past`: the leader on
+// this host has been lost.
+Found look_in_list(const FollowPlan& plan, const std::function<bool(const std::string& host)>& is_past) {
   auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
   auto job = list.find(plan.job.f58_plain());
   if (!job) return {};
   const record::Listed& listed = **job;
   if (listed.entry.ended() && !listed.entry.end->vanished) return {std::nullopt, listed.entry.end->code};
   // An entry that the lost leader has left cannot be told from one of a leader there.
-  if (listed.state == record::JobState::unknown && listed.entry.place.host == lost) return {};
+  if (listed.state == record::JobState::unknown && is_past(listed.entry.place.host)) return {};
   if (listed.entry.ended()) return {};
   auto client = reach(listed.entry, list.directories[listed.place].path(), {});
   if (!client) return {};
   return {Leader{*std::move(client), listed.entry.place.host}, std::nullopt};
 }
 
-// Where the leader of the job keeps its entry for itself: the shells have this process's variables for that.
-std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
+std::vector<std::string> bridge_words(const FollowPlan& plan) {
   std::vector<std::string> words{plan.program, "control", "--bridge", plan.job.f58_plain()};
   const std::vector<std::string> places = record::places(own_variable);
   if (!places.empty()) words.insert(words.end(), {"--jobs-dir", places.front()});
-  auto command = launch::agent_command(plan.agent, host, words);
+  return words;
+}
+
+// Where the leader of the job keeps its entry for itself: the shells have this process's variables for that.
+std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
+  auto command = launch::agent_command(plan.agent, host, bridge_words(plan));
   if (!command) return std::nullopt;
   auto client = start_bridge(command->argv, kMostForHost, true);
   if (!client) return std::nullopt;
   return Leader{*std::move(client), host};
+}
+
+// The leader that has told who it is.
+Found look_where_told(const FollowPlan& plan) {
+  std::optional<launch::NextLeader>& told = *plan.told;
+  Found found = look_in_list(plan, [](const std::string&) { return true; });
+  if (!found.leader && !found.code && told && !launch::is_this_host(told->host)) {
+    std::vector<std::string> words = srun_agent(told->allocation, told->host);
+    const std::vector<std::string> bridge = bridge_words(plan);
+    words.insert(words.end(), bridge.begin(), bridge.end());
+    if (auto client = start_bridge(words, kMostForHost, true))
+      found.leader = Leader{*std::move(client), told->host};
+  }
+  if (found.leader) told.reset();
+  return found;
 }
 
 // The exit code of a program that has no input and output; -1: it could not be run.
@@ -123,7 +143,9 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
   bool is_told = plan.quiet;
   event::Seconds look_at = began + kToTellSearch;
   while (event::clock_now() < began + kMostToFind) {
-    Found found = look_in_list(plan, lost);
+    Found found = plan.told != nullptr
+                      ? look_where_told(plan)
+                      : look_in_list(plan, [&lost](const std::string& host) { return host == lost; });
     if (found.leader || found.code) return found;
     for (const std::string& host : hosts) {
       if (auto leader = look_on(host, plan)) return Found{std::move(leader), std::nullopt};
@@ -131,7 +153,8 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
     }
     if (!waits(kEach)) return Error{EINTR, "interrupted"};
     if (event::clock_now() > look_at) {
-      if (!may_go_on(plan, hosts)) return Error{ESRCH, "the job has ended with it"};
+      const bool is_over = plan.told != nullptr ? plan.is_over() : !may_go_on(plan, hosts);
+      if (is_over) return Error{ESRCH, "the job has ended with it"};
       look_at = event::clock_now() + kLookForShells;
     }
     if (event::clock_now() > began + kToTellSearch && !std::exchange(is_told, true))
@@ -141,8 +164,9 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
   return Error{ETIMEDOUT, fmt::format("none of its other shells leads it after {:g} s", kMostToFind.count())};
 }
 
-Result<AttachView::End> view(Leader leader, const FollowPlan& plan) {
+Result<AttachView::End> view(event::Loop& loop, Leader leader, const FollowPlan& plan) {
   AttachView::Options options;
+  options.loop = &loop;
   options.request = {{"follows", true}};
   options.label = plan.label;
   options.quiet = plan.quiet;
@@ -155,7 +179,7 @@ Result<AttachView::End> view(Leader leader, const FollowPlan& plan) {
 
 }  // namespace
 
-Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits) {
+Result<int> follow(event::Loop& loop, const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits) {
   std::string lost = plan.hosts.empty() ? "" : plan.hosts[0];
   for (;;) {
     Found found = TRY(in("the shell that led the job is lost", find(plan, lost, waits)));
@@ -164,7 +188,7 @@ Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Secon
       print_err("{}: the shell that led job {} is lost: the one on {} leads it now\n", plan.front,
                 plan.job.f58_plain(), found.leader->host);
     lost = found.leader->host;
-    AttachView::End end = TRY(view(*std::move(found.leader), plan));
+    AttachView::End end = TRY(view(loop, *std::move(found.leader), plan));
     if (end.how != AttachView::How::ended) continue;
     if (!plan.quiet) print_err("{}", end.report);
     return end.code;

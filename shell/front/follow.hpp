@@ -5,12 +5,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 #include "event/loop.hpp"
+#include "launch/record.hpp"
 #include "launch/stream.hpp"
 #include "value/jobid.hpp"
 
@@ -31,14 +33,18 @@ struct FollowPlan {
   bool label = false;              // the rank before each line of output
   bool quiet = false;
   FollowedInput input = {};  // what is sent of it is added to the tail
+  // Of a job whose shells srun has started: who leads it now, once that shell has said so; who was joined is taken
+  // out. Null: it is looked for on the hosts.
+  std::optional<launch::NextLeader>* told = nullptr;
+  std::function<bool()> is_over = {};  // likewise: no shell is left
   // More of one of the leader's reports (LaunchReport::channel), or for standard error ("terminal").
   std::function<void(std::string_view report, std::string_view text)> on_report = {};
 };
 
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows
 
-// Returns the job's exit code. `waits`: called while another leader is looked for; false: it is given up. An
-// error: none was found, or it has refused.
-Result<int> follow(const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits);
+// Returns the job's exit code. `loop`: the caller's, which runs while the job is shown. `waits`: called while
+// another leader is looked for; false: it is given up. An error: none was found, or it has refused.
+Result<int> follow(event::Loop& loop, const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits);
 
 }  // namespace nacre::front

@@ -226,6 +226,11 @@ std::vector<Via> ways_to(const record::JobEntry& entry, const record::ProcessPla
   return out;
 }
 
+std::vector<std::string> srun_agent(const std::string& allocation, const std::string& host) {
+  return {"srun",      "--jobid=" + allocation, "--overlap", "-N1", "-n1", "-w", host, "--mpi=none", "--quiet",
+          "--input=0", "--unbuffered"};
+}
+
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory) {
   std::string id = entry.id.f58_plain();
@@ -238,17 +243,7 @@ Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry&
     case Via::srun:
       if (entry.manager.kind != "slurm" || entry.manager.job.empty())
         return invalid(fmt::format("job {}: is no step of Slurm", id));
-      out = {"srun",
-             "--jobid=" + entry.manager.job,
-             "--overlap",
-             "-N1",
-             "-n1",
-             "-w",
-             entry.place.host,
-             "--mpi=none",
-             "--quiet",
-             "--input=0",
-             "--unbuffered"};
+      out = srun_agent(entry.manager.job, entry.place.host);
       break;
     case Via::flux:
       if (entry.manager.kind != "flux" || entry.manager.job.empty())

@@ -40,6 +40,10 @@ struct Reach {
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
 
+// The command line, as far as the program, that runs one on this host of an allocation of Slurm, with its standard
+// streams.
+[[nodiscard]] std::vector<std::string> srun_agent(const std::string& allocation, const std::string& host);
+
 struct ProgramStreams {
   int in = -1, out = -1;  // < 0: nothing
   bool quiet = false;     // what it prints as errors is dropped

@@ -75,10 +75,12 @@ class LaunchRun {
 
  private:
   int wait_for_end() {
-    loop_->run_until([this] { return left_ || (process_->exited() && (!drops_output_ || process_->complete())); });
+    loop_->run_until(
+        [this] { return left_ || told_ || (process_->exited() && (!drops_output_ || process_->complete())); });
     if (left_) return end_left();
     loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
+    if (told_ && is_leader_lost()) return follow_leader();
     reports_->finish([this] { return process_->complete(); });
     if (is_leader_lost()) return follow_leader();
     if (dropped_)
@@ -96,6 +98,7 @@ class LaunchRun {
   // Killed, or its host is out of reach; one that the others have given up ends so itself.
   [[nodiscard]] bool is_leader_lost() const {
     if (!plan_.follow || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
+    if (plan_.srun) return told_.has_value();
     const value::WaitStatus& status = process_->status();
     // An agent may say of a signal what sh does.
     return status.is_signal() || status.job_code() == launch::kLeaderLost ||
@@ -110,16 +113,26 @@ class LaunchRun {
     plan_.follow->on_report = [this](std::string_view report, std::string_view text) {
       report == "terminal" ? print_err("{}", text) : reports_->go_on(report, text);
     };
-    auto code = follow(*plan_.follow, [this](event::Seconds time) {
-      const event::Seconds until = event::clock_now() + time;
-      do loop_->poll();
-      while (!is_interrupted_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
-      return !is_interrupted_;
-    });
+    if (plan_.srun) {
+      plan_.follow->told = &told_;
+      plan_.follow->is_over = [this] { return process_->exited(); };
+    }
+    auto code = follow(*loop_, *plan_.follow, [this](event::Seconds time) { return look_for_signals(time); });
+    if (plan_.srun) end_followed_step();
     reports_->flush();
     if (code) return with_losses(*code);
     print_err("{}: {}\n", plan_.record.front, code.error().message);
     return 1;
+  }
+
+  // While another leader is looked for. False: a signal has ended that.
+  bool look_for_signals(event::Seconds time) {
+    const event::Seconds until = event::clock_now() + time;
+    searches_ = true;
+    do loop_->poll();
+    while (!is_interrupted_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
+    searches_ = false;
+    return !is_interrupted_;
   }
 
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
@@ -177,6 +190,7 @@ class LaunchRun {
         srun_errors_.keep();
         to_tell_->stop();
       };
+      leader.on_leads = [this](std::string_view message) { on_leads(message); };
     }
     reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
                                          std::move(leader)));
@@ -221,7 +235,7 @@ class LaunchRun {
 
   void on_signal(int signum) {
     if (follows_) {
-      is_interrupted_ = is_interrupted_ || LaunchSignals::ends_programs(signum);
+      is_interrupted_ = is_interrupted_ || (searches_ && LaunchSignals::ends_programs(signum));
       return;
     }
     if (signum == SIGHUP && plan_.outlived && to_->taken() > 0 && !signals_.ended_by()) {
@@ -292,10 +306,27 @@ class LaunchRun {
     if (srun_errors_.ended() == before) return out;
     if (!joined_) {
       to_join_->start_grace(srun_errors_.signal() ? kToEndToo : kToJoin);
-    } else if (!has_ended_ && srun_errors_.ended().contains(0)) {  // without a word; no shell goes on without it
-      to_leave_step_->start_grace(kToEnd);
+    } else if (!has_ended_ && !follows_ && srun_errors_.ended().contains(0)) {  // without a word
+      to_leave_step_->start_grace(plan_.follow ? kMostToFind : kToEnd);
     }
     return out;
+  }
+
+  // Its shells are started by srun, too, which goes on.
+  void on_leads(std::string_view message) {
+    auto leader = launch::NextLeader::parse(message);
+    if (!leader || has_ended_ || !plan_.follow) return;
+    told_ = *std::move(leader);
+    to_leave_step_->stop();
+  }
+
+  // The job has ended, or nothing more is to be known of it.
+  void end_followed_step() {
+    has_ended_ = true;
+    srun_errors_.ends_step();
+    if (!process_->exited()) to_leave_step_->start_grace(kToLeaveStep);
+    loop_->run_until([this] { return process_->exited(); });
+    reports_->finish([this] { return process_->complete(); });
   }
 
   // What srun says about shells adds nothing to what the leader, or this process, has said, unless that is nothing.
@@ -304,7 +335,9 @@ class LaunchRun {
   void on_ended(std::string_view code) {
     has_ended_ = true;
     if (auto number = parse_u64(code); number && *number <= kMostCode) code_ = static_cast<int>(*number);
-    if (plan_.srun) to_leave_step_->start_grace(kToLeaveStep);
+    if (!plan_.srun) return;
+    srun_errors_.ends_step();
+    to_leave_step_->start_grace(kToLeaveStep);
   }
 
   // A shell that stands still, and was lost to the job, would keep the step, and so this process.
@@ -488,14 +521,16 @@ class LaunchRun {
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;
-  bool joined_ = false;          // all shells have; reported if srun has started them
-  bool follows_ = false;         // the leader is lost, and another one is joined
-  bool is_interrupted_ = false;  // while that is looked for
-  bool has_ended_ = false;       // likewise the job ...
-  std::optional<int> code_{};    // ... and its exit code
-  bool unjoined_ = false;        // the job was ended, as they never would
-  bool ends_step_ = false;       // srun is made to end, as shells may stand still
-  int untaken_ = 0;              // a signal that was passed on and that the job may not have got; 0: none
+  bool joined_ = false;                     // all shells have; reported if srun has started them
+  bool follows_ = false;                    // the leader is lost, and another one is joined
+  std::optional<launch::NextLeader> told_;  // that one; of srun's shells
+  bool searches_ = false;                   // it is looked for
+  bool is_interrupted_ = false;             // meanwhile
+  bool has_ended_ = false;                  // likewise the job ...
+  std::optional<int> code_{};               // ... and its exit code
+  bool unjoined_ = false;                   // the job was ended, as they never would
+  bool ends_step_ = false;                  // srun is made to end, as shells may stand still
+  int untaken_ = 0;  // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};
@@ -561,7 +596,7 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
                         plan.record.size >= kLeast;
   const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
-  if (!takes_over || !is_found || plan.srun) return {};
+  if (!takes_over || !is_found) return {};
   if (plan.record.detaching == launch::Detaching::at_start) {
     if (is_meant) plan.record.options.emplace_back("on-leader-lost=take-over");
     return {};
@@ -572,8 +607,8 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   FollowPlan follow;
   follow.job = plan.record.job;
   follow.front = plan.record.front;
-  follow.hosts = plan.record.hosts.names();
-  follow.agent = agent;
+  if (!plan.srun) follow.hosts = plan.record.hosts.names();
+  if (!plan.srun) follow.agent = agent;
   const std::filesystem::path shell = plan.record.shell.front();
   follow.program = shell.has_parent_path() ? (shell.parent_path() / "nacre").native() : "nacre";
   follow.label = label;
@@ -581,7 +616,7 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   plan.follow = std::move(follow);
   plan.record.options.emplace_back("on-leader-lost=take-over,followed");
   // A leader on this host writes the others itself, whichever shell that is.
-  const bool are_here = plan.record.agent.empty();
+  const bool are_here = plan.record.agent.empty() && !plan.srun;
   for (const LaunchReport& each : plan.reports) {
     if (!are_here || !each.is_path) plan.record.options.back() += "," + each.channel;
   }
@@ -769,6 +804,7 @@ void LaunchReports::deliver(std::string_view channel, std::string_view message) 
   if (channel == launch::Carriage::kJoined && watch_.on_joined) watch_.on_joined();
   if (channel == launch::Carriage::kEnded && watch_.on_ended) watch_.on_ended(message);
   if (channel == launch::Carriage::kSignal && watch_.on_signal) watch_.on_signal(message);
+  if (channel == launch::Carriage::kLeads && watch_.on_leads) watch_.on_leads(message);
   for (const auto& each : files_) {
     if (each->channel == channel) each->file->write(message);
   }

@@ -53,6 +53,7 @@ class LaunchReports {
     std::function<void()> on_joined;                         // the job's shells have come together
     std::function<void(std::string_view code)> on_ended;     // the leader leaves: Carriage::kEnded
     std::function<void(std::string_view number)> on_signal;  // the leader has read it: Carriage::kSignal
+    std::function<void(std::string_view message)> on_leads;  // another shell leads: Carriage::kLeads
     bool is_labelled;                                        // CarriageReader has it
   };
 

@@ -275,6 +275,7 @@ struct ShellProcess {
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
   bool by_launcher = false;       // a launcher, or a shell for it, has started this one
+  std::function<void()> on_lead;  // it has come to lead; called while standard error is where it was
   bool joined = false;            // all shells of the job have joined
   bool joins_late = false;        // this one joins a job that runs
   std::optional<LateShell> late;  // once it has joined, until it is read

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "group/directory.hpp"
 #include "group/first_words.hpp"
+#include "launch/own_sockets.hpp"
 #include "transport/address.hpp"
 #include "transport/secret.hpp"
 #include "wire/json.hpp"
@@ -101,6 +103,13 @@ void fields(auto& io, wire::Of<Carriage> auto& m) {
   io.has("channels", m.channels);
 }
 
+void fields(auto& io, wire::Of<NextLeader> auto& m) {
+  io.has("host", m.host);
+  io.has("allocation", m.allocation);
+  io.expect(!m.host.empty() && m.host.front() != '-' && !m.allocation.empty() && m.allocation.front() != '-',
+            "names that are no options");
+}
+
 void fields(auto& io, wire::Of<LaunchRecord> auto& m) {
   constexpr std::int64_t kMostShells = group::Membership::kMaxShells;
   io.has("version", m.version);
@@ -178,6 +187,16 @@ std::vector<std::string> LaunchRecord::lines_of_children(const std::string& addr
   }
   return out;
 }
+
+// ---- next leader ------------------------------------------------------------------------
+
+NextLeader NextLeader::own() {
+  return {own_variable("SLURMD_NODENAME").value_or(own_host_name()), own_variable("SLURM_JOB_ID").value_or("")};
+}
+
+Result<NextLeader> NextLeader::parse(std::string_view message) { return wire::from_text<NextLeader>(message); }
+
+std::string NextLeader::message() const { return wire::to_text(*this); }
 
 // ---- carriage ---------------------------------------------------------------------------
 
@@ -381,7 +400,9 @@ bool CarriageReader::take_line() {
 }
 
 void CarriageReader::take_piece(std::uint64_t number, std::string_view channel, bool more, std::string bytes) {
-  bool follows = number == number_ + 1;
+  const bool begins_anew = number == 1 && channel == Carriage::kLeads;
+  bool follows = number == number_ + 1 || begins_anew;
+  if (begins_anew) is_within_ = skips_ = false;
   number_ = number;
   if (!follows) {
     if (!skips_) callbacks_.on_loss();

@@ -48,6 +48,9 @@ struct Carriage {
   // A message for each signal that the leader has read, its number in decimal: an agent such as srun reads all that
   // is written to it, whether the leader does or not.
   static constexpr std::string_view kSignal = "signal";
+  // Of a shell that has come to lead, in place of one that is lost, where srun has started all: where it is
+  // (NextLeader). It writes nothing else; its lines are numbered from 1 on again.
+  static constexpr std::string_view kLeads = "leads";
 
   std::string token;
   std::vector<std::string>
@@ -57,6 +60,16 @@ struct Carriage {
   // EINVAL: the token or the channels are not valid.
   [[nodiscard]] Result<void> check() const;
   bool operator==(const Carriage&) const = default;
+};
+
+// Where the shell is that leads a job now whose shells srun has started.
+struct NextLeader {
+  std::string host;        // as Slurm calls it
+  std::string allocation;  // its id
+
+  [[nodiscard]] static NextLeader own();  // this process
+  static Result<NextLeader> parse(std::string_view message);
+  [[nodiscard]] std::string message() const;
 };
 
 class CarriageWriter {
