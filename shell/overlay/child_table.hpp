@@ -54,14 +54,15 @@ class Lateness {
 // A link that another member has dialled.
 struct DownLink {
   Id peer = 0;
-  bool welcomed = false;  // HELLO was received and answered: entries are sent
-  bool closed = false;    // nothing more is sent on it
-  bool ahead = false;     // it names a view that this node does not have
-  bool parted = false;    // BYE was received
-  bool has_left = false;  // it has reported itself gone, and is gone when the link ends
-  bool knocks = false;    // a newcomer that waits for its view
-  Seq fed = 0;            // the last entry that the peer has, or that was sent to it
-  Time heard{};           // when something came on it last
+  bool welcomed = false;       // HELLO was received and answered: entries are sent
+  bool closed = false;         // nothing more is sent on it
+  bool ahead = false;          // it names a view that this node does not have
+  bool parted = false;         // BYE was received
+  bool has_left = false;       // it has reported itself gone, and is gone when the link ends
+  bool knocks = false;         // a newcomer that waits for its view
+  Seq fed = 0;                 // the last entry that the peer has, or that was sent to it
+  std::uint64_t fed_term = 0;  // of that entry
+  Time heard{};                // when something came on it last
   std::string address;
 };
 

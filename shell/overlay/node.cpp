@@ -348,10 +348,10 @@ void Node::take(LinkName from, const Hello& hello) {
 void Node::admit(DownLink& down, const Hello& hello) {
   LinkName link{down.peer, Side::down};
   bool known = tree_.has(down.peer) || hello.applied > applied() || leaving_.contains(down.peer);
-  if (!known || hello.applied + 1 < log_.first() || log_.parts_from(hello.log_term, hello.applied)) {
-    return refuse(link, Farewell::removed, "the job goes on without this member");
-  }
+  if (!known || hello.applied + 1 < log_.first() || log_.parts_from(hello.log_term, hello.applied))
+    return send_away(down.peer);
   down.fed = hello.applied;
+  down.fed_term = hello.log_term;
   down.ahead = hello.view > view_;
   child_table_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt, log_.last_term()});
@@ -366,6 +366,24 @@ void Node::admit(DownLink& down, const Hello& hello) {
   if (passes) out_.send(link, *claim);
 }
 
+void Node::send_away(Id peer) {
+  refuse({peer, Side::down}, Farewell::removed, "the job goes on without this member");
+}
+
+// This log has one entry more, in the place of which a peer may have one of a leader that is lost.
+void Node::feed_all() {
+  std::vector<Id> parted;
+  for (DownLink& each : child_table_.down_links()) {
+    if (!each.welcomed) continue;
+    if (!each.closed && log_.parts_from(each.fed_term, each.fed)) {
+      parted.push_back(each.peer);
+    } else {
+      feed(each);
+    }
+  }
+  for (Id peer : parted) send_away(peer);
+}
+
 void Node::feed(DownLink& down) {
   LinkName link{down.peer, Side::down};
   while (!down.closed && down.fed < applied()) {
@@ -373,6 +391,7 @@ void Node::feed(DownLink& down) {
     if (entry == nullptr) return;
     out_.put(SendEntry{link, entry->seq});
     down.fed = entry->seq;
+    down.fed_term = log_.term_of(entry->seq);
     const auto* change = std::get_if<View>(&entry->body);
     if (change == nullptr || !(change->leave | change->dead).contains(down.peer)) continue;
     down.closed = true;
@@ -644,7 +663,11 @@ void Node::take(LinkName from, const Entry& entry, std::uint64_t term) {
   if (from.side == Side::down && !options_.hands_over)
     return refuse(from, Farewell::refused, "entries come from above");
   if (from.side == Side::down) return take_from_below(entry, term);
-  if (leads() || stage_ != Stage::member || entry.seq <= applied()) return;
+  if (leads() || stage_ != Stage::member) return;
+  if (entry.seq <= applied()) {  // if it is another one, of a later leader, the next HELLO shows it
+    if (log_.term_of(entry.seq) < term) uplink_.drop(from.peer);
+    return;
+  }
   const bool is_followed = !options_.hands_over || std::max(feeder_term_, term) >= out_.term;
   if (!is_followed || term < log_.last_term()) return;
   if (entry.seq == applied() + 1) return accept(entry, term);
@@ -655,9 +678,7 @@ void Node::take(LinkName from, const Entry& entry, std::uint64_t term) {
 void Node::accept(const Entry& entry, std::uint64_t term) {
   INVARIANT(stage_ == Stage::member || leads());
   log_.append(entry, term);
-  for (DownLink& each : child_table_.down_links()) {
-    if (each.welcomed) feed(each);
-  }
+  feed_all();
   requests_.answered(entry.request);
   constexpr std::size_t kSmall = 64;  // a piece has as many small events
   const bool waits = ack_can_wait(entry, entry.seq - sent_standing_.acked, options_.piece / kSmall) &&
@@ -896,6 +917,7 @@ void Node::welcome_newcomers(const View& change) {
     DownLink* down = child_table_.down(each.id);
     down->knocks = false;
     down->fed = applied();
+    down->fed_term = log_.last_term();
     child_table_.welcome(*down);
     out_.send({each.id, Side::down}, Welcome{applied(), view_, snapshot, log_.last_term()});
   }

@@ -240,6 +240,8 @@ class Node {
   void take_busy(const Idset& busy);
   void take(LinkName from, const Bye& bye);
   void admit(DownLink& down, const Hello& hello);
+  void send_away(Id peer);
+  void feed_all();
   void feed(DownLink& down);
   void join(const Snapshot& snapshot, const Welcome& welcome);
   void offer_again();

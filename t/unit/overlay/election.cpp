@@ -132,6 +132,38 @@ TEST_CASE("who has an entry that never happened is sent away") {
   CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 BYE 1"));
 }
 
+TEST_CASE("who has another entry in the place of the new leader's first one is sent away when that is appended") {
+  Voting one(1, 5);
+  one.wait(kLost);
+  one.below(2, 1);  // it has been told more than the others by the leader that is lost
+  one.below(3);
+  one.below(4);
+  one.wait(milliseconds(500));
+  const std::string asked = one.asks();
+  const std::uint64_t ballot = std::stoull(asked.substr(asked.rfind("CLAIM ") + 6));
+  one.vote(3, ballot, true);
+  one.vote(4, ballot, true);
+  one.wait(milliseconds(500));
+  one.asks();
+  one.vote(3, ballot + 1, false);
+  one.vote(4, ballot + 1, false);
+  REQUIRE(one.node.leads());
+  const std::string told = one.asks();
+  CHECK_THAT(told, Catch::Matchers::ContainsSubstring("v3 entry 1"));
+  CHECK_THAT(told, Catch::Matchers::ContainsSubstring("v2 BYE 1"));
+  REQUIRE(one.node.request(Event{"a", ""}).has_value());
+  CHECK_THAT(one.asks(), !Catch::Matchers::ContainsSubstring("v2 entry"));
+}
+
+TEST_CASE("who is fed another entry in the place of one that it has, of a later term, says HELLO again") {
+  Voting three(3, 7);
+  three.above(1);
+  three.entry(1, 1, Event{"of a leader that is lost", ""});
+  three.asks();
+  three.say({1, Side::up}, Entry{1, {}, View{{}, {}, members("0"), 1}}, 5);
+  CHECK(three.asks() == "hang up ^1; dial 1");
+}
+
 TEST_CASE("a leader shows what it appends once all members have it, and in the order of the log") {
   Voting leader(0);
   leader.below(1);
