@@ -33,6 +33,7 @@ class LastHeard {
   [[nodiscard]] std::string text(Time now) const;
 
  private:
+  friend struct NodeState;
   std::deque<Time> times_;  // the latest last
   Time last_{};             // of all
 };
@@ -135,6 +136,7 @@ class ChildTable {
   [[nodiscard]] Time due() const;
 
  private:
+  friend struct NodeState;
   const OverlayOptions& options_;
   Outbox& out_;
   std::vector<DownLink> down_links_;  // by peer

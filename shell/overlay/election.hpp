@@ -34,6 +34,7 @@ class Quorums {
   [[nodiscard]] Seq first_open() const { return views_.size() < 2 ? kNoEnd : views_[1].view; }
 
  private:
+  friend struct NodeState;
   std::deque<Quorum> views_;
 };
 
@@ -62,6 +63,7 @@ class Withheld {
   [[nodiscard]] bool empty() const { return effects_.empty(); }
 
  private:
+  friend struct NodeState;
   std::deque<std::pair<Seq, Effect>> effects_;
 };
 

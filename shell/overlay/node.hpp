@@ -66,6 +66,7 @@ class Campaigns {
   [[nodiscard]] Time due(Time now) const;  // when the next bound passes
 
  private:
+  friend struct NodeState;
   std::vector<OpenCampaign> open_;
   LastRequests taken_;
 };
@@ -111,6 +112,7 @@ class EntryLog {
   }
 
  private:
+  friend struct NodeState;
   Seq first_ = 1;
   std::deque<Entry> entries_;
   std::vector<std::pair<Seq, std::uint64_t>> terms_{{0, 0}};  // the first entry of each
@@ -127,6 +129,7 @@ class Promises {
   [[nodiscard]] bool empty() const { return promises_.empty() && values_.empty(); }
 
  private:
+  friend struct NodeState;
   std::map<Seq, Promise> promises_;
   std::map<Seq, Bytes> values_;
 };
@@ -160,6 +163,7 @@ class Pulse {
   void follow(Time now);
 
  private:
+  friend struct NodeState;
   const OverlayOptions& options_;
   std::uint64_t number_ = 0;
   Time made_{};
@@ -222,6 +226,7 @@ class Node {
   [[nodiscard]] const OverlayOptions& options() const { return options_; }
 
  private:
+  friend struct NodeState;  // of t/sim, as in the parts: copies a node, and writes all that it knows
   // Begin and end.
   void begin();
   void arm();

@@ -54,6 +54,7 @@ class Tree {
   [[nodiscard]] bool in(Id id, Scope scope) const;
 
  private:
+  friend struct NodeState;
   struct Placed {  // a member of the first view that has moved or gone, or a later one
     Id id;
     Slot slot;  // kGone: none

@@ -51,6 +51,7 @@ class Uplink {
   void stop();  // dials no more; the current link stays
 
  private:
+  friend struct NodeState;
   struct Attempt {
     Id peer;
     Time deadline;
@@ -103,6 +104,7 @@ class LastRequests {
   [[nodiscard]] const std::vector<RequestId>& all() const { return last_; }  // by origin
 
  private:
+  friend struct NodeState;
   [[nodiscard]] std::ptrdiff_t place(Id origin) const {
     auto at =
         std::lower_bound(last_.begin(), last_.end(), origin, [](const RequestId& a, Id b) { return a.origin < b; });
@@ -129,6 +131,7 @@ class Reports {
   void offer_again();
 
  private:
+  friend struct NodeState;
   // What has not been sent is kept apart, so that each more of very many tasks costs by its own size.
   struct Outcome {
     Bytes what;
@@ -153,6 +156,7 @@ class Requests {
   [[nodiscard]] const std::vector<RequestId>& all_answered() const { return answered_.all(); }
 
  private:
+  friend struct NodeState;                     // t/sim/node_state.hpp
   std::map<Id, std::deque<Request>> pending_;  // by number
   LastRequests answered_;
 };

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "doctor.hpp"
 #include "ends.hpp"
+#include "explore.hpp"
 #include "report.hpp"
 #include "run.hpp"
 #ifdef NACRE_SIM_SHELLS
@@ -25,6 +26,8 @@ constexpr const char* kHelp =
     R"(usage: sim [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST] [--trace] [--brief]
        sim --shells [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST | --leader-lost] [--overlap]
                     [--twice] [--trace[=FILE]] [--brief]
+       sim --explore [--members=N] [--faults=KIND,...] [--most-faults=N] [--events=N] [--delays=N] [--terms=N]
+                     [--states=MOST]
        sim --report=MOST
        sim --ends=TASKS [--shells=N] [--most-ms=N]
        sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -42,6 +45,13 @@ breaks one is made smaller and printed as a transcript. All of it is on virtual 
   --twice           shows that the same seed gives the same trace
   --trace[=FILE]    prints what each job does
   --brief           of a failure only what it is
+  --explore         every order in which things can happen to few members (3) that may change their leader: which
+                    message comes next, whose bound passes, when a fault strikes; nothing is left to chance
+  --faults=KIND,... of it: crash, freeze, cut (crash); --most-faults=N (1) of these strike
+  --events=N        that members ask for (1)
+  --delays=N        times that 1 s passes before what is under way or due has come (0)
+  --terms=N         of leaders, the first one included, that are followed (2)
+  --states=MOST     more are not looked at, which is a failure (50000000)
   --report=MOST     what the protocol costs, for jobs of up to so many members
   --ends=TASKS      what the ends of so many tasks of --shells=N shells (8000) cost the leader
   --doctor=SHELLS   what a look of `nacre doctor` at a job of so many shells, of --tasks-per-shell=N (8), costs
@@ -194,6 +204,8 @@ int run_all(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && argv[1] == std::string_view("--explore"))
+      return run_exploration({argv + 2, argv + argc}) ? 0 : 1;
     Arguments arguments = parse(argc, argv);
     if (arguments.helps) return std::fputs(kHelp, stdout), 0;
     if (arguments.ends > 0) return run_ends(arguments.ends, arguments.shells, arguments.most_ms) ? 0 : 1;
