@@ -304,9 +304,17 @@ void Node::linked(LinkName link) {
 }
 
 void Node::unlinked(LinkName link) {
-  if (stage_ == Stage::over) return;
+  if (stage_ == Stage::over || has_let_go(link)) return;
   lose(link);
   settle();
+}
+
+// The tick before has done so: it is not the end of the link that may take this one's place.
+bool Node::has_let_go(LinkName link) const {
+  return std::any_of(out_.effects.begin(), out_.effects.end(), [&](const Effect& each) {
+    const auto* hang_up = std::get_if<HangUp>(&each);
+    return hang_up != nullptr && hang_up->link == link;
+  });
 }
 
 void Node::lose(LinkName link) {

@@ -254,6 +254,7 @@ class Node {
   void beat();
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
+  [[nodiscard]] bool has_let_go(LinkName link) const;
   void lose(LinkName link);
   // The log.
   void take(LinkName from, const Entry& entry, std::uint64_t term);

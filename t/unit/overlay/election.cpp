@@ -74,6 +74,18 @@ TEST_CASE("the leader's process has ended: nobody waits for its silence") {
   CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 CLAIM 4 of 1 on trial"));
 }
 
+TEST_CASE(
+    "the end of the leader's link, seen as the leader is missed, is not that of the link that is dialled next") {
+  Voting one(1);
+  one.wait(milliseconds(5000));
+  one.asks();
+  one.wait(milliseconds(500));
+  one.node.unlinked({0, Side::up});
+  CHECK_THAT(one.asks(), Catch::Matchers::EndsWith("^0 BYE 0; hang up ^0; dial 0"));
+  one.node.linked({0, Side::up});
+  CHECK(one.asks() == "^0 HELLO suspects 0");
+}
+
 TEST_CASE("who votes promises a term: it follows no other candidate, and takes nothing of the leader before") {
   Voting two(2);
   two.wait(kLost);
