@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes of an exploration: each state of a node is kept once, with what each call of it leads to. Two nodes are
-// in the same state if NodeState::text() says so, whatever their clocks show. That they then go on alike is shown of
-// some of them by what chance does to both.
+// The nodes of an exploration: each state of a node is kept once, with what each call of it leads to.
+//
+// Two nodes are in the same state if NodeState::text() says so, whatever their clocks show. That they then go on
+// alike is shown of some of them by what chance does to both.
 #pragma once
 
 #include <cstdint>

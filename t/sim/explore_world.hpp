@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One state of an exploration, of all members and of what is under way between them: what can happen next, what that
-// leads to, and the invariants of doc/protocol.md that are looked at after each step.
+// One state of an exploration, of all members and of what is under way between them: what can happen next, what
+// that leads to, and the invariants of doc/protocol.md that are looked at after each step.
 #pragma once
 
 #include <array>
