@@ -18,6 +18,9 @@ class Events final : public plugin::Plugin {
     on("job.tasks-moved", [this](plugin::Call& call) {
       if (is_on_) put("moved", call.in);
     });
+    on("job.resized", [this](plugin::Call& call) {
+      if (is_on_) put("resized", call.in);
+    });
     on("job.tasks-restart", [this](plugin::Call& call) {
       if (is_on_) put("restart", call.in);
     });

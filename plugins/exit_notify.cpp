@@ -68,6 +68,9 @@ class ExitNotify final : public plugin::Plugin {
     on("shell.init", [this] { return host_.job().leads() ? read() : Result<void>(); });
     on("shell.post-init", [this] { return open(); });
     on("job.leader", [this] { return host_.job().leads() ? read() : Result<void>(); });
+    on("job.resized", [this] {
+      if (notifier_) notifier_->set_tasks(host_.job().tasks());
+    });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost); });
   }

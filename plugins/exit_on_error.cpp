@@ -27,6 +27,7 @@ class ExitOnError final : public plugin::Plugin {
       return task.starts_again() ? Result<void>() : task_exited(task);
     });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
+    on("job.resized", [this] { return read(); });  // it may be a share of the tasks
     on("shell.tasks-complete", [this] {
       timer_.reset();
       settle_timer_.reset();

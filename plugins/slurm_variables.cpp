@@ -37,6 +37,7 @@ class SlurmVariables final : public plugin::Plugin {
   explicit SlurmVariables(plugin::Host& host) : Plugin("slurm-variables"), host_(host) {
     on("shell.init", [this] { return initialize(); });
     on("shell.take-over", [this] { return initialize(); });  // the tasks that have come
+    on("job.resized", [this] { return initialize(); });
     on("task.init", [this] {
       if (is_on_) number(*host_.current_task());
     });

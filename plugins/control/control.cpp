@@ -90,6 +90,8 @@ class RestartService {
   void serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running);
   // What job.tasks-restart or job.tasks-moved has.
   void started(const Json& what);
+  // The job has so many tasks from now on.
+  void resized(std::uint64_t tasks);
   // They have ended for good.
   void ended(const value::Idset& ranks) { refused(ranks, "it has ended"); }
   void job_ended();
@@ -385,6 +387,7 @@ class Control final : public plugin::Plugin {
         changes_.restarts.started(call.in);
         write_changes();
       });
+    on("job.resized", [this] { changes_.restarts.resized(host_.job().tasks()); });
     // Many shells may go at once.
     gone_ = TRY(event::Timer::create(host_.loop(), [this] { write_changes(); }));
     gone_->unref();
@@ -984,6 +987,7 @@ void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idse
   entry.gone = (came & gone).size();
   entry.spares = (job.spare_shells() - gone).size();
   entry.restarts = job.restarts;
+  entry.tasks = job.tasks();
 }
 
 void complete_entry(record::JobEntry& entry, const job::Job& job) {
@@ -1098,6 +1102,15 @@ void RestartService::started(const Json& what) {
   for (Open& each : open_) {
     each.started.insert(each.waiting & *ranks);
     each.waiting = each.waiting - *ranks;
+  }
+  answer_complete();
+}
+
+void RestartService::resized(std::uint64_t tasks) {
+  const value::Idset left = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
+  for (Open& each : open_) {
+    refuse(each.refused, each.waiting - left, "the job has fewer tasks now");
+    each.waiting = each.waiting & left;
   }
   answer_complete();
 }

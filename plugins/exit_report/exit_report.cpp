@@ -120,6 +120,7 @@ class ExitReport final : public plugin::Plugin {
   void lead() {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost.shell); });
     on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
+    on("job.resized", [this](plugin::Call& call) { report_.note("resized", call.in, event::wall_clock()); });
     on("job.tasks-restart", [this](plugin::Call& call) { report_.note("restart", call.in, event::wall_clock()); });
     on("doctor.hang", [this](plugin::Call& call) { report_.note("hang", call.in, event::wall_clock()); });
     on("job.slow", [this](plugin::Call& call) { report_.note("slow", call.in, event::wall_clock()); });

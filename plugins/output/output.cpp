@@ -234,6 +234,12 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     on("job.tasks-moved", [this](plugin::Call& call) {
       return come_out_ ? come_out_->reopen(call.in.value("ranks", "")) : Result<void>();
     });
+    on("job.resized", [this] {
+      return come_out_ ? come_out_->reopen(fmt::format("0-{}", host_.job().most_tasks() - 1)) : Result<void>();
+    });
+    on("shell.restart", [this] {
+      if (!host_.job().resizes.empty()) outputs_.end_former(host_.tasks(), event::wall_clock());
+    });
     on("shell.exit", [this] {
       if (!places_) return early_events_.end();
       places_->leader_has_all();

@@ -575,6 +575,15 @@ bool OutputChannels::end_for_good(const task::Task& task, double now) {
   return output.is_complete();
 }
 
+void OutputChannels::end_former(std::span<const std::unique_ptr<task::Task>> all, double now) {
+  for (auto& [rank, output] : tasks) {
+    const bool stays = std::any_of(all.begin(), all.end(),
+                                   [of = rank](const auto& task) { return std::uint64_t{of} == task->rank(); });
+    if (stays || std::exchange(output.is_last, true)) continue;
+    for (OutputChannel& channel : output.channels) end_if_over(channel, now);
+  }
+}
+
 std::vector<std::uint32_t> OutputChannels::end_all_for_good(std::span<const std::unique_ptr<task::Task>> all,
                                                             double now) {
   std::vector<std::uint32_t> out;

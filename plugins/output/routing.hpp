@@ -294,6 +294,8 @@ struct OutputChannels {
   void end_source(OutputChannel& channel, double now);
   // The task does not start again. Returns whether it has failed and its streams are over.
   bool end_for_good(const task::Task& task, double now);
+  // Those of other ranks than these do not start again here: the job has others now.
+  void end_former(std::span<const std::unique_ptr<task::Task>> all, double now);
   // The same of all that were to start again; returns the ranks of those for which it is true.
   std::vector<std::uint32_t> end_all_for_good(std::span<const std::unique_ptr<task::Task>> all, double now);
 

@@ -171,6 +171,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   // All tasks are going to start again, and know nothing of what was before, so published names go. Nobody waits
   // for a shell without tasks, which may be busy with joining the job.
   void await_start() {
+    if (!has_others_ && !host_.job().resizes.empty() && host_.bulk() != nullptr) {  // it began with one shell
+      has_others_ = true;
+      if (group_) announce_changes();
+    }
     next_ = PmiStart::again(host_);
     spawns_->begin(*next_, has_others_);
     if (!group_) return;
@@ -389,7 +393,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::optional<PmiGroupParts> parts_;
   std::unique_ptr<PmiPort> port_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
-  bool has_others_ = false;               // at the job's start: else all tasks stay here
+  bool has_others_ = false;               // at the job's start, or since a resize: else all tasks stay here
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;

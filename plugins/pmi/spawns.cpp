@@ -174,7 +174,7 @@ void PmiSpawns::wait_if_idle() {
 
 bool PmiSpawns::has_no_tasks(std::uint32_t shell) const {
   const job::Job& job = host_.job();
-  return shell < job.nodes() && job.taskmap.tasks_on(shell) == 0;
+  return shell < job.nodes() && job.taskmap.tasks_on(shell) == 0 && !job.is_spare(shell);
 }
 
 void PmiSpawns::all_tasks_ended() {

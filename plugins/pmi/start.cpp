@@ -23,16 +23,6 @@ namespace {
 constexpr const char* kProcessMap = "PMI_process_mapping";
 constexpr std::size_t kMaxProcessMap = 672;  // the longest that fits into the line that MPICH 4.0's get reads
 
-// Those that have tasks, or were to have some; the place of one that is lost goes to those that have its tasks.
-value::Idset shells_of_tasks(const job::Job& job) {
-  value::Idset out = value::Idset::range(0, job.nodes() - 1);
-  for (const job::Move& each : job.moves) {
-    out.remove(each.from);
-    out.insert(each.to);
-  }
-  return out;
-}
-
 // MPICH takes the largest number of a node for how many there are, and where these are as many as processes it
 // expects no two on one node; so nodes without tasks have no number.
 value::Taskmap without_gaps(const value::Taskmap& map) {
@@ -57,7 +47,7 @@ std::optional<std::uint32_t> universe_of(plugin::Host& host) {
   if (chosen == "infinite") return std::nullopt;
   if (auto number = parse_u64(chosen)) return static_cast<std::uint32_t>(*number);
   std::uint64_t room = 0;
-  for (std::uint32_t shell : shells_of_tasks(job).ids())
+  for (std::uint32_t shell : job.shells_in_use().ids())
     room += job.resources.nodes[shell].all_cores().size() / job.spec.cores_per_slot;
   return room > job.tasks() || chosen == "system" ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
 }

@@ -447,7 +447,7 @@ bool TimelineGatherer::is_of(std::uint32_t shell, const timeline::TimelineBatch&
   return std::all_of(batch.events.begin(), batch.events.end(), [&](const timeline::TimelineEvent& each) {
     if (!timeline::is_of_rank(each.kind)) return true;
     bool is_of_shell = each.kind == timeline::Kind::mark && each.subject == timeline::kNoRank;
-    return is_of_shell || host_.job().taskmap.node_of(each.subject) == shell;
+    return is_of_shell || host_.job().has_had(shell, each.subject);
   });
 }
 

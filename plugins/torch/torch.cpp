@@ -80,7 +80,7 @@ class Torch final : public plugin::Plugin {
     for (const char* each : {"WORLD_SIZE", "ROLE_WORLD_SIZE"})
       environment.set(each, fmt::format("{}", job.tasks()));
     environment.set("LOCAL_WORLD_SIZE", fmt::format("{}", job.taskmap.tasks_on(job.shell_rank)));
-    environment.set("GROUP_WORLD_SIZE", fmt::format("{}", job.shells() - job.spares));
+    environment.set("GROUP_WORLD_SIZE", fmt::format("{}", job.nodes_in_use()));
     environment.set("GROUP_RANK", node);
     environment.set("NODE_RANK", node);
     environment.set("ROLE_NAME", "default");

@@ -143,6 +143,10 @@ class UsagePlugin final : public plugin::Plugin {
       uplink_->add(std::move(row));
       return Result<void>();
     });
+    // Tasks that are others from now on do not take the places of these.
+    on("shell.restart", [this](plugin::Call& call) {
+      if (call.in.value("all", false) && !host_.job().resizes.empty()) before_restart_.clear();
+    });
     // A shell that ends before its tasks would have started does not come to shell.finish.
     for (const char* topic : {"shell.finish", "shell.exit"}) {
       on(topic, [this] { finish(); });

@@ -181,7 +181,8 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
       shrink_(*host_, process.group.get(), shells_, tasks_, process.end),
       restart_(*host_, job_, shells_, shrink_, tasks_, process.end),
       grow_(*host_, job_, process, shells_, shrink_, restart_),
-      replace_(*host_, job_, shells_, shrink_, tasks_, restart_, grow_),
+      resize_(*host_, job_, shells_, restart_),
+      replace_(*host_, job_, shells_, shrink_, tasks_, restart_, grow_, resize_),
       ending_({*host_, process, config_, events_, holds_, exchange_, launcher_tie_, tasks_, shells_, shrink_,
                restart_, grow_}) {
   if (process.detachment) launcher_tie_.emplace(*host_, process, config_.detaches);
@@ -440,6 +441,7 @@ Result<void> Shell::make_tasks() {
   CHECK_OK(check_hosts());
   exit_policy_ = TRY(chosen_exit_policy(options_, job_, environment_, log_));
   CHECK_OK(grow_.joining().take_state());
+  if (!job_.resizes.empty()) job::set_size_variables(environment_, job_);
   return process_.joins_late ? Result<void>() : tasks_.make();
 }
 
@@ -455,6 +457,7 @@ Result<void> Shell::initialize() {
   CHECK_OK(hand_over());
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());
+  CHECK_OK(resize_.serve());
   CHECK_OK(grow_.joining().take_restarts());
   shells_.begin();
   InitrcMark initrcs = [] { return ""; };
@@ -1056,6 +1059,7 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
   job::Job job =
       TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
                            std::move(identity.resources), spread, oversubscribe != job::Oversubscribe::no, spares));
+  if (TRY(options.flag("resize"))) CHECK_OK(job.allow_resizes());
   // Who has given an R has taken what the job asks for; what nodes offer, or a made-up machine has, is all of them.
   if (job.resources.is_made || options.find("pretend") != nullptr)
     job.take_what_was_asked(

@@ -123,6 +123,7 @@ class Shell {
   ShellShrink shrink_;
   ShellRestart restart_;
   ShellGrow grow_;
+  ShellResize resize_;
   ShellReplace replace_;
   ShellEnding ending_;
   Stragglers stragglers_;

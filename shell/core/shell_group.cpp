@@ -145,7 +145,7 @@ void ShellGroup::take_over() {
   for (group::Rank rank : roster_.left().ids())
     all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
   for (group::Rank rank : roster_.lost().ids()) {
-    if (rank >= host_.job().shells()) continue;
+    if (rank >= host_.job().shells() || host_.job().is_left_out(rank)) continue;
     const bool has_moved = moved_from_.contains(rank) && all_tasks_.unfinished_on(rank).empty();
     const bool is_told = given_up_.contains(rank) || has_moved || !on_lost_of(host_).replaces;
     if (is_told && !is_fatal(rank, host_))
@@ -188,11 +188,11 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
                          : "";
   if (!why.empty()) with += fmt::format(", which {} not started again: {}", tasks.size() == 1 ? "is" : "are", why);
   with += silence_text(rank);
-  host_.raise(
-      {"node-failure", ends ? 0 : 2,
-       fmt::format("shell {}{}{} is lost: it has ended, or cannot be reached{}", rank,
-                   host_.job().resources.nodes[rank].on(), host_.job().is_spare(rank) ? ", a spare," : "", with),
-       std::nullopt});
+  const bool is_spare = host_.job().is_spare(rank) && !host_.job().is_left_out(rank);
+  host_.raise({"node-failure", ends ? 0 : 2,
+               fmt::format("shell {}{}{} is lost: it has ended, or cannot be reached{}", rank,
+                           host_.job().resources.nodes[rank].on(), is_spare ? ", a spare," : "", with),
+               std::nullopt});
 }
 
 // So that a loss that nobody has caused can be explained.
@@ -217,6 +217,23 @@ void ShellGroup::moved(std::span<const job::Move> moves, const value::Idset& spa
                fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}{}", from, nodes[from].on(),
                            where, with_all, silence_text(from)),
                std::nullopt});
+}
+
+void ShellGroup::resized(const elastic::JobResize& what, ChangeNotices::Size before, const std::string& when) {
+  notices_.resized(what, before);
+  const job::Job& job = host_.job();
+  if (!job.leads()) return;
+  const std::uint32_t nodes = job.nodes_in_use();
+  const std::string size =
+      fmt::format("the job goes on with {} task{} on {} node{} (-N {}), in place of {} on {}: {}", job.tasks(),
+                  job.tasks() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", job.spec.node_counts->str(),
+                  before.tasks, before.nodes, when);
+  if (what.lost)
+    return host_.raise({"node-failure", 2,
+                        fmt::format("shell {}{} is lost: it has ended, or cannot be reached; {}{}", *what.lost,
+                                    job.resources.nodes[*what.lost].on(), size, silence_text(*what.lost)),
+                        std::nullopt});
+  host_.raise({"restart", 2, "there are more nodes, and " + size, std::nullopt});
 }
 
 void ShellGroup::leaving(const value::Idset& shells, double grace) {
@@ -309,7 +326,7 @@ void ShellGroup::stand_by(const std::function<bool()>& leaves) {
 // ---- all tasks --------------------------------------------------------------------------
 
 void AllTasks::reported(const group::Ended& ended) {
-  for (const auto& [attempt, ranks] : elastic::Starts(host_.job().tasks()).ranks(ended.tasks))
+  for (const auto& [attempt, ranks] : elastic::Starts(host_.job().most_tasks()).ranks(ended.tasks))
     this->ended(expected_.current(ranks, attempt), ended.record);
 }
 
@@ -436,6 +453,23 @@ void ChangeNotices::moved(std::span<const job::Move> moves, bool with_all, const
     change("job.tasks-moved", what);
   }
   resources("", left);
+}
+
+void ChangeNotices::resized(const elastic::JobResize& what, Size before) {
+  const job::Job& job = host_.job();
+  Json out{{"tasks", job.tasks()},
+           {"nodes", job.nodes_in_use()},
+           {"tasks_before", before.tasks},
+           {"nodes_before", before.nodes},
+           {"cause", what.lost ? "lost" : "joined"},
+           {"shells", what.shells.str()},
+           {"restarts", job.restarts}};
+  if (what.lost) {
+    out["shell"] = *what.lost;
+    out["host"] = host_of(*what.lost);
+  }
+  change("job.resized", out);
+  resources("", what.lost ? std::to_string(*what.lost) : "");
 }
 
 void ChangeNotices::resources(const std::string& added, const std::string& left) {

@@ -49,6 +49,12 @@ class ChangeNotices {
   // job.tasks-moved for each, and shell.resource-update. `with_all`: all tasks start again with them; `left`: the
   // shell that is lost, "" if none is.
   void moved(std::span<const job::Move> moves, bool with_all, const std::string& left = "");
+  // job.resized, and shell.resource-update; `before`: how many tasks and nodes there were.
+  struct Size {
+    std::uint64_t tasks = 0;
+    std::uint32_t nodes = 0;
+  };
+  void resized(const elastic::JobResize& what, Size before);
   // shell.resource-update: idsets of the shells that the job has got, and of those that it has no more.
   void resources(const std::string& added, const std::string& left);
 
@@ -201,6 +207,8 @@ class ShellGroup {
   // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
   // `with_all`: all tasks start again with them; what the line says of it.
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
+  // All tasks start again, and are others now; `host`'s job has that already. `when`: what the line says of it.
+  void resized(const elastic::JobResize& what, ChangeNotices::Size before, const std::string& when);
 
   // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
   // once.

@@ -309,6 +309,7 @@ void ShellGrow::end_order(const Result<Json>& answer) {
   give_back_unused(over);
   if (over.news) over.news(answer, true);
   begin_next();
+  if (answer && on_grown_ && !open_) on_grown_();
 }
 
 void ShellGrow::take_out(const value::Idset& shells, std::function<void()> done) {
@@ -558,6 +559,8 @@ Result<void> ShellReplace::serve() {
         "where=any is for the tasks of a lost shell, which start again with on-lost=replace only: give that, too");
   restart_.when_moved([this](const std::vector<job::Move>& moves) { note_due(moves); });
   if (!chosen.replaces || !shells_.may_have_others()) return {};
+  resize_.when_decided([this](const auto& what, const auto& decision) { resized(what, decision); });
+  grow_.when_grown([this] { resize_.look_for_more(); });
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (topic == kTopic) announced(bytes);
   });
@@ -593,6 +596,11 @@ void ShellReplace::decide(group::Rank shell, const value::Idset& connected) {
   auto takes_all = restart_.takes_all_with_lost(connected);
   if (!takes_all) return give_up(shell, takes_all.error().message);
   Result<void> replaced = replace(shell, ranks, *takes_all);
+  if (!replaced && replaced.error().code == ENOENT && resize_.is_on()) {
+    Result<void> sent = resize_.go_on_without(shell);
+    if (sent) return;
+    replaced.error().message += ", and " + sent.error().message;
+  }
   if (replaced) {
     waiting_.erase(shell);
   } else if (replaced.error().code != ENOENT || !wait_for_pod(shell, ranks, replaced.error().message)) {
@@ -641,7 +649,7 @@ Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks,
 
 // One for each of the ranks.
 Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const value::Idset& ranks) {
-  auto most = elastic::Starts(job_.tasks()).most();
+  auto most = elastic::Starts(job_.most_tasks()).most();
   for (Rank rank : ranks.ids()) {
     if (job_.attempt_of(rank) >= most)
       return Error{ERANGE, fmt::format("rank {} has started {} times, and no more is possible", rank, most)};
@@ -742,6 +750,26 @@ void ShellReplace::note_due(const std::vector<job::Move>& moves) {
   }
 }
 
+// What was to come to this shell before has other ranks now.
+void ShellReplace::resized(const elastic::JobResize& what,
+                           const std::optional<elastic::RestartDecision>& decision) {
+  const bool is_granted = decision && decision->is_granted();
+  if (is_granted) due_.clear();
+  if (is_granted && what.shells.contains(job_.shell_rank) && tasks_.all().empty()) {
+    const value::Idset here = job_.taskmap.ranks_on(job_.shell_rank);
+    note_due({{here, job_.shell_rank, job_.shell_rank, job_.attempt_of(*here.first())}});
+  }
+  if (!shells_.leads()) return;
+  if (is_granted) {
+    for (const auto& [shell, timer] : std::exchange(waiting_, {})) restart_.answers().loss_closes(shell);
+    if (what.lost) restart_.answers().loss_closes(*what.lost);
+  } else if (what.lost) {
+    if (decision || !lost(*what.lost)) give_up(*what.lost, decision ? decision->why_not : "");
+  } else {
+    resize_.look_for_more();
+  }
+}
+
 Result<void> ShellReplace::take_over() {
   job::Move move = std::move(due_.front());
   due_.pop_front();
@@ -751,7 +779,8 @@ Result<void> ShellReplace::take_over() {
   std::uint32_t attempt = job_.attempt_of(*move.ranks.first());
   CHECK_OK(tasks_.make(move.ranks, attempt, job_.restarts));
   plugin::Call call("shell.take-over");
-  call.in = {{"ranks", move.ranks.str()}, {"from", move.from}, {"try", attempt}};
+  call.in = {{"ranks", move.ranks.str()}, {"try", attempt}};
+  if (move.from != move.to) call.in["from"] = move.from;  // else the job has got more
   TRY(host_.stack().call(call));
   return {};
 }

@@ -26,6 +26,7 @@
 #include "base/result.hpp"
 #include "boot/make_resources.hpp"
 #include "core/shell_group.hpp"
+#include "core/shell_resize.hpp"
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
@@ -112,8 +113,9 @@ class ShellGrow {
   void lost(Rank rank);
   // Leader: for so long a lost pod may come again, and joins; none: it does not.
   [[nodiscard]] std::optional<event::Seconds> time_of_pods() const;
-  // Leader: another shell has joined, and is ready for tasks.
+  // Leader: another shell has joined, and is ready for tasks; and all of an order have.
   void when_ready(std::function<void()> receive) { on_ready_ = std::move(receive); }
+  void when_grown(std::function<void()> receive) { on_grown_ = std::move(receive); }
   // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in one
   // of these that has lost the leader: ends it, unless other shells are left there.
   void end_allocations();
@@ -184,7 +186,7 @@ class ShellGrow {
   std::deque<Open> queue_;
   bool stopped_ = false;
   std::map<std::uint32_t, Rank> pods_;  // leader: those that have come again, by index
-  std::function<void()> on_ready_;
+  std::function<void()> on_ready_, on_grown_;
   std::vector<plugin::Registration> leaving_;  // newcomers that are taken out again
   plugin::Registration announced_;
 };
@@ -198,13 +200,22 @@ class ShellGrow {
 // start again with those that move, if restart allows it (ShellRestart); the same announcement has both. The leader
 // asks the shells that stay which of their tasks are connected to PMI.
 //
+// Where there is no spare the job may go on with fewer tasks instead (ShellResize), all of which start again.
+//
 // Where lost pods come again, tasks for which there is no spare wait for one.
 class ShellReplace {
  public:
   // All have to outlive it. `job`: that of `host`.
   ShellReplace(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellShrink& shrink, ShellTasks& tasks,
-               ShellRestart& restart, ShellGrow& grow)
-      : host_(host), job_(job), shells_(shells), shrink_(shrink), tasks_(tasks), restart_(restart), grow_(grow) {}
+               ShellRestart& restart, ShellGrow& grow, ShellResize& resize)
+      : host_(host),
+        job_(job),
+        shells_(shells),
+        shrink_(shrink),
+        tasks_(tasks),
+        restart_(restart),
+        grow_(grow),
+        resize_(resize) {}
 
   // Once the options are final. An error: on-lost is wrong.
   Result<void> serve();
@@ -233,6 +244,7 @@ class ShellReplace {
   void moved_alone(const elastic::Replacement& what);
   void moved_with_all(const elastic::Replacement& what);
   void note_due(const std::vector<job::Move>& moves);
+  void resized(const elastic::JobResize& what, const std::optional<elastic::RestartDecision>& decision);
 
   plugin::Host& host_;
   job::Job& job_;
@@ -241,6 +253,7 @@ class ShellReplace {
   ShellTasks& tasks_;
   ShellRestart& restart_;
   ShellGrow& grow_;
+  ShellResize& resize_;
   elastic::Replacements replacements_;           // the leader's
   std::map<group::Rank, event::Timer> waiting_;  // the leader's: lost shells whose tasks wait for a pod
   std::deque<job::Move> due_;                    // to this shell

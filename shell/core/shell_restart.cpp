@@ -325,6 +325,46 @@ std::optional<elastic::RestartDecision> ShellRestart::start_with_lost(const elas
   return decision;
 }
 
+// ---- resize -----------------------------------------------------------------------------
+//
+// ShellRestart where all tasks start again as another number of them. Until they start this shell's have the ranks
+// from before, and the job has the next ones.
+
+std::optional<elastic::RestartDecision> ShellRestart::start_resized(const elastic::JobResize& what) {
+  if (!recovery_) return std::nullopt;
+  const ChangeNotices::Size before{job_.tasks(), job_.nodes_in_use()};
+  moving_.last = host_.last_with_tasks();
+  auto decision = recovery_->decide_resize(what);
+  if (!decision || !decision->is_granted()) return decision;
+  job::set_size_variables(host_.environment(), job_);
+  tasks_.expect_ranks(job_.taskmap.ranks_on(job_.shell_rank));
+  moving_.coming.clear();
+  moving_.late.clear();
+  shells_.all_tasks().expect(value::Idset::range(0, static_cast<Rank>(job_.most_tasks() - 1)), job_.attempt_of(0));
+  std::string number =
+      decision->last > 0 ? fmt::format(" (restart {}{})", decision->last, of_most(option_.max)) : "";
+  shells_.resized(what, before, fmt::format("all start again {}{}", when_of(*decision), number));
+  const group::Rank shell = what.lost.value_or(job_.leader);
+  reports_.decided(shell, *decision);
+  begin_together(*decision, shell);
+  return decision;
+}
+
+// The places of this shell's tasks stay, and their ranks change.
+value::Idset ShellRestart::renumber() {
+  const value::Idset ranks = job_.taskmap.ranks_on(job_.shell_rank);
+  std::map<Rank, KeptEnd> before = std::exchange(kept_, {});
+  std::size_t place = 0;
+  for (Rank rank : ranks.ids()) {
+    if (place == tasks_.all().size()) break;
+    auto kept = before.extract(static_cast<Rank>(tasks_.all()[place++]->rank()));
+    if (kept) kept_.emplace(rank, std::move(kept.mapped()));
+  }
+  const std::uint32_t attempt = job_.attempt_of(ranks.first().value_or(0));
+  tasks_.renumber(ranks, attempt, together_->plan().restarts);
+  return ranks;
+}
+
 // ---- spare restart ----------------------------------------------------------------------
 //
 // ShellRestart with where=spare: tasks that start again do so on a spare, if one can take them. Once their wait is
@@ -558,7 +598,7 @@ void ShellRestart::begin_together(const Decision& decision, group::Rank shell) {
   if (host_.ending() || shrink_.leaves()) return;
   if (finished_) return raise_finished(decision);
   if (together_) together_->leave();
-  const std::uint32_t before = decision.places.moves.empty() ? 0 : moving_.last;
+  const std::uint32_t before = decision.places.moves.empty() && !decision.resizes ? 0 : moving_.last;
   const std::uint32_t last = std::max(host_.last_with_tasks(), before);
   RestartTogether::Calls calls;
   calls.kill = [this](int signum) {
@@ -575,7 +615,8 @@ void ShellRestart::begin_together(const Decision& decision, group::Rank shell) {
   together_.emplace(host_, tasks_, plan, std::move(calls));
   for (const auto& task : tasks_.all()) {
     // One that has gone to another shell before is no task of this one; one that goes now is, until it has ended.
-    bool has_gone = job_.taskmap.node_of(task->rank()) != job_.shell_rank && !decision.moves(task->rank());
+    bool has_gone = !tasks_.expects_ranks() && job_.taskmap.node_of(task->rank()) != job_.shell_rank &&
+                    !decision.moves(task->rank());
     if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
   }
   if (together_ && !is_starting_) together_->end_tasks(grace_);  // else once those that are being started run
@@ -642,7 +683,8 @@ void ShellRestart::drop_node() {
   last_kill_->start_grace(grace_);
 }
 
-Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_holds) {
+value::Idset ShellRestart::renew_together() {
+  if (tasks_.expects_ranks()) return renumber();
   value::Idset ranks;
   if (!together_->plan().is_node) {
     tasks_.remove_moved();
@@ -655,6 +697,11 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
     ranks.insert(task.rank());
     tasks_.renew(id, job_.attempt_of(task.rank()), together_->plan().restarts);
   }
+  return ranks;
+}
+
+Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_holds) {
+  const value::Idset ranks = renew_together();
   for (auto& [rank, each] : kept_) each.state = State::starting;
   plugin::Call call("shell.restart");
   call.in = {{"ranks", ranks.str()}, {"all", !together_->plan().is_node}};
@@ -666,7 +713,9 @@ Result<void> ShellRestart::start_together(const std::function<void()>& wait_for_
   together_.reset();
   has_looked_ = false;
   answers_.note_start();
-  return start_tasks();
+  Result<void> started = start_tasks();
+  if (on_started_ && !together_) on_started_();
+  return started;
 }
 
 // ---- no progress ------------------------------------------------------------------------
@@ -949,7 +998,8 @@ void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& 
   if (!decision.why_not.empty())
     return shells_.leads() ? refused(which, shell, decision.record, decision.why_not) : void();
   notify(shell, decision);
-  if (!shells_.leads() || decision.record.kind() == exits::Record::Kind::lost) return;  // which has a line
+  if (!shells_.leads() || decision.resizes) return;  // which has a line, as has a loss
+  if (decision.record.kind() == exits::Record::Kind::lost) return;
   if (decision.ordered) return ordered(shell, decision);
   held_ = line_of(shell, decision);
   if (!later) let_out();
@@ -986,7 +1036,8 @@ void RestartReports::notify(group::Rank shell, const elastic::RestartDecision& d
             {"host", host_.job().resources.nodes[shell].hostname},
             {"record", decision.record.str()},
             {"delay", decision.delay}};
-  if (decision.ordered) {
+  if (decision.resizes) what["resized"] = true;
+  if (decision.ordered && !decision.resizes) {
     what["ordered"] = true;
   } else if (decision.last > 0) {  // none: it has come to one that was ordered
     what["restart"] = decision.last;
@@ -1093,7 +1144,7 @@ bool RestartRules::wants(const task::Task& task, bool is_ordered) const {
         return is_to_end(signum) || task.status().signal() == signum;
       }))
     return false;
-  return task.attempt() < elastic::Starts(host_.job().tasks()).most();
+  return task.attempt() < elastic::Starts(host_.job().most_tasks()).most();
 }
 
 Result<bool> RestartRules::takes_all(const task::Task& task) const {

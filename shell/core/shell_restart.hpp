@@ -195,6 +195,8 @@ class RestartAnswers {
 
   // "": all tasks can start again.
   [[nodiscard]] std::string why_not() const;
+  // They run, and nothing is under way.
+  [[nodiscard]] bool is_quiet() const { return all_started_ && losses_.empty() && !is_under_way_(); }
 
  private:
   static constexpr event::Seconds kSettle{0.1};
@@ -298,7 +300,7 @@ class RestartTogether {
     double delay;                 // seconds
     bool is_node = false;         // of this shell only: no others are waited for
     std::uint32_t last = 0;       // else: no shell behind this one takes part
-    bool ordered = false;         // by nacre restart: the tasks start where they were
+    bool ordered = false;         // by nacre restart, or as others have joined: the tasks have not failed
     std::uint32_t failed_on = 0;  // the shell of the task that has failed first, ...
     exits::TaskEnd failed = {};   // ... and that task
   };
@@ -382,6 +384,12 @@ class ShellRestart {
   // Every shell, as it is announced: they are there then, and all are about to start again, if that is granted.
   std::optional<elastic::RestartDecision> start_with_lost(const elastic::Replacement& what);
 
+  // ---- the job is resized
+  // Every shell, as it is announced, likewise.
+  std::optional<elastic::RestartDecision> start_resized(const elastic::JobResize& what);
+  // Leader: is called once all have started together.
+  void when_started(std::function<void()> receive) { on_started_ = std::move(receive); }
+
   // ---- tasks that have ended start elsewhere (shell_restart.cpp)
   [[nodiscard]] bool may_take(group::Rank shell) const;  // tasks of a lost shell
   void come(const value::Idset& ranks);                  // to this shell
@@ -435,6 +443,8 @@ class ShellRestart {
   void keep_together(task::Task& task);
   void drop_node();
   Result<void> start_together(const std::function<void()>& wait_for_holds);
+  value::Idset renew_together();
+  value::Idset renumber();
 
   // With no-progress (shell_restart.cpp).
   void look_at_ends(Message& asked);
@@ -468,6 +478,7 @@ class ShellRestart {
   MovingTasks moving_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled
   std::optional<event::Timer> turn_;
+  std::function<void()> on_started_;
   plugin::Registration announced_;
 };
 

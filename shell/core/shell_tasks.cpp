@@ -137,6 +137,27 @@ void ShellTasks::remove_moved() {
   window_.look_again_from(0);
 }
 
+void ShellTasks::expect_ranks(const value::Idset& ranks) {
+  if (tasks_.empty()) return;
+  renamed_.emplace();
+  const std::vector<value::Idset::Id> ids = ranks.ids();
+  for (std::size_t place = 0; place < tasks_.size(); ++place) {
+    auto& next = (*renamed_)[static_cast<value::Idset::Id>(tasks_[place]->rank())];
+    if (place < ids.size()) next = ids[place];
+  }
+}
+
+void ShellTasks::renumber(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts) {
+  settle();
+  INVARIANT(running_ == 0);
+  renamed_.reset();
+  std::move(tasks_.begin(), tasks_.end(), std::back_inserter(earlier_));
+  tasks_.clear();
+  for (value::Idset::Id rank : ranks.ids())
+    tasks_.push_back(new_task(rank, static_cast<std::uint32_t>(tasks_.size()), attempt, restarts));
+  window_.look_again_from(0);
+}
+
 Result<void> ShellTasks::call_for(task::Task& task, std::string_view topic) {
   task::Task* outer = std::exchange(current_, &task);
   plugin::Call call(topic);
@@ -466,12 +487,17 @@ exits::Record ShellTasks::record_of(const task::Task& task) const {
 
 void ShellTasks::record_end(value::Idset::Id rank, const exits::Record& record) {
   window_.give_back(rank);
+  if (renamed_) {
+    auto next = renamed_->find(rank);
+    if (next == renamed_->end() || !next->second) return;
+    rank = *next->second;
+  }
   outcomes_.add(value::Idset::range(rank, rank), record);
   group_->tasks_ended({number_of(rank, host_.job().attempt_of(rank)), record});
 }
 
 value::Idset ShellTasks::number_of(value::Idset::Id rank, std::uint32_t attempt) const {
-  auto number = elastic::Starts(host_.job().tasks()).number(rank, attempt);
+  auto number = elastic::Starts(host_.job().most_tasks()).number(rank, attempt);
   return value::Idset::range(number, number);
 }
 

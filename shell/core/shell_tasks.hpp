@@ -114,6 +114,13 @@ class ShellTasks {
   // Takes those out of all() that have ended, and are on other shells by the job's taskmap; they stay valid. The
   // places of the others change, so these have to be renewed.
   void remove_moved();
+  // All are to start again with other ranks, these: in the order of all(), where it has any. Until renumber() an
+  // end that is recorded is that of the task that takes its place, if one does.
+  void expect_ranks(const value::Idset& ranks);
+  [[nodiscard]] bool expects_ranks() const { return renamed_.has_value(); }
+  // Tasks of these ranks that are to be started take the places of all that there are, which have ended and stay
+  // valid.
+  void renumber(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
   // The end of a task that does not start again. It counts as that of the start that the job waits for.
   void record_end(value::Idset::Id rank, const exits::Record& record);
   // It starts again, though its end has counted already.
@@ -196,6 +203,7 @@ class ShellTasks {
   task::Task* current_ = nullptr;
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;
+  std::optional<std::map<value::Idset::Id, std::optional<value::Idset::Id>>> renamed_;  // see expect_ranks()
   value::Idset unforked_;  // tasks that run, and task.fork was not called for them yet
   exits::Outcomes outcomes_;
   std::set<std::string> start_failures_;        // those that were logged, of tasks without which the job goes on

@@ -191,6 +191,39 @@ std::vector<job::Move> Recovery::move(job::Job& job, std::vector<job::Move> move
   return moves;
 }
 
+void Recovery::take_restart(RestartDecision& decision, const Replacement::All& all) {
+  if (all.delay) {
+    decision.delay = *all.delay;
+    decision.first = decision.last = restarts_.used();
+    return;
+  }
+  auto granted = restarts_.take_job(all.ran);
+  decision.why_not = granted ? "" : granted.error().message;
+  decision.delay = granted ? granted->delay : 0;
+  decision.first = decision.last = granted ? granted->number : 0;
+}
+
+std::optional<RestartDecision> Recovery::decide_resize(const JobResize& resize) {
+  const std::vector<std::uint32_t> shells = resize.shells.ids();
+  const bool stands = resize.all.restarts == job_.restarts && job_.tasks_each > 0 &&
+                      std::all_of(shells.begin(), shells.end(), stays_);
+  if (!stands) return std::nullopt;
+  RestartDecision out{job_.all_ranks(), exits::Record::victim(std::nullopt)};
+  out.whole = out.resizes = true;
+  if (resize.lost) {
+    out.ranks = job_.taskmap.ranks_on(*resize.lost);
+    out.record = exits::Record::lost();
+    take_restart(out, resize.all);
+  } else {
+    out.ordered = true;
+    out.delay = resize.all.delay.value_or(0);
+  }
+  if (!out.is_granted()) return out;
+  job_.resize(resize.shells);
+  out.together = job_.all_ranks();
+  return out;
+}
+
 std::optional<RestartDecision> Recovery::decide_replacement(const Replacement& replacement) {
   const std::vector<job::Move>& moves = replacement.moves;
   const Replacement::All& all = *replacement.all;
@@ -201,15 +234,7 @@ std::optional<RestartDecision> Recovery::decide_replacement(const Replacement& r
   RestartDecision out{replacement.ranks(), exits::Record::lost()};
   out.whole = true;
   out.together = job_.all_ranks();
-  if (all.delay) {
-    out.delay = *all.delay;
-    out.first = out.last = restarts_.used();
-  } else {
-    auto granted = restarts_.take_job(all.ran);
-    out.why_not = granted ? "" : granted.error().message;
-    out.delay = granted ? granted->delay : 0;
-    out.first = out.last = granted ? granted->number : 0;
-  }
+  take_restart(out, all);
   if (!out.is_granted()) return out;
   const std::uint64_t restarts = job_.restarts + 1;  // one, whatever it is for each of them
   for (const job::Move& each : moves) job_.move(each);
@@ -328,6 +353,20 @@ std::string Replacement::text() const { return wire::to_text(*this); }
 
 Result<Replacement> Replacement::parse(std::string_view text, std::uint32_t shells, std::uint64_t tasks) {
   return wire::from_text<Replacement>(text, shells, tasks);
+}
+
+void fields(auto& io, wire::Of<JobResize> auto& m, std::uint32_t shells = UINT32_MAX) {
+  io.has("shells", m.shells);
+  io.expect(!m.shells.empty() && *m.shells.last() < shells, "shells of the job");
+  io.may_have("lost", m.lost);
+  io.expect(!m.lost || *m.lost < shells, "a shell of the job");
+  io.has("all", m.all);
+}
+
+std::string JobResize::text() const { return wire::to_text(*this); }
+
+Result<JobResize> JobResize::parse(std::string_view text, std::uint32_t shells) {
+  return wire::from_text<JobResize>(text, shells);
 }
 
 // ---- restarts ---------------------------------------------------------------------------

@@ -85,6 +85,18 @@ struct Replacement {
   static Result<Replacement> parse(std::string_view text, std::uint32_t shells, std::uint64_t tasks);
 };
 
+// What the leader announces where all tasks start again, as another number of them (doc/protocol.md).
+struct JobResize {
+  value::Idset shells;                     // that have tasks from then on; at least one
+  std::optional<std::uint32_t> lost = {};  // the shell whose loss is the cause; none: others have joined
+  Replacement::All all;
+
+  static constexpr std::string_view kTopic = "shell.resize";
+  [[nodiscard]] std::string text() const;
+  // In a job of so many shells. EINVAL: it is none.
+  static Result<JobResize> parse(std::string_view text, std::uint32_t shells);
+};
+
 // What shells announce of tasks that have ended, and are to be started again (doc/protocol.md).
 struct RestartEnd {
   value::Idset::Id rank = 0;
@@ -152,6 +164,7 @@ struct RestartDecision {
   bool stands = true;  // false: something else came before what was asked
   // They are not to start again, and the job is to end; `why_not` has the words.
   bool ends_job = false;
+  bool resizes = false;  // the job has other ranks from then on; `ranks` are of those before
   SparePlaces places =
       {};  // with where=spare, where all tasks of the job start again: those of the shell of `ranks`
 
@@ -259,6 +272,9 @@ class Recovery {
   // The same, and all tasks of the job start again with them; one decision grants it or does not. None: something
   // has come before it, so nothing has an effect, and the leader decides anew.
   std::optional<RestartDecision> decide_replacement(const Replacement& replacement);
+  // All tasks of the job start again on these shells, and on no others. Because of a loss that is a restart as any
+  // other; because others have joined it uses none of those that the option has.
+  std::optional<RestartDecision> decide_resize(const JobResize& resize);
 
  private:
   [[nodiscard]] bool stands(std::uint32_t shell, const RestartEnd& end) const;
@@ -270,6 +286,7 @@ class Recovery {
                                                 std::uint32_t more) const;
   void start_together(RestartDecision& decision, std::uint32_t shell);
   void note(const std::vector<job::Move>& moves);
+  void take_restart(RestartDecision& decision, const Replacement::All& all);
 
   job::Job& job_;
   Restarts& restarts_;
@@ -286,7 +303,7 @@ class Starts {
   using Idset = value::Idset;
   using Attempt = std::uint32_t;  // from 1
 
-  // Of a job of so many tasks, at least one.
+  // Of a job that never has more tasks than these, at least one.
   explicit Starts(std::uint64_t tasks) : tasks_(tasks) {}
 
   // The last start of a task that has a number.

@@ -136,6 +136,7 @@ struct JobState {
   std::map<value::Idset::Id, std::uint32_t> starts;
   std::uint64_t restarts = 0;
   value::Idset unfit;
+  std::vector<job::Resize> resizes;
 };
 
 // Of a job, or as it is read.
@@ -154,6 +155,12 @@ constexpr wire::Object kJobState{[](auto& io, auto& m) {
          }}});
   io.has("restarts", m.restarts);
   io.may_have("unfit", m.unfit);
+  io.may_have("resizes", m.resizes, wire::Each{wire::Array{[](auto& resize, auto& of) {
+                resize.are("[SHELLS, MOVES]");
+                resize.has(of.shells);
+                resize.has(of.moves);
+                resize.expect(!of.shells.empty(), "at least one shell");
+              }}});
 }};
 
 }  // namespace
@@ -163,7 +170,16 @@ Json job_state(const job::Job& job) { return kJobState.write(job); }
 Result<void> take_job_state(const JsonAt& at, job::Job& job) {
   JobState state;
   CHECK_OK(kJobState.read(at, state));
-  for (job::Move& each : state.moves) job.move(std::move(each));
+  auto move = state.moves.begin();
+  auto move_up_to = [&](std::size_t count) {
+    for (; move != state.moves.end() && job.moves.size() < count; ++move) job.move(std::move(*move));
+  };
+  for (const job::Resize& each : state.resizes) {
+    move_up_to(each.moves);
+    if (job.tasks_each == 0 || *each.shells.last() >= job.shells()) return at.expected("resizes of this job");
+    job.resize(each.shells);
+  }
+  move_up_to(SIZE_MAX);
   for (const auto& [rank, attempt] : state.starts) job.starts[rank] = attempt;
   job.restarts = state.restarts;
   job.unfit = state.unfit;

@@ -129,7 +129,8 @@ struct Growth {
 
 // What a job has come to by now, for a shell that joins it: the moves of its tasks, their starts, the restarts.
 
-// {"moves": [[RANKS, FROM, TO, TRY], ...], "starts": [[RANK, TRY], ...], "restarts": N, "unfit": SHELLS}
+// {"moves": [[RANKS, FROM, TO, TRY], ...], "starts": [[RANK, TRY], ...], "restarts": N, "unfit": SHELLS,
+// "resizes": [[SHELLS, MOVES BEFORE IT], ...]}
 [[nodiscard]] Json job_state(const job::Job& job);
 // Notes it in `job`, in which nothing of that has been noted yet. Errors name the place.
 Result<void> take_job_state(const JsonAt& at, job::Job& job);

@@ -57,6 +57,8 @@ class Notifier {
 
   explicit Notifier(Options options) : options_(std::move(options)) {}
 
+  // The job has so many tasks from now on, none of which has ended.
+  void set_tasks(std::uint64_t tasks) { options_.tasks = tasks; }
   // Records how these tasks have ended. Tasks that have a record already are left out.
   void record(double now, const value::Idset& ranks, const Record& record);
   // The output of these tasks, of those in waiting(), has come out.

@@ -40,7 +40,25 @@ constexpr std::size_t kMaxList = std::size_t{256} << 20;  // bytes of a file
 
 std::string counted_nodes(std::uint64_t nodes) { return fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"); }
 
+Result<std::uint32_t> nodes_in_range(const SizeRequest& request, std::optional<std::uint32_t> places) {
+  const std::string range = fmt::format("-N {}:{}", *request.least_nodes, *request.nodes);
+  if (request.spares > 0)
+    return invalid(fmt::format("{} and spares: hosts that join beyond {} are some; leave out one of them", range,
+                               counted_nodes(*request.nodes)));
+  if (request.tasks)
+    return invalid(
+        fmt::format("-n {}, but {}: the number of tasks follows that of nodes: give --tasks-per-node instead",
+                    *request.tasks, range));
+  if (places && *places < *request.least_nodes)
+    return invalid(
+        fmt::format("{}, but there {} {}: a smaller -N, more hosts (--hosts), or --local={} for all on "
+                    "this one",
+                    range, *places == 1 ? "is" : "are", counted_nodes(*places), *request.least_nodes));
+  return std::min(*request.nodes, places.value_or(*request.nodes));
+}
+
 Result<std::uint32_t> nodes_for(const SizeRequest& request, std::optional<std::uint32_t> places) {
+  if (request.least_nodes) return nodes_in_range(request, places);
   std::string there = places ? fmt::format("there {} {}", *places == 1 ? "is" : "are", counted_nodes(*places)) : "";
   if (request.nodes && places && std::uint64_t{*request.nodes} + request.spares > *places) {
     std::string spares = request.spares > 0 ? fmt::format("+{}", request.spares) : "";
@@ -86,13 +104,24 @@ std::optional<double> seconds_of_clock(std::string_view text) {
 }  // namespace
 
 Result<NodeCounts> NodeCounts::parse(std::string_view text) {
+  const std::string_view whole = text;
+  std::optional<std::uint64_t> least;
+  const std::size_t colon = text.find(':');
+  if (colon != std::string_view::npos) {
+    least = parse_u64(text.substr(0, colon));
+    text.remove_prefix(colon + 1);
+  }
   std::size_t plus = text.find('+');
   auto nodes = parse_u64(text.substr(0, plus));
   std::optional<std::uint64_t> spares;
   if (plus != std::string_view::npos) spares = parse_u64(text.substr(plus + 1));
-  if (!nodes || (plus != std::string_view::npos && !spares))
-    return invalid(fmt::format("expected a number of nodes, or NODES+SPARES as in 4+1, got {}", in_quotes(text)));
-  if (*nodes < 1) return invalid("at least 1 node");
+  const bool is_range = colon != std::string_view::npos;
+  if (!nodes || (plus != std::string_view::npos && !spares) || (is_range && (!least || spares)))
+    return invalid(fmt::format("expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got {}",
+                               in_quotes(whole)));
+  if (*nodes < 1 || (least && *least < 1)) return invalid("at least 1 node");
+  if (least && *least > *nodes) return invalid(fmt::format("MIN is larger than MAX in {}", whole));
+  text = whole;
   // Each is compared first, so that the sum cannot overflow.
   constexpr std::uint32_t kMost = group::Membership::kMaxShells;
   std::uint64_t more = spares.value_or(0);
@@ -101,6 +130,7 @@ Result<NodeCounts> NodeCounts::parse(std::string_view text) {
   NodeCounts out;
   out.nodes = static_cast<std::uint32_t>(*nodes);
   if (spares) out.spares = static_cast<std::uint32_t>(*spares);
+  if (least && *least < *nodes) out.least = static_cast<std::uint32_t>(*least);
   return out;
 }
 
@@ -108,6 +138,7 @@ Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t>
   JobSize out;
   out.nodes = TRY(nodes_for(request, places));
   out.spares = request.spares;
+  if (request.least_nodes) out.range = {*request.least_nodes, *request.nodes};
   std::uint64_t each = request.tasks_per_node.value_or(1);
   std::uint64_t full = each * out.nodes;
   std::uint64_t tasks = request.tasks ? *request.tasks : request.nodes || request.tasks_per_node ? full : 1;
@@ -162,6 +193,8 @@ Result<Json> jobspec_of(const JobRequest& request) {
       return Error{EILSEQ,
                    fmt::format("argument {}: {} is no UTF-8, which a jobspec has to be", i, in_quotes(each))};
   }
+  if (request.size.range && request.at_most)
+    return invalid("--at-most, but -N is a range: tasks that start again together all run at once");
   Json contents = Json::array({{{"type", "core"}, {"count", request.cores_per_task}}});
   if (request.gpus_per_task > 0) contents.push_back({{"type", "gpu"}, {"count", request.gpus_per_task}});
   const JobSize& size = request.size;
@@ -178,6 +211,9 @@ Result<Json> jobspec_of(const JobRequest& request) {
     bool is_full = std::uint64_t{size.nodes} * *size.tasks_per_node == size.tasks;
     if (!is_full) count = Json{{"total", size.tasks}};
     vertex = Json{{"type", "node"}, {"count", size.shells()}, {"with", Json::array({std::move(slot)})}};
+    if (size.range)
+      vertex["count"] =
+          Json{{"min", size.range->first}, {"max", size.range->second}, {"operator", "+"}, {"operand", 1}};
   } else {
     slot["count"] = size.tasks;
     vertex = std::move(slot);

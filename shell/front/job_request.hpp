@@ -84,6 +84,7 @@ struct SizeRequest {
   std::optional<std::uint32_t> tasks_per_node;
   std::uint32_t spares = 0;
   bool goes_round = false;  // more tasks than nodes with so many each: they get as many again, in turn
+  std::optional<std::uint32_t> least_nodes = {};  // `nodes` is the most of a range
 };
 
 struct JobSize {
@@ -92,21 +93,24 @@ struct JobSize {
   // Tasks on each node; none: the tasks go where cores are, as evenly as possible.
   std::optional<std::uint32_t> tasks_per_node;
   std::uint32_t spares = 0;  // nodes without tasks, behind the others
+  // Where the job may get others: the least and the most nodes, with as many tasks on each.
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> range = {};
   [[nodiscard]] std::uint32_t shells() const { return nodes + spares; }
   bool operator==(const JobSize&) const = default;
 };
 
-// The value of -N: "4", or "4+1" with a spare.
+// The value of -N: "4", "4+1" with a spare, or "2:8" for so many as there are, and may come and go.
 struct NodeCounts {
-  std::uint32_t nodes = 1;
-  std::optional<std::uint32_t> spares;  // none: only a number of nodes is given
+  std::uint32_t nodes = 1;                  // the most
+  std::optional<std::uint32_t> least = {};  // none: no others
+  std::optional<std::uint32_t> spares;      // none: only a number of nodes is given
 
   static Result<NodeCounts> parse(std::string_view text);
 };
 
 // `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1
 // task, or one on each node if the request has a number of nodes. Without a number of nodes all places are used,
-// but those for spares, and no more than there are tasks. Errors name the options.
+// but those for spares, and no more than there are tasks; of a range as many as there are. Errors name the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
 // Of a size that goes round: which ranks each node has, by the scheme `manual` of the option taskmap.

@@ -100,6 +100,7 @@ class RunOptions {
   // --log-dir and --tee, as options of the shell.
   [[nodiscard]] std::vector<GivenOption> file_options() const;
   Result<void> take_program(std::vector<std::string> words, bool is_only);
+  [[nodiscard]] bool has_range() const;                                // -N MIN:MAX
   [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
   [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
@@ -428,9 +429,11 @@ void RunOptions::add_to(cli::CommandLine& verb) {
 void RunOptions::add_size(cli::CommandLine& verb) {
   verb.begin_group("Tasks");
   verb.add_number("-n,--ntasks", tasks_, "Tasks (default: 1; with -N alone one a node)", kCounts)->option_text("N");
-  verb.add_option("-N,--nodes", nodes_,
-                  "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares")
-      ->option_text("N[+SPARES]")
+  verb.add_option(
+          "-N,--nodes", nodes_,
+          "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares; or a "
+          "range, as the job may lose and get some")
+      ->option_text("N[+SPARES]|MIN:MAX")
       ->check(NodeCounts::parse);
   auto per_node = [this](const std::string& text) { return take_tasks_per_node(text); };
   verb.add_option("--tasks-per-node,--ntasks-per-node", per_node, "Tasks on each node; gpu: one for each gpu")
@@ -595,9 +598,13 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
 }
 
 Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
-  SizeRequest out{tasks_, {}, per_node_, spares, goes_round_};
+  SizeRequest out{tasks_, {}, per_node_, spares, goes_round_, {}};
   if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
-  if (!nodes_.empty()) out.nodes = TRY(in("-N", NodeCounts::parse(nodes_))).nodes;
+  if (!nodes_.empty()) {
+    const NodeCounts counts = TRY(in("-N", NodeCounts::parse(nodes_)));
+    out.nodes = counts.nodes;
+    out.least_nodes = counts.least;
+  }
   if (parts_.size() > 1) {
     std::uint64_t all = 0;
     for (const Part& each : parts_) all += each.tasks;
@@ -611,6 +618,11 @@ Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
       out.tasks = static_cast<std::uint32_t>(*least);
   }
   return out;
+}
+
+bool RunOptions::has_range() const {
+  auto counts = NodeCounts::parse(nodes_);
+  return counts && counts->least.has_value();
 }
 
 std::optional<std::uint32_t> RunOptions::spares_of_nodes() const {
@@ -656,6 +668,10 @@ Result<Json> RunOptions::wrappers() const {
 std::vector<GivenOption> RunOptions::given() const {
   std::vector<GivenOption> out;
   if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
+  if (has_range()) {
+    out.push_back({"-N " + nodes_, "resize", true});
+    if (!words_.has("--on-lost")) out.push_back({"-N " + nodes_, "on-lost", "replace"});
+  }
   for (GivenOption& each : words_.given()) out.push_back(std::move(each));
   for (GivenOption& each : file_options()) out.push_back(std::move(each));
   if (lends_terminal())
@@ -711,6 +727,10 @@ Result<void> RunOptions::set_options(job::Options& out) const {
     out.set("pty.ranks", pty_);
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
   if (auto spares = spares_of_nodes()) out.set("spares", *spares);
+  if (has_range()) {
+    out.set("resize", true);
+    if (!words_.has("--on-lost")) out.set("on-lost", "replace");
+  }
   return {};
 }
 

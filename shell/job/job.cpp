@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,10 @@ void set_both(Environment& env, std::string_view name, std::string_view value) {
 
 Error no_shell(std::uint32_t shell_rank, std::size_t nodes) {
   return Error{ENOENT, fmt::format("no shell rank {}: R has {} node{}", shell_rank, nodes, nodes == 1 ? "" : "s")};
+}
+
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 Json number_or_unset(const std::optional<std::uint32_t>& number) { return number ? Json(*number) : Json(-1); }
@@ -196,11 +201,15 @@ std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank) {
   return fmt::format("{}.{}", id.f58_plain(), shell_rank);
 }
 
+void set_size_variables(Environment& env, const Job& job) {
+  set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
+  set_both(env, "JOB_NNODES", fmt::format("{}", job.nodes_in_use()));
+}
+
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir) {
   set_both(env, "JOB_ID", job.f58());
   set_both(env, "JOB_ID_PATH", "/" + job.f58());
-  set_both(env, "JOB_SIZE", fmt::format("{}", job.tasks()));
-  set_both(env, "JOB_NNODES", fmt::format("{}", job.nodes()));
+  set_size_variables(env, job);
   env.set(kShellMark, shell_mark(job.id, job.shell_rank));
   if (!tmpdir.empty()) set_both(env, "JOB_TMPDIR", tmpdir);
 }
@@ -222,14 +231,25 @@ Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::s
 
 // ---- moves ------------------------------------------------------------------------------
 
+namespace {
+
+// Of a job: the moves since it was resized, or began.
+std::span<const Move> moves_that_count(const Job& job) {
+  return std::span(job.moves).subspan(job.resizes.empty() ? 0 : job.resizes.back().moves);
+}
+
+}  // namespace
+
 bool Job::is_spare(std::uint32_t shell) const {
-  return shell >= nodes() && shell < shells() && has_come(shell) && !unfit.contains(shell) &&
-         std::none_of(moves.begin(), moves.end(), [&](const Move& each) { return each.to == shell; });
+  const bool had_none = resizes.empty() ? shell >= nodes() : !resizes.back().shells.contains(shell);
+  const auto since = moves_that_count(*this);
+  return had_none && shell < shells() && has_come(shell) && !unfit.contains(shell) &&
+         std::none_of(since.begin(), since.end(), [&](const Move& each) { return each.to == shell; });
 }
 
 value::Idset Job::spare_shells() const {
   value::Idset out;
-  for (std::uint32_t shell = nodes(); shell < shells(); ++shell) {
+  for (std::uint32_t shell = resizes.empty() ? nodes() : 0; shell < shells(); ++shell) {
     if (is_spare(shell)) out.insert(shell);
   }
   return out;
@@ -268,16 +288,18 @@ void Job::start_again(const value::Idset& ranks) {
 }
 
 std::uint32_t Job::attempt_of(value::Idset::Id rank) const {
+  const auto since = moves_that_count(*this);
   auto last =
-      std::find_if(moves.rbegin(), moves.rend(), [&](const Move& each) { return each.ranks.contains(rank); });
+      std::find_if(since.rbegin(), since.rend(), [&](const Move& each) { return each.ranks.contains(rank); });
   auto here = starts.find(rank);
-  return std::max(last == moves.rend() ? 1 : last->attempt, here == starts.end() ? 1 : here->second);
+  return std::max(last == since.rend() ? 1 : last->attempt, here == starts.end() ? 1 : here->second);
 }
 
 bool Job::has_had(std::uint32_t shell, value::Idset::Id rank) const {
-  return taskmap.node_of(rank) == shell || std::any_of(moves.begin(), moves.end(), [&](const Move& each) {
-           return each.from == shell && each.ranks.contains(rank);
-         });
+  auto has_left = [&](const Move& each) { return each.from == shell && each.ranks.contains(rank); };
+  return taskmap.node_of(rank) == shell || std::any_of(moves.begin(), moves.end(), has_left) ||
+         std::any_of(resizes.begin(), resizes.end(),
+                     [&](const Resize& each) { return each.before.node_of(rank) == shell; });
 }
 
 bool Job::tasks_have_left(std::uint32_t shell) const {
@@ -285,11 +307,83 @@ bool Job::tasks_have_left(std::uint32_t shell) const {
 }
 
 std::uint32_t Job::stands_for(std::uint32_t shell) const {
-  for (auto each = moves.begin(); shell >= nodes() && each != moves.end();) {
-    each = std::find_if(moves.begin(), moves.end(), [&](const Move& move) { return move.to == shell; });
-    if (each != moves.end()) shell = each->from;
+  const auto since = moves_that_count(*this);
+  auto has_own = [this](std::uint32_t id) {
+    return resizes.empty() ? id < nodes() : resizes.back().shells.contains(id);
+  };
+  for (auto each = since.begin(); !has_own(shell) && each != since.end();) {
+    each = std::find_if(since.begin(), since.end(), [&](const Move& move) { return move.to == shell; });
+    if (each != since.end()) shell = each->from;
   }
-  return shell;
+  if (resizes.empty() || !has_own(shell)) return shell;
+  return static_cast<std::uint32_t>((resizes.back().shells & value::Idset::range(0, shell)).size() - 1);
+}
+
+bool Job::is_left_out(std::uint32_t shell) const {
+  return taskmap.tasks_on(shell) == 0 && std::any_of(resizes.begin(), resizes.end(), [&](const Resize& each) {
+           return each.before.tasks_on(shell) > 0;
+         });
+}
+
+// ---- resizes ----------------------------------------------------------------------------
+
+std::uint32_t Job::nodes_in_use() const {
+  return resizes.empty() ? nodes() : static_cast<std::uint32_t>(resizes.back().shells.size());
+}
+
+// The place of one that is lost goes to those that have its tasks.
+value::Idset Job::shells_in_use() const {
+  value::Idset out = resizes.empty() ? value::Idset::range(0, nodes() - 1) : resizes.back().shells;
+  for (const Move& each : moves_that_count(*this)) {
+    out.remove(each.from);
+    out.insert(each.to);
+  }
+  return out;
+}
+
+Result<void> Job::allow_resizes() {
+  if (!spec.node_counts || spec.node_counts->is_fixed())
+    return invalid("resize: the jobspec asks for one number of nodes; a range is needed, as -N 2:8 has it");
+  if (spares > 0) return invalid("resize: a job whose size changes has no spares at its start: leave them out");
+  const bool is_even = spec.tasks() == std::uint64_t{*spec.nodes} * taskmap.tasks_on(0) &&
+                       taskmap == value::Taskmap::block(std::vector(*spec.nodes, taskmap.tasks_on(0)));
+  if (!is_even || spec.count == Jobspec::Count::total || spec.slot_counts)
+    return invalid("resize: each node has to have as many tasks as the jobspec has slots for it, and as another");
+  tasks_each = taskmap.tasks_on(0);
+  const std::uint32_t most = std::min(Resources::kMaxNodes, Jobspec::kMaxCount / tasks_each);
+  task_limit = std::uint64_t{spec.node_counts->largest(most).value_or(*spec.nodes)} * tasks_each;
+  return {};
+}
+
+Result<value::Idset> Job::shells_for(const value::Idset& shells) const {
+  const value::Idset now = shells_in_use() & shells;
+  auto nodes = spec.node_counts->largest(static_cast<std::uint32_t>(shells.size()));
+  if (!nodes)
+    return Error{ENOSPC,
+                 fmt::format("{} {} left, and the job needs at least {} (-N {})",
+                             shells.empty() ? "no node" : counted(shells.size(), "node"),
+                             shells.size() <= 1 ? "is" : "are", spec.node_counts->min(), spec.node_counts->str())};
+  value::Idset out = first_of(now, *nodes);
+  return out | first_of(shells - now, *nodes - out.size());
+}
+
+void Job::resize(const value::Idset& shells) {
+  std::uint32_t attempt = 1;
+  const std::uint64_t before = tasks();
+  for (std::uint64_t rank = 0; rank < before; ++rank)
+    attempt = std::max(attempt, attempt_of(static_cast<value::Idset::Id>(rank)));
+  resizes.push_back({shells, static_cast<std::uint32_t>(moves.size()), std::move(taskmap)});
+  std::vector<std::uint32_t> on(*shells.last() + 1);
+  for (std::uint32_t shell : shells.ids()) on[shell] = tasks_each;
+  taskmap = value::Taskmap::block(on);
+  // Those that are none any more may be some again: what comes late of them is known as such.
+  for (std::uint64_t rank = 0; rank < std::max(before, tasks()); ++rank)
+    starts[static_cast<value::Idset::Id>(rank)] = attempt + 1;
+  ++restarts;
+  spec.nodes = static_cast<std::uint32_t>(shells.size());
+  spec.slots = *spec.nodes * spec.slots_per_node.value_or(1);
+  shares.assign(this->shells(), {});
+  for (std::uint32_t shell : shells.ids()) shares[shell] = {spec.slots_per_node.value_or(1), tasks_each};
 }
 
 // ---- leavers ----------------------------------------------------------------------------
@@ -419,10 +513,6 @@ std::vector<std::uint32_t> deal(std::uint64_t count, std::vector<std::uint32_t> 
     if (one_more) --left;
   }
   return room;
-}
-
-std::string counted(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 // "4 slots of 2 cores and 1 gpu"

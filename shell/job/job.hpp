@@ -71,6 +71,13 @@ struct Move {
   std::uint32_t attempt = 1;       // the tasks start there for so many-th time
 };
 
+// The job has started again with another number of tasks, each of these shells having as many as the others.
+struct Resize {
+  value::Idset shells;      // those with tasks since then
+  std::uint32_t moves = 0;  // so many there were before
+  value::Taskmap before = {};
+};
+
 struct Job {
   value::JobId id;
   std::uint32_t shell_rank = 0;
@@ -89,6 +96,10 @@ struct Job {
   std::uint32_t cores_each = 0;
   std::uint32_t gpus_each = 0;
   std::uint32_t leader = 0;  // the shell that leads; another one only once that is lost (on-leader-lost)
+  // On each node that has tasks, where the job may start again on another number of nodes (resize); else 0.
+  std::uint32_t tasks_each = 0;
+  std::uint64_t task_limit = 0;      // likewise: it never has more
+  std::vector<Resize> resizes = {};  // in their order
 
   // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
   // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
@@ -117,9 +128,23 @@ struct Job {
   [[nodiscard]] value::Idset shells_that_came() const;
   [[nodiscard]] value::Idset spare_shells() const;
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
+  // The job may get so many; tasks(), unless it may be resized.
+  [[nodiscard]] std::uint64_t most_tasks() const { return tasks_each == 0 ? tasks() : task_limit; }
+  // The nodes that the tasks are on, or were to be on at the start.
+  [[nodiscard]] std::uint32_t nodes_in_use() const;
+  [[nodiscard]] value::Idset shells_in_use() const;
   [[nodiscard]] value::Idset all_ranks() const;
   // These nodes, of shells that have joined since, are the last ones, and spares. One without cores has not come.
   void grow(std::vector<NodeResources> more);
+  // Lets it start again with other numbers of tasks: the numbers of nodes that the jobspec asks for, a range, with
+  // as many tasks on each as now. An error: it asks for one number of nodes, or has tasks on them in another way.
+  Result<void> allow_resizes();
+  // These of `shells`, which can have tasks, would have some: as many of them as the jobspec's range allows, at
+  // first those that have some now. ENOSPC: there are too few.
+  [[nodiscard]] Result<value::Idset> shells_for(const value::Idset& shells) const;
+  // All tasks start again, on these shells, with ranks from 0 on by the shells' order; which is one restart. Their
+  // starts are later ones than all before.
+  void resize(const value::Idset& shells);
   // From now on the tasks are there, which is a restart.
   void move(Move tasks);
   // These start once more where they are, which is one restart.
@@ -127,9 +152,12 @@ struct Job {
   [[nodiscard]] std::uint32_t attempt_of(value::Idset::Id rank) const;  // its start that counts, from 1
   // Whether the task is on this shell, or was.
   [[nodiscard]] bool has_had(std::uint32_t shell, value::Idset::Id rank) const;
+  // It had tasks, and the job was resized without it.
+  [[nodiscard]] bool is_left_out(std::uint32_t shell) const;
   // Whether tasks that were on this shell have gone to another one.
   [[nodiscard]] bool tasks_have_left(std::uint32_t shell) const;
   // The shell that had tasks from the start and whose place it has taken, perhaps by way of others; else itself.
+  // Once the job was resized: the place of that shell among those that have tasks since.
   [[nodiscard]] std::uint32_t stands_for(std::uint32_t shell) const;
   // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in
   // the job's environment or the shell's, or if the job's environment has a locale (LC_ALL, LC_CTYPE or LANG) that
@@ -146,6 +174,7 @@ struct Job {
 };
 
 // The job's variables of flux-environment(7), each also under NACRE_. `tmpdir` may be "".
+void set_size_variables(Environment& env, const Job& job);  // those that a resize changes
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir);
 // One of them marks all that belongs to one shell of the job and ends with it: "JOBID.RANK".
 inline constexpr const char* kShellMark = "NACRE_SHELL_ID";

@@ -453,6 +453,20 @@ bool CountRange::contains(std::uint32_t count) const {
   return each == count;
 }
 
+std::optional<std::uint32_t> CountRange::largest(std::uint32_t most) const {
+  for (std::uint32_t count = std::min(most, max_.value_or(most)); count >= min_ && count > 0; --count) {
+    if (contains(count)) return count;
+  }
+  return std::nullopt;
+}
+
+std::string CountRange::str() const {
+  if (ids_) return ids_->str();
+  const std::string most = max_ ? fmt::format_int(*max_).str() : "";
+  if (operator_ == '+' && operand_ == 1) return fmt::format("{}:{}", min_, most);
+  return fmt::format("{}{}{}:{}:{}", min_, max_ ? "-" : "+", most, operand_, operator_);
+}
+
 Result<void> CountRange::check(const JsonAt& count, const CountRange& range) {
   if (range.max_ && *range.max_ < range.min_)
     return count.error(fmt::format("max {} is below min {}", *range.max_, range.min_));

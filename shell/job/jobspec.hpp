@@ -38,6 +38,9 @@ class CountRange {
   [[nodiscard]] std::uint32_t min() const { return min_; }
   [[nodiscard]] bool is_fixed() const { return !ids_ && max_ && *max_ == min_; }
   [[nodiscard]] bool contains(std::uint32_t count) const;
+  // The largest count that is at most this; none: all are larger.
+  [[nodiscard]] std::optional<std::uint32_t> largest(std::uint32_t most) const;
+  [[nodiscard]] std::string str() const;  // "2:8"; "2:": no limit; "2-8:2:*", "1,3": of those between not all
 
  private:
   CountRange(std::uint32_t min, std::optional<std::uint32_t> max) : min_(min), max_(max) {}

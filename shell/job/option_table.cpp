@@ -37,6 +37,9 @@ constexpr OptionEntry kTable[] = {
 
     {"spares", "integer", "0", "shell", "0 1 2", "so many of the last nodes of R are spares, without tasks"},
 
+    {"resize", "switch", "off", "shell", "on off",
+     "the job starts again on fewer or more nodes, as the jobspec's range has them, when hosts go or come"},
+
     {"multi-prog", "object", "", "multi-prog", "", "commands of several programs, each with its tasks"},
     {"arguments", "list", "", "mustache", "", "a text for each task, for the tag task.argument"},
     {"at-most", "text", "", "shell", "cores", "so many tasks run at the same time on each node"},
@@ -353,7 +356,7 @@ constexpr std::array kCalled = {"job.input",         "launcher.report",    "job.
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
                                 "shell.unkillable",  "job.leader",         "shell.pre-init",
-                                "shell.health",      "job.health"};
+                                "shell.health",      "job.health",         "job.resized"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

@@ -33,7 +33,7 @@ std::optional<std::string> of_id(const job::Job& job, std::string_view form) {
 std::optional<std::string> of_job(const job::Job& job, std::string_view tag) {
   if (tag == "name") return job.name();
   if (tag == "size" || tag == "ntasks") return fmt::format("{}", job.tasks());
-  if (tag == "nnodes") return fmt::format("{}", job.nodes());
+  if (tag == "nnodes") return fmt::format("{}", job.nodes_in_use());
   if (tag == "taskmap") return job.taskmap.str();
   if (tag == "resources") return dump_json(job.resources.document);
   for (std::string_view name : {"jobid", "id"}) {

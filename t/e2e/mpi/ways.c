@@ -11,6 +11,7 @@
  *   stay                                 ends by SIGKILL after init; the others take N seconds more before they go on
  *   no-init                              ends by SIGKILL, and no task calls init
  *   go                                   none ends: all touch in.RANK.TRY, and wait for a file go and in a second barrier
+ *   size                                 as go, and they say the number of ranks as well: "N of M"
  *   universe                             all say the universe's size, "open" if there is none
  *   spawn                                spawns N more, which say theirs: "child: universe M"
  */
@@ -185,7 +186,8 @@ int main(int argc, char** argv) {
     finish();
     return 0;
   }
-  int is_shared = strcmp(rule, "universe") == 0 || strcmp(rule, "spawn") == 0, is_go = strcmp(rule, "go") == 0;
+  int is_shared = strcmp(rule, "universe") == 0 || strcmp(rule, "spawn") == 0, is_size = strcmp(rule, "size") == 0,
+      is_go = is_size || strcmp(rule, "go") == 0;
   if (own == NULL) return 2;
   if (!is_shared && !is_go && atoi(own) == atoi(argv[2])) return be_victim(rule, number);
   if (strcmp(rule, "no-init") == 0) {
@@ -202,7 +204,10 @@ int main(int argc, char** argv) {
     if (ends(rule, "after-init")) sleep(1);
     finish();
   }
-  snprintf(line, sizeof line, "%d went on\n", rank);
+  if (is_size)
+    snprintf(line, sizeof line, "%d of %d\n", rank, size);
+  else
+    snprintf(line, sizeof line, "%d went on\n", rank);
   if (!is_shared) say(line);
   return 0;
 }

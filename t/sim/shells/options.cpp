@@ -108,7 +108,7 @@ constexpr std::string_view kLeftOut[] = {
     "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path",
     "input.stdin.type",
     // another number of tasks or shells
-    "per-resource.type", "per-resource.count", "spares", "pretend",
+    "per-resource.type", "per-resource.count", "spares", "resize", "pretend",
     // something is done to the tasks, or to their codes and lines
     "stop-tasks-in-exec", "rehearse", "rehearse-force", "signal.signum", "signal.timeleft", "exit-ok", "wrap",
     "exit-class", "exit-on-error.ranks", "exit-on-error.codes", "exit-on-error.grace", "output.stdout.format",

@@ -38,6 +38,33 @@ TEST_CASE("what a job has come to is the same for a shell that joins") {
   CHECK(newcomers.unfit.str() == "1");
 }
 
+TEST_CASE("a shell that joins knows the sizes that the job has had, and what has moved between them") {
+  auto begin = [] {
+    job::Job job = fresh();
+    job.tasks_each = 2;
+    job.task_limit = 6;
+    return job;
+  };
+  job::Job job = begin();
+  job.move({value::Idset::range(2, 3), 1, 2, 2});
+  job.resize(value::Idset::parse("0,2").value());
+  job.move({value::Idset::range(2, 3), 2, 1, 4});
+  job.resize(value::Idset::range(1, 1));
+  Json state = elastic::job_state(job);
+  job::Job newcomers = begin();
+  REQUIRE(elastic::take_job_state(JsonAt::root(state), newcomers));
+  CHECK(newcomers.taskmap.raw() == job.taskmap.raw());
+  CHECK(newcomers.attempt_of(0) == job.attempt_of(0));
+  CHECK(newcomers.restarts == 4);
+  for (std::uint32_t shell = 0; shell < 3; ++shell) {
+    for (value::Idset::Id rank = 0; rank < 4; ++rank)
+      CHECK(newcomers.has_had(shell, rank) == job.has_had(shell, rank));
+  }
+  CHECK(elastic::job_state(newcomers) == state);
+  job::Job fixed = fresh();
+  CHECK_FALSE(elastic::take_job_state(JsonAt::root(state), fixed));
+}
+
 TEST_CASE("what is no state of a job is refused, with its place") {
   struct Row {
     const char* text;

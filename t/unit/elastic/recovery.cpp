@@ -347,3 +347,88 @@ TEST_CASE("what has come no further by its restarts does not start again, alone 
     CHECK(decision.is_granted() == (attempt < 3));
   }
 }
+
+// ---- resizes ----------------------------------------------------------------------------
+
+namespace {
+
+// One task on each of three shells, of which one more may have some.
+job::Job job_with_range() {
+  Json text = Json::parse(R"({"version": 1, "resources": [{"type": "node", "count": "1-4", "with": [{"type": "slot",
+      "count": 1, "label": "t", "with": [{"type": "core", "count": 1}]}]}],
+      "tasks": [{"command": ["a"], "slot": "t", "count": {"per_slot": 1}}],
+      "attributes": {"system": {"duration": 0}}})");
+  job::Resources resources;
+  for (std::uint32_t i = 0; i < 3; ++i) resources.nodes.push_back({i, "n", value::Idset::range(0, 3), {}, {}});
+  job::Job out = job::Job::create(value::JobId(1), 0, job::Jobspec::from_json(text).value(), std::move(resources),
+                                  std::nullopt)
+                     .value();
+  REQUIRE(out.allow_resizes());
+  out.grow({{0, "n", value::Idset::range(0, 3), {}, {}}});
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("all start again without a lost shell, for one restart; nothing has an effect if something came before") {
+  job::Job job = job_with_range();
+  elastic::Restarts restarts({1});
+  value::Idset here = value::Idset::range(0, 3);
+  elastic::Recovery recovery(job, restarts, [&](std::uint32_t shell) { return here.contains(shell); });
+  here.remove(1);
+  elastic::JobResize what{value::Idset::parse("0,2").value(), 1, {0, 5}};
+  auto decision = recovery.decide_resize(what);
+  REQUIRE(decision);
+  CHECK(decision->is_granted());
+  CHECK(decision->whole);
+  CHECK(decision->resizes);
+  CHECK(decision->ranks.str() == "1");
+  CHECK(decision->together.str() == "0-1");
+  CHECK(decision->last == 1);
+  CHECK(job.restarts == 1);
+  CHECK(job.taskmap.raw() == "0;;1");
+  CHECK_FALSE(recovery.decide_resize(what));  // it was sent before that
+  here.remove(2);
+  CHECK_FALSE(recovery.decide_resize({value::Idset::parse("0,2").value(), 3, {1}}));  // lost meanwhile
+  CHECK(recovery.decide_resize({value::Idset::range(0, 0), 2, {1}})->why_not == "the job has used 1 of 1 restarts");
+  CHECK(job.tasks() == 2);
+  // While all wait to start again it is no other restart.
+  CHECK(recovery.decide_resize({value::Idset::range(0, 0), 2, {1, 0, 3.0}})->delay == 3.0);
+  CHECK(job.tasks() == 1);
+}
+
+TEST_CASE("that others have joined uses no restart") {
+  job::Job job = job_with_range();
+  elastic::Restarts restarts({0});
+  elastic::Recovery recovery(job, restarts, [](std::uint32_t) { return true; });
+  auto decision = recovery.decide_resize({value::Idset::range(0, 3), std::nullopt, {0}});
+  REQUIRE(decision);
+  CHECK(decision->is_granted());
+  CHECK(decision->ordered);
+  CHECK(decision->last == 0);
+  CHECK(decision->together.str() == "0-3");
+  CHECK(job.restarts == 1);
+}
+
+TEST_CASE("a job of one size is not resized") {
+  job::Job job = job_with_range();
+  job.tasks_each = 0;
+  elastic::Restarts restarts({3});
+  elastic::Recovery recovery(job, restarts, [](std::uint32_t) { return true; });
+  CHECK_FALSE(recovery.decide_resize({value::Idset::range(0, 1), 2, {0}}));
+}
+
+TEST_CASE("what is announced of a resize reads back to the same") {
+  elastic::JobResize what{value::Idset::range(0, 2), 0, {4, 1.5, 2.0}};
+  auto read = elastic::JobResize::parse(what.text(), 4).value();
+  CHECK(read.text() == what.text());
+  CHECK(read.lost == 0);
+  CHECK(read.shells.str() == "0-2");
+  CHECK(read.all.restarts == 4);
+  CHECK_FALSE(
+      elastic::JobResize::parse(elastic::JobResize{value::Idset::range(0, 2), {}, {4}}.text(), 4).value().lost);
+  CHECK_FALSE(elastic::JobResize::parse(what.text(), 2));
+  CHECK_FALSE(elastic::JobResize::parse(R"({"shells": "", "all": {"restarts": 0, "ran": 0}})", 2));
+  CHECK_FALSE(elastic::JobResize::parse(R"({"shells": "0", "lost": 2, "all": {"restarts": 0, "ran": 0}})", 2));
+  CHECK_FALSE(elastic::JobResize::parse("{}", 2));
+}

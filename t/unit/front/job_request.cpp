@@ -97,7 +97,36 @@ TEST_CASE("spares are nodes beside those with tasks") {
   CHECK(job::Jobspec::from_json(jobspec_of(request).value()).value().nodes == 5);
 }
 
-TEST_CASE("-N is a number of nodes, or one with spares") {
+TEST_CASE("of a range there are as many nodes as there are places, and the jobspec has the range") {
+  SizeRequest wanted;
+  wanted.nodes = 4;
+  wanted.least_nodes = 2;
+  wanted.tasks_per_node = 3;
+  CHECK(size_of(wanted, 8).value().nodes == 4);
+  CHECK(size_of(wanted, {}).value().nodes == 4);
+  JobSize size = size_of(wanted, 3).value();
+  CHECK(size.tasks == 9);
+  CHECK(size_of(wanted, 1).error().message ==
+        "-N 2:4, but there is 1 node: a smaller -N, more hosts (--hosts), or --local=2 for all on this one");
+  JobRequest request;
+  request.command = {"a"};
+  request.cwd = "/";
+  request.size = size;
+  auto spec = job::Jobspec::from_json(jobspec_of(request).value()).value();
+  REQUIRE(spec.node_counts);
+  CHECK(spec.node_counts->str() == "2:4");
+  CHECK(spec.slots_per_node == 3);
+  request.at_most = 1;
+  CHECK(jobspec_of(request).error().message.starts_with("--at-most, but -N is a range"));
+  wanted.spares = 1;
+  CHECK(size_of(wanted, 4).error().message.starts_with("-N 2:4 and spares"));
+  wanted.spares = 0;
+  wanted.tasks = 4;
+  CHECK(size_of(wanted, 4).error().message ==
+        "-n 4, but -N 2:4: the number of tasks follows that of nodes: give --tasks-per-node instead");
+}
+
+TEST_CASE("-N is a number of nodes, one with spares, or a range") {
   CHECK(NodeCounts::parse("4").value().nodes == 4);
   CHECK_FALSE(NodeCounts::parse("4").value().spares);
   CHECK(NodeCounts::parse("4+1").value().nodes == 4);
@@ -106,8 +135,17 @@ TEST_CASE("-N is a number of nodes, or one with spares") {
   for (const char* text : {"", "+", "+1", "4+", "4+x", "x", "4+1+1", "-4", "4+-1", "4 + 1"}) {
     INFO(text);
     CHECK(NodeCounts::parse(text).error().message.starts_with(
-        "expected a number of nodes, or NODES+SPARES as in 4+1, got "));
+        "expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got "));
   }
+  for (const char* text : {":", "2:", ":8", "2:8+1", "2:8:9", "2-8:2", "x:8"}) {
+    INFO(text);
+    CHECK(NodeCounts::parse(text).error().message.ends_with(std::string("as in 2:8, got '") + text + "'"));
+  }
+  CHECK(NodeCounts::parse("2:8").value().nodes == 8);
+  CHECK(NodeCounts::parse("2:8").value().least == 2);
+  CHECK_FALSE(NodeCounts::parse("4:4").value().least);
+  CHECK(NodeCounts::parse("8:2").error().message == "MIN is larger than MAX in 8:2");
+  CHECK(NodeCounts::parse("0:2").error().message == "at least 1 node");
   CHECK(NodeCounts::parse("0").error().message == "at least 1 node");
   CHECK(NodeCounts::parse("1+18446744073709551615").error().message.ends_with("got 1+18446744073709551615"));
   CHECK(NodeCounts::parse("18446744073709551615+1").error().message.ends_with("got 18446744073709551615+1"));

@@ -63,3 +63,18 @@ TEST_CASE("a count that is none") {
   CHECK(counts({{"max", 4}}) == "count: missing key 'min'");
   CHECK(counts({{"min", 4}, {"most", 4}}).starts_with("count.most: unknown key"));
 }
+
+TEST_CASE("the largest count up to a number, and the range as text") {
+  auto range = [](const Json& count) { return CountRange::read(JsonAt::root(count)).value(); };
+  CHECK(range("2-8").largest(9) == 8);
+  CHECK(range("2-8").largest(5) == 5);
+  CHECK_FALSE(range("2-8").largest(1));
+  CHECK(range("2-8:2").largest(7) == 6);
+  CHECK(range("2+:2:*").largest(63) == 32);
+  CHECK(range("4,9,16").largest(15) == 9);
+  CHECK(range("2-8").str() == "2:8");
+  CHECK(range("4+").str() == "4:");
+  CHECK(range("2-8:2").str() == "2-8:2:+");
+  CHECK(range("2+:2:^").str() == "2+:2:^");
+  CHECK(range("4,9").str() == "4,9");
+}
