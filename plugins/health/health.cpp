@@ -73,7 +73,8 @@ class Health final : public plugin::Plugin {
     on("shell.take-over", [this] { look_again(false); });
     on("shell.restart", [this](plugin::Call& call) { look_again(call.in.value("all", false)); });
     on("job.tasks-restart", [this](plugin::Call& call) { restarted(call.in); });
-    for (const char* topic : {"job.tasks-moved", "shell.not-replaced"}) on(topic, [this] { go_on_without_lost(); });
+    for (const char* topic : {"job.tasks-moved", "job.resized", "shell.not-replaced"})
+      on(topic, [this] { go_on_without_lost(); });
   }
 
  private:

@@ -742,7 +742,8 @@ void ShellRestart::look_at_ends(Message& asked) {
 // What the leader has looked at in vain counts once, though another restart comes before the tasks have started.
 void ShellRestart::ended_together() {
   if (!progress_ || together_->plan().ordered || has_looked_) return together_->enter("");
-  const std::string number = progress_->is_of_output() ? progress_->number_of(job_.all_ranks()) : "";
+  const value::Idset all = value::Idset::range(0, static_cast<Rank>(job_.most_tasks() - 1));  // those before, too
+  const std::string number = progress_->is_of_output() ? progress_->number_of(all) : "";
   if (!shells_.leads()) return together_->enter(number.empty() ? "" : elastic::ProgressPart{number}.text());
   progress_->look([this, number, restarts = together_->plan().restarts](const std::optional<std::string>& what) {
     if (!together_ || together_->plan().restarts != restarts) return;  // another one has come before it

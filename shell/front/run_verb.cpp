@@ -100,7 +100,10 @@ class RunOptions {
   // --log-dir and --tee, as options of the shell.
   [[nodiscard]] std::vector<GivenOption> file_options() const;
   Result<void> take_program(std::vector<std::string> words, bool is_only);
-  [[nodiscard]] bool has_range() const;                                // -N MIN:MAX
+  Result<void> take_tasks(const std::string& text);
+  // The numbers of nodes that are asked for, with so many tasks on each; none: none is.
+  [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const;
+  [[nodiscard]] std::string range() const;  // "-N 2:4", "-n 4:16"; "": the job has one size
   [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
   [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
@@ -113,7 +116,8 @@ class RunOptions {
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   bool per_gpu_ = false;  // as many tasks on each node as it has gpus
   bool goes_round_ = false;
-  std::string nodes_;  // "4", "4+1"
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> task_range_;  // the least and the most
+  std::string nodes_;                                                  // "4", "4+1", "2:8"
   GivenOptions words_{GivenOptions::Verb::run};
   std::string time_limit_, name_, cwd_;
   struct Rule {
@@ -428,7 +432,10 @@ void RunOptions::add_to(cli::CommandLine& verb) {
 
 void RunOptions::add_size(cli::CommandLine& verb) {
   verb.begin_group("Tasks");
-  verb.add_number("-n,--ntasks", tasks_, "Tasks (default: 1; with -N alone one a node)", kCounts)->option_text("N");
+  auto tasks = [this](const std::string& text) { return take_tasks(text); };
+  verb.add_option("-n,--ntasks", tasks,
+                  "Tasks (default: 1; with -N alone one a node); a range with --tasks-per-node, as -N has one")
+      ->option_text("N|MIN:MAX");
   verb.add_option(
           "-N,--nodes", nodes_,
           "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares; or a "
@@ -467,6 +474,37 @@ Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
 }
 
 }  // namespace
+
+Result<void> RunOptions::take_tasks(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::uint64_t most =
+      parse_u64(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1)).value_or(0);
+  const std::uint64_t least = colon == std::string::npos ? most : parse_u64(text.substr(0, colon)).value_or(0);
+  const bool is_wrong = least < 1 || most > job::Jobspec::kMaxCount;
+  if (is_wrong && colon == std::string::npos) return kCounts.expected(text);
+  if (is_wrong || least > most)
+    return invalid(fmt::format("expected a number of tasks, or MIN:MAX as in 4:16, got {}", in_quotes(text)));
+  if (least == most)
+    tasks_ = static_cast<std::uint32_t>(most);
+  else
+    task_range_ = {static_cast<std::uint32_t>(least), static_cast<std::uint32_t>(most)};
+  return {};
+}
+
+// Of -N, or of -n with as many tasks on each node: the numbers of nodes.
+Result<std::optional<NodeCounts>> RunOptions::nodes(const std::optional<std::uint32_t>& each) const {
+  if (!task_range_) return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
+  const auto [least, most] = *task_range_;
+  const std::string range = fmt::format("-n {}:{}", least, most);
+  if (!nodes_.empty() || !each || goes_round_)
+    return invalid(fmt::format("{}: give --tasks-per-node={}, too: each node has as many tasks as the others",
+                               range, nodes_.empty() ? "N" : "N in place of -N"));
+  NodeCounts out{most / *each, (least + *each - 1) / *each, {}};
+  if (out.nodes < *out.least)
+    return invalid(fmt::format("{}, but --tasks-per-node={}: no number of nodes has as many", range, *each));
+  if (out.nodes == *out.least) out.least.reset();
+  return std::optional(out);
+}
 
 Result<void> RunOptions::take_tasks_per_node(const std::string& text) {
   constexpr std::string_view kRound = ":round";
@@ -548,7 +586,7 @@ Result<void> RunOptions::take_words(std::vector<std::string> words) {
   }
   bool is_file = !file_.empty();
   bool has_command = !parts_.empty() || !multi_prog_.empty();
-  if (is_file && (has_command || tasks_ || !nodes_.empty() || per_node_ || cores_ || gpus_))
+  if (is_file && (has_command || tasks_ || task_range_ || !nodes_.empty() || per_node_ || cores_ || gpus_))
     return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
   if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
   if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
@@ -600,10 +638,9 @@ Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_on
 Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
   SizeRequest out{tasks_, {}, per_node_, spares, goes_round_, {}};
   if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
-  if (!nodes_.empty()) {
-    const NodeCounts counts = TRY(in("-N", NodeCounts::parse(nodes_)));
-    out.nodes = counts.nodes;
-    out.least_nodes = counts.least;
+  if (auto counts = TRY(nodes(out.tasks_per_node))) {
+    out.nodes = counts->nodes;
+    out.least_nodes = counts->least;
   }
   if (parts_.size() > 1) {
     std::uint64_t all = 0;
@@ -620,9 +657,13 @@ Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
   return out;
 }
 
-bool RunOptions::has_range() const {
-  auto counts = NodeCounts::parse(nodes_);
-  return counts && counts->least.has_value();
+std::string RunOptions::range() const {
+  std::optional<std::uint32_t> each = per_node_;
+  if (auto of_gpus = per_gpu_ ? gpus_of_a_node(gpus_.value_or(1)) : Result<std::uint32_t>(1); per_gpu_ && of_gpus)
+    each = *of_gpus;
+  auto counts = nodes(each);
+  if (!counts || !*counts || !(*counts)->least) return "";
+  return task_range_ ? fmt::format("-n {}:{}", task_range_->first, task_range_->second) : "-N " + nodes_;
 }
 
 std::optional<std::uint32_t> RunOptions::spares_of_nodes() const {
@@ -668,9 +709,9 @@ Result<Json> RunOptions::wrappers() const {
 std::vector<GivenOption> RunOptions::given() const {
   std::vector<GivenOption> out;
   if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
-  if (has_range()) {
-    out.push_back({"-N " + nodes_, "resize", true});
-    if (!words_.has("--on-lost")) out.push_back({"-N " + nodes_, "on-lost", "replace"});
+  if (const std::string range = this->range(); !range.empty()) {
+    out.push_back({range, "resize", true});
+    if (!words_.has("--on-lost")) out.push_back({range, "on-lost", "replace"});
   }
   for (GivenOption& each : words_.given()) out.push_back(std::move(each));
   for (GivenOption& each : file_options()) out.push_back(std::move(each));
@@ -727,7 +768,7 @@ Result<void> RunOptions::set_options(job::Options& out) const {
     out.set("pty.ranks", pty_);
   if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
   if (auto spares = spares_of_nodes()) out.set("spares", *spares);
-  if (has_range()) {
+  if (!range().empty()) {
     out.set("resize", true);
     if (!words_.has("--on-lost")) out.set("on-lost", "replace");
   }

@@ -138,6 +138,19 @@ ranks_are() { [ "$("$front" ps --json | jq -r 'select(.rank != null) | "\(.rank)
   nothing_left "^nacre-shell: $id"
 }
 
+@test "a range of tasks is one of nodes, with as many tasks on each" {
+  rm -f shell.* go
+  run_ -l -n 3:7 --tasks-per-node=2 --local=3 --restart=on-failure,scope=job,codes=77,backoff=0s -o cpu-affinity=off -o exit-on-error=off sh -c "$says_size" >out 2>err &
+  launcher=$!
+  wait_until listed
+  id=$("$front" jobs -q)
+  await_all 1 6
+  lose 2 1
+  await_all 2 4
+  says "goes on with 4 tasks on 2 nodes \(-N 2:3\), in place of 6 on 3"
+  nodes=2 all_of_size 2 4 1
+}
+
 # ---- more -----------------------------------------------------------------------------------------------------------
 
 @test "hosts that join: one restart with more tasks for each order, up to MAX; what is more is a spare, and the first to be used" {
@@ -351,6 +364,10 @@ refuses() { # WORDS, arguments
   local restart=--restart=on-failure,scope=job
   refuses "-N 3:4, but there are 2 nodes: a smaller -N, more hosts (--hosts), or --local=3 for all on this one" -N 3:4 $restart
   refuses "-n 4, but -N 1:2: the number of tasks follows that of nodes: give --tasks-per-node instead" -N 1:2 -n 4 $restart
+  refuses "-n 1:2: give --tasks-per-node=N, too: each node has as many tasks as the others" -n 1:2 $restart
+  refuses "-n 1:2: give --tasks-per-node=N in place of -N, too" -n 1:2 -N 1:2 $restart
+  refuses "-n 5:7, but --tasks-per-node=4: no number of nodes has as many" -n 5:7 --tasks-per-node=4 $restart
+  refuses "-N 3:4, but there are 2 nodes" -n 6:8 --tasks-per-node=2 $restart
   refuses "-N 1:2 and spares: hosts that join beyond 2 nodes are some; leave out one of them" -N 1:2 --spares=1 $restart
   refuses "resize: all tasks start again when the job's size changes: give restart=on-failure,scope=job, too" -N 1:2
   refuses "resize: all tasks start again when the job's size changes: give restart=on-failure,scope=job, too" -N 1:2 --restart=on-failure

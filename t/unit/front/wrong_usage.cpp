@@ -45,6 +45,7 @@ struct Row {
 const Row kWrong[] = {
     {"run", "-n", "--ntasks: expected a value"},
     {"run", "-n 0 true", "--ntasks: expected a number from 1 to 16777216, got '0'"},
+    {"run", "-n 4:2 true", "--ntasks: expected a number of tasks, or MIN:MAX as in 4:16, got '4:2'"},
     {"run", "-n x true", "--ntasks: expected a number from 1 to 16777216, got 'x'"},
     {"run", "--tasks-per-node=0 true", "--tasks-per-node: expected a number from 1 to 16777216, or gpu, got '0'"},
     {"run", "--tasks-per-node=gpus true",
