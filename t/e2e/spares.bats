@@ -58,8 +58,8 @@ start_run() {
 
 @test "what spares cannot be is refused in words" {
   local row code given words
-  for row in "2|-N 4+|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '4+'" "2|-N 4+x|expected a number of nodes, or NODES+SPARES as in 4+1, got '4+x'" \
-    "2|-N +1|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '+1'" "2|-N 4+1+1|expected a number of nodes, or NODES+SPARES as in 4+1, got '4+1+1'" \
+  for row in "2|-N 4+|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '4+'" "2|-N 4+x|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '4+x'" \
+    "2|-N +1|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '+1'" "2|-N 4+1+1|expected a number of nodes, NODES+SPARES as in 4+1, or MIN:MAX as in 2:8, got '4+1+1'" \
     "2|-N 0+1|at least 1 node" "2|-N 1+18446744073709551615|nodes in all" "2|-N 4+1 --spares=2|-N 4+1 and --spares=2 contradict each other: give one of them" \
     "2|-N 4+1 -o spares=2|-N 4+1 and -o spares=2 contradict each other: give one of them" "2|--spares=1 -o spares=2|--spares=1 and -o spares=2 contradict each other" \
     "2|--spares=x|--spares" "2|--spares=-1|--spares" "1|-N 4+1 --local=4|-N 4+1, but there are 4 nodes" "1|-N 2+1|-N 2+1, but there is 1 node" \
