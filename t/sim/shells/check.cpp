@@ -179,13 +179,21 @@ class Check {
           code_ && !plan_.value_of("report").empty() && !seen_.is_faulted && cause_.empty() && *code_ == 0;
       return is_wanted ? "there is no report" : "";
     }
-    for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
       auto found = records_.find(rank);
       if (found == records_.end()) return fmt::format("in the report task {} has no record", rank);
       if (std::string why = wrong_record(rank, found->second); !why.empty())
         return fmt::format("the record of task {} is {}, and {}", rank, found->second, why);
     }
-    return records_.size() == plan_.ranks() ? "" : "there are records of tasks that the job has not";
+    if (ranks() % plan_.tasks_per_shell != 0 ||
+        ranks() > std::max(plan_.ranks(), plan_.most * plan_.tasks_per_shell))
+      return fmt::format("the job has {} tasks at its end", ranks());
+    return records_.size() == ranks() ? "" : "there are records of tasks that the job has not";
+  }
+
+  // That it has at its end.
+  [[nodiscard]] std::uint32_t ranks() const {
+    return plan_.resizes() ? seen_.report.at("job").at("tasks").get<std::uint32_t>() : plan_.ranks();
   }
 
   [[nodiscard]] std::string wrong_record(std::uint32_t rank, const std::string& record) const {
@@ -193,6 +201,9 @@ class Check {
     if (auto found = seen_.exec_errors.find(rank); found != seen_.exec_errors.end())
       return wrong_unstarted(record, found->second == ENOENT ? "f127" : "f126");
     if (task == nullptr) return wrong_unstarted(record, "");
+    // While all are about to start again a record is that of the task whose place it takes.
+    if (plan_.resizes() && ((record[0] == 'c' && !cause_.empty()) || (record[0] == 'l' && !are_shells_calm())))
+      return "";
     const std::string truth = text_of(task->status);
     const bool healthy = is_on_healthy_shell(*task);
     const std::size_t slash = record.find('/');
@@ -339,7 +350,7 @@ class Check {
   [[nodiscard]] std::string success_without_records() const {
     if (plan_.value_of("exit-policy") == "main" || plan_.has_order(Order::Kind::shrink)) return "";
     for (const auto& [rank, tries] : tries_) {
-      if (tries.back()->status != 0)
+      if (tries.back()->status != 0 && !plan_.resizes())
         return fmt::format("the job's code is 0, and task {} has ended as {}", rank, text_of(tries.back()->status));
     }
     return "";

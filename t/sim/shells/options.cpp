@@ -102,13 +102,13 @@ const std::vector<Drawn>& drawn() {
 
 // Why each is not drawn.
 constexpr std::string_view kLeftOut[] = {
-    // drawn by add_at_most()
-    "at-most",
+    // drawn by add_at_most(), and by plan.cpp
+    "at-most", "resize",
     // a file of its own: the initrc is drawn by plan.cpp
     "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path",
     "input.stdin.type",
     // another number of tasks or shells
-    "per-resource.type", "per-resource.count", "spares", "resize", "pretend",
+    "per-resource.type", "per-resource.count", "spares", "pretend",
     // something is done to the tasks, or to their codes and lines
     "stop-tasks-in-exec", "rehearse", "rehearse-force", "signal.signum", "signal.timeleft", "exit-ok", "wrap",
     "exit-class", "exit-on-error.ranks", "exit-on-error.codes", "exit-on-error.grace", "output.stdout.format",

@@ -89,7 +89,7 @@ end
 local handlers = {}
 for _, topic in ipairs {"shell.init", "shell.post-init", "task.fork", "task.exit", "shell.finish", "shell.exit", "shell.lost",
                         "shell.left", "shell.joined", "shell.not-replaced", "job.tasks-moved", "job.tasks-restart",
-                        "job.shrinking", "shell.resource-update"} do
+                        "job.resized", "job.shrinking", "shell.resource-update"} do
   handlers[#handlers + 1] = {topic = topic, fn = note}
 end
 plugin.register {name = "witness", handlers = handlers}
@@ -295,6 +295,46 @@ void draw_hand_over(Plan& plan, Random& random) {
   plan.faults.push_back(fault);
 }
 
+// A job that starts again with fewer tasks when shells are lost, and with more when others come. Of its own random
+// numbers, so that what else a seed draws does not depend on it.
+void draw_resize(Plan& plan, Random random) {
+  const bool may = plan.shells > 1 && plan.spares == 0 && !plan.hands_over;
+  if (!may || !random.one_in(6)) return;
+  constexpr std::array kOthers{"taskmap",         "exit-main", "at-most",       "input.ranks",
+                               "output.ranks",    "on-lost",   "tolerate-loss", "exit-policy",
+                               "fault-tolerance", "restart",   "exit-on-error", "on-leader-lost"};
+  std::erase_if(plan.options, [&](const std::string& option) {
+    return std::any_of(kOthers.begin(), kOthers.end(), [&](const char* each) { return option.starts_with(each); });
+  });
+  plan.least = static_cast<std::uint32_t>(random.in(1, plan.shells));
+  plan.most = plan.shells + static_cast<std::uint32_t>(random.in(plan.least == plan.shells ? 1 : 0, 2));
+  plan.options.insert(plan.options.end(), {"resize=on", "on-lost=replace",
+                                           fmt::format("restart=on-failure,max={},scope=job,backoff={}",
+                                                       random.in(1, 5), random.one_in(2) ? "10ms" : "0s")});
+  if (plan.value_of("exit-timeout").empty()) plan.options.emplace_back("exit-timeout=none");
+  plan.all_succeed = plan.all_succeed || random.one_in(2);
+  if (!plan.faults.empty() && !random.one_in(3)) {  // losses only
+    constexpr std::uint64_t kMostSteps = 400;
+    for (Fault& each : plan.faults) {
+      each = Fault();
+      each.step = random.in(60 * std::uint64_t{plan.shells}, 60 * std::uint64_t{plan.shells} + kMostSteps);
+      each.shell = static_cast<std::uint32_t>(random.in(random.one_in(4) ? 0 : 1, plan.most - 1));
+    }
+    plan.failure.reset();
+    plan.orders.clear();
+    std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("initrc="); });
+    if (plan.witness) plan.options.push_back("initrc=" + job_folder() + "/rc.lua");
+  }
+  if (random.one_in(2)) {
+    Order grow;
+    grow.kind = Order::Kind::grow;
+    grow.after = draw_time(random, plan.longest);
+    grow.count = static_cast<std::uint32_t>(random.in(1, 2));
+    plan.orders.push_back(grow);
+    std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("control="); });
+  }
+}
+
 }  // namespace
 
 std::string job_folder() {
@@ -383,6 +423,7 @@ bool Plan::has_order(Order::Kind kind) const {
 std::string Plan::text() const {
   std::string out = fmt::format("{} shells, {} of them spares, {} tasks on each other, arity {}", shells, spares,
                                 tasks_per_shell, arity);
+  if (resizes()) out += fmt::format(", -N {}:{}", least, most);
   if (barriers > 0) out += fmt::format(", {} barriers", barriers);
   for (const std::string& each : options) out += " -o " + each;
   if (slow_reader) out += ", a slow reader";
@@ -442,6 +483,7 @@ Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
         out.value_of("tolerate-loss").empty())
       add_option(out, "on-lost=go-on");
   }
+  draw_resize(out, Random(seed * 6133 + 1));
   return out;
 }
 

@@ -63,10 +63,11 @@ struct Failure {
 struct Plan {
   std::uint64_t seed = 1;
   std::uint32_t shells = 1, tasks_per_shell = 1, arity = 2;
-  std::uint32_t spares = 0;    // of the shells: they have no tasks
-  std::uint32_t barriers = 0;  // of PMI, in each task
-  Nanoseconds longest = 0;     // that a task sleeps, in all
-  bool all_succeed = false;    // the tasks, at each start
+  std::uint32_t spares = 0;           // of the shells: they have no tasks
+  std::uint32_t least = 0, most = 0;  // of a job whose size may change (resize): shells with tasks; else 0
+  std::uint32_t barriers = 0;         // of PMI, in each task
+  Nanoseconds longest = 0;            // that a task sleeps, in all
+  bool all_succeed = false;           // the tasks, at each start
   std::vector<std::string> options;
   std::vector<Fault> faults;
   std::vector<Order> orders;
@@ -89,6 +90,7 @@ struct Plan {
   [[nodiscard]] bool has_fault(Fault::Kind kind) const;
   [[nodiscard]] bool has_order(Order::Kind kind) const;
   [[nodiscard]] std::uint32_t ranks() const { return (shells - spares) * tasks_per_shell; }
+  [[nodiscard]] bool resizes() const { return most > 0; }
   [[nodiscard]] std::string text() const;  // a line
 };
 

@@ -53,8 +53,13 @@ struct OwnPipe {
 };
 
 std::string jobspec_of(const Plan& plan) {
-  return R"({"version":1,"resources":[{"type":"slot","count":)" + std::to_string(plan.ranks()) +
-         R"(,"label":"task","with":[{"type":"core","count":1}]}],"tasks":[{"command":[")" + kTask +
+  const std::uint32_t slots = plan.resizes() ? plan.tasks_per_shell : plan.ranks();
+  std::string vertex = R"({"type":"slot","count":)" + std::to_string(slots) +
+                       R"(,"label":"task","with":[{"type":"core","count":1}]})";
+  if (plan.resizes())
+    vertex = R"({"type":"node","count":")" + std::to_string(plan.least) + "-" + std::to_string(plan.most) +
+             R"(","with":[)" + vertex + "]}";
+  return R"({"version":1,"resources":[)" + vertex + R"(],"tasks":[{"command":[")" + kTask +
          R"("],"slot":"task","count":{"per_slot":1}}],"attributes":{"system":{"duration":0,"cwd":")" +
          job_folder() + R"(","environment":{"PATH":"/bin"}}}})";
 }
@@ -414,8 +419,10 @@ Plan shrink(Plan plan) {
   }
   for (std::size_t i = plan.options.size(); i > 0; --i) {
     const std::string& option = plan.options[i - 1];
-    const bool is_meant = plan.hands_over && option.starts_with("on-");
-    if (is_meant || option.starts_with("initrc=") || option.starts_with("spares=")) continue;
+    const bool is_meant = (plan.hands_over && option.starts_with("on-")) ||
+                          (plan.resizes() && (option.starts_with("restart=") || option.starts_with("on-lost=")));
+    if (is_meant || option.starts_with("initrc=") || option.starts_with("spares=") || option.starts_with("resize="))
+      continue;
     Plan smaller = plan;
     smaller.options.erase(smaller.options.begin() + static_cast<std::ptrdiff_t>(i) - 1);
     take_if_broken(plan, std::move(smaller));
@@ -427,7 +434,8 @@ Plan shrink(Plan plan) {
   for (std::uint32_t Plan::*each : {&Plan::tasks_per_shell, &Plan::shells}) {
     Plan fewer = plan;
     fewer.*each = 1;
-    if (each == &Plan::shells && (plan.spares > 0 || (plan.failure && plan.failure->shell > 0))) continue;
+    if (each == &Plan::shells && (plan.spares > 0 || plan.resizes() || (plan.failure && plan.failure->shell > 0)))
+      continue;
     if (plan.*each > 1) take_if_broken(plan, std::move(fewer));
   }
   return plan;
