@@ -166,6 +166,8 @@ def _declared(head):
     while (without := re.sub(r"<[^<>]*>", "", head)) != head:
         head = without
     made = re.match(r"[^(=]*?(\w+) ?\((.*)\)", head)
+    if made and re.search(r"\w::~?$", head[:made.start(1)]):  # of a class, which has that name
+        return None
     if made:
         types = [re.sub(r"(?<=[ &*>])[a-z]\w*$", "", re.sub(r" ?=.*", "", each).strip()) for each in made.group(2).split(",")]
         return f"{made.group(1)}({', '.join(each.strip() for each in types)})"
