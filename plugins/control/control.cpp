@@ -49,7 +49,7 @@
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
-#include "plugins/pty/options.hpp"
+#include "plugins/pty/pty.hpp"
 #include "record/places.hpp"
 #include "record/shareable.hpp"
 #include "usage/table.hpp"

@@ -33,6 +33,7 @@
 #include "io/fanout.hpp"
 #include "io/fd_sink.hpp"
 #include "job/options.hpp"
+#include "plugin/events.hpp"
 #include "plugin/open_questions.hpp"
 #include "plugin/questions.hpp"
 #include "plugin/tags.hpp"
@@ -40,7 +41,7 @@
 #include "plugins/output/files.hpp"
 #include "plugins/output/pipe_size.hpp"
 #include "plugins/output/routing.hpp"
-#include "plugins/pty/options.hpp"
+#include "plugins/pty/pty.hpp"
 #include "value/idset.hpp"
 #include "wire/json.hpp"
 

@@ -18,7 +18,7 @@
 #include "plugin/tags.hpp"
 #include "plugins/output/output.hpp"
 #include "plugins/output/pipe_size.hpp"
-#include "plugins/pty/options.hpp"
+#include "plugins/pty/pty.hpp"
 #include "value/hostlist.hpp"
 
 namespace nacre::plugins {
