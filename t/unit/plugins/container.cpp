@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The command lines of runtimes, what of the host is in a container, and its variables.
-#include "plugins/container/setup.hpp"
+#include "plugins/container/container.hpp"
 
 #include <algorithm>
 #include <filesystem>
