@@ -3,24 +3,139 @@
 // The option health, what a shell finds of its own host by it, and what follows from what all shells have found.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
-#include "plugins/health/check_process.hpp"
-#include "plugins/health/gpu_check.hpp"
+#include "usage/gpu.hpp"
 #include "value/idset.hpp"
+#include "value/wait_status.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {
+
+// A check of this host, in a process of its own: where a file system or a driver hangs, it does, and the shell goes
+// on without it.
+class CheckProcess {
+ public:
+  static constexpr std::size_t kMostOutput = std::size_t{1} << 16;  // bytes; of more the last ones are kept
+
+  struct Outcome {
+    bool is_late = false;  // it has been killed; else it has ended
+    value::WaitStatus status = {};
+    std::string output = {};  // and standard error
+    event::Seconds took{};
+
+    // "took longer than 5s", or the last line of its output, or how it has ended.
+    [[nodiscard]] std::string why(event::Seconds most) const;
+    [[nodiscard]] bool is_good() const { return !is_late && status.success(); }
+  };
+  using WhenDone = std::function<void(const Outcome& outcome)>;
+
+  // It has to outlive it.
+  explicit CheckProcess(plugin::Host& host) : host_(host) {}
+  ~CheckProcess();
+  CheckProcess(const CheckProcess&) = delete;
+  CheckProcess& operator=(const CheckProcess&) = delete;
+
+  // `act` runs in a forked child, and returns its exit code, unless it executes another program. `done` is called
+  // once, from the loop; it may not destroy this object. An error: it has not been started.
+  Result<void> start(const std::function<int()>& act, event::Seconds most, WhenDone done);
+
+ private:
+  void read();
+  void kill();
+  void end(bool is_late, const value::WaitStatus& status);
+
+  plugin::Host& host_;
+  pid_t pid_ = -1;  // of one that runs
+  UniqueFd output_;
+  std::optional<event::Poll> poll_;
+  std::optional<event::Timer> limit_;
+  event::Seconds began_{};
+  Outcome outcome_;
+  WhenDone done_;
+};
+
+// For CheckProcess::start(): executes a command of /bin/sh, in this directory unless that is "". `environment`:
+// NAME=value each.
+[[nodiscard]] std::function<int()> shell_command(std::string command, std::string directory,
+                                                 std::vector<std::string> environment);
+
+// The GPUs that a job has on this host, as nvidia-smi and rocm-smi see them: that they are there, have had no
+// errors that cannot be corrected, and that nobody else uses them.
+
+// What the tools have printed.
+struct GpuState {
+  usage::GpuLook look;
+  std::map<std::uint32_t, std::uint64_t> errors;  // by index, of NVIDIA's: those that cannot be corrected
+
+  // Of the output of gpu_command().
+  static Result<GpuState> parse(std::string_view text);
+};
+
+// A command of /bin/sh that has these tools, at least one, print what GpuState reads.
+[[nodiscard]] std::string gpu_command(bool nvidia, bool rocm);
+
+struct GpuJudgement {
+  std::string fault;   // "": none
+  std::string in_use;  // by whom; "": by nobody else
+};
+
+// `wanted`: the GPUs of the job here, by the numbers that the tools have, too; where these have others only how
+// many there are counts. `is_own`: whether a process is of the job.
+[[nodiscard]] GpuJudgement judge_gpus(const GpuState& state, const value::Idset& wanted,
+                                      const std::function<bool(std::int64_t pid)>& is_own);
+
+// What is wrong by a record of /dev/kmsg, "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT": an Xid of NVIDIA's driver that
+// is the hardware's, of the last ten minutes; "": nothing. `now`: microseconds since the boot.
+[[nodiscard]] std::string fault_of_kernel_record(std::string_view record, std::uint64_t now);
+// Of all records that this process may read; it does not wait for others.
+[[nodiscard]] std::string fault_of_kernel_log();
+
+class GpuCheck {
+ public:
+  static constexpr event::Seconds kAgain{0.5};  // between looks, while somebody else uses them
+
+  struct Limits {
+    event::Seconds look;  // of one look
+    event::Seconds wait;  // until nobody else uses them
+  };
+  // With what is wrong; "": nothing, or there is no tool.
+  using WhenDone = std::function<void(const std::string& fault)>;
+
+  // The host has to outlive it.
+  GpuCheck(plugin::Host& host, const Limits& limits) : host_(host), limits_(limits) {}
+
+  // Whether a tool is in the PATH.
+  [[nodiscard]] static bool has_tool();
+  // `done` is called once, from the loop; it may not destroy this object. An error: it has not been started.
+  Result<void> start(WhenDone done);
+
+ private:
+  Result<void> look();
+  void looked(const CheckProcess::Outcome& outcome);
+  void end(const std::string& fault);
+
+  plugin::Host& host_;
+  Limits limits_;
+  event::Seconds until_{};
+  std::unique_ptr<CheckProcess> process_;
+  std::optional<event::Timer> again_;
+  WhenDone done_;
+};
 
 // health=off|quick|pairs, and its members.
 struct HealthOption {
