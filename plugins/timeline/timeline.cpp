@@ -36,7 +36,7 @@
 #include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
-#include "plugins/sysmon/job_usage.hpp"
+#include "plugins/sysmon/sysmon.hpp"
 #include "timeline/facts.hpp"
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/sysmon/job_usage.hpp"
+#include "plugins/sysmon/sysmon.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>
