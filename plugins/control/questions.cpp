@@ -21,7 +21,7 @@
 #include "plugin/questions.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity_plan.hpp"
-#include "plugins/usage/gpu_meter.hpp"
+#include "plugins/usage/meter.hpp"
 #include "task/cpu_rights.hpp"
 #include "wire/json.hpp"
 

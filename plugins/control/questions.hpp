@@ -18,7 +18,7 @@
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugin/open_questions.hpp"
-#include "plugins/usage/gpu_meter.hpp"
+#include "plugins/usage/meter.hpp"
 #include "usage/gpu.hpp"
 
 namespace nacre::plugins {

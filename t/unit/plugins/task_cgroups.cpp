@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugins/usage/task_cgroups.hpp"
+#include "plugins/usage/meter.hpp"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

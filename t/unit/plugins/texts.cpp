@@ -8,7 +8,7 @@
 #include "plugins/affinity/hwloc_topology.hpp"
 #include "plugins/control/questions.hpp"
 #include "plugins/doctor/stack_taker.hpp"
-#include "plugins/usage/gpu_meter.hpp"
+#include "plugins/usage/meter.hpp"
 
 using namespace nacre;           // NOLINT
 using namespace nacre::plugins;  // NOLINT

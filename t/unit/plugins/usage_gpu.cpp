@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Looks at GPUs by stand-ins of their tools, which are sh scripts here.
-#include "plugins/usage/gpu_meter.hpp"
+#include "plugins/usage/meter.hpp"
 
 #include <sys/prctl.h>
 #include <sys/stat.h>
