@@ -20,7 +20,7 @@
 #include "job/options.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/output/files.hpp"
+#include "plugins/output/options.hpp"
 #include "task/subprocess.hpp"
 
 namespace nacre::plugins {

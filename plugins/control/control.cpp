@@ -47,7 +47,6 @@
 #include "plugins/control/execs.hpp"
 #include "plugins/control/viewers.hpp"
 #include "plugins/doctor/stack_taker.hpp"
-#include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/pty/pty.hpp"
 #include "record/places.hpp"

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options `output` and `label-io`, see nacre-shell-options(7), read and checked.
+// The options `output` and `label-io`, see nacre-shell-options(7), read and checked; the files that they name, and
+// the pipes between the shell and its tasks.
 #pragma once
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "io/assembler.hpp"
 #include "io/fd_sink.hpp"
 #include "io/format.hpp"
 #include "job/options.hpp"
+#include "plugin/host.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {
@@ -62,5 +70,48 @@ struct OutputOptions {
   // EINVAL: a stream goes to the job's record, and there is none.
   [[nodiscard]] Result<void> check_record(bool is_there) const;
 };
+
+// The files that output goes to, by the templates described in nacre-shell-options(7).
+
+// Expands a template; a relative name is below the working directory. Without `task`, the tags of tasks are left as
+// they are, and those that nobody knows always.
+Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task);
+
+// Opens or makes a file to append to; with `empties` it is emptied first. Never waits, so a FIFO without a reader
+// is ENXIO. None if it failed: see errno.
+[[nodiscard]] UniqueFd open_to_append(const std::string& path, bool empties);
+
+class OutputFiles {
+ public:
+  OutputFiles(bool append, bool makes_directories) : append_(append), makes_directories_(makes_directories) {}
+
+  // Opens a file for appending; the first time it is emptied, unless its content is kept. Directories on the way to
+  // it are made, where that is asked for.
+  Result<UniqueFd> open(const std::string& path);
+  // Another shell has emptied it.
+  void keep(const std::string& path) { ++opened_[path]; }
+
+ private:
+  bool append_, makes_directories_;
+  std::map<std::string, int> opened_;  // how many times
+};
+
+// Makes reads and writes of the descriptor wait again, for a task that gets it. An error begins with `what`.
+Result<void> make_blocking(int fd, const std::string& what);
+
+inline constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that a pipe holds by default
+inline constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes that are read from one at once
+inline constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, where they go to the leader's shell
+
+// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer waits later. The system limits all pipes
+// of a user together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe stays as
+// it is. Returns how many bytes it holds then.
+inline std::size_t widen_pipe(int fd, std::size_t pipes) {
+  constexpr std::size_t kAll = std::size_t{16} << 20;     // bytes
+  constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes
+  std::size_t size = std::min(kLargest, kAll / std::max<std::size_t>(pipes, 1));
+  const int got = size > kUsualPipe ? ::fcntl(fd, F_SETPIPE_SZ, static_cast<int>(size)) : -1;
+  return got < 0 ? kUsualPipe : static_cast<std::size_t>(got);
+}
 
 }  // namespace nacre::plugins

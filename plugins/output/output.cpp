@@ -6,7 +6,7 @@
 // A task's pipes are emptied before its exit is reported, even if others still hold them open. A place that is slow
 // stops the tasks that write to it, if its policy is to block: their pipes are not read until it has room.
 
-#include "plugins/output/output.hpp"
+#include "plugins/output/routing.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,8 +37,7 @@
 #include "job/options.hpp"
 #include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/output/pipe_size.hpp"
-#include "plugins/output/routing.hpp"
+#include "plugins/output/options.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

@@ -16,8 +16,7 @@
 #include "event/clock.hpp"
 #include "io/batch_wire.hpp"
 #include "plugin/tags.hpp"
-#include "plugins/output/output.hpp"
-#include "plugins/output/pipe_size.hpp"
+#include "plugins/output/options.hpp"
 #include "plugins/pty/pty.hpp"
 #include "value/hostlist.hpp"
 

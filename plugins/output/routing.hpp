@@ -4,8 +4,12 @@
 // and templates, and finds those to which a task's stream goes.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "broker/kvs.hpp"
 #include "bulk/port.hpp"
@@ -33,14 +38,35 @@
 #include "io/largest_number.hpp"
 #include "plugin/host.hpp"
 #include "plugin/task_output.hpp"
-#include "plugins/output/files.hpp"
 #include "plugins/output/options.hpp"
 #include "task/pty.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
 #include "value/idset.hpp"
+#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
+
+// Output that is not taken any more. The leader sends all shells one byte for the stream, see doc/protocol.md,
+// "Channels".
+
+[[nodiscard]] inline std::string closing(io::Stream stream) { return {static_cast<char>(stream)}; }
+
+// None: this is no such record.
+[[nodiscard]] inline std::optional<io::Stream> closed_stream(std::string_view record) {
+  for (io::Stream stream : io::kStreams) {
+    if (record == closing(stream)) return stream;
+  }
+  return std::nullopt;
+}
+
+// SIGHUP if the shell's own output is a terminal that has hung up: an error of it may be seen before the signal
+// comes. (ioctl_tty(2) on such a terminal fails with EIO, and not with ENOTTY.)
+[[nodiscard]] inline std::optional<value::WaitStatus> hangup_behind(const Error& error) {
+  auto has_hung_up = [](int fd) { return ::isatty(fd) == 0 && errno == EIO; };
+  bool hung_up = error.code == EIO && (has_hung_up(STDOUT_FILENO) || has_hung_up(STDERR_FILENO));
+  return hung_up ? std::optional(value::WaitStatus::killed(SIGHUP)) : std::nullopt;
+}
 
 // The last bytes that a task has written, for the report of its failure.
 class OutputTail {
