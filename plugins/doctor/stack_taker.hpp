@@ -23,6 +23,7 @@
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "doctor/findings.hpp"
+#include "doctor/python_stacks.hpp"
 #include "doctor/stacks.hpp"
 #include "plugin/host.hpp"
 #include "task/subprocess.hpp"
@@ -162,5 +163,11 @@ class Examiner {
 
 // The one that the plugin `doctor` is; null: another plugin has taken its place.
 [[nodiscard]] Examiner* examiner_of(plugin::Host& host);
+
+// The functions of a process that runs Python, from its memory. It is not stopped.
+
+// `program`: the file that it executes. None: there is no interpreter in it. An error says why it cannot be
+// read, of one process as of another.
+[[nodiscard]] Result<std::optional<doctor::PythonStacks>> python_stacks_of(pid_t pid, const std::string& program);
 
 }  // namespace nacre::plugins

@@ -16,14 +16,10 @@
 #include "base/json.hpp"
 #include "event/clock.hpp"
 #include "fake_host.hpp"
-#include "plugins/doctor/flight_dumps.hpp"
-#include "plugins/doctor/hang_watch.hpp"
-#include "plugins/doctor/nccl_ras_client.hpp"
-#include "plugins/doctor/process_look.hpp"
-#include "plugins/doctor/python_look.hpp"
-#include "plugins/doctor/slow_watch.hpp"
+#include "plugins/doctor/nccl.hpp"
+#include "plugins/doctor/doctor.hpp"
+#include "plugins/doctor/looks.hpp"
 #include "plugins/doctor/stack_taker.hpp"
-#include "plugins/doctor/task_looks.hpp"
 
 using namespace nacre;
 using plugins::ExaminationOrder;
