@@ -15,7 +15,7 @@
 #include "base/result.hpp"
 #include "job/machine_shape.hpp"
 #include "plugin/host.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "task/cpu_rights.hpp"
 #include "task/cpu_topology.hpp"
 

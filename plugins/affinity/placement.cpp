@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "plugins/affinity/affinity_option.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

@@ -20,7 +20,7 @@
 
 #include "base/result.hpp"
 #include "plugins/affinity/affinity_option.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

@@ -20,7 +20,7 @@
 #include "base/text.hpp"
 #include "plugin/questions.hpp"
 #include "plugins/affinity/affinity_option.hpp"
-#include "plugins/affinity/affinity_plan.hpp"
+#include "plugins/affinity/affinity.hpp"
 #include "plugins/usage/meter.hpp"
 #include "task/cpu_rights.hpp"
 #include "wire/json.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the plugins mem-affinity, gpu-affinity and nic-affinity do with a plan, whoever has made it.
-#include "plugins/affinity/affinity_plan.hpp"
+#include "plugins/affinity/affinity.hpp"
 
 #include "catch.hpp"
 

@@ -7,7 +7,7 @@
 #include "catch.hpp"
 
 #include "fake_machine.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "task/cpu_rights.hpp"
 
 using namespace nacre;

@@ -9,7 +9,7 @@
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "fake_machine.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "plugins/affinity/job_cpus.hpp"
 #include "plugins/builtins.hpp"
 

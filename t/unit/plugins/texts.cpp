@@ -4,8 +4,8 @@
 #include "catch.hpp"
 
 #include "base/json.hpp"
-#include "plugins/affinity/affinity_plan.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/affinity.hpp"
+#include "plugins/affinity/hwloc.hpp"
 #include "plugins/control/questions.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 #include "plugins/usage/meter.hpp"

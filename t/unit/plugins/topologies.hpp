@@ -11,7 +11,7 @@
 
 #include "fake_machine.hpp"
 #include "folder.hpp"
-#include "plugins/affinity/hwloc_topology.hpp"
+#include "plugins/affinity/hwloc.hpp"
 
 namespace nacre::kit {
 
