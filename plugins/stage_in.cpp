@@ -41,7 +41,7 @@
 #include "broker/instance.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/file_objects.hpp"
+#include "plugins/files.hpp"
 
 namespace nacre::plugins {
 namespace {
