@@ -8,7 +8,6 @@
 
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "capi/dso.hpp"
 #include "capi/loader.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/options.hpp"

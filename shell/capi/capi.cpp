@@ -4,11 +4,56 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "base/json.hpp"
 
 namespace nacre::capi {
 
 using namespace plugin;  // NOLINT: what it makes for C
+
+Result<void> AuxItems::set(const char* key, void* value, flux_free_f free_fn) {
+  if (value == nullptr && (key == nullptr || free_fn != nullptr)) return invalid("neither a key nor a value");
+  if (key == nullptr && free_fn == nullptr) return invalid("a value without a key needs a function to free it");
+  if (key != nullptr) {
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (!items_[i].named || items_[i].key != key) continue;
+      erase(i);
+      break;
+    }
+  }
+  if (value != nullptr) items_.push_back({key != nullptr, key != nullptr ? key : "", value, free_fn});
+  return {};
+}
+
+void* AuxItems::get(std::string_view key) const {
+  for (const Item& each : items_) {
+    if (each.named && each.key == key) return each.value;
+  }
+  return nullptr;
+}
+
+void AuxItems::remove(const void* value) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].value == value) return erase(i);
+  }
+}
+
+void AuxItems::clear() {
+  while (!items_.empty()) erase(items_.size() - 1);
+}
+
+// Plugins cast functions of other types, such as flux_future_destroy, to this one, as plugins written for Flux do.
+#ifdef __clang__
+[[clang::no_sanitize("function")]]
+#endif
+void AuxItems::erase(std::size_t index) {
+  // Taken out first, as its function may call this object.
+  Item item = std::move(items_[index]);
+  items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (item.free_fn != nullptr) item.free_fn(item.value);
+}
+
 namespace {
 
 flux_shell* the_current = nullptr;
@@ -68,6 +113,13 @@ int unpack_for(flux_shell* shell, const char* function, json_t* root, const char
     return fail(EINVAL);
   }
   return 0;
+}
+
+void Callback::failed(const std::string& plugin, const std::string& what, const char* why) {
+  flux_shell* shell = current_shell();
+  if (shell == nullptr) return;
+  shell->host.raise(
+      {"exec", 0, fmt::format("plugin '{}': {}: the plugin threw an exception: {}", plugin, what, why), {}});
 }
 
 }  // namespace nacre::capi

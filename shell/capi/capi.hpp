@@ -13,20 +13,116 @@
 #ifndef FLUX_SHELL_PLUGIN_NAME
 #define FLUX_SHELL_PLUGIN_NAME "capi"
 #endif
+#include <flux/idset.h>
 #include <flux/shell.h>
+#include <flux/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "capi/aux_items.hpp"
-#include "capi/dso.hpp"
+#include "base/result.hpp"
 #include "capi/jansson.hpp"
-#include "capi/values.hpp"
+#include "capi/loader.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/host.hpp"
+#include "value/hostlist.hpp"
+#include "value/idset.hpp"
+#include "value/taskmap.hpp"
+
+namespace nacre::capi {
+
+// Data that plugins attach to a handle: a pointer under a key, with the function that frees it. The rules are those
+// of flux_shell_aux_set(3).
+class AuxItems {
+ public:
+  AuxItems() = default;
+  ~AuxItems() { clear(); }
+  AuxItems(const AuxItems&) = delete;
+  AuxItems& operator=(const AuxItems&) = delete;
+
+  // Stores `value` under `key` (nullptr: without a key), and frees the value that was there. A null value only
+  // frees. EINVAL if both are null, or if `free_fn` comes without a value.
+  Result<void> set(const char* key, void* value, flux_free_f free_fn);
+  [[nodiscard]] void* get(std::string_view key) const;  // nullptr: none
+  // Frees the first item with this value.
+  void remove(const void* value);
+  // Frees all, the newest first, and those that are added meanwhile.
+  void clear();
+
+ private:
+  struct Item {
+    bool named = false;
+    std::string key;
+    void* value = nullptr;
+    flux_free_f free_fn = nullptr;
+  };
+
+  void erase(std::size_t index);
+
+  std::vector<Item> items_;
+};
+
+// The part of libflux that a shell's plugins use. The folder flux makes it, which is above this one, and the
+// shell's handle owns it.
+class Extension {
+ public:
+  Extension() = default;
+  virtual ~Extension() = default;
+  Extension(const Extension&) = delete;
+  Extension& operator=(const Extension&) = delete;
+};
+
+}  // namespace nacre::capi
+
+// The implementation of the handles of <flux/idset.h>, <flux/taskmap.h> and <flux/hostlist.h>.
+
+// All ids are below `universe`, which is from 1 to IDSET_MAX_UNIVERSE. By default it is empty, and grows.
+struct idset {
+  static constexpr std::size_t kDefaultUniverse = 1024;
+
+  // `ids` are below IDSET_MAX_UNIVERSE; the universe is at least `at_least`.
+  static idset of(nacre::value::Idset ids, std::size_t at_least = kDefaultUniverse);
+  // As idset_create(3).
+  static nacre::Result<idset> create(std::size_t size, int flags);
+
+  // Sets or clears each id of `others`. The set grows if its flags allow that; an error (EINVAL, ERANGE) changes
+  // nothing.
+  nacre::Result<void> add(const nacre::value::Idset& others);
+  nacre::Result<void> subtract(const nacre::value::Idset& others);
+  // The same for first..last.
+  nacre::Result<void> add(unsigned int first, unsigned int last);
+  nacre::Result<void> subtract(unsigned int first, unsigned int last);
+  nacre::Result<void> reach(std::size_t id);  // grows until `id` is in the universe
+  [[nodiscard]] bool has(int flag) const { return (flags & flag) != 0; }
+
+  nacre::value::Idset ids;
+  std::size_t universe = kDefaultUniverse;
+  int flags = IDSET_FLAG_AUTOGROW;
+  unsigned int taken = IDSET_INVALID_ID;  // what idset_alloc() took last
+};
+
+struct taskmap {
+  nacre::value::Taskmap map;
+  mutable idset taskids;  // what taskmap_taskids() returned last
+};
+
+struct hostlist {
+  nacre::value::Hostlist names;
+  std::uint64_t cursor = 0;  // names.size(): past the last
+  bool is_removed = false;   // the name at the cursor: the one there now is the next
+  std::string name;          // the name that was returned last
+};
+
+struct hostlist_hostname {
+  std::string name;
+};
 
 // Objects are unmapped only here, after all that might run their code is gone.
 struct flux_shell {
@@ -143,5 +239,35 @@ std::optional<std::string> format(const char* format, va_list args);
 
 // unpack(); an error goes to the debug log, as C gets only EINVAL. Returns 0 or -1.
 int unpack_for(flux_shell* shell, const char* function, json_t* root, const char* format, va_list args);
+
+// Code of a plugin that is called later, outside of any topic: by a watcher, a future, or a message. Each such
+// function is kept together with a Callback. That is made while the plugin runs and remembers the plugin, so that a
+// crash names it, and so that an exception ends the job with a message and goes no further.
+class Callback {
+ public:
+  // `what` is used in messages, as "timer callback"; it has to be a literal.
+  explicit Callback(std::string_view what) : plugin_(plugin::running_plugin_name()), what_(what) {}
+
+  // `code` may destroy this object.
+  template <typename Code>
+  void run(const Code& code) const {
+    const std::string plugin = plugin_;
+    const std::string what(what_);
+    plugin::CrashScope scope(plugin, what);
+    try {
+      code();
+    } catch (const std::exception& thrown) {
+      failed(plugin, what, thrown.what());
+    } catch (...) {
+      failed(plugin, what, "what is no std::exception");
+    }
+  }
+
+ private:
+  static void failed(const std::string& plugin, const std::string& what, const char* why);
+
+  std::string plugin_;
+  std::string_view what_;
+};
 
 }  // namespace nacre::capi

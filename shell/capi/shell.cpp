@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "capi/callback.hpp"
 #include "capi/capi.hpp"
+#include "plugin/tags.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
@@ -270,4 +270,85 @@ int flux_shell_get_hwloc_xml(flux_shell_t* shell, const char** xmlp) noexcept {
   }
   *xmlp = shell->hwloc_xml.c_str();
   return 0;
+}
+
+// <flux/shell.h>: tasks.
+
+flux_shell_task_t* flux_shell_current_task(flux_shell_t* shell) noexcept {
+  if (shell == nullptr) return none(EINVAL);
+  return handle(shell->host.current_task());  // none is no error: errno does not change
+}
+
+flux_shell_task_t* flux_shell_task_first(flux_shell_t* shell) noexcept {
+  if (shell == nullptr) return none(EINVAL);
+  shell->next_task = 0;
+  return flux_shell_task_next(shell);
+}
+
+flux_shell_task_t* flux_shell_task_next(flux_shell_t* shell) noexcept {
+  if (shell == nullptr) return none(EINVAL);
+  auto tasks = shell->host.tasks();
+  if (tasks.empty()) return none(EAGAIN);
+  if (shell->next_task >= tasks.size()) return nullptr;
+  return handle(tasks[shell->next_task++].get());
+}
+
+int flux_shell_task_get_info(flux_shell_task_t* task, char** json_str) noexcept {
+  if (task == nullptr || json_str == nullptr) return fail(EINVAL);
+  return give(json_str, of(task)->info());
+}
+
+int flux_shell_task_info_unpack(flux_shell_task_t* task, const char* fmt, ...) noexcept {
+  flux_shell* shell = current_shell();
+  if (task == nullptr || fmt == nullptr || shell == nullptr) return fail(EINVAL);
+  std::string slot = fmt::format("task {}", of(task)->local_id());
+  va_list args;
+  va_start(args, fmt);
+  json_t* info = shell->kept.get(slot, of(task)->info(), KeptJson::Older::drop);
+  int done = unpack_for(shell, slot.c_str(), info, fmt, args);
+  va_end(args);
+  return done;
+}
+
+flux_cmd_t* flux_shell_task_cmd(flux_shell_task_t* task) noexcept {
+  return task != nullptr ? handle(&of(task)->command()) : none(EINVAL);
+}
+
+// <flux/shell.h>: templates.
+
+namespace {
+
+char* render(flux_shell_t* shell, const char* fmt, const TagScope& scope) {
+  Result<std::string> text = render_tags(shell->host, fmt, scope);
+  if (!text) {
+    shell->host.log().log(Level::debug, "", "mustache: {}", text.error().message);
+    return none(text.error().code);
+  }
+  char* copy = c_string(*text);
+  return copy != nullptr ? copy : none(ENOMEM);
+}
+
+}  // namespace
+
+char* flux_shell_mustache_render(flux_shell_t* shell, const char* fmt) noexcept {
+  if (shell == nullptr || fmt == nullptr) return none(EINVAL);
+  return render(shell, fmt, {.task = shell->host.current_task()});
+}
+
+char* flux_shell_rank_mustache_render(flux_shell_t* shell, int shell_rank, const char* fmt) noexcept {
+  if (shell == nullptr || fmt == nullptr || shell_rank < -1) return none(EINVAL);
+  TagScope scope;
+  if (shell_rank >= 0) scope.shell_rank = static_cast<std::uint32_t>(shell_rank);
+  return render(shell, fmt, scope);
+}
+
+char* flux_shell_task_mustache_render(flux_shell_t* shell, flux_shell_task_t* task, const char* fmt) noexcept {
+  if (shell == nullptr || task == nullptr || fmt == nullptr) return none(EINVAL);
+  return render(shell, fmt, {.task = of(task)});
+}
+
+bool flux_shell_mustache_is_per_rank(flux_shell_t* shell, const char* fmt) noexcept {
+  if (shell == nullptr || fmt == nullptr) return fail(EINVAL) == 0;
+  Result<bool> differs = differs_by_rank(shell->host, fmt);
+  return differs ? *differs : fail(differs.error().code) == 0;
 }

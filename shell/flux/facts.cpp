@@ -11,7 +11,7 @@
 
 #include "base/text.hpp"
 #include "capi/capi.hpp"
-#include "flux/handle.hpp"
+#include "flux/flux.hpp"
 #include "value/hostlist.hpp"
 
 using namespace nacre;          // NOLINT
@@ -160,10 +160,6 @@ void flux_llog(void* arg, const char* file, int line, const char* /*func*/, cons
 //
 // <flux/broker.h>: functions that only a broker can serve. Without one they exist, so that plugins that use them
 // elsewhere can still be loaded.
-
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 
 struct flux_kvs_txn {
   Json operations = Json::array();
@@ -326,10 +322,6 @@ const char* flux_conf_builtin_get(const char* /*name*/, enum flux_conf_flags /*f
 //
 // <flux/hosts.h> and <flux/version.h>.
 
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
-
 namespace {
 
 // By rank: of an instance's brokers, else of the job's shells.
@@ -404,10 +396,6 @@ int flux_core_version(int* major, int* minor, int* patch) noexcept {
 // ---- shell calls ------------------------------------------------------------------------
 //
 // <flux/shell.h>: the handle, services, events, and calls to the shells of the job.
-
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 
 namespace {
 

@@ -2,7 +2,7 @@
 //
 // <flux/future.h>: one future.
 
-#include "flux/future.hpp"
+#include "flux/flux.hpp"
 
 #include <unistd.h>
 
@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "flux/handle.hpp"
 #include "job/options.hpp"
 
 using namespace nacre;          // NOLINT
@@ -279,10 +278,6 @@ flux_t* flux_future_get_flux(flux_future_t* f) noexcept {
 //
 // <flux/future.h>: composite futures, and futures that follow each other.
 
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
-
 namespace {
 
 enum class WaitFor { all, any };
@@ -434,10 +429,6 @@ int flux_future_fulfill_next(flux_future_t* prev, void* result, flux_free_f free
 // ---- future wait ------------------------------------------------------------------------
 //
 // <flux/future.h>: waiting for a future within a call.
-
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 
 namespace {
 

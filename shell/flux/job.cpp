@@ -15,8 +15,7 @@
 
 #include "base/json.hpp"
 #include "event/clock.hpp"
-#include "flux/future.hpp"
-#include "flux/handle.hpp"
+#include "flux/flux.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT

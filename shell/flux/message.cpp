@@ -2,7 +2,7 @@
 //
 // <flux/message.h>.
 
-#include "flux/message.hpp"
+#include "flux/flux.hpp"
 
 #include <cstring>
 #include <deque>
@@ -359,9 +359,6 @@ bool flux_msg_is_local(const flux_msg_t* msg) noexcept {
 //
 // <flux/message.h>: the routes of a message.
 
-using namespace nacre;        // NOLINT
-using namespace nacre::capi;  // NOLINT
-
 namespace {
 
 constexpr std::size_t kShownOfId = 8;  // characters in flux_msg_route_string(3)
@@ -433,9 +430,6 @@ bool flux_msg_route_match_first(const flux_msg_t* msg1, const flux_msg_t* msg2) 
 //
 // <flux/msglist.h>.
 
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 using nacre::flux::MsgRef;
 
 struct flux_msglist {

@@ -2,7 +2,7 @@
 //
 // <flux/reactor.h>: the reactor, and what all watchers have in common.
 
-#include "flux/reactor.hpp"
+#include "flux/flux.hpp"
 
 #include <sys/stat.h>
 
@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "event/clock.hpp"
-#include "flux/future.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
@@ -167,10 +166,6 @@ void flux_watcher_set_priority(flux_watcher_t* /*w*/, int /*priority*/) noexcept
 // ---- watchers ---------------------------------------------------------------------------
 //
 // <flux/reactor.h>: all watchers except those of handles.
-
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 
 namespace {
 

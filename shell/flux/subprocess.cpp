@@ -2,15 +2,13 @@
 //
 // <flux/subprocess.h>: starts processes and follows them. At the end: what they write and read.
 
-#include "flux/subprocess.hpp"
+#include "flux/flux.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
 #include <fmt/format.h>
-
-#include "flux/future.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
@@ -277,10 +275,6 @@ void* flux_subprocess_aux_get(flux_subprocess_t* p, const char* name) noexcept {
 // ---- streams ----------------------------------------------------------------------------
 //
 // <flux/subprocess.h>: streams; and the streams of tasks.
-
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capi/aux_items.hpp"
+#include "capi/capi.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capi/dso.hpp"
+#include "capi/loader.hpp"
 
 #include <unistd.h>
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/idset.h>: value::Idset for C, with the universe that Flux's sets have.
-
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/json.hpp"
 #include "capi/capi.hpp"
 
 using namespace nacre;          // NOLINT
@@ -222,10 +223,6 @@ int idset_free_check(struct idset* idset, unsigned int val) noexcept {
 //
 // <flux/idset.h>: sets from text, and back.
 
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
-using namespace nacre::plugin;  // NOLINT
-
 namespace {
 
 constexpr std::uint64_t kMaxListed = std::uint64_t{1} << 20;  // ids that are written one by one
@@ -315,4 +312,286 @@ char* idset_encode(const struct idset* idset, int flags) noexcept {
   if ((flags & IDSET_FLAG_BRACKETS) != 0 && idset->ids.size() > 1) text = "[" + text + "]";
   char* copy = c_string(text);
   return copy != nullptr ? copy : none(ENOMEM);
+}
+
+// <flux/hostlist.h>: value::Hostlist for C.
+
+namespace {
+
+// The manual has only this errno for too much of anything.
+int documented(int code) { return code == E2BIG ? ERANGE : code; }
+
+int as_int(std::uint64_t count) { return static_cast<int>(count); }  // a list has at most kMaxHosts names
+
+// The name at the cursor.
+const char* current(struct hostlist* hl) {
+  auto name = hl->names.nth(hl->cursor);
+  if (!name) return none(ENOENT);
+  hl->name = std::move(*name);
+  return hl->name.c_str();
+}
+
+const char* move_to(struct hostlist* hl, std::uint64_t position) {
+  if (position >= hl->names.size()) return none(ENOENT);
+  hl->cursor = position;
+  hl->is_removed = false;
+  return current(hl);
+}
+
+int append(struct hostlist* hl, const value::Hostlist& more) {
+  if (more.size() > value::Hostlist::kMaxHosts - hl->names.size()) return fail(ERANGE);
+  hl->names.append(more);
+  return as_int(more.size());
+}
+
+}  // namespace
+
+struct hostlist* hostlist_create(void) noexcept {
+  return std::make_unique<hostlist>().release();
+}
+
+struct hostlist* hostlist_decode(const char* s) noexcept {
+  if (s == nullptr) return none(EINVAL);
+  Result<value::Hostlist> names = value::Hostlist::parse(s);
+  if (!names) return none(documented(names.error().code));
+  auto out = std::make_unique<hostlist>();
+  out->names = std::move(*names);
+  return out.release();
+}
+
+struct hostlist* hostlist_copy(const struct hostlist* hl) noexcept {
+  if (hl == nullptr) return none(EINVAL);
+  auto out = std::make_unique<hostlist>();
+  out->names = hl->names;
+  return out.release();
+}
+
+void hostlist_destroy(struct hostlist* hl) noexcept {
+  int code = errno;
+  delete hl;
+  errno = code;
+}
+
+char* hostlist_encode(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return none(EINVAL);
+  char* text = c_string(hl->names.str());
+  return text != nullptr ? text : none(ENOMEM);
+}
+
+int hostlist_count(struct hostlist* hl) noexcept { return hl != nullptr ? as_int(hl->names.size()) : 0; }
+
+int hostlist_append(struct hostlist* hl, const char* hosts) noexcept {
+  if (hl == nullptr) return fail(EINVAL);
+  if (hosts == nullptr) return 0;
+  Result<value::Hostlist> more = value::Hostlist::parse(hosts);
+  return more ? append(hl, *more) : fail(documented(more.error().code));
+}
+
+int hostlist_append_list(struct hostlist* hl1, struct hostlist* hl2) noexcept {
+  if (hl1 == nullptr || hl2 == nullptr) return fail(EINVAL);
+  value::Hostlist more = hl2->names;  // a copy, as the two lists may be one
+  return append(hl1, more);
+}
+
+int hostlist_delete(struct hostlist* hl, const char* hosts) noexcept {
+  if (hl == nullptr || hosts == nullptr) return fail(EINVAL);
+  Result<value::Hostlist> doomed = value::Hostlist::parse(hosts);
+  if (!doomed) return fail(documented(doomed.error().code));
+  // The cursor stays at its name, or moves to the next one that is left; removing a name before it moves it too.
+  std::uint64_t before = hl->cursor;
+  value::Hostlist head = hl->names.part(0, before);
+  std::uint64_t gone_before = head.remove(*doomed);
+  std::uint64_t gone = hl->names.remove(*doomed);
+  hl->cursor = before - gone_before;
+  return as_int(gone);
+}
+
+const char* hostlist_nth(struct hostlist* hl, int n) noexcept {
+  if (hl == nullptr || n < 0) return none(EINVAL);
+  return move_to(hl, static_cast<std::uint64_t>(n));
+}
+
+int hostlist_find(struct hostlist* hl, const char* hostname) noexcept {
+  if (hl == nullptr || hostname == nullptr) return fail(EINVAL);
+  auto position = hl->names.find(hostname);
+  if (!position) return fail(ENOENT);
+  hl->cursor = *position;
+  hl->is_removed = false;
+  return as_int(*position);
+}
+
+struct hostlist_hostname* hostlist_hostname_create(const char* hostname) noexcept {
+  if (hostname == nullptr) return none(EINVAL);
+  return new hostlist_hostname{hostname};
+}
+
+void hostlist_hostname_destroy(struct hostlist_hostname* hn) noexcept {
+  int code = errno;
+  delete hn;
+  errno = code;
+}
+
+int hostlist_find_hostname(struct hostlist* hl, struct hostlist_hostname* hn) noexcept {
+  return hn != nullptr ? hostlist_find(hl, hn->name.c_str()) : fail(EINVAL);
+}
+
+void hostlist_sort(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return;
+  hl->names.sort();
+  hl->cursor = 0;
+  hl->is_removed = false;
+}
+
+void hostlist_uniq(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return;
+  hl->names.uniq();
+  hl->cursor = 0;
+  hl->is_removed = false;
+}
+
+const char* hostlist_first(struct hostlist* hl) noexcept { return hl != nullptr ? move_to(hl, 0) : none(EINVAL); }
+
+const char* hostlist_last(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return none(EINVAL);
+  return hl->names.empty() ? none(ENOENT) : move_to(hl, hl->names.size() - 1);
+}
+
+const char* hostlist_next(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return none(EINVAL);
+  if (!std::exchange(hl->is_removed, false) && hl->cursor < hl->names.size()) ++hl->cursor;
+  return current(hl);
+}
+
+const char* hostlist_current(struct hostlist* hl) noexcept { return hl != nullptr ? current(hl) : none(EINVAL); }
+
+int hostlist_remove_current(struct hostlist* hl) noexcept {
+  if (hl == nullptr) return fail(EINVAL);
+  if (hl->cursor >= hl->names.size()) return 0;
+  value::Hostlist left = hl->names.part(0, hl->cursor);
+  left.append(hl->names.part(hl->cursor + 1, hl->names.size() - hl->cursor - 1));
+  hl->names = std::move(left);
+  hl->is_removed = true;
+  return 1;
+}
+
+const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) noexcept {
+  if (shell == nullptr) return none(EINVAL);
+  if (shell->hosts.names.empty()) {
+    for (const job::NodeResources& node : shell->host.job().resources.nodes)
+      shell->hosts.names.append(node.hostname);
+  }
+  return &shell->hosts;
+}
+
+// <flux/taskmap.h>: value::Taskmap for C.
+
+namespace {
+
+constexpr int kAllForms =
+    TASKMAP_ENCODE_WRAPPED | TASKMAP_ENCODE_PMI | TASKMAP_ENCODE_RAW | TASKMAP_ENCODE_RAW_DERANGED;
+
+void explain(flux_error_t* errp, const std::string& why) {
+  if (errp != nullptr) std::snprintf(errp->text, sizeof errp->text, "%s", why.c_str());
+}
+
+std::string without_ranges(const value::Idset& ids) { return fmt::format("{}", fmt::join(ids.ids(), ",")); }
+
+std::string raw_without_ranges(const value::Taskmap& map) {
+  std::string text;
+  for (std::uint32_t node = 0; node < map.nodes(); ++node) {
+    if (node > 0) text += ';';
+    text += without_ranges(map.ranks_on(node));
+  }
+  return text;
+}
+
+int small(std::uint64_t count) {
+  return static_cast<int>(std::min<std::uint64_t>(count, std::numeric_limits<int>::max()));
+}
+
+bool has_node(const taskmap* map, int nodeid) {
+  return nodeid >= 0 && static_cast<std::uint32_t>(nodeid) < map->map.nodes();
+}
+
+}  // namespace
+
+struct taskmap* taskmap_create(void) noexcept {
+  return std::make_unique<taskmap>().release();
+}
+
+void taskmap_destroy(struct taskmap* map) noexcept { delete map; }
+
+int taskmap_append(struct taskmap* map, int nodeid, int nnodes, int ppn) noexcept {
+  if (map == nullptr || nodeid < 0 || nnodes < 1 || ppn < 1) return fail(EINVAL);
+  auto of = [](int number) { return static_cast<std::uint64_t>(number); };
+  Result<void> added = map->map.add(of(nodeid), of(nnodes), of(ppn), 1);
+  return added ? 0 : fail(added.error().code);
+}
+
+struct taskmap* taskmap_decode(const char* map, flux_error_t* errp) noexcept {
+  Result<value::Taskmap> parsed = invalid("no task map given");
+  if (map != nullptr) parsed = value::Taskmap::parse(map);
+  if (!parsed) {
+    explain(errp, parsed.error().message);
+    return none(EINVAL);
+  }
+  auto made = std::make_unique<taskmap>();
+  made->map = *std::move(parsed);
+  return made.release();
+}
+
+char* taskmap_encode(const struct taskmap* map, int flags) noexcept {
+  if (map == nullptr || (flags & ~kAllForms) != 0) return none(EINVAL);
+  switch (flags) {
+    case 0: return c_string(map->map.str());
+    case TASKMAP_ENCODE_WRAPPED: return c_string(dump_json(map->map.json()));
+    case TASKMAP_ENCODE_PMI: return c_string(map->map.pmi());
+    case TASKMAP_ENCODE_RAW: return c_string(map->map.raw());
+    case TASKMAP_ENCODE_RAW_DERANGED: return c_string(raw_without_ranges(map->map));
+    default: return none(EINVAL);  // more than one form
+  }
+}
+
+bool taskmap_unknown(const struct taskmap* map) noexcept { return map == nullptr || map->map.unknown(); }
+
+int taskmap_nodeid(const struct taskmap* map, int taskid) noexcept {
+  if (taskmap_unknown(map) || taskid < 0) return fail(EINVAL);
+  Result<std::uint32_t> node = map->map.node_of(static_cast<std::uint64_t>(taskid));
+  return node ? static_cast<int>(*node) : fail(ENOENT);
+}
+
+int taskmap_ntasks(const struct taskmap* map, int nodeid) noexcept {
+  if (taskmap_unknown(map) || nodeid < 0) return fail(EINVAL);
+  return has_node(map, nodeid) ? small(map->map.tasks_on(static_cast<std::uint32_t>(nodeid))) : fail(ENOENT);
+}
+
+int taskmap_nnodes(const struct taskmap* map) noexcept {
+  return !taskmap_unknown(map) ? small(map->map.nodes()) : fail(EINVAL);
+}
+
+int taskmap_total_ntasks(const struct taskmap* map) noexcept {
+  return !taskmap_unknown(map) ? small(map->map.tasks()) : fail(EINVAL);
+}
+
+const struct idset* taskmap_taskids(const struct taskmap* map, int nodeid) noexcept {
+  if (taskmap_unknown(map) || nodeid < 0) return none(EINVAL);
+  if (!has_node(map, nodeid)) return none(ENOENT);
+  map->taskids = idset::of(map->map.ranks_on(static_cast<std::uint32_t>(nodeid)));
+  return &map->taskids;
+}
+
+int taskmap_check(const struct taskmap* a, const struct taskmap* b, flux_error_t* errp) noexcept {
+  if (a == nullptr || b == nullptr) {
+    explain(errp, "no task map given");
+    return fail(EINVAL);
+  }
+  if (a->map.tasks() != b->map.tasks()) {
+    explain(errp, fmt::format("expected {} tasks, got {}", a->map.tasks(), b->map.tasks()));
+    return fail(EINVAL);
+  }
+  if (a->map.nodes() != b->map.nodes()) {
+    explain(errp, fmt::format("expected {} nodes, got {}", a->map.nodes(), b->map.nodes()));
+    return fail(EINVAL);
+  }
+  return 0;
 }
