@@ -8,7 +8,7 @@
 #include "archive/extract.hpp"
 #include "base/json.hpp"
 #include "base/result.hpp"
-#include "broker/content.hpp"
+#include "broker/kvs.hpp"
 
 namespace nacre::plugins {
 

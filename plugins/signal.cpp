@@ -10,7 +10,7 @@
 
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "event/wall_timer.hpp"
+#include "event/timers.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "task/subprocess.hpp"

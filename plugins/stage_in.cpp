@@ -37,7 +37,7 @@
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "broker/content.hpp"
+#include "broker/kvs.hpp"
 #include "broker/instance.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"

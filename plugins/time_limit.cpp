@@ -10,7 +10,7 @@
 
 #include "base/json.hpp"
 #include "base/program.hpp"
-#include "event/wall_timer.hpp"
+#include "event/timers.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 

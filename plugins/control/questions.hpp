@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/usage/meter.hpp"
 #include "usage/gpu.hpp"
 

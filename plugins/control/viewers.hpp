@@ -26,7 +26,7 @@
 #include "control/server.hpp"
 #include "io/batch.hpp"
 #include "job/options.hpp"
-#include "plugin/task_output.hpp"
+#include "plugin/host.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

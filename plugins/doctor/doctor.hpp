@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 #include "doctor/answers.hpp"
 #include "doctor/slow_finder.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
-#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 #include "plugins/doctor/looks.hpp"
 #include "plugins/doctor/nccl.hpp"
 #include "plugins/doctor/stack_taker.hpp"

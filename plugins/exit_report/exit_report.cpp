@@ -33,7 +33,6 @@
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 #include "exits/blame.hpp"
-#include "exits/known_reasons.hpp"
 #include "exits/record.hpp"
 #include "exits/report_text.hpp"
 #include "plugin/events.hpp"

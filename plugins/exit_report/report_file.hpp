@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/json.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::plugins {

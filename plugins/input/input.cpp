@@ -24,17 +24,14 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
-#include "base/heap_buffer.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "bulk/port.hpp"
-#include "bulk/record_queue.hpp"
 #include "event/loop.hpp"
 #include "io/fanout.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "job/options.hpp"
 #include "plugin/events.hpp"
-#include "plugin/open_questions.hpp"
 #include "plugin/questions.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"

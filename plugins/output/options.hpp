@@ -17,8 +17,8 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "io/assembler.hpp"
-#include "io/fd_sink.hpp"
+#include "io/batch.hpp"
+#include "io/sink.hpp"
 #include "io/format.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"

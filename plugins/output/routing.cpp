@@ -14,7 +14,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
-#include "io/batch_wire.hpp"
+#include "io/format.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/output/options.hpp"
 #include "plugins/pty/pty.hpp"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::plugins {
 

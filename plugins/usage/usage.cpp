@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "base/foreground.hpp"
+#include "base/program.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "bulk/options.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/builtins.hpp"

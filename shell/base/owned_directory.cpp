@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
+
 namespace nacre {
 namespace {
 

@@ -14,7 +14,6 @@
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
-#include "event/ready.hpp"
 #include "group/directory.hpp"
 #include "value/idset.hpp"
 

@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
-#include "base/heap_buffer.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
 

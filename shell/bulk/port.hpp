@@ -4,11 +4,18 @@
 // the leader and down from it to all. doc/protocol.md, "Bulk", defines which records reach which shells.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/invariant.hpp"
 #include "base/result.hpp"
 #include "bulk/options.hpp"
 
@@ -79,6 +86,58 @@ class Port {
 
   virtual void taken(Id origin, Numbered number) = 0;
   virtual void consumed(Numbered number) = 0;
+};
+
+// A channel of records to the leader, whose user does not wait for room: what has none is kept, in order.
+class RecordQueue {
+ public:
+  explicit RecordQueue(Channel channel) : channel_(channel) {}
+  RecordQueue(const RecordQueue&) = delete;
+  RecordQueue& operator=(const RecordQueue&) = delete;
+
+  // Serves the channel. Leader: each record is passed to `take`, and has been taken when that returns; no bytes:
+  // the origin has ended the channel. The port has to outlive this object's use.
+  void serve(Port& port, std::function<void(Id origin, std::string_view bytes)> take);
+  // Sends 1 to kMaxRecord bytes now, or once there is room. Dropped, with all that waits, if the channel is not
+  // served, the job is over, or this shell is cut off.
+  void put(std::string record);
+  [[nodiscard]] std::size_t waiting() const { return unsent_.size(); }  // records
+  // `act` is called each time that none waits any more after some had to.
+  void when_empty(std::function<void()> act) { on_empty_ = std::move(act); }
+
+ private:
+  void send();
+
+  Channel channel_;
+  Port* port_ = nullptr;
+  std::deque<std::string> unsent_;
+  std::function<void()> on_empty_;
+};
+
+// Numbered things that are done in any order: gives the number up to which all are done.
+class InOrder {
+ public:
+  // The numbers ascend.
+  void add(Numbered number) {
+    INVARIANT(waiting_.empty() || number > waiting_.back().number);
+    waiting_.push_back({number, false});
+  }
+  // Marks a number that was added. Returns the last number up to which all are done, if it is a new one.
+  std::optional<Numbered> done(Numbered number) {
+    auto found =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const One& one) { return one.number == number; });
+    if (found != waiting_.end()) found->done = true;
+    std::optional<Numbered> out;
+    for (; !waiting_.empty() && waiting_.front().done; waiting_.pop_front()) out = waiting_.front().number;
+    return out;
+  }
+
+ private:
+  struct One {
+    Numbered number;
+    bool done;
+  };
+  std::deque<One> waiting_;
 };
 
 }  // namespace nacre::bulk

@@ -12,10 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"
-#include "event/ready.hpp"
 #include "transport/address.hpp"
 
 namespace nacre::control {

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::control {
 namespace {

@@ -13,7 +13,6 @@
 #include "base/result.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
-#include "plugin/task_output.hpp"
 
 namespace nacre::core {
 

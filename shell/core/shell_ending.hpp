@@ -26,7 +26,7 @@
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
 #include "exits/job_end.hpp"
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"

@@ -16,7 +16,6 @@
 #include "base/json.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
-#include "exits/outcomes.hpp"
 #include "exits/record.hpp"
 #include "group/group.hpp"
 #include "job/job.hpp"

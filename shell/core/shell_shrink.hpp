@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
 #include "core/slurm_nodes.hpp"
@@ -23,7 +23,7 @@
 #include "exits/job_end.hpp"
 #include "group/group.hpp"
 #include "plugin/host.hpp"
-#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 #include "value/idset.hpp"
 #include "value/resizing.hpp"
 

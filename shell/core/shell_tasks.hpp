@@ -30,7 +30,7 @@
 #include "core/task_window.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 #include "group/group.hpp"
 #include "plugin/host.hpp"
 #include "task/spawn.hpp"

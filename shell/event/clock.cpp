@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/clock.hpp"
 
+#include <poll.h>
 #include <unistd.h>
+#include <uv.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
+#include <cmath>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <uv.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -32,6 +36,17 @@ const std::string& clock_of_host() {
                        std::string_view(space.data(), size > 0 ? static_cast<std::size_t>(size) : 0));
   }();
   return clock;
+}
+
+Result<bool> ready_by(int fd, short events, Seconds until) {
+  pollfd state{fd, events, 0};
+  for (;;) {
+    double left = std::max((until - clock_now()).count(), 0.0);
+    int ready = ::poll(&state, 1, static_cast<int>(std::ceil(left * 1000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return system_error(errno, "poll");
+    if (ready == 0 && left <= 0) return false;
+  }
 }
 
 }  // namespace nacre::event

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "event/loop.hpp"
 
 namespace nacre::event {
@@ -15,5 +16,11 @@ namespace nacre::event {
 // Equal in all processes for which the same monotonic clock counts: of one boot, in one time namespace. "": not
 // known.
 [[nodiscard]] const std::string& clock_of_host();
+
+// Waits for a descriptor before there is a loop.
+
+// Whether one of these events of poll(2), or a hang-up, has come by `until`, a time of clock_now(). Looks at least
+// once.
+Result<bool> ready_by(int fd, short events, Seconds until);
 
 }  // namespace nacre::event

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/json_fwd.hpp"
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 #include "exits/policy.hpp"
 
 namespace nacre::exits {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::exits {

@@ -10,7 +10,6 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/blame.hpp"
-#include "exits/known_reasons.hpp"
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 

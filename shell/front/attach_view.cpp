@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "launch/own_sockets.hpp"
 
 namespace nacre::front {

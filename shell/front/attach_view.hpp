@@ -21,7 +21,7 @@
 #include "event/loop.hpp"
 #include "front/launch_run.hpp"
 #include "io/batch.hpp"
-#include "io/destination.hpp"
+#include "io/sink.hpp"
 #include "launch/stream.hpp"
 
 namespace nacre::front {

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 #include "base/program.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"

@@ -16,7 +16,7 @@
 
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/standstill.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"

@@ -18,7 +18,6 @@
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
 #include "base/signals.hpp"
-#include "base/standstill.hpp"
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"

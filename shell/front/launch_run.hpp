@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "exits/job_end.hpp"
 #include "front/follow.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "job/options.hpp"
 #include "launch/record.hpp"
 #include "task/command.hpp"

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/foreground.hpp"
+#include "base/program.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/text.hpp"

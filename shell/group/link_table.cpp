@@ -10,7 +10,7 @@
 
 #include "base/current_call.hpp"
 #include "base/signals.hpp"
-#include "base/standstill.hpp"
+#include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "group/first_words.hpp"
 #include "overlay/wire.hpp"

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/foreground.hpp"
+#include "base/program.hpp"
 
 namespace nacre::io {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 
 namespace nacre::io {
 

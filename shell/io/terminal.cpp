@@ -13,9 +13,9 @@
 #include <climits>
 #include <csignal>
 
-#include "base/foreground.hpp"
+#include "base/program.hpp"
 #include "base/signals.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 
 namespace nacre::io {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/foreground.hpp"
+#include "base/program.hpp"
 #include "base/json.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"

@@ -11,7 +11,7 @@
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "launch/record.hpp"
 
 namespace nacre::join {

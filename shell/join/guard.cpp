@@ -27,7 +27,6 @@
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"
-#include "base/standstill.hpp"
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "record/places.hpp"

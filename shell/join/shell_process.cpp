@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"

@@ -24,7 +24,7 @@
 #include "exits/job_end.hpp"
 #include "group/directory.hpp"
 #include "group/group.hpp"
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 #include "join/guard.hpp"
 #include "launch/launcher.hpp"
 #include "launch/record.hpp"

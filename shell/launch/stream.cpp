@@ -14,11 +14,10 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/foreground.hpp"
-#include "base/heap_buffer.hpp"
+#include "base/program.hpp"
+#include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "event/clock.hpp"
-#include "event/ready.hpp"
 #include "launch/record.hpp"
 #include "transport/wire.hpp"
 

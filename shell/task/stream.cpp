@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "base/heap_buffer.hpp"
+#include "base/bytes.hpp"
 
 namespace nacre::task {
 namespace {

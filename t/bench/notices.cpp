@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "exits/notifier.hpp"
+#include "exits/notice.hpp"
 
 using namespace nacre::exits;  // NOLINT
 using nacre::value::Idset;

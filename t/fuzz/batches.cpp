@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "io/batch_wire.hpp"
+#include "io/format.hpp"
 #include "require.hpp"
 
 using namespace nacre;      // NOLINT

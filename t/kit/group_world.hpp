@@ -14,7 +14,7 @@
 
 #include "base/log.hpp"
 #include "event/loop.hpp"
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 #include "folder.hpp"
 #include "group/overlay_driver.hpp"
 

@@ -13,13 +13,13 @@
 #include <fmt/format.h>
 
 #include "base/json.hpp"
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 #include "bulk_world.hpp"
 #include "cpu_time.hpp"
 #include "doctor/answers.hpp"
 #include "doctor/findings.hpp"
 #include "group/alone.hpp"
-#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 #include "world.hpp"
 
 namespace nacre::sim {

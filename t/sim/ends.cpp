@@ -9,7 +9,7 @@
 
 #include "cpu_time.hpp"
 #include "exits/job_end.hpp"
-#include "exits/notifier.hpp"
+#include "exits/notice.hpp"
 #include "group/codec.hpp"
 #include "overlay/wire.hpp"
 #include "world.hpp"

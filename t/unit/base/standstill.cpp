@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/standstill.hpp"
+#include "base/process_stat.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

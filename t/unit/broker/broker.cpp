@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
-#include "broker/content.hpp"
 #include "broker/kvs.hpp"
 #include "catch.hpp"
 

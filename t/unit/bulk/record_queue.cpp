@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bulk/record_queue.hpp"
+#include "bulk/port.hpp"
 
 #include <optional>
 #include <string>

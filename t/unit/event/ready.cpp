@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event/ready.hpp"
+#include "event/clock.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -8,7 +8,6 @@
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
-#include "event/clock.hpp"
 
 using namespace nacre;  // NOLINT
 

@@ -11,7 +11,7 @@
 
 #include "base/guarded.hpp"
 #include "event/clock.hpp"
-#include "event/fine_timer.hpp"
+#include "event/timers.hpp"
 #include "event/loop.hpp"
 
 using namespace nacre;         // NOLINT

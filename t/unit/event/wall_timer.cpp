@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event/wall_timer.hpp"
+#include "event/timers.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exits/known_reasons.hpp"
+#include "exits/blame.hpp"
 
 #include <set>
 #include <string>

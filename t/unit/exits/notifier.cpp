@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exits/notifier.hpp"
+#include "exits/notice.hpp"
 
 #include <algorithm>
 

@@ -2,14 +2,14 @@
 //
 // Jobs of random tasks and clients on virtual time. Tasks end in any way and order, their output comes out late or
 // never, shells are lost; clients stop reading, lose their link within a message, and come back with any sequence
-// number. At each moment what has been sent is what the rules of exits/notifier.hpp say; in the end each client
+// number. At each moment what has been sent is what the rules of exits/notice.hpp say; in the end each client
 // that reads on has the map of the job.
 #include "catch.hpp"
 
 #include <algorithm>
 #include <random>
 
-#include "exits/notifier.hpp"
+#include "exits/notice.hpp"
 #include "fewer.hpp"
 
 using namespace nacre::exits;  // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exits/outcomes.hpp"
+#include "exits/record.hpp"
 
 #include "catch.hpp"
 

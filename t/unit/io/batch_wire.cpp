@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/batch_wire.hpp"
+#include "io/format.hpp"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/destination.hpp"
+#include "io/sink.hpp"
 
 #include "catch.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "catch.hpp"
 
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 
 using namespace nacre;      // NOLINT
 using namespace nacre::io;  // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/fd_sink.hpp"
+#include "io/sink.hpp"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

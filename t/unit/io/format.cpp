@@ -9,7 +9,7 @@
 #include "catch.hpp"
 
 #include "base/json.hpp"
-#include "io/assembler.hpp"
+#include "io/batch.hpp"
 
 using namespace nacre;      // NOLINT
 using namespace nacre::io;  // NOLINT

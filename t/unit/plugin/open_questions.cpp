@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/open_questions.hpp"
+#include "plugin/questions.hpp"
 
 #include <optional>
 #include <string>

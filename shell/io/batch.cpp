@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/assembler.hpp"
+#include "io/batch.hpp"
 
 namespace nacre::io {
 
