@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "archive/path.hpp"
+#include "archive/entry.hpp"
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"

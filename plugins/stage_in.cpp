@@ -32,7 +32,7 @@
 #include <fmt/format.h>
 
 #include "archive/extract.hpp"
-#include "archive/store.hpp"
+#include "archive/create.hpp"
 #include "base/json.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"

@@ -46,7 +46,7 @@ foreach(name IN ITEMS archive lzma zstd z ssl crypto ncursesw tinfo)
 endforeach()
 nacre_shipped_library(libarchive.so.13 archive/library.hpp ${NACRE_archive_ARCHIVE} ${NACRE_lzma_ARCHIVE} ${NACRE_zstd_ARCHIVE}
   ${NACRE_z_ARCHIVE})
-nacre_shipped_library(libzstd.so.1 archive/writer.cpp ${NACRE_zstd_ARCHIVE})
+nacre_shipped_library(libzstd.so.1 archive/create.cpp ${NACRE_zstd_ARCHIVE})
 nacre_shipped_library(libssl.so.3 transport/openssl.hpp ${NACRE_ssl_ARCHIVE} ${NACRE_crypto_ARCHIVE})
 nacre_shipped_library(libncursesw.so.6 front/top_screen.cpp ${NACRE_ncursesw_ARCHIVE} ${NACRE_tinfo_ARCHIVE})
 nacre_copied_library(libhwloc.so.15 nacre/shipped)  # its archive cannot be part of a shared library

@@ -21,7 +21,7 @@
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/job_cpus.hpp"
 #include "plugins/builtins.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 #include "task/gpus.hpp"
 #include "wire/json.hpp"
 

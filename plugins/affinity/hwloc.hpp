@@ -15,7 +15,7 @@
 
 #include "base/json.hpp"
 #include "base/result.hpp"
-#include "task/cpu_topology.hpp"
+#include "task/cpus.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

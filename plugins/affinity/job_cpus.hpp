@@ -16,8 +16,7 @@
 #include "job/machine_shape.hpp"
 #include "plugin/host.hpp"
 #include "plugins/affinity/hwloc.hpp"
-#include "task/cpu_rights.hpp"
-#include "task/cpu_topology.hpp"
+#include "task/cpus.hpp"
 
 namespace nacre::plugins {
 

@@ -22,7 +22,7 @@
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/affinity.hpp"
 #include "plugins/usage/meter.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {

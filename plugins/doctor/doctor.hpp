@@ -16,7 +16,7 @@
 
 #include "bulk/port.hpp"
 #include "doctor/answers.hpp"
-#include "doctor/slow_finder.hpp"
+#include "doctor/pace.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "plugin/questions.hpp"

@@ -18,7 +18,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "doctor/pickle.hpp"
+#include "doctor/collectives.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 

@@ -28,7 +28,6 @@
 #include "plugins/usage/meter.hpp"
 #include "usage/measure.hpp"
 #include "usage/table.hpp"
-#include "usage/text.hpp"
 
 namespace nacre::plugins {
 namespace {

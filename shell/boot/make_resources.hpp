@@ -10,7 +10,7 @@
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "boot/allocation.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::boot {

@@ -14,7 +14,7 @@
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
-#include "archive/path.hpp"
+#include "archive/entry.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"

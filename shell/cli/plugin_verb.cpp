@@ -28,7 +28,6 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
-#include "cli/skeletons.hpp"
 #include "cli/verbs.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"

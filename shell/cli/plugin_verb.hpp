@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs nacre-shell as a child process: so the verb `nacre plugin` looks at plugins without loading any itself.
+// What the verb `nacre plugin` does. It runs nacre-shell as a child process, so it looks at plugins without loading
+// any itself.
 #pragma once
 
 #include <optional>
@@ -127,5 +128,23 @@ struct ShellOutcome {
 // ended, or its time is over, all its descendants are killed; likewise when a signal comes that ends this program
 // (SIGINT, SIGTERM, SIGHUP): then the error is EINTR.
 Result<ShellOutcome> run_shell(const ShellRun& run);
+
+// What `nacre plugin new` writes: plugins that work and have a test, for people to start from.
+
+inline constexpr std::size_t kMaxPluginName = 64;  // bytes
+
+enum class Language { c, cpp, lua };
+
+// "c", "c++", "lua".
+[[nodiscard]] std::optional<Language> language_named(std::string_view name);
+
+// A name: letters a to z, digits, '_' and '-'; the first is a letter or a digit.
+Result<void> check_plugin_name(std::string_view name);
+
+struct SkeletonFile {
+  std::string path;  // relative; its directory is `test` or the plugin's own
+  std::string text;
+};
+[[nodiscard]] std::vector<SkeletonFile> skeleton(Language language, const std::string& name);
 
 }  // namespace nacre::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/skeletons.hpp"
+#include "cli/plugin_verb.hpp"
 
 #include <algorithm>
 

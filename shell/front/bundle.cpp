@@ -13,15 +13,14 @@
 
 #include <fmt/format.h>
 
-#include "archive/store.hpp"
-#include "archive/writer.hpp"
+#include "archive/create.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/interrupts.hpp"
 #include "front/doctor_verb.hpp"
 #include "record/shareable.hpp"
 #include "timeline/summary.hpp"
-#include "usage/text.hpp"
+#include "usage/table.hpp"
 
 namespace nacre::front {
 namespace {

@@ -33,7 +33,6 @@
 #include "record/places.hpp"
 #include "record/shareable.hpp"
 #include "usage/table.hpp"
-#include "usage/text.hpp"
 #include "version.hpp"
 
 namespace nacre::front {

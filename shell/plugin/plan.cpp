@@ -14,7 +14,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "task/command.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"
 

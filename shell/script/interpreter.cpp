@@ -16,7 +16,6 @@
 #include "event/clock.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
-#include "script/options.hpp"
 #include "value/duration.hpp"
 
 namespace nacre::script {

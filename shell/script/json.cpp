@@ -10,7 +10,6 @@
 
 #include "base/json.hpp"
 #include "script/binding.hpp"
-#include "script/options.hpp"
 
 namespace nacre::script {
 namespace {

@@ -32,7 +32,7 @@
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "task/command.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 
 namespace nacre::task {
 namespace {

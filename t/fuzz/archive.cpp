@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "archive/extract.hpp"
-#include "archive/path.hpp"
+#include "archive/entry.hpp"
 #include "require.hpp"
 
 using namespace nacre;

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "doctor/process_memory.hpp"
+#include "doctor/python_stacks.hpp"
 
 namespace nacre::kit {
 

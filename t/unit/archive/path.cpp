@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "archive/path.hpp"
+#include "archive/entry.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "archive/reader.hpp"
+#include "archive/extract.hpp"
 
 #include <sys/stat.h>
 

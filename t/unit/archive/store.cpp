@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "archive/store.hpp"
+#include "archive/create.hpp"
 
 #include <unistd.h>
 
 #include <map>
 
-#include "archive/create.hpp"
 #include "tar.hpp"
 
 using namespace nacre;

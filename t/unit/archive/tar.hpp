@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include "catch.hpp"
 
-#include "archive/reader.hpp"
+#include "archive/extract.hpp"
 #include "base/file.hpp"
 
 namespace nacre::archive {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "archive/writer.hpp"
+#include "archive/create.hpp"
 
 #include <fcntl.h>
 

@@ -9,7 +9,6 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "cli/skeletons.hpp"
 
 using namespace nacre;       // NOLINT
 using namespace nacre::cli;  // NOLINT

@@ -8,7 +8,6 @@
 
 #include "base/json.hpp"
 #include "doctor/findings.hpp"
-#include "doctor/pickle.hpp"
 
 using namespace nacre;
 using doctor::CollectiveLog;

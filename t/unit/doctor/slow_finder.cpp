@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doctor/slow_finder.hpp"
+#include "doctor/pace.hpp"
 
 #include <algorithm>
 #include <cmath>

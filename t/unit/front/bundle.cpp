@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "archive/reader.hpp"
+#include "archive/extract.hpp"
 #include "folder.hpp"
 
 using nacre::Json;

@@ -7,7 +7,7 @@
 
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 
 using namespace nacre;
 using plugins::AffinityPlan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "task/cpu_topology.hpp"
+#include "task/cpus.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -8,7 +8,6 @@
 
 #include "fake_machine.hpp"
 #include "plugins/affinity/hwloc.hpp"
-#include "task/cpu_rights.hpp"
 
 using namespace nacre;
 using kit::Machine;

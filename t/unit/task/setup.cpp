@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "run.hpp"
-#include "task/cpu_rights.hpp"
+#include "task/cpus.hpp"
 #include "value/idset.hpp"
 
 using namespace nacre;        // NOLINT

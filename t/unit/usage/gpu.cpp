@@ -8,7 +8,6 @@
 #include "base/json.hpp"
 #include "sample_rows.hpp"
 #include "usage/table.hpp"
-#include "usage/text.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "usage/text.hpp"
+#include "usage/table.hpp"
 
 #include "catch.hpp"
 

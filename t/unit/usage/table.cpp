@@ -5,7 +5,6 @@
 
 #include "base/json.hpp"
 #include "sample_rows.hpp"
-#include "usage/text.hpp"
 
 using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT
