@@ -10,13 +10,220 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <map>
 
 #include "archive/extract.hpp"
+#include "base/unique_fd.hpp"
 #include "fewer.hpp"
 #include "tar.hpp"
 
 using namespace nacre;
 using namespace nacre::archive;
+
+namespace {
+
+UniqueFd new_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  REQUIRE(fd);
+  return fd;
+}
+
+ArchiveEntry file_of(std::uint64_t size) {
+  ArchiveEntry entry;
+  entry.path = "a";
+  entry.size = size;
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("compressions have names and extensions") {
+  CHECK(name_of(Compression::none) == "none");
+  CHECK(extension_of(Compression::none) == ".tar");
+  CHECK(extension_of(Compression::gzip) == ".tar.gz");
+  CHECK(extension_of(Compression::zstd) == ".tar.zst");
+  CHECK(extension_of(Compression::xz) == ".tar.xz");
+  for (Compression each : kCompressions) CHECK(compression_named(name_of(each)) == each);
+  CHECK_FALSE(compression_named("zip"));
+}
+
+TEST_CASE("more content than an entry has room for is an error") {
+  Folder folder;
+  UniqueFd fd = new_file(folder.path("x"));
+  auto writer = Writer::create(library(), fd.get(), Compression::none);
+  REQUIRE(writer);
+  REQUIRE(writer->begin(file_of(3)));
+  auto written = writer->write(0, "four");
+  REQUIRE_FALSE(written);
+  CHECK(written.error().message == "more content than the entry has room for");
+}
+
+TEST_CASE("an archive that is abandoned within a file is not filled up") {
+  for (Compression compression : {Compression::none, Compression::zstd}) {
+    Folder folder;
+    UniqueFd fd = new_file(folder.path("x"));
+    {
+      auto writer = Writer::create(library(), fd.get(), compression);
+      REQUIRE(writer);
+      REQUIRE(writer->begin(file_of(std::uint64_t{64} << 20)));
+      REQUIRE(writer->write(0, "start"));
+    }
+    CHECK(folder.stat("x").st_size < 10000);
+  }
+}
+
+TEST_CASE("the checksum is read even where the last of the content fills libarchive's buffer") {
+  constexpr std::size_t kBuffer = std::size_t{128} << 10;
+  std::string noise;
+  for (unsigned x = 1; noise.size() < kBuffer - 3 * kTarBlock;) {
+    noise += static_cast<char>((x = x * 1103515245 + 12345) >> 16);
+  }
+  Folder folder;
+  for (Compression compression : {Compression::none, Compression::zstd}) {
+    UniqueFd fd = new_file(folder.path(name_of(compression)));
+    auto writer = Writer::create(library(), fd.get(), compression);
+    REQUIRE(writer);
+    REQUIRE(writer->begin(file_of(noise.size())));
+    REQUIRE(writer->write(0, noise));
+    REQUIRE(writer->end());
+    REQUIRE(writer->finish());
+  }
+  REQUIRE(folder.stat("none").st_size == kBuffer);
+  std::string bytes = folder.text("zstd");
+  REQUIRE(contents_of(Reader::of_memory(library(), bytes, "x")).error.empty());
+  bytes[bytes.size() / 2] ^= 1;
+  CHECK_FALSE(contents_of(Reader::of_memory(library(), bytes, "x")).error.empty());
+}
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::string directory_of(const Variables& variables) {
+  auto store = ArchiveStore::of_environment([&](const char* name) -> std::optional<std::string> {
+    auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  });
+  return store ? store->directory() : store.error().message;
+}
+
+std::string name_error(const std::string& name) {
+  auto checked = ArchiveStore::check_name(name);
+  return checked ? "none" : checked.error().message;
+}
+
+std::string find_error(const ArchiveStore& store, const std::string& name) {
+  auto found = store.find(name);
+  return found ? "none" : found.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("where archives are follows from the environment") {
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "/a"}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/tmp"}}) == "/a");
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", ""}, {"XDG_DATA_HOME", "/x"}, {"HOME", "/tmp"}}) ==
+        "/x/nacre/archives");
+  CHECK(directory_of({{"HOME", "/tmp"}}) == "/tmp/.local/share/nacre/archives");
+  CHECK(directory_of({{"NACRE_ARCHIVE_DIR", "a"}, {"HOME", "/tmp"}}) ==
+        "NACRE_ARCHIVE_DIR: expected an absolute path, got 'a'");
+  CHECK(directory_of({{"HOME", "/no/home"}}) == "HOME: '/no/home' is no directory: set NACRE_ARCHIVE_DIR");
+  CHECK(directory_of({}) ==
+        "the directory of archives is not known: NACRE_ARCHIVE_DIR, XDG_DATA_HOME and HOME are not set");
+}
+
+TEST_CASE("an archive's name is one part of a path, without its extension") {
+  CHECK(name_error("main") == "none");
+  CHECK(name_error("data.v2 final") == "none");
+  CHECK(name_error("") == "archive name '': expected a name");
+  CHECK(name_error("a/b") == "archive name 'a/b': expected a name without '/' and control characters");
+  CHECK(name_error("a\nb") == "archive name 'a\\x0ab': expected a name without '/' and control characters");
+  CHECK(name_error("..") == "archive name '..': expected a name that does not start with '.'");
+  CHECK(name_error("a.tar.gz") == "archive name 'a.tar.gz': expected it without its extension: 'a'");
+  CHECK(name_error("a.tar") == "archive name 'a.tar': expected it without its extension: 'a'");
+  CHECK(name_error(std::string(200, 'a')) == "none");
+  CHECK(name_error(std::string(201, 'a')).ends_with(": expected at most 200 bytes, got 201"));
+}
+
+TEST_CASE("an archive of the longest name can be made") {
+  Folder folder;
+  ArchiveStore store(folder.path());
+  CreateOptions options;
+  options.directory = folder.make("from");
+  options.paths = {"."};
+  CHECK(create(library(), store, std::string(200, 'a'), options, {}));
+  CHECK(store.look_up(std::string(200, 'a'))->has_value());
+}
+
+TEST_CASE("archives are found by name, whatever their extension") {
+  Folder folder;
+  ArchiveStore store(folder.path());
+  for (const char* name : {"b.tar.zst", "a.tar", "c.tar.gz", "d.tar.xz", "e.txt", ".hidden.tar"}) {
+    REQUIRE_FALSE(folder.file(name, "").empty());
+  }
+  CHECK(*store.names() == std::vector<std::string>{"a", "b", "c", "d"});
+  auto found = store.find("d");
+  REQUIRE(found);
+  CHECK(found->path == folder.path("d.tar.xz"));
+  CHECK(found->compression == Compression::xz);
+  CHECK_FALSE(store.look_up("e")->has_value());
+}
+
+TEST_CASE("the error of an archive that is not there says where it was looked for, and what is there") {
+  Folder folder;
+  ArchiveStore store(folder.path());
+  CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: no archives)");
+  REQUIRE_FALSE(folder.file("a.tar", "").empty());
+  CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: only 'a')");
+  REQUIRE_FALSE(folder.file("b.tar", "").empty());
+  CHECK(find_error(store, "x") == "no archive 'x' in " + folder.path() + " (there: 'a', 'b')");
+  for (char c = 'c'; c <= 'l'; ++c) REQUIRE_FALSE(folder.file(std::string(1, c) + ".tar", "").empty());
+  CHECK(find_error(store, "x").ends_with("'i', 'j' and 2 more)"));
+  CHECK(find_error(ArchiveStore(folder.path("none")), "x") ==
+        "no archive 'x' in " + folder.path("none") + " (there: no archives)");
+}
+
+TEST_CASE("two archives of one name are an error") {
+  Folder folder;
+  REQUIRE_FALSE(folder.file("a.tar", "").empty());
+  REQUIRE_FALSE(folder.file("a.tar.gz", "").empty());
+  CHECK(find_error(ArchiveStore(folder.path()), "a") == "two archives are called 'a': " + folder.path("a.tar") +
+                                                            " and " + folder.path("a.tar.gz") + "; remove one");
+}
+
+TEST_CASE("a new file is not there before it is committed, and gone if it never is") {
+  Folder folder;
+  {
+    auto file = NewFile::create(folder.path("d/e/x"));
+    REQUIRE(file);
+    CHECK(::write(file->fd(), "text", 4) == 4);
+    CHECK_FALSE(folder.has("d/e/x"));
+    auto moved = std::move(*file);
+    CHECK_FALSE(std::filesystem::is_empty(folder.path("d/e")));
+  }
+  CHECK(std::filesystem::is_empty(folder.path("d/e")));
+  auto file = NewFile::create(folder.path("x"));
+  REQUIRE(file);
+  CHECK(::write(file->fd(), "text", 4) == 4);
+  CHECK(file->commit(false));
+  CHECK(folder.text("x") == "text");
+  CHECK(folder.stat("x").st_nlink == 1);
+}
+
+TEST_CASE("of two that make one file, the second hears of the first, unless it is to replace it") {
+  Folder folder;
+  auto first = NewFile::create(folder.path("x"));
+  auto second = NewFile::create(folder.path("x"));
+  auto third = NewFile::create(folder.path("x"));
+  REQUIRE((first && second && third));
+  CHECK(::write(third->fd(), "third", 5) == 5);
+  CHECK(first->commit(false));
+  auto refused = second->commit(false);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == EEXIST);
+  CHECK(third->commit(true));
+  CHECK(folder.text("x") == "third");
+}
+
 namespace fs = std::filesystem;
 
 namespace {

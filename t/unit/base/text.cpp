@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <array>
+
 #include "catch.hpp"
 
 #include "base/file.hpp"
@@ -83,4 +85,76 @@ TEST_CASE("a log drops what nobody wants, and a sink that logs does not loop") {
   CHECK_FALSE(log.set_sink_level("none", Level::quiet));
   log.log(Level::fatal, "", "3");
   CHECK(seen.size() == 1);
+}
+
+TEST_CASE("what controls a terminal is escaped, in UTF-8 and in any other bytes") {
+  CHECK(escape_controls("caf\xc3\xa9 \xc6\x92\t\xe2\x80\xa6 \xf0\x9f\x98\x80") ==
+        "caf\xc3\xa9 \xc6\x92\t\xe2\x80\xa6 \xf0\x9f\x98\x80");
+  CHECK(escape_controls("a\x1b[2J\r\n\x7f") == "a\\x1b[2J\\x0d\\x0a\\x7f");
+  CHECK(escape_controls(std::string_view("\0", 1)) == "\\x00");
+  CHECK(escape_controls("\xc2\x9b"
+                        "2J\xc2\xa0") ==
+        "\\xc2\\x9b"
+        "2J\xc2\xa0");
+  // No UTF-8: a byte alone, too long a form, half of a pair, more than there are characters, cut.
+  CHECK(escape_controls("\x9b"
+                        "2J") ==
+        "\\x9b"
+        "2J");
+  CHECK(escape_controls("\xe0\x82\x9b") == "\\xe0\\x82\\x9b");
+  CHECK(escape_controls("\xed\xa0\x80") == "\\xed\\xa0\\x80");
+  CHECK(escape_controls("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
+  CHECK(escape_controls("x\xe2\x80") == "x\\xe2\\x80");
+  // What changes the direction of text, and its neighbours.
+  CHECK(escape_controls("\xe2\x80\xae|\xe2\x80\xaa|\xe2\x80\x8f|\xe2\x81\xa9|\xd8\x9c") ==
+        "\\xe2\\x80\\xae|\\xe2\\x80\\xaa|\\xe2\\x80\\x8f|\\xe2\\x81\\xa9|\\xd8\\x9c");
+  for (const char* text : {"\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x80\x8d", "\xe2\x81\xaa", "\xd8\x9b"})
+    CHECK(escape_controls(text) == text);
+  CHECK(escape_lines("a\x1b\nb\r\n") == "a\\x1b\nb\\x0d\n");
+}
+
+TEST_CASE("a message that a log passes on cannot control a terminal") {
+  std::string seen;
+  Log log;
+  log.add_sink("one", [&](const LogEntry& e) { seen = e.message; });
+  log.log(Level::error, "", "rank 1: {}", "\x1b]0;x\a");
+  CHECK(seen == "rank 1: \\x1b]0;x\\x07");
+}
+
+using nacre::edit_distance;
+using nacre::nearest;
+
+TEST_CASE("edits are bytes inserted, removed, replaced, and neighbours swapped") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("torch", "torch") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "") == 3);
+  CHECK(edit_distance("exit-timout", "exit-timeout") == 1);
+  CHECK(edit_distance("prot", "port") == 1);
+  CHECK(edit_distance("launch", "lanuhc") == 2);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}
+
+TEST_CASE("the nearest name is the one with the fewest edits") {
+  const std::array<std::string, 4> known{"exit-timeout", "exit-policy", "pty", "pmi"};
+  CHECK(nearest("exit-timout", known) == "exit-timeout");
+  CHECK(nearest("exit-poliyc", known) == "exit-policy");
+  CHECK(nearest("pmy", known) == "pty");  // the first of two
+}
+
+TEST_CASE("there is none for a name that is known, and for one that is like no other") {
+  const std::array<std::string, 2> known{"pty", "exit-policy"};
+  CHECK_FALSE(nearest("pty", known));
+  CHECK_FALSE(nearest("p", known));
+  CHECK_FALSE(nearest("cpu-affinity", known));
+  CHECK_FALSE(nearest("exit", {}));
+}
+
+TEST_CASE("the question for the nearest name ends an error") {
+  const std::array<std::string, 3> known{"launch", "run", std::string(101, 'a')};
+  CHECK(nacre::did_you_mean("lanch", known) == "; did you mean launch?");
+  CHECK(nacre::did_you_mean("xyz", known).empty());
+  CHECK(nacre::did_you_mean("", known).empty());
+  CHECK(nacre::did_you_mean(std::string(100, 'a'), known).empty());  // only that of 101 bytes is near
+  CHECK(nacre::did_you_mean(std::string(100000, 'a'), known).empty());
 }

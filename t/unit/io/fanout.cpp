@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +14,13 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <string>
+#include <thread>
 
 #include "catch.hpp"
+
+#include "base/file.hpp"
+#include "event/clock.hpp"
 
 using namespace nacre;      // NOLINT
 using namespace nacre::io;  // NOLINT
@@ -395,4 +401,96 @@ TEST_CASE("a source that is no descriptor is an error") {
   REQUIRE_FALSE(fanout);
   CHECK(fanout.error().code == EBADF);
   CHECK(fanout.error().message == "stdin: Bad file descriptor");
+}
+
+TEST_CASE("readers that keep up are not waited for") {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  auto loop = event::Loop::create().value();
+  Pipe source = make_pipe(O_CLOEXEC).value();
+  io::Fanout::Options options;
+  options.window = std::size_t{64} << 10;
+  options.stall_time = event::Seconds(1000);
+  auto fanout = io::Fanout::create(*loop, source.read.get(), options, {}).value();
+
+  std::array<UniqueFd, 2> ends;
+  std::array<std::size_t, 2> got{};
+  std::vector<event::Poll> polls;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    Pipe pipe = make_pipe(O_CLOEXEC).value();
+    ends[i] = std::move(pipe.read);
+    REQUIRE(fanout->add(std::move(pipe.write)));
+    auto take = [&, i](int /*events*/) {
+      std::array<char, 65536> buffer;
+      ssize_t bytes = ::read(ends[i].get(), buffer.data(), buffer.size());
+      if (bytes > 0) got[i] += static_cast<std::size_t>(bytes);
+      if (bytes == 0) polls[i].stop();
+    };
+    polls.push_back(event::Poll::create(*loop, ends[i].get(), take).value());
+    REQUIRE(polls[i].start(event::Poll::kReadable));
+  }
+  std::thread writer([&] {
+    CHECK(write_all(source.write.get(), std::string(kBytes, 'x')) == 0);
+    source.write.reset();
+  });
+  bool late = false;
+  auto limit = event::Timer::create(*loop, [&] { late = true; }).value();
+  limit.start(event::Seconds(60));
+  REQUIRE(fanout->start());
+  loop->run_until([&] { return late || (got[0] == kBytes && got[1] == kBytes); });
+  CHECK_FALSE(late);
+  source.read.reset();  // a writer that is stuck gets EPIPE
+  fanout.reset();
+  writer.join();
+}
+
+namespace {
+
+// What has come out of a pipe that nobody waits for.
+std::string taken_from(const UniqueFd& pipe) {
+  std::array<char, 64> bytes{};
+  ssize_t got = ::read(pipe.get(), bytes.data(), bytes.size());
+  return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+// The leader of a session whose terminal another process group has at first: whether its input comes, but only once
+// it is its own again.
+bool reads_own_terminal(const std::string& path) {
+  ::setsid();
+  UniqueFd terminal(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  std::signal(SIGTTOU, SIG_IGN);
+  pid_t other = ::fork();
+  if (other == 0) {
+    for (;;) ::pause();
+  }
+  bool is_given = ::setpgid(other, other) == 0 && ::tcsetpgrp(terminal.get(), other) == 0;
+  auto loop = event::Loop::create().value();
+  Pipe pipe = make_pipe(O_CLOEXEC | O_NONBLOCK).value();
+  auto fanout = io::Fanout::create(*loop, terminal.get(), {}, {}).value();
+  bool is_added = fanout->add(std::move(pipe.write)).has_value() && fanout->start().has_value();
+  bool is_over = false;
+  auto timer = event::Timer::create(*loop, [&] { is_over = true; }).value();
+  timer.start(event::Seconds(0.7));
+  loop->run_until([&] { return is_over; });
+  bool was_left_alone = taken_from(pipe.read).empty() && !fanout->done();
+  bool is_back = ::tcsetpgrp(terminal.get(), ::getpgrp()) == 0;
+  std::string got;
+  is_over = false;
+  timer.start(event::Seconds(60));
+  loop->run_until([&] { return is_over || !(got += taken_from(pipe.read)).empty(); });
+  ::kill(other, SIGKILL);
+  return is_given && is_added && was_left_alone && is_back && got == "typed\n";
+}
+
+}  // namespace
+
+TEST_CASE("a terminal is read only while no other process group has it") {
+  UniqueFd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE((::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
+  std::string path = ::ptsname(master.get());
+  REQUIRE(::write(master.get(), "typed\n", 6) == 6);
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(reads_own_terminal(path) ? 0 : 1);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, WUNTRACED) == child);
+  CHECK(status == 0);
 }

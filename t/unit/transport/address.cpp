@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/address.hpp"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
 #include "transport/dialer.hpp"
 #include "world.hpp"
 
@@ -62,4 +67,109 @@ TEST_CASE("a lookup that nobody wants any more is left alone") {
     if (i % 2 == 0) loop->update_now();
   }
   loop->run();  // nothing is left to wait for
+}
+
+namespace {
+
+using Ports = std::vector<std::uint16_t>;
+
+// 00 01 02 ... 1f
+Secret ascending() {
+  std::string hex;
+  for (int i = 0; i < 32; ++i) hex += fmt::format("{:02x}", i);
+  return Secret::from_hex(hex).value();
+}
+
+}  // namespace
+
+// Computed with Python's hmac and hashlib from the definition in the header.
+TEST_CASE("agreed ports are those of the definition") {
+  Secret secret = ascending();
+  CHECK(agreed_ports(secret, 0).value() == Ports{27475, 23717, 19592, 22157, 19129, 12053, 25293, 24884});
+  CHECK(agreed_ports(secret, 1).value() == Ports{20759, 25258, 23813, 30095, 16602, 26019, 13668, 30947});
+  CHECK(agreed_ports(secret, 70000).value() == Ports{16939, 10243, 10248, 16826, 16538, 14772, 31733, 13387});
+}
+
+TEST_CASE("agreed ports are different ones, in their range, whatever the rank and the secret") {
+  for (int i = 0; i < 3; ++i) {
+    Secret secret = Secret::generate().value();
+    for (std::uint32_t rank = 0; rank < 300; ++rank) {
+      Ports ports = agreed_ports(secret, rank).value();
+      CHECK(ports.size() == kAgreedPorts);
+      CHECK(std::all_of(ports.begin(), ports.end(),
+                        [](auto port) { return port >= kFirstAgreedPort && port <= kLastAgreedPort; }));
+      std::sort(ports.begin(), ports.end());
+      CHECK(std::adjacent_find(ports.begin(), ports.end()) == ports.end());
+    }
+  }
+}
+
+// Others of this machine may have some of them.
+TEST_CASE("of agreed ports the first that is free is taken; when none is, the error says what to do") {
+  Ports ports = agreed_ports(Secret::generate().value(), 0).value();
+  std::vector<BoundSocket> taken;
+  auto last = ports.begin();
+  for (;;) {
+    auto socket = bind_agreed(ports);
+    if (!socket) {
+      CHECK(socket.error().code == EADDRINUSE);
+      CHECK(contains(socket.error().message, fmt::format("({}, {}", ports[0], ports[1])));
+      CHECK(contains(socket.error().message, "start the job again with a new secret"));
+      break;
+    }
+    auto place = std::find(ports.begin(), ports.end(), socket->port());
+    REQUIRE(place != ports.end());
+    CHECK((taken.empty() || place > last));
+    last = place;
+    taken.push_back(std::move(*socket));
+  }
+  CHECK_FALSE(taken.empty());
+}
+
+TEST_CASE("a socket's directory is the user's alone, named for its host, and goes with its owner") {
+  Folder folder;
+  std::string path;
+  {
+    auto directory = SocketDirectory::create(folder.file(""));
+    REQUIRE(directory);
+    path = directory->path();
+    CHECK(path.starts_with(folder.file("") + "/nacre-" + host_mark() + "-"));
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0700);
+    SocketDirectory moved = std::move(*directory);
+    auto socket = BoundSocket::local(moved.socket());
+    REQUIRE(socket);
+    CHECK(std::filesystem::exists(moved.socket()));
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("where a socket's path would be too long or have a blank, or nothing can be made, it is in /tmp") {
+  Folder folder;
+  std::string deep = folder.file(std::string(100, 'd'));
+  std::string blank = folder.file("a b");
+  for (const std::string& each : {deep, blank}) std::filesystem::create_directory(each);
+  for (const std::string& each : {deep, blank, folder.file("none"), std::string("relative"), std::string()}) {
+    auto directory = SocketDirectory::create(each);
+    REQUIRE(directory);
+    CHECK(directory->path().starts_with("/tmp/nacre-"));
+    CHECK(BoundSocket::local(directory->socket()));
+  }
+}
+
+TEST_CASE("Unix sockets of other hosts are left out of addresses") {
+  std::string mark = host_mark();
+  CHECK(mark.size() == 16);
+  std::string own = "unix:/tmp/nacre-" + mark + "-abcdef/s";
+  std::string other = "unix:/tmp/nacre-0123456789abcdef-abcdef/s";
+  CHECK(usable_on(mark, own + " node1:70 10.0.0.1:70") == own + " node1:70 10.0.0.1:70");
+  CHECK(usable_on(mark, other + " node1:70 [2001:db8::1]:70") == "node1:70 [2001:db8::1]:70");
+  CHECK(usable_on("0123456789abcdef", other + "  " + own + " n:1") == other + " n:1");
+  CHECK(usable_on(mark, other).empty());
+  CHECK(usable_on(mark, "").empty());
+  // A socket that was named by somebody else is left to be tried.
+  for (const char* each : {"unix:/run/s", "unix:/tmp/nacre-x/s", "unix:s", "unix:/tmp/nacre-0123456789abcdef/s"}) {
+    CHECK(usable_on(mark, each) == each);
+  }
 }

@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "catch.hpp"
+
 #include "base/file.hpp"
 #include "world.hpp"
 
@@ -138,4 +140,19 @@ TEST_CASE("a secret from a descriptor that ends too early is not waited for") {
   auto secret = Secret::from_descriptor(pipe.read.get());
   REQUIRE_FALSE(secret);
   CHECK(secret.error().message == "a secret has 64 hexadecimal digits; here are 3 characters");
+}
+
+TEST_CASE("digests are those of FIPS 180-2") {
+  auto hex = [](std::string_view bytes) {
+    std::string out;
+    std::string digest = sha256(bytes).value();
+    for (unsigned char byte : digest) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    }
+    return out;
+  };
+  CHECK(hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

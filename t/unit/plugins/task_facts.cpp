@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+
 #include "catch.hpp"
 
 #include "base/json.hpp"
@@ -45,4 +46,46 @@ TEST_CASE("core_uses_pid adds the process's number") {
   node.put("proc/sys/kernel/core_uses_pid", "1\n");
   node.put("cwd/core.4711", "x");
   CHECK(core_file({4711, 11, 0, node.root() + "/cwd"}, node.root())["file"] == node.root() + "/cwd/core.4711");
+}
+
+using kit::NodeFiles;
+using plugins::OomKills;
+
+TEST_CASE("the kernel's kills for want of memory are counted from the last look on: cgroups of version 2") {
+  NodeFiles node;
+  node.put("proc/100/cgroup", "0::/job/shell\n");
+  node.put("proc/100/mountinfo", "35 30 0:30 / /cg rw shared:9 - cgroup2 cgroup2 rw\n");
+  node.put("cg/job/shell/memory.events", "low 0\noom 3\noom_kill 3\noom_group_kill 7\n");
+  node.put("cg/job/shell/memory.max", "1048576\n");
+  OomKills kills = OomKills::of_shell(100, node.root());
+  CHECK(kills.fresh() == 0);
+  node.put("cg/job/shell/memory.events", "low 0\noom 5\noom_kill 5\n");
+  CHECK(kills.fresh() == 2);
+  CHECK(kills.fresh() == 0);
+  CHECK(kills.limit() == 1048576);
+  node.put("cg/job/shell/memory.max", "max\n");
+  CHECK_FALSE(kills.limit());
+}
+
+TEST_CASE("the kernel's kills for want of memory are counted: cgroups of version 1") {
+  NodeFiles node;
+  node.put("proc/100/cgroup", "4:memory:/m/job\n0::/x\n");
+  node.put("proc/100/mountinfo", "32 20 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n");
+  node.put("cg/memory/m/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+  node.put("cg/memory/m/job/memory.limit_in_bytes", "9223372036854771712\n");
+  OomKills kills = OomKills::of_shell(100, node.root());
+  node.put("cg/memory/m/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  CHECK(kills.fresh() == 1);
+  CHECK_FALSE(kills.limit());
+}
+
+TEST_CASE("where the kernel does not count there is none") {
+  NodeFiles node;
+  CHECK(OomKills::of_shell(100, node.root()).fresh() == 0);
+  node.put("proc/100/cgroup", "0::/job\n");
+  node.put("proc/100/mountinfo", "35 30 0:30 / /cg rw shared:9 - cgroup2 cgroup2 rw\n");
+  node.put("cg/job/memory.events", "low 0\n");
+  OomKills kills = OomKills::of_shell(100, node.root());
+  CHECK(kills.fresh() == 0);
+  CHECK_FALSE(kills.limit());
 }
