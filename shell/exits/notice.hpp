@@ -73,7 +73,6 @@ struct NoticeSummary {
 
 struct Notice {
   static constexpr std::size_t kMaxPart = std::size_t{64} << 10;  // bytes of a line, with its newline
-  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // the longest line that decode() takes, in bytes
   using Classes = std::map<std::string, value::Idset, std::less<>>;
 
   std::uint64_t seq = 0;
@@ -93,37 +92,8 @@ struct Notice {
   void leave_out_largest();
   // Lines with their newlines, each of at most `most` bytes; `most` has to be at least 4096. Sets `more` as needed.
   [[nodiscard]] std::vector<std::string> encode(std::size_t most = kMaxPart) const;
-  // Reads one line, with or without its newline. EINVAL: the message is `notice: ` and what is wrong.
-  static Result<Notice> decode(std::string_view line);
 
   bool operator==(const Notice&) const = default;
-};
-
-// What a client has learned from notices: the records of all tasks, once the last message has come.
-class NoticeMap {
- public:
-  // Takes the next line. EINVAL: it does not follow the lines before; nothing of it is taken.
-  Result<void> take(const Notice& part);
-  // To be called when the link has broken: drops the parts of a message that is not complete.
-  void drop_parts() { parts_.reset(); }
-
-  [[nodiscard]] std::uint64_t seq() const {
-    return seq_;
-  }  // the number of the last complete message: a client asks for those after it
-  [[nodiscard]] const Notice::Classes& records() const { return records_; }  // disjoint
-  [[nodiscard]] const value::Idset& ranks() const { return ranks_; }         // that have a record
-  [[nodiscard]] bool ended() const { return ended_; }
-
- private:
-  Result<void> check(const Notice& part, const value::Idset& named) const;
-  Result<void> complete();
-
-  std::uint64_t seq_ = 0;
-  Notice::Classes records_;
-  value::Idset ranks_;
-  bool ended_ = false;
-  std::optional<Notice> parts_;  // the message that is not complete, as far as it has come
-  value::Idset named_;           // the ranks in its classes
 };
 
 // Which notices of how the tasks of a job end its clients get, and when; each client reads at

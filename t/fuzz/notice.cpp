@@ -4,14 +4,15 @@
 // has as many records as it says.
 #include "exits/notice.hpp"
 
+#include "notice_reader.hpp"
 #include "require.hpp"
 
 using nacre::exits::Notice;
-using nacre::exits::NoticeMap;
 using nacre::fuzz::require;
+using nacre::kit::NoticeMap;
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  auto notice = Notice::decode({reinterpret_cast<const char*>(data), size});
+  auto notice = nacre::kit::decode_notice({reinterpret_cast<const char*>(data), size});
   if (!notice) {
     require(notice.error().message.starts_with("notice: "), notice.error().message);
     return 0;
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   for (const std::string& line : notice->encode()) {
     require(line.size() <= Notice::kMaxPart && line.find('\n') == line.size() - 1,
             "a line of the size that is promised");
-    auto part = Notice::decode(line);
+    auto part = nacre::kit::decode_notice(line);
     require(part.has_value(), "reads its own lines: " + line);
     for (const auto& [name, ranks] : part->classes) whole.classes[name] = whole.classes[name] | ranks;
     whole.open = whole.open | part->open;

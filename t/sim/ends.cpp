@@ -11,6 +11,7 @@
 #include "exits/job_end.hpp"
 #include "exits/notice.hpp"
 #include "group/codec.hpp"
+#include "notice_reader.hpp"
 #include "overlay/wire.hpp"
 #include "world.hpp"
 
@@ -154,7 +155,7 @@ class Ends : private Watcher {
     ++messages_;
     for (const std::string& line : message->lines) {
       bytes_ += line.size();
-      auto notice = exits::Notice::decode(line);
+      auto notice = kit::decode_notice(line);
       require(notice.has_value() && client_.take(*notice).has_value(), "a client can read each notice");
     }
   }
@@ -181,7 +182,7 @@ class Ends : private Watcher {
   Time start_{};
   exits::Outcomes truth_, records_;
   exits::Notifier notifier_;
-  exits::NoticeMap client_;
+  kit::NoticeMap client_;
   std::uint64_t released_ = 0, reports_ = 0, messages_ = 0, bytes_ = 0;
   int code_ = 0;
   bool over_ = false;

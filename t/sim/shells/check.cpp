@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "exits/notice.hpp"
+#include "notice_reader.hpp"
 #include "shells/seen.hpp"
 #include "value/idset.hpp"
 
@@ -265,9 +266,9 @@ class Check {
   [[nodiscard]] std::string notices() const {
     std::ifstream file(job_folder() + "/notices");
     if (!file || !code_ || records_.empty()) return "";
-    exits::NoticeMap map;
+    kit::NoticeMap map;
     for (std::string line; std::getline(file, line);) {
-      auto notice = exits::Notice::decode(line);
+      auto notice = kit::decode_notice(line);
       if (!notice) return "a notice cannot be read: " + notice.error().message;
       if (auto taken = map.take(*notice); !taken)
         return "a notice does not follow the one before: " + taken.error().message;

@@ -11,8 +11,10 @@
 
 #include "exits/record.hpp"
 #include "fewer.hpp"
+#include "notice_reader.hpp"
 
 using namespace nacre::exits;  // NOLINT
+namespace kit = nacre::kit;
 using nacre::Result;
 using nacre::value::Idset;
 using Ids = std::vector<Idset::Id>;
@@ -54,10 +56,10 @@ Notice::Classes random_classes(std::uint32_t tasks, std::uint32_t classes, Dice&
   return out;
 }
 
-NoticeMap map_of(const std::vector<std::string>& lines) {
-  NoticeMap map;
+kit::NoticeMap map_of(const std::vector<std::string>& lines) {
+  kit::NoticeMap map;
   for (const std::string& each : lines) {
-    auto notice = Notice::decode(each);
+    auto notice = kit::decode_notice(each);
     REQUIRE(notice);
     auto taken = map.take(*notice);
     INFO((taken ? "" : taken.error().message));
@@ -87,7 +89,7 @@ TEST_CASE("10,000 tasks of all codes at random are under 27 KB") {
     std::string text = text_of(notice);
     CHECK(text.size() < 27000);
     CHECK(text.find("\"x\":[") != std::string::npos);
-    CHECK(Notice::decode(text).value() == notice);
+    CHECK(kit::decode_notice(text).value() == notice);
   }
 }
 
@@ -99,9 +101,9 @@ TEST_CASE("very many tasks come in parts of less than 64 KiB") {
     CHECK(lines.size() > 1);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       CHECK(lines[i].size() <= Notice::kMaxPart);
-      CHECK(Notice::decode(lines[i])->more == (i + 1 < lines.size()));
+      CHECK(kit::decode_notice(lines[i])->more == (i + 1 < lines.size()));
     }
-    NoticeMap map = map_of(lines);
+    kit::NoticeMap map = map_of(lines);
     CHECK(map.records() == all);
     CHECK(map.ended());
   }
@@ -116,7 +118,7 @@ TEST_CASE("each class is an idset or a bitmap, whichever is shorter") {
   std::string text = text_of(notice);
   CHECK(text.find(R"("x":{"x3":"@1001:VVVV)") != std::string::npos);
   CHECK(text.find(R"(,"x4":"5-9"})") != std::string::npos);
-  CHECK(Notice::decode(text).value() == notice);
+  CHECK(kit::decode_notice(text).value() == notice);
 }
 
 TEST_CASE("a notice that is read is the one that was written") {
@@ -133,7 +135,7 @@ TEST_CASE("a notice that is read is the one that was written") {
     if (random.below(2) == 0)
       notice.summary = NoticeSummary{139, "main+all", 3, NoticeCodes{random.below(tasks), 0, 139, 0.25}};
     if (random.below(3) == 0) notice.summary = NoticeSummary{7};
-    auto again = Notice::decode(text_of(notice));
+    auto again = kit::decode_notice(text_of(notice));
     INFO((again ? "" : again.error().message));
     REQUIRE(again);
     REQUIRE(*again == notice);
@@ -154,7 +156,7 @@ TEST_CASE("parts have open, cut and classes of their ranks; what comes once is i
   Idset cut;
   for (const std::string& each : lines) {
     CHECK(each.size() <= 4096);
-    Notice part = Notice::decode(each).value();
+    Notice part = kit::decode_notice(each).value();
     open = open | part.open;
     cut = cut | part.cut;
     CHECK(part.first.has_value() == !part.more);
@@ -163,13 +165,13 @@ TEST_CASE("parts have open, cut and classes of their ranks; what comes once is i
   }
   CHECK(open == notice.open);
   CHECK(cut == notice.cut);
-  NoticeMap map = map_of(lines);
+  kit::NoticeMap map = map_of(lines);
   CHECK(map.ranks() == Idset::range(0, 19999));
 }
 
 TEST_CASE("unknown members are passed over") {
-  auto notice =
-      Notice::decode(R"({"seq":4,"n":3,"done":1,"d":"r","x":{"x0":"2"},"end":0,"later":{"y":[1]},"mood":"fine"})");
+  auto notice = kit::decode_notice(
+      R"({"seq":4,"n":3,"done":1,"d":"r","x":{"x0":"2"},"end":0,"later":{"y":[1]},"mood":"fine"})");
   REQUIRE(notice);
   CHECK(notice->classes == Notice::Classes{{"x0", Idset::range(2, 2)}});
   CHECK_FALSE(notice->summary);
@@ -215,7 +217,7 @@ TEST_CASE("a bad notice is one clear error") {
   };
   for (const Bad& each : all) {
     INFO(each.text);
-    auto notice = Notice::decode(each.text);
+    auto notice = kit::decode_notice(each.text);
     REQUIRE_FALSE(notice);
     INFO(notice.error().message);
     CHECK(notice.error().message.starts_with("notice: "));
@@ -225,8 +227,8 @@ TEST_CASE("a bad notice is one clear error") {
 }
 
 TEST_CASE("a client takes what follows what it has, and nothing else") {
-  auto read = [](const char* text) { return Notice::decode(text).value(); };
-  NoticeMap map;
+  auto read = [](const char* text) { return kit::decode_notice(text).value(); };
+  kit::NoticeMap map;
   CHECK_FALSE(map.take(read(R"({"seq":2,"n":4,"done":1,"d":"r","x":{"x3":"1"},"end":0})")));
   CHECK_FALSE(map.take(read(R"({"seq":1,"n":4,"done":2,"d":"r","x":{"x3":"1"},"end":0})")));
   CHECK(map.seq() == 0);
@@ -244,13 +246,13 @@ TEST_CASE("parts of which the rest never comes are dropped") {
   Dice random(6);
   Notice::Classes all = random_classes(20000, 30, random);
   std::vector<std::string> lines = notice_of(20000, all, true).encode(4096);
-  NoticeMap map;
-  REQUIRE(map.take(Notice::decode(lines[0]).value()));
-  REQUIRE(map.take(Notice::decode(lines[1]).value()));
-  CHECK_FALSE(map.take(Notice::decode(lines[1]).value()));
+  kit::NoticeMap map;
+  REQUIRE(map.take(kit::decode_notice(lines[0]).value()));
+  REQUIRE(map.take(kit::decode_notice(lines[1]).value()));
+  CHECK_FALSE(map.take(kit::decode_notice(lines[1]).value()));
   CHECK(map.ranks().empty());
   map.drop_parts();
-  for (const std::string& each : lines) REQUIRE(map.take(Notice::decode(each).value()));
+  for (const std::string& each : lines) REQUIRE(map.take(kit::decode_notice(each).value()));
   CHECK(map.records() == all);
 }
 
@@ -276,7 +278,7 @@ struct Job {
     while (auto message = notifier.next(seq)) {
       REQUIRE(message->lines.size() == 1);
       std::string line = message->lines[0];
-      REQUIRE(client.take(Notice::decode(line).value()));
+      REQUIRE(client.take(kit::decode_notice(line).value()));
       seq = message->seq;
       line.pop_back();
       out.push_back(std::move(line));
@@ -285,7 +287,7 @@ struct Job {
   }
 
   Notifier notifier;
-  NoticeMap client;
+  kit::NoticeMap client;
   std::uint64_t seq = 0;
 };
 
@@ -448,19 +450,19 @@ TEST_CASE("a client asks for what comes after any message; for older ones it get
   for (std::uint64_t after : {std::uint64_t{0}, last - Notifier::kKept - 1, last + 1, last + 500, UINT64_MAX}) {
     auto snapshot = job.notifier.next(after);
     REQUIRE(snapshot);
-    Notice notice = Notice::decode(snapshot->lines[0]).value();
+    Notice notice = kit::decode_notice(snapshot->lines[0]).value();
     CHECK(notice.base);
     CHECK(notice.seq == last);
     CHECK(notice.done == 100);
     CHECK_FALSE(notice.end);
-    NoticeMap map;
+    kit::NoticeMap map;
     REQUIRE(map.take(notice));
     CHECK(map.ranks() == Idset::range(0, 99));
   }
   job.notifier.end(200, 4);
   CHECK_FALSE(job.notifier.next(last + 1));
-  CHECK_FALSE(Notice::decode(job.notifier.next(last)->lines[0])->base);
-  Notice whole = Notice::decode(job.notifier.next(last - 1)->lines[0]).value();
+  CHECK_FALSE(kit::decode_notice(job.notifier.next(last)->lines[0])->base);
+  Notice whole = kit::decode_notice(job.notifier.next(last - 1)->lines[0]).value();
   CHECK(whole.base);
   CHECK(whole.end);
   CHECK(whole.summary == NoticeSummary{4, "", {}, NoticeCodes{80, 0, 4, 0.2}});
@@ -481,7 +483,7 @@ TEST_CASE("what is kept for clients is bounded in bytes, too") {
   std::size_t bytes = 0;
   for (std::uint64_t after = last - 1; after > 0; --after) {
     auto message = job.notifier.next(after);
-    if (Notice::decode(message->lines[0])->base) break;
+    if (kit::decode_notice(message->lines[0])->base) break;
     ++kept;
     bytes += message->bytes();
   }

@@ -6,6 +6,8 @@
 // that reads on has the map of the job.
 #include "catch.hpp"
 
+#include "notice_reader.hpp"
+
 #include <algorithm>
 #include <random>
 
@@ -22,7 +24,7 @@ constexpr std::uint32_t kSeeds = nacre::kit::fewer(2000);
 constexpr double kTick = 0.0001;  // seconds that a timer may be late
 
 struct Client {
-  NoticeMap map;
+  kit::NoticeMap map;
   std::uint64_t seq = 0;
   bool reads = true;
 };
@@ -131,7 +133,7 @@ class Simulation {
         break;
       default: {  // somebody else's number
         auto wrong = notifier_->seq() + 1 + below(10);
-        if (auto message = notifier_->next(wrong)) REQUIRE(Notice::decode(message->lines[0]).value().base);
+        if (auto message = notifier_->next(wrong)) REQUIRE(kit::decode_notice(message->lines[0]).value().base);
       }
     }
   }
@@ -158,7 +160,7 @@ class Simulation {
     while (auto message = notifier_->next(client.seq)) {
       if (!all && below(50) == 0) return;
       for (const std::string& line : message->lines) {
-        auto notice = Notice::decode(line);
+        auto notice = kit::decode_notice(line);
         REQUIRE(notice);
         auto taken = client.map.take(*notice);
         INFO((taken ? "" : taken.error().message));

@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "exits/notice.hpp"
 #include "fake_host.hpp"
+#include "notice_reader.hpp"
 #include "plugins/builtins.hpp"
 
 using namespace nacre;
@@ -89,9 +90,9 @@ struct Notify {
   std::string directory;
 };
 
-exits::NoticeMap map_of(const std::vector<std::string>& lines) {
-  exits::NoticeMap map;
-  for (const std::string& each : lines) REQUIRE(map.take(exits::Notice::decode(each).value()));
+kit::NoticeMap map_of(const std::vector<std::string>& lines) {
+  kit::NoticeMap map;
+  for (const std::string& each : lines) REQUIRE(map.take(kit::decode_notice(each).value()));
   return map;
 }
 
@@ -155,7 +156,7 @@ TEST_CASE("the last message has the records of the job's summary, where nothing 
   notify.ended("1", "f127");
   notify.host.ended(
       {{"exit", {{"code", 127}, {"policy", "max"}, {"main", 0}}}, {"tasks", {{"f127", "0-2"}, {"c/s15", "3"}}}});
-  exits::NoticeMap map = map_of(notify.lines());
+  kit::NoticeMap map = map_of(notify.lines());
   CHECK(map.ended());
   CHECK(map.records().at("f127").str() == "0-2");
   CHECK(map.records().at("c/s15").str() == "3");
@@ -322,7 +323,7 @@ TEST_CASE("a reader that stops while 10,000 tasks end loses nothing, and costs l
   for (std::string_view each : split(text, '\n')) {
     if (!each.empty()) lines.emplace_back(each);
   }
-  exits::NoticeMap map = map_of(lines);
+  kit::NoticeMap map = map_of(lines);
   CHECK(map.ended());
   CHECK(map.ranks() == Idset::range(0, kTasks - 1));
   CHECK(map.records().size() == 256);
