@@ -327,10 +327,6 @@ void Broker::detach() {
   poll_.reset();
 }
 
-void Broker::keeps_running(bool keeps) {
-  if (poll_) poll_->keeps_running(keeps);
-}
-
 void Broker::watch() {
   const bool has_more = sent_ < unsent_.size();
   auto started = poll_->start(event::Poll::kReadable | (has_more ? event::Poll::kWritable : 0));

@@ -53,8 +53,7 @@ class Broker {
   };
   Result<void> attach(event::Loop& loop, Receivers receivers);
   [[nodiscard]] bool is_attached() const { return poll_.has_value(); }
-  void detach();                   // nobody is called any more
-  void keeps_running(bool keeps);  // whether it keeps the loop running; false by default
+  void detach();  // nobody is called any more
 
   // Calls back once, or for each response of a stream up to an error, which is its last (ENODATA: its end).
   using OnResponse = std::function<void(const BrokerMessage&)>;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/node.hpp"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

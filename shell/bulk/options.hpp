@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <set>
 
-#include "base/result.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::bulk {
@@ -35,8 +34,6 @@ struct Limits {
   std::size_t write = std::size_t{32} << 10;     // of one Write; the last record in it may go beyond
   std::size_t origins = std::size_t{1} << 18;    // how many origins' records may pass through here
 };
-// EINVAL, with the limit's name: a limit is too small for a record, or is above kMaxRecord or kMaxWindow.
-Result<void> check(const Limits& limits);
 
 struct BulkOptions {
   Id self = 0;

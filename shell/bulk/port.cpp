@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/port.hpp"
 
-#include <utility>
-
 namespace nacre::bulk {
 
 void RecordQueue::serve(Port& port, std::function<void(Id origin, std::string_view bytes)> take) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "wire/json.hpp"
@@ -20,12 +19,6 @@ constexpr std::array<std::string_view, 3> kSteps = {"unknown", "none", "some"};
 constexpr auto named = [](const auto& names) { return wire::Words(names, nullptr, "no such name"); };
 
 }  // namespace
-
-std::string_view name_of(Doing doing) { return kDoings.at(static_cast<std::size_t>(doing)); }
-
-std::string_view name_of(PipeEnd end) { return kPipeEnds.at(static_cast<std::size_t>(end)); }
-
-std::string_view name_of(Steps steps) { return kSteps.at(static_cast<std::size_t>(steps)); }
 
 void fields(auto& io, wire::Of<Fact> auto& m) {
   io.has("doing", m.doing, named(kDoings));

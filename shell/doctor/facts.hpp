@@ -27,15 +27,12 @@ enum class Doing : std::uint8_t {
   over,         // its process has ended, and has not been reported
   not_started,  // the task has no process yet
 };
-[[nodiscard]] std::string_view name_of(Doing doing);  // "busy", "not-started"
 
 // Who has the other end of a pipe open that a task reads from, or writes to. `itself`: only what waits with it.
 enum class PipeEnd : std::uint8_t { unknown, nobody, itself, shell, others };
-[[nodiscard]] std::string_view name_of(PipeEnd end);
 
 // Whether two stacks of a thread, one after the other, show that it gets on.
 enum class Steps : std::uint8_t { unknown, none, some };
-[[nodiscard]] std::string_view name_of(Steps steps);
 
 // Tasks with equal facts are one group. The busiest thread of the busiest process stands for a task.
 struct Fact {

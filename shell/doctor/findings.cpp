@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

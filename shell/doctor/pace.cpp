@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>

@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 
 namespace nacre::doctor {
@@ -353,12 +352,6 @@ StackTree tree_of(const std::vector<TaskGroup>& groups) {
   }
   sort(root);
   return root;
-}
-
-Json StackTree::json() const {
-  Json out{{"frame", frame}, {"ranks", ranks.str()}, {"below", Json::array()}};
-  for (const StackTree& each : below) out["below"].push_back(each.json());
-  return out;
 }
 
 std::string StackTree::text() const {

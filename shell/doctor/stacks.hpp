@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_fwd.hpp"
 #include "doctor/facts.hpp"
 #include "value/idset.hpp"
 
@@ -69,7 +68,6 @@ struct StackTree {
   value::Idset ranks;
   std::vector<StackTree> below;  // those with the most ranks first
 
-  [[nodiscard]] Json json() const;         // {"frame", "ranks", "below"}
   [[nodiscard]] std::string text() const;  // a line for each frame at which stacks part
 };
 [[nodiscard]] StackTree tree_of(const std::vector<TaskGroup>& groups);

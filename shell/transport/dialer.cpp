@@ -18,7 +18,6 @@
 
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "transport/address.hpp"
 
 namespace nacre::transport {
 

@@ -157,22 +157,6 @@ Result<Secret> Secret::from_descriptor(int fd) {
   return from_hex(line.view());
 }
 
-Result<void> Secret::write_file(const std::string& path) const {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return system_error(errno, path);
-  if (::fchmod(fd.get(), 0600) < 0) return system_error(errno, path);
-  return in(path, write(fd.get()));
-}
-
-Result<void> Secret::write(int fd) const {
-  std::string line = hex();
-  line += '\n';
-  int code = write_all(fd, line);
-  wipe(line);
-  if (code != 0) return system_error(code, "cannot write the secret");
-  return {};
-}
-
 Secret Secret::copy() const {
   Secret same;
   same.bytes_ = bytes_;

@@ -34,9 +34,6 @@ class Secret {
   Secret& operator=(Secret&& other) noexcept;
   ~Secret();
 
-  // Makes `path`, which must not be there, with mode 0600.
-  [[nodiscard]] Result<void> write_file(const std::string& path) const;
-  [[nodiscard]] Result<void> write(int fd) const;  // the line that from_descriptor() reads
   [[nodiscard]] Secret copy() const;
   [[nodiscard]] std::string hex() const;  // the caller wipes it with wipe()
   // HMAC-SHA-256 of the text `purpose`, in 64 hexadecimal digits: another secret, from which nobody can tell this

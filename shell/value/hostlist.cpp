@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -264,15 +265,6 @@ std::optional<std::uint64_t> Hostlist::find(std::string_view name) const {
     if (auto n = run.find(name)) return run.position + *n;
   }
   return std::nullopt;
-}
-
-std::unordered_map<std::string, std::uint64_t> Hostlist::positions() const {
-  std::unordered_map<std::string, std::uint64_t> out;
-  out.reserve(size_);
-  for (const Run& run : runs_) {
-    for (std::uint64_t n = 0; n < run.count(); ++n) out.emplace(run.name(n), run.position + n);
-  }
-  return out;
 }
 
 std::vector<std::string> Hostlist::names() const {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -37,9 +36,8 @@ class Hostlist {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::optional<std::string> nth(std::uint64_t n) const;  // logarithmic in the runs
-  // The first position of this name. Linear in the runs: for many names, take positions() once.
+  // The first position of this name. Linear in the runs.
   [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const;
-  [[nodiscard]] std::unordered_map<std::string, std::uint64_t> positions() const;  // the first one of each name
   [[nodiscard]] std::vector<std::string> names() const;
   // `length` names from the n-th on; fewer if the list ends before.
   [[nodiscard]] Hostlist part(std::uint64_t n, std::uint64_t length) const;

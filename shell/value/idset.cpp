@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <numeric>
 
 #include <fmt/format.h>
 

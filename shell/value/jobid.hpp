@@ -3,7 +3,6 @@
 // A job's id: a 64-bit FLUID, written in any of the forms of Flux RFC 19.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>

@@ -2,10 +2,8 @@
 #include "value/taskmap.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <optional>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -105,12 +105,6 @@ void bench_hostlist(const std::string& kind, const std::vector<std::string>& nam
   bench(name("parse"), names.size(), [&] { return parsed<Hostlist>(text).size(); });
   bench(name("names"), names.size(), [&] { return list.names().size(); });
   bench(name("find, the last"), 1, [&] { return *list.find(names.back()); });
-  bench(name("positions, find each"), names.size(), [&] {
-    auto positions = list.positions();
-    std::uint64_t sum = 0;
-    for (const std::string& each : mixed) sum += positions.find(each)->second;
-    return sum;
-  });
   bench(name("nth, each"), names.size(), [&] {
     std::uint64_t sum = 0;
     for (std::uint64_t n = 0; n < list.size(); ++n) sum += list.nth(n)->size();

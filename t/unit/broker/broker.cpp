@@ -85,6 +85,13 @@ BrokerMessage failure(const BrokerMessage& request, int code, const std::string&
   return out;
 }
 
+// While it lives the loop runs on, which a broker alone does not make it do.
+event::Timer keep_running(event::Loop& loop) {
+  auto timer = *event::Timer::create(loop, [] {});
+  timer.start(event::Seconds(3600));
+  return timer;
+}
+
 }  // namespace
 
 TEST_CASE("A broker is asked, several questions at a time, and answers in any order") {
@@ -211,7 +218,7 @@ TEST_CASE("With a loop calls, streams, requests and events come in their order")
   broker->follow(stream,
                  [&](const Result<Json>& each) { seen.push_back(each ? each->dump() : each.error().message); });
   REQUIRE(broker->attach(*loop, std::move(receivers)));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   static_cast<void>(broker->call("ask-me", {}, nullptr));
   loop->run_until([&] { return seen.size() == 4; });
   CHECK(seen == std::vector<std::string>{R"({"n":2})", "watch: No data available", "our.method", "shell-1.kill"});
@@ -226,7 +233,7 @@ TEST_CASE("An answer without a tag goes to the call of its topic") {
   auto loop = *event::Loop::create();
   auto broker = *Broker::connect(stage.uri(), kTimeout);
   REQUIRE(broker->attach(*loop, {}));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   bool passed = false;
   broker->call_by_topic("job-exec.shell-barrier", {},
                         [&](const Result<Json>& answer) { passed = answer.has_value(); });
@@ -243,7 +250,7 @@ TEST_CASE("All calls fail once when a broker goes, and so does each later one") 
   Broker::Receivers receivers;
   receivers.on_lost = [&](const Error& why) { seen.push_back("lost: " + why.message); };
   REQUIRE(broker->attach(*loop, std::move(receivers)));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   static_cast<void>(broker->call("one", {}, note));
   broker->call_by_topic("two", {}, note);
   static_cast<void>(broker->call("die", {}, note));
@@ -270,7 +277,7 @@ TEST_CASE("Eventlogs are committed one commit at a time, and in whole lines") {
   auto broker = *Broker::connect(stage.uri(), kTimeout);
   EventlogWriter logs(*broker, "job-1");
   REQUIRE(broker->attach(*loop, {}));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   logs.append("output", "a\n");
   logs.append("output", "b\n");
   logs.append("exec.eventlog", "c\n");
@@ -291,7 +298,7 @@ TEST_CASE("An eventlog whose commit fails says so once, and takes no more") {
   auto broker = *Broker::connect(stage.uri(), kTimeout);
   EventlogWriter logs(*broker, "job-1");
   REQUIRE(broker->attach(*loop, {}));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   std::vector<std::string> errors;
   auto listener = logs.notify({nullptr, [&](const Error& why) { errors.push_back(why.message); }});
   logs.append("output", "a\n");
@@ -325,7 +332,7 @@ TEST_CASE("A response can be waited for beside the loop, which gets all else lat
     CHECK(seen == std::vector<std::string>{R"({"n":1})"});
     CHECK(broker->is_attached() == attached);
     if (!attached) REQUIRE(broker->attach(*loop, receivers));
-    broker->keeps_running(true);
+    const event::Timer awake = keep_running(*loop);
     loop->run_until([&] { return seen.size() == 2; });
     CHECK(seen.back() == "shell-1.x");
     static_cast<void>(broker->call("silent", {}, note));
@@ -342,7 +349,7 @@ TEST_CASE("Who sends much learns when the broker has taken it") {
   auto loop = *event::Loop::create();
   auto broker = *Broker::connect(stage.uri(), kTimeout);
   REQUIRE(broker->attach(*loop, {}));
-  broker->keeps_running(true);
+  const event::Timer awake = keep_running(*loop);
   const std::string much(std::size_t{4} << 20, 'x');
   static_cast<void>(broker->call("much", {{"text", much}}, nullptr));
   CHECK(broker->unsent() > 0);

@@ -122,24 +122,4 @@ TEST_CASE("what is no note, or of the other direction, is refused") {
         "hello: a newcomer that has something");
 }
 
-TEST_CASE("limits that no record could pass are refused by name") {
-  CHECK(check(Limits{}));
-  CHECK(check(small()));
-  auto refused = [](auto change, const char* name) {
-    Limits limits = small();
-    change(limits);
-    auto done = check(limits);
-    REQUIRE_FALSE(done);
-    CHECK_THAT(done.error().message, Catch::Matchers::StartsWith(std::string("limits: ") + name + ": "));
-  };
-  refused([](Limits& l) { l.record = 0; }, "record");
-  refused([](Limits& l) { l.record = kMaxRecord + 1; }, "record");
-  refused([](Limits& l) { l.window = kHead + 9; }, "window");
-  refused([](Limits& l) { l.broadcast = kHead + 9; }, "broadcast");
-  refused([](Limits& l) { l.link = kHead + 9; }, "link");
-  refused([](Limits& l) { l.link = kMaxWindow + 1; }, "link");
-  refused([](Limits& l) { l.write = 0; }, "write");
-  refused([](Limits& l) { l.origins = 0; }, "origins");
-}
-
 }  // namespace nacre::bulk

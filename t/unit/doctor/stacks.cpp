@@ -210,9 +210,6 @@ TEST_CASE("stacks are one tree") {
         "  exchange > MPI_Barrier (libmpich.so.12)  [7: 0-2,4-7]\n"
         "  read_mesh > fgets (libc.so.6)  [1: 3]\n"
         "run (a.py)  [1: 9]\n");
-  Json json = tree.json();
-  CHECK(json["below"][0]["frame"] == "main");
-  CHECK(json["below"][0]["below"][0]["below"][1]["ranks"] == "3");
   CHECK(doctor::tree_of({}).text().empty());
 }
 
