@@ -25,20 +25,19 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "archive/extract.hpp"
 #include "archive/create.hpp"
+#include "archive/extract.hpp"
 #include "base/json.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "broker/kvs.hpp"
 #include "broker/instance.hpp"
+#include "broker/kvs.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/files.hpp"

@@ -35,7 +35,6 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"

@@ -2,19 +2,12 @@
 #include "plugins/affinity/placement.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include <fmt/format.h>
-
-#include "plugins/affinity/affinity_option.hpp"
-#include "plugins/affinity/hwloc.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -31,9 +31,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -46,7 +43,6 @@
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "event/loop.hpp"
-#include "job/container_option.hpp"
 #include "job/job.hpp"
 #include "plugins/builtins.hpp"
 #include "task/subprocess.hpp"

@@ -13,8 +13,6 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,11 +21,8 @@
 #include "doctor/findings.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
-#include "job/options.hpp"
 #include "plugin/events.hpp"
-#include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/doctor/stack_taker.hpp"
 #include "plugins/exit_report/report_file.hpp"
 
 namespace nacre::plugins {

@@ -18,7 +18,6 @@
 #include <functional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

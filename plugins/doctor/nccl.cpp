@@ -10,15 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
-#include "doctor/collectives.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 

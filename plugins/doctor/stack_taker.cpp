@@ -17,8 +17,6 @@
 #include "base/file.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "doctor/findings.hpp"
-#include "doctor/python_stacks.hpp"
 #include "event/clock.hpp"
 #include "plugins/doctor/looks.hpp"
 #include "plugins/doctor/nccl.hpp"

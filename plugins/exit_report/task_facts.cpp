@@ -14,7 +14,6 @@
 #include <climits>
 #include <csignal>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include <fmt/format.h>

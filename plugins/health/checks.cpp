@@ -8,12 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <ctime>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,7 +20,6 @@
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "job/environment.hpp"

@@ -18,13 +18,13 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
-#include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "value/wait_status.hpp"
 

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/output/options.hpp"
 
-#include <fcntl.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "job/options.hpp"
 #include "plugin/tags.hpp"
 
 namespace nacre::plugins {

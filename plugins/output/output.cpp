@@ -12,11 +12,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,8 +28,8 @@
 #include "base/print.hpp"
 #include "bulk/port.hpp"
 #include "event/clock.hpp"
-#include "event/timers.hpp"
 #include "event/loop.hpp"
+#include "event/timers.hpp"
 #include "io/format.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"

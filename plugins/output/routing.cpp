@@ -3,10 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -16,7 +12,6 @@
 #include "event/clock.hpp"
 #include "io/format.hpp"
 #include "plugin/tags.hpp"
-#include "plugins/output/options.hpp"
 #include "plugins/pty/pty.hpp"
 #include "value/hostlist.hpp"
 

@@ -34,7 +34,6 @@
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"
 #include "event/clock.hpp"

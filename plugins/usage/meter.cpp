@@ -23,7 +23,6 @@
 #include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "task/cgroups.hpp"
-#include "usage/measure.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {

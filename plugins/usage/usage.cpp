@@ -13,21 +13,20 @@
 #include <iterator>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/program.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
 #include "bulk/options.hpp"
 #include "job/options.hpp"
 #include "plugin/events.hpp"
-#include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/usage/meter.hpp"
 #include "usage/measure.hpp"
-#include "usage/table.hpp"
 
 namespace nacre::plugins {
 namespace {

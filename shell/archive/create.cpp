@@ -10,23 +10,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <map>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "archive/entry.hpp"
 #include "archive/extract.hpp"
-#include "archive/library.hpp"
 #include "base/file.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 
 namespace nacre::archive {
 

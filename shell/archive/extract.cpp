@@ -9,10 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "archive/entry.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 
 namespace nacre::archive {
 namespace {

@@ -2,7 +2,6 @@
 #include "base/bytes.hpp"
 
 #include <array>
-#include <cstdint>
 #include <cstring>
 
 namespace nacre {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <new>
 #include <utility>

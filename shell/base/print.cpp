@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <string>
-#include <utility>
 
 #include "base/file.hpp"
 #include "base/program.hpp"

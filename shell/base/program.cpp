@@ -14,8 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>

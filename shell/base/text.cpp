@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
-#include <vector>
 
 #include <fmt/format.h>
 

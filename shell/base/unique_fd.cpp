@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include <algorithm>
 #include <climits>
 
 namespace nacre {

@@ -14,7 +14,6 @@
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
-#include "archive/entry.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"

@@ -2,15 +2,9 @@
 #include "cli/command_line.hpp"
 
 #include <algorithm>
-#include <cstddef>
+#include <cmath>
 #include <cstdlib>
 #include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

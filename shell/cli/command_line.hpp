@@ -6,7 +6,6 @@
 #pragma once
 
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>

@@ -15,8 +15,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -24,7 +22,6 @@
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"

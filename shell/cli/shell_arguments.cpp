@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <climits>
 #include <cstddef>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 

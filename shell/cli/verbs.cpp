@@ -5,9 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <map>
-#include <span>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 

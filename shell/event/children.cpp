@@ -7,30 +7,18 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
-#include <cstddef>
 #include <iterator>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "base/file.hpp"
-#include "base/guarded.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 
 namespace nacre::event {

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <csignal>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "exits/policy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "exits/report_text.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>

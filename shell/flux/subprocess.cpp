@@ -8,8 +8,6 @@
 #include <csignal>
 #include <cstring>
 
-#include <fmt/format.h>
-
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT

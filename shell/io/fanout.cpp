@@ -5,10 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/program.hpp"

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/current_call.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::plugin {

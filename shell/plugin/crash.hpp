@@ -8,7 +8,6 @@
 // of crash.cpp keep what runs now.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -5,13 +5,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <set>
 
 #include <fmt/format.h>
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "task/command.hpp"
 #include "task/cpus.hpp"

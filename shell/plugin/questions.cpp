@@ -2,7 +2,6 @@
 #include "plugin/questions.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "event/clock.hpp"
 #include "job/options.hpp"

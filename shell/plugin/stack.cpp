@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "base/guarded.hpp"
 #include "base/text.hpp"
 
 namespace nacre::plugin {

@@ -2,7 +2,6 @@
 #include "record/entry.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 

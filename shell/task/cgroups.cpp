@@ -2,7 +2,6 @@
 #include "task/cgroups.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/command.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -19,9 +19,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -29,9 +26,7 @@
 #include "base/current_call.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
-#include "task/command.hpp"
 #include "task/cpus.hpp"
 
 namespace nacre::task {

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <string>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

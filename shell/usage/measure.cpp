@@ -2,10 +2,8 @@
 #include "usage/measure.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cctype>
-#include <cmath>
 #include <map>
 
 #include <fmt/format.h>

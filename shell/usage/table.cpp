@@ -13,7 +13,6 @@
 
 #include "base/json.hpp"
 #include "base/text.hpp"
-#include "usage/measure.hpp"
 
 namespace nacre::usage {
 namespace {

@@ -8,11 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
