@@ -14,6 +14,7 @@ namespace {
 
 using value::Idset;
 
+using Mode = AffinityOption::Mode;
 using Resource = AffinityOption::Resource;
 
 // What the option may be.
@@ -87,7 +88,6 @@ bool read_level(std::string_view mode, AffinityOption& out) {
 }
 
 Result<void> read_mode(const JsonAt& option, std::string_view mode, Resource of, AffinityOption& out) {
-  using Mode = AffinityOption::Mode;
   static constexpr std::pair<std::string_view, Mode> kWords[] = {{"on", Mode::on},
                                                                  {"off", Mode::off},
                                                                  {"per-task", Mode::per_task},
