@@ -54,7 +54,7 @@ std::uint32_t Nodes::intern(std::shared_ptr<const Node> node, Time now) {
   auto [at, is_new] = by_text_.emplace(NodeState::text(*node, now), static_cast<std::uint32_t>(states_.size()));
   if (!is_new) {
     const State& known = states_[at->second];
-    const bool is_another = known.node != node && random_.one_in(16);
+    const bool is_another = known.node != node && random_.one_in(4);
     if (is_another && compared < most_compared) compare(*known.node, known.now, *node, now);
     return at->second;
   }

@@ -93,7 +93,7 @@ class Nodes {
 
   std::uint64_t calls = 0;     // that were made
   std::uint64_t compared = 0;  // pairs of nodes in the same state
-  std::uint64_t most_compared = 300;
+  std::uint64_t most_compared = 600;
 
  private:
   struct State {
