@@ -25,8 +25,9 @@ struct Digest {
 };
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+  std::uint64_t z = a * b;
+  z = (z ^ (z >> 32U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 29U);
 }
 
 Digest hashed(std::string_view bytes) {
