@@ -17,8 +17,8 @@
 #include <string>
 
 #include "base/json_fwd.hpp"
-#include "exits/record.hpp"
 #include "exits/policy.hpp"
+#include "exits/record.hpp"
 
 namespace nacre::exits {
 

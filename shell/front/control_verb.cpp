@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
 #include "base/bytes.hpp"
+#include "base/file.hpp"
 #include "base/program.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "base/print.hpp"
-#include "base/program.hpp"
 #include "base/process_stat.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"

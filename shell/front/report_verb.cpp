@@ -16,9 +16,9 @@
 #include <fmt/format.h>
 
 #include "base/file.hpp"
-#include "base/program.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"
+#include "base/program.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"

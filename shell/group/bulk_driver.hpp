@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/pump.hpp"
-#include "bulk/port.hpp"
 #include "bulk/node.hpp"
+#include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "group/deferred_calls.hpp"
 #include "group/directory.hpp"

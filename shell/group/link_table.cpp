@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/current_call.hpp"
-#include "base/signals.hpp"
 #include "base/process_stat.hpp"
+#include "base/signals.hpp"
 #include "event/clock.hpp"
 #include "group/first_words.hpp"
 #include "overlay/wire.hpp"

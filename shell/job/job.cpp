@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "base/program.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 

@@ -13,8 +13,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/file.hpp"
 #include "base/bytes.hpp"
+#include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"

@@ -13,10 +13,10 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
-#include "base/program.hpp"
 #include "base/bytes.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "event/clock.hpp"
 #include "launch/record.hpp"
 #include "transport/wire.hpp"

@@ -64,7 +64,7 @@ goes_on() {
 
 @test "the next leader is lost, too, and with it a task" {
   echo hello >words
-  places=(--srun-arg=--nodelist='node[0-4]' -N 4+1 --on-lost=replace,else=go-on)
+  places=(--srun-arg=--nodelist='node[0-4]' -N 4+1 '--on-lost=replace,else=go-on')
   start_run
   "$vcluster" exec node0 pkill -KILL -x nacre-shell
   wait_until 60 grep -q "the one on node1 leads it now" said

@@ -131,7 +131,7 @@ ranks_are() { [ "$("$front" ps --json | jq -r 'select(.rank != null) | "\(.rank)
 @test "once a task has ended for good a loss ends the job, as nothing can start again" {
   start_sized 2:4 4 sh -c "echo \$PPID >pid.\$\$; mv pid.\$\$ shell.\$FLUX_TASK_RANK.\$NACRE_TASK_TRY; [ \$FLUX_TASK_RANK != 0 ] || exit 0; exec sleep 600"
   await_all 1 4
-  until "$front" ps --json | jq -es 'all(.rank != 0)' >ps; do sleep 0.1; done
+  until "$front" ps --json | jq -es 'all(.rank != 0)' >still_there; do sleep 0.1; done
   lose 2 1
   ends_with 1
   says "with it task 2, which is not started again: all tasks would have to start again, and task 0 has ended for good"

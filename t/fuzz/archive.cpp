@@ -10,8 +10,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "archive/extract.hpp"
 #include "archive/entry.hpp"
+#include "archive/extract.hpp"
 #include "require.hpp"
 
 using namespace nacre;

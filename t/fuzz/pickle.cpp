@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A dump of torch's Flight Recorder: what is read of it has bounds, and comes out of its text as it was.
-#include "doctor/collectives.hpp"
 #include "base/json.hpp"
+#include "doctor/collectives.hpp"
 #include "require.hpp"
 
 using nacre::fuzz::require;

@@ -16,9 +16,9 @@
 #include "base/json.hpp"
 #include "event/clock.hpp"
 #include "fake_host.hpp"
-#include "plugins/doctor/nccl.hpp"
 #include "plugins/doctor/doctor.hpp"
 #include "plugins/doctor/looks.hpp"
+#include "plugins/doctor/nccl.hpp"
 #include "plugins/doctor/stack_taker.hpp"
 
 using namespace nacre;
