@@ -153,8 +153,13 @@ void Uplink::drop(Id peer, bool with_bye) {
   unlinked(peer);
 }
 
+// Two that feed each other would leave and dial at full speed, did this not count as a dial in vain.
 void Uplink::leave(Id feeder) {
-  drop(feeder, true);
+  hang_up(feeder, true);
+  if (current_ == feeder) {
+    current_.reset();
+    failed(feeder);
+  }
   others_ = true;
   pursue();
 }

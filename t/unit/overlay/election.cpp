@@ -260,3 +260,17 @@ TEST_CASE("more than half chooses a leader, half keeps one; who has left does no
   CHECK(quorums.may_choose(members("0-1"), {}));
   CHECK(quorums.first_open() == kNoEnd);
 }
+
+// Two whose views differ may be each other's feeder.
+TEST_CASE("who is fed its own claim leaves that feeder, and does not dial it again at once") {
+  Voting two(2, 5);
+  two.wait(kLost);
+  two.above(1);
+  two.asks();
+  two.say({1, Side::up}, Claim{9, 2, 0, 0, true, false});
+  const std::string asked = two.asks();
+  CHECK_THAT(asked, Catch::Matchers::StartsWith("^1 BYE 0; hang up ^1"));
+  CHECK_THAT(asked, !Catch::Matchers::ContainsSubstring("dial 1"));
+  two.wait(milliseconds(1000));
+  CHECK_THAT(two.asks(), Catch::Matchers::ContainsSubstring("dial 1"));
+}
