@@ -429,7 +429,8 @@ class Check {
     for (const auto& [rank, tries] : tries_) {
       const Process* shell = shell_of(*tries.back());
       if (shell == nullptr || !WIFEXITED(shell->status)) continue;
-      if (tries.back()->asked_at != kNever && seen_.exec_errors.empty())
+      const bool may_be_asked = !seen_.exec_errors.empty() || !plan_.value_of("restart").empty();
+      if (tries.back()->asked_at != kNever && !may_be_asked)
         return fmt::format("the leader is lost, and {} is ended for that", tries.back()->name);
       if (std::string wrong = missing_lines(*tries.back(), rank, came); !wrong.empty()) return wrong;
     }
