@@ -286,6 +286,11 @@ void draw_hand_over(Plan& plan, Random& random) {
     plan.options[2] = "on-lost=replace,else=go-on";
     plan.options.push_back("spares=" + std::to_string(plan.spares));
     if (random.one_in(3)) plan.options.emplace_back("restart=on-failure,max=3,scope=job,backoff=10ms");
+  } else if (random.one_in(3)) {
+    plan.least = static_cast<std::uint32_t>(random.in(1, plan.shells));
+    plan.most = plan.shells + 1;
+    plan.options[2] = "on-lost=replace";
+    plan.options.insert(plan.options.end(), {"resize=on", "restart=on-failure,max=3,scope=job,backoff=10ms"});
   }
   Fault fault;
   fault.step = random.in(1, random.one_in(2) ? 60 * std::uint64_t{plan.shells} : kMostSteps);
