@@ -308,8 +308,8 @@ bool Job::tasks_have_left(std::uint32_t shell) const {
 
 std::uint32_t Job::stands_for(std::uint32_t shell) const {
   const auto since = moves_that_count(*this);
-  auto has_own = [this](std::uint32_t id) {
-    return resizes.empty() ? id < nodes() : resizes.back().shells.contains(id);
+  auto has_own = [this](std::uint32_t each) {
+    return resizes.empty() ? each < nodes() : resizes.back().shells.contains(each);
   };
   for (auto each = since.begin(); !has_own(shell) && each != since.end();) {
     each = std::find_if(since.begin(), since.end(), [&](const Move& move) { return move.to == shell; });
