@@ -90,6 +90,8 @@ class TimelineGatherer {
   // ---- a shell that is not the leader
   // Sends what it has kept and not sent. `is_all`: nothing more comes.
   void send_rest(bool is_all);
+  // Another shell leads, which has nothing yet.
+  void send_again();
   [[nodiscard]] bool has_unsent() const { return records_.waiting() > 0; }
   // `act` is called when all is sent that had to wait.
   void when_sent(std::function<void()> act) { records_.when_empty(std::move(act)); }
@@ -126,9 +128,9 @@ class TimelineGatherer {
   std::string clock_;  // of this host
 
   plugin::OpenQuestions<timeline::Time> open_{host_, kTopic, kMostOpen};  // with when it was asked
-  std::vector<timeline::ShellTimeline> shells_;                           // of all but this one, by rank
-  value::Idset over_;     // shells that send nothing more, as planned
-  std::size_t kept_ = 0;  // events of all others
+  std::vector<timeline::ShellTimeline> shells_;  // of all, by rank; that of this one is empty
+  value::Idset over_;                            // shells that send nothing more, as planned
+  std::size_t kept_ = 0;                         // events of all others
 };
 
 // ---- timeline ---------------------------------------------------------------------------
@@ -159,8 +161,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   [[nodiscard]] Json kept() const override { return kept_; }
 
  private:
-  // From the start on: one that has come to lead has not been told what the others have noted.
-  [[nodiscard]] bool is_leader() const { return host_.job().shell_rank == 0; }
+  [[nodiscard]] bool is_leader() const { return host_.job().leads(); }
 
   Result<void> read() {
     auto option = host_.options().at(name());
@@ -171,9 +172,13 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
       return {};
     }
     host_.timeline().turn_on();
-    if (has_file && is_leader()) file_ = TRY(ReportFile::at(host_, *option, {name(), name(), "the timeline"}));
-    prints_ = !has_file;
+    if (is_leader()) CHECK_OK(open_file());
     return serve();
+  }
+
+  Result<void> open_file() {
+    file_ = TRY(ReportFile::of_option(host_, {name(), name(), "the timeline"}));
+    return {};
   }
 
   // Whether what tasks use is measured, too.
@@ -194,13 +199,16 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     on("timeline.mark", [this](plugin::Call& call) { return mark(call.in); });
     on("shell.finish", [this] {
       if (counters_) counters_->stop();
-      if (!is_leader()) gatherer_.send_rest(false);
-      if (gatherer_.has_unsent()) hold();
+      finishes_ = true;
+      send_rest();
     });
+    on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { gatherer_.gone(lost.shell, false); });
+    on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { gatherer_.gone(left.shell, true); });
+    on("shell.joined", [this] {
+      if (is_leader()) gatherer_.note_shells();
+    });
+    on("job.leader", [this] { return follow(); });
     if (is_leader()) {
-      on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { gatherer_.gone(lost.shell, false); });
-      on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { gatherer_.gone(left.shell, true); });
-      on("shell.joined", [this] { gatherer_.note_shells(); });
       ended_ = host_.on_ended([this](const Json&) { job_ended(); });
       return {};
     }
@@ -208,6 +216,29 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     gatherer_.when_sent([this] { look_at_hold(); });
     host_.timeline().when_closing([this] { gatherer_.send_rest(true); });
     return {};
+  }
+
+  void send_rest() {
+    if (!is_leader()) gatherer_.send_rest(false);
+    if (gatherer_.has_unsent()) hold();
+  }
+
+  // Another shell leads, and all send it what they have noted so far.
+  Result<void> follow() {
+    if (!is_leader()) {
+      gatherer_.send_again();
+      if (finishes_) send_rest();
+      return {};
+    }
+    let_go();
+    timer_.reset();  // it was to let go
+    gatherer_.when_answered(nullptr);
+    gatherer_.when_sent(nullptr);
+    host_.timeline().when_closing(nullptr);
+    gatherer_.note_shells();
+    ended_ = host_.on_ended([this](const Json&) { job_ended(); });
+    if (has_started_) look_at_clocks();
+    return open_file();
   }
 
   Result<void> mark(const Json& in) {
@@ -234,6 +265,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
 
   // It does not leave before the leader knows its clock, unless that takes long.
   void started() {
+    has_started_ = true;
     if (counters_) static_cast<void>(counters_->start());
     if (host_.bulk() == nullptr) return;
     if (is_leader()) return look_at_clocks();
@@ -298,15 +330,15 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     kept_ = summary.json();
     if (file_ && file_->write_text(timeline::trace_of(job, facts).text()) && !file_->file().empty())
       kept_["file"] = file_->file();
-    if (!prints_) return;
+    if (file_) return;
     plugin::TaskOutput* output = host_.task_output();
     if (output != nullptr && output->takes_events()) return output->put_event("timeline", kept_);
-    print_err(timeline::text_of(summary, kPrefix));
+    print_report(host_, timeline::text_of(summary, kPrefix));
   }
 
   plugin::Host& host_;
   TimelineGatherer gatherer_;
-  bool is_on_ = false, prints_ = false, has_ended_ = false;
+  bool is_on_ = false, has_started_ = false, finishes_ = false, has_ended_ = false;
   std::unique_ptr<ReportFile> file_;  // the leader's
   std::optional<TimelineCounters> counters_;
   // The leader's: until the next look at the clocks; of another shell: until it leaves at the latest.
@@ -399,6 +431,12 @@ void TimelineGatherer::asked(std::string_view bytes) {
 
 void TimelineGatherer::send_rest(bool is_all) { send(0, timeline::now(), true, is_all); }
 
+void TimelineGatherer::send_again() {
+  sent_ = 0;
+  answers_ = 0;
+  has_leaders_clock_ = false;
+}
+
 void TimelineGatherer::send(std::uint64_t number, timeline::Time received, bool has_events, bool is_last) {
   const timeline::Recorder& recorder = host_.timeline();
   const auto& events = recorder.events();
@@ -408,6 +446,7 @@ void TimelineGatherer::send(std::uint64_t number, timeline::Time received, bool 
     batch.received = received;
     batch.clock = clock_;
     if (has_events) {
+      batch.first = sent_;
       std::size_t count = std::min(timeline::TimelineBatch::kMostEvents, events.size() - sent_);
       auto begin = events.begin() + static_cast<std::ptrdiff_t>(sent_);
       batch.events.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
@@ -437,7 +476,7 @@ Result<void> TimelineGatherer::ask(Content content, std::function<void(const val
 
 bool TimelineGatherer::is_one_clock() const {
   return std::all_of(shells_.begin(), shells_.end(), [this](const timeline::ShellTimeline& each) {
-    return each.shell == 0 || each.clock.is_same() || over_.contains(each.shell) ||
+    return each.shell == host_.job().shell_rank || each.clock.is_same() || over_.contains(each.shell) ||
            open_.gone().contains(each.shell);
   });
 }
@@ -452,19 +491,14 @@ bool TimelineGatherer::is_of(std::uint32_t shell, const timeline::TimelineBatch&
 
 void TimelineGatherer::take(std::uint32_t shell, std::string_view bytes) {
   timeline::Time now = timeline::now();
-  if (bytes.empty() || shell == 0 || shell >= shells_.size()) return;
+  if (bytes.empty() || shell == host_.job().shell_rank || shell >= shells_.size()) return;
   auto batch = timeline::TimelineBatch::parse(bytes);
   if (!batch || !is_of(shell, *batch))
     return host_.log().log(Level::warn, "timeline", "shell {}: {}: a part of its timeline is left out", shell,
                            batch ? "it has sent what is not of its tasks" : batch.error().message);
   timeline::ShellTimeline& mine = shells_[shell];
-  std::size_t room = kMostInAll - std::min(kMostInAll, kept_);
-  if (batch->events.size() > room) {
-    mine.dropped_here += batch->events.size() - room;
-    batch->events.resize(room);
-  }
   std::size_t before = mine.events.size();
-  mine.take(*batch);
+  mine.take(*batch, kMostInAll - std::min(kMostInAll, kept_));
   kept_ += mine.events.size() - before;
   if (!batch->clock.empty() && batch->clock == clock_) mine.clock.set_same();
   if (batch->number == 0) {
@@ -495,13 +529,14 @@ timeline::JobTimeline TimelineGatherer::timelines(bool is_over, const value::Ids
   out.shells = shells_;
   if (out.shells.empty()) out.shells.emplace_back();
   const timeline::Recorder& own = host_.timeline();
-  timeline::ShellTimeline& leader = out.shells[0];
+  out.leader = out.shells.size() == 1 ? 0 : host_.job().shell_rank;
+  timeline::ShellTimeline& leader = out.shells[out.leader];
   leader.events = own.events();
   leader.names = own.names();
   leader.dropped = own.dropped();
   leader.clock.set_same();
   for (timeline::ShellTimeline& each : out.shells) {
-    bool is_late = is_over ? each.shell != 0 && host_.bulk() != nullptr && !over_.contains(each.shell)
+    bool is_late = is_over ? each.shell != out.leader && host_.bulk() != nullptr && !over_.contains(each.shell)
                            : late.contains(each.shell);
     if (open_.gone().contains(each.shell) && !over_.contains(each.shell))
       each.presence = timeline::Presence::lost;

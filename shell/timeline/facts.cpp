@@ -104,8 +104,9 @@ void add_barriers_to_clocks(JobTimeline& job) {
     return out;
   };
   if (job.shells.empty()) return;
-  auto leader = passages(job.shells[0]);
-  for (std::size_t i = 1; i < job.shells.size(); ++i) {
+  auto leader = passages(job.shells[job.leader]);
+  for (std::size_t i = 0; i < job.shells.size(); ++i) {
+    if (i == job.leader) continue;
     for (const auto& [name, mine] : passages(job.shells[i])) {
       auto its = leader.find(name);
       if (its == leader.end() || !its->second.in || !its->second.out || !mine.in || !mine.out) continue;
@@ -143,10 +144,14 @@ std::string hold_name(const std::string& hold, bool at_end) {
 
 // ---- job timeline -----------------------------------------------------------------------
 
-void ShellTimeline::take(const TimelineBatch& batch) {
-  std::size_t room = kMostEvents - std::min(kMostEvents, events.size());
-  auto end = batch.events.begin() + static_cast<std::ptrdiff_t>(std::min(room, batch.events.size()));
-  events.insert(events.end(), batch.events.begin(), end);
+void ShellTimeline::take(const TimelineBatch& batch, std::size_t room) {
+  const std::uint64_t have = events.size() + dropped_here;
+  if (batch.first > have) return;
+  const std::uint64_t known = std::min<std::uint64_t>(have - batch.first, batch.events.size());
+  room = std::min({room, kMostEvents - std::min(kMostEvents, events.size()), batch.events.size() - known});
+  auto begin = batch.events.begin() + static_cast<std::ptrdiff_t>(known);
+  auto end = begin + static_cast<std::ptrdiff_t>(room);
+  events.insert(events.end(), begin, end);
   if (!batch.names.empty()) names = batch.names;
   dropped = std::max(dropped, batch.dropped);
   dropped_here += static_cast<std::uint64_t>(batch.events.end() - end);
@@ -258,6 +263,7 @@ void fields(auto& io, wire::Of<TimelineBatch> auto& m) {
   io.has("sent", m.sent, to_most);
   io.has("last", m.is_last);
   io.has("dropped", m.dropped, to_most);
+  io.has("first", m.first, to_most);
   io.may_have("clock", m.clock);
   io.may_have("names", m.names);
 }

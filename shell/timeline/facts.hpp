@@ -28,6 +28,7 @@ struct TimelineBatch {
   std::uint64_t dropped = 0;          // events so far
   std::vector<std::string> names;     // all so far; in the last one
   std::vector<TimelineEvent> events;  // that were not sent before
+  std::uint64_t first = 0;            // so many the shell has sent before these
 
   [[nodiscard]] std::string text() const;
   // An error names what is wrong.
@@ -102,7 +103,9 @@ struct ShellTimeline {
   Clock clock;
   Presence presence = Presence::complete;
 
-  void take(const TimelineBatch& batch);
+  // Of its events those that are not here yet, at most `room` of them; none, if some before them are missing: of a
+  // leader that is lost they had come, and the shell sends all once more.
+  void take(const TimelineBatch& batch, std::size_t room = kMostEvents);
   [[nodiscard]] std::uint64_t missing_events() const { return dropped + dropped_here; }
   // "n7", or where that is not enough "shell 7 on n7", or "shell 7".
   [[nodiscard]] std::string place() const;
@@ -113,7 +116,8 @@ struct JobTimeline {
   std::string job;      // its id
   std::string version;  // of nacre
   std::uint64_t tasks = 0;
-  std::vector<ShellTimeline> shells;  // by rank; the first one is the leader's
+  std::vector<ShellTimeline> shells;  // by rank
+  std::uint32_t leader = 0;           // the shell whose clock counts
   // A moment, by the leader's clock and as seconds since the Epoch.
   Time anchor = 0;
   double wall = 0;

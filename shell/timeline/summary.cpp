@@ -66,7 +66,7 @@ class Finder {
   // ---- the launch --------------------------------------------------------------------
 
   void launch() {
-    const ShellFacts& leader = facts_.shells[0];
+    const ShellFacts& leader = facts_.shells[job_.leader];
     at_ = leader.booted.value_or(facts_.begin);
     start_of_shells();
     if (has_others() && leader.joined) step(out_.launch_steps, kJoin, *leader.joined, {});
@@ -95,7 +95,7 @@ class Finder {
   // By whatever starts them: the program that a shell has started for it, or a manager.
   void start_of_shells() {
     if (!has_others()) {
-      if (facts_.shells[0].joined) step(out_.launch_steps, "boot", *facts_.shells[0].joined, {});
+      if (When joined = facts_.shells[job_.leader].joined) step(out_.launch_steps, "boot", *joined, {});
       return;
     }
     auto last_boot = latest([](const ShellFacts& shell) { return shell.booted; });
@@ -229,14 +229,15 @@ class Finder {
   // ---- the end ---------------------------------------------------------------------------
 
   void end() {
-    When passed = facts_.shells[0].barrier(kExitBarrier).out;
+    When passed = facts_.shells[job_.leader].barrier(kExitBarrier).out;
     auto over = rank_at(Pick::last, [](const RankFacts& rank) { return rank.exit; });
     if (!passed || !over || !has_others()) return;
     at_ = over->time;
     std::optional<Last> last = last_at(kExitBarrier, [&](const ShellFacts&) { return When(INT64_MAX); });
     if (last) explain_end(*last);
     step(out_.end_steps, "exit barrier", *passed, std::move(last));
-    if (When end = facts_.shells[0].barrier(kEndBarrier).out) step(out_.end_steps, "end barrier", *end, {});
+    if (When end = facts_.shells[job_.leader].barrier(kEndBarrier).out)
+      step(out_.end_steps, "end barrier", *end, {});
   }
 
   // The last of its tasks, unless a plugin has let the end wait after that.

@@ -206,7 +206,7 @@ class Writer {
   // The leader has passed the exit barrier once all have entered it; it gets no more from them then.
   [[nodiscard]] When release(const std::string& barrier, const Passage& passage) const {
     if (passage.out || barrier != kExitBarrier) return passage.out;
-    When leaders = facts_.shells[0].barrier(barrier).out;
+    When leaders = facts_.shells[job_.leader].barrier(barrier).out;
     return leaders ? When(std::max(*leaders, *passage.in)) : When();
   }
 
@@ -214,7 +214,7 @@ class Writer {
     std::string missing = shell.presence == Presence::lost   ? "lost: its events are missing"
                           : shell.presence == Presence::late ? "has not answered: events are missing"
                                                              : "";
-    if (shell.shell == 0 || shell.clock.is_same() || shell.events.empty()) return missing;
+    if (shell.shell == job_.leader || shell.clock.is_same() || shell.events.empty()) return missing;
     Time error = shell.clock.uncertainty(shell.events.back().time);
     std::string clock =
         error == Clock::kUnknown ? "clock not known" : fmt::format("clock ±{:.0f} µs", microseconds(error));

@@ -155,7 +155,7 @@ END
   chmod +x task
 }
 
-# The reports of such a job of eight tasks on four shells, in the files r, u, j, n and p. Its launcher's messages are in err.
+# The reports of such a job of eight tasks on four shells, in the files r, u, j, n, p and t. Its launcher's messages are in err.
 has_all_reports() {
   [ "$(jq -c '.exit.code, [.classes[] | [.record, .ranks]]' r | paste -sd' ')" = '7 [["l","0-1"],["x0","2"],["x3","3"],["x4","4"],["x5","5"],["x6","6"],["x7","7"]]' ] || { cat r; return 1; }
   # The lost shell's own rows are lost with it; all others are there once.
@@ -165,20 +165,22 @@ has_all_reports() {
   [ "$(cut -f1 j | head -n 1),$(grep -c Starttime j)" = Seq,1 ] || { cat j; return 1; }
   [ "$(tail -n +2 j | cut -f1 | sort -n | paste -sd,)" = "1,3,4,5,6,7,8" ] || { cat j; return 1; }
   grep -q '<svg' p
+  # The shells have told the next leader of all their tasks.
+  [ "$(jq "[.traceEvents[] | select(.name == \"run\")] | length" t)" = 6 ] || { cat t; return 1; }
   # A reader of the notices has all records, by what the next leader has begun with.
   [ "$(jq -c 'select(.base == 1) | .base' n | head -n 1)" = 1 ] || { cat n; return 1; }
   [ "$(tail -n 1 n | jq -c '[.end, .code]')" = "[1,7]" ] || { cat n; return 1; }
 }
 
-@test "reports, usage, the log of tasks and notices have what came before and after, here and by an agent" {
+@test "reports, usage, the log of tasks, notices and timeline have what came before and after, here and by an agent" {
   local way
   write_first_and_last
   for way in local agent; do
-    rm -f shell.* go r u j n p
+    rm -f shell.* go r u j n p t
     places_of "$way"
     [ "$way" != local ] || places=(--local=4)
     [ "$way" != agent ] || places=("--hosts=nowhere1,nowhere2,nowhere3,nowhere4" --agent="$PWD/agent")
-    run_ "${places[@]}" -n 8 --on-lost=go-on -o on-leader-lost=take-over -o exit-timeout=none -o cpu-affinity=off --report=r --usage=u --joblog=j --usage-plot=p --notify=n ./task >out 2>err &
+    run_ "${places[@]}" -n 8 --on-lost=go-on -o on-leader-lost=take-over -o exit-timeout=none -o cpu-affinity=off --report=r --usage=u --joblog=j --usage-plot=p --notify=n --timeline=t ./task >out 2>err &
     launcher=$!
     wait_until listed
     id=$("$front" jobs -q)

@@ -100,3 +100,30 @@ TEST_CASE("what is no batch is refused with what is wrong") {
   CHECK(error_of(head + "\n" + std::string(8, '\xff') + std::string(13, '\0') + '\1' + std::string(2, '\0')) ==
         "an event has an impossible time");
 }
+
+TEST_CASE("what a shell sends once more to another leader is taken once, and nothing behind a gap") {
+  ShellTimeline shell;
+  auto send = [&](std::uint64_t first, std::int64_t count, std::size_t room) {
+    TimelineBatch batch;
+    batch.first = first;
+    for (std::int64_t i = 0; i < count; ++i)
+      batch.events.push_back({1, static_cast<std::int64_t>(first) + i, kNoRank, Kind::mark, 0});
+    shell.take(batch, room);
+  };
+  auto values = [&] {
+    std::vector<std::int64_t> out;
+    for (const TimelineEvent& each : shell.events) out.push_back(each.value);
+    return out;
+  };
+  send(4, 2, 100);  // was on its way to the leader before
+  CHECK(shell.events.empty());
+  send(0, 3, 100);
+  send(3, 3, 100);
+  send(4, 2, 100);
+  CHECK(values() == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+  send(5, 4, 1);
+  CHECK(values().back() == 6);
+  CHECK(shell.dropped_here == 2);
+  send(9, 1, 100);
+  CHECK(values().back() == 9);
+}
