@@ -263,7 +263,7 @@ void fields(auto& io, wire::Of<TimelineBatch> auto& m) {
   io.has("sent", m.sent, to_most);
   io.has("last", m.is_last);
   io.has("dropped", m.dropped, to_most);
-  io.has("first", m.first, to_most);
+  io.may_have("first", m.first, to_most);
   io.may_have("clock", m.clock);
   io.may_have("names", m.names);
 }

@@ -151,7 +151,9 @@ TEST_CASE("timeline: what is asked for comes from all, each event once; who is l
   CHECK(got[0].shells[1].host == "node1");
   CHECK(got[0].shells[2].presence == timeline::Presence::complete);
   REQUIRE(job.source().collect(take));
-  job.answer(1, with_events({event_of(Kind::exit, 1)}));
+  TimelineBatch next = with_events({event_of(Kind::exit, 1)});
+  next.first = 2;
+  job.answer(1, next);
   CHECK(job.host.serve([&] { return got.size() == 2; }));
   CHECK(got[1].shells[1].events.size() == 3);
   CHECK(got[1].shells[2].presence == timeline::Presence::late);
