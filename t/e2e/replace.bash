@@ -50,7 +50,7 @@ while [ "$step" -lt 40 ]; do
   step=$((step + 1))
   echo "step $step of $WORLD_SIZE"
   echo "$step" >"checkpoint.$RANK.new" && mv "checkpoint.$RANK.new" "checkpoint.$RANK"
-  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ]; then until [ -e "go.$step" ]; do sleep 0.1; done; fi
+  if [ "$step" -eq 5 ] || [ "$step" -eq 10 ] || [ "$step" -eq 15 ]; then until [ -e "go.$step" ]; do sleep 0.1; done; fi
 done
 END
   chmod +x train

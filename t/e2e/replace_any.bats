@@ -19,7 +19,7 @@ load replace.bash
   lose 2 2
   await_try 3 2 3
   [ "$(shells_of 2 3)" = "2:2:3 3:3:3" ] || { shells_of 2 3; return 1; }
-  touch go.10
+  touch go.10 go.15
   ends_with 0
   for rank in 0 1 2 3 4 5 6 7; do
     [ "$(sed -n "s/^$rank: step \([0-9]*\) of 8$/\1/p" out | sort -nu | wc -l)" -eq 40 ] || { echo "rank $rank"; cat out; return 1; }
