@@ -41,16 +41,17 @@ struct Found {
   std::optional<int> code;
 };
 
-// In the lists of jobs that this process can read: of this host, or one that hosts share. `is_past`: the leader on
-// this host has been lost.
-Found look_in_list(const FollowPlan& plan, const std::function<bool(const std::string& host)>& is_past) {
+// In the lists of jobs that this process can read: of this host, or one that hosts share. `lost`: the host of the
+// leader before; null: what is there of other hosts does not count.
+Found look_in_list(const FollowPlan& plan, const std::string* lost) {
   auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
   auto job = list.find(plan.job.f58_plain());
   if (!job) return {};
   const record::Listed& listed = **job;
   if (listed.entry.ended() && !listed.entry.end->vanished) return {std::nullopt, listed.entry.end->code};
   // An entry that the lost leader has left cannot be told from one of a leader there.
-  if (listed.state == record::JobState::unknown && is_past(listed.entry.place.host)) return {};
+  const bool may_be_lost = lost == nullptr || listed.entry.place.host == *lost;
+  if (listed.state == record::JobState::unknown && may_be_lost) return {};
   if (listed.entry.ended()) return {};
   auto client = reach(listed.entry, list.directories[listed.place].path(), {});
   if (!client) return {};
@@ -76,7 +77,7 @@ std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
 // The leader that has told who it is.
 Found look_where_told(const FollowPlan& plan) {
   std::optional<launch::NextLeader>& told = *plan.told;
-  Found found = look_in_list(plan, [](const std::string&) { return true; });
+  Found found = look_in_list(plan, nullptr);
   if (!found.leader && !found.code && told && !launch::is_this_host(told->host)) {
     std::vector<std::string> words = srun_agent(told->allocation, told->host);
     const std::vector<std::string> bridge = bridge_words(plan);
@@ -143,9 +144,7 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
   bool is_told = plan.quiet;
   event::Seconds look_at = began + kToTellSearch;
   while (event::clock_now() < began + kMostToFind) {
-    Found found = plan.told != nullptr
-                      ? look_where_told(plan)
-                      : look_in_list(plan, [&lost](const std::string& host) { return host == lost; });
+    Found found = plan.told != nullptr ? look_where_told(plan) : look_in_list(plan, &lost);
     if (found.leader || found.code) return found;
     for (const std::string& host : hosts) {
       if (auto leader = look_on(host, plan)) return Found{std::move(leader), std::nullopt};

@@ -74,12 +74,13 @@ class LaunchRun {
 
  private:
   int wait_for_end() {
-    loop_->run_until(
-        [this] { return left_ || told_ || (process_->exited() && (!drops_output_ || process_->complete())); });
+    loop_->run_until([this] {
+      return left_ || is_told_of_next() || (process_->exited() && (!drops_output_ || process_->complete()));
+    });
     if (left_) return end_left();
     loop_->poll();  // a signal may have come meanwhile
     feed_.reset();
-    if (told_ && is_leader_lost()) return follow_leader();
+    if (is_told_of_next()) return follow_leader();
     reports_->finish([this] { return process_->complete(); });
     if (is_leader_lost()) return follow_leader();
     if (dropped_)
@@ -96,13 +97,15 @@ class LaunchRun {
 
   // Killed, or its host is out of reach; one that the others have given up ends so itself.
   [[nodiscard]] bool is_leader_lost() const {
-    if (!plan_.follow || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
-    if (plan_.srun) return told_.has_value();
+    if (!plan_.follow || plan_.srun || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
     const value::WaitStatus& status = process_->status();
     // An agent may say of a signal what sh does.
     return status.is_signal() || status.job_code() == launch::kLeaderLost ||
            (through_agent_ && status.job_code() > value::kSignalBase);
   }
+
+  // By the next leader, of shells that srun has started, which goes on.
+  [[nodiscard]] bool is_told_of_next() const { return told_ && !has_ended_ && !signals_.ended_by(); }
 
   int follow_leader() {
     follows_ = true;
@@ -311,7 +314,6 @@ class LaunchRun {
     return out;
   }
 
-  // Its shells are started by srun, too, which goes on.
   void on_leads(std::string_view message) {
     auto leader = launch::NextLeader::parse(message);
     if (!leader || has_ended_ || !plan_.follow) return;
@@ -606,8 +608,8 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   FollowPlan follow;
   follow.job = plan.record.job;
   follow.front = plan.record.front;
-  if (!plan.srun) follow.hosts = plan.record.hosts.names();
-  if (!plan.srun) follow.agent = agent;
+  follow.hosts = plan.record.hosts.names();
+  follow.agent = agent;
   const std::filesystem::path shell = plan.record.shell.front();
   follow.program = shell.has_parent_path() ? (shell.parent_path() / "nacre").native() : "nacre";
   follow.label = label;

@@ -113,6 +113,24 @@ TEST_CASE("lines of another token are no lines") {
   CHECK(reader.messages.empty());
 }
 
+TEST_CASE("the next leader's line begins anew, and is no loss; of another one it would be") {
+  for (const char* channel : {"leads", "report"}) {
+    Reader reader;
+    CarriageWriter lost(kToken), next(kToken);
+    reader.reader.take(joined(lost.lines("joined", "")));
+    reader.reader.take(lost.lines("report", all_bytes(5000)).front());  // its rest never comes
+    const NextLeader leader{"node1", "12"};
+    reader.reader.take(joined(next.lines(channel, leader.message())));
+    const bool is_leads = std::string_view(channel) == Carriage::kLeads;
+    CHECK(reader.losses == (is_leads ? 0 : 1));
+    CHECK(reader.messages.size() == (is_leads ? 2 : 1));
+    if (is_leads) CHECK(reader.messages[1] == R"(leads:{"allocation":"12","host":"node1"})");
+  }
+  CHECK(NextLeader::parse(R"({"allocation":"12","host":"node1"})").value().host == "node1");
+  for (const char* wrong : {R"({"allocation":"12","host":"-w"})", R"({"allocation":"","host":"n"})", "{", "[]"})
+    CHECK_FALSE(NextLeader::parse(wrong));
+}
+
 TEST_CASE("messages of two channels do not mix, and follow each other") {
   CarriageWriter writer(kToken);
   Reader reader;
