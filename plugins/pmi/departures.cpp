@@ -196,7 +196,19 @@ void PmiDepartures::lost_elsewhere(std::uint32_t rank) {
 
 bool PmiDepartures::missing_elsewhere(const value::Idset& ranks) {
   for (std::uint32_t rank : ranks.ids()) lost_elsewhere(rank);
-  return options_.fault_tolerant;
+  return ranks.empty() || options_.fault_tolerant;
+}
+
+bool PmiDepartures::absent_elsewhere(const value::Idset& ranks) {
+  if (ranks.empty() || options_.fault_tolerant) return true;
+  if (is_quiet() || std::exchange(ends_, true)) return false;
+  host_.raise(
+      {"exec", 0,
+       fmt::format("rank {}, started again on another shell, has ended without PMI init, and the others wait "
+                   "for it in a barrier; the job ends (-o fault-tolerance lets the others go on)",
+                   ranks.str()),
+       value::WaitStatus::exited(1), exits::TaskEnd{*ranks.first(), exits::Record::victim({})}});
+  return false;
 }
 
 value::Idset PmiDepartures::missing_here() const {

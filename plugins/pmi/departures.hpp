@@ -54,6 +54,9 @@ class PmiDepartures {
   // They have gone from other nodes, and others are in a barrier. Returns whether that may go on without them; if
   // so, they are in the list of the lost.
   bool missing_elsewhere(const value::Idset& ranks);
+  // The same of those that were started again on another shell, and have ended without PMI; if they are missing,
+  // the job is ended.
+  bool absent_elsewhere(const value::Idset& ranks);
   // Processes of other nodes have been in a barrier, and none of this node will enter it.
   void missed_barrier() { nobody_is_missing(nullptr); }
 

@@ -112,12 +112,13 @@ void PmiGroupFences::part(std::uint32_t shell, const std::string& name, Result<p
 }
 
 bool PmiGroupFences::is_full(const Group& group) const {
-  if (holds_ || !group.done) return false;
+  if (!group.done) return false;
   const auto shells = group.shells.ids();
-  return std::all_of(shells.begin(), shells.end(), [&](std::uint32_t shell) {
+  const bool all_are_there = std::all_of(shells.begin(), shells.end(), [&](std::uint32_t shell) {
     auto parts = group.parts.find(shell);
     return (parts != group.parts.end() && !parts->second.empty()) || (shell != own_ && gone_.contains(shell));
   });
+  return all_are_there && calls_.may_open(group.group);
 }
 
 void PmiGroupFences::settle(const std::string& name) {
@@ -158,11 +159,6 @@ void PmiGroupFences::settle_all() {
 void PmiGroupFences::gone(std::uint32_t shell) {
   gone_.insert(shell);
   settle_all();
-}
-
-void PmiGroupFences::hold(bool holds) {
-  holds_ = holds;
-  if (!holds) settle_all();
 }
 
 }  // namespace nacre::plugins

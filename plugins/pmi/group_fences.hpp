@@ -55,6 +55,8 @@ class PmiGroupFences {
   struct Calls {
     std::function<Result<void>(const std::string& group, const pmi::EntryRefs& keys)> announce;
     std::function<value::Idset(std::uint32_t shell)> ranks_on;
+    // Asked once all parts of a barrier are there; settle_all() asks again.
+    std::function<bool(const pmi::BarrierGroup& group)> may_open = [](const pmi::BarrierGroup&) { return true; };
   };
   // Shell `own`, of those up to `last`.
   PmiGroupFences(std::uint32_t own, std::uint32_t last, Calls calls)
@@ -64,7 +66,7 @@ class PmiGroupFences {
   void when_awaited(pmi::KeyExchange::Awaited awaited);  // also for what has come before
   void part(std::uint32_t shell, const std::string& name, Result<pmi::Entries> keys);
   void gone(std::uint32_t shell);  // nobody waits for it any more
-  void hold(bool holds);           // no barrier opens as long as it does
+  void settle_all();
 
  private:
   struct Group {
@@ -77,7 +79,6 @@ class PmiGroupFences {
 
   Group* find(const pmi::BarrierGroup& group);  // null: this shell has none of them
   void settle(const std::string& name);
-  void settle_all();
   [[nodiscard]] bool is_full(const Group& group) const;
 
   std::uint32_t own_;
@@ -86,7 +87,6 @@ class PmiGroupFences {
   pmi::KeyExchange::Awaited awaited_;
   std::map<std::string, Group> groups_;
   value::Idset gone_;
-  bool holds_ = false;
 };
 
 }  // namespace nacre::plugins

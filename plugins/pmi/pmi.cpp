@@ -82,7 +82,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (spawns_ && !lost.ends_job) lose_shell(lost.shell);
     });
     on("job.tasks-moved", [this](plugin::Call& call) {
-      if (!call.in.value("all", false)) release(call.in.value("from", UINT32_MAX));
+      if (!call.in.value("all", false)) tasks_moved(call.in);
     });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) {
       if (spawns_) take_ranks_of(left.shell, false);
@@ -142,8 +142,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     } else if (has_others_) {
       auto exchange = std::make_unique<PmiExchange>(
           host_, options_.max_size, [this] { departures_.missed_barrier(); },
-          [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, start_.barriers(),
-          *parts_);
+          [this](const value::Idset& missing, const value::Idset& absent) {
+            return departures_.missing_elsewhere(missing) && departures_.absent_elsewhere(absent);
+          },
+          start_.barriers(), *parts_);
       between_nodes_ = exchange.get();
       exchange_ = std::move(exchange);
       if (start_.taskmap.ranks_on(job.shell_rank).empty()) between_nodes_->abstain({});
@@ -215,7 +217,8 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     announce_names(host_, *this, names_);
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kLost) take_lost(bytes);
-      if (topic == kNotReplaced) release(parse_u64(bytes).value_or(UINT32_MAX));
+      if (topic == kNotReplaced) not_replaced(parse_u64(bytes).value_or(UINT32_MAX));
+      if (topic == kMovedEnded && between_nodes_ != nullptr) take_moved_ended(bytes);
       take_announced_name(host_, *this, names_, topic, bytes);
     });
   }
@@ -287,7 +290,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void exited(const task::Task& task) {
     task_ends_.erase(task.local_id());
-    if (has_moved(task)) return moved_tasks_.drain(task.local_id());
+    if (has_moved(task)) return moved_task_ended(task);
     if (task.starts_again()) return starts_again(task);
     departures_.exited(task.local_id(), task.status());
     if (between_nodes_ == nullptr) return;
@@ -344,8 +347,34 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     take_ranks_of(shell, true);
   }
 
-  void release(std::uint64_t shell) {
-    if (between_nodes_ != nullptr) between_nodes_->release(static_cast<std::uint32_t>(shell));
+  // Those that are lost go on without such a task, as they could not know it again.
+  void tasks_moved(const Json& call) {
+    if (between_nodes_ == nullptr) return;
+    auto ranks = value::Idset::parse(call.value("ranks", ""));
+    if (ranks && !options_.fault_tolerant) between_nodes_->moved(*ranks);
+    between_nodes_->release(call.value("from", UINT32_MAX));
+  }
+
+  void not_replaced(std::uint64_t shell) {
+    if (between_nodes_ == nullptr || shell >= host_.job().shells()) return;
+    const auto lost = static_cast<std::uint32_t>(shell);
+    between_nodes_->moved_gone(host_.job().taskmap.ranks_on(lost));
+    between_nodes_->release(lost);
+  }
+
+  // Only this shell knows how it has ended; all wait to know.
+  void moved_task_ended(const task::Task& task) {
+    moved_tasks_.drain(task.local_id());
+    if (task.starts_again() || host_.ending() || !has_others_) return;
+    Result<void> sent = host_.announce(kMovedEnded, fmt::format("{} {}", start_.number, task.rank()));
+    if (!sent) log(host_, *this, Level::warn, "rank {} has ended: {}", task.rank(), sent.error().message);
+  }
+
+  void take_moved_ended(std::string_view bytes) {
+    const auto words = split(bytes, ' ');
+    if (words.size() != 2 || parse_u64(words[0]) != start_.number) return;
+    if (auto rank = parse_u64(words[1]); rank && *rank < UINT32_MAX)
+      between_nodes_->moved_ended(static_cast<std::uint32_t>(*rank));
   }
 
   void take_ranks_of(std::uint32_t shell, bool is_lost) {
@@ -353,6 +382,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (shell >= job.shells()) return;
     spawns_->shell_gone(shell, is_lost);
     if (!group_) return;
+    if (between_nodes_ != nullptr && !is_lost) not_replaced(shell);
     if (between_nodes_ != nullptr) between_nodes_->shell_gone(shell);
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
@@ -379,8 +409,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void kill(std::uint32_t client, int signum) override { host_.tasks()[client]->kill(signum); }
 
-  // Announcements: a rank, in decimal; of the core, a shell.
+  // Announcements: a rank, in decimal; of a start of the tasks, a rank; of the core, a shell.
   static constexpr std::string_view kLost = "pmi.lost";
+  static constexpr std::string_view kMovedEnded = "pmi.moved-ended";
   static constexpr std::string_view kNotReplaced = "shell.not-replaced";
   static constexpr std::uint64_t kOfGroups = std::uint64_t{1} << 63U;  // in the number of a barrier that hangs
 

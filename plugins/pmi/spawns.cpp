@@ -269,7 +269,7 @@ SpawnTable::Entry& PmiSpawns::make_entry(const SpawnRound& round) {
     place->here = make_part(round, place);
   } else if (!round.order.by_pmix() && has_several(round.places)) {
     place->bystands = std::make_unique<PmiExchange>(
-        host_, options_.max_size, [] {}, [](const value::Idset&) { return true; }, barriers_of(round), parts_);
+        host_, options_.max_size, [] {}, [](const auto&, const auto&) { return true; }, barriers_of(round), parts_);
     place->bystands->abstain({});
   }
   return *place;
@@ -578,8 +578,8 @@ std::unique_ptr<pmi::KeyExchange> SpawnedGroup::make_exchange(std::uint64_t most
   if (all_here) return std::make_unique<pmi::NoExchange>();
   auto out = std::make_unique<PmiExchange>(
       host_, most, [this] { departures_.missed_barrier(); },
-      [this](const value::Idset& missing) { return departures_.missing_elsewhere(missing); }, origin_.barriers,
-      *origin_.parts);
+      [this](const value::Idset& missing, const value::Idset&) { return departures_.missing_elsewhere(missing); },
+      origin_.barriers, *origin_.parts);
   between_nodes_ = out.get();
   return out;
 }

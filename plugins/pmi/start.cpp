@@ -166,7 +166,7 @@ PmiExchange::PmiExchange(plugin::Host& host, std::uint64_t most, std::function<v
               {[this](const std::string& group, const pmi::EntryRefs& keys) {
                  return parts_.announce(barriers_.name, group, keys);
                },
-               barriers_.ranks_on}) {
+               barriers_.ranks_on, [this](const pmi::BarrierGroup& group) { return opens(group); }}) {
   parts_.listen(barriers_.name, [this](std::uint32_t shell, const std::string& group, Result<pmi::Entries> keys) {
     groups_.part(shell, group, std::move(keys));
   });
@@ -195,7 +195,7 @@ void PmiExchange::give(std::string mine, Done done) {
   bool abstained = is_nothing(mine);
   auto all = [this, abstained, done = std::move(done)](Result<plugin::Gathered> gathered) {
     auto answer = [this, abstained, done, gathered = std::move(gathered)] { answered(gathered, abstained, done); };
-    held_for_.empty() || abstained ? answer() : void(held_ = std::move(answer));
+    (held_for_.empty() && moved_.empty()) || abstained ? answer() : void(held_ = std::move(answer));
   };
   std::uint64_t number = ++count_;
   std::string name = fmt::format("{}.{}", barriers_.name, number);
@@ -209,7 +209,7 @@ void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstai
   if (!gathered) return done(gathered.error());
   Result<value::Idset> missing = missing_in(*gathered);
   if (!missing) return done(std::move(missing).error());
-  if (abstained || missing->empty() || may_open_(*missing)) done(others_in(*gathered));
+  if (abstained || may_open_(*missing, absent_)) done(others_in(*gathered));
   bool goes_on =
       std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
   over_ = !goes_on;
@@ -220,9 +220,28 @@ void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstai
 
 void PmiExchange::release(std::uint32_t shell) {
   held_for_.remove(shell);
-  if (!held_for_.empty()) return;
-  groups_.hold(false);
+  settle();
+}
+
+void PmiExchange::moved_ended(std::uint32_t rank) {
+  if (!moved_.contains(rank)) return;
+  moved_.remove(rank);
+  absent_.insert(rank);
+  settle();
+}
+
+void PmiExchange::settle() {
+  groups_.settle_all();
+  if (!held_for_.empty() || !moved_.empty()) return;
   if (auto answer = std::exchange(held_, nullptr)) answer();
+}
+
+bool PmiExchange::opens(const pmi::BarrierGroup& group) const {
+  auto of_group = [&group](const value::Idset& ranks) {
+    return group.ranks.empty() ? ranks : ranks & value::Idset::of(group.ranks);
+  };
+  if (!held_for_.empty()) return false;
+  return group.is_node() || (of_group(moved_).empty() && may_open_({}, of_group(absent_)));
 }
 
 // ---- environment ------------------------------------------------------------------------

@@ -30,9 +30,10 @@ namespace nacre::plugins {
 // to which each gives the keys that its processes have put since the last one.
 class PmiExchange final : public pmi::KeyExchange {
  public:
-  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain: whether
-  // it may open without them. If not, the job is being ended.
-  using MayOpen = std::function<bool(const value::Idset& missing)>;
+  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain, and
+  // those that were started again alone on another shell and have ended: whether it may open without them. If not,
+  // the job is being ended.
+  using MayOpen = std::function<bool(const value::Idset& missing, const value::Idset& absent)>;
 
   struct Barriers {
     std::string name;         // of the collectives, before a dot and the number of each; no other exchange has it
@@ -55,12 +56,14 @@ class PmiExchange final : public pmi::KeyExchange {
   // ranks of those that have not finalized.
   void abstain(const value::Idset& missing);
   // While it is to be decided what becomes of tasks of this lost shell no barrier opens without them.
-  void hold(std::uint32_t shell) {
-    held_for_.insert(shell);
-    groups_.hold(true);
-  }
+  void hold(std::uint32_t shell) { held_for_.insert(shell); }
   void release(std::uint32_t shell);
-  [[nodiscard]] bool over() const { return over_; }  // all nodes abstain
+  // These start again alone on another shell, where they are no processes of the group: no barrier opens as long as
+  // they may still call PMI, so that all would start again.
+  void moved(const value::Idset& ranks) { moved_.insert(ranks); }
+  void moved_ended(std::uint32_t rank);                                    // for good
+  void moved_gone(const value::Idset& ranks) { moved_ = moved_ - ranks; }  // with their shell; settles by release()
+  [[nodiscard]] bool over() const { return over_; }                        // all nodes abstain
   // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
   [[nodiscard]] std::uint64_t number() const { return barriers_.start << 32U | count_; }
 
@@ -68,6 +71,8 @@ class PmiExchange final : public pmi::KeyExchange {
   void give(std::string mine, Done done);
   void give_nothing();
   void answered(const Result<plugin::Gathered>& gathered, bool abstained, const Done& done);
+  [[nodiscard]] bool opens(const pmi::BarrierGroup& group) const;
+  void settle();
   [[nodiscard]] static Result<value::Idset> missing_in(const plugin::Gathered& gathered);
   [[nodiscard]] Result<pmi::Entries> others_in(const plugin::Gathered& gathered) const;
 
@@ -82,8 +87,10 @@ class PmiExchange final : public pmi::KeyExchange {
   std::uint64_t count_ = 0;
   bool waiting_ = false;
   bool abstains_ = false;
-  value::Idset held_for_;       // shells
-  std::function<void()> held_;  // what is to be done once there are none
+  value::Idset held_for_;  // shells
+  value::Idset moved_;     // ranks; those that have ended are in absent_
+  value::Idset absent_;
+  std::function<void()> held_;  // what is to be done once nothing holds the barriers
   bool over_ = false;
   plugin::Registration answer_;  // for the current barrier
 };

@@ -147,6 +147,22 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
   for rank in 0 1 2; do [ -e "shell.$rank.2" ]; done
 }
 
+@test "a task that ends without PMI after it was started again elsewhere ends the job whose others wait for it, and the line says so" {
+  rm -f shell.* go late out err
+  write_nodes 4 1
+  write_jobspec 3 sh -c "$note"'until [ -e late ]; do sleep 0.1; done; [ "$NACRE_TASK_TRY" -eq 1 ] || exec sleep 1; exec "$@"' \
+    sh "$client" init barrier barrier finalize
+  launch -R R.json -o cpu-affinity=off --local=4 --spares=1 --on-lost=replace --restart=$now >out 2>err &
+  launcher=$!
+  await_try 1 0 1 2
+  lose 1 1
+  wait_until test -e shell.1.2
+  touch late
+  fails
+  grep -q "rank 1, started again on another shell, has ended without PMI init, and the others wait for it in a barrier" err ||
+    { cat err; return 1; }
+}
+
 @test "where=any: a shell that has a task takes the other one over, and all start again" {
   start_steady 2 -N 3 -n 3 --local=3 --oversubscribe --report=report --restart=$now,where=any
   lose 2 1

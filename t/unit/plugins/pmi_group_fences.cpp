@@ -34,7 +34,7 @@ struct GroupShells {
                 announced.push_back({shell, group, std::move(copy)});
                 return {};
               },
-              ranks_on}));
+              ranks_on, [this](const pmi::BarrierGroup&) { return !held; }}));
       fences.back()->when_awaited([this, shell](const pmi::BarrierGroup& group) {
         awaited.push_back(fmt::format("{} waits for {}", group.name(), shell));
       });
@@ -74,6 +74,7 @@ struct GroupShells {
   std::vector<std::unique_ptr<PmiGroupFences>> fences;
   std::vector<std::string> opened, awaited;
   bool fails = false;
+  bool held = false;
 };
 
 using Lines = std::vector<std::string>;
@@ -138,11 +139,12 @@ TEST_CASE("group fences: who has gone is not waited for, and nothing opens while
   GroupShells job;
   job.fence(0, "0,2,4:1");
   job.fence(1, "0,2,4:1");
-  for (auto& each : job.fences) each->hold(true);
+  job.held = true;
   job.deliver();
   for (auto& each : job.fences) each->gone(2);
   CHECK(job.take_opened().empty());
-  for (auto& each : job.fences) each->hold(false);
+  job.held = false;
+  for (auto& each : job.fences) each->settle_all();
   CHECK(job.take_opened() == Lines{"0,2,4:1 open on 0:", "0,2,4:1 open on 1:"});
   job.fence(0, "0,4:1");
   job.deliver();
