@@ -136,6 +136,10 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     pump();
   };
   out.on_bulk = [this](overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
+    if (node_.leads() && node_.is_late(present())) {  // it stood still, and may lead no more
+      tick();
+      pump();
+    }
     bulk_->received(from, stream, bytes);
   };
   out.on_credit = [this](overlay::LinkName to, transport::StreamId stream) { bulk_->on_credit(to, stream); };

@@ -80,6 +80,8 @@ void Node::stood_still(Time gap) {
   fed_at_ += gap;
   pulse_.wake(out_.now);
   stood_still_at_ = out_.now;
+  // The others may have another leader: what it tells its owner next waits until they have an entry of now.
+  is_in_doubt_ = leads() && options_.hands_over && tree_.size() > 1 && gap >= options_.silent_bound / 2;
   cut_off_until_ = std::max(cut_off_until_, out_.now + options_.hello_bound);
 }
 
@@ -817,6 +819,7 @@ void Node::append(RequestId request, EntryBody body) {
 
 // Runs at the end of every call: appends what is due, until nothing more is.
 void Node::lead() {
+  if (std::exchange(is_in_doubt_, false) && end_ == 0) append({}, Event{});
   bool changed = true;
   while (changed && end_ == 0) {
     changed = bury();

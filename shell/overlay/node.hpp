@@ -210,7 +210,10 @@ class Node {
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
+  // No timer has run for so long that this node's process must have stood still: tick() first.
+  [[nodiscard]] bool is_late(Time now) const { return now - options_.beat_interval > out_.due; }
   // A leader that hands over: others know entries already whose effects its own owner does not have yet.
+  // Likewise once it has stood still for so long that the others may have another leader.
   [[nodiscard]] bool withholds() const { return !withheld_.empty(); }
   // Leader: of one that it has declared dead, or that was to leave: its process has ended, or its link has; else it
   // may be just silent.
@@ -337,6 +340,7 @@ class Node {
   Time cut_off_until_ = Outbox::kNever;
   Time reached_since_ = Outbox::kNever;  // half again, while it is cut off
   Time stood_still_at_ = kLongAgo;
+  bool is_in_doubt_ = false;  // leader: it stood still for long
   Stage stage_ = Stage::member;
   Seq view_ = 0, complete_ = 0;
   Seq wants_ack_ = 0;       // an acknowledgement of this entry does not wait for the next message

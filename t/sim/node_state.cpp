@@ -19,12 +19,12 @@ namespace nacre::overlay {
 auto NodeState::parts(auto& node) {
   auto& [options, out, pulse, tree, log, uplink, children, lateness, reports, requests, campaigns, collectives,
          released, incoming, promises, quorums, election, withheld, takes_over, feeder_term, cut_off_since,
-         cut_off_until, reached_since, stood_still_at, stage, view, complete, wants_ack, end, leaving, doomed,
-         exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun, tasks_done,
+         cut_off_until, reached_since, stood_still_at, in_doubt, stage, view, complete, wants_ack, end, leaving,
+         doomed, exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun, tasks_done,
          sent_standing] = node;
   return std::tie(out, tree, log, lateness, reports, requests, campaigns, collectives, released, incoming, promises,
                   quorums, election, withheld, takes_over, feeder_term, cut_off_since, cut_off_until, reached_since,
-                  stood_still_at, stage, view, complete, wants_ack, end, leaving, doomed, exited, ended,
+                  stood_still_at, in_doubt, stage, view, complete, wants_ack, end, leaving, doomed, exited, ended,
                   processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun, tasks_done,
                   sent_standing);
 }
@@ -140,9 +140,9 @@ std::string NodeState::text(const Node& node, Time now) {
 void NodeState::Writer::put(const Node& node) {
   const auto& [options, out, pulse, tree, log, uplink, children, lateness, reports, requests, campaigns,
                collectives, released, incoming, promises, quorums, election, withheld, takes_over, feeder_term,
-               cut_off_since, cut_off_until, reached_since, stood_still_at, stage, view, complete, wants_ack, end,
-               leaving, doomed, exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at,
-               begun, tasks_done, sent_standing] = node;
+               cut_off_since, cut_off_until, reached_since, stood_still_at, in_doubt, stage, view, complete,
+               wants_ack, end, leaving, doomed, exited, ended, processes_over, next_request, sent_up_at,
+               leave_deadline, fed_at, begun, tasks_done, sent_standing] = node;
   sim::require(options.hands_over && !takes_over, "of a node that hands over, between two calls");
   sim::require(collectives.empty() && released.empty(), "a collective, which a node's text does not have");
   put("self", options.self, begun, tasks_done, static_cast<std::uint32_t>(stage));
@@ -166,6 +166,7 @@ void NodeState::Writer::put(const Node& node) {
   since(cut_off_until, Time(0));
   since(reached_since, options_.silent_bound);
   since(stood_still_at, options_.hello_bound);
+  value(in_doubt);
   text_ += '\n';
   put("entries", view, complete, wants_ack, end);
   put("members", leaving, doomed, exited, ended, processes_over);

@@ -191,6 +191,25 @@ TEST_CASE("a leader shows what it appends once all members have it, and in the o
   CHECK(leader.asks() == "complete 2; deliver 1; deliver 2");
 }
 
+TEST_CASE("a leader that stood still for long shows nothing more until all members have an entry of now") {
+  Voting leader(0);
+  leader.below(1);
+  leader.below(2);
+  leader.asks();
+  CHECK_FALSE(leader.node.is_late(leader.now));
+  leader.stand_still(milliseconds(2000));  // not long enough for another leader
+  CHECK_FALSE(leader.node.withholds());
+  CHECK(leader.node.is_late(leader.now + milliseconds(4000)));
+  leader.stand_still(milliseconds(4000));
+  CHECK(leader.node.withholds());
+  CHECK(leader.asks() == "v1 entry 1; v2 entry 1");
+  leader.say({1, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
+  CHECK(leader.node.withholds());
+  leader.say({2, Side::down}, Up{0, 1, {}, {}, {}, {}, {}});
+  CHECK_FALSE(leader.node.withholds());
+  CHECK(leader.asks() == "complete 1; deliver 1");
+}
+
 TEST_CASE("a leader that reaches less than half declares nobody dead, and ends") {
   Voting leader(0, 7);
   for (Id id : {1, 2}) leader.below(id);
