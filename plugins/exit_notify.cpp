@@ -100,6 +100,7 @@ class ExitNotify final : public plugin::Plugin {
   }
 
   Result<void> begin(std::uint64_t threshold) {
+    takes_over_ = TRY(job::OnLeaderLost::read(host_.options())).takes_over;
     notifier_.emplace(Notifier::Options{host_.job().tasks(), host_.exit_policy(), threshold});
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { on_timer(); }));
     ended_ = host_.on_ended([this](const Json& end) {
@@ -229,6 +230,8 @@ class ExitNotify final : public plugin::Plugin {
   void write() {
     if (has_events_) put_events();
     if (place_.is_launchers) return send();
+    if (file_ && takes_over_ && file_->has_others_text())
+      give_up(shown() + ": another shell, which has led the job since, writes it");
     while (file_ && !gave_up_ && file_->idle()) {
       auto message = notifier_->next(written_);
       if (!message) return let_go();
@@ -307,6 +310,7 @@ class ExitNotify final : public plugin::Plugin {
   std::uint64_t written_ = 0;  // the message that the reader has, or is being written
   std::optional<event::Timer> timer_, end_timer_;
   std::optional<double> armed_;  // when timer_ expires
+  bool takes_over_ = false;      // another shell may lead the job once it does not reach this one
   bool gave_up_ = false;
   bool holds_ = false;
   plugin::Registration ended_;

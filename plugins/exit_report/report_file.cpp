@@ -27,6 +27,12 @@ Result<void> put(UniqueFd file, const std::string& path, std::string_view text) 
   return {};
 }
 
+std::pair<dev_t, ino_t> file_at(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? std::pair(info.st_dev, info.st_ino) : std::pair<dev_t, ino_t>();
+}
+
+constexpr const char* kLedSince = "{}: another shell, which has led the job since, has written it";
 constexpr const char* kTerminal = "terminal";  // the launcher's standard error
 
 }  // namespace
@@ -59,6 +65,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::of_option(plugin::Host& host, Na
 
 Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const JsonAt& option, Names names) {
   std::unique_ptr<ReportFile> out(new ReportFile(host, std::move(names)));
+  out->takes_over_ = TRY(job::OnLeaderLost::read(host.options())).takes_over;
   if (option.json().is_number_integer()) {
     auto fd = static_cast<int>(TRY(option.integer(0, INT32_MAX)));
     if (!is_writable(fd)) return option.error(fmt::format("descriptor {} is not open for writing", fd));
@@ -74,6 +81,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   std::error_code failed;
   out->path_ = std::filesystem::absolute(path, failed).native();
   if (failed) return option.error("cannot find the working directory: " + failed.message());
+  out->before_ = file_at(out->path_);
   // The next leader finds that out when it writes it: the job runs, and does not end for that.
   if (!host.job().has_next_leader()) CHECK_OK(in(out->names_.option, check_replaceable(out->path_)));
   return out;
@@ -93,12 +101,22 @@ bool ReportFile::write_text(std::string_view text) {
     send_to_launcher(host_, names_.option, text);
     return true;
   }
+  if (is_another_leaders()) {
+    warn(fmt::format(kLedSince, path_));
+    return false;
+  }
   struct stat info {};
   // A link stays: /dev/stdout is one, of a file that others write.
   bool is_sent = fd_ || (::lstat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
   Result<void> written = is_sent ? send(text) : replace(text);
   if (!written) warn(written.error().message);
   return written.has_value();
+}
+
+bool ReportFile::is_another_leaders() const {
+  if (fd_ || !host_.is_cut_off()) return false;
+  const std::pair<dev_t, ino_t> now = file_at(path_);
+  return now != before_ && now != std::pair<dev_t, ino_t>();
 }
 
 Result<void> ReportFile::replace(std::string_view text) const {
@@ -146,7 +164,12 @@ void ReportFile::add(std::string_view text, bool keeps) {
   if (!std::exchange(is_opened_, true)) {
     if (Result<void> opened = open(keeps); !opened) return warn(opened.error().message);
   }
-  if (to_) to_->write(text);
+  if (!to_) return;
+  if (takes_over_ && to_->has_others_text()) {  // before this one knows, perhaps
+    warn(fmt::format(kLedSince, path_));
+    return to_.reset();
+  }
+  to_->write(text);
 }
 
 void ReportFile::end() {

@@ -3,10 +3,13 @@
 // The file or descriptor that a report goes to at the job's end.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.hpp"
 #include "io/sink.hpp"
@@ -39,7 +42,7 @@ class ReportFile {
 
   // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there
   // before is replaced at once, or stays; what a link names is written. A reader is waited for: the host is held
-  // meanwhile.
+  // meanwhile. Of a shell that is cut off, a file that has come since then stays: it is the next leader's.
   void write(Json& report);
   // Likewise. False: it has warned.
   bool write_text(std::string_view text);
@@ -52,6 +55,7 @@ class ReportFile {
  private:
   ReportFile(plugin::Host& host, Names names) : host_(host), names_(std::move(names)) {}
   [[nodiscard]] Result<void> replace(std::string_view text) const;
+  [[nodiscard]] bool is_another_leaders() const;
   Result<void> send(std::string_view text);
   Result<void> open(bool keeps);
   Result<void> wait();
@@ -60,9 +64,11 @@ class ReportFile {
 
   plugin::Host& host_;
   Names names_;
-  std::string path_;  // absolute; or of a descriptor
+  std::string path_;                  // absolute; or of a descriptor
+  std::pair<dev_t, ino_t> before_{};  // the file that was there when the job began
   UniqueFd fd_;
   bool is_taken_ = false;      // `fd_` was set
+  bool takes_over_ = false;    // another shell may lead the job once it does not reach this one
   bool is_launchers_ = false;  // it goes to the launcher
   std::unique_ptr<io::MessageFile> to_;
   std::optional<event::Timer> timer_;

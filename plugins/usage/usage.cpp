@@ -120,6 +120,8 @@ class UsagePlugin final : public plugin::Plugin {
     meter_.emplace(host_, has_joblog);
     std::function<void(const usage::UsageBatch&)> own;
     if (is_leader()) own = [this](const usage::UsageBatch& batch) { take(batch); };
+    // Its head is there for the next leader, who writes behind what it finds.
+    if (joblog_file_) on("shell.start", [this] { add_to_joblog({}); });
     const bool hands_over = job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost()).takes_over;
     uplink_.emplace(host_, std::move(own), !has_rows_, hands_over);
     on("task.init", [this] { host_.current_task()->command().setup.opens_io = true; });

@@ -265,6 +265,7 @@ class ShellHost final : public plugin::Host {
     shell_.ending_.die(exit_code, component, message);
   }
   bool ending() const override { return shell_.end_.is_ending(); }
+  bool is_cut_off() const override { return shell_.end_.is_cut_off(); }
   plugin::Registration on_ended(std::function<void(const Json& summary)> receive) override {
     return shell_.ending_.on_ended(std::move(receive));
   }

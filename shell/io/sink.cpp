@@ -273,6 +273,7 @@ Result<bool> MessageFile::open_path() {
   UniqueFd fd(::open(name_.c_str(), O_WRONLY | O_CREAT | behind | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   if (!fd && errno == ENXIO) return false;
   if (!fd) return system_error(errno, name_);
+  if (keeps_) ::lseek(fd.get(), 0, SEEK_END);  // for has_others_text()
   CHECK_OK(attach(std::move(fd)));
   return true;
 }
@@ -294,6 +295,12 @@ void MessageFile::write(std::string_view bytes) {
   }
   std::array<std::string_view, 1> pieces{bytes};
   if (Result<void> written = sink_->write(pieces); !written) fail(written.error());
+}
+
+bool MessageFile::has_others_text() const {
+  struct stat info {};
+  const off_t place = fd_ ? ::lseek(fd_.get(), 0, SEEK_CUR) : -1;
+  return place >= 0 && ::fstat(fd_.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > place;
 }
 
 void MessageFile::fail(const Error& error) {

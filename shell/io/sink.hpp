@@ -273,6 +273,8 @@ class MessageFile {
   [[nodiscard]] bool failed() const { return failed_; }
   // A FIFO that no process has opened for reading.
   [[nodiscard]] bool lacks_reader() const { return !sink_ && !failed_; }
+  // A regular file, in which others have written behind what is from here.
+  [[nodiscard]] bool has_others_text() const;
 
  private:
   MessageFile(event::Loop& loop, std::string name, Callbacks callbacks)

@@ -392,6 +392,8 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   // The same for an error of the shell itself, with the job's exit code.
   virtual void die(int exit_code, std::string_view component, std::string_view message) = 0;
   virtual bool ending() const = 0;  // the job is being ended, by raise(), die() or otherwise
+  // For this shell alone perhaps: the others are out of reach, and go on without it where they can.
+  virtual bool is_cut_off() const { return false; }
   // On the leader: calls `receive` with exits::summary(), and what its tasks have used as "used" (nacre-report(1),
   // "USAGE" has the members), once the job has ended on all shells, after shell.exit.
   // Holds that are taken then are waited for.

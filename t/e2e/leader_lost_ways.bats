@@ -223,3 +223,31 @@ has_all_reports() {
   ends_with 7
   for each in report usage exit-notify; do grep -q "nacre-shell\[[1-3]\]: warn: .*$each: .*there/" err || { cat err; return 1; }; done
 }
+
+has_end_notice() { [ "$(tail -n 1 n | jq -r .end)" = 1 ]; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+@test "a leader that stood still until the job had ended under the next one leaves its reports and output, and ends" {
+  local -A before
+  printf '%s\n' '#!/bin/sh' 'echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; i=0
+until [ -e go ]; do i=$((i + 1)); echo "$FLUX_TASK_RANK $i"; sleep 0.02; done' >task
+  chmod +x task
+  run_ --local=4 -n 4 --on-lost=go-on -o on-leader-lost=take-over -o lost-after=2s -o cpu-affinity=off --output=o -o report=r -o usage=u -o joblog=j -o timeline=t -o exit-notify=n ./task >out 2>err &
+  launcher=$!
+  await_try 1 0 1 2 3
+  first=$(<shell.0.1)
+  kill -STOP "$first"
+  sleep 1 # the others send it output
+  touch go
+  wait_until test -s r
+  wait_until has_end_notice
+  for each in r u j t n; do before[$each]=$(md5sum "$each"); done
+  kill -CONT "$first"
+  fails
+  wait_until gone "$first"
+  for each in r u j t n; do [ "$(md5sum "$each")" = "${before[$each]}" ] || { echo "$each"; cat "$each" err; return 1; }; done
+  for each in 1 2 3; do [ "$(grep "^$each " o)" = "$(seq -f "$each %g" "$(grep -c "^$each " o)")" ] || { cat o; return 1; }; done
+  [ "$(cut -f1 j | sort | paste -sd,)" = 2,3,4,Seq ] || { cat j; return 1; }
+  [ "$(jq -c '[.classes[] | [.record, .ranks]]' r)" = '[["l","0"],["x0","1-3"]]' ] || { cat r; return 1; }
+  grep -q "report: .*/r: another shell, which has led the job since, has written it" err || { cat err; return 1; }
+}

@@ -99,6 +99,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   void raise(const plugin::RaisedException& exception) override { exceptions.push_back(exception); }
   void die(int exit_code, std::string_view component, std::string_view message) override;
   bool ending() const override;
+  bool is_cut_off() const override { return cut_off; }
   std::optional<exits::TaskEnd> ended_by() const override { return cause; }
   void set_first_failure(const exits::TaskEnd& failed) override { first = failed; }
   bool sent_to_tasks(int signum) const override { return std::count(signals.begin(), signals.end(), signum) > 0; }
@@ -123,6 +124,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   bool serve(const std::function<bool()>& done);
   std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
   job::Job& mutable_job() { return job_; }
+  bool cut_off = false;
   std::optional<std::string> records;  // the record directory
   plugin::LauncherTie* tie = nullptr;
   timeline::Recorder recorder;

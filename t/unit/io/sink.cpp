@@ -836,6 +836,20 @@ TEST_CASE("a file is made or emptied, and has what was written at once") {
   CHECK(world.errors.empty());
 }
 
+TEST_CASE("a file knows whether another has written behind it: a leader that stood still is not the only one") {
+  World world;
+  auto first = MessageFile::open(*world.loop, world.path("file"), world.callbacks()).value();
+  CHECK_FALSE(first->has_others_text());
+  first->write("one\n");
+  CHECK_FALSE(first->has_others_text());
+  auto next = MessageFile::open(*world.loop, world.path("file"), world.callbacks(), true).value();
+  CHECK_FALSE(next->has_others_text());
+  next->write("two\n");
+  CHECK_FALSE(next->has_others_text());
+  CHECK(first->has_others_text());
+  CHECK_FALSE(MessageFile::open(*world.loop, "/dev/null", world.callbacks()).value()->has_others_text());
+}
+
 TEST_CASE("a file that cannot be opened is an error that names it") {
   World world;
   auto file = MessageFile::open(*world.loop, world.path("none/file"), world.callbacks());

@@ -47,6 +47,28 @@ TEST_CASE("a report to a link is written to what it names, and the link stays") 
   CHECK(parse_json(*read_file(folder.path("there"))).value()["exit"]["code"] == 0);
 }
 
+TEST_CASE(
+    "a leader that is cut off leaves the report that the next one has written, and writes its own where there is "
+    "none") {
+  kit::TemporaryFolder folder;
+  const std::string path = folder.path("report.json");
+  for (const bool is_there : {false, true}) {
+    kit::FakeHost host(1);
+    host.stack().push(plugins::make_exit_report(host));
+    host.options().set("report", path);
+    std::filesystem::rename(folder.file("old", "of a job before"), path);
+    REQUIRE(host.call("shell.init"));
+    if (is_there) std::filesystem::rename(folder.file("new", "of the next leader"), path);
+    host.cut_off = true;
+    host.ended(exits::summary({}, {}, exits::Policy::max(), 1));
+    CHECK(read_file(path).value().starts_with(is_there ? "of the next leader" : "{"));
+    CHECK(host.logged == (is_there ? Lines{"warn exit-report: report: " + path +
+                                           ": another shell, which has led the job since, has written it: the "
+                                           "report is not written"}
+                                   : Lines{}));
+  }
+}
+
 TEST_CASE("a report to a descriptor is read by who is slow, and held for that") {
   Pipe pipe = *make_pipe(O_CLOEXEC);
   kit::FakeHost host(1);
