@@ -1179,11 +1179,14 @@ class ExitReport final : public plugin::Plugin {
       lead();
       return open_file();
     });
+    const bool may_lead = TRY(job::OnLeaderLost::read(host_.options())).takes_over;
+    if (host_.job().leads() || may_lead) note_changes();
     if (host_.job().leads()) lead();
     return {};
   }
 
-  void lead() {
+  // Where another shell may come to lead, all of them know what has become of the job.
+  void note_changes() {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost.shell); });
     on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
     on("job.resized", [this](plugin::Call& call) { report_.note("resized", call.in, event::wall_clock()); });
@@ -1193,6 +1196,9 @@ class ExitReport final : public plugin::Plugin {
     on("rehearse.event", [this](plugin::Call& call) {
       report_.note("rehearsal", {{"done", call.in.value("event", "")}}, event::wall_clock());
     });
+  }
+
+  void lead() {
     on("shell.tasks-complete", [this] { return report_.finish(); });
     on("job.report", [this](plugin::Call& call) { call.out = report_.make(call.in); });
     ended_ = host_.on_ended([this](const Json& end) { job_ended(end); });
@@ -1212,7 +1218,7 @@ class ExitReport final : public plugin::Plugin {
 
   void shell_lost(std::uint32_t shell) {
     report_.note("lost", {{"shell", shell}}, event::wall_clock());
-    report_.lost(shell);
+    if (host_.job().leads()) report_.lost(shell);
   }
 
   void job_ended(const Json& end) {
