@@ -223,10 +223,12 @@ Result<Membership> membership_of(const BootRequest& request, const launch::Launc
                  std::move(secret), {},         {},           {},          {}};
   std::string mark = transport::host_mark();
   out.is_newcomer = record.growth.has_value();
+  out.leader = record.leader;
   for (const auto& [rank, addresses] : record.addresses) {
     if (out.is_newcomer) CHECK_OK(out.directory.set(rank, transport::usable_on(mark, addresses)));
   }
-  for (Rank each : out.is_newcomer ? std::vector<Rank>{0} : ancestors_of(out.rank, out.arity)) {
+  for (Rank each :
+       out.is_newcomer ? std::vector<Rank>{record.leader.value_or(0)} : ancestors_of(out.rank, out.arity)) {
     auto known = record.addresses.find(each);
     if (known == record.addresses.end()) {
       return invalid(

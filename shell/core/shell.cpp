@@ -211,6 +211,7 @@ Result<std::unique_ptr<Shell>> Shell::create(join::ShellProcess& process, boot::
     what.error().is_logged = is_reported_by_leader;
     return std::move(what).error();
   }
+  if (process.joins_late) what->job.leader = process.group->leader();
   std::unique_ptr<Shell> shell(new Shell(process, identity.standalone, std::move(what->job),
                                          std::move(what->options), std::move(config), log));
   if (!what->sharing.empty()) log.log(Level::notice, "", "{}", what->sharing);
@@ -354,6 +355,7 @@ void Shell::lead() {
   shrink_.take_over();
   restart_.take_over();
   ending_.take_over();
+  if (shells_.barriers().has_passed(join::kStartBarrier)) resize_.look_for_more();
   const group::Rank before = *shells_.former_leader();
   host_->raise({"leader-lost", 2,
                 fmt::format("shell {}{}, which led the job, is lost: shell {}{} leads now", before, on_node(before),
@@ -472,6 +474,7 @@ Result<void> Shell::initialize() {
 // Before the init barrier, as from then on the job depends on its leader.
 Result<void> Shell::hand_over() {
   const bool takes_over = TRY(job::OnLeaderLost::read(options_)).takes_over;
+  if (!takes_over && !shells_.leads()) process_.later.reset();
   if (!takes_over || !has_siblings()) return {};
   constexpr std::uint32_t kLeast = 3;
   if (job_.shells() < kLeast && shells_.leads())
@@ -485,7 +488,7 @@ Result<void> Shell::hand_over() {
 // compare the files alike; if they differ, the leader ends the job.
 Result<void> Shell::pass_init_barrier(const std::function<std::string()>& mark) {
   CHECK_OK(grow_.joining().check_initrcs(mark));
-  if (shells_.leads()) grow_.set_initrcs(mark);
+  if (shells_.leads() || process_.hands_over) grow_.set_initrcs(mark);
   if (!has_siblings()) {
     starts_after_all_ = false;
     shells_.barriers().pass(join::kInitBarrier);

@@ -145,7 +145,7 @@ void ShellGroup::take_over() {
   for (group::Rank rank : roster_.left().ids())
     all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
   for (group::Rank rank : roster_.lost().ids()) {
-    if (rank >= host_.job().shells() || host_.job().is_left_out(rank)) continue;
+    if (rank >= host_.job().shells() || host_.job().is_left_out(rank) || !host_.job().has_come(rank)) continue;
     const bool has_moved = moved_from_.contains(rank) && all_tasks_.unfinished_on(rank).empty();
     const bool is_told = given_up_.contains(rank) || has_moved || !on_lost_of(host_).replaces;
     if (is_told && !is_fatal(rank, host_))
@@ -282,6 +282,8 @@ Json ShellGroup::state() const {
   out["tasks_over"] = tasks_are_over_;
   out["asked_to_leave"] = asked_.str();
   out["lost_when_asked"] = lost_asked_.str();
+  out["given_up"] = given_up_.str();
+  out["moved_from"] = moved_from_.str();
   return out;
 }
 
@@ -290,6 +292,8 @@ Result<void> ShellGroup::take_state(const JsonAt& at) {
   tasks_are_over_ = TRY(TRY(at.at("tasks_over")).boolean());
   asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("asked_to_leave")).string())));
   lost_asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("lost_when_asked")).string())));
+  given_up_ = TRY(value::Idset::parse(TRY(TRY(at.at("given_up")).string())));
+  moved_from_ = TRY(value::Idset::parse(TRY(TRY(at.at("moved_from")).string())));
   return {};
 }
 

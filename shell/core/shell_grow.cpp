@@ -55,9 +55,11 @@ Result<void> ShellGrow::check_phase() const {
 
 Result<void> ShellGrow::check(const value::GrowOrder& order) const {
   CHECK_OK(check_phase());
-  if (shells_.former_leader())
-    return Error{ENOTSUP,
-                 "the shell that could start more is lost: another one leads the job since, and it cannot grow"};
+  if (job_.leader != 0 && (!process_.later || process_.later->is_managed))
+    return Error{
+        ENOTSUP,
+        "the first shell is lost, and another one leads the job: where srun or the user has started the shells, "
+        "it cannot start more"};
   if (!process_.later || process_.later->only_pods)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
@@ -107,7 +109,8 @@ void ShellGrow::begin_next() {
 
 // A shell that cannot be started is known at once: the order may have ended before this returns.
 Result<void> ShellGrow::begin() {
-  const Rank first = open_->first = job_.shells();
+  // Some may have joined under a leader that was lost before it could announce them.
+  const Rank first = open_->first = std::max(job_.shells(), process_.group->first_unused());
   const std::vector<std::string> hosts = open_->hosts, agent = open_->agent;
   const std::optional<std::uint32_t> pod = open_->pod;
   const value::Idset ranks = asked();
@@ -128,7 +131,7 @@ Result<void> ShellGrow::begin() {
   std::string growth = dump_json(growth_.json());
   for (std::size_t i = 0; i < hosts.size() && is_open(first); ++i) {
     Rank rank = first + static_cast<Rank>(i);
-    std::string lines = later.lines_of(rank, *resources_, job_.resources.is_made, growth);
+    std::string lines = later.lines_of(rank, *resources_, job_.resources.is_made, growth, process_.hands_over);
     pod ? invite(*pod, rank, lines) : process_.launcher->start(rank, hosts[i], std::move(lines), agent);
   }
   return {};
@@ -244,6 +247,8 @@ elastic::Growth ShellGrow::growth() const {
     cores[node.hostname] = cores[node.hostname] | node.all_cores();
     gpus[node.hostname] = gpus[node.hostname] | node.gpus;
   }
+  for (Rank rank = job_.shells(); rank < open_->first; ++rank)
+    out.shells.push_back({rank, "unknown", {}, {}, false});
   for (Rank rank : asked().ids()) {
     elastic::Growth::Shell shell{rank, open_->hosts[rank - open_->first], {}, {}, false};
     auto offer = open_->offers.find(rank);

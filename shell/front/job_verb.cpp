@@ -115,6 +115,13 @@ bool JobVerb::may_have_ended(const Error& why) {
   return why.code == ESTALE || why.code == ENOENT || why.code == ECONNREFUSED || why.code == ECONNRESET;
 }
 
+Error JobVerb::order_lost(const record::Listed& job, Error why, std::string_view what) {
+  if (why.code != ECONNRESET || !job.entry.takes_over) return why;
+  return Error{why.code, fmt::format("the link to the shell that led job {} has ended, as it is lost, or cannot be "
+                                     "reached: {}; `nacre jobs` tells whether another one leads it",
+                                     job.entry.id.f58_plain(), what)};
+}
+
 Result<record::Listed> JobVerb::end_in_list(const record::Listed& job, const std::optional<Error>& why) {
   event::Seconds until = event::clock_now() + (job.entry.takes_over ? kMostForLeader : kMostForEntry);
   for (;;) {

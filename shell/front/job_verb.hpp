@@ -88,6 +88,9 @@ class JobVerb : public cli::Verb {
   Result<control::Client> reach_job(const record::Listed& job);
   // The job has ended perhaps, if this is why its leader cannot be reached.
   [[nodiscard]] static bool may_have_ended(const Error& why);
+  // Why an order has no answer; where its link has ended, and another shell may lead by now, with what becomes of
+  // it.
+  [[nodiscard]] static Error order_lost(const record::Listed& job, Error why, std::string_view what);
   // The value of --signal, a name or a number.
   static Result<int> signal_of(const std::string& text);
   // The value of `option`, an idset of at least one `what`.

@@ -65,7 +65,9 @@ class GrowVerb final : public JobVerb {
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostGrowTime);
-    const Json answer = TRY(client.ask("grow", asked_, [this](const Json& part) { report_begin(part); }));
+    auto asked = client.ask("grow", asked_, [this](const Json& part) { report_begin(part); });
+    if (!asked) return order_lost(job, asked.error(), "hosts that had not joined by then do not join any more");
+    const Json answer = *std::move(asked);
     print_changed(job, answer, "joined");
     const Json missing = answer.value("missing", Json::array());
     for (const Json& each : missing)
@@ -154,7 +156,9 @@ class ShrinkVerb final : public JobVerb {
     record::Listed job = TRY(running_job());
     control::Client client = TRY(reach_job(job));
     client.allow(kMostAnswerTime);
-    const Json answer = TRY(client.ask("shrink", asked_, [this](const Json& part) { report_begin(part); }));
+    auto asked = client.ask("shrink", asked_, [this](const Json& part) { report_begin(part); });
+    if (!asked) return order_lost(job, asked.error(), "shells that had begun to leave go on with that");
+    const Json answer = *std::move(asked);
     print_changed(job, answer, "gone");
     report_nodes(answer);
     std::string unknown = answer.value("unconfirmed", "");

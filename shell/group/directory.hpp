@@ -57,6 +57,8 @@ struct Membership {
   Directory
       directory;  // has at least the addresses of this shell's ancestors; a newcomer's all of the first shells
   bool is_newcomer = false;  // joins a job that runs; `rank` is `size` or more
+  // Of a newcomer, of a job that may change its leader: who leads. `directory` has it.
+  std::optional<Rank> leader = std::nullopt;
 };
 
 }  // namespace nacre::group

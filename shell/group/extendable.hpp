@@ -75,6 +75,7 @@ class Extendable final : public Group {
   void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override {
     now_->grow(shells, wait, std::move(done));
   }
+  [[nodiscard]] Rank first_unused() const override { return now_->first_unused(); }
   void tasks_started(const value::Idset& tasks) override { now_->tasks_started(tasks); }
   void tasks_ended(const Ended& ended) override { now_->tasks_ended(ended); }
   bulk::Port* bulk() override { return &port_; }

@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 17;
+inline constexpr std::uint32_t kProtocol = 18;
 
 struct FirstWords {
   std::string version;  // of the sending program

@@ -119,6 +119,8 @@ class Group {
   // with an error. EINVAL: a rank is in use, or was. EPIPE, cut off: as above.
   using WhenGrown = std::function<void(Result<value::Grown>)>;
   virtual void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) = 0;
+  // No shell of the job has had this rank, or a higher one.
+  [[nodiscard]] virtual Rank first_unused() const { return 0; }
 
   // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;

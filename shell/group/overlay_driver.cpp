@@ -22,6 +22,8 @@ overlay::OverlayOptions node_options(const Membership& membership, overlay::Over
   bounds.arity = membership.arity;
   bounds.newcomer = membership.is_newcomer;
   bounds.address = membership.is_newcomer ? membership.address : "";
+  bounds.leader = membership.leader.value_or(0);
+  bounds.hands_over = bounds.hands_over || membership.leader.has_value();
   if (!bounds.digest) bounds.digest = transport::sha256;
   return bounds;
 }
@@ -376,6 +378,7 @@ bool OverlayDriver::step() {
 void OverlayDriver::perform(overlay::Joined& joined) {
   own_scope_.scope = {joined.view, joined.view};
   const overlay::Tree& tree = node_.tree();
+  reports_.begin_under(tree.leader());
   for (overlay::Slot slot = 0; slot < tree.size(); ++slot) {
     Rank rank = tree.at(slot);
     if (rank != membership_.rank && tree.joined(rank) != 0) reports_.note_address(rank, tree.address(rank));
@@ -524,6 +527,7 @@ void NodeReports::deliver(const overlay::View& view) {
 
 void NodeReports::follow(Rank leader) {
   leader_ = leader;
+  if (!deferred_.serving() && hooks.on_leader) deferred_.add([this] { hooks.on_leader(); });
   deferred_.add_for_served([this, leader] {
     if (callbacks.on_leader) callbacks.on_leader(leader);
   });

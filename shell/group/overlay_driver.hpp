@@ -43,6 +43,7 @@ struct DriverHooks {
   // Each exception of severity 0 before serve(), which reports them again.
   std::function<void(const JobException&)> on_ended;
   std::function<void()> on_member;  // of a newcomer
+  std::function<void()> on_leader;  // another shell has come to lead before serve()
   // Each announcement before serve(); true: serve() only reports what comes behind this one.
   std::function<bool(std::string_view topic, std::string_view bytes)> on_announced;
   std::function<void(Rank)> on_child;  // that shell has dialled this one
@@ -114,6 +115,7 @@ class NodeReports {
 
   // Of a child that was suspected because it was silent: since when, and what this shell itself stood still; "".
   [[nodiscard]] std::string silence_of(Rank rank) const;
+  void begin_under(Rank leader) { leader_ = leader; }  // of a newcomer
   // Where that shell can be dialled.
   void note_address(Rank rank, const std::string& address);
   // The shells that are absent count as lost as soon as the job's code is known.
@@ -204,6 +206,7 @@ class OverlayDriver final : public Group {
   void gather(std::string_view name, std::string mine, WhenGathered done) override;
   void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) override;
   [[nodiscard]] Rank last_come_with(Rank rank) const override;
+  [[nodiscard]] Rank first_unused() const override { return node_.tree().first_unused(); }
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;

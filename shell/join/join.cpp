@@ -281,11 +281,11 @@ class Assembly {
     }
     CHECK_OK(check_complete(shells));
     Offers offers;
-    std::vector<std::string> addresses;
+    std::map<group::Rank, std::string> addresses;
     std::string mark = transport::host_mark();
     for (group::Rank rank = 0; rank < size_; ++rank) {
       CHECK_OK(member_->membership().directory.set(rank, transport::usable_on(mark, shells[rank]->address)));
-      if (rank_ == 0) addresses.push_back(std::move(shells[rank]->address));
+      if (process_.launcher) addresses.emplace(rank, std::move(shells[rank]->address));
       offers.push_back(std::move(shells[rank]->offer));
     }
     if (!shells[0]->job) return invalid("the leader has sent no job");
@@ -293,7 +293,7 @@ class Assembly {
     out.identity.id = member_->membership().job;
     out.identity.shell_rank = rank_;
     if (rank_ != 0) process_.launch_stream.reset();
-    if (rank_ == 0 && process_.launcher) {
+    if (process_.launcher) {
       if (boot_.record->hosts.empty()) {  // pods know no others
         for (const job::NodeResources& each : out.identity.resources.nodes)
           boot_.record->hosts.append(each.hostname);
@@ -303,7 +303,8 @@ class Assembly {
     return out;
   }
 
-  void keep_for_later(std::vector<std::string> addresses, LeaderGiven given) {
+  // Who does not lead drops it once it is known that it never will (Shell::hand_over).
+  void keep_for_later(std::map<group::Rank, std::string> addresses, LeaderGiven given) {
     launch::LaunchRecord record = *std::exchange(boot_.record, std::nullopt);
     process_.later = std::make_unique<LaterShells>(std::move(record), boot_.way);
     process_.later->keep(std::move(given));
@@ -379,6 +380,7 @@ class Newcomer {
     hooks.on_ended = nullptr;
     hooks.on_announced = nullptr;
     hooks.on_member = nullptr;
+    hooks.on_leader = nullptr;
   }
   Newcomer(const Newcomer&) = delete;
   Newcomer& operator=(const Newcomer&) = delete;
@@ -407,6 +409,7 @@ class Newcomer {
 
   Result<void> make_member() {
     rank_ = boot_.membership->rank;
+    address_ = boot_.membership->address;
     auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
     member_ = member.get();
     process_.group = std::move(member);
@@ -416,6 +419,7 @@ class Newcomer {
     hooks.on_member = [this] { send_offer(); };
     hooks.on_announced = [this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); };
     hooks.on_ended = [this](const group::JobException& raised) { note_ended(raised.message); };
+    hooks.on_leader = [this] { over_ = Error{ECANCELED, "the shell that led the job was lost meanwhile"}; };
     return {};
   }
 
@@ -474,9 +478,23 @@ class Newcomer {
     me.resources.is_made = boot_.record->makes_resources;
     for (elastic::Growth::Shell& each : mine_->shells) growth.shells.push_back(std::move(each));
     process_.late = LateShell{std::move(growth), *std::move(state_)};
-    out.options = std::move(given_.options);
+    out.options = given_.options;
     out.has_input = false;
+    keep_for_later();
     return out;
+  }
+
+  // Its launcher is made once it leads and starts others.
+  void keep_for_later() {
+    process_.later = std::make_unique<LaterShells>(*std::exchange(boot_.record, std::nullopt), boot_.way);
+    LaterShells& later = *process_.later;
+    later.keep(std::move(given_));
+    later.addresses[rank_] = address_;
+    later.extend = [&process = process_, member = member_, &log = log_]() -> Result<void> {
+      process.later->secret = TRY(member->secret())->copy();
+      make_launcher(process, process.later->record, *member, log, nullptr);
+      return {};
+    };
   }
 
   ShellProcess& process_;
@@ -484,7 +502,7 @@ class Newcomer {
   LeaderGiven given_;
   Log& log_;
   group::Rank rank_ = 0;
-  std::string offer_;
+  std::string offer_, address_;
   group::OverlayDriver* member_ = nullptr;
   std::optional<elastic::Growth> mine_;  // the one that has brought this shell
   std::optional<Json> state_;
@@ -556,7 +574,7 @@ Result<void> extend(ShellProcess& process, group::Extendable& group, Log& log) {
   group::OverlayDriver* member = TRY(group.extend(*process.loop, std::move(membership), log));
   make_launcher(process, record, *member, log, nullptr);
   later.secret = std::move(secret);
-  later.addresses.push_back(std::move(address));
+  later.addresses.emplace(0, std::move(address));
   later.directory = std::move(guarded);
   return {};
 }

@@ -24,11 +24,20 @@ namespace nacre::join {
 
 // ---- later shells -----------------------------------------------------------------------
 
+namespace {
+
+constexpr const char* kManaged = "srun";
+
+}  // namespace
+
 LaterShells::LaterShells(launch::LaunchRecord own, boot::Way way)
-    : record(std::move(own)), is_managed(way == boot::Way::slurm), only_pods(way == boot::Way::index) {
+    : record(std::move(own)),
+      is_managed(way == boot::Way::slurm || record.agent == std::vector<std::string>{kManaged}),
+      only_pods(way == boot::Way::index),
+      addresses(record.addresses) {
   record.jobspec.reset();
   record.resources.reset();
-  if (is_managed) record.agent = {"srun"};  // other hosts: the shells listen for links from there
+  if (is_managed) record.agent = {kManaged};  // other hosts: the shells listen for links from there
 }
 
 void LaterShells::keep(LeaderGiven leaders) {
@@ -36,9 +45,11 @@ void LaterShells::keep(LeaderGiven leaders) {
   given.resources.reset();
 }
 
-std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth) const {
-  launch::LaunchRecord out = record.of_child(rank, addresses[0]);
-  for (group::Rank each = 1; each < addresses.size(); ++each) out.addresses[each] = addresses[each];
+std::string LaterShells::lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth,
+                                  bool hands_over) const {
+  launch::LaunchRecord out = record.of_child(rank, addresses.at(*record.rank));
+  out.addresses = addresses;
+  out.leader = hands_over ? record.rank : std::nullopt;
   if (given.jobspec) out.jobspec = given.jobspec->text;
   out.resources = std::move(resources);
   out.makes_resources = is_made;

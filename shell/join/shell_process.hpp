@@ -102,8 +102,6 @@ struct LeaderGiven {
   bool has_input = false;  // standard input is not /dev/null
 };
 
-// What a leader keeps to start more shells of its job later, on hosts that it reaches as it has reached the others.
-
 // A directory that the shell's guard removes, should the shell be killed while this lives.
 class GuardedDirectory {
  public:
@@ -128,8 +126,10 @@ class GuardedDirectory {
   std::string path_;
 };
 
+// What a leader, or who may come to lead, keeps to start more shells of its job later, on hosts that it reaches as
+// the others were reached.
 struct LaterShells {
-  LaterShells(launch::LaunchRecord own, boot::Way way);  // the leader's
+  LaterShells(launch::LaunchRecord own, boot::Way way);  // this shell's
 
   launch::LaunchRecord record;
   // The manager has started the others, and no host is there that it has not given for that.
@@ -137,12 +137,12 @@ struct LaterShells {
   bool only_pods = false;  // that come again (boot::Latecomers), as only Kubernetes starts them
   LeaderGiven given;
   std::optional<transport::Secret> secret;
-  std::vector<std::string> addresses;  // of the shells of the job's start, by rank
-  GuardedDirectory directory;          // of a socket that the guard was not given at the start
+  std::map<group::Rank, std::string> addresses;  // of the shells of the job's start, and of this one
+  GuardedDirectory directory;                    // of a socket that the guard was not given at the start
   // A shell that was to join later has not been started, or its agent has failed. Set by who starts them.
   std::function<void(group::Rank, const std::string& why)> on_failed = nullptr;
-  // Of a job that has had one shell so far: makes what others need, `secret` and `addresses` too. After an error it
-  // is as before.
+  // Makes what others need and this shell does not have so far, `secret` and `addresses` too. After an error it is
+  // as before.
   std::function<Result<void>()> extend = nullptr;
 
   // Without R, which all shells have made alike.
@@ -150,9 +150,10 @@ struct LaterShells {
   // Has to succeed before others can be started or join.
   Result<void> prepare() { return secret ? Result<void>() : extend(); }
   // What the launcher gives such a shell. `resources`: R, as at the job's start; `is_made`: of what the nodes
-  // offer; `growth`: elastic::Growth, of those that have joined before.
-  [[nodiscard]] std::string lines_of(group::Rank rank, std::string resources, bool is_made,
-                                     std::string growth) const;
+  // offer; `growth`: elastic::Growth, of those that have joined before; `hands_over`: the job may change its
+  // leader.
+  [[nodiscard]] std::string lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth,
+                                     bool hands_over) const;
 };
 
 // Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces
@@ -267,7 +268,7 @@ struct ShellProcess {
   std::unique_ptr<LauncherInput> launch_input;          // takes the launcher's input
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
-  std::unique_ptr<LaterShells> later;                   // of a leader that starts others, or can do so later
+  std::unique_ptr<LaterShells> later;                   // of who leads, or may, and can start others
   std::unique_ptr<boot::Latecomers> latecomers;         // of a leader that pods have found at a known port
   std::unique_ptr<group::Group> group;
   std::unique_ptr<broker::Instance> instance;  // whose job shell this is

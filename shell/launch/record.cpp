@@ -54,15 +54,17 @@ constexpr auto kKnownVariables = [](const JsonAt& at,
   return {};
 };
 
-Result<Rank> rank_of(const JsonAt& at, const std::string& text, std::uint32_t size) {
+Result<Rank> rank_of(const JsonAt& at, const std::string& text, std::uint32_t size, std::optional<Rank> leader) {
   auto rank = parse_u64(text);
-  if (rank && *rank < size && std::to_string(*rank) == text) return static_cast<Rank>(*rank);
+  const bool is_one = rank && (*rank < size || *rank == leader);
+  if (is_one && std::to_string(*rank) == text) return static_cast<Rank>(*rank);
   return at.error(fmt::format("expected ranks below {} as keys, got {}", size, in_quotes(text)));
 }
 
 // By rank, as keys of an object.
 struct Addresses {
   std::uint32_t size;
+  std::optional<Rank> leader;
 
   [[nodiscard]] static Json write(const std::map<Rank, std::string>& addresses) {
     Json out = Json::object();
@@ -71,7 +73,7 @@ struct Addresses {
   }
   Result<void> read(const JsonAt& all, std::map<Rank, std::string>& out) const {
     for (const auto& [key, at] : TRY(all.members())) {
-      Rank rank = TRY(rank_of(all, key, size));
+      Rank rank = TRY(rank_of(all, key, size, leader));
       std::string text = TRY(at.string());
       if (text.size() > kMaxAddresses) return at.error(fmt::format("more than {} bytes", kMaxAddresses));
       for (std::string_view each : split(text, ' ')) {
@@ -120,6 +122,8 @@ void fields(auto& io, wire::Of<LaunchRecord> auto& m) {
   io.has("size", m.size, wire::Between{1, kMostShells});
   io.has("arity", m.arity, wire::Between{2, LaunchRecord::kMaxArity});
   io.may_have("growth", m.growth);
+  io.may_have("leader", m.leader, wire::Between{0, kMostShells});
+  io.check("leader", !m.leader || m.growth, "expected only where there is growth");
   io.may_have("rank", m.rank,
               m.growth ? wire::Between{m.size, kMostShells} : wire::Between{0, std::int64_t{m.size} - 1});
   io.has("hosts", m.hosts);
@@ -128,7 +132,7 @@ void fields(auto& io, wire::Of<LaunchRecord> auto& m) {
   io.has("shell", m.shell, kSomeWords);
   io.check("shell", !m.shell.empty() && !m.shell[0].empty(), "expected the path of nacre-shell first");
   io.has("timeout", m.timeout, kTime);
-  io.has("addresses", m.addresses, Addresses{m.size});
+  io.has("addresses", m.addresses, Addresses{m.size, m.leader});
   io.may_have("environment", m.environment, kKnownVariables);
   io.may_have("umask", m.umask, wire::Between{0, 0777});
   io.may_have("jobspec", m.jobspec);

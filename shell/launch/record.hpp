@@ -160,13 +160,14 @@ struct LaunchRecord {
   std::vector<std::string> agent;
   std::vector<std::string> shell;                  // path and options of nacre-shell, without --boot
   double timeout = 30;                             // seconds that a shell may take to join
-  std::map<group::Rank, std::string> addresses;    // of the ancestors, joined by blanks
+  std::map<group::Rank, std::string> addresses;    // of the ancestors, and of `leader`, joined by blanks
   std::map<std::string, std::string> environment;  // of kVariables those that the launcher has; set in the shell
   std::optional<std::uint32_t> umask;              // the launcher's; set in the shell, and so in tasks
   bool makes_resources = true;                     // R is made of the shells' offers, as the leader is given none
   // The shell joins a job that runs (elastic::Growth, as JSON: the shells that have done so before); `rank` is
   // `size` or more.
   std::optional<std::string> growth;
+  std::optional<group::Rank> leader;  // of such a shell, of a job that may change its leader: who leads
   // Only for the leader, and the first three for a shell that joins later:
   std::optional<std::string> jobspec;          // the text of the file
   std::optional<std::string> resources;        // the same

@@ -58,6 +58,8 @@ Id Tree::last_joined(Seq view) const {
   return found != placed_.rend() ? found->id : 0;
 }
 
+Id Tree::first_unused() const { return placed_.empty() ? first_ : std::max(first_, placed_.back().id + 1); }
+
 std::string Tree::address(Id id) const {
   const Placed* placed = find(id);
   return placed != nullptr ? placed->address : "";

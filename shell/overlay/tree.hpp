@@ -41,6 +41,7 @@ class Tree {
   [[nodiscard]] bool has_stayed(Id id) const { return id < first_ && find(id) == nullptr; }
   [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
   [[nodiscard]] Id last_joined(Seq view) const;          // the last of those that this view, not 0, has brought
+  [[nodiscard]] Id first_unused() const;                 // it, and all above, have never been members
   [[nodiscard]] std::string address(Id id) const;        // of a later member; "" for the first ones
   [[nodiscard]] std::optional<Id> parent(Id id) const;   // none: the leader, or no member
   [[nodiscard]] std::vector<Id> children(Id id) const;   // in the order of their slots

@@ -64,11 +64,12 @@ struct World {
   }
 
   Membership prepare(Rank rank, Over over);
-  // A shell that is to join once a grow waits for it.
-  FakeShell& start_newcomer(Over over = Over::local) {
+  // A shell that is to join once a grow waits for it. `leader`: of a job that may change it.
+  FakeShell& start_newcomer(Over over = Over::local, std::optional<Rank> leader = std::nullopt) {
     auto rank = static_cast<Rank>(shells.size());
     memberships.push_back(prepare(rank, over));
     memberships.back().is_newcomer = true;
+    memberships.back().leader = leader;
     for (Rank each = 0; each < size; ++each) REQUIRE(memberships.back().directory.set(each, addresses[each]));
     shells.emplace_back();
     start(rank);

@@ -129,6 +129,29 @@ TEST_CASE("an order, a barrier and an end go on under the next leader, and it ma
   world.leave();
 }
 
+TEST_CASE("the next leader takes in new shells, and one of these leads once others are lost") {
+  World world(7);
+  Followers followers(world);
+  auto lose = [&](Rank leader, Rank next) {
+    world.shells[leader].member.reset();
+    world.run_until(
+        [&] { return world.all([&](const FakeShell& shell) { return shell.member->leader() == next; }); });
+  };
+  lose(0, 1);
+  CHECK(world.shells[1].member->first_unused() == 7);
+  std::optional<Result<value::Grown>> end;
+  world.shells[1].member->grow(value::Idset::range(7, 8), std::chrono::milliseconds(60'000),
+                               [&](Result<value::Grown> grown) { end = std::move(grown); });
+  for (int i = 0; i < 2; ++i) world.start_newcomer(Over::local, 1);
+  world.run_until([&] { return end.has_value(); });
+  CHECK((*end)->joined.str() == "7-8");
+  CHECK(world.shells[2].member->first_unused() == 9);
+  // The last one has the place of who leads.
+  lose(1, 6);
+  lose(6, 8);
+  world.leave();
+}
+
 // The leader tells its own owner of an entry once all members have it, and some of them act on it before.
 TEST_CASE("what a shell puts because of an announcement comes to the leader behind that") {
   World world(5);

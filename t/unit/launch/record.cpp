@@ -152,6 +152,25 @@ TEST_CASE("the record of a shell that joins later has its rank beyond the first 
   CHECK(error_of(LaunchRecord::parse(record.line())).find("rank: expected") != std::string::npos);
 }
 
+TEST_CASE("the record of a shell that joins later says who leads, and where, if that may change") {
+  LaunchRecord record = sample().of_child(1, "h:1");
+  record.rank = 12;
+  record.growth = "[]";
+  record.leader = 9;
+  record.addresses[9] = "n9:70";
+  LaunchRecord read = LaunchRecord::parse(record.line()).value();
+  CHECK(read.leader == 9U);
+  CHECK(read.addresses == record.addresses);
+  record.leader = 8;
+  CHECK(error_of(LaunchRecord::parse(record.line())).find("addresses: expected ranks below 7 as keys, got '9'") !=
+        std::string::npos);
+  record.addresses.erase(9);
+  record.growth.reset();
+  record.rank = 2;
+  CHECK(error_of(LaunchRecord::parse(record.line())) ==
+        "the launch record: leader: expected only where there is growth");
+}
+
 TEST_CASE("shells offer what their nodes have only where the leader is given no R") {
   LaunchRecord record = sample();
   CHECK_FALSE(LaunchRecord::parse(record.line()).value().makes_resources);
@@ -309,7 +328,8 @@ TEST_CASE("the texts of a launch record") {
 
 TEST_CASE("a member that no launch record has is refused, and all that it may have are named") {
   CHECK(refused("more", 1) ==
-        "the launch record: more: unknown key; known: version, protocol, jobid, size, arity, growth, rank, hosts, "
+        "the launch record: more: unknown key; known: version, protocol, jobid, size, arity, growth, leader, rank, "
+        "hosts, "
         "agent, "
         "shell, timeout, addresses, environment, umask, jobspec, R, offer, options, sources, input, remote, "
         "terminal, "

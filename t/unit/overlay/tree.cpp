@@ -58,6 +58,10 @@ TEST_CASE("newcomers sit at the end, once") {
   tree.apply(6, {{{12, ""}}, *Idset::parse("9"), {}});  // who has gone counts, too
   CHECK(tree.last_joined(4) == 9);
   CHECK(tree.last_joined(6) == 12);
+  CHECK(tree.first_unused() == 13);
+  tree.apply(7, {{}, *Idset::parse("12"), {}});
+  CHECK(tree.first_unused() == 13);
+  CHECK(Tree(3, 2).first_unused() == 3);
 }
 
 TEST_CASE("who is in a scope is found below a slot") {
