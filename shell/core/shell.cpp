@@ -317,8 +317,10 @@ void Shell::serve_group() {
 
 // The loss of the one before is reported next.
 void Shell::follow(group::Rank leader) {
-  if (grow_.joining().is_joining())
+  if (grow_.joining().is_joining()) {
+    if (leader == job_.shell_rank) process_.group->resign();
     return host_->die(1, "", "the shell that led the job was lost while this one joined");
+  }
   const group::Rank before = std::exchange(job_.leader, leader);
   shells_.note_leader(before);
   log_.log(Level::debug, "", "shell {}{} leads from now on, in place of shell {}", leader, on_node(leader), before);
@@ -351,6 +353,7 @@ Result<void> Shell::prepare_to_lead() {
 
 // All that the others know of their tasks is known here by now.
 void Shell::lead() {
+  if (!job_.leads()) return;  // it has joined too late for that, and has resigned
   shells_.take_over();
   shrink_.take_over();
   restart_.take_over();

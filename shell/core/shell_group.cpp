@@ -300,6 +300,8 @@ Result<void> ShellGroup::take_state(const JsonAt& at) {
 void ShellGroup::report_losses() {
   reports_losses_ = true;
   for (group::Rank rank : roster_.lost().ids()) notices_.lost(rank, ends_at_once(rank, host_));
+  if (!process_.joins_late) return;  // they were reported when they left
+  for (group::Rank rank : roster_.left().ids()) notices_.left(rank);
 }
 
 void ShellGroup::wait_for_all_tasks() {

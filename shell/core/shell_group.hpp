@@ -209,8 +209,8 @@ class ShellGroup {
   // All tasks start again, and are others now; `host`'s job has that already. `when`: what the line says of it.
   void resized(const elastic::JobResize& what, ChangeNotices::Size before, const std::string& when);
 
-  // Reports to plugins the shells that were lost before plugins could handle that. From now on each is reported at
-  // once.
+  // Reports to plugins the shells that were lost, or of a shell that joins have left, before plugins could handle
+  // that. From now on each is reported at once.
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();

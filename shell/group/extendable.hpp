@@ -85,6 +85,7 @@ class Extendable final : public Group {
   [[nodiscard]] bool has_ended(Rank rank) const override { return now_->has_ended(rank); }
   void suspect(Rank rank) override { now_->suspect(rank); }
   void hand_over() override { now_->hand_over(); }
+  void resign() override { now_->resign(); }
   [[nodiscard]] Rank leader() const override { return now_->leader(); }
   void end_job(int code) override { now_->end_job(code); }
   void hold_links(const value::Idset& shells) override;

@@ -147,6 +147,8 @@ class Group {
   // From now on, when the leader is lost, the others choose another one, if more than half of them are left; until
   // then all of them end with it. All shells call this before they enter a barrier.
   virtual void hand_over() {}
+  // This shell, which has come to lead, cannot: it is cut off, and the others choose another one.
+  virtual void resign() {}
   // Who leads, as on_leader has told.
   [[nodiscard]] virtual Rank leader() const { return 0; }
   // Of a shell that has come to lead after leave(): the job's exit code.

@@ -222,6 +222,10 @@ class OverlayDriver final : public Group {
   [[nodiscard]] bool has_ended(Rank rank) const override { return node_.has_ended(rank); }
   void suspect(Rank rank) override;
   void hand_over() override { node_.hand_over(); }
+  void resign() override {
+    node_.resign();
+    pump();
+  }
   [[nodiscard]] Rank leader() const override { return reports_.leader(); }
   void end_job(int code) override {
     if (!finished_) ask(overlay::End{static_cast<std::uint32_t>(code)});

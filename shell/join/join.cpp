@@ -399,7 +399,7 @@ class Newcomer {
     CHECK_OK(make_member());
     CHECK_OK(follow_launcher(process_, boot_, rank_));
     process_.signals->serve([this](int signum, Signals::From) { over_ = Error{ECANCELED, ended_by(signum)}; });
-    process_.launcher_events.on_gone = [this] { over_ = process_.launcher_events.gone; };
+    process_.launcher_events.on_gone = [this] { note_gone(); };
     CHECK_OK(wait());
     process_.joined = true;
     process_.timeline.early.joined = timeline::now();
@@ -409,6 +409,7 @@ class Newcomer {
 
   Result<void> make_member() {
     rank_ = boot_.membership->rank;
+    may_vote_ = boot_.membership->leader.has_value();
     address_ = boot_.membership->address;
     auto member = TRY(group::OverlayDriver::create(*process_.loop, *std::move(boot_.membership), log_));
     member_ = member.get();
@@ -416,11 +417,20 @@ class Newcomer {
     CHECK_OK(member_->keep_alive());
     process_.timeline.early.joining = timeline::now();
     group::DriverHooks& hooks = member_->hooks();
-    hooks.on_member = [this] { send_offer(); };
+    hooks.on_member = [this] {
+      is_member_ = true;
+      send_offer();
+    };
     hooks.on_announced = [this](std::string_view topic, std::string_view bytes) { return take(topic, bytes); };
     hooks.on_ended = [this](const group::JobException& raised) { note_ended(raised.message); };
     hooks.on_leader = [this] { over_ = Error{ECANCELED, "the shell that led the job was lost meanwhile"}; };
     return {};
+  }
+
+  // The leader has started it, and may be lost. A member that can vote first helps to choose the next one: without
+  // it too few may be left for that.
+  void note_gone() {
+    if (!is_member_ || !may_vote_) over_ = process_.launcher_events.gone;
   }
 
   void note_ended(const std::string& why) {
@@ -503,6 +513,8 @@ class Newcomer {
   Log& log_;
   group::Rank rank_ = 0;
   std::string offer_, address_;
+  bool may_vote_ = false;  // the job may change its leader
+  bool is_member_ = false;
   group::OverlayDriver* member_ = nullptr;
   std::optional<elastic::Growth> mine_;  // the one that has brought this shell
   std::optional<Json> state_;

@@ -197,6 +197,8 @@ class Node {
   void stays();        // after Finished, of one that has left: nobody is to wait for the end of its process
   // From now on this member takes part in the choice of another leader; all do so before anything depends on it.
   void hand_over() { options_.hands_over = true; }
+  // Of one that has come to lead and cannot: it ends, and the others choose another one.
+  void resign() { die("it came to lead while it joined the job"); }
   // The process of a child of this node, or of one that leaves, has ended, or a newcomer will not come.
   void suspect(Id child);
   void leader_refuses();  // the leader's address refuses connections: the leader has ended

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "exits/notice.hpp"
+#include "launch/record.hpp"
 #include "notice_reader.hpp"
 #include "shells/seen.hpp"
 #include "value/idset.hpp"
@@ -411,6 +412,12 @@ class Check {
     return out;
   }
 
+  [[nodiscard]] Nanoseconds last_kill() const {
+    Nanoseconds out = 0;
+    for (const Process* each : shells_) out = WIFSIGNALED(each->status) ? std::max(out, each->ended_at) : out;
+    return out;
+  }
+
   // The job goes on as with any other loss: its code is that of what is left, and nothing of that is missing.
   [[nodiscard]] std::string hand_over() const {
     if (!has_handed_over()) return "";
@@ -419,7 +426,10 @@ class Check {
     for (const auto& [rank, tries] : tries_) codes.insert(code_of(text_of(tries.back()->status)));
     for (const auto& [rank, error] : seen_.exec_errors) codes.insert(error == EACCES ? 126 : 127);
     for (const Process* each : shells_) {
-      if (!WIFEXITED(each->status)) continue;
+      // One that has left, or that has come later and was not let in, or has resigned.
+      const int own = WEXITSTATUS(each->status);
+      const bool is_later = number_of(*each) >= plan_.shells && (own <= 1 || own == launch::kLeaderLost);
+      if (!WIFEXITED(each->status) || has_left(*each) || is_later) continue;
       owns.insert(WEXITSTATUS(each->status));
       if (owns.size() > 1 || !codes.contains(*owns.begin()))
         return fmt::format("the leader is lost, {} exits with {}, and the job's code is one of {}", each->name,
@@ -429,7 +439,8 @@ class Check {
     for (const auto& [rank, tries] : tries_) {
       const Process* shell = shell_of(*tries.back());
       if (shell == nullptr || !WIFEXITED(shell->status)) continue;
-      const bool may_be_asked = !seen_.exec_errors.empty() || !plan_.value_of("restart").empty();
+      const bool may_be_asked =
+          !seen_.exec_errors.empty() || !plan_.value_of("restart").empty() || plan_.has_order(Order::Kind::shrink);
       if (tries.back()->asked_at != kNever && !may_be_asked)
         return fmt::format("the leader is lost, and {} is ended for that", tries.back()->name);
       if (std::string wrong = missing_lines(*tries.back(), rank, came); !wrong.empty()) return wrong;
@@ -736,7 +747,8 @@ class Check {
       // Of a job whose tasks have ended the link may just be closed, and so it may to those that only look.
       const bool is_cut = seen_.are_links_cut && each->is_hung_up();
       const bool has_to = each->order().kind != Order::Kind::look && each->asked_at() < last_end() && !is_cut;
-      if (has_to && each->is_asked() && code_ && each->answers() == 0) return what + " is not answered";
+      const bool is_leaders = code_ || (plan_.hands_over && each->asked_at() > last_kill());
+      if (has_to && each->is_asked() && is_leaders && each->answers() == 0) return what + " is not answered";
       if (each->answers() == 0 || each->is_refused() || each->said().empty()) continue;
       if (std::string wrong = wrong_answer(each->order(), each->said().back()); !wrong.empty())
         return what + ": " + wrong;

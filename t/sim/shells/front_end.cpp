@@ -66,7 +66,7 @@ void FrontEnd::go_on(const std::string& address) {
   if (is_over_) return;
   if (fd_ < 0) {
     if (kernel_.now() < due_) return;
-    if (address.empty()) return end();
+    if (address.empty()) return miss();
     dial(address);
     if (fd_ < 0) return;
   }
@@ -99,8 +99,17 @@ void FrontEnd::dial(const std::string& address) {
   std::string hello = control::line_of(control::ControlHello{"simulated"});
   if (::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) < 0 ||
       ::send(fd_, hello.data(), hello.size(), MSG_NOSIGNAL) < 0) {
-    end();
+    miss();
   }
+}
+
+// Nobody leads where the list of jobs says.
+void FrontEnd::miss() {
+  constexpr int kMost = 600;
+  constexpr Nanoseconds kAgain = 100 * kMillisecond;
+  if (!looks_again_ || ++looks_ > kMost) return end();
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  due_ = kernel_.now() + kAgain;
 }
 
 void FrontEnd::ask() {

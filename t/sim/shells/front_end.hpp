@@ -15,7 +15,9 @@ namespace nacre::shells {
 
 class FrontEnd {
  public:
-  FrontEnd(const Order& order, Kernel& kernel) : order_(order), kernel_(kernel) {}
+  // `looks_again`: who leads may be lost, and another one may do so a moment later.
+  FrontEnd(const Order& order, Kernel& kernel, bool looks_again)
+      : order_(order), kernel_(kernel), looks_again_(looks_again) {}
   ~FrontEnd();
   FrontEnd(const FrontEnd&) = delete;
   FrontEnd& operator=(const FrontEnd&) = delete;
@@ -40,12 +42,15 @@ class FrontEnd {
 
  private:
   void dial(const std::string& address);
+  void miss();
   void ask();
   void take(const Json& frame);
   void take_answer(const control::Answer& answer);
 
   const Order& order_;
   Kernel& kernel_;
+  const bool looks_again_;
+  int looks_ = 0;
   int fd_ = -1;
   Nanoseconds due_ = kNever;
   bool is_greeted_ = false, is_asked_ = false, is_refused_ = false, is_over_ = false, is_hung_up_ = false;

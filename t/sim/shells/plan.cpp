@@ -301,6 +301,23 @@ void draw_hand_over(Plan& plan, Random& random) {
   plan.faults.push_back(fault);
 }
 
+// Half of these jobs grow, and some shrink, before, while and after their leader is lost. Of its own random
+// numbers, too.
+void draw_sizes(Plan& plan, Random random) {
+  if (random.one_in(2)) return;
+  bool may_shrink = plan.shells > 2 * (plan.faults.size() + 1);  // more than half have to be left
+  for (std::uint64_t more = random.in(1, 2); more > 0; --more) {
+    Order order;
+    order.kind = may_shrink && random.one_in(3) ? Order::Kind::shrink : Order::Kind::grow;
+    if (order.kind == Order::Kind::shrink) may_shrink = false;
+    order.after = draw_time(random, plan.longest);
+    order.count = static_cast<std::uint32_t>(order.kind == Order::Kind::grow ? random.in(1, 2) : 1);
+    order.grace = static_cast<Nanoseconds>(random.in(0, 2500)) * kMillisecond;
+    order.all = random.one_in(4);
+    plan.orders.push_back(order);
+  }
+}
+
 // A job that starts again with fewer tasks when shells are lost, and with more when others come. Of its own random
 // numbers, so that what else a seed draws does not depend on it.
 void draw_resize(Plan& plan, Random random) {
@@ -367,6 +384,7 @@ TaskScript Plan::hook(std::uint64_t number) const {
 Newcomer Plan::newcomer(std::uint32_t shell) const {
   Random random(seed * 7907 + shell);
   Newcomer out;
+  if (hands_over) return out;
   if (random.one_in(3)) out.fate = random.one_in(2) ? Newcomer::Fate::never_comes : Newcomer::Fate::is_killed;
   out.after = static_cast<Nanoseconds>(random.in(0, random.one_in(2) ? 200 : 5000)) * kMillisecond;
   return out;
@@ -480,6 +498,7 @@ Plan make_plan(std::uint64_t seed, const PlanLimits& limits) {
   draw_changes(out, random);
   if (limits.hands_over) {
     draw_hand_over(out, random);
+    draw_sizes(out, Random(seed * 6151 + 1));
     return out;
   }
   if (limits.faults > 0) {

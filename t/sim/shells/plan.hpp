@@ -76,7 +76,7 @@ struct Plan {
   Nanoseconds most_delay = 0, most_pause = 0;
   bool slow_reader = false;  // of the job's output
   bool overlaps = false;     // as Kernel::Options has it
-  bool hands_over = false;   // the leader is lost, and nothing else is done to the job
+  bool hands_over = false;   // the leader is lost, and nothing is done to the job but that it grows and shrinks
 
   [[nodiscard]] TaskScript script(std::uint32_t rank, std::uint32_t start) const;
   [[nodiscard]] Newcomer newcomer(std::uint32_t shell) const;

@@ -102,7 +102,8 @@ class Run {
     kernel_.script_of = [this](std::uint32_t rank) { return start_task(rank); };
     kernel_.on_end = [this](const Process& process) { look_at_end(process); };
     kernel_.on_barrier = [this](const Process& task, bool left) { look_at_barrier(task, left); };
-    for (const Order& each : plan.orders) seen_.front_ends.push_back(std::make_unique<FrontEnd>(each, kernel_));
+    for (const Order& each : plan.orders)
+      seen_.front_ends.push_back(std::make_unique<FrontEnd>(each, kernel_, plan.hands_over));
     std::filesystem::remove_all(job_folder());
     std::filesystem::create_directory(job_folder());
     ::chmod(job_folder().c_str(), 0700);
@@ -235,7 +236,10 @@ class Run {
       if (address_.empty()) return;
       for (const auto& each : seen_.front_ends) each->allow(kernel_.now());
     }
-    for (const auto& each : seen_.front_ends) each->go_on(address_);
+    for (const auto& each : seen_.front_ends) {
+      if (plan_.hands_over && each->due() <= kernel_.now()) address_ = leader_address(job_folder() + "/jobs");
+      each->go_on(address_);
+    }
   }
 
   // ---- what is done to it ----
