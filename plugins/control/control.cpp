@@ -323,7 +323,10 @@ class Control final : public plugin::Plugin {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_gone(lost.shell, false); });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     if (host_.job().leads()) return lead();
-    on("job.leader", [this] { return host_.job().leads() ? take_over() : Result<void>(); });
+    on("job.leader", [this] {
+      execs_.leader_lost();
+      return host_.job().leads() ? take_over() : Result<void>();
+    });
     on("launcher.report", [this](plugin::Call& call) -> Result<void> {
       if (viewers_)
         viewers_->report(TRY(TRY(JsonAt::root(call.in).at("report")).string()),

@@ -326,11 +326,15 @@ void Execs::note_taken(Exec& exec, std::uint32_t target, std::size_t bytes) {
   notify(notice);
 }
 
-// From here on its output is dropped.
+// From here on its output is dropped, and it does not end with this leader.
 void Execs::detach(Key key, Exec& exec) {
   for (const auto& [target, of] : exec.targets) {
     if (!of.is_started) return;
   }
+  ExecNotice notice;
+  notice.number = exec.number;
+  notice.drops = true;
+  notify(notice);
   replies_.answer(key, Json::object());
   exec.is_gone = true;
 }
@@ -679,6 +683,13 @@ void ExecRunner::take(const ExecNotice& notice) {
   if (notice.size) resize(order, *notice.size);
   order.drops = order.drops || notice.drops;
   if (notice.ends && order.stage == 0) end(notice.number, order);
+  pump();
+}
+
+void ExecRunner::leader_lost() {
+  for (auto& [number, order] : orders_) {
+    if (!std::exchange(order.drops, true) && order.stage == 0) end(number, order);
+  }
   pump();
 }
 

@@ -86,6 +86,8 @@ class ExecRunner {
   Result<void> serve(Put put);
   void on_room() { pump(); }
   void task_ended() { pump(); }  // viewers of its terminal may be over
+  // Who has asked for these is gone with the leader: what runs is ended, but for what goes on alone.
+  void leader_lost();
   // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is
   // not here.
   void feed(std::string_view bytes);
@@ -285,6 +287,7 @@ class ExecService {
   void task_ended() { runner_.task_ended(); }  // of this shell
   void shell_gone(std::uint32_t shell, bool as_planned);
   void lead();  // this shell has come to lead
+  void leader_lost() { runner_.leader_lost(); }
 
   // ---- on the leader, after serve()
   // False: the request is about something else, and is not answered.

@@ -623,6 +623,7 @@ class PtyPlugin final : public plugin::Plugin {
  private:
   Result<void> read() {
     options_ = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
+    had_first_ = !host_.tasks().empty() && host_.tasks()[0]->rank() == 0;
     if (!options_.ranks.empty()) host_.start_after_all();
     if (host_.instance() != nullptr) serve_clients();
     return {};
@@ -640,8 +641,10 @@ class PtyPlugin final : public plugin::Plugin {
   [[nodiscard]] bool is_interactive(const task::Task& task) const {
     return options_.interactive && task.rank() == 0;
   }
-  // In an instance there are clients in its place.
-  [[nodiscard]] bool on_terminal(const task::Task& task) const { return is_interactive(task) && !terminus_; }
+  // In an instance there are clients in its place; and a shell that the task has come to has no terminal.
+  [[nodiscard]] bool on_terminal(const task::Task& task) const {
+    return is_interactive(task) && !terminus_ && had_first_;
+  }
 
   Result<void> check_terminal() {
     bool here = !host_.tasks().empty() && on_terminal(*host_.tasks()[0]);
@@ -671,12 +674,13 @@ class PtyPlugin final : public plugin::Plugin {
     auto pty = opened ? std::move(opened.mapped()) : TRY(open());
     if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
     bool printed = !output_->ranks || output_->ranks->contains(task.rank());
-    pty->set_captured(options_.captures && printed);
+    const bool has_moved = is_interactive(task) && !terminus_ && !had_first_;  // its output has no other place
+    pty->set_captured((options_.captures || has_moved) && printed);
     if (on_terminal(task)) {
       // Its stdout is the terminal as well, unless that goes to a file: only then is there something to capture.
       pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
       CHECK_OK(prepare_joined(task, *pty));
-    } else if (!pty->captured() && !is_interactive(task)) {
+    } else if (!pty->captured() && (has_moved || !is_interactive(task))) {
       dropped_[task.local_id()];
     }
     if (terminus_) {
@@ -750,6 +754,7 @@ class PtyPlugin final : public plugin::Plugin {
   std::unique_ptr<io::Terminal> terminal_;
   std::unique_ptr<PtyRelay> relay_;
   std::optional<Terminus> terminus_;
+  bool had_first_ = false;  // task 0 was here at the start
 };
 
 }  // namespace

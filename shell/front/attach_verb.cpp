@@ -160,23 +160,23 @@ class Attach final : public JobVerb {
 
   // Once a task has ended whose terminal was joined, its job is waited for.
   Result<AttachView::End> join_or_view(control::Client client, AttachView::Options options) {
-    auto rank = TRY(terminal(client));
-    if (!rank) return view(std::move(client), options);
-    TerminalView joined = TRY(attach_terminal(client, *rank));
+    if (!rank_) rank_ = TRY(terminal(client));
+    if (!rank_ || has_joined_) return view(std::move(client), options);
+    const std::uint32_t rank = *rank_;  // the same one, should another shell come to lead
+    TerminalView joined = TRY(attach_terminal(client, rank));
     if (joined.missed > 0 && !quiet_)
       print_err("nacre attach: {} bytes were missed, as they were taken too slowly\n", joined.missed);
     if (joined.how == TerminalView::How::link_lost) return AttachView::End{};
     if (joined.how == TerminalView::How::left) return AttachView::End{AttachView::How::left};
     has_joined_ = true;
-    if (!quiet_) print_err("nacre attach: task {} has ended: {}\n", *rank, joined.task_end);
-    options.request = {{"ranks", fmt::format("{}", *rank)}, {"tail", "none"}};
+    if (!quiet_) print_err("nacre attach: task {} has ended: {}\n", rank, joined.task_end);
+    options.request = {{"ranks", fmt::format("{}", rank)}, {"tail", "none"}};
     options.tells_before = false;
     return view(std::move(client), options);
   }
 
   // Without --pty a terminal is joined where it is the only one, and nothing else is asked for.
   Result<std::optional<std::uint32_t>> terminal(control::Client& client) const {
-    if (has_joined_) return std::nullopt;
     if (verb_->count("--pty") > 0)
       return pty_ == kFirst ? TRY(first_terminal(client)) : static_cast<std::uint32_t>(parse_u64(pty_).value_or(0));
     for (const char* option : {"--tail", "--since", "--ranks", "-l", "--format", "--json", "--input"}) {
@@ -242,7 +242,8 @@ class Attach final : public JobVerb {
   std::string tail_, since_, ranks_, format_, pty_, input_;
   bool mpir_ = false;
   bool has_shown_ = false;
-  bool has_joined_ = false;
+  std::optional<std::uint32_t> rank_;  // of the task whose terminal is joined
+  bool has_joined_ = false;            // and it has ended
   bool label_ = false;
 };
 

@@ -209,6 +209,21 @@ TEST_CASE("interactive without a terminal is refused before a task starts, with 
         "one, or leave it out)");
 }
 
+TEST_CASE("task 0 that has come to another shell has a terminal of its own there, and its output is captured") {
+  kit::FakeHost host(1);
+  host.stack().push(plugins::make_pty(host));
+  REQUIRE(host.options().set_from_argument("pty.interactive"));
+  REQUIRE(host.call("shell.init"));
+  REQUIRE(host.call("shell.post-init"));
+  host.make_tasks();
+  REQUIRE(host.call_task("task.init", 0));
+  REQUIRE(host.tasks()[0]->pty() != nullptr);
+  CHECK(host.tasks()[0]->pty()->captured());
+  host.tasks()[0]->started(1 << 30);
+  CHECK(host.call_task("task.fork", 0));
+  CHECK(host.holds.empty());
+}
+
 // ---- neither captured nor interactive --------------------------------------------
 
 TEST_CASE("what nobody wants to see is read all the same, so that the task goes on") {
