@@ -426,10 +426,12 @@ class Check {
     for (const auto& [rank, tries] : tries_) codes.insert(code_of(text_of(tries.back()->status)));
     for (const auto& [rank, error] : seen_.exec_errors) codes.insert(error == EACCES ? 126 : 127);
     for (const Process* each : shells_) {
-      // One that has left, or that has come later and was not let in, or has resigned.
+      // One that has left, which only the lost leader may have told, or that has come later and was not let in, or
+      // has resigned.
       const int own = WEXITSTATUS(each->status);
       const bool is_later = number_of(*each) >= plan_.shells && (own <= 1 || own == launch::kLeaderLost);
-      if (!WIFEXITED(each->status) || has_left(*each) || is_later) continue;
+      const bool may_have_left = plan_.has_order(Order::Kind::shrink) && own == 0;
+      if (!WIFEXITED(each->status) || may_have_left || is_later) continue;
       owns.insert(WEXITSTATUS(each->status));
       if (owns.size() > 1 || !codes.contains(*owns.begin()))
         return fmt::format("the leader is lost, {} exits with {}, and the job's code is one of {}", each->name,
