@@ -305,13 +305,15 @@ void draw_hand_over(Plan& plan, Random& random) {
 // numbers, too.
 void draw_sizes(Plan& plan, Random random) {
   if (random.one_in(2)) return;
-  bool may_shrink = plan.shells > 2 * (plan.faults.size() + 1);  // more than half have to be left
+  // More than half have to be left, also where those that are about to join end with the leader.
+  bool may_shrink = plan.shells > 2 * (plan.faults.size() + 1);
+  const std::uint64_t most = std::min<std::uint64_t>(2, plan.shells - 2 * plan.faults.size() - 1);
   for (std::uint64_t more = random.in(1, 2); more > 0; --more) {
     Order order;
     order.kind = may_shrink && random.one_in(3) ? Order::Kind::shrink : Order::Kind::grow;
     if (order.kind == Order::Kind::shrink) may_shrink = false;
     order.after = draw_time(random, plan.longest);
-    order.count = static_cast<std::uint32_t>(order.kind == Order::Kind::grow ? random.in(1, 2) : 1);
+    order.count = static_cast<std::uint32_t>(order.kind == Order::Kind::grow ? random.in(1, most) : 1);
     order.grace = static_cast<Nanoseconds>(random.in(0, 2500)) * kMillisecond;
     order.all = random.one_in(4);
     plan.orders.push_back(order);
