@@ -7,8 +7,6 @@
 // is `flux broker` or `flux start` already stays as it is.
 #include <fcntl.h>
 
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"

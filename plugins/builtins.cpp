@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/builtins.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-#include <utility>
-
 #include "base/guarded.hpp"
 
 namespace nacre::plugins {

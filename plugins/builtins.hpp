@@ -5,9 +5,6 @@
 // them.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "plugin/host.hpp"
 
 namespace nacre::plugins {

@@ -10,13 +10,6 @@
 // write it.
 #include <fcntl.h>
 
-#include <algorithm>
-#include <csignal>
-#include <deque>
-#include <map>
-
-#include <fmt/format.h>
-
 #include "job/options.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"

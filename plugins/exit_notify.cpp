@@ -7,10 +7,7 @@
 // state then.
 #include <fcntl.h>
 
-#include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/process_stat.hpp"

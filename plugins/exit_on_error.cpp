@@ -7,7 +7,6 @@
 // Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own
 // tasks, too, before the others know of them. A task that has only lost another one (exits::Origin::peer) waits for
 // a moment, so that the job ends with what the other did.
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "job/options.hpp"

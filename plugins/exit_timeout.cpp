@@ -10,7 +10,6 @@
 //
 // Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic
 // `pmi.connected`.
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "job/options.hpp"

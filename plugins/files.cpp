@@ -6,16 +6,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "archive/entry.hpp"
 #include "base/bytes.hpp"
 #include "base/file.hpp"

@@ -5,22 +5,6 @@
 // store by the plugin `output`.
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdint>
-#include <deque>
-#include <list>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/json.hpp"
 #include "base/result.hpp"

@@ -8,11 +8,6 @@
 //   cwd      their directory; a relative one is below the job's
 //
 // In the arguments %t is the task's rank, %o its number within its entry, and %% a percent sign; any other % stays.
-#include <algorithm>
-#include <map>
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"

@@ -4,7 +4,6 @@
 // of the option `arguments`, an array with one for each rank; and in the variables of the option `env-expand`,
 // an object of templates by name. A variable's tags are rendered for the job at shell.init, and those of a task for
 // each task.
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "plugin/tags.hpp"

@@ -2,10 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "capi/loader.hpp"

@@ -13,12 +13,6 @@
 // Where a manager has started the shells it is refused without rehearse-force: managers act on lost processes, too.
 #include <unistd.h>
 
-#include <csignal>
-#include <list>
-#include <set>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "job/rehearsal.hpp"
 #include "plugins/builtins.hpp"

@@ -7,8 +7,6 @@
 // lowered to that; one that was given on the command line is an error.
 #include <sys/resource.h>
 
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"
 #include "task/command.hpp"

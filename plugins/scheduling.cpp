@@ -9,10 +9,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

@@ -3,10 +3,6 @@
 // signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
 // its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. An older Slurm has no
 // variable for the end of a job: squeue tells. Shell 0 measures the time, and sends it to all shells.
-#include <algorithm>
-#include <csignal>
-
-#include <fmt/format.h>
 
 #include "base/program.hpp"
 #include "base/text.hpp"

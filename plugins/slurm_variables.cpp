@@ -7,9 +7,6 @@
 //
 // SLURM_STEP_ID is not set: there is no step, and Slurm's own programs would look for it. SLURM_TASKS_PER_NODE goes
 // with SLURM_JOB_NODELIST, and stays the allocation's.
-#include <algorithm>
-
-#include <fmt/format.h>
 
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"

@@ -25,10 +25,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"

@@ -12,10 +12,6 @@
 //                   the job's directory.
 //
 // "Room" is the number of tasks that the block map has on the node.
-#include <algorithm>
-#include <unordered_map>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -4,9 +4,6 @@
 // (exits::Record, `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what
 // ends first: the time that the manager has given (job::manager_end), or the jobspec's duration, from the start of
 // the tasks. Shell 0 alone measures it. A Flux instance ends its jobs by itself.
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "base/json.hpp"
 #include "base/program.hpp"

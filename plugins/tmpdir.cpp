@@ -12,16 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <cstddef>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/owned_directory.hpp"

@@ -7,9 +7,6 @@
 //   command  the program and its arguments, before those of the task
 //
 // Of a task that several entries name, the first one's program is the outermost.
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
-#include <utility>
 
 #include "base/guarded.hpp"
 #include "base/print.hpp"

@@ -5,14 +5,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/current_call.hpp"
 #include "base/file.hpp"
 #include "base/guarded.hpp"

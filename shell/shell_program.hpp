@@ -4,9 +4,6 @@
 // shell on this host, without executing another program.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/program.hpp"
 #include "launch/record.hpp"
 

@@ -14,8 +14,6 @@
 // not bound and a notice gives the reason. With the option set, it is an error.
 #include "plugins/affinity/affinity.hpp"
 
-#include <fmt/format.h>
-
 #include "base/program.hpp"
 #include "job/job.hpp"
 #include "plugins/affinity/affinity_option.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/affinity/affinity_option.hpp"
 
-#include <algorithm>
-#include <initializer_list>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
 

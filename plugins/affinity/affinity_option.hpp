@@ -14,11 +14,6 @@
 // LIST has a set for each task, separated by semicolons; if there are more tasks than sets, it starts again.
 #pragma once
 
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "value/idset.hpp"

@@ -26,14 +26,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/program.hpp"
 #include "base/signals.hpp"

@@ -7,12 +7,6 @@
 // variables, such as HWLOC_COMPONENTS, have effect as set in the shell's environment.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "task/cpus.hpp"

@@ -8,10 +8,6 @@
 // R, without the cpus that the shell may not use.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "job/machine_shape.hpp"
 #include "plugin/host.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/affinity/placement.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <numeric>
-#include <optional>
-#include <tuple>
-
-#include <fmt/format.h>
-
 namespace nacre::plugins {
 
 // ---- cpu division -----------------------------------------------------------------------

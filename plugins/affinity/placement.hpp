@@ -14,10 +14,6 @@
 // hwloc's logical index, `numa` by the kernel's number.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/hwloc.hpp"

@@ -21,18 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -6,12 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "job/container_option.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"

@@ -4,12 +4,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "doctor/findings.hpp"
 #include "exits/job_end.hpp"
 #include "plugins/doctor/stack_taker.hpp"

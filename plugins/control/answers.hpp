@@ -3,11 +3,6 @@
 // What the leader of a job answers to its front ends: doc/control.md has the requests.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-
 #include "base/json.hpp"
 #include "control/message.hpp"
 #include "plugin/host.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/control/exec_wire.hpp"
 
-#include <csignal>
-#include <cstdint>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"

@@ -6,14 +6,6 @@
 
 #include <sys/ioctl.h>
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "job/job.hpp"

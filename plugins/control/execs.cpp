@@ -5,17 +5,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <limits>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"

@@ -5,19 +5,6 @@
 // is bounded, for each target.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <list>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/pump.hpp"
 #include "control/server.hpp"
 #include "event/loop.hpp"

@@ -4,16 +4,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
-#include <map>
-#include <optional>
-#include <set>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/process_stat.hpp"

@@ -4,15 +4,6 @@
 // data that come up to the leader alone. A shell that has not answered in time is left out, and named.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "bulk/port.hpp"
 #include "event/loop.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/control/viewers.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "job/options.hpp"
 
 namespace nacre::plugins {

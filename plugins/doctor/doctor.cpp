@@ -10,12 +10,6 @@
 // doctor.trace=on: what the shell starts may trace its tasks where Yama lets only ancestors do that.
 #include "plugins/doctor/doctor.hpp"
 
-#include <algorithm>
-#include <ctime>
-#include <memory>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"

@@ -4,16 +4,6 @@
 // itself, and the other measures how fast the hosts and tasks get on.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "bulk/port.hpp"
 #include "doctor/answers.hpp"
 #include "doctor/pace.hpp"

@@ -9,18 +9,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdlib>
-#include <functional>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"

@@ -5,13 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "doctor/facts.hpp"
 #include "plugin/host.hpp"
 

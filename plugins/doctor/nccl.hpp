@@ -8,16 +8,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/unique_fd.hpp"
 #include "doctor/collectives.hpp"
 #include "doctor/nccl_ras.hpp"

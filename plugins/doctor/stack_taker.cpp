@@ -4,16 +4,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstring>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"

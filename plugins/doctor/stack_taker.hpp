@@ -9,17 +9,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <limits>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "doctor/findings.hpp"

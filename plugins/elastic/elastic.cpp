@@ -3,10 +3,6 @@
 // elastic.manager=auto|off|COMMAND: the nodes of shells that have left the job by a shrink go back to the manager
 // of its allocation, before who has asked for it gets its answer. On the leader; nothing happens in a job that does
 // not shrink.
-#include <deque>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/program.hpp"

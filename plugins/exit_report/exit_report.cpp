@@ -9,21 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <csignal>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"

@@ -5,12 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/print.hpp"

@@ -5,12 +5,6 @@
 
 #include <sys/types.h>
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "base/json.hpp"
 #include "io/sink.hpp"
 #include "plugin/host.hpp"

@@ -11,13 +11,6 @@
 #include <fcntl.h>
 #endif
 
-#include <climits>
-#include <csignal>
-#include <memory>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/program.hpp"

@@ -5,11 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "plugin/host.hpp"
 

@@ -6,15 +6,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <ctime>
-#include <iterator>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"

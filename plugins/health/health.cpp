@@ -10,15 +10,6 @@
 //
 // Before tasks exist plugins have prepared nothing for them, so they can still go to any shell. Later what becomes
 // of the tasks of a lost shell (on-lost) becomes of those of one on a bad host, too.
-#include <algorithm>
-#include <cstdlib>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "base/program.hpp"

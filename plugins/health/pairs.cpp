@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/health/pairs.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 namespace nacre::plugins {
 
 std::optional<PairRound::Peer> PairRound::peer_of(std::uint32_t shell) const {

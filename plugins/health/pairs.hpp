@@ -5,15 +5,6 @@
 // reach, and never twice with the same. Who has failed with two others, one of whom is good, is bad.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "plugins/health/checks.hpp"
 #include "wire/json.hpp"
 

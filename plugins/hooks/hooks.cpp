@@ -16,12 +16,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <memory>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"

@@ -4,15 +4,6 @@
 // its lines are wanted) and stderr, and a process group of its own, which is killed if it takes too long.
 #pragma once
 
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <list>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"

@@ -2,9 +2,6 @@
 #include "plugins/output/options.hpp"
 
 #include <filesystem>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "plugin/tags.hpp"

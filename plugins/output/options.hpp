@@ -6,15 +6,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "io/batch.hpp"

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"

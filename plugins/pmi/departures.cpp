@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/departures.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "exits/record.hpp"
 

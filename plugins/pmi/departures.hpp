@@ -5,16 +5,6 @@
 // go on without the lost.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "plugin/host.hpp"
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/options.hpp"

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/doctor.hpp"
 
-#include <algorithm>
-#include <csignal>
 #include <fstream>
-#include <set>
-#include <string_view>
-
-#include <fmt/format.h>
 
 #include "base/process_stat.hpp"
 #include "base/text.hpp"

@@ -7,15 +7,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/pmi/options.hpp"

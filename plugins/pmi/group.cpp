@@ -5,12 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::plugins {

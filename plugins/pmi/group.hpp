@@ -4,14 +4,6 @@
 // one; each spawn makes another.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/pump.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"

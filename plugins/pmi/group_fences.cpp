@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/group_fences.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::plugins {

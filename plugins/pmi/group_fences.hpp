@@ -5,13 +5,6 @@
 // order, so each of these shells finds the barrier full at the same place in it. The others take no notice.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-
 #include "plugin/host.hpp"
 #include "pmi/barrier_group.hpp"
 #include "pmi/key_exchange.hpp"

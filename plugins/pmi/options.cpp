@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/options.hpp"
 
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "job/options.hpp"
 #include "value/wait_status.hpp"

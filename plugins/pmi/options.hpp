@@ -3,10 +3,6 @@
 // The options of PMI: which interfaces tasks are offered, and what the loss of a process means.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "job/options.hpp"
 #include "value/duration.hpp"

@@ -6,12 +6,6 @@
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
 // PMI_dead_processes lists the lost in their order.
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"

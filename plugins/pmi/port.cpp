@@ -5,13 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::plugins {

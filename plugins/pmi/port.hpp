@@ -12,14 +12,6 @@
 // MPICH's clients, as srcid by Slurm's.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"

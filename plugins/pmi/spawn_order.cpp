@@ -3,13 +3,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <limits>
-#include <type_traits>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
 #include "value/hostlist.hpp"

@@ -6,15 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/pump.hpp"
 #include "base/result.hpp"
 #include "plugin/host.hpp"

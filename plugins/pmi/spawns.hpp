@@ -8,17 +8,6 @@
 // them. Their ends count like those of tasks, but not for the job's exit code, which is that of the tasks.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "plugin/host.hpp"
 #include "plugin/stack.hpp"

@@ -3,14 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"

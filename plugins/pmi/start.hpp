@@ -5,14 +5,6 @@
 // same on all shells; those that have joined while the job ran count from then on.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "job/environment.hpp"
 #include "plugin/host.hpp"
 #include "plugins/pmi/group_fences.hpp"

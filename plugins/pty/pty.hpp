@@ -3,8 +3,6 @@
 // The option `pty`, see nacre-shell-options(7), read and checked.
 #pragma once
 
-#include <cstdint>
-
 #include "base/result.hpp"
 #include "job/options.hpp"
 #include "value/idset.hpp"

@@ -10,10 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/process_stat.hpp"

@@ -9,11 +9,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "plugins/builtins.hpp"
 #include "task/cgroups.hpp"

@@ -11,18 +11,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "bulk/port.hpp"

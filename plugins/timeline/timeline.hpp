@@ -3,8 +3,6 @@
 // What the plugin `timeline` offers to those that have somebody who asks for it.
 #pragma once
 
-#include <functional>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "plugin/host.hpp"

@@ -13,16 +13,6 @@
 // When all tasks of the job start again the store is empty again.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
-
 #include "base/result.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"

@@ -4,15 +4,6 @@
 // changes in the same order, so all have the same.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
-
 #include "base/result.hpp"
 #include "plugins/torch/store_requests.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/torch/store_requests.hpp"
 
-#include <cstring>
-#include <iterator>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::plugins {

@@ -23,13 +23,6 @@
 // Source: pytorch/pytorch, torch/csrc/distributed/c10d, TCPStore and its backends.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::plugins {

@@ -14,9 +14,6 @@
 // Frameworks go by them, too: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
 // those of a shell and not of a task. NODE_RANK is the one that torchrun has not, and others read.
 // Programs choose their gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
-#include <algorithm>
-
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "job/options.hpp"

@@ -6,14 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
 #include <thread>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -6,15 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "event/loop.hpp"

@@ -9,15 +9,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
-#include <set>
-#include <span>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"

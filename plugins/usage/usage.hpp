@@ -3,11 +3,6 @@
 // The plugin `usage`, for tests of its limit.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <vector>
-
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"

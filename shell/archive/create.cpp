@@ -8,12 +8,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <unordered_set>
-
-#include <fmt/format.h>
 
 #include "archive/extract.hpp"
 #include "base/file.hpp"

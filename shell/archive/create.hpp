@@ -4,15 +4,6 @@
 // there before is not changed.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "archive/entry.hpp"
 #include "archive/library.hpp"
 #include "base/result.hpp"

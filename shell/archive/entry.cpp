@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/entry.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::archive {

@@ -6,14 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <ctime>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::archive {

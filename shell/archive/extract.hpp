@@ -4,13 +4,7 @@
 // to which they go.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include "archive/entry.hpp"
 #include "archive/library.hpp"

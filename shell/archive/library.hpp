@@ -6,10 +6,6 @@
 
 #include <locale.h>
 
-#include <memory>
-#include <string>
-#include <type_traits>
-
 #include <archive.h>
 #include <archive_entry.h>
 

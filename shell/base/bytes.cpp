@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/bytes.hpp"
 
-#include <array>
-#include <cstring>
-
 namespace nacre {
 namespace {
 

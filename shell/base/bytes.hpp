@@ -3,12 +3,7 @@
 // Bytes as text, base64 (RFC 4648), and unsigned numbers as bytes, the highest first.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
+#include "base/usual.hpp"
 
 namespace nacre {
 

@@ -4,13 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <chrono>
-#include <cstring>
-#include <new>
-#include <utility>
-
 namespace nacre {
 namespace {
 

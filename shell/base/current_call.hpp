@@ -6,11 +6,8 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
+
+#include "base/usual.hpp"
 
 namespace nacre {
 

@@ -8,14 +8,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <optional>
-#include <set>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/unique_fd.hpp"
 
 namespace nacre {

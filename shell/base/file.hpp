@@ -3,11 +3,6 @@
 // Files that are read and written as a whole: jobspecs, R, hostfiles.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre {

@@ -3,14 +3,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <cstddef>
-#include <cstdlib>
-#include <memory>
-#include <new>
-#include <utility>
-
 #include "base/current_call.hpp"
 #include "base/print.hpp"
 

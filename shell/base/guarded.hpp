@@ -7,9 +7,6 @@
 #pragma once
 
 #include <exception>
-#include <functional>
-#include <string>
-#include <string_view>
 
 #include "base/result.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include <fmt/format.h>
+#include "base/usual.hpp"
 
 namespace nacre {
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 namespace nacre {
 namespace {
 

@@ -3,14 +3,6 @@
 // JSON written by people: parses it, and reads it with checks whose errors name the place.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"

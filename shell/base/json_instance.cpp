@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Not "base/json.hpp": that deletes a member which the library itself uses, of values that it has looked at.
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"
+#include "base/usual.hpp"
 
 template class nlohmann::basic_json<>;
 

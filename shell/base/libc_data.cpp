@@ -7,7 +7,7 @@
 // these here, and libc's stay where they are.
 #include <netinet/in.h>
 
-#include <cstdio>
+#include "base/usual.hpp"
 
 // NOLINTBEGIN: the names are the linker's
 extern "C" {

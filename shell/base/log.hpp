@@ -3,14 +3,7 @@
 // Messages for users, by level, to any number of sinks. There is no global log: code that may log is given one.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <optional>
-#include <string>
-#include <string_view>
-
-#include <fmt/format.h>
+#include "base/usual.hpp"
 
 namespace nacre {
 

@@ -9,12 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstdint>
-
-#include <fmt/format.h>
-
 #include "base/program.hpp"
 
 namespace nacre {

@@ -10,14 +10,6 @@
 
 #include <time.h>
 
-#include <cstddef>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 

@@ -4,9 +4,6 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-
 #include "base/file.hpp"
 #include "base/program.hpp"
 

@@ -4,13 +4,6 @@
 // fmt::print throws then, and t/lint forbids it.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/result.hpp"
 #include "base/text.hpp"
 

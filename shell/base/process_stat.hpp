@@ -5,11 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre {

@@ -6,17 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <cerrno>
-#include <climits>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 

@@ -5,12 +5,7 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
-#include <functional>
-#include <initializer_list>
-#include <optional>
-#include <string>
-#include <string_view>
+#include "base/usual.hpp"
 
 namespace nacre {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/result.hpp"
 
-#include <cstring>
-
 namespace nacre {
 namespace {
 

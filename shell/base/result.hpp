@@ -7,12 +7,9 @@
 //   jobspec.json: resources[0].count: expected a positive integer, got -1
 #pragma once
 
-#include <cerrno>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include <tl/expected.hpp>
+
+#include "base/usual.hpp"
 
 namespace nacre {
 

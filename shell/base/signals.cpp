@@ -4,9 +4,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstring>
-
 namespace nacre {
 namespace {
 

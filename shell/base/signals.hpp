@@ -6,9 +6,7 @@
 
 #include <signal.h>
 
-#include <csignal>
-#include <initializer_list>
-#include <string>
+#include "base/usual.hpp"
 
 namespace nacre {
 

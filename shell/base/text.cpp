@@ -3,12 +3,6 @@
 
 #include <fnmatch.h>
 
-#include <algorithm>
-#include <charconv>
-#include <numeric>
-
-#include <fmt/format.h>
-
 namespace nacre {
 namespace {
 

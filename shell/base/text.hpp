@@ -3,14 +3,6 @@
 // Small functions on text that do not allocate.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre {

@@ -5,8 +5,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include <climits>
-
 namespace nacre {
 
 Result<Pipe> make_pipe(int flags) {

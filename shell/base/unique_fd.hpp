@@ -5,8 +5,6 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 #include "base/result.hpp"
 
 namespace nacre {

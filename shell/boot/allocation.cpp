@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/allocation.hpp"
 
-#include <algorithm>
-#include <unordered_map>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "job/resources.hpp"

@@ -15,13 +15,6 @@
 //   MPIJob          K_MPI_JOB_ROLE=launcher: /etc/mpi/hostfile, in one of the forms of hosts_of_file()
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::boot {

@@ -19,14 +19,6 @@
 
 #include <unistd.h>
 
-#include <cstdint>
-#include <initializer_list>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-
 #include "base/result.hpp"
 #include "base/signals.hpp"
 #include "base/unique_fd.hpp"

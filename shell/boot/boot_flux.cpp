@@ -5,12 +5,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <climits>
-#include <cstdlib>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "boot/boot.hpp"

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstdlib>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/print.hpp"
 #include "base/text.hpp"

@@ -4,10 +4,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <chrono>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 
 namespace nacre::boot {

@@ -3,10 +3,6 @@
 // This shell's place: which job, which rank of how many, which options and which input it was given.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "base/result.hpp"
 #include "job/jobspec.hpp"
 #include "job/resources.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/index_keys.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <map>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"

@@ -18,11 +18,6 @@
 // Each is a frame of a link (transport/link.hpp).
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "base/result.hpp"
 #include "boot/boot.hpp"
 #include "boot/pod.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/make_resources.hpp"
 
-#include <algorithm>
-#include <map>
-#include <tuple>
-#include <unordered_map>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

@@ -3,10 +3,6 @@
 // Makes R (RFC 20) from the offers of the shells.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "boot/allocation.hpp"

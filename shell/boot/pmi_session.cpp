@@ -5,11 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"

@@ -7,14 +7,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"

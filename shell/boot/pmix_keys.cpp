@@ -6,11 +6,6 @@
 #include <dlfcn.h>
 #include <pmix.h>
 
-#include <cstdlib>
-#include <cstring>
-
-#include <fmt/format.h>
-
 namespace nacre::boot {
 namespace {
 

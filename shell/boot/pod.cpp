@@ -3,11 +3,6 @@
 
 #include <netdb.h>
 
-#include <algorithm>
-#include <memory>
-
-#include <fmt/format.h>
-
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "boot/boot.hpp"

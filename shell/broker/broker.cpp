@@ -7,13 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"

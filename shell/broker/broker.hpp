@@ -5,15 +5,6 @@
 // raw messages.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

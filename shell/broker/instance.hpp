@@ -3,12 +3,6 @@
 // The Flux instance whose job shell this process is: what it has told before the shells of the job were linked.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-
 #include "base/unique_fd.hpp"
 #include "broker/broker.hpp"
 #include "broker/kvs.hpp"

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/kvs.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
-#include <deque>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 

@@ -4,15 +4,6 @@
 // 11), and eventlogs (RFC 18) that grow by commits.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "broker/broker.hpp"

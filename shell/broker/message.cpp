@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/message.hpp"
 
-#include <cstring>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::broker {

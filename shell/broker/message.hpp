@@ -10,12 +10,6 @@
 //            bytes: 0x8e, the version 1, kind, flags, userid, rolemask, and two numbers with a meaning by kind
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::broker {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/node.hpp"
 
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 
 namespace nacre::bulk {

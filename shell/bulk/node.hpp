@@ -13,19 +13,6 @@
 // and effects that name its link mean the new one.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 #include "bulk/options.hpp"
 #include "bulk/wire.hpp"

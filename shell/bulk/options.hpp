@@ -3,10 +3,6 @@
 // What a node of bulk is given when it is made, and how much it holds. A record counts with its head, kHead bytes.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <set>
-
 #include "value/idset.hpp"
 
 namespace nacre::bulk {

@@ -4,17 +4,6 @@
 // the leader and down from it to all. doc/protocol.md, "Bulk", defines which records reach which shells.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "base/invariant.hpp"
 #include "base/result.hpp"
 #include "bulk/options.hpp"

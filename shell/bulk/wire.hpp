@@ -4,15 +4,6 @@
 // byte by byte. Parsing is strict. What is read after an error has no meaning.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 #include "bulk/options.hpp"
 

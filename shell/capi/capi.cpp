@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/capi.hpp"
 
-#include <cstdlib>
-#include <cstring>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 
 namespace nacre::capi {

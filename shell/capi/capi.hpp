@@ -17,15 +17,7 @@
 #include <flux/shell.h>
 #include <flux/types.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/result.hpp"
 #include "capi/jansson.hpp"

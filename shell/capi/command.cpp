@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/command.h>.
-#include <algorithm>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"

@@ -6,10 +6,6 @@
 #include <jansson.h>
 
 #include <cstdarg>
-#include <string>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 

@@ -9,15 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <optional>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"

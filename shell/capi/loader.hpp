@@ -4,10 +4,6 @@
 // flux_plugin_init(3).
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "plugin/host.hpp"

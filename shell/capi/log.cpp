@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/shell_log.h>.
-#include <cstring>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "capi/capi.hpp"

@@ -3,11 +3,6 @@
 // <flux/plugin.h>: identity, handlers, attached data, configuration.
 #include <sys/random.h>
 
-#include <array>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "capi/capi.hpp"
 

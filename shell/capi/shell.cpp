@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/shell.h>: options, environment, facts, and acting on the job.
-#include <fmt/format.h>
 
 #include "base/json.hpp"
 #include "capi/capi.hpp"

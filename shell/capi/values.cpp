@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/idset.h>: value::Idset for C, with the universe that Flux's sets have.
-#include <algorithm>
-#include <cstdio>
-#include <limits>
-#include <string_view>
-#include <utility>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/json.hpp"

@@ -6,12 +6,6 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
 #include "base/json.hpp"

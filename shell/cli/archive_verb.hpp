@@ -4,8 +4,6 @@
 // written; they write nothing themselves.
 #pragma once
 
-#include <string>
-
 #include "archive/entry.hpp"
 
 namespace nacre::cli {

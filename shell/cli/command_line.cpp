@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <map>
-
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "base/text.hpp"

@@ -5,18 +5,6 @@
 // value, differ from version to version. All that a user reads, --help included, is made here.
 #pragma once
 
-#include <charconv>
-#include <cstddef>
-#include <functional>
-#include <initializer_list>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::cli {

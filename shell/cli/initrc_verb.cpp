@@ -4,11 +4,7 @@
 
 #include "cli/initrc_verb.hpp"
 
-#include <algorithm>
 #include <regex>
-#include <set>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/print.hpp"

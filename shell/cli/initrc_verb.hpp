@@ -3,9 +3,7 @@
 // What `nacre initrc check` finds in the text of Lua files: pure functions.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
+#include "base/usual.hpp"
 
 namespace nacre::cli {
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/interrupts.hpp"
 
-#include <csignal>
-#include <initializer_list>
-
 namespace nacre::cli {
 namespace {
 

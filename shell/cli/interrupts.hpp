@@ -6,8 +6,6 @@
 // destructor delivers them.
 #pragma once
 
-#include <optional>
-
 #include "base/signals.hpp"
 
 namespace nacre::cli {

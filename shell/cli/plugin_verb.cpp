@@ -9,14 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

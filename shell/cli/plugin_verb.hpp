@@ -4,12 +4,6 @@
 // any itself.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/wait_status.hpp"

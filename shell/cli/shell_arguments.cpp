@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/shell_arguments.hpp"
 
-#include <algorithm>
-#include <climits>
-#include <cstddef>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

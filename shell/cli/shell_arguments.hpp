@@ -3,12 +3,6 @@
 // The command line of nacre-shell; see nacre-shell(1).
 #pragma once
 
-#include <optional>
-#include <span>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
 #include "cli/verbs.hpp"

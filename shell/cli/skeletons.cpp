@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/plugin_verb.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "version.hpp"
 
@@ -90,8 +86,6 @@ constexpr std::string_view kCpp =
 @API@
 
 #include <sys/wait.h>
-
-#include <string>
 
 namespace {
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/verbs.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <map>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
 #include "value/wait_status.hpp"

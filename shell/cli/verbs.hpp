@@ -4,12 +4,6 @@
 // name in nacre.cpp.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::cli {

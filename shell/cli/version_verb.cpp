@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre version; see nacre(1).
-#include <array>
-#include <string_view>
-
-#include <fmt/format.h>
 
 #include "archive/library.hpp"
 #include "base/print.hpp"

@@ -6,12 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "control/server.hpp"
 #include "event/clock.hpp"

@@ -5,14 +5,6 @@
 // requests that have streams, and polls: nothing waits then.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "control/message.hpp"

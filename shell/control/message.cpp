@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/message.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "io/format.hpp"
 #include "wire/json.hpp"

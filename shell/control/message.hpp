@@ -20,13 +20,6 @@
 // Members that are not known are ignored.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 

@@ -5,13 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::control {

@@ -5,13 +5,6 @@
 // identifies them. Nothing of it keeps the loop running.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "base/result.hpp"
 #include "control/session.hpp"
 #include "event/loop.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/session.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include <fmt/format.h>
-
 namespace nacre::control {
 
 Session::Session(std::string version, Callbacks callbacks) : callbacks_(std::move(callbacks)) {

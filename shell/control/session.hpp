@@ -5,14 +5,6 @@
 // have streams.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-
 #include "control/message.hpp"
 
 namespace nacre::control {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/launcher_tie.hpp"
 
-#include <cerrno>
-#include <string>
-#include <utility>
-
 namespace nacre::core {
 
 ShellLauncherTie::~ShellLauncherTie() {

@@ -3,13 +3,6 @@
 // How a leader is tied to the launcher that has started it, and parts from it (plugin/host.hpp).
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "base/result.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"

@@ -5,19 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iterator>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/current_call.hpp"

@@ -11,11 +11,6 @@
 //   shell_ending.hpp  how the job ends: failures, signals, the exit code
 #pragma once
 
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "boot/identity.hpp"

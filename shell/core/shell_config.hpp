@@ -3,12 +3,6 @@
 // How the command line wants a job to be run here.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "plugin/host.hpp"
 #include "plugin/plan.hpp"
 #include "plugins/builtins.hpp"

@@ -3,12 +3,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/current_call.hpp"
 #include "base/guarded.hpp"
 #include "base/json.hpp"

@@ -4,16 +4,6 @@
 // signals to this process, and the last barriers, by which no shell leaves before all know how the job has ended.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "base/guarded.hpp"
 #include "base/json.hpp"
 #include "base/result.hpp"

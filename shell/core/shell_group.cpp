@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_group.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <cstdint>
-#include <memory>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/text.hpp"
 #include "job/job.hpp"

@@ -4,15 +4,6 @@
 // tasks of all have ended.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-
 #include "base/json.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_grow.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "core/shell.hpp"

@@ -11,17 +11,6 @@
 // A pod that comes again while the job runs (boot::Latecomers) is an order of its own: nobody starts it.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "boot/make_resources.hpp"

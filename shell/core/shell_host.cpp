@@ -3,11 +3,6 @@
 
 #include <unistd.h>
 
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "core/shell.hpp"
 #include "event/clock.hpp"
 

@@ -5,14 +5,6 @@
 // Shell.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "group/codec.hpp"

@@ -3,16 +3,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <cstdlib>
-#include <ctime>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "job/job.hpp"

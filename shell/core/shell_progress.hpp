@@ -4,11 +4,6 @@
 // file, or what a command prints. Relative names are those of the job's working directory, where the shell is.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "elastic/progress.hpp"
 #include "event/loop.hpp"

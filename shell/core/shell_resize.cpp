@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_resize.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
-
 #include "core/shell.hpp"
 #include "job/options.hpp"
 

@@ -6,11 +6,6 @@
 // ends and starts them; which ranks are where is job::Job's.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_restart.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_restart.hpp"
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"

@@ -14,15 +14,6 @@
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_progress.hpp"

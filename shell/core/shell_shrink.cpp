@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_shrink.hpp"
 
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "core/shutdown.hpp"
 #include "job/job.hpp"
 #include "join/leaving.hpp"

@@ -4,15 +4,6 @@
 // put out what they have; once they are ready the leader takes them out of the job. elastic/roster.hpp decides.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "bulk/port.hpp"
 #include "core/shell_group.hpp"

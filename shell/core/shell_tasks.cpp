@@ -3,11 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <csignal>
-
-#include <fmt/format.h>
-
 #include "base/current_call.hpp"
 #include "base/invariant.hpp"
 #include "elastic/recovery.hpp"

@@ -10,21 +10,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include <csignal>
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <new>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "core/shutdown.hpp"
 #include "core/task_window.hpp"

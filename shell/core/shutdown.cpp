@@ -5,15 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <climits>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iterator>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/process_stat.hpp"

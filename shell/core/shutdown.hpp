@@ -5,12 +5,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "event/children.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/slurm_nodes.hpp"
 
-#include <memory>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "job/batch_system.hpp"
 

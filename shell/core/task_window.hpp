@@ -5,14 +5,6 @@
 // has its own. The tasks come by their places in the list; nothing here takes longer where there are more of them.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-
 #include "task/task.hpp"
 #include "value/idset.hpp"
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/answers.hpp"
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "wire/json.hpp"
 
 namespace nacre::doctor {

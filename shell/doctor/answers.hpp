@@ -3,16 +3,6 @@
 // What each shell answers to a question of the doctor, and what the leader puts together from all of it. Pure.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "doctor/collectives.hpp"

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/collectives.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cstring>
-#include <map>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "doctor/findings.hpp"
 #include "wire/json.hpp"

@@ -4,13 +4,6 @@
 // that of all tasks: one that lags behind, or calls another collective than the others. Pure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/idset.hpp"

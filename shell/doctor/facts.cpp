@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/facts.hpp"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <utility>
-
 #include "wire/json.hpp"
 
 namespace nacre::doctor {

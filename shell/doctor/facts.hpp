@@ -4,12 +4,6 @@
 // do the same have equal facts, and are one group with a set of ranks.
 #pragma once
 
-#include <compare>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/idset.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/findings.hpp"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "doctor/stacks.hpp"
 #include "value/hostlist.hpp"

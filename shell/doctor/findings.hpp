@@ -3,11 +3,6 @@
 // What `nacre doctor` concludes from the facts about all tasks of a job, by rule, each with its evidence. Pure.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "doctor/collectives.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/nccl_ras.hpp"
 
-#include <algorithm>
-#include <optional>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "wire/json.hpp"
 

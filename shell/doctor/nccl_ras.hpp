@@ -4,15 +4,6 @@
 // from two such answers, one after the other. Pure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/idset.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/pace.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <tuple>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "wire/json.hpp"

@@ -3,14 +3,6 @@
 // How tasks get on: which nodes are slow by one look, and which hosts and tasks by many. Pure.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "doctor/facts.hpp"

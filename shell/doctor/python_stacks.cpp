@@ -3,13 +3,6 @@
 
 #include <elf.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <set>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::doctor {

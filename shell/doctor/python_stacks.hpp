@@ -5,17 +5,6 @@
 // Pure.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "doctor/stacks.hpp"
 

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/stacks.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <optional>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::doctor {

@@ -3,11 +3,6 @@
 // Stacks of tasks: what debuggers print of them, made comparable, and folded into one tree. Pure.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "doctor/facts.hpp"
 #include "value/idset.hpp"
 

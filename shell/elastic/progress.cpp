@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elastic/progress.hpp"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <ctime>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "value/hostlist.hpp"
 #include "wire/json.hpp"

@@ -6,11 +6,6 @@
 // what they see, and the leader what it has noted, so that they decide alike without having seen the same before.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "exits/record.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elastic/recovery.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/json.hpp"
 #include "wire/json.hpp"

@@ -4,18 +4,6 @@
 // and asks it for the same in the order of the log. What is decided it notes in the job at once. It starts nothing.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "elastic/progress.hpp"

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elastic/roster.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "wire/json.hpp"
 
 namespace nacre::elastic {

@@ -6,13 +6,6 @@
 //   (grow) -> joining -> stays -> leaving -> left
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "job/job.hpp"
 #include "value/idset.hpp"

@@ -10,11 +10,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <iterator>
-#include <string_view>
-
 #include "base/file.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"

@@ -5,15 +5,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <cmath>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 

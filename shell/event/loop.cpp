@@ -5,16 +5,7 @@
 #include <pthread.h>
 #include <uv.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cmath>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <utility>
 
 #include "base/guarded.hpp"
 #include "base/print.hpp"

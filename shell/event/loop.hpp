@@ -7,10 +7,6 @@
 // handle leaks unnoticed.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <memory>
-
 #include "base/result.hpp"
 
 struct uv_loop_s;

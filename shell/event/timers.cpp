@@ -4,13 +4,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstdint>
-#include <optional>
-#include <utility>
-
 #include "base/unique_fd.hpp"
 
 namespace nacre::event {

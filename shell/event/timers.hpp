@@ -3,9 +3,6 @@
 // Timers that the loop has not: finer than a millisecond, and for a moment of the wall clock.
 #pragma once
 
-#include <functional>
-#include <memory>
-
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 

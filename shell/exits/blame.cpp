@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/blame.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <csignal>
-#include <map>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::exits {

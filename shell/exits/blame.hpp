@@ -7,13 +7,6 @@
 // FAILED FIRST", is the rule for people.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 

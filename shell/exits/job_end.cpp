@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/job_end.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/json.hpp"
 #include "value/wait_status.hpp"

@@ -11,11 +11,6 @@
 // (ordered), so they agree on the first of these: the cause, whose exit code is the job's.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-
 #include "base/json_fwd.hpp"
 #include "exits/policy.hpp"
 #include "exits/record.hpp"

@@ -3,12 +3,7 @@
 // Notices as text. A large notice is cut into parts by rank, so that each part has few classes and short bitmaps.
 #include "exits/notice.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <span>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/bytes.hpp"
 #include "base/invariant.hpp"

@@ -35,14 +35,6 @@
 // that is short. Members that are not known are ignored.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "exits/policy.hpp"
 #include "exits/record.hpp"

@@ -3,8 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/text.hpp"
 

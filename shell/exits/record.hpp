@@ -13,14 +13,6 @@
 // t, c and g may have the task's status behind them: c/s15, t/x0.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"

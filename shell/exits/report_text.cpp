@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/report_text.hpp"
 
-#include <algorithm>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "exits/blame.hpp"

@@ -3,10 +3,8 @@
 // A failure report for people: nacre-exits(7), "THE FAILURE REPORT".
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
+#include "base/usual.hpp"
 
 namespace nacre::exits {
 

@@ -2,12 +2,9 @@
 //
 // <flux/handle.h>: the log, and the facts that a handle has about its broker.
 
-#include <cstring>
-
 #include <flux/broker.h>
 #include <flux/hosts.h>
 #include <flux/version.h>
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "capi/capi.hpp"

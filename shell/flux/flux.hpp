@@ -9,18 +9,7 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "broker/instance.hpp"

@@ -6,10 +6,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 #include "job/options.hpp"
 
 using namespace nacre;          // NOLINT

@@ -4,14 +4,6 @@
 #include <flux/job.h>
 #include <flux/rpc.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "event/clock.hpp"
 #include "flux/flux.hpp"

@@ -4,9 +4,6 @@
 
 #include "flux/flux.hpp"
 
-#include <cstring>
-#include <deque>
-
 #include <flux/msglist.h>
 
 #include "base/text.hpp"

@@ -6,11 +6,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cmath>
-#include <csignal>
-#include <limits>
-
 #include "event/clock.hpp"
 
 using namespace nacre;          // NOLINT

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // <flux/rpc.h>: makes and reads requests, responses and events.
-#include <fmt/format.h>
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"

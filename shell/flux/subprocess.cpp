@@ -4,10 +4,6 @@
 
 #include "flux/flux.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <cstring>
-
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT

@@ -4,12 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
-#include <variant>
-
-#include <fmt/format.h>
-
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"

@@ -5,13 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <ctime>
 #include <filesystem>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "archive/create.hpp"
 #include "base/text.hpp"

@@ -4,12 +4,6 @@
 // environment variables are in it by rule, and nothing that looks like a secret (record/shareable.hpp).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "record/entry.hpp"

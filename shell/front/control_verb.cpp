@@ -7,11 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/program.hpp"

@@ -4,15 +4,6 @@
 
 #include "front/doctor_verb.hpp"
 
-#include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

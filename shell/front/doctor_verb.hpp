@@ -3,9 +3,6 @@
 // What the plugin `doctor` has found, as its leader answers `doctor` (doc/control.md), read and put into words.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "doctor/findings.hpp"

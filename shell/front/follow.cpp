@@ -3,14 +3,7 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <optional>
-#include <set>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/print.hpp"

@@ -4,12 +4,6 @@
 // (on-leader-lost=take-over): it looks for that one, joins it, and is the job's launcher as before.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "event/loop.hpp"
 #include "launch/record.hpp"

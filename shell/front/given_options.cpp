@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/given_options.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"

@@ -4,12 +4,6 @@
 // same.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"

@@ -3,14 +3,6 @@
 // Makes a jobspec (Flux RFC 25) of what the options of `nacre run` ask for. Pure.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"

@@ -7,13 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"

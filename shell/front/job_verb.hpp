@@ -5,11 +5,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "control/client.hpp"

@@ -4,15 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/print.hpp"
 #include "base/process_stat.hpp"

@@ -4,15 +4,6 @@
 // starts all; passes on signals and standard input; waits for the end.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "exits/job_end.hpp"
 #include "front/follow.hpp"

@@ -3,11 +3,6 @@
 // nacre launch; see nacre-launch(1).
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

@@ -5,13 +5,6 @@
 // arguments name.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::front {

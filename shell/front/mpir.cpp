@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/mpir.hpp"
 
-#include <cerrno>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "event/clock.hpp"

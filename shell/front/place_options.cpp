@@ -4,14 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -3,11 +3,6 @@
 // The options of a verb that starts a job: those for where its shells are, and how they are started.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "boot/pod.hpp"
 #include "front/launch_run.hpp"

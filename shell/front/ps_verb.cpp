@@ -4,14 +4,6 @@
 
 #include "front/ps_verb.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <tuple>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "cli/command_line.hpp"
 #include "front/job_verb.hpp"

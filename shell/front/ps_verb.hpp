@@ -4,13 +4,6 @@
 // that are placed alike, on whichever hosts, have their rows together.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 

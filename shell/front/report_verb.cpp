@@ -7,14 +7,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <ctime>
-#include <optional>
-#include <string>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/print.hpp"

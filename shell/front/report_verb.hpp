@@ -3,9 +3,6 @@
 // A file that a verb writes as a whole.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::front {

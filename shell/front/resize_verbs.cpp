@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"

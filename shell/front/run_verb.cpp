@@ -5,19 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <numeric>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
-#include <csignal>
-
-#include <fmt/format.h>
 
 #include "base/print.hpp"
 #include "base/text.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/table.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::front {

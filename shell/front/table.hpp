@@ -3,10 +3,7 @@
 // Tables for people: each column is as wide as its widest cell; the last one is not padded.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "base/usual.hpp"
 
 namespace nacre::front {
 

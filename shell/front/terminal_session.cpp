@@ -6,12 +6,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <utility>
-#include <variant>
-
 namespace nacre::front {
 namespace {
 

@@ -5,14 +5,6 @@
 // first answer on, and has its settings back when run() returns, or this process ends in any other way.
 #pragma once
 
-#include <csignal>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/unique_fd.hpp"
 #include "control/client.hpp"
 #include "io/terminal.hpp"

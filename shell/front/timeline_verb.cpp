@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre timeline; see nacre-timeline(1).
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/print.hpp"

@@ -6,16 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
 #include <clocale>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "archive/library.hpp"
 #include "base/program.hpp"

@@ -5,15 +5,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <csignal>
-#include <optional>
-#include <string>
-
-#include <fmt/format.h>
-
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"

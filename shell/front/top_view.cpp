@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/top_view.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <set>
-#include <utility>
-#include <variant>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "exits/record.hpp"
 #include "front/table.hpp"

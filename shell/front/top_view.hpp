@@ -3,17 +3,6 @@
 // What `nacre top` shows, and what its keys do: lines of text for a screen of any size. It knows no terminal.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "control/client.hpp"

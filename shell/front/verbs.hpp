@@ -4,11 +4,6 @@
 // line here and in nacre.cpp.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "cli/verbs.hpp"
 #include "launch/record.hpp"
 

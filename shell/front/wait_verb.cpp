@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre wait; see nacre-wait(1).
-#include <algorithm>
-
-#include <fmt/format.h>
 
 #include "base/print.hpp"
 #include "cli/command_line.hpp"

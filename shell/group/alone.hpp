@@ -3,13 +3,6 @@
 // A job of one shell: each collective is complete once it is entered.
 #pragma once
 
-#include <cstddef>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "group/directory.hpp"
 #include "group/group.hpp"

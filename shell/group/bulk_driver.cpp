@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/bulk_driver.hpp"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::group {

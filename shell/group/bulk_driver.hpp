@@ -4,16 +4,6 @@
 // it, and reports links and views to it.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/pump.hpp"
 #include "bulk/node.hpp"
 #include "bulk/port.hpp"

@@ -4,10 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <tuple>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

@@ -4,9 +4,6 @@
 // the shells send".
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

@@ -4,9 +4,7 @@
 // them wait until it serves, too.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <utility>
+#include "base/usual.hpp"
 
 namespace nacre::group {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/directory.hpp"
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::group {

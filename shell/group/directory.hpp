@@ -4,14 +4,6 @@
 // send each other the rest once they are linked.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "transport/address.hpp"
 #include "transport/secret.hpp"

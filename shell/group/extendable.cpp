@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/extendable.hpp"
 
-#include <cerrno>
-#include <utility>
-
 namespace nacre::group {
 
 // The caller may itself run in a callback of `alone_`, so the driver gets copies of the callbacks.

@@ -4,10 +4,6 @@
 // socket, no thread and no log. Then it is the leader of a job of one shell that others can join.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-
 #include "bulk/port.hpp"
 #include "group/alone.hpp"
 #include "group/overlay_driver.hpp"

@@ -4,9 +4,6 @@
 // read, so that shells of different versions can report what is wrong. See doc/protocol.md, "First words".
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "group/directory.hpp"
 

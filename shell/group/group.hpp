@@ -5,14 +5,6 @@
 // Extendable (one that may get others) are Groups.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

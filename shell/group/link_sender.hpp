@@ -3,15 +3,6 @@
 // What the overlay's node has for its links: messages, entries of the log, dials and ends.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "group/link_table.hpp"

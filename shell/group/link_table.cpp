@@ -3,11 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/current_call.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"

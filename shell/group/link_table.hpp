@@ -7,19 +7,8 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/current_call.hpp"
 #include "base/result.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/overlay_driver.hpp"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "group/codec.hpp"
 #include "overlay/wire.hpp"

@@ -6,18 +6,7 @@
 // It dials as soon as it is made. What concerns the whole job is kept until serve() is called.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/log.hpp"
 #include "base/pump.hpp"

@@ -3,12 +3,7 @@
 // What a task wrote, on its way from the pipe to where it comes out.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
+#include "base/usual.hpp"
 
 namespace nacre::io {
 

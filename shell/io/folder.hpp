@@ -6,19 +6,6 @@
 // It is pure: the owner looks at the clock.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
 #include "io/batch.hpp"
 
 namespace nacre::io {

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/format.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
-#include <ctime>
-#include <span>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"

@@ -10,15 +10,6 @@
 //             a header.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "io/batch.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/largest_number.hpp"
 
-#include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <utility>
-
 namespace nacre::io {
 namespace {
 

@@ -4,9 +4,7 @@
 // "global_step=4.5e3", "{'step': 40}". The word may have capitals or not, but no letter or digit stands before it.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
+#include "base/usual.hpp"
 
 namespace nacre::io {
 

@@ -6,12 +6,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/invariant.hpp"
 

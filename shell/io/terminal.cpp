@@ -8,11 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "io/sink.hpp"

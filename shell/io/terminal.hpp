@@ -8,9 +8,6 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include <memory>
-#include <optional>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/children.hpp"

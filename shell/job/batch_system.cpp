@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/batch_system.hpp"
 
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 

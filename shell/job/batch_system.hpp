@@ -4,13 +4,6 @@
 // commands do is decided here; who runs them is another matter.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/hostlist.hpp"

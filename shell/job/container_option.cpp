@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/container_option.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"

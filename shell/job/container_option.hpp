@@ -7,11 +7,6 @@
 // The same as members: container.image, .bind and .env (lists), .runtime. "off": in none.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "job/options.hpp"
 

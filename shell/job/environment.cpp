@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::job {

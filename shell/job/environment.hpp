@@ -4,14 +4,6 @@
 // what it inherits, so that 100,000 variables are stored once for any number of tasks.
 #pragma once
 
-#include <deque>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::job {

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/job.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <span>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "job/jobspec.hpp"

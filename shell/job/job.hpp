@@ -4,12 +4,6 @@
 // on (Move), and how often they were started.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "job/environment.hpp"

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/jobspec.hpp"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <sstream>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
 
-#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>

@@ -10,13 +10,6 @@
 // attributes. Refused are several slots or tasks, and unknown keys of a vertex, a task or `attributes`.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"

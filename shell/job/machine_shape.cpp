@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/machine_shape.hpp"
 
-#include <algorithm>
-#include <optional>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 

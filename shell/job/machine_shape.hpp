@@ -7,10 +7,6 @@
 // CORES are those of a package, THREADS those of a core, GPUS those of a node.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 

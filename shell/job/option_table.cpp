@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/option_table.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <optional>
-#include <string_view>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::job {

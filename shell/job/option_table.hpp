@@ -4,10 +4,7 @@
 // completion, and to name the one that a misspelt one is near to. nacre-shell-options(7) is checked against it.
 #pragma once
 
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "base/usual.hpp"
 
 namespace nacre::job {
 

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/options.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-#include <charconv>
-#include <cmath>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/rehearsal.hpp"
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "value/wait_status.hpp"
 

@@ -13,13 +13,6 @@
 // with, at and for come in any order. TIME is a duration (RFC 23); `at` counts from the start of the tasks.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "job/job.hpp"
 #include "value/duration.hpp"

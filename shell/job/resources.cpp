@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/resources.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/jobspec.hpp"

@@ -6,12 +6,6 @@
 // that RFC 20 does not have are ignored, as it demands for `scheduling`.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"

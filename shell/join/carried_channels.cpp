@@ -4,12 +4,6 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::join {

@@ -4,11 +4,6 @@
 // the value of an option; what is read from it goes to the launcher, within standard error.
 #pragma once
 
-#include <deque>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/sink.hpp"

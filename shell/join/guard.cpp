@@ -11,17 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <optional>
-#include <set>
-#include <vector>
-
 #include "base/current_call.hpp"
 #include "base/file.hpp"
 #include "base/print.hpp"

@@ -17,14 +17,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/current_call.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

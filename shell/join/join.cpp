@@ -4,13 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <functional>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "base/print.hpp"

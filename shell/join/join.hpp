@@ -4,12 +4,6 @@
 // sends its address and the offer of its node; the leader also sends the job. Then every shell knows all of it.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "boot/boot.hpp"

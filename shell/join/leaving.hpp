@@ -3,8 +3,6 @@
 // How a shell leaves its job: with the job's exit code, and only when all shells have come to the same end.
 #pragma once
 
-#include <optional>
-
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "join/shell_process.hpp"

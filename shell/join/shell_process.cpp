@@ -6,13 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <iterator>
-#include <utility>
-
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/print.hpp"

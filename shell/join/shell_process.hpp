@@ -3,15 +3,6 @@
 // What a shell needs before there is a Shell, as the shells of a job first have to find each other.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

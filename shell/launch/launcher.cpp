@@ -4,15 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <iterator>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"

@@ -8,18 +8,6 @@
 //   queued -> started -> joined, when the owner reports it -> ended
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"

@@ -6,8 +6,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include <algorithm>
-
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "transport/address.hpp"

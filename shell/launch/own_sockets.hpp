@@ -3,11 +3,6 @@
 // Where others dial this shell: the sockets are bound and listening before their addresses are sent anywhere.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "group/directory.hpp"
 #include "transport/address.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/record.hpp"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"

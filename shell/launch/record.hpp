@@ -4,15 +4,6 @@
 // standard input, after the line of the secret (transport/secret.hpp). nacre-boot(7) describes it for users.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "group/directory.hpp"

@@ -6,13 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"

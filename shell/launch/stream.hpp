@@ -12,13 +12,6 @@
 // If the stream ends, the launcher has gone. It has to stay open until the job is over.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/cbor.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "overlay/wire.hpp"
 

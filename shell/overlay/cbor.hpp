@@ -5,16 +5,6 @@
 // a barrier is a message or two for each shell.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 #include "overlay/entry.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/child_table.hpp"
 
-#include <algorithm>
-#include <cmath>
-
-#include <fmt/format.h>
-
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {

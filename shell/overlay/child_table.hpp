@@ -4,14 +4,6 @@
 // node.
 #pragma once
 
-#include <algorithm>
-#include <deque>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "overlay/effect.hpp"
 #include "overlay/options.hpp"
 #include "overlay/tree.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/collective.hpp"
 
-#include <algorithm>
-#include <limits>
-
-#include <fmt/format.h>
-
 #include "overlay/cbor.hpp"
 
 namespace nacre::overlay {

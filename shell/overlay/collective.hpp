@@ -5,13 +5,6 @@
 // ("Values"), and is cut into pieces.
 #pragma once
 
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 #include "overlay/message.hpp"
 

@@ -3,10 +3,6 @@
 // What a node asks its driver to do. The driver does it in order, before it calls the node again.
 #pragma once
 
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "overlay/collective.hpp"
 #include "overlay/message.hpp"
 #include "overlay/options.hpp"

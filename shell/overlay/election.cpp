@@ -3,10 +3,6 @@
 // Rule 17: what members do when their leader is lost.
 #include "overlay/election.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {

@@ -4,12 +4,6 @@
 // leader. doc/protocol.md, "Who leads", has the rules.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "overlay/effect.hpp"
 #include "overlay/message.hpp"
 

@@ -3,12 +3,6 @@
 // The entries of a job's log, and what a member may ask the leader for. doc/protocol.md defines each.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "value/idset.hpp"
 #include "value/resizing.hpp"
 

@@ -3,12 +3,6 @@
 // The messages between the shells of a job. doc/protocol.md describes when each is sent, and in which direction.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "overlay/entry.hpp"
 
 namespace nacre::overlay {

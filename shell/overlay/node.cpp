@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/node.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "overlay/wire.hpp"
 

@@ -6,12 +6,6 @@
 // take_effects() in order. A node that has died or finished does nothing more.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <optional>
-#include <vector>
-
 #include "base/invariant.hpp"
 #include "base/result.hpp"
 #include "overlay/child_table.hpp"

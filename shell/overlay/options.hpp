@@ -3,12 +3,6 @@
 // What a node is given when it is made, with every bound of the protocol.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "overlay/entry.hpp"
 

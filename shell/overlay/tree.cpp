@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/tree.hpp"
 
-#include <algorithm>
-
 #include "base/invariant.hpp"
 
 namespace nacre::overlay {

@@ -7,10 +7,6 @@
 // few have left costs little. The time of a look-up is logarithmic in the number of deviations.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "overlay/message.hpp"
 
 namespace nacre::overlay {

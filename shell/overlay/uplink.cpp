@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/uplink.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {

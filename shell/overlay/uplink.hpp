@@ -4,13 +4,6 @@
 // view's parent is dialled until it answers; meanwhile the first of those above it that answers feeds.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <deque>
-#include <map>
-#include <optional>
-#include <vector>
-
 #include "overlay/effect.hpp"
 #include "overlay/entry.hpp"
 #include "overlay/message.hpp"

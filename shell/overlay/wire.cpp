@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/wire.hpp"
 
-#include <concepts>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "overlay/cbor.hpp"
 

@@ -6,11 +6,6 @@
 // bytes.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "overlay/message.hpp"
 

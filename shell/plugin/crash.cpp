@@ -5,13 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
-#include <cstddef>
-#include <cstring>
-#include <string_view>
 
 #include "value/wait_status.hpp"
 

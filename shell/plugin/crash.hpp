@@ -8,10 +8,6 @@
 // of crash.cpp keep what runs now.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "base/current_call.hpp"
 #include "event/loop.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/events.hpp"
 
-#include <utility>
-
 #include "base/json.hpp"
 
 namespace nacre::plugin {

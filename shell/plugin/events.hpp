@@ -4,9 +4,6 @@
 // a value: on<TasksExited>(...).
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"

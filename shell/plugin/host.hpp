@@ -4,18 +4,6 @@
 // implements it; tests have a FakeHost (t/kit). References stay valid until the plugin is destroyed.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"

@@ -4,10 +4,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "task/command.hpp"
 #include "task/cpus.hpp"

@@ -5,15 +5,6 @@
 // become one plan, in which what differs is marked with the hosts that it is of.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "plugin/host.hpp"
 

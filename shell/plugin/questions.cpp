@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/questions.hpp"
 
-#include <algorithm>
-
 #include "event/clock.hpp"
 #include "job/options.hpp"
 

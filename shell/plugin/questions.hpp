@@ -3,18 +3,6 @@
 // What the leader asks the shells of all nodes by an announcement, and they answer by records that come up to it.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "exits/blame.hpp"

@@ -9,14 +9,6 @@
 // (base/guarded.hpp).
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "base/guarded.hpp"
 
 namespace nacre::plugin {

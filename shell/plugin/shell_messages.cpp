@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/shell_messages.hpp"
 
-#include <cerrno>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::plugin {

@@ -5,13 +5,6 @@
 // then refused. All calls are made on the loop's thread.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "plugin/registration.hpp"
 #include "value/idset.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/stack.hpp"
 
-#include <algorithm>
-#include <optional>
-
-#include <fmt/format.h>
-
 #include "base/current_call.hpp"
 #include "base/text.hpp"
 

@@ -4,16 +4,6 @@
 // counts: the older one is removed with all its handlers.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "base/guarded.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/tags.hpp"
 
-#include <set>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "value/template.hpp"

@@ -16,11 +16,6 @@
 // "rank" and "localid"}, out {"result": text}. A tag that is unknown stays as it is.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "plugin/host.hpp"
 
 namespace nacre::plugin {

@@ -4,11 +4,6 @@
 // barriers of the same processes can be under way with different tags.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::pmi {

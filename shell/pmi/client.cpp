@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/client.hpp"
 
-#include <algorithm>
-#include <climits>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::pmi {

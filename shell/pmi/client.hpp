@@ -11,12 +11,6 @@
 // reply the session is over: every request is an error.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"

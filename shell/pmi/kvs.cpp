@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/kvs.hpp"
 
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 
 namespace nacre::pmi {

@@ -3,15 +3,6 @@
 // Keys and values of a process group, and the names that its processes publish.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::pmi {

@@ -9,13 +9,6 @@
 // doubled.
 #pragma once
 
-#include <cstdint>
-#include <list>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::pmi {

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pmi/server.hpp"
 
-#include <algorithm>
-#include <climits>
-#include <cstdint>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/text.hpp"
 

@@ -10,16 +10,6 @@
 // was dropped.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "base/result.hpp"
 #include "pmi/barrier_group.hpp"
 #include "pmi/kvs.hpp"

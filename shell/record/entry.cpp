@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/entry.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "exits/record.hpp"
 #include "value/idset.hpp"
 #include "wire/json.hpp"

@@ -5,13 +5,6 @@
 // environment.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json.hpp"
 #include "base/result.hpp"
 #include "exits/policy.hpp"

@@ -12,15 +12,6 @@
 // not used.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "record/entry.hpp"

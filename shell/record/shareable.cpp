@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/shareable.hpp"
 
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <utility>
-
 #include "base/json.hpp"
 
 namespace nacre::record {

@@ -4,13 +4,8 @@
 // values of environment variables by a list of names, and never what looks like a secret. Pure.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
+#include "base/usual.hpp"
 
 namespace nacre::record {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "script/binding.hpp"
 
-#include <fmt/format.h>
-
 namespace nacre::script {
 
 std::string describe(lua_State* lua, int index) {

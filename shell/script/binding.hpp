@@ -10,9 +10,6 @@
 //     objects of the binding are gone. (Lua running out of memory inside a binding is not provided for.)
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include <lua.hpp>
 
 #include "base/json_fwd.hpp"

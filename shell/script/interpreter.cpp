@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "script/interpreter.hpp"
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "base/current_call.hpp"
 #include "base/file.hpp"

@@ -12,12 +12,6 @@
 // code can catch; else an errno of the file that cannot be read.
 #pragma once
 
-#include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "script/json.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "script/binding.hpp"
 

@@ -15,9 +15,6 @@
 // stands for.
 #pragma once
 
-#include <cstddef>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 

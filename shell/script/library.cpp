@@ -8,14 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <new>
-#include <string>
-#include <utility>
 
-#include <fmt/format.h>
 #include <lua.hpp>
 
 #include "base/file.hpp"

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Lua table `shell`: facts of the job, its options and environment, the log.
-#include <algorithm>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"

@@ -3,12 +3,7 @@
 // The Lua functions that run further files: source, source_if_exists and those of shell.rcpath.
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <set>
-
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 

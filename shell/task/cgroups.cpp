@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/cgroups.hpp"
 
-#include <algorithm>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 

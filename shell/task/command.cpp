@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 namespace nacre::task {
 
 int ChildSetup::unused_target() const {

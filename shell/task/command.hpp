@@ -7,13 +7,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "job/environment.hpp"
 
 namespace nacre::task {

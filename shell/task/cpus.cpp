@@ -7,11 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <cerrno>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 

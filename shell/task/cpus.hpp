@@ -5,11 +5,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "task/command.hpp"
 #include "value/idset.hpp"

@@ -3,12 +3,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <string_view>
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"

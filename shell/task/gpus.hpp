@@ -3,11 +3,6 @@
 // The gpus of this host that a process may use.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "value/idset.hpp"
 
 namespace nacre::task {

@@ -10,15 +10,6 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 

@@ -12,16 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "base/current_call.hpp"
 #include "base/signals.hpp"

@@ -14,16 +14,7 @@
 #include <sys/types.h>
 
 #include <condition_variable>
-#include <cstddef>
-#include <deque>
-#include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

@@ -4,13 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::task {

@@ -8,13 +8,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"

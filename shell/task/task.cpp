@@ -5,13 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <csignal>
-#include <cstdlib>
 #include <fstream>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/invariant.hpp"

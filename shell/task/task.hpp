@@ -9,15 +9,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/facts.hpp"
 
-#include <algorithm>
-#include <cmath>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "wire/json.hpp"
 

@@ -3,14 +3,6 @@
 // What follows from the events of all shells, by the leader's clock.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 #include "timeline/recorder.hpp"
 

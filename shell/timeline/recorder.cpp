@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/recorder.hpp"
 
-#include <algorithm>
-#include <chrono>
-
 namespace nacre::timeline {
 
 Time now() {

@@ -3,13 +3,7 @@
 // What one shell has kept so far. While it is off, nothing is kept and nothing allocated: a call costs one `if`.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "base/usual.hpp"
 
 namespace nacre::timeline {
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/summary.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-
-#include <fmt/format.h>
-
 #include "wire/json.hpp"
 
 namespace nacre::timeline {

@@ -4,11 +4,6 @@
 // and why. The members of the JSON are in nacre-timeline(1).
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "timeline/facts.hpp"

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/trace.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <tuple>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "value/wait_status.hpp"
 

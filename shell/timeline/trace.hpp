@@ -5,10 +5,6 @@
 // the public document "Trace Event Format".
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "timeline/facts.hpp"
 #include "timeline/recorder.hpp"

@@ -5,14 +5,6 @@
 
 #include <sys/socket.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "base/owned_directory.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

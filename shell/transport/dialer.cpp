@@ -7,14 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cerrno>
-#include <string_view>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/signals.hpp"
 #include "base/text.hpp"

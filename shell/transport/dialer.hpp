@@ -3,15 +3,6 @@
 // Connects to the first of several addresses that is a shell of this job.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"

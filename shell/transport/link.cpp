@@ -5,11 +5,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cerrno>
-
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 #include "base/invariant.hpp"
 #include "transport/tls.hpp"

@@ -8,18 +8,7 @@
 // written before, only what the sockets already hold (some 200 KB) goes first.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"

@@ -7,11 +7,6 @@
 // may trace it (PR_SET_DUMPABLE), until it execs.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::transport {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tls.hpp"
 
-#include <algorithm>
-#include <climits>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "transport/openssl.hpp"
 

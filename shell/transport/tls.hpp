@@ -5,12 +5,6 @@
 // socket.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 #include "transport/secret.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/wire.hpp"
 
-#include <fmt/format.h>
-
 #include "base/bytes.hpp"
 
 namespace nacre::transport {

@@ -13,12 +13,6 @@
 //   6     finish  none: the last record of this direction
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::transport {

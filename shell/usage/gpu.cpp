@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "usage/gpu.hpp"
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <set>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "usage/measure.hpp"

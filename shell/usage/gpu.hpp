@@ -5,15 +5,6 @@
 // over what its tool takes for "now". No tool says how much of that is whose.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "usage/measure.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cctype>
-#include <map>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "wire/json.hpp"

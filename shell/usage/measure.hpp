@@ -5,14 +5,6 @@
 
 #include <sys/resource.h>
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "usage/gpu.hpp"

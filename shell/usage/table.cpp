@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "usage/table.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <numeric>
-#include <optional>
-#include <set>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "base/text.hpp"
 

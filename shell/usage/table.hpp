@@ -4,13 +4,6 @@
 // them, as the JSON object that nacre-report(1) describes under USAGE.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "usage/measure.hpp"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/duration.hpp"
 
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <limits>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::value {

@@ -4,11 +4,6 @@
 // locale, and a unit, one of ms, s (the default), m, h, d; infinity has none. Never negative, never NaN.
 #pragma once
 
-#include <compare>
-#include <cstddef>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::value {

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/hostlist.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <unordered_map>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::value {

@@ -7,12 +7,6 @@
 // not by its names. The number of a name is the one at its end, or else the last one before the first dot.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::value {

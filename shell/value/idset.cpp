@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/idset.hpp"
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/text.hpp"
 

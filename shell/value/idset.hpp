@@ -6,13 +6,6 @@
 // ids. Set algebra, parse, str, size and nth are linear in the ranges; contains, next and prev are logarithmic.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.hpp"
 
 namespace nacre::value {

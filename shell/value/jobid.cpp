@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/jobid.hpp"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <optional>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::value {

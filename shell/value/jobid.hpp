@@ -3,12 +3,6 @@
 // A job's id: a 64-bit FLUID, written in any of the forms of Flux RFC 19.
 #pragma once
 
-#include <compare>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::value {

@@ -3,9 +3,6 @@
 // The names that the shells of a job give to the links between them.
 #pragma once
 
-#include <compare>
-#include <cstdint>
-
 #include "value/idset.hpp"
 
 namespace nacre::value {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/resizing.hpp"
 
-#include <array>
-#include <csignal>
-
-#include <fmt/format.h>
-
 #include "value/duration.hpp"
 #include "value/wait_status.hpp"
 #include "wire/json.hpp"

@@ -4,11 +4,6 @@
 // started at its beginning.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-
 #include "base/json.hpp"
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/taskmap.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
-
-#include <fmt/format.h>
-
 #include "base/invariant.hpp"
 #include "base/json.hpp"
 #include "base/text.hpp"

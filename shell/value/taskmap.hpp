@@ -9,11 +9,6 @@
 // Blocks are merged with their neighbours if possible, so a regular map costs little for any number of tasks.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/json_fwd.hpp"
 #include "base/result.hpp"
 #include "value/idset.hpp"

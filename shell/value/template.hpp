@@ -6,11 +6,6 @@
 // partials or escapes.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "base/result.hpp"
 
 namespace nacre::value {

@@ -3,14 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <csignal>
-
-#include <algorithm>
-#include <array>
-#include <cstdint>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 
 namespace nacre::value {

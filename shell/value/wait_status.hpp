@@ -3,8 +3,7 @@
 // The status of a process that ended, by waitpid(2), and the names of signals (signal(7), with or without "SIG").
 #pragma once
 
-#include <string>
-#include <string_view>
+#include "base/usual.hpp"
 
 namespace nacre::value {
 

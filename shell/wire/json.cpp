@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/json.hpp"
 
-#include <span>
-
-#include <fmt/format.h>
-
 namespace nacre::wire {
 
 Result<std::size_t> Words::find(const JsonAt& at) const {

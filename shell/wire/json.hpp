@@ -25,22 +25,7 @@
 // other members are left as they are: the first one counts, in the order of the description.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <limits>
-#include <optional>
 #include <ranges>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "base/json.hpp"
 #include "base/result.hpp"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each #include of shell/ and plugins/ against the include table; and <algorithm>, which some libraries include by the way."""
+"""Each #include of shell/ and plugins/ against the include table, and against base/usual.hpp, whose headers are not included
+elsewhere; and <algorithm> where that is not, as some libraries include it by the way."""
 
 import re
 
@@ -7,6 +8,8 @@ import table
 from tree import Offence
 
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+USUAL = "shell/base/usual.hpp"
+OUTSIDE = ("plugins/examples/", "plugins/pmix/")  # which use nothing of shell/ but the C API
 PUBLIC = "flux/"  # the C API's headers, installed for plugins; they belong to the folder `plugin`
 
 
@@ -72,16 +75,27 @@ def _offence(tree, rules, path, quote, name):
 
 def _lacks_algorithm(tree):
     """The first use of <algorithm> in a file that has it neither itself nor from its own header."""
-    for path in tree.sources("shell/", "plugins/", "t/"):
+    for path in tree.sources(*OUTSIDE, "t/"):
         own = path.rsplit(".", 1)[0] + ".hpp"
         found = ALGORITHM.search(tree.text(path))
         if found and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)):
             yield Offence(path, tree.text(path)[:found.start()].count("\n") + 1, f"{found[0][:-1]}: include <algorithm>")
 
 
+def _repeats_usual(tree):
+    """What base/usual.hpp has already."""
+    usual = {name for _, _, name in includes(tree.text(USUAL))} if tree.has(USUAL) else set()
+    for path in tree.sources("shell/", "plugins/", suffixes=(".cpp", ".hpp")):
+        if path == USUAL or path.startswith(OUTSIDE):
+            continue
+        for number, quote, name in includes(tree.text(path)):
+            if quote == "<" and name in usual:
+                yield Offence(path, number, f"<{name}> comes with base/usual.hpp, which base/result.hpp includes")
+
+
 def check(tree):
     rules = table.Table(tree.text(table.PATH))
-    offences = list(_lacks_algorithm(tree))
+    offences = [*_lacks_algorithm(tree), *_repeats_usual(tree)]
     for path in tree.sources("shell/", "plugins/"):
         owner = _owner(path)
         if owner not in rules.uses:
