@@ -86,8 +86,6 @@ void LoopbackPort::refuse(const std::string& why) {
   if (told_.size() < kMaxTold && told_.insert(why).second) callbacks_.refused(why);
 }
 
-std::string LoopbackPort::address() const { return fmt::format("127.0.0.1:{}", number_); }
-
 // The table is read once for all that have come.
 void LoopbackPort::look() {
   std::vector<UniqueFd> come;

@@ -23,8 +23,8 @@ class LoopbackPort {
   LoopbackPort& operator=(const LoopbackPort&) = delete;
 
   [[nodiscard]] std::uint16_t number() const { return number_; }
-  [[nodiscard]] std::string address() const;  // 127.0.0.1:PORT
-  void look();                                // takes what has come, without waiting
+  [[nodiscard]] std::string address() const { return fmt::format("127.0.0.1:{}", number_); }  // 127.0.0.1:PORT
+  void look();  // takes what has come, without waiting
   void refuse(const std::string& why);
 
  private:

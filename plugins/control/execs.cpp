@@ -965,6 +965,4 @@ bool JoinedTerminal::ended() const {
   return pty_.ended() && unread().empty() && task_.state() == task::State::exited;
 }
 
-void JoinedTerminal::resize(const winsize& size) { pty_.resize_viewer(viewer_, size); }
-
 }  // namespace nacre::plugins

@@ -45,7 +45,7 @@ class JoinedTerminal {
   [[nodiscard]] const value::WaitStatus& status() const { return task_.status(); }  // once ended
 
   [[nodiscard]] task::BufferedStream& keys() { return *keys_; }
-  void resize(const winsize& size);
+  void resize(const winsize& size) { pty_.resize_viewer(viewer_, size); }
 
  private:
   JoinedTerminal(const task::Task& task, Callbacks callbacks)

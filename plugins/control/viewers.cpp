@@ -400,8 +400,6 @@ void Scrollback::Reader::pass(const Piece& piece) {
     begun_.erase({piece.rank, piece.stream});
 }
 
-Scrollback::Missed Scrollback::Reader::missed() { return std::exchange(missed_, {}); }
-
 // ---- viewer link ------------------------------------------------------------------------
 
 Viewers::Link viewer_link(const std::function<control::ControlServer*()>& server,

@@ -60,7 +60,7 @@ class Scrollback {
     std::optional<Piece> next(std::size_t most);
     void pass(const Piece& piece);
     // What went before it was read, since the last call.
-    Missed missed();
+    Missed missed() { return std::exchange(missed_, {}); }
     // Bytes of the job's output before the first one that this reader gets, of any task.
     [[nodiscard]] std::uint64_t before() const { return before_; }
     [[nodiscard]] bool is_last() const { return number_ == from_.first_; }  // of all that is kept, nothing was read

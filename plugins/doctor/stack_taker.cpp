@@ -345,8 +345,6 @@ double ExaminationOrder::most_time() const {
   return interval + most + kMostAnswerTime;
 }
 
-double ExaminationOrder::most_silent_time() const { return interval + kMostAnswerTime; }
-
 Json json_of(const Examined& examined, std::size_t most) {
   Json out = examined.examination.json();
   Json groups = Json::array();

@@ -125,7 +125,7 @@ struct ExaminationOrder {
   // Seconds until a shell that has not answered is absent.
   [[nodiscard]] double most_time() const;
   // The same for one that has not even said that it is at it; it is named 2 s after it was asked.
-  [[nodiscard]] double most_silent_time() const;
+  [[nodiscard]] double most_silent_time() const { return interval + kMostAnswerTime; }
 };
 
 struct Examined {

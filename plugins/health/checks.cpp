@@ -46,8 +46,6 @@ std::string CheckProcess::Outcome::why(event::Seconds most) const {
   return line.empty() ? status.str() : line;
 }
 
-CheckProcess::~CheckProcess() { kill(); }
-
 Result<void> CheckProcess::start(const std::function<int()>& act, event::Seconds most, WhenDone done) {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   output_ = std::move(pipe.read);
@@ -296,8 +294,6 @@ void GpuCheck::looked(const CheckProcess::Outcome& outcome) {
   end(fmt::format("{}, and has been for {}", found.in_use,
                   value::Duration::of_seconds(limits_.wait.count()).str()));
 }
-
-void GpuCheck::end(const std::string& fault) { std::exchange(done_, nullptr)(fault); }
 
 // ---- option -----------------------------------------------------------------------------
 

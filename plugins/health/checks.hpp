@@ -37,7 +37,7 @@ class CheckProcess {
 
   // It has to outlive it.
   explicit CheckProcess(plugin::Host& host) : host_(host) {}
-  ~CheckProcess();
+  ~CheckProcess() { kill(); }
   CheckProcess(const CheckProcess&) = delete;
   CheckProcess& operator=(const CheckProcess&) = delete;
 
@@ -118,7 +118,7 @@ class GpuCheck {
  private:
   Result<void> look();
   void looked(const CheckProcess::Outcome& outcome);
-  void end(const std::string& fault);
+  void end(const std::string& fault) { std::exchange(done_, nullptr)(fault); }
 
   plugin::Host& host_;
   Limits limits_;

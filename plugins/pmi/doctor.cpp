@@ -192,8 +192,6 @@ void PmiDoctor::explain() {
   for (const std::string& line : folded(all)) log_line(Level::notice, line);
 }
 
-void PmiDoctor::log_line(Level level, std::string_view text) { log(host_, plugin_, level, "{}", text); }
-
 // ---- process facts ----------------------------------------------------------------------
 
 namespace {

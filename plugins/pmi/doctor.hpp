@@ -52,7 +52,7 @@ class PmiDoctor {
   void explain();
   [[nodiscard]] bool knows(const task::Task& task) const;
   [[nodiscard]] std::string doing(const task::Task& task) const;
-  void log_line(Level level, std::string_view text);
+  void log_line(Level level, std::string_view text) { log(host_, plugin_, level, "{}", text); }
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;

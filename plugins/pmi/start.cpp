@@ -168,8 +168,6 @@ void PmiExchange::fence_group(const pmi::BarrierGroup& group, const pmi::EntryRe
   groups_.fence(group, mine, std::move(done));
 }
 
-void PmiExchange::fence(const pmi::EntryRefs& mine, Done done) { give(pmi::encode_refs(mine), std::move(done)); }
-
 void PmiExchange::abstain(const value::Idset& missing) {
   if (std::exchange(abstains_, true)) return;
   nothing_ = kNothing + missing.str();

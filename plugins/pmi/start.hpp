@@ -40,7 +40,7 @@ class PmiExchange final : public pmi::KeyExchange {
               Barriers barriers, PmiGroupParts& parts);
   ~PmiExchange() override { parts_.ignore(barriers_.name); }
 
-  void fence(const pmi::EntryRefs& mine, Done done) override;
+  void fence(const pmi::EntryRefs& mine, Done done) override { give(pmi::encode_refs(mine), std::move(done)); }
   void fence_group(const pmi::BarrierGroup& group, const pmi::EntryRefs& mine, Done done) override;
   void when_awaited(Awaited awaited) override { groups_.when_awaited(std::move(awaited)); }
   void shell_gone(std::uint32_t shell) { groups_.gone(shell); }  // it has left, or is lost and the job goes on

@@ -54,8 +54,6 @@ void Clients::add(Namespace spawned) {
   namespaces_[name] = std::move(spawned);
 }
 
-void Clients::clear() { namespaces_.clear(); }
-
 const Namespace* Clients::find_namespace(const std::string& name) const {
   auto found = namespaces_.find(name);
   return found != namespaces_.end() ? &found->second : nullptr;

@@ -59,7 +59,7 @@ class Clients {
   // Of a start of all tasks. What is returned stays where it is until clear().
   const Namespace& begin(JobFacts home);
   void add(Namespace spawned);
-  void clear();
+  void clear() { namespaces_.clear(); }
 
   [[nodiscard]] const std::string& home() const { return home_; }  // "": no start has begun here
   [[nodiscard]] std::uint32_t processes() const { return processes_; }

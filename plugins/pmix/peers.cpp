@@ -699,8 +699,6 @@ void PeerGroups::ended(Rank number) {
   report();
 }
 
-void PeerGroups::over(std::uint32_t shell) { groups_.over(shell); }
-
 void PeerGroups::lost(std::uint32_t shell) {
   for (Rank number : processes_.numbers_on(shell)) notify_watchers(number);
   groups_.lost(shell);
@@ -763,8 +761,6 @@ int PeerLink::listen() {
   flux_msg_handler_start(handler_);
   return 0;
 }
-
-void PeerLink::close() { flux_msg_handler_destroy(std::exchange(handler_, nullptr)); }
 
 void PeerLink::begin(std::uint64_t start, Receive receive) {
   receive_ = std::move(receive);

@@ -59,10 +59,10 @@ class PeerGroups {
   // Clients that wait are answered: they have ended.
   void give_up();
 
-  void receive(const PeerMessage& message);  // a group, leave or gone
-  void ended(Rank number);                   // all shells receive this
-  void over(std::uint32_t shell);            // likewise: none of its processes is left
-  void lost(std::uint32_t shell);            // with its processes
+  void receive(const PeerMessage& message);                // a group, leave or gone
+  void ended(Rank number);                                 // all shells receive this
+  void over(std::uint32_t shell) { groups_.over(shell); }  // likewise: none of its processes is left
+  void lost(std::uint32_t shell);                          // with its processes
 
   // A process of this shell has ended; report() sends it to the others if one of them waits for it.
   void ended_here(Rank number) { groups_.ended_here(number); }
@@ -102,8 +102,8 @@ class PeerLink {
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
-  int listen();  // 0, or -1 with errno
-  void close();  // receives nothing more
+  int listen();                                                                 // 0, or -1 with errno
+  void close() { flux_msg_handler_destroy(std::exchange(handler_, nullptr)); }  // receives nothing more
 
   // This start is to come, and its messages are kept until it begins here.
   void await(std::uint64_t start) { filter_.await(start); }

@@ -60,8 +60,6 @@ Service::Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<Ser
       spawns_(shell, *server_, clients_, job_, ends_),
       end_signals_(shell, job_) {}
 
-Service::~Service() { stop(); }
-
 int Service::start() {
   job_.tolerates_faults = is_fault_tolerant(shell_);
   job_.may_restart = may_start_again(shell_);
@@ -874,8 +872,6 @@ void ReactorInbox::read() {
 // ---- server directory -------------------------------------------------------------------
 
 namespace nacre::pmix {
-
-int ServerDirectory::prepare(flux_shell_t* shell) { return path_.empty() ? make(shell) : 0; }
 
 int ServerDirectory::make(flux_shell_t* shell) {
   const char* below = flux_shell_getenv(shell, "FLUX_JOB_TMPDIR");

@@ -104,7 +104,7 @@ class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
 class ServerDirectory {
  public:
   // Makes it, unless it has been made. Returns 0, or -1 after one line in the log.
-  int prepare(flux_shell_t* shell);
+  int prepare(flux_shell_t* shell) { return path_.empty() ? make(shell) : 0; }
 
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute; "": it has not been made
 
@@ -119,7 +119,7 @@ class Service {
   using Times = ServerTimes;
 
   Service(flux_plugin_t* plugin, flux_shell_t* shell, std::unique_ptr<ServerApi> server, Times times);
-  ~Service();
+  ~Service() { stop(); }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 

@@ -149,8 +149,6 @@ std::string StoreKeys::answer(const StoreRequest& request) const {
   return number_answer(request.number).substr(0, sizeof(std::uint32_t));  // ping
 }
 
-bool StoreKeys::has(const std::string& key) const { return values_.contains(key) || queues_.contains(key); }
-
 bool StoreKeys::has_all(const std::vector<std::string>& keys) const {
   return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return has(key); });
 }

@@ -18,7 +18,7 @@ class StoreKeys {
   // Of a request that changes nothing.
   [[nodiscard]] std::string answer(const StoreRequest& request) const;
   // There is a value, or something in the queue.
-  [[nodiscard]] bool has(const std::string& key) const;
+  [[nodiscard]] bool has(const std::string& key) const { return values_.contains(key) || queues_.contains(key); }
   [[nodiscard]] bool has_all(const std::vector<std::string>& keys) const;
 
   // All of it, in pieces of about that many bytes, at least one.

@@ -402,8 +402,6 @@ TaskMeter::TaskMeter(plugin::Host& host, bool keeps_commands)
   host_.children().look_before_reap([this](pid_t pid) { look(pid); });
 }
 
-TaskMeter::~TaskMeter() { host_.children().look_before_reap(nullptr); }
-
 // getrusage(2) has also what this process was before its own execve(2), which tasks do not start as a copy of. So
 // its value only shows whether the kernel's exact one has to be read again.
 std::uint64_t TaskMeter::own_peak() {

@@ -161,7 +161,7 @@ class TaskMeter {
  public:
   // To be made before a task is started. `keeps_commands`: rows have the commands that are not the job's.
   TaskMeter(plugin::Host& host, bool keeps_commands);
-  ~TaskMeter();
+  ~TaskMeter() { host_.children().look_before_reap(nullptr); }
   TaskMeter(const TaskMeter&) = delete;
   TaskMeter& operator=(const TaskMeter&) = delete;
 

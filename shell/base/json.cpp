@@ -165,8 +165,6 @@ Result<void> JsonAt::only_keys(std::span<const std::string_view> known) const {
   return {};
 }
 
-Error JsonAt::error(std::string_view message) const { return in(path_, invalid(std::string(message))); }
-
 Error JsonAt::expected(std::string_view want) const {
   return error(fmt::format("expected {}, got {}", want, type_of(*value_)));
 }

@@ -64,7 +64,7 @@ class JsonAt {
   }
 
   // An error about this value: `PATH: message`.
-  [[nodiscard]] Error error(std::string_view message) const;
+  [[nodiscard]] Error error(std::string_view message) const { return in(path_, invalid(std::string(message))); }
   // The usual error: `PATH: expected WANT, got VALUE` (VALUE cut to 40 bytes).
   [[nodiscard]] Error expected(std::string_view want) const;
 

@@ -33,8 +33,6 @@ EndingSignalsHeld::EndingSignalsHeld() {
   ::sigprocmask(SIG_BLOCK, &ending, &before_);
 }
 
-EndingSignalsHeld::~EndingSignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
 void remove_when_ended_early(const std::string& file, const std::string& directory) {
   EndingSignalsHeld held;
   copy(file, file_to_remove);

@@ -48,7 +48,7 @@ class EndingSignalsHeld {
   EndingSignalsHeld();
   EndingSignalsHeld(const EndingSignalsHeld&) = delete;
   EndingSignalsHeld& operator=(const EndingSignalsHeld&) = delete;
-  ~EndingSignalsHeld();
+  ~EndingSignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   sigset_t before_;

@@ -83,8 +83,6 @@ Result<void> PmiSession::barrier(const Doubt& doubt) {
   return {};
 }
 
-Result<std::string> PmiSession::get(std::string_view key) { return TRY(ask(session_.get(key))).text; }
-
 Result<void> PmiSession::finalize() {
   CHECK_OK(ask(session_.finalize()));
   return {};

@@ -38,7 +38,7 @@ class PmiSession {
 
   Result<void> put(std::string_view key, std::string_view value);
   Result<void> barrier(const Doubt& doubt = {});
-  Result<std::string> get(std::string_view key);
+  Result<std::string> get(std::string_view key) { return TRY(ask(session_.get(key))).text; }
   Result<void> finalize();
 
   // Puts a value that may be longer than one key can hold, under KEY.0, KEY.1 and so on. It may have any bytes.

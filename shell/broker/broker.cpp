@@ -187,8 +187,6 @@ void Broker::follow(const Asked& stream, std::function<void(Result<Json>)> on_re
   };
 }
 
-Result<Json> Broker::ask(std::string_view topic, const Json& payload) { return answer(begin(topic, payload)); }
-
 // ---- what comes and goes ----------------------------------------------------------------
 
 Result<void> Broker::read() {
@@ -269,8 +267,6 @@ std::uint32_t Broker::call_with_text(std::string_view topic, std::string payload
   request.payload = std::move(payload);
   return send_request(std::move(request), answering(std::move(on_answer)));
 }
-
-void Broker::forget(std::uint32_t tag) { calls_.erase(tag); }
 
 void Broker::call_by_topic(std::string_view topic, const Json& payload, OnAnswer on_answer) {
   if (lost_) return on_answer(*lost_);

@@ -21,7 +21,7 @@ class Broker {
   Broker& operator=(const Broker&) = delete;
 
   // ---- before attach(): what waits for the answer. An error has the broker's errno and text, after the topic.
-  Result<Json> ask(std::string_view topic, const Json& payload);
+  Result<Json> ask(std::string_view topic, const Json& payload) { return answer(begin(topic, payload)); }
   // The same in two steps, for several at a time.
   struct Asked {
     std::uint32_t tag;
@@ -54,7 +54,7 @@ class Broker {
   std::uint32_t call(std::string_view topic, const Json& payload, OnAnswer on_answer,
                      std::uint32_t node = kAnyNode);
   std::uint32_t call_with_text(std::string_view topic, std::string payload, OnAnswer on_answer);  // JSON
-  void forget(std::uint32_t tag);  // its function is not called any more
+  void forget(std::uint32_t tag) { calls_.erase(tag); }  // its function is not called any more
   // For who cannot leave it to the loop: the next response to one of these calls is awaited, and its function
   // called. All else that comes meanwhile is left to the loop. ETIMEDOUT: `timeout` seconds have passed.
   Result<void> wait_for_response(const std::function<bool(std::uint32_t tag)>& wanted, double timeout);

@@ -32,8 +32,6 @@ BulkNode::BulkNode(const BulkOptions& options)
       broadcast_(options_, out_),
       upward_(options_, children_, out_) {}
 
-std::vector<BulkEffect> BulkNode::take_effects() { return std::exchange(out_.effects, {}); }
-
 void BulkNode::settle() {
   broadcast_.drop_stable();
   if (auto all = leads() ? consumed_by_all() : std::nullopt) broadcast_.all_have(*all);

@@ -467,7 +467,7 @@ class BulkNode {
   // Leader: the owner has taken this origin's records up to here for good; the origin may forget them.
   void taken(Id origin, Numbered number);
   void consumed(Numbered number);  // the owner needs the announced bytes up to here no longer
-  [[nodiscard]] std::vector<BulkEffect> take_effects();
+  [[nodiscard]] std::vector<BulkEffect> take_effects() { return std::exchange(out_.effects, {}); }
 
   // ---- state: bytes that are held, with heads ----
   // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.

@@ -114,8 +114,6 @@ void CommandLine::order_groups(std::initializer_list<const char*> titles) {
   for (const char* each : titles) groups_.push_back({each, ""});
 }
 
-void CommandLine::at_most_one(std::initializer_list<const char*> names) { alternatives_.emplace_back(names); }
-
 CommandLine* CommandLine::add_subcommand(const std::string& verb, std::string about) {
   subcommands_.push_back(std::make_unique<CommandLine>(program_ + ' ' + verb, std::move(about)));
   subcommands_.back()->verb_ = verb;

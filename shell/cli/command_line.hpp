@@ -137,7 +137,7 @@ class CommandLine {
   // What --help shows before the options: a line each.
   void add_example(const char* command, const char* about) { examples_.emplace_back(command, about); }
   // At most one of them may be given; a message has these names.
-  void at_most_one(std::initializer_list<const char*> names);
+  void at_most_one(std::initializer_list<const char*> names) { alternatives_.emplace_back(names); }
   // The options end at the first word that is none of them: rest() has it and all behind it, a `--` included.
   // `words`: what --help calls them.
   void prefix_command(const char* words = "") {

@@ -44,8 +44,6 @@ ShellEnding::ShellEnding(const Parts& parts) : of_(parts) {
   when_thrown([this](const Component* component, std::string_view what) { on_thrown(component, what); });
 }
 
-ShellEnding::~ShellEnding() { when_thrown(nullptr); }
-
 // ---- failures ------------------------------------------------------------------------------
 
 // What shell.task-exit has of a task of another shell: all but its process id.

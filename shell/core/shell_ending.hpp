@@ -61,7 +61,7 @@ class ShellEnding {
   };
 
   explicit ShellEnding(const Parts& parts);
-  ~ShellEnding();
+  ~ShellEnding() { when_thrown(nullptr); }
   ShellEnding(const ShellEnding&) = delete;
   ShellEnding& operator=(const ShellEnding&) = delete;
 

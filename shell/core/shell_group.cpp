@@ -429,12 +429,6 @@ void ChangeNotices::leaving(const value::Idset& shells, double grace) {
   notify("job.shrinking", {{"shells", shells.str()}, {"hosts", hosts.str()}, {"grace", grace}});
 }
 
-void ChangeNotices::left(group::Rank shell) { change(plugin::ShellLeft(shell, host_of(shell))); }
-
-void ChangeNotices::joined(group::Rank shell) { change(plugin::ShellJoined(shell, host_of(shell))); }
-
-void ChangeNotices::restarted(const Json& what) { change("job.tasks-restart", what); }
-
 void ChangeNotices::ended(const value::Idset& tasks, const exits::Record& record) {
   notify(plugin::TasksExited(tasks, record));
 }

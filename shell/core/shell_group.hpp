@@ -29,12 +29,12 @@ class ChangeNotices {
     on_change_ = std::move(receive);
   }
 
-  void lost(group::Rank shell, bool ends);                      // shell.lost; `ends`: the job ends with it
-  void not_replaced(group::Rank shell);                         // shell.not-replaced, which is no change
-  void leaving(const value::Idset& shells, double grace);       // job.shrinking, likewise
-  void left(group::Rank shell);                                 // shell.left
-  void joined(group::Rank shell);                               // shell.joined
-  void restarted(const Json& what);                             // job.tasks-restart
+  void lost(group::Rank shell, bool ends);                 // shell.lost; `ends`: the job ends with it
+  void not_replaced(group::Rank shell);                    // shell.not-replaced, which is no change
+  void leaving(const value::Idset& shells, double grace);  // job.shrinking, likewise
+  void left(group::Rank shell) { change(plugin::ShellLeft(shell, host_of(shell))); }      // shell.left
+  void joined(group::Rank shell) { change(plugin::ShellJoined(shell, host_of(shell))); }  // shell.joined
+  void restarted(const Json& what) { change("job.tasks-restart", what); }                 // job.tasks-restart
   void ended(const value::Idset& tasks, const exits::Record&);  // job.tasks-exited, which is no change
   // job.tasks-moved for each, and shell.resource-update. `with_all`: all tasks start again with them; `left`: the
   // shell that is lost, "" if none is.

@@ -982,8 +982,6 @@ std::string places_of(const job::Job& job, group::Rank shell, const elastic::Spa
 
 }  // namespace
 
-void RestartReports::raise(const std::string& message) const { host_.raise({"restart", 2, message, std::nullopt}); }
-
 void RestartReports::decided(group::Rank shell, const elastic::RestartDecision& decision, bool later) {
   let_out();
   if (decision.ends_job) return;  // what ends the job has a line

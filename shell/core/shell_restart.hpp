@@ -238,7 +238,7 @@ class RestartReports {
 
  private:
   void notify(group::Rank shell, const elastic::RestartDecision& decision) const;
-  void raise(const std::string& message) const;
+  void raise(const std::string& message) const { host_.raise({"restart", 2, message, std::nullopt}); }
   [[nodiscard]] std::string line_of(group::Rank shell, const elastic::RestartDecision& decision) const;
   void ordered(group::Rank shell, const elastic::RestartDecision& decision) const;
 

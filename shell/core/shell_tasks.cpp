@@ -463,8 +463,6 @@ void ShellTasks::give_up(task::Task& task) {
   record_end(task.rank(), gone_.contains(task.rank()) ? exits::Record::gone({}) : exits::Record::lost());
 }
 
-void ShellTasks::call_exit(task::Task& task) { raise_if_failed(call_for(task, "task.exit")); }
-
 void ShellTasks::raise_if_failed(const Result<void>& called) {
   if (!called) host_.raise({"exec", 0, called.error().message + on_host(), std::nullopt});
 }

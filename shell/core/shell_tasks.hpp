@@ -93,7 +93,7 @@ class ShellTasks {
   // ... and what is done with an end that was kept: it is one as any other, ...
   void end_for_good(task::Task& task);
   // ... or only plugins get to know it.
-  void call_exit(task::Task& task);
+  void call_exit(task::Task& task) { raise_if_failed(call_for(task, "task.exit")); }
   // Puts one that is to be started in the place of all()[place], which stays valid.
   void renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts);
   // Takes those out of all() that have ended, and are on other shells by the job's taskmap; they stay valid. The

@@ -67,8 +67,6 @@ void Bundle::add_tail(const std::string& path, const std::string& file) {
   files_.push_back({path, record::text_without_secrets(tail->text), file, tail->whole});
 }
 
-void Bundle::lacks(const std::string& what, const std::string& why) { lacks_.emplace_back(what, why); }
-
 Result<Bundle::Written> Bundle::write(const std::string& path, bool replaces, Json about) const {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error then
   cli::Interrupts interrupts;

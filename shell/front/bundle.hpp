@@ -23,7 +23,7 @@ class Bundle {
   // The end of a file of this host, without what looks like a secret.
   void add_tail(const std::string& path, const std::string& file);
   // What is not there, and why.
-  void lacks(const std::string& what, const std::string& why);
+  void lacks(const std::string& what, const std::string& why) { lacks_.emplace_back(what, why); }
 
   struct Written {
     std::uint64_t files = 0, bytes = 0;  // without the manifest's

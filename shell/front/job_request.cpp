@@ -384,8 +384,6 @@ std::vector<std::string> drop_no_utf8(Variables& variables) {
   return names;
 }
 
-Result<void> EnvironmentRules::apply(std::string_view rule) { return apply_one(rule, false); }
-
 Result<void> EnvironmentRules::apply_file(const std::string& path) {
   return apply_text(TRY(read_file(path, kMaxFile)), path == "-" ? "standard input" : path);
 }

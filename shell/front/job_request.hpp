@@ -51,7 +51,7 @@ class EnvironmentRules {
   EnvironmentRules(Variables caller, Variables job) : caller_(std::move(caller)), job_(std::move(job)) {}
 
   // Errors name the rule; errors in a file of rules name the file and the line.
-  Result<void> apply(std::string_view rule);
+  Result<void> apply(std::string_view rule) { return apply_one(rule, false); }
   Result<void> apply_file(const std::string& path);
   // The text of a file of rules, which cannot name another file.
   Result<void> apply_text(std::string_view text, std::string_view name);

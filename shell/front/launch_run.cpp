@@ -877,8 +877,6 @@ std::optional<int> LaunchSignals::terminated_since(double since) const {
   return {};
 }
 
-bool LaunchSignals::leaves(double now) const { return !ended_by_ && interrupted_ && now - *interrupted_ < kTwice; }
-
 void LaunchSignals::end_by(int signum) {
   if (!ended_by_) ended_by_ = signum;
 }

@@ -162,7 +162,7 @@ class LaunchSignals {
   // `now`: seconds of any clock that does not jump. `begun`: the leader has begun to read the jobspec.
   Act on_signal(int signum, double now, bool begun);
   // A stop (Ctrl-Z) at `now` soon after a SIGINT that was passed on: this process leaves the job, which goes on.
-  [[nodiscard]] bool leaves(double now) const;
+  [[nodiscard]] bool leaves(double now) const { return !ended_by_ && interrupted_ && now - *interrupted_ < kTwice; }
   // A signal was passed on and the leader has not read it: so it ends the job.
   void end_by(int signum);
 

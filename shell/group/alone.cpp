@@ -10,8 +10,6 @@ Result<const transport::Secret*> Alone::secret() {
   return &*secret_;
 }
 
-void Alone::enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) { done({}); }
-
 void Alone::gather(std::string_view /*name*/, std::string mine, WhenGathered done) {
   Gathered all;
   all[std::move(mine)].insert(rank_);

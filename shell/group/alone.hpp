@@ -21,7 +21,7 @@ class Alone final : public Group {
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   // Made when it is first asked for.
   Result<const transport::Secret*> secret() override;
-  void enter(std::string_view barrier, std::function<void(Result<void>)> done) override;
+  void enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) override { done({}); }
   void sum_with_all(std::string_view /*barrier*/, std::int64_t mine, WhenCounted done) override { done(mine); }
   void max_with_all(std::string_view /*barrier*/, std::int64_t mine, WhenCounted done) override { done(mine); }
   void gather(std::string_view name, std::string mine, WhenGathered done) override;

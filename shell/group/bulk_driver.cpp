@@ -236,10 +236,6 @@ void BulkDriver::do_effect(bulk::BroadcastRoom& /*room*/) {
   }
 }
 
-void BulkDriver::do_effect(bulk::CutOff& /*cut_off*/) {
-  cut_off(Error{ECANCELED, "this shell is taken out of the job"});
-}
-
 // ---- node bulk --------------------------------------------------------------------------
 
 namespace {
@@ -266,8 +262,6 @@ Result<std::unique_ptr<NodeBulk>> NodeBulk::create(event::Loop& loop, const bulk
   return out;
 }
 
-void NodeBulk::perform(overlay::Publish& publish) { carrier_.publish(publish.entry, std::move(publish.value)); }
-
 void NodeBulk::look_at(const overlay::Node& node) {
   for (BulkDriver* each : {&users_, &values_}) each->look_at(node);
   for (BulkDriver* each : {&users_, &values_}) each->pump();
@@ -291,8 +285,6 @@ void NodeBulk::lead(std::uint64_t term) {
 void NodeBulk::received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
   of(stream).received(from, stream, bytes);
 }
-
-void NodeBulk::on_credit(overlay::LinkName to, transport::StreamId stream) { of(stream).on_credit(to, stream); }
 
 void NodeBulk::cut_off(const Error& why) {
   users_.cut_off(why);

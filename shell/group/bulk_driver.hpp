@@ -63,7 +63,7 @@ class BulkDriver final : public bulk::Port {
   void do_effect(bulk::Announce& announce);
   void do_effect(bulk::Room& room);
   void do_effect(bulk::BroadcastRoom& room);
-  void do_effect(bulk::CutOff& cut_off);
+  void do_effect(bulk::CutOff& /*cut_off*/) { cut_off(Error{ECANCELED, "this shell is taken out of the job"}); }
   void do_effect(bulk::Drained& /*drained*/) {}
   void do_effect(bulk::WaitForMore& /*wait*/) { wait_(); }
   void write_on(const Stream& stream);
@@ -142,7 +142,7 @@ class NodeBulk {
                                                   LinkTable& links, Callbacks callbacks);
 
   [[nodiscard]] BulkDriver& users() { return users_; }
-  void perform(overlay::Publish& publish);
+  void perform(overlay::Publish& publish) { carrier_.publish(publish.entry, std::move(publish.value)); }
   // After each step of the node: what follows for bulk data from where the others are now.
   void look_at(const overlay::Node& node);
 
@@ -151,7 +151,7 @@ class NodeBulk {
   // Values go in the log then, but what had been published before may still be on its way.
   void lead(std::uint64_t term);
   void received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes);
-  void on_credit(overlay::LinkName to, transport::StreamId stream);
+  void on_credit(overlay::LinkName to, transport::StreamId stream) { of(stream).on_credit(to, stream); }
   void cut_off(const Error& why);
 
  private:

@@ -24,8 +24,6 @@ void LinkSender::perform(overlay::Send& message) {
   log_.log(Level::error, "", "a message to shell {} is too long: {}", message.to.peer, bytes.error().message);
 }
 
-void LinkSender::perform(overlay::SendEntry& entry) { sent(entry.to, queue_.send_entry(entry.to, entry.seq)); }
-
 void LinkSender::perform(overlay::Dial& dial) {
   Result<void> dialling = links_.dial(dial.peer);
   if (dialling) return;
@@ -37,10 +35,6 @@ void LinkSender::perform(overlay::HangUp& hang_up) {
   on_ends_(hang_up.link);
   queue_.flush(hang_up.link);
   links_.hang_up(hang_up.link);
-}
-
-void LinkSender::perform(overlay::HalfClose& half_close) {
-  sent(half_close.link, queue_.half_close(half_close.link));
 }
 
 // Keeps the last frame: most entries are sent to several peers, one after the other.
@@ -72,10 +66,6 @@ void LinkSender::give_up(overlay::LinkName link, const Error& why) {
 
 Result<void> SendQueue::send(overlay::LinkName to, std::string frame) { return add(to, std::move(frame)); }
 
-Result<void> SendQueue::send_entry(overlay::LinkName to, overlay::Seq seq) { return add(to, seq); }
-
-Result<void> SendQueue::half_close(overlay::LinkName link) { return add(link, Close()); }
-
 Result<void> SendQueue::add(overlay::LinkName link, Item item) {
   auto found = waiting_.find(link);
   if (found == waiting_.end() && links_.has_room(link)) return put(link, item);
@@ -92,8 +82,6 @@ Result<void> SendQueue::put(overlay::LinkName link, const Item& item) {
   links_.half_close(link);
   return {};
 }
-
-Result<void> SendQueue::go_on(overlay::LinkName link) { return drain(link, true); }
 
 void SendQueue::flush(overlay::LinkName link) {
   static_cast<void>(drain(link, false));

@@ -28,11 +28,11 @@ class SendQueue {
 
   // A link's messages go in this order, except for send_first(). An error: the link has to be given up.
   Result<void> send(overlay::LinkName to, std::string frame);
-  Result<void> send_entry(overlay::LinkName to, overlay::Seq seq);
-  Result<void> half_close(overlay::LinkName link);
+  Result<void> send_entry(overlay::LinkName to, overlay::Seq seq) { return add(to, seq); }
+  Result<void> half_close(overlay::LinkName link) { return add(link, Close()); }
   Result<void> send_first(overlay::LinkName to, std::string_view frame) { return links_.send(to, frame); }
 
-  Result<void> go_on(overlay::LinkName link);  // the link has room again
+  Result<void> go_on(overlay::LinkName link) { return drain(link, true); }  // the link has room again
   // The queue is about to go: sends all that waits, as far as the link takes it.
   void flush(overlay::LinkName link);
   void flush_all();
@@ -65,10 +65,10 @@ class LinkSender {
   LinkSender& operator=(const LinkSender&) = delete;
 
   void perform(overlay::Send& message);
-  void perform(overlay::SendEntry& entry);
+  void perform(overlay::SendEntry& entry) { sent(entry.to, queue_.send_entry(entry.to, entry.seq)); }
   void perform(overlay::Dial& dial);
   void perform(overlay::HangUp& hang_up);
-  void perform(overlay::HalfClose& half_close);
+  void perform(overlay::HalfClose& half_close) { sent(half_close.link, queue_.half_close(half_close.link)); }
 
   void go_on(overlay::LinkName link) { sent(link, queue_.go_on(link)); }  // it has room again
   void forget(overlay::LinkName link) { queue_.forget(link); }

@@ -82,8 +82,6 @@ bool FdSink::full() const {
   return !tail_.empty() || (spill_failed_ && kept() >= kQueue);
 }
 
-std::uint64_t FdSink::kept() const { return queue_.size() + tail_.size() + (spill_ ? spill_->size() : 0); }
-
 // Writes until all is written (true) or nothing more is taken.
 Result<bool> FdSink::write_some(std::span<std::string_view> pieces) {
   while (size_of(pieces) > 0) {

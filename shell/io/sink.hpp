@@ -203,7 +203,7 @@ class FdSink final : public Sink {
       : loop_(loop), name_(std::move(name)), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
   Result<void> attach(int fd);
-  [[nodiscard]] std::uint64_t kept() const;
+  [[nodiscard]] std::uint64_t kept() const { return queue_.size() + tail_.size() + (spill_ ? spill_->size() : 0); }
   [[nodiscard]] bool spilled() const { return spill_ && spill_->size() > 0; }
   Result<bool> write_some(std::span<std::string_view> pieces);
   void keep(std::span<const std::string_view> pieces);

@@ -72,8 +72,6 @@ void Environment::put(std::string text, std::size_t name_size) {
   index_.insert(std::move(node));
 }
 
-std::size_t Environment::slots() const { return (base_ == nullptr ? 0 : base_->slots()) + entries_.size(); }
-
 std::optional<std::size_t> Environment::slot(std::string_view name) const {
   if (base_ != nullptr) {
     if (auto inherited = base_->slot(name)) return inherited;

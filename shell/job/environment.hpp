@@ -47,7 +47,7 @@ class Environment {
 
   void put(std::string text, std::size_t name_size);
   // Each entry of the base, then each of this layer, has a slot, whether it counts or not.
-  [[nodiscard]] std::size_t slots() const;
+  [[nodiscard]] std::size_t slots() const { return (base_ == nullptr ? 0 : base_->slots()) + entries_.size(); }
   [[nodiscard]] std::optional<std::size_t> slot(std::string_view name) const;  // the first one of this name
   // By slot; an entry takes the slot of the one that it overrides
   [[nodiscard]] std::vector<const Entry*> collect() const;

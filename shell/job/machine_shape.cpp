@@ -93,8 +93,6 @@ std::string MachineShape::synthetic() const {
   return fmt::format("package:{} [numa] core:{} pu:{}", packages, cores, threads);
 }
 
-std::string MachineShape::host(std::uint32_t node) { return fmt::format("pretend{}", node); }
-
 Json MachineShape::resources(std::uint32_t count) const {
   auto ids = [](std::uint32_t number) { return number == 1 ? "0" : fmt::format("0-{}", number - 1); };
   Json children{{"core", ids(cores_of_node())}};

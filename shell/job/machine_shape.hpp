@@ -32,7 +32,7 @@ struct MachineShape {
   // As hwloc_topology_set_synthetic() takes it, of one node, each package with its NUMA node.
   [[nodiscard]] std::string synthetic() const;
   // The name of a node: "pretend3".
-  [[nodiscard]] static std::string host(std::uint32_t node);
+  [[nodiscard]] static std::string host(std::uint32_t node) { return fmt::format("pretend{}", node); }
   // R (RFC 20) of the first `count` nodes, with all of their cores and gpus.
   [[nodiscard]] Json resources(std::uint32_t count) const;
 

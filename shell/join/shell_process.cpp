@@ -67,8 +67,6 @@ void KeptSignals::keep(int signum) {
   signals_.push_back(signum);
 }
 
-std::vector<int> KeptSignals::take() { return std::exchange(signals_, {}); }
-
 // ---- signals ----------------------------------------------------------------------------
 
 namespace {
@@ -148,8 +146,6 @@ constexpr std::size_t kCopyPiece = std::size_t{64} << 10;
 
 }  // namespace
 
-Detachment::~Detachment() { give_back(); }
-
 Result<void> Detachment::fork_leader() {
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
   CHECK_OK(flush_out());
@@ -178,8 +174,6 @@ Result<void> Detachment::take_streams() {
   }
   return {};
 }
-
-std::string Detachment::path() const { return directory_ + "/" + id_.f58_plain() + ".out"; }
 
 void Detachment::let_go() {
   detached_ = true;

@@ -35,7 +35,7 @@ namespace nacre::join {
 class Detachment {
  public:
   explicit Detachment(value::JobId id) : id_(id) {}
-  ~Detachment();
+  ~Detachment() { give_back(); }
   Detachment(const Detachment&) = delete;
   Detachment& operator=(const Detachment&) = delete;
 
@@ -49,7 +49,7 @@ class Detachment {
   Result<void> take_streams();
   [[nodiscard]] std::optional<int> file() const { return file_ ? std::optional(file_.get()) : std::nullopt; }
   [[nodiscard]] const std::string& directory() const { return directory_; }  // of the file
-  [[nodiscard]] std::string path() const;
+  [[nodiscard]] std::string path() const { return directory_ + "/" + id_.f58_plain() + ".out"; }
 
   // The other process does not wait any more.
   void let_go();
@@ -74,7 +74,7 @@ class KeptSignals {
  public:
   void keep(int signum);
   // Takes all of them out, in the order in which they came.
-  [[nodiscard]] std::vector<int> take();
+  [[nodiscard]] std::vector<int> take() { return std::exchange(signals_, {}); }
 
  private:
   std::vector<int> signals_;

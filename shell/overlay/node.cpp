@@ -24,8 +24,6 @@ Message Node::entry_message(Seq seq) const {
   return {out_.job, log_.term_of(seq), entry != nullptr ? Body(*entry) : Body(Bye{})};
 }
 
-std::vector<Effect> Node::take_effects() { return std::exchange(out_.effects, {}); }
-
 void Node::begin() {
   begun_ = true;
   pulse_.begin(out_.now);
@@ -91,8 +89,6 @@ void Node::note_silence(Id id) {
       id, fmt::format("{}; the timers of this shell were at most {:g} s late then", child->heard.text(out_.now),
                       static_cast<double>(std::chrono::duration_cast<milliseconds>(late).count()) / 1000)});
 }
-
-Time Node::starving_at() const { return pulse_.starving_at(tree_.depth(options_.self)); }
 
 void Node::send_up_beat() {
   wants_ack_ = applied();
@@ -370,10 +366,6 @@ void Node::admit(DownLink& down, const Hello& hello) {
   const std::optional<Claim>& claim = election_.claim;
   const bool passes = claim && !down.closed && (claim->trial || election_.votes.contains(options_.self));
   if (passes) out_.send(link, *claim);
-}
-
-void Node::send_away(Id peer) {
-  refuse({peer, Side::down}, Farewell::removed, "the job goes on without this member");
 }
 
 // This log has one entry more, in the place of which a peer may have one of a leader that is lost.
@@ -793,8 +785,6 @@ void Node::apply(const Entry& entry, const Campaign& end) {
   leaving_ = leaving_ - over;
   reports_.forget_gone(over);
 }
-
-void Node::apply(const Entry& entry, const End& /*end*/) { end_ = entry.seq; }
 
 void Node::settle_ending() {
   auto up = uplink_.current();

@@ -197,7 +197,7 @@ class Node {
   void suspect(Id child);
   void leader_refuses();  // the leader's address refuses connections: the leader has ended
   void suspect_absent();  // all children that have never had a link to this node
-  [[nodiscard]] std::vector<Effect> take_effects();
+  [[nodiscard]] std::vector<Effect> take_effects() { return std::exchange(out_.effects, {}); }
   [[nodiscard]] const Entry* entry(Seq seq) const { return log_.find(seq); }  // null: not here yet, or dropped
   [[nodiscard]] Message entry_message(Seq seq) const;
   [[nodiscard]] Stage stage() const { return stage_; }
@@ -230,7 +230,7 @@ class Node {
   void begin();
   void arm();
   void stood_still(Time gap);
-  [[nodiscard]] Time starving_at() const;
+  [[nodiscard]] Time starving_at() const { return pulse_.starving_at(tree_.depth(options_.self)); }
   [[nodiscard]] Time lost_at() const { return pulse_.lost_at(tree_.depth(options_.self)); }
   void send_up_beat();
   void fence();
@@ -244,7 +244,7 @@ class Node {
   void take_busy(const Idset& busy);
   void take(LinkName from, const Bye& bye);
   void admit(DownLink& down, const Hello& hello);
-  void send_away(Id peer);
+  void send_away(Id peer) { refuse({peer, Side::down}, Farewell::removed, "the job goes on without this member"); }
   void feed_all();
   void feed(DownLink& down);
   void join(const Snapshot& snapshot, const Welcome& welcome);
@@ -263,7 +263,7 @@ class Node {
   void apply(const Entry& entry, const Release& piece);
   void apply(const Entry& entry, const Promise& promise);
   void apply(const Entry& entry, const Campaign& end);
-  void apply(const Entry& entry, const End& end);
+  void apply(const Entry& entry, const End& /*end*/) { end_ = entry.seq; }
   void apply(const Entry& /*entry*/, const auto& /*body*/) {}  // other entries change nothing here
   void begin_leaving(const View& change);
   void settle_leaving();

@@ -29,8 +29,6 @@ Result<TasksExited> TasksExited::parse(const Json& members) {
   return TasksExited(std::move(ranks), TRY(exits::Record::parse(TRY(TRY(at.at("record")).string()))));
 }
 
-Json ShellChange::members() const { return {{"shell_rank", shell}, {"host", host}}; }
-
 Json ShellLost::members() const {
   Json out = ShellChange::members();
   out["severity"] = ends_job ? 0 : 2;

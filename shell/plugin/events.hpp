@@ -28,7 +28,7 @@ struct TasksExited final : TopicEvent {
 // What has become of another shell.
 struct ShellChange : TopicEvent {
   ShellChange(std::uint32_t rank, std::string name) : shell(rank), host(std::move(name)) {}
-  [[nodiscard]] Json members() const override;
+  [[nodiscard]] Json members() const override { return {{"shell_rank", shell}, {"host", host}}; }
 
   std::uint32_t shell;
   std::string host;

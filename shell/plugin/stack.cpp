@@ -75,8 +75,6 @@ Result<int> Stack::call(Call& call) {
 // Taken out first: a plugin that is destroyed may make a call, which comes here again.
 void Stack::drop_replaced() { auto gone = std::exchange(replaced_, {}); }
 
-bool Stack::listens(const std::string& topic) { return !listeners(topic).empty(); }
-
 bool Stack::others_listen(const std::string& topic) {
   const auto& all = listeners(topic);
   return std::any_of(all.begin(), all.end(),

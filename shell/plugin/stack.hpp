@@ -125,7 +125,7 @@ class Stack {
   // how many were called, or the first error: `plugin 'NAME': TOPIC: why`. Handlers may load plugins, and make
   // calls themselves.
   Result<int> call(Call& call);
-  [[nodiscard]] bool listens(const std::string& topic);
+  [[nodiscard]] bool listens(const std::string& topic) { return !listeners(topic).empty(); }
   [[nodiscard]] bool others_listen(const std::string& topic);  // plugins that are no builtins
 
   // The handler that runs, the innermost one; null: none runs.

@@ -37,8 +37,6 @@ std::string ranges_of(const std::vector<std::uint32_t>& ranks) {
 
 }  // namespace
 
-std::string BarrierGroup::name() const { return fmt::format("{}:{}", members, tag); }
-
 Result<BarrierGroup> BarrierGroup::parse(std::string_view text, std::uint32_t size) {
   BarrierGroup out;
   const auto colon = text.find(':');

@@ -16,7 +16,7 @@ struct BarrierGroup {
   [[nodiscard]] bool is_world() const { return members == "WORLD"; }
   [[nodiscard]] bool is_node() const { return members == "NODE"; }
   // The same for all of its processes, in whatever order they name themselves.
-  [[nodiscard]] std::string name() const;
+  [[nodiscard]] std::string name() const { return fmt::format("{}:{}", members, tag); }
 
   // `size`: of all processes. An error names what is wrong.
   static Result<BarrierGroup> parse(std::string_view text, std::uint32_t size);

@@ -120,17 +120,6 @@ Result<std::string> ClientSession::ask(std::string_view request, std::string_vie
   return fmt::format("cmd={}{}\n", request, rest);
 }
 
-Result<std::string> ClientSession::init() {
-  return ask("init", "response_to_init", " pmi_version=1 pmi_subversion=1");
-}
-
-Result<std::string> ClientSession::get_maxes() { return ask("get_maxes", "maxes"); }
-Result<std::string> ClientSession::get_kvsname() { return ask("get_my_kvsname", "my_kvsname"); }
-Result<std::string> ClientSession::get_universe_size() { return ask("get_universe_size", "universe_size"); }
-Result<std::string> ClientSession::get_appnum() { return ask("get_appnum", "appnum"); }
-Result<std::string> ClientSession::barrier() { return ask("barrier_in", "barrier_out"); }
-Result<std::string> ClientSession::finalize() { return ask("finalize", "finalize_ack"); }
-
 Result<std::string> ClientSession::put(std::string_view key, std::string_view value) {
   CHECK_OK(may_use_keys("put"));
   CHECK_OK(in("put", check_word("the key", key, maxes_->key, false)));

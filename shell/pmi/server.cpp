@@ -80,8 +80,6 @@ void Server::closed(std::uint32_t client) {
   leave(client);
 }
 
-void Server::ended(std::uint32_t client) { leave(client); }
-
 void Server::reopened(std::uint32_t client) {
   if (clients_[client].stage == ClientStage::left) ++expected_;
   clients_[client] = {};
@@ -312,8 +310,6 @@ void Server::take_pending(std::vector<std::uint32_t>& out) {
   std::swap(out, pending_);
   for (std::uint32_t client : out) connections_[client].pending = false;
 }
-
-std::vector<Event> Server::take_events() { return std::exchange(events_, {}); }
 
 // ---- server v1 --------------------------------------------------------------------------
 //

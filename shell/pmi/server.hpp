@@ -145,9 +145,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void receive(std::uint32_t client, std::string_view bytes);
-  void closed(std::uint32_t client);    // its stream has ended
-  void ended(std::uint32_t client);     // its process has gone
-  void reopened(std::uint32_t client);  // it has gone before init, and another comes in its place
+  void closed(std::uint32_t client);                   // its stream has ended
+  void ended(std::uint32_t client) { leave(client); }  // its process has gone
+  void reopened(std::uint32_t client);                 // it has gone before init, and another comes in its place
   // With an error, or with more keys than the quota allows, the barrier fails and no key is stored.
   void fenced(Result<Entries> others);
   void group_fenced(const std::string& name, Result<Entries> others);
@@ -169,7 +169,7 @@ class Server {
   // Output: the clients that have some, and the bytes for each, which stay until they are taken.
   void take_pending(std::vector<std::uint32_t>& out);  // replaces what is in `out`
   [[nodiscard]] std::string& output(std::uint32_t client) { return connections_[client].output; }
-  [[nodiscard]] std::vector<Event> take_events();
+  [[nodiscard]] std::vector<Event> take_events() { return std::exchange(events_, {}); }
 
  private:
   struct Wanted {  // PMI-2: a client waits for this attribute of the node

@@ -71,8 +71,6 @@ void BufferedStream::pause() {
   static_cast<void>(watch());  // watching less cannot fail
 }
 
-bool BufferedStream::has_line() const { return in_.find('\n', taken_) != std::string::npos; }
-
 bool BufferedStream::ready() const {
   if (unread() == 0 || paused_) return false;
   return !options_.by_line || at_end_ || unread() >= options_.buffer_size || has_line();

@@ -70,7 +70,7 @@ class BufferedStream {
   void end_reading();
   void end_writing();
   [[nodiscard]] bool ready() const;
-  [[nodiscard]] bool has_line() const;
+  [[nodiscard]] bool has_line() const { return in_.find('\n', taken_) != std::string::npos; }
   std::string_view take(std::size_t size);
   Result<void> watch();
 

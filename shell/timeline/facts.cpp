@@ -215,10 +215,6 @@ Clock::Offset Clock::measured(Time time) const {
   return {value, wide + drift_in(std::min(time - before.at, next->at - time))};
 }
 
-Time Clock::to_leader(Time time) const { return is_same_ ? time : time - measured(time).value; }
-
-Time Clock::uncertainty(Time time) const { return is_same_ ? 0 : measured(time).uncertainty; }
-
 // ---- batch ------------------------------------------------------------------------------
 
 namespace {

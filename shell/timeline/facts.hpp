@@ -47,9 +47,9 @@ class Clock {
   [[nodiscard]] bool is_same() const { return is_same_; }
 
   // The leader's time at the shell's `time`; the same if nothing is known.
-  [[nodiscard]] Time to_leader(Time time) const;
+  [[nodiscard]] Time to_leader(Time time) const { return is_same_ ? time : time - measured(time).value; }
   // How far that may be wrong, to either side.
-  [[nodiscard]] Time uncertainty(Time time) const;
+  [[nodiscard]] Time uncertainty(Time time) const { return is_same_ ? 0 : measured(time).uncertainty; }
   // What has been measured, even if the clock is the same: the shell's time less the leader's, near the shell's
   // `time`.
   struct Offset {

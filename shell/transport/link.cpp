@@ -100,8 +100,6 @@ void Link::end_with(const std::optional<Error>& why) {
   if (callbacks_.on_closed) callbacks_.on_closed(why);
 }
 
-void Link::fail(Error error) { end_with(in(start_.peer, std::move(error))); }
-
 // ---- reading -----------------------------------------------------------------------
 
 void Link::serve(Callbacks callbacks) {
@@ -472,8 +470,6 @@ Result<void> LinkSession::grant(StreamId stream, std::size_t bytes) {
   in.unsent += static_cast<std::uint32_t>(bytes);
   return {};
 }
-
-void LinkSession::finish() { finishing_ = true; }
 
 std::size_t LinkSession::credit(StreamId stream) const {
   auto found = out_.find(stream);

@@ -52,7 +52,7 @@ class LinkSession {
   // Lets the other end send this many more bytes of a stream. ERANGE: more than kMaxCredit; EMFILE: too many
   // streams.
   Result<void> grant(StreamId stream, std::size_t bytes);
-  void finish();
+  void finish() { finishing_ = true; }
 
   // Appends what goes next until `out` has about `target` bytes (at most a chunk more). False: there is nothing to
   // send.
@@ -218,7 +218,7 @@ class Link {
   [[nodiscard]] bool is_over() const;  // both ends have finished, and all is in the socket
   void settle();
   void soon();
-  void fail(Error error);
+  void fail(Error error) { end_with(in(start_.peer, std::move(error))); }
   void end_with(const std::optional<Error>& why);
 
   // Of all that is sent: held by who uses the session, TLS or the socket, but never while a callback runs.

@@ -97,8 +97,6 @@ Secret& Secret::operator=(Secret&& other) noexcept {
   return *this;
 }
 
-Secret::~Secret() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
-
 Result<Secret> Secret::generate() {
   Secret secret;
   std::size_t filled = 0;

@@ -27,7 +27,7 @@ class Secret {
 
   Secret(Secret&& other) noexcept;
   Secret& operator=(Secret&& other) noexcept;
-  ~Secret();
+  ~Secret() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
 
   [[nodiscard]] Secret copy() const;
   [[nodiscard]] std::string hex() const;  // the caller wipes it with wipe()

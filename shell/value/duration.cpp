@@ -78,10 +78,6 @@ Result<Duration> Duration::parse(std::string_view text) {
   return Duration(*seconds);
 }
 
-Duration Duration::infinite() { return Duration(std::numeric_limits<double>::infinity()); }
-
-bool Duration::is_infinite() const { return std::isinf(seconds_); }
-
 std::string Duration::str() const {
   if (is_infinite()) return "infinity";
   for (const Unit& unit : kUnits) {

@@ -16,10 +16,10 @@ class Duration {
   // Refuses signs other than one '+', blanks, and numbers that a double cannot hold.
   static Result<Duration> parse(std::string_view text);
   static Duration of_seconds(double seconds) { return Duration(seconds); }  // not negative
-  static Duration infinite();
+  static Duration infinite() { return Duration(std::numeric_limits<double>::infinity()); }
 
   [[nodiscard]] double seconds() const { return seconds_; }
-  [[nodiscard]] bool is_infinite() const;
+  [[nodiscard]] bool is_infinite() const { return std::isinf(seconds_); }
   // FSD that parses back to this very value: in the largest unit in which it is at least 1 and has at most three
   // decimals ("1.5h", "90s" as "1.5m", "100s"); if there is none, in seconds with all digits.
   [[nodiscard]] std::string str() const;

@@ -142,10 +142,6 @@ Result<JobId> JobId::parse(std::string_view text) {
   return JobId(*value);
 }
 
-std::string JobId::decimal() const { return fmt::format("{}", value_); }
-
-std::string JobId::hex() const { return fmt::format("{:#x}", value_); }
-
 std::string JobId::dothex() const {
   return fmt::format("{:04x}.{:04x}.{:04x}.{:04x}", value_ >> 48, value_ >> 32 & 0xffff, value_ >> 16 & 0xffff,
                      value_ & 0xffff);

@@ -19,13 +19,13 @@ class JobId {
   static Result<JobId> parse(std::string_view text);
 
   [[nodiscard]] std::uint64_t value() const { return value_; }
-  [[nodiscard]] std::string decimal() const;
-  [[nodiscard]] std::string hex() const;        // 0x...
-  [[nodiscard]] std::string dothex() const;     // 0000.0000.0000.0000
-  [[nodiscard]] std::string f58() const;        // ƒ... in UTF-8
-  [[nodiscard]] std::string f58_plain() const;  // f..., ASCII
-  [[nodiscard]] std::string words() const;      // a-b-c--d-e-f
-  [[nodiscard]] std::string emoji() const;      // UTF-8
+  [[nodiscard]] std::string decimal() const { return fmt::format("{}", value_); }
+  [[nodiscard]] std::string hex() const { return fmt::format("{:#x}", value_); }  // 0x...
+  [[nodiscard]] std::string dothex() const;                                       // 0000.0000.0000.0000
+  [[nodiscard]] std::string f58() const;                                          // ƒ... in UTF-8
+  [[nodiscard]] std::string f58_plain() const;                                    // f..., ASCII
+  [[nodiscard]] std::string words() const;                                        // a-b-c--d-e-f
+  [[nodiscard]] std::string emoji() const;                                        // UTF-8
   // As files and messages have it.
   [[nodiscard]] std::string str() const { return f58_plain(); }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/wait_status.hpp"
 
-#include <sys/wait.h>
-
 #include "base/text.hpp"
 
 namespace nacre::value {
@@ -41,19 +39,9 @@ int realtime(int base, std::string_view distance, char sign) {
 
 WaitStatus WaitStatus::exited(int code) { return WaitStatus((code & 0xff) << kExitShift); }
 
-WaitStatus WaitStatus::killed(int signum) { return WaitStatus(signum & 0x7f); }
-
-bool WaitStatus::is_exit() const { return WIFEXITED(raw_); }
-
-bool WaitStatus::is_signal() const { return WIFSIGNALED(raw_); }
-
-int WaitStatus::exit_code() const { return is_exit() ? WEXITSTATUS(raw_) : 0; }
-
 int WaitStatus::signal() const { return is_signal() ? WTERMSIG(raw_) : 0; }
 
 bool WaitStatus::dumped_core() const { return is_signal() && WCOREDUMP(raw_); }
-
-int WaitStatus::job_code() const { return is_signal() ? kSignalBase + signal() : exit_code(); }
 
 std::string WaitStatus::str() const {
   if (is_exit()) return fmt::format("exited with code {}", exit_code());

@@ -3,6 +3,8 @@
 // The status of a process that ended, by waitpid(2), and the names of signals (signal(7), with or without "SIG").
 #pragma once
 
+#include <sys/wait.h>
+
 #include "base/usual.hpp"
 
 namespace nacre::value {
@@ -14,16 +16,16 @@ class WaitStatus {
   WaitStatus() = default;                                        // exited with 0
   static WaitStatus of_raw(int raw) { return WaitStatus(raw); }  // in the form of waitpid
   static WaitStatus exited(int code);                            // 0..255
-  static WaitStatus killed(int signum);
+  static WaitStatus killed(int signum) { return WaitStatus(signum & 0x7f); }
 
   [[nodiscard]] int raw() const { return raw_; }
-  [[nodiscard]] bool is_exit() const;
-  [[nodiscard]] bool is_signal() const;
-  [[nodiscard]] int exit_code() const;  // if it exited; 0 otherwise
-  [[nodiscard]] int signal() const;     // if a signal ended it; 0 otherwise
+  [[nodiscard]] bool is_exit() const { return WIFEXITED(raw_); }
+  [[nodiscard]] bool is_signal() const { return WIFSIGNALED(raw_); }
+  [[nodiscard]] int exit_code() const { return is_exit() ? WEXITSTATUS(raw_) : 0; }  // if it exited; 0 otherwise
+  [[nodiscard]] int signal() const;  // if a signal ended it; 0 otherwise
   [[nodiscard]] bool dumped_core() const;
   // The shell's code for it: the exit code, or 128 + signal.
-  [[nodiscard]] int job_code() const;
+  [[nodiscard]] int job_code() const { return is_signal() ? kSignalBase + signal() : exit_code(); }
   [[nodiscard]] bool success() const { return job_code() == 0; }
   [[nodiscard]] std::string str() const;  // "exited with code 3", "killed by SIGSEGV (core dumped)"
 
