@@ -39,6 +39,13 @@ namespace nacre::plugins {
 // can go on. A record of the broadcast says which bytes of the input it has (doc/protocol.md): a shell passes over
 // what it has had of the leader before.
 
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of input in one record
+constexpr std::size_t kPieceHead = 9;                  // before them: whose it is, and where it begins
+
+}  // namespace
+
 class JobInput {
  public:
   struct Options {
@@ -60,8 +67,19 @@ class JobInput {
 
   // Serves the port's channel. `port` and `loop` have to outlive it; no callback may destroy it.
   static Result<std::unique_ptr<JobInput>> create(event::Loop& loop, bulk::Port& port, Options options,
-                                                  Callbacks callbacks);
-  ~JobInput();
+                                                  Callbacks callbacks) {
+    std::unique_ptr<JobInput> out(new JobInput(loop, port, std::move(options), std::move(callbacks)));
+    if (out->options_.wanted) CHECK_OK(out->open());
+    out->position_.reads = out->options_.wanted;
+    out->serve();
+    return out;
+  }
+
+  ~JobInput() {
+    port_.serve(bulk::down::kInput, bulk::Port::Downward());
+    let_go();
+  }
+
   JobInput(const JobInput&) = delete;
   JobInput& operator=(const JobInput&) = delete;
 
@@ -70,7 +88,12 @@ class JobInput {
   [[nodiscard]] UniqueFd& pipe() { return pipe_; }
 
   // The tasks of this shell read no more input.
-  void let_go();
+  void let_go() {
+    failed_ = true;
+    position_.reads = false;
+    go_on();
+  }
+
   // They get no more than what has come so far.
   void end() {
     ended_ = true;
@@ -81,25 +104,134 @@ class JobInput {
   [[nodiscard]] const Position& position() const { return position_; }
 
   // Leader: broadcasts all that comes out of this pipe, from this byte of the input on. To be called once.
-  Result<void> broadcast(UniqueFd source, std::uint64_t from);
+  Result<void> broadcast(UniqueFd source, std::uint64_t from) {
+    next_ = from;
+    source_ = std::move(source);
+    poll_ = TRY(event::Poll::create(loop_, source_.get(), [this](int) { read_some(); }));
+    return poll_->start(event::Poll::kReadable);
+  }
+
   // Leader: likewise, but the input ends there.
-  void broadcast_end(std::uint64_t from);
+  void broadcast_end(std::uint64_t from) {
+    next_ = from;
+    is_over_ = true;
+    queue({});
+    send();
+  }
+
   // Leader: a shell that has come since may have missed the end.
-  void repeat_end();
+  void repeat_end() {
+    if (is_over_) broadcast_end(next_);
+  }
 
  private:
   JobInput(event::Loop& loop, bulk::Port& port, Options options, Callbacks callbacks)
       : loop_(loop), port_(port), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
-  Result<void> open();
-  void serve();
-  void read_some();
-  bool send();
-  void queue(std::string_view bytes);
-  void take_piece(std::uint64_t at, std::string_view bytes);
-  void take(bulk::Numbered number, std::string_view bytes);
-  void go_on();
-  void end_soon();
+  Result<void> open() {
+    Pipe pipe = TRY(make_pipe(O_CLOEXEC));
+    pipe_ = std::move(pipe.read);
+    to_pipe_ = std::move(pipe.write);
+    io::FdSink::Options options{io::Overflow::spill, options_.spill_directory, options_.spill_limit};
+    io::FdSink::Callbacks callbacks;
+    callbacks.on_room = [this] { go_on(); };
+    callbacks.on_error = [this](const Error&) { let_go(); };
+    callbacks.on_spill = callbacks_.on_error;
+    sink_ = TRY(io::FdSink::create(loop_, to_pipe_.get(), "stdin of tasks", options, std::move(callbacks)));
+    end_timer_ = TRY(event::Timer::create(loop_, [this] {
+      sink_.reset();
+      to_pipe_.reset();
+    }));
+    return {};
+  }
+
+  void serve() {
+    bulk::Port::Downward owner;
+    owner.on_record = [this](bulk::Numbered number, std::string_view bytes) { take(number, bytes); };
+    owner.on_room = [this] { read_some(); };
+    port_.serve(bulk::down::kInput, std::move(owner));
+  }
+
+  void read_some() {
+    if (!send() || !poll_) return;
+    HeapBuffer<kPiece> buffer;
+    ssize_t got = ::read(source_.get(), buffer.data(), buffer.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+      poll_.reset();
+      source_.reset();
+      return broadcast_end(next_);
+    }
+    queue({buffer.data(), static_cast<std::size_t>(got)});
+    send();
+  }
+
+  // Returns whether nothing is left to send.
+  bool send() {
+    if (unsent_.empty()) return true;
+    Result<bool> sent = port_.broadcast(bulk::down::kInput, unsent_);
+    if (!sent) {  // cut off: no other shell will read it
+      poll_.reset();
+      return false;
+    }
+    if (*sent) unsent_.clear();
+    if (!poll_) return *sent;
+    Result<void> set = *sent ? poll_->start(event::Poll::kReadable) : Result<void>();
+    if (!*sent) poll_->stop();
+    if (!set) callbacks_.on_error(set.error());
+    return *sent;
+  }
+
+  // A record without bytes is the end.
+  void queue(std::string_view bytes) {
+    unsent_ = callbacks_.was_taken() ? '\1' : '\0';
+    append_number(unsent_, next_);
+    unsent_ += bytes;
+    next_ += bytes.size();
+  }
+
+  // A shell that has come later begins where the broadcast is.
+  void take_piece(std::uint64_t at, std::string_view bytes) {
+    if (!std::exchange(has_begun_, true)) position_.behind = at;
+    if (at > position_.behind) {
+      callbacks_.on_error(
+          Error{EPIPE, fmt::format("the job's standard input ends here for the tasks of this shell: {} "
+                                   "bytes are lost with a shell that led the job",
+                                   at - position_.behind)});
+      return end();
+    }
+    if (bytes.empty()) return end();
+    bytes.remove_prefix(std::min<std::uint64_t>(position_.behind - at, bytes.size()));
+    if (bytes.empty()) return;
+    position_.behind += bytes.size();
+    std::array pieces{bytes};
+    if (!sink_->write(pieces)) failed_ = true;
+    position_.reads = !failed_;
+  }
+
+  void take(bulk::Numbered number, std::string_view bytes) {
+    if (sink_ && !failed_ && !ended_ && bytes.size() >= kPieceHead) {
+      position_.was_taken = bytes[0] != '\0';
+      bytes.remove_prefix(1);
+      const auto at = take_number<std::uint64_t>(bytes);
+      take_piece(at, bytes);
+    }
+    if (!sink_ || failed_ || ended_ || !sink_->full()) return port_.consumed(number);
+    if (!std::exchange(waited_, true)) callbacks_.on_wait();
+    unconsumed_.push_back(number);
+  }
+
+  void go_on() {
+    if (failed_ || !sink_ || !sink_->full()) {
+      for (bulk::Numbered number : std::exchange(unconsumed_, {})) port_.consumed(number);
+    }
+    end_soon();
+  }
+
+  // Must not happen within a call of the sink.
+  void end_soon() {
+    if (sink_ && ended_ && (failed_ || sink_->flushed())) end_timer_->start(event::Seconds::zero());
+  }
 
   event::Loop& loop_;
   bulk::Port& port_;
@@ -132,7 +264,7 @@ struct InputAnswer {
   std::uint64_t number = 0;
   JobInput::Position position;
 
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const { return wire::to_text(*this); }
 };
 
 void fields(auto& io, wire::Of<JobInput::Position> auto& m) {
@@ -145,8 +277,6 @@ void fields(auto& io, wire::Of<InputAnswer> auto& m) {
   io.has("number", m.number);
   io.has("position", m.position);
 }
-
-std::string InputAnswer::text() const { return wire::to_text(*this); }
 
 // Of all shells.
 struct InputPositions {
@@ -180,39 +310,37 @@ struct InputOptions {
   std::optional<std::uint64_t> limit;  // bytes of the shell's stdin
   bool ends_when_left = false;
 
-  static Result<InputOptions> read(const job::Options& options);
-};
-
-Result<void> read_stdin(const JsonAt& option, InputOptions& out) {
-  CHECK_OK(option.only_keys({"type", "path"}));
-  auto path = TRY(option.find("path"));
-  if (path) out.path = TRY(path->string());
-  if (path && out.path.empty()) return path->expected("a file's name");
-  auto type = TRY(option.find("type"));
-  if (!type) return {};
-  if (type->json() != "service" && type->json() != "file") return type->expected("service or file");
-  bool file = type->json() == "file";
-  if (file && !path) return option.error("the type is file, so `path` has to be given");
-  if (!file && path) return option.error("the type is service, the shell's own stdin, which has no `path`");
-  return {};
-}
-
-Result<InputOptions> InputOptions::read(const job::Options& options) {
-  InputOptions out;
-  auto input = options.at("input");
-  if (!input) return out;
-  // `batch-timeout` only affects how Flux's shells write input to the KVS.
-  CHECK_OK(input->only_keys({"stdin", "ranks", "limit", "batch-timeout", "when-left"}));
-  if (auto timeout = TRY(input->find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
-  if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
-  if (auto left = TRY(input->find("when-left"))) {
-    if (left->json() != "open" && left->json() != "end") return left->expected("open or end");
-    out.ends_when_left = left->json() == "end";
+  static Result<InputOptions> read(const job::Options& options) {
+    InputOptions out;
+    auto input = options.at("input");
+    if (!input) return out;
+    // `batch-timeout` only affects how Flux's shells write input to the KVS.
+    CHECK_OK(input->only_keys({"stdin", "ranks", "limit", "batch-timeout", "when-left"}));
+    if (auto timeout = TRY(input->find("batch-timeout"))) CHECK_OK(job::seconds_option(*timeout));
+    if (auto standard = TRY(input->find("stdin"))) CHECK_OK(read_stdin(*standard, out));
+    if (auto left = TRY(input->find("when-left"))) {
+      if (left->json() != "open" && left->json() != "end") return left->expected("open or end");
+      out.ends_when_left = left->json() == "end";
+    }
+    if (auto limit = TRY(input->find("limit"))) out.limit = TRY(job::size_option(*limit));
+    if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
+    return out;
   }
-  if (auto limit = TRY(input->find("limit"))) out.limit = TRY(job::size_option(*limit));
-  if (auto ranks = TRY(input->find("ranks"))) out.ranks = TRY(job::ranks_option(*ranks));
-  return out;
-}
+
+  static Result<void> read_stdin(const JsonAt& option, InputOptions& out) {
+    CHECK_OK(option.only_keys({"type", "path"}));
+    auto path = TRY(option.find("path"));
+    if (path) out.path = TRY(path->string());
+    if (path && out.path.empty()) return path->expected("a file's name");
+    auto type = TRY(option.find("type"));
+    if (!type) return {};
+    if (type->json() != "service" && type->json() != "file") return type->expected("service or file");
+    bool file = type->json() == "file";
+    if (file && !path) return option.error("the type is file, so `path` has to be given");
+    if (!file && path) return option.error("the type is service, the shell's own stdin, which has no `path`");
+    return {};
+  }
+};
 
 class Input final : public plugin::Plugin {
  public:
@@ -567,159 +695,5 @@ class Input final : public plugin::Plugin {
 PluginPtr make_input(plugin::Host& host) { return std::make_unique<Input>(host); }
 
 // ---- job input --------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of input in one record
-constexpr std::size_t kPieceHead = 9;                  // before them: whose it is, and where it begins
-
-}  // namespace
-
-Result<std::unique_ptr<JobInput>> JobInput::create(event::Loop& loop, bulk::Port& port, Options options,
-                                                   Callbacks callbacks) {
-  std::unique_ptr<JobInput> out(new JobInput(loop, port, std::move(options), std::move(callbacks)));
-  if (out->options_.wanted) CHECK_OK(out->open());
-  out->position_.reads = out->options_.wanted;
-  out->serve();
-  return out;
-}
-
-JobInput::~JobInput() {
-  port_.serve(bulk::down::kInput, bulk::Port::Downward());
-  let_go();
-}
-
-Result<void> JobInput::open() {
-  Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  pipe_ = std::move(pipe.read);
-  to_pipe_ = std::move(pipe.write);
-  io::FdSink::Options options{io::Overflow::spill, options_.spill_directory, options_.spill_limit};
-  io::FdSink::Callbacks callbacks;
-  callbacks.on_room = [this] { go_on(); };
-  callbacks.on_error = [this](const Error&) { let_go(); };
-  callbacks.on_spill = callbacks_.on_error;
-  sink_ = TRY(io::FdSink::create(loop_, to_pipe_.get(), "stdin of tasks", options, std::move(callbacks)));
-  end_timer_ = TRY(event::Timer::create(loop_, [this] {
-    sink_.reset();
-    to_pipe_.reset();
-  }));
-  return {};
-}
-
-void JobInput::serve() {
-  bulk::Port::Downward owner;
-  owner.on_record = [this](bulk::Numbered number, std::string_view bytes) { take(number, bytes); };
-  owner.on_room = [this] { read_some(); };
-  port_.serve(bulk::down::kInput, std::move(owner));
-}
-
-// ---- on the leader -------------------------------------------------------------------------
-
-Result<void> JobInput::broadcast(UniqueFd source, std::uint64_t from) {
-  next_ = from;
-  source_ = std::move(source);
-  poll_ = TRY(event::Poll::create(loop_, source_.get(), [this](int) { read_some(); }));
-  return poll_->start(event::Poll::kReadable);
-}
-
-void JobInput::read_some() {
-  if (!send() || !poll_) return;
-  HeapBuffer<kPiece> buffer;
-  ssize_t got = ::read(source_.get(), buffer.data(), buffer.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    poll_.reset();
-    source_.reset();
-    return broadcast_end(next_);
-  }
-  queue({buffer.data(), static_cast<std::size_t>(got)});
-  send();
-}
-
-// A record without bytes is the end.
-void JobInput::queue(std::string_view bytes) {
-  unsent_ = callbacks_.was_taken() ? '\1' : '\0';
-  append_number(unsent_, next_);
-  unsent_ += bytes;
-  next_ += bytes.size();
-}
-
-void JobInput::broadcast_end(std::uint64_t from) {
-  next_ = from;
-  is_over_ = true;
-  queue({});
-  send();
-}
-
-void JobInput::repeat_end() {
-  if (is_over_) broadcast_end(next_);
-}
-
-// Returns whether nothing is left to send.
-bool JobInput::send() {
-  if (unsent_.empty()) return true;
-  Result<bool> sent = port_.broadcast(bulk::down::kInput, unsent_);
-  if (!sent) {  // cut off: no other shell will read it
-    poll_.reset();
-    return false;
-  }
-  if (*sent) unsent_.clear();
-  if (!poll_) return *sent;
-  Result<void> set = *sent ? poll_->start(event::Poll::kReadable) : Result<void>();
-  if (!*sent) poll_->stop();
-  if (!set) callbacks_.on_error(set.error());
-  return *sent;
-}
-
-// ---- on every shell ------------------------------------------------------------------------
-
-void JobInput::take(bulk::Numbered number, std::string_view bytes) {
-  if (sink_ && !failed_ && !ended_ && bytes.size() >= kPieceHead) {
-    position_.was_taken = bytes[0] != '\0';
-    bytes.remove_prefix(1);
-    const auto at = take_number<std::uint64_t>(bytes);
-    take_piece(at, bytes);
-  }
-  if (!sink_ || failed_ || ended_ || !sink_->full()) return port_.consumed(number);
-  if (!std::exchange(waited_, true)) callbacks_.on_wait();
-  unconsumed_.push_back(number);
-}
-
-// A shell that has come later begins where the broadcast is.
-void JobInput::take_piece(std::uint64_t at, std::string_view bytes) {
-  if (!std::exchange(has_begun_, true)) position_.behind = at;
-  if (at > position_.behind) {
-    callbacks_.on_error(
-        Error{EPIPE, fmt::format("the job's standard input ends here for the tasks of this shell: {} "
-                                 "bytes are lost with a shell that led the job",
-                                 at - position_.behind)});
-    return end();
-  }
-  if (bytes.empty()) return end();
-  bytes.remove_prefix(std::min<std::uint64_t>(position_.behind - at, bytes.size()));
-  if (bytes.empty()) return;
-  position_.behind += bytes.size();
-  std::array pieces{bytes};
-  if (!sink_->write(pieces)) failed_ = true;
-  position_.reads = !failed_;
-}
-
-void JobInput::go_on() {
-  if (failed_ || !sink_ || !sink_->full()) {
-    for (bulk::Numbered number : std::exchange(unconsumed_, {})) port_.consumed(number);
-  }
-  end_soon();
-}
-
-void JobInput::let_go() {
-  failed_ = true;
-  position_.reads = false;
-  go_on();
-}
-
-// Must not happen within a call of the sink.
-void JobInput::end_soon() {
-  if (sink_ && ended_ && (failed_ || sink_->flushed())) end_timer_->start(event::Seconds::zero());
-}
 
 }  // namespace nacre::plugins

@@ -20,33 +20,6 @@
 namespace nacre::plugins {
 namespace {
 
-// The table of all tasks for debuggers, for clients of a Flux instance such as `flux job attach --debug`: the
-// request SERVICE.proctable. The shell that leads has that of the whole job, the others that of their own tasks.
-//
-// The answer has five lists of an entry for each task, in the order of ranks: "hosts" and "executables", which are
-// texts, and "ids" (ranks of tasks), "pids" and "ranks" (of brokers), numbers as the difference to the one before.
-class Proctable {
- public:
-  // Both have to outlive it.
-  Proctable(plugin::Host& host, broker::Instance& instance);
-  ~Proctable();
-  Proctable(const Proctable&) = delete;
-  Proctable& operator=(const Proctable&) = delete;
-
- private:
-  using Request = broker::BrokerMessage;
-  // All tasks, while shells are asked.
-  struct Gathering;
-
-  void take(const Request& request);
-  void gather(const Request& request);
-  [[nodiscard]] Json own_rows() const;
-
-  plugin::Host& host_;
-  broker::Instance& instance_;
-  std::vector<std::uint32_t> calls_;  // tags, of those that were ever made
-};
-
 constexpr const char* kProctable = "proctable";
 
 // The lists of the answer.
@@ -72,64 +45,94 @@ Json lists_of(Json rows) {
   return out;
 }
 
-struct Proctable::Gathering {
-  Request request;
-  Json rows;
-  std::size_t missing = 0;  // shells that have not answered
-  std::string failure;
+// The table of all tasks for debuggers, for clients of a Flux instance such as `flux job attach --debug`: the
+// request SERVICE.proctable. The shell that leads has that of the whole job, the others that of their own tasks.
+//
+// The answer has five lists of an entry for each task, in the order of ranks: "hosts" and "executables", which are
+// texts, and "ids" (ranks of tasks), "pids" and "ranks" (of brokers), numbers as the difference to the one before.
+class Proctable {
+ public:
+  // Both have to outlive it.
+  Proctable(plugin::Host& host, broker::Instance& instance) : host_(host), instance_(instance) {
+    instance.methods[kProctable] = [this](const Request& request) { take(request); };
+  }
+
+  ~Proctable() {
+    instance_.methods.erase(kProctable);
+    for (std::uint32_t tag : calls_) instance_.broker->forget(tag);
+  }
+
+  Proctable(const Proctable&) = delete;
+  Proctable& operator=(const Proctable&) = delete;
+
+ private:
+  using Request = broker::BrokerMessage;
+  // All tasks, while shells are asked.
+
+  struct Gathering {
+    Request request;
+    Json rows;
+    std::size_t missing = 0;  // shells that have not answered
+    std::string failure;
+  };
+
+  void take(const Request& request) {
+    if (request.userid != ::getuid())
+      return instance_.broker->respond_error(request, EPERM, "this is another user's job");
+    auto asked = parse_json(request.text());
+    if (asked && asked->is_object() && asked->contains("rows"))
+      return instance_.broker->respond(request, {{"rows", own_rows()}});
+    if (host_.job().leads()) return gather(request);
+    instance_.broker->respond(request, lists_of(own_rows()));
+  }
+
+  void gather(const Request& request) {
+    auto all = std::make_shared<Gathering>(Gathering{request, own_rows(), 1, ""});
+    auto done = [this, all] {
+      if (--all->missing > 0) return;
+      if (!all->failure.empty()) return instance_.broker->respond_error(all->request, ECANCELED, all->failure);
+      instance_.broker->respond(all->request, lists_of(std::move(all->rows)));
+    };
+    const auto& nodes = host_.job().resources.nodes;
+    all->missing += nodes.size() - 1;
+    for (std::size_t shell = 1; shell < nodes.size(); ++shell) {
+      auto take = [all, done, shell](const Result<Json>& answer) {
+        if (!answer) all->failure = fmt::format("shell {}: {}", shell, answer.error().message);
+        if (answer) {
+          for (const Json& row : member_of(*answer, "rows")) all->rows.push_back(row);
+        }
+        done();
+      };
+      calls_.push_back(instance_.broker->call(fmt::format("{}.{}", instance_.service, kProctable), {{"rows", true}},
+                                              take, nodes[shell].broker_rank));
+    }
+    done();
+  }
+
+  // [rank, pid, executable, host, broker], each.
+  [[nodiscard]] Json own_rows() const {
+    Json rows = Json::array();
+    for (const auto& task : host_.tasks()) {
+      const auto& argv = task->command().argv;
+      rows.push_back(
+          {task->rank(), task->pid(), argv.empty() ? "" : argv[0], host_.job().node().hostname, instance_.rank});
+    }
+    return rows;
+  }
+
+  plugin::Host& host_;
+  broker::Instance& instance_;
+  std::vector<std::uint32_t> calls_;  // tags, of those that were ever made
 };
 
-Proctable::Proctable(plugin::Host& host, broker::Instance& instance) : host_(host), instance_(instance) {
-  instance.methods[kProctable] = [this](const Request& request) { take(request); };
-}
+constexpr const char* kRexec = "rexec";
+constexpr const char* kRexecHold = "instance.rexec";
+enum RexecFlag { kStdout = 1, kStderr = 2, kChannels = 4, kWriteCredit = 8, kWaitable = 16 };
 
-Proctable::~Proctable() {
-  instance_.methods.erase(kProctable);
-  for (std::uint32_t tag : calls_) instance_.broker->forget(tag);
-}
-
-// [rank, pid, executable, host, broker], each.
-Json Proctable::own_rows() const {
-  Json rows = Json::array();
-  for (const auto& task : host_.tasks()) {
-    const auto& argv = task->command().argv;
-    rows.push_back(
-        {task->rank(), task->pid(), argv.empty() ? "" : argv[0], host_.job().node().hostname, instance_.rank});
-  }
-  return rows;
-}
-
-void Proctable::take(const Request& request) {
-  if (request.userid != ::getuid())
-    return instance_.broker->respond_error(request, EPERM, "this is another user's job");
-  auto asked = parse_json(request.text());
-  if (asked && asked->is_object() && asked->contains("rows"))
-    return instance_.broker->respond(request, {{"rows", own_rows()}});
-  if (host_.job().leads()) return gather(request);
-  instance_.broker->respond(request, lists_of(own_rows()));
-}
-
-void Proctable::gather(const Request& request) {
-  auto all = std::make_shared<Gathering>(Gathering{request, own_rows(), 1, ""});
-  auto done = [this, all] {
-    if (--all->missing > 0) return;
-    if (!all->failure.empty()) return instance_.broker->respond_error(all->request, ECANCELED, all->failure);
-    instance_.broker->respond(all->request, lists_of(std::move(all->rows)));
-  };
-  const auto& nodes = host_.job().resources.nodes;
-  all->missing += nodes.size() - 1;
-  for (std::size_t shell = 1; shell < nodes.size(); ++shell) {
-    auto take = [all, done, shell](const Result<Json>& answer) {
-      if (!answer) all->failure = fmt::format("shell {}: {}", shell, answer.error().message);
-      if (answer) {
-        for (const Json& row : member_of(*answer, "rows")) all->rows.push_back(row);
-      }
-      done();
-    };
-    calls_.push_back(instance_.broker->call(fmt::format("{}.{}", instance_.service, kProctable), {{"rows", true}},
-                                            take, nodes[shell].broker_rank));
-  }
-  done();
+Result<std::vector<std::string>> strings_of(const JsonAt& array) {
+  std::vector<std::string> out;
+  for (const JsonAt& each : TRY(array.elements())) out.push_back(TRY(each.string()));
+  return out;
 }
 
 // Commands beside the tasks for clients of a Flux instance, such as `flux exec --jobid`: requests to SERVICE.rexec
@@ -147,13 +150,40 @@ void Proctable::gather(const Request& request) {
 class Rexec {
  public:
   // Both have to outlive it. `after_term`: between SIGTERM and SIGKILL, in the end.
-  Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term);
-  ~Rexec();
+  Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term)
+      : host_(host),
+        instance_(instance),
+        after_term_(after_term),
+        is_trusted_(instance.broker->owner() == ::getuid()) {
+    instance.methods[kRexec] = [this](const Request& request) { take(request); };
+  }
+
+  ~Rexec() {
+    instance_.methods.erase(kRexec);
+    for (Process& each : processes_) {
+      if (each.child) static_cast<void>(each.child->kill(SIGKILL));
+    }
+  }
+
   Rexec(const Rexec&) = delete;
   Rexec& operator=(const Rexec&) = delete;
 
   // This shell's tasks have ended: commands get SIGTERM, SIGKILL after a time, and the job waits for them.
-  void end_all();
+  void end_all() {
+    is_over_ = true;
+    remove_complete();
+    if (processes_.empty()) return;
+    host_.hold(kRexecHold);
+    holds_ = true;
+    auto timer = event::Timer::create(host_.loop(), [this] {
+      for (Process& each : processes_) static_cast<void>(each.child->kill(SIGKILL));
+    });
+    if (timer) {
+      timer_ = *std::move(timer);
+      if (!after_term_.is_infinite()) timer_->start(event::Seconds(after_term_.seconds()));
+    }
+    for (Process& each : processes_) static_cast<void>(each.child->kill(timer_ ? SIGTERM : SIGKILL));
+  }
 
  private:
   using Request = broker::BrokerMessage;
@@ -170,26 +200,268 @@ class Rexec {
     std::optional<Request> waiter;  // for its end
     bool is_complete = false;
   };
-  struct Wanted;
 
-  void take(const Request& request);
-  Result<void> answer(std::string_view method, const Request& request);
-  Result<void> exec(const Request& request);
-  Result<void> start(Process& process, Wanted wanted);
-  Result<void> kill(const Request& request);
-  Result<void> wait(const Request& request);
-  void list(const Request& request);
-  void write(const Request& request);
-  void disconnect(const Request& request);
-  Result<Process*> find(const JsonAt& message);
+  struct Wanted {
+    std::vector<std::string> argv, channels;
+    std::optional<std::string> cwd;
+    Json environment = Json::object(), options = Json::object();
 
-  void read(Process& process, const std::string& stream);
-  void put(Process& process, const std::string& stream, std::string_view bytes, bool is_end);
-  void feed(Process& process);
-  void give_credit(Process& process, std::size_t bytes);
-  void exited(Process& process);
-  void complete(Process& process);
-  void remove_complete();
+    static Result<Wanted> parse(const JsonAt& command) {
+      Wanted out;
+      out.argv = TRY(strings_of(TRY(command.at("cmdline"))));
+      if (out.argv.empty()) return TRY(command.at("cmdline")).expected("a program and its arguments");
+      if (auto cwd = TRY(command.find("cwd"))) out.cwd = TRY(cwd->string());
+      if (auto channels = TRY(command.find("channels"))) out.channels = TRY(strings_of(*channels));
+      for (auto [name, to] : {std::pair{"env", &out.environment}, std::pair{"opts", &out.options}}) {
+        auto members = TRY(command.find(name));
+        if (!members) continue;
+        if (!members->json().is_object()) return members->expected("an object");
+        for (const auto& [key, value] : members->json().items()) {
+          if (!value.is_string()) return members->expected("strings in it");
+        }
+        *to = members->json();
+      }
+      return out;
+    }
+  };
+
+  void take(const Request& request) {
+    broker::Broker& broker = *instance_.broker;
+    const std::size_t prefix = instance_.service.size() + std::string_view(kRexec).size() + 2;
+    const std::string method = request.topic->size() > prefix ? request.topic->substr(prefix) : "";
+    if (method == "disconnect") return disconnect(request);
+    if (request.userid != ::getuid()) return broker.respond_error(request, EPERM, "this is another user's job");
+    if (!is_trusted_)
+      return broker.respond_error(request, EPERM,
+                                  "the instance is another user's: nobody can start commands beside a job");
+    if (method == "write") return write(request);
+    if (method == "list") return list(request);
+    const Result<void> done = answer(method, request);
+    if (!done) broker.respond_error(request, done.error().code, done.error().message);
+  }
+
+  Result<void> answer(std::string_view method, const Request& request) {
+    if (method == "exec") return exec(request);
+    if (method == "kill") return kill(request);
+    if (method == "wait") return wait(request);
+    return Error{ENOSYS, fmt::format("rexec.{}: nacre-shell has no such method", method)};
+  }
+
+  Result<void> exec(const Request& request) {
+    if (is_over_ || host_.ending())
+      return Error{ENOSYS, "the job is ending: nothing is started beside it any more"};
+    const Json parsed = TRY(parse_json(request.text()));
+    const JsonAt message = JsonAt::root(parsed);
+    Wanted wanted = TRY(Wanted::parse(TRY(message.at("cmd"))));
+    Process process;
+    process.request = request;
+    process.is_streamed = (request.flags & Request::kStreaming) != 0;
+    process.flags = TRY(TRY(message.at("flags")).integer(0, INT32_MAX));
+    process.is_waited = (process.flags & kWaitable) != 0;
+    process.name = wanted.argv[0];
+    if (auto label = TRY(TRY(message.at("cmd")).find("label"))) process.label = TRY(label->string());
+    const bool is_known = std::any_of(processes_.begin(), processes_.end(), [&](const Process& each) {
+      return !process.label.empty() && each.label == process.label;
+    });
+    if (is_known) return Error{EEXIST, fmt::format("a command with the label {} runs already", process.label)};
+    if (process.is_streamed && process.is_waited)
+      return Error{EINVAL, "who follows a command cannot ask for its end to be kept, too"};
+    if (!process.is_streamed && ((process.flags & kWriteCredit) != 0 || !wanted.channels.empty()))
+      return Error{EINVAL, "a command in the background has no input and no channels"};
+    processes_.push_back(std::move(process));
+    Result<void> started = start(processes_.back(), std::move(wanted));
+    if (!started) processes_.pop_back();
+    return started;
+  }
+
+  Result<void> start(Process& process, Wanted wanted) {
+    task::Command command;
+    command.argv = std::move(wanted.argv);
+    command.env = job::Environment::over(host_.environment());
+    if (!wanted.environment.empty()) {
+      command.env = job::Environment();
+      for (const auto& [name, value] : wanted.environment.items()) command.env.set(name, value.get<std::string>());
+    }
+    command.env.set("FLUX_URI", instance_.broker->uri());
+    command.env.unset("FLUX_PROXY_REMOTE");
+    command.setup.cwd = std::move(wanted.cwd);
+    command.setup.ends_with_parent = true;
+    command.channels = std::move(wanted.channels);
+    for (const auto& [name, value] : wanted.options.items())
+      command.stream_options[name] = value.get<std::string>();
+    task::Subprocess::Options options;
+    if (process.is_streamed) options.streams.emplace_back("stdin");
+    task::Subprocess::Callbacks callbacks;
+    callbacks.on_ready = [this, &process](const std::string& stream) { read(process, stream); };
+    callbacks.on_room = [this, &process](const std::string& stream, std::size_t bytes) {
+      if (stream == "stdin") give_credit(process, bytes);
+    };
+    callbacks.on_exit = [this, &process] { exited(process); };
+    callbacks.on_complete = [this, &process] { complete(process); };
+    auto started = task::Subprocess::start(host_.loop(), host_.children(), std::move(command), std::move(options),
+                                           std::move(callbacks));
+    if (!started) return started.error().error;
+    process.child = *std::move(started);
+    instance_.broker->respond(process.request, {{"type", "started"}, {"pid", process.child->pid()}});
+    const task::BufferedStream* input = process.child->stream("stdin");
+    if (input != nullptr) give_credit(process, input->room());
+    return {};
+  }
+
+  Result<void> kill(const Request& request) {
+    const Json parsed = TRY(parse_json(request.text()));
+    const JsonAt message = JsonAt::root(parsed);
+    Process* process = TRY(find(message));
+    CHECK_OK(process->child->kill(static_cast<int>(TRY(TRY(message.at("signum")).integer(1, NSIG - 1)))));
+    instance_.broker->respond(request, nullptr);
+    return {};
+  }
+
+  Result<void> wait(const Request& request) {
+    const Json parsed = TRY(parse_json(request.text()));
+    Process* process = TRY(find(JsonAt::root(parsed)));
+    if (!process->is_waited) return Error{EINVAL, "it was not started to be waited for"};
+    if (process->waiter) return Error{EINVAL, "another client waits for it"};
+    process->waiter = request;
+    if (process->is_complete) complete(*process);
+    return {};
+  }
+
+  void list(const Request& request) {
+    Json rows = Json::array();
+    for (const Process& each : processes_) {
+      rows.push_back({{"pid", each.child->pid()},
+                      {"cmd", each.name},
+                      {"label", each.label},
+                      {"state", each.child->exited() ? "Z" : "R"}});
+    }
+    instance_.broker->respond(request, {{"rank", instance_.rank}, {"procs", std::move(rows)}});
+  }
+
+  // It is about a command that may have ended meanwhile, and nobody waits for an answer.
+  void write(const Request& request) {
+    auto done = [&]() -> Result<void> {
+      const Json parsed = TRY(parse_json(request.text()));
+      const JsonAt message = JsonAt::root(parsed);
+      const auto tag = TRY(TRY(message.at("matchtag")).integer(0, UINT32_MAX));
+      const JsonAt io = TRY(message.at("io"));
+      auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& each) {
+        return each.is_streamed && each.request.tag == static_cast<std::uint32_t>(tag) &&
+               broker::sender_of(each.request) == broker::sender_of(request);
+      });
+      if (found == processes_.end()) return {};
+      std::string bytes;
+      if (TRY(io.find("data"))) bytes = TRY(broker::data_in(io));
+      const std::string stream = TRY(TRY(io.at("stream")).string());
+      const auto eof = TRY(io.find("eof"));
+      const bool ends = eof && TRY(eof->boolean());
+      if (stream == "stdin") {
+        found->input += bytes;
+        found->input_ends = found->input_ends || ends;
+        feed(*found);
+      } else if (task::BufferedStream* channel = found->child->stream(stream)) {
+        static_cast<void>(channel->write(bytes));  // it reads no more
+        if (ends) channel->close();
+      }
+      return {};
+    }();
+    if (!done) host_.log().log(Level::warn, kRexec, "write: {}", done.error().message);
+  }
+
+  void disconnect(const Request& request) {
+    const std::string sender = broker::sender_of(request);
+    for (Process& each : processes_) {
+      if (each.is_streamed && broker::sender_of(each.request) == sender)
+        static_cast<void>(each.child->kill(SIGKILL));
+      if (each.waiter && broker::sender_of(*each.waiter) == sender) each.waiter.reset();
+    }
+  }
+
+  Result<Process*> find(const JsonAt& message) {
+    const auto pid = TRY(TRY(message.at("pid")).integer(-1, INT32_MAX));
+    std::optional<std::string> label;
+    if (auto given = TRY(message.find("label"))) label = TRY(given->string());
+    for (Process& each : processes_) {
+      if (label ? each.label == *label : each.child->pid() == pid) return &each;
+    }
+    return Error{ESRCH, label ? fmt::format("no command has the label {}", *label)
+                              : fmt::format("no command has the process {}", pid)};
+  }
+
+  void read(Process& process, const std::string& stream) {
+    task::BufferedStream* from = process.child ? process.child->stream(stream) : nullptr;
+    if (from == nullptr) return;
+    if (const std::string_view bytes = from->read(); !bytes.empty()) put(process, stream, bytes, false);
+    if (from->at_end() && from->unread() == 0) put(process, stream, "", true);
+  }
+
+  void put(Process& process, const std::string& stream, std::string_view bytes, bool is_end) {
+    if (!process.is_streamed) {
+      for (std::string_view line : split(trim(bytes), '\n')) {
+        if (!line.empty())
+          host_.log().log(Level::notice, kRexec, "{}[{}]: {}", process.name, process.child->pid(), line);
+      }
+      return;
+    }
+    const int flag = stream == "stdout" ? kStdout : stream == "stderr" ? kStderr : kChannels;
+    if ((process.flags & flag) == 0) return;
+    Json io{{"stream", stream}, {"rank", fmt::format("{}", instance_.rank)}};
+    if (is_end) io["eof"] = true;
+    if (!bytes.empty()) {
+      const bool is_text = io::is_utf8(bytes) && bytes.find('\0') == bytes.npos;
+      std::string data(is_text ? bytes : "");
+      if (!is_text) append_base64(data, bytes);
+      io["data"] = std::move(data);
+      if (!is_text) io["encoding"] = "base64";
+    }
+    instance_.broker->respond(process.request,
+                              {{"type", "output"}, {"pid", process.child->pid()}, {"io", std::move(io)}});
+  }
+
+  void feed(Process& process) {
+    task::BufferedStream* input = process.child->stream("stdin");
+    if (input == nullptr) return;
+    if (const std::size_t size = std::min(process.input.size(), input->room()); size > 0) {
+      if (!input->write(std::string_view(process.input).substr(0, size)))
+        process.input.clear();  // it reads no more
+      process.input.erase(0, size);
+    }
+    if (process.input.empty() && process.input_ends && !input->closed()) input->close();
+  }
+
+  void give_credit(Process& process, std::size_t bytes) {
+    if (!process.child) return;
+    feed(process);
+    if ((process.flags & kWriteCredit) == 0) return;
+    instance_.broker->respond(process.request, {{"type", "add-credit"}, {"channels", {{"stdin", bytes}}}});
+  }
+
+  void exited(Process& process) {
+    const int status = process.child->status().raw();
+    if (process.is_streamed)
+      instance_.broker->respond(process.request, {{"type", "finished"}, {"status", status}});
+    else
+      host_.log().log(Level::notice, kRexec, "{}[{}]: {}", process.name, process.child->pid(),
+                      process.child->status().str());
+  }
+
+  void complete(Process& process) {
+    process.is_complete = true;
+    if (process.is_streamed) instance_.broker->respond_error(process.request, ENODATA, "");
+    if (process.waiter) {
+      instance_.broker->respond(*process.waiter, {{"status", process.child->status().raw()}});
+      process.is_waited = false;
+    }
+    remove_complete();
+  }
+
+  void remove_complete() {
+    std::erase_if(processes_,
+                  [this](const Process& each) { return each.is_complete && (!each.is_waited || is_over_); });
+    if (!processes_.empty() || !std::exchange(holds_, false)) return;
+    timer_.reset();
+    static_cast<void>(host_.release(kRexecHold));
+  }
 
   plugin::Host& host_;
   broker::Instance& instance_;
@@ -199,313 +471,6 @@ class Rexec {
   std::optional<event::Timer> timer_;
   bool is_over_ = false, holds_ = false;
 };
-
-constexpr const char* kRexec = "rexec";
-constexpr const char* kRexecHold = "instance.rexec";
-enum RexecFlag { kStdout = 1, kStderr = 2, kChannels = 4, kWriteCredit = 8, kWaitable = 16 };
-
-Result<std::vector<std::string>> strings_of(const JsonAt& array) {
-  std::vector<std::string> out;
-  for (const JsonAt& each : TRY(array.elements())) out.push_back(TRY(each.string()));
-  return out;
-}
-
-struct Rexec::Wanted {
-  std::vector<std::string> argv, channels;
-  std::optional<std::string> cwd;
-  Json environment = Json::object(), options = Json::object();
-
-  static Result<Wanted> parse(const JsonAt& command) {
-    Wanted out;
-    out.argv = TRY(strings_of(TRY(command.at("cmdline"))));
-    if (out.argv.empty()) return TRY(command.at("cmdline")).expected("a program and its arguments");
-    if (auto cwd = TRY(command.find("cwd"))) out.cwd = TRY(cwd->string());
-    if (auto channels = TRY(command.find("channels"))) out.channels = TRY(strings_of(*channels));
-    for (auto [name, to] : {std::pair{"env", &out.environment}, std::pair{"opts", &out.options}}) {
-      auto members = TRY(command.find(name));
-      if (!members) continue;
-      if (!members->json().is_object()) return members->expected("an object");
-      for (const auto& [key, value] : members->json().items()) {
-        if (!value.is_string()) return members->expected("strings in it");
-      }
-      *to = members->json();
-    }
-    return out;
-  }
-};
-
-Rexec::Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term)
-    : host_(host),
-      instance_(instance),
-      after_term_(after_term),
-      is_trusted_(instance.broker->owner() == ::getuid()) {
-  instance.methods[kRexec] = [this](const Request& request) { take(request); };
-}
-
-Rexec::~Rexec() {
-  instance_.methods.erase(kRexec);
-  for (Process& each : processes_) {
-    if (each.child) static_cast<void>(each.child->kill(SIGKILL));
-  }
-}
-
-void Rexec::take(const Request& request) {
-  broker::Broker& broker = *instance_.broker;
-  const std::size_t prefix = instance_.service.size() + std::string_view(kRexec).size() + 2;
-  const std::string method = request.topic->size() > prefix ? request.topic->substr(prefix) : "";
-  if (method == "disconnect") return disconnect(request);
-  if (request.userid != ::getuid()) return broker.respond_error(request, EPERM, "this is another user's job");
-  if (!is_trusted_)
-    return broker.respond_error(request, EPERM,
-                                "the instance is another user's: nobody can start commands beside a job");
-  if (method == "write") return write(request);
-  if (method == "list") return list(request);
-  const Result<void> done = answer(method, request);
-  if (!done) broker.respond_error(request, done.error().code, done.error().message);
-}
-
-Result<void> Rexec::answer(std::string_view method, const Request& request) {
-  if (method == "exec") return exec(request);
-  if (method == "kill") return kill(request);
-  if (method == "wait") return wait(request);
-  return Error{ENOSYS, fmt::format("rexec.{}: nacre-shell has no such method", method)};
-}
-
-// ---- the start --------------------------------------------------------------------------
-
-Result<void> Rexec::exec(const Request& request) {
-  if (is_over_ || host_.ending()) return Error{ENOSYS, "the job is ending: nothing is started beside it any more"};
-  const Json parsed = TRY(parse_json(request.text()));
-  const JsonAt message = JsonAt::root(parsed);
-  Wanted wanted = TRY(Wanted::parse(TRY(message.at("cmd"))));
-  Process process;
-  process.request = request;
-  process.is_streamed = (request.flags & Request::kStreaming) != 0;
-  process.flags = TRY(TRY(message.at("flags")).integer(0, INT32_MAX));
-  process.is_waited = (process.flags & kWaitable) != 0;
-  process.name = wanted.argv[0];
-  if (auto label = TRY(TRY(message.at("cmd")).find("label"))) process.label = TRY(label->string());
-  const bool is_known = std::any_of(processes_.begin(), processes_.end(), [&](const Process& each) {
-    return !process.label.empty() && each.label == process.label;
-  });
-  if (is_known) return Error{EEXIST, fmt::format("a command with the label {} runs already", process.label)};
-  if (process.is_streamed && process.is_waited)
-    return Error{EINVAL, "who follows a command cannot ask for its end to be kept, too"};
-  if (!process.is_streamed && ((process.flags & kWriteCredit) != 0 || !wanted.channels.empty()))
-    return Error{EINVAL, "a command in the background has no input and no channels"};
-  processes_.push_back(std::move(process));
-  Result<void> started = start(processes_.back(), std::move(wanted));
-  if (!started) processes_.pop_back();
-  return started;
-}
-
-Result<void> Rexec::start(Process& process, Wanted wanted) {
-  task::Command command;
-  command.argv = std::move(wanted.argv);
-  command.env = job::Environment::over(host_.environment());
-  if (!wanted.environment.empty()) {
-    command.env = job::Environment();
-    for (const auto& [name, value] : wanted.environment.items()) command.env.set(name, value.get<std::string>());
-  }
-  command.env.set("FLUX_URI", instance_.broker->uri());
-  command.env.unset("FLUX_PROXY_REMOTE");
-  command.setup.cwd = std::move(wanted.cwd);
-  command.setup.ends_with_parent = true;
-  command.channels = std::move(wanted.channels);
-  for (const auto& [name, value] : wanted.options.items()) command.stream_options[name] = value.get<std::string>();
-  task::Subprocess::Options options;
-  if (process.is_streamed) options.streams.emplace_back("stdin");
-  task::Subprocess::Callbacks callbacks;
-  callbacks.on_ready = [this, &process](const std::string& stream) { read(process, stream); };
-  callbacks.on_room = [this, &process](const std::string& stream, std::size_t bytes) {
-    if (stream == "stdin") give_credit(process, bytes);
-  };
-  callbacks.on_exit = [this, &process] { exited(process); };
-  callbacks.on_complete = [this, &process] { complete(process); };
-  auto started = task::Subprocess::start(host_.loop(), host_.children(), std::move(command), std::move(options),
-                                         std::move(callbacks));
-  if (!started) return started.error().error;
-  process.child = *std::move(started);
-  instance_.broker->respond(process.request, {{"type", "started"}, {"pid", process.child->pid()}});
-  const task::BufferedStream* input = process.child->stream("stdin");
-  if (input != nullptr) give_credit(process, input->room());
-  return {};
-}
-
-// ---- what it writes, and its end --------------------------------------------------------
-
-void Rexec::read(Process& process, const std::string& stream) {
-  task::BufferedStream* from = process.child ? process.child->stream(stream) : nullptr;
-  if (from == nullptr) return;
-  if (const std::string_view bytes = from->read(); !bytes.empty()) put(process, stream, bytes, false);
-  if (from->at_end() && from->unread() == 0) put(process, stream, "", true);
-}
-
-void Rexec::put(Process& process, const std::string& stream, std::string_view bytes, bool is_end) {
-  if (!process.is_streamed) {
-    for (std::string_view line : split(trim(bytes), '\n')) {
-      if (!line.empty())
-        host_.log().log(Level::notice, kRexec, "{}[{}]: {}", process.name, process.child->pid(), line);
-    }
-    return;
-  }
-  const int flag = stream == "stdout" ? kStdout : stream == "stderr" ? kStderr : kChannels;
-  if ((process.flags & flag) == 0) return;
-  Json io{{"stream", stream}, {"rank", fmt::format("{}", instance_.rank)}};
-  if (is_end) io["eof"] = true;
-  if (!bytes.empty()) {
-    const bool is_text = io::is_utf8(bytes) && bytes.find('\0') == bytes.npos;
-    std::string data(is_text ? bytes : "");
-    if (!is_text) append_base64(data, bytes);
-    io["data"] = std::move(data);
-    if (!is_text) io["encoding"] = "base64";
-  }
-  instance_.broker->respond(process.request,
-                            {{"type", "output"}, {"pid", process.child->pid()}, {"io", std::move(io)}});
-}
-
-void Rexec::exited(Process& process) {
-  const int status = process.child->status().raw();
-  if (process.is_streamed)
-    instance_.broker->respond(process.request, {{"type", "finished"}, {"status", status}});
-  else
-    host_.log().log(Level::notice, kRexec, "{}[{}]: {}", process.name, process.child->pid(),
-                    process.child->status().str());
-}
-
-void Rexec::complete(Process& process) {
-  process.is_complete = true;
-  if (process.is_streamed) instance_.broker->respond_error(process.request, ENODATA, "");
-  if (process.waiter) {
-    instance_.broker->respond(*process.waiter, {{"status", process.child->status().raw()}});
-    process.is_waited = false;
-  }
-  remove_complete();
-}
-
-void Rexec::remove_complete() {
-  std::erase_if(processes_,
-                [this](const Process& each) { return each.is_complete && (!each.is_waited || is_over_); });
-  if (!processes_.empty() || !std::exchange(holds_, false)) return;
-  timer_.reset();
-  static_cast<void>(host_.release(kRexecHold));
-}
-
-void Rexec::end_all() {
-  is_over_ = true;
-  remove_complete();
-  if (processes_.empty()) return;
-  host_.hold(kRexecHold);
-  holds_ = true;
-  auto timer = event::Timer::create(host_.loop(), [this] {
-    for (Process& each : processes_) static_cast<void>(each.child->kill(SIGKILL));
-  });
-  if (timer) {
-    timer_ = *std::move(timer);
-    if (!after_term_.is_infinite()) timer_->start(event::Seconds(after_term_.seconds()));
-  }
-  for (Process& each : processes_) static_cast<void>(each.child->kill(timer_ ? SIGTERM : SIGKILL));
-}
-
-// ---- input ------------------------------------------------------------------------------
-
-// It is about a command that may have ended meanwhile, and nobody waits for an answer.
-void Rexec::write(const Request& request) {
-  auto done = [&]() -> Result<void> {
-    const Json parsed = TRY(parse_json(request.text()));
-    const JsonAt message = JsonAt::root(parsed);
-    const auto tag = TRY(TRY(message.at("matchtag")).integer(0, UINT32_MAX));
-    const JsonAt io = TRY(message.at("io"));
-    auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& each) {
-      return each.is_streamed && each.request.tag == static_cast<std::uint32_t>(tag) &&
-             broker::sender_of(each.request) == broker::sender_of(request);
-    });
-    if (found == processes_.end()) return {};
-    std::string bytes;
-    if (TRY(io.find("data"))) bytes = TRY(broker::data_in(io));
-    const std::string stream = TRY(TRY(io.at("stream")).string());
-    const auto eof = TRY(io.find("eof"));
-    const bool ends = eof && TRY(eof->boolean());
-    if (stream == "stdin") {
-      found->input += bytes;
-      found->input_ends = found->input_ends || ends;
-      feed(*found);
-    } else if (task::BufferedStream* channel = found->child->stream(stream)) {
-      static_cast<void>(channel->write(bytes));  // it reads no more
-      if (ends) channel->close();
-    }
-    return {};
-  }();
-  if (!done) host_.log().log(Level::warn, kRexec, "write: {}", done.error().message);
-}
-
-void Rexec::feed(Process& process) {
-  task::BufferedStream* input = process.child->stream("stdin");
-  if (input == nullptr) return;
-  if (const std::size_t size = std::min(process.input.size(), input->room()); size > 0) {
-    if (!input->write(std::string_view(process.input).substr(0, size))) process.input.clear();  // it reads no more
-    process.input.erase(0, size);
-  }
-  if (process.input.empty() && process.input_ends && !input->closed()) input->close();
-}
-
-void Rexec::give_credit(Process& process, std::size_t bytes) {
-  if (!process.child) return;
-  feed(process);
-  if ((process.flags & kWriteCredit) == 0) return;
-  instance_.broker->respond(process.request, {{"type", "add-credit"}, {"channels", {{"stdin", bytes}}}});
-}
-
-// ---- the others -------------------------------------------------------------------------
-
-Result<Rexec::Process*> Rexec::find(const JsonAt& message) {
-  const auto pid = TRY(TRY(message.at("pid")).integer(-1, INT32_MAX));
-  std::optional<std::string> label;
-  if (auto given = TRY(message.find("label"))) label = TRY(given->string());
-  for (Process& each : processes_) {
-    if (label ? each.label == *label : each.child->pid() == pid) return &each;
-  }
-  return Error{ESRCH, label ? fmt::format("no command has the label {}", *label)
-                            : fmt::format("no command has the process {}", pid)};
-}
-
-Result<void> Rexec::kill(const Request& request) {
-  const Json parsed = TRY(parse_json(request.text()));
-  const JsonAt message = JsonAt::root(parsed);
-  Process* process = TRY(find(message));
-  CHECK_OK(process->child->kill(static_cast<int>(TRY(TRY(message.at("signum")).integer(1, NSIG - 1)))));
-  instance_.broker->respond(request, nullptr);
-  return {};
-}
-
-Result<void> Rexec::wait(const Request& request) {
-  const Json parsed = TRY(parse_json(request.text()));
-  Process* process = TRY(find(JsonAt::root(parsed)));
-  if (!process->is_waited) return Error{EINVAL, "it was not started to be waited for"};
-  if (process->waiter) return Error{EINVAL, "another client waits for it"};
-  process->waiter = request;
-  if (process->is_complete) complete(*process);
-  return {};
-}
-
-void Rexec::list(const Request& request) {
-  Json rows = Json::array();
-  for (const Process& each : processes_) {
-    rows.push_back({{"pid", each.child->pid()},
-                    {"cmd", each.name},
-                    {"label", each.label},
-                    {"state", each.child->exited() ? "Z" : "R"}});
-  }
-  instance_.broker->respond(request, {{"rank", instance_.rank}, {"procs", std::move(rows)}});
-}
-
-void Rexec::disconnect(const Request& request) {
-  const std::string sender = broker::sender_of(request);
-  for (Process& each : processes_) {
-    if (each.is_streamed && broker::sender_of(each.request) == sender) static_cast<void>(each.child->kill(SIGKILL));
-    if (each.waiter && broker::sender_of(*each.waiter) == sender) each.waiter.reset();
-  }
-}
 
 constexpr const char* kHold = "instance";
 constexpr const char* kCommit = "kvs.commit";  // requests
@@ -527,9 +492,34 @@ class InputService {
   using Request = broker::BrokerMessage;
   static constexpr std::size_t kRoom = std::size_t{1} << 20;  // bytes
 
-  static Result<std::unique_ptr<InputService>> create(plugin::Host& host, broker::Instance& instance);
+  static Result<std::unique_ptr<InputService>> create(plugin::Host& host, broker::Instance& instance) {
+    std::unique_ptr<InputService> self(new InputService(host, instance));
+    self->poll_ = TRY(event::Poll::create(host.loop(), instance.input.get(), [of = self.get()](int events) {
+      events == 0 ? of->close() : of->write();
+    }));
+    self->poll_->keeps_running(false);
+    const Json context{
+        {"version", 1}, {"encoding", {{"stdin", "UTF-8"}}}, {"count", {{"stdin", 1}}}, {"options", Json::object()}};
+    instance.eventlogs->append(kInput, event_line(event::wall_clock(), "header", context));
+    const Json& path = find_at(host.options().json(), Json::json_pointer("/input/stdin/path"));
+    self->is_file_ = path.is_string();
+    if (!self->is_file_) return self;
+    const Json redirect{{"stream", "stdin"}, {"rank", "all"}, {"path", path}};
+    instance.eventlogs->append(kInput, event_line(event::wall_clock(), "redirect", redirect));
+    return self;
+  }
 
-  void take(const Request& request);
+  void take(const Request& request) {
+    auto refuse = [&](const Error& why) { instance_.broker->respond_error(request, why.code, why.message); };
+    if (is_file_) return refuse({ENOSYS, "the job's standard input is a file"});
+    if (!instance_.input || ends_) return refuse({EPIPE, "the job's standard input has ended"});
+    auto context = parse_json(request.text());
+    if (!context) return refuse(context.error());
+    if (auto added = add(*context); !added) return refuse(added.error());
+    instance_.eventlogs->append(kInput, event_line(event::wall_clock(), "data", *context));
+    waiting_.push_back(request);
+    write();
+  }
 
  private:
   InputService(plugin::Host& host, broker::Instance& instance)
@@ -537,9 +527,44 @@ class InputService {
         instance_(instance),
         open_(value::Idset::range(0, static_cast<value::Idset::Id>(host.job().tasks() - 1))) {}
 
-  Result<void> add(const Json& context);
-  void write();
-  void close();
+  Result<void> add(const Json& context) {
+    const JsonAt at = JsonAt::root(context);
+    const std::string ranks = TRY(TRY(at.at("rank")).string());
+    const value::Idset to = ranks == "all" ? open_ : TRY(value::Idset::parse(ranks));
+    if (!(to - open_).empty()) return Error{EPIPE, "the standard input of these tasks has ended"};
+    if (TRY(at.find("data"))) {
+      if (to != open_) return Error{EOPNOTSUPP, "standard input goes to all tasks for which it has not ended"};
+      bytes_ += TRY(broker::data_in(at));
+    }
+    auto eof = TRY(at.find("eof"));
+    if (!eof || !TRY(eof->boolean())) return {};
+    open_ = open_ - to;
+    ends_ = open_.empty();
+    return ends_ ? Result<void>() : host_.announce(kInputEnd, to.str());
+  }
+
+  void write() {
+    std::size_t sent = 0;
+    while (sent < bytes_.size() && instance_.input) {
+      ssize_t put = ::write(instance_.input.get(), bytes_.data() + sent, bytes_.size() - sent);
+      if (put > 0) sent += static_cast<std::size_t>(put);
+      if (put < 0 && errno == EAGAIN) break;
+      if (put < 0 && errno != EINTR) return close();
+    }
+    bytes_.erase(0, sent);
+    for (; bytes_.size() < kRoom && !waiting_.empty(); waiting_.pop_front())
+      instance_.broker->respond(waiting_.front(), nullptr);
+    if (bytes_.empty() && ends_) return close();
+    if (bytes_.empty() || !poll_->start(event::Poll::kWritable)) poll_->stop();
+  }
+
+  void close() {
+    poll_->stop();
+    instance_.input.reset();
+    bytes_.clear();
+    for (const Request& each : waiting_) instance_.broker->respond(each, nullptr);
+    waiting_.clear();
+  }
 
   plugin::Host& host_;
   broker::Instance& instance_;
@@ -550,74 +575,6 @@ class InputService {
   bool is_file_ = false;  // which each task opens by itself
   std::deque<Request> waiting_;
 };
-
-Result<std::unique_ptr<InputService>> InputService::create(plugin::Host& host, broker::Instance& instance) {
-  std::unique_ptr<InputService> self(new InputService(host, instance));
-  self->poll_ = TRY(event::Poll::create(host.loop(), instance.input.get(), [of = self.get()](int events) {
-    events == 0 ? of->close() : of->write();
-  }));
-  self->poll_->keeps_running(false);
-  const Json context{
-      {"version", 1}, {"encoding", {{"stdin", "UTF-8"}}}, {"count", {{"stdin", 1}}}, {"options", Json::object()}};
-  instance.eventlogs->append(kInput, event_line(event::wall_clock(), "header", context));
-  const Json& path = find_at(host.options().json(), Json::json_pointer("/input/stdin/path"));
-  self->is_file_ = path.is_string();
-  if (!self->is_file_) return self;
-  const Json redirect{{"stream", "stdin"}, {"rank", "all"}, {"path", path}};
-  instance.eventlogs->append(kInput, event_line(event::wall_clock(), "redirect", redirect));
-  return self;
-}
-
-void InputService::take(const Request& request) {
-  auto refuse = [&](const Error& why) { instance_.broker->respond_error(request, why.code, why.message); };
-  if (is_file_) return refuse({ENOSYS, "the job's standard input is a file"});
-  if (!instance_.input || ends_) return refuse({EPIPE, "the job's standard input has ended"});
-  auto context = parse_json(request.text());
-  if (!context) return refuse(context.error());
-  if (auto added = add(*context); !added) return refuse(added.error());
-  instance_.eventlogs->append(kInput, event_line(event::wall_clock(), "data", *context));
-  waiting_.push_back(request);
-  write();
-}
-
-Result<void> InputService::add(const Json& context) {
-  const JsonAt at = JsonAt::root(context);
-  const std::string ranks = TRY(TRY(at.at("rank")).string());
-  const value::Idset to = ranks == "all" ? open_ : TRY(value::Idset::parse(ranks));
-  if (!(to - open_).empty()) return Error{EPIPE, "the standard input of these tasks has ended"};
-  if (TRY(at.find("data"))) {
-    if (to != open_) return Error{EOPNOTSUPP, "standard input goes to all tasks for which it has not ended"};
-    bytes_ += TRY(broker::data_in(at));
-  }
-  auto eof = TRY(at.find("eof"));
-  if (!eof || !TRY(eof->boolean())) return {};
-  open_ = open_ - to;
-  ends_ = open_.empty();
-  return ends_ ? Result<void>() : host_.announce(kInputEnd, to.str());
-}
-
-void InputService::write() {
-  std::size_t sent = 0;
-  while (sent < bytes_.size() && instance_.input) {
-    ssize_t put = ::write(instance_.input.get(), bytes_.data() + sent, bytes_.size() - sent);
-    if (put > 0) sent += static_cast<std::size_t>(put);
-    if (put < 0 && errno == EAGAIN) break;
-    if (put < 0 && errno != EINTR) return close();
-  }
-  bytes_.erase(0, sent);
-  for (; bytes_.size() < kRoom && !waiting_.empty(); waiting_.pop_front())
-    instance_.broker->respond(waiting_.front(), nullptr);
-  if (bytes_.empty() && ends_) return close();
-  if (bytes_.empty() || !poll_->start(event::Poll::kWritable)) poll_->stop();
-}
-
-void InputService::close() {
-  poll_->stop();
-  instance_.input.reset();
-  bytes_.clear();
-  for (const Request& each : waiting_) instance_.broker->respond(each, nullptr);
-  waiting_.clear();
-}
 
 // ---- instance ---------------------------------------------------------------------------
 

@@ -31,16 +31,67 @@ namespace nacre::plugins {
 // once the tasks run, at a few names at a time. The removal may take long, so a process of its own does it, which
 // ends with the shell. One line in the log names what is removed.
 
+namespace {
+
+constexpr std::size_t kMostNamed = 3;
+
+// Runs in a forked child, with all signals blocked. It ends with the shell, or when the shell ends
+// what its tasks have left.
+[[noreturn]] void remove_all(const std::vector<OwnedDirectory>& directories, pid_t shell) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != shell) ::_exit(1);
+  for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const OwnedDirectory& each : directories) static_cast<void>(remove_tree(each.path()));
+  ::_exit(0);
+}
+
+std::string names_of(const std::vector<OwnedDirectory>& directories) {
+  std::string out;
+  for (std::size_t i = 0; i < directories.size() && i < kMostNamed; ++i)
+    out += (i == 0 ? "" : ", ") + directories[i].path();
+  if (directories.size() > kMostNamed) out += fmt::format(" and {} more", directories.size() - kMostNamed);
+  return out;
+}
+
+}  // namespace
+
 class Sweep {
  public:
   // Both have to outlive it.
   Sweep(plugin::Host& host, const plugin::Plugin& plugin) : host_(host), plugin_(plugin) {}
+
   // `own`: this shell's directory in `parent`; those that are newer belong to shells that begin.
-  Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look, const OwnedDirectory& own);
+  Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look,
+                     const OwnedDirectory& own) {
+    left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look), &own)));
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
+    timer_->unref();
+    timer_->start(event::Seconds::zero());
+    return {};
+  }
 
  private:
-  void look();
-  void remove();
+  void look() {
+    if (left_->look()) return timer_->start(event::Seconds::zero());
+    if (!left_->found().empty()) remove();
+    left_.reset();
+  }
+
+  void remove() {
+    log(host_, plugin_, Level::notice, "removes what a shell that was killed has left: {}",
+        names_of(left_->found()));
+    pid_t shell = ::getpid();
+    pid_t pid = -1;
+    {
+      SignalsBlocked blocked;
+      pid = ::fork();
+      if (pid == 0) remove_all(left_->found(), shell);
+    }
+    if (pid < 0) log(host_, plugin_, Level::warn, "{}", system_error(errno, "cannot start a process").message);
+  }
 
   plugin::Host& host_;
   const plugin::Plugin& plugin_;
@@ -189,59 +240,5 @@ class Tmpdir final : public plugin::Plugin {
 PluginPtr make_tmpdir(plugin::Host& host) { return std::make_unique<Tmpdir>(host); }
 
 // ---- sweep ------------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t kMostNamed = 3;
-
-// Runs in a forked child, with all signals blocked. It ends with the shell, or when the shell ends
-// what its tasks have left.
-[[noreturn]] void remove_all(const std::vector<OwnedDirectory>& directories, pid_t shell) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != shell) ::_exit(1);
-  for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const OwnedDirectory& each : directories) static_cast<void>(remove_tree(each.path()));
-  ::_exit(0);
-}
-
-std::string names_of(const std::vector<OwnedDirectory>& directories) {
-  std::string out;
-  for (std::size_t i = 0; i < directories.size() && i < kMostNamed; ++i)
-    out += (i == 0 ? "" : ", ") + directories[i].path();
-  if (directories.size() > kMostNamed) out += fmt::format(" and {} more", directories.size() - kMostNamed);
-  return out;
-}
-
-}  // namespace
-
-Result<void> Sweep::start(const std::string& parent, LeftDirectories::OthersLook others_look,
-                          const OwnedDirectory& own) {
-  left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look), &own)));
-  timer_ = TRY(event::Timer::create(host_.loop(), [this] { look(); }));
-  timer_->unref();
-  timer_->start(event::Seconds::zero());
-  return {};
-}
-
-void Sweep::look() {
-  if (left_->look()) return timer_->start(event::Seconds::zero());
-  if (!left_->found().empty()) remove();
-  left_.reset();
-}
-
-void Sweep::remove() {
-  log(host_, plugin_, Level::notice, "removes what a shell that was killed has left: {}", names_of(left_->found()));
-  pid_t shell = ::getpid();
-  pid_t pid = -1;
-  {
-    SignalsBlocked blocked;
-    pid = ::fork();
-    if (pid == 0) remove_all(left_->found(), shell);
-  }
-  if (pid < 0) log(host_, plugin_, Level::warn, "{}", system_error(errno, "cannot start a process").message);
-}
 
 }  // namespace nacre::plugins

@@ -37,25 +37,109 @@ enum class Nearness { local, partly, same_package, unknown, elsewhere };
 inline constexpr Nearness kNearness[] = {Nearness::local, Nearness::partly, Nearness::same_package,
                                          Nearness::unknown, Nearness::elsewhere};
 
+namespace {
+
+using value::Idset;
+
+constexpr std::string_view kSetNames[] = {"core", "l3", "numa", "package"};
+
+std::string_view name_of(SetKind kind) { return kSetNames[static_cast<std::size_t>(kind)]; }
+
+}  // namespace
+
 class NodeMap {
  public:
   static constexpr std::size_t kNone = SIZE_MAX;
 
-  explicit NodeMap(const NodeTopology& topology);
+  explicit NodeMap(const NodeTopology& topology) : topology_(topology), all_(topology.all_cpus()) {
+    const task::CpuTopology& cpus = topology.cpus;
+    // A node that is near to many cpus, as one of other memory, comes after those of fewer.
+    std::vector<std::size_t> order(cpus.numas.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return cpus.numas[a].cpus.size() < cpus.numas[b].cpus.size();
+    });
+    std::vector<std::size_t> numas;
+    for (std::size_t i : order) put(numas, cpus.numas[i].cpus, i);
+    by_cpu_ = {map_of(cpus.cores), map_of(cpus.l3s), std::move(numas), map_of(cpus.packages)};
+    has_parts_ = topology.has_parts();
+  }
 
   // The index of the set of that kind that has this cpu, in the topology's order; kNone.
-  [[nodiscard]] std::size_t index(SetKind kind, value::Idset::Id cpu) const;
-  [[nodiscard]] bool has(SetKind kind) const { return !by_cpu_[static_cast<std::size_t>(kind)].empty(); }
-  // The numbers that words have, of all sets of that kind that have one of these cpus.
-  [[nodiscard]] value::Idset numbers(SetKind kind, const value::Idset& cpus) const;
-  // "l3 0, numa 0, package 0"; "over numa 0-1, in package 0" if there are several of a kind.
-  [[nodiscard]] std::string where(const value::Idset& cpus) const;
+  [[nodiscard]] std::size_t index(SetKind kind, Idset::Id cpu) const {
+    const auto& by_cpu = by_cpu_[static_cast<std::size_t>(kind)];
+    return cpu < by_cpu.size() ? by_cpu[cpu] : kNone;
+  }
 
-  [[nodiscard]] Nearness nearness(const value::Idset& cpus, const Device& device) const;
+  [[nodiscard]] bool has(SetKind kind) const { return !by_cpu_[static_cast<std::size_t>(kind)].empty(); }
+
+  // The numbers that words have, of all sets of that kind that have one of these cpus.
+  [[nodiscard]] value::Idset numbers(SetKind kind, const Idset& cpus) const {
+    std::vector<Idset::Id> out;
+    std::size_t last = kNone;
+    for (const Idset::Range& range : cpus.ranges()) {
+      for (Idset::Id cpu = range.first; cpu <= range.last; ++cpu) {
+        std::size_t at = index(kind, cpu);
+        if (at == kNone || at == last) continue;
+        last = at;
+        out.push_back(kind == SetKind::numa ? topology_.cpus.numas[at].id : static_cast<Idset::Id>(at));
+      }
+    }
+    return Idset::of(out);
+  }
+
+  // "l3 0, numa 0, package 0"; "over numa 0-1, in package 0" if there are several of a kind.
+  [[nodiscard]] std::string where(const Idset& cpus) const {
+    std::vector<std::string> in;
+    std::vector<std::string> over;
+    for (SetKind kind : {SetKind::l3, SetKind::numa, SetKind::package}) {
+      Idset found = numbers(kind, cpus);
+      if (found.empty()) continue;
+      (found.size() == 1 ? in : over).push_back(fmt::format("{} {}", name_of(kind), found.str()));
+    }
+    std::string out;
+    if (!over.empty()) out = fmt::format("over {}", fmt::join(over, ", "));
+    if (!in.empty()) out += fmt::format("{}in {}", out.empty() ? "" : ", ", fmt::join(in, ", "));
+    return out;
+  }
+
+  [[nodiscard]] Nearness nearness(const Idset& cpus, const Device& device) const {
+    if (!has_parts_) return Nearness::local;
+    if (is_unknown(device)) return Nearness::unknown;
+    if ((cpus - device.cpus).empty()) return Nearness::local;
+    if (!(cpus & device.cpus).empty()) return Nearness::partly;
+    bool shares = !(numbers(SetKind::package, cpus) & numbers(SetKind::package, device.cpus)).empty();
+    return shares ? Nearness::same_package : Nearness::elsewhere;
+  }
+
   // "at numa 0", or else "at package 0"; "anywhere" if nothing is known.
-  [[nodiscard]] std::string place_of(const Device& device) const;
+  [[nodiscard]] std::string place_of(const Device& device) const {
+    if (has_parts_ && is_unknown(device)) return "anywhere";
+    for (SetKind kind : {SetKind::numa, SetKind::package}) {
+      Idset found = numbers(kind, device.cpus);
+      if (found.size() == 1) return fmt::format("at {} {}", name_of(kind), found.str());
+    }
+    return fmt::format("at cpus {}", device.cpus.str());
+  }
 
  private:
+  static void put(std::vector<std::size_t>& by_cpu, const Idset& cpus, std::size_t index) {
+    if (cpus.empty()) return;
+    if (*cpus.last() >= by_cpu.size()) by_cpu.resize(*cpus.last() + std::size_t{1}, kNone);
+    for (const Idset::Range& range : cpus.ranges()) {
+      for (std::size_t cpu = range.first; cpu <= range.last; ++cpu) {
+        // of NUMA nodes with the same cpus, the first
+        if (by_cpu[cpu] == kNone) by_cpu[cpu] = index;
+      }
+    }
+  }
+
+  static std::vector<std::size_t> map_of(const std::vector<Idset>& sets) {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < sets.size(); ++i) put(out, sets[i], i);
+    return out;
+  }
+
   [[nodiscard]] bool is_unknown(const Device& device) const { return device.cpus.empty() || device.cpus == all_; }
 
   const NodeTopology& topology_;
@@ -867,100 +951,6 @@ Result<void> choose_nics(const NodeTopology& topology, const NodeMap& map, std::
   NearnessTable near(map, tasks, nics);
   for (std::size_t i = 0; i < tasks.size(); ++i) choose_nics_of(topology, map, near, i, tasks[i]);
   return {};
-}
-
-// ---- node map ---------------------------------------------------------------------------
-
-namespace {
-
-using value::Idset;
-
-constexpr std::string_view kSetNames[] = {"core", "l3", "numa", "package"};
-
-std::string_view name_of(SetKind kind) { return kSetNames[static_cast<std::size_t>(kind)]; }
-
-void put(std::vector<std::size_t>& by_cpu, const Idset& cpus, std::size_t index) {
-  if (cpus.empty()) return;
-  if (*cpus.last() >= by_cpu.size()) by_cpu.resize(*cpus.last() + std::size_t{1}, NodeMap::kNone);
-  for (const Idset::Range& range : cpus.ranges()) {
-    for (std::size_t cpu = range.first; cpu <= range.last; ++cpu) {
-      // of NUMA nodes with the same cpus, the first
-      if (by_cpu[cpu] == NodeMap::kNone) by_cpu[cpu] = index;
-    }
-  }
-}
-
-std::vector<std::size_t> map_of(const std::vector<Idset>& sets) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < sets.size(); ++i) put(out, sets[i], i);
-  return out;
-}
-
-}  // namespace
-
-NodeMap::NodeMap(const NodeTopology& topology) : topology_(topology), all_(topology.all_cpus()) {
-  const task::CpuTopology& cpus = topology.cpus;
-  // A node that is near to many cpus, as one of other memory, comes after those of fewer.
-  std::vector<std::size_t> order(cpus.numas.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return cpus.numas[a].cpus.size() < cpus.numas[b].cpus.size();
-  });
-  std::vector<std::size_t> numas;
-  for (std::size_t i : order) put(numas, cpus.numas[i].cpus, i);
-  by_cpu_ = {map_of(cpus.cores), map_of(cpus.l3s), std::move(numas), map_of(cpus.packages)};
-  has_parts_ = topology.has_parts();
-}
-
-std::size_t NodeMap::index(SetKind kind, Idset::Id cpu) const {
-  const auto& by_cpu = by_cpu_[static_cast<std::size_t>(kind)];
-  return cpu < by_cpu.size() ? by_cpu[cpu] : kNone;
-}
-
-Idset NodeMap::numbers(SetKind kind, const Idset& cpus) const {
-  std::vector<Idset::Id> out;
-  std::size_t last = kNone;
-  for (const Idset::Range& range : cpus.ranges()) {
-    for (Idset::Id cpu = range.first; cpu <= range.last; ++cpu) {
-      std::size_t at = index(kind, cpu);
-      if (at == kNone || at == last) continue;
-      last = at;
-      out.push_back(kind == SetKind::numa ? topology_.cpus.numas[at].id : static_cast<Idset::Id>(at));
-    }
-  }
-  return Idset::of(out);
-}
-
-std::string NodeMap::where(const Idset& cpus) const {
-  std::vector<std::string> in;
-  std::vector<std::string> over;
-  for (SetKind kind : {SetKind::l3, SetKind::numa, SetKind::package}) {
-    Idset found = numbers(kind, cpus);
-    if (found.empty()) continue;
-    (found.size() == 1 ? in : over).push_back(fmt::format("{} {}", name_of(kind), found.str()));
-  }
-  std::string out;
-  if (!over.empty()) out = fmt::format("over {}", fmt::join(over, ", "));
-  if (!in.empty()) out += fmt::format("{}in {}", out.empty() ? "" : ", ", fmt::join(in, ", "));
-  return out;
-}
-
-Nearness NodeMap::nearness(const Idset& cpus, const Device& device) const {
-  if (!has_parts_) return Nearness::local;
-  if (is_unknown(device)) return Nearness::unknown;
-  if ((cpus - device.cpus).empty()) return Nearness::local;
-  if (!(cpus & device.cpus).empty()) return Nearness::partly;
-  bool shares = !(numbers(SetKind::package, cpus) & numbers(SetKind::package, device.cpus)).empty();
-  return shares ? Nearness::same_package : Nearness::elsewhere;
-}
-
-std::string NodeMap::place_of(const Device& device) const {
-  if (has_parts_ && is_unknown(device)) return "anywhere";
-  for (SetKind kind : {SetKind::numa, SetKind::package}) {
-    Idset found = numbers(kind, device.cpus);
-    if (found.size() == 1) return fmt::format("at {} {}", name_of(kind), found.str());
-  }
-  return fmt::format("at cpus {}", device.cpus.str());
 }
 
 }  // namespace nacre::plugins

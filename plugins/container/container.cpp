@@ -323,81 +323,6 @@ std::vector<task::Container::Variable> changed_variables(const job::ContainerOpt
 
 namespace {
 
-// The image on this node, which is brought if it is not there, by one process of the host at a time; and with
-// podman the container that tasks enter: its first process is the keeper (keeper.c), which ends with the socket.
-//
-//   start -> podman run -> on_ready -> end -> on_gone
-//              |  ^
-//     no image v  | brought
-//            podman pull
-//
-// Other runtimes make a container for each task, so that it is ready when the image is there.
-class NodeContainer {
- public:
-  struct Callbacks {
-    std::function<void(const ImageVariables&)> on_ready;
-    std::function<void(const Error&)> on_failed;  // it will not be ready
-    std::function<void()> on_gone;                // removed, or it has ended by itself; after on_ready only
-    std::function<void(const std::string&)> on_progress;
-  };
-  // `loop` and `children` have to outlive it. `variables`: of podman, over this process's own.
-  NodeContainer(event::Loop& loop, event::Children& children, job::Environment variables, Callbacks callbacks)
-      : loop_(loop), children_(children), variables_(std::move(variables)), callbacks_(std::move(callbacks)) {}
-  ~NodeContainer() { end(); }
-  NodeContainer(const NodeContainer&) = delete;
-  NodeContainer& operator=(const NodeContainer&) = delete;
-
-  struct Place {
-    std::string directory;  // of the job on this node
-    std::string host;       // for messages
-    std::string name;       // no other shell's
-  };
-  Result<void> start(job::ContainerRuntime runtime, ContainerSetup setup, const Place& place);
-  [[nodiscard]] const std::string& image() const { return setup_.image; }  // as the runtime finds it, once ready
-  // It goes, and what brings its image is killed. `on_gone` is called if it was ready.
-  void end();
-  // Removes what earlier jobs have left, beside the tasks.
-  void sweep();
-  [[nodiscard]] bool runs() const { return run_ != nullptr && !run_->exited(); }
-  [[nodiscard]] bool is_ready() const { return is_ready_; }
-  // What tasks enter, once podman's is ready; without variables and directory.
-  [[nodiscard]] const task::Container& entry() const { return entry_; }
-
- private:
-  Result<void> listen(const std::string& directory);
-  Result<void> run();
-  [[nodiscard]] task::Command command_of(std::vector<std::string> words) const;
-  Result<std::unique_ptr<task::Subprocess>> start_program(std::vector<std::string> words, bool is_run);
-  void read(task::Subprocess& process);
-  void accept();
-  Result<ImageVariables> take(UniqueFd connection);
-  void run_ended();
-  Result<void> lock_or_wait();
-  void brought();
-  void be_ready(const ImageVariables& image);
-  void fail(const std::string& what, const std::string& why);
-  void set_step(std::string step);
-  void tell();
-
-  event::Loop& loop_;
-  event::Children& children_;
-  job::Environment variables_;
-  Callbacks callbacks_;
-  job::ContainerRuntime runtime_ = job::ContainerRuntime::podman;
-  ContainerSetup setup_;
-  std::vector<std::string> bring_words_;
-  Keeper keeper_;
-  std::string host_, image_;  // as the user has named it
-  UniqueFd listener_, connection_, process_, lock_;
-  std::optional<event::Poll> incoming_;
-  std::unique_ptr<task::Subprocess> run_, bring_, sweep_;
-  std::optional<event::Timer> progress_, retry_;
-  std::string step_, out_, err_;  // what the program that runs has written
-  double begun_ = 0;
-  bool was_brought_ = false, is_ready_ = false, is_ending_ = false, has_failed_ = false;
-  task::Container entry_;
-};
-
 constexpr event::Seconds kFirstWord{1};
 constexpr event::Seconds kBetweenWords{10};
 constexpr event::Seconds kBetweenTries{0.05};  // for the lock
@@ -465,211 +390,264 @@ UniqueFd lock_file() {
   return out;
 }
 
-Result<void> NodeContainer::start(job::ContainerRuntime runtime, ContainerSetup setup, const Place& place) {
-  runtime_ = runtime;
-  setup_ = std::move(setup);
-  image_ = setup_.image;
-  host_ = place.host;
-  bring_words_ = bring_words(runtime, image_, place.directory, place.name);
-  begun_ = event::clock_now().count();
-  progress_ = TRY(event::Timer::create(loop_, [this] { tell(); }));
-  progress_->start(kFirstWord, kBetweenWords);
-  progress_->keeps_running(false);
-  if (runtime != job::ContainerRuntime::podman) {
-    if (!bring_words_.empty()) return lock_or_wait();
-    if (image_.starts_with('/') && ::access(image_.c_str(), R_OK) < 0)
-      return in(fmt::format("{} is not on {}", image_, host_), system_error(errno, "it is a file"));
-    be_ready({});
-    return {};
-  }
-  CHECK_OK(listen(place.directory));
-  return is_transported(image_) ? lock_or_wait() : run();
-}
-
-// The socket's path may be longer than an address can hold, so it is bound by that of its directory's descriptor.
-Result<void> NodeContainer::listen(const std::string& directory) {
-  constexpr const char* kName = "container";
-  UniqueFd folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return system_error(errno, directory);
-  keeper_ = keeper_of(fmt::format("{}/{}", directory, kName));
-  if (::access(keeper_.program.c_str(), X_OK) < 0) return system_error(errno, keeper_.program);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}", folder.get(), kName);
-  listener_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0 ||
-      ::listen(listener_.get(), 1) < 0)
-    return system_error(errno, fmt::format("cannot make the socket {}", keeper_.socket));
-  incoming_ = TRY(event::Poll::create(loop_, listener_.get(), [this](int) { accept(); }));
-  return incoming_->start(event::Poll::kReadable);
-}
-
-// It goes on if this shell is killed, and then ends with the keeper; and what it leaves is its own to end.
-Result<void> NodeContainer::run() {
-  set_step(fmt::format("podman makes a container of {}", image_));
-  run_ = TRY(start_program(podman_run(setup_, keeper_), true));
-  children_.leave_alone(run_->pid());
-  return {};
-}
-
-task::Command NodeContainer::command_of(std::vector<std::string> words) const {
-  task::Command out{std::move(words), job::Environment::own(), {}};
-  out.env.unset(job::kShellMark);
-  for (const auto& [name, value] : variables_.all()) out.env.set(name, value);
-  return out;
-}
-
-// If it fails the job is not harmed.
-void NodeContainer::sweep() {
-  task::Command command = command_of(podman_sweep());
-  command.setup.ends_with_parent = true;
-  auto started = task::Subprocess::start(loop_, children_, std::move(command), {.streams = {}}, {});
-  if (started) sweep_ = *std::move(started);
-}
-
-Result<std::unique_ptr<task::Subprocess>> NodeContainer::start_program(std::vector<std::string> words,
-                                                                       bool is_run) {
-  out_.clear();
-  err_.clear();
-  task::Command command = command_of(std::move(words));
-  command.setup.adopts = is_run;
-  command.setup.ends_with_parent = !is_run;
-  task::Subprocess::Callbacks on;
-  on.on_ready = [this, is_run](const std::string&) {
-    if (auto& process = is_run ? run_ : bring_) read(*process);
+// The image on this node, which is brought if it is not there, by one process of the host at a time; and with
+// podman the container that tasks enter: its first process is the keeper (keeper.c), which ends with the socket.
+//
+//   start -> podman run -> on_ready -> end -> on_gone
+//              |  ^
+//     no image v  | brought
+//            podman pull
+//
+// Other runtimes make a container for each task, so that it is ready when the image is there.
+class NodeContainer {
+ public:
+  struct Callbacks {
+    std::function<void(const ImageVariables&)> on_ready;
+    std::function<void(const Error&)> on_failed;  // it will not be ready
+    std::function<void()> on_gone;                // removed, or it has ended by itself; after on_ready only
+    std::function<void(const std::string&)> on_progress;
   };
-  // Not once its streams have come to their end, which conmon may hold.
-  on.on_exit = [this, is_run] { is_run ? run_ended() : brought(); };
-  auto started = task::Subprocess::start(loop_, children_, std::move(command), {}, std::move(on));
-  if (!started) return Error(started.error().error);
-  return *std::move(started);
-}
+  // `loop` and `children` have to outlive it. `variables`: of podman, over this process's own.
+  NodeContainer(event::Loop& loop, event::Children& children, job::Environment variables, Callbacks callbacks)
+      : loop_(loop), children_(children), variables_(std::move(variables)), callbacks_(std::move(callbacks)) {}
+  ~NodeContainer() { end(); }
+  NodeContainer(const NodeContainer&) = delete;
+  NodeContainer& operator=(const NodeContainer&) = delete;
 
-void NodeContainer::read(task::Subprocess& process) {
-  for (auto [name, text] : {std::pair{"stdout", &out_}, std::pair{"stderr", &err_}}) {
-    task::BufferedStream* stream = process.stream(name);
-    if (stream == nullptr) continue;
-    for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
-      text->append(some);
-      if (text->size() > kMostText) text->erase(0, text->size() - kMostText);
+  struct Place {
+    std::string directory;  // of the job on this node
+    std::string host;       // for messages
+    std::string name;       // no other shell's
+  };
+
+  Result<void> start(job::ContainerRuntime runtime, ContainerSetup setup, const Place& place) {
+    runtime_ = runtime;
+    setup_ = std::move(setup);
+    image_ = setup_.image;
+    host_ = place.host;
+    bring_words_ = bring_words(runtime, image_, place.directory, place.name);
+    begun_ = event::clock_now().count();
+    progress_ = TRY(event::Timer::create(loop_, [this] { tell(); }));
+    progress_->start(kFirstWord, kBetweenWords);
+    progress_->keeps_running(false);
+    if (runtime != job::ContainerRuntime::podman) {
+      if (!bring_words_.empty()) return lock_or_wait();
+      if (image_.starts_with('/') && ::access(image_.c_str(), R_OK) < 0)
+        return in(fmt::format("{} is not on {}", image_, host_), system_error(errno, "it is a file"));
+      be_ready({});
+      return {};
+    }
+    CHECK_OK(listen(place.directory));
+    return is_transported(image_) ? lock_or_wait() : run();
+  }
+
+  [[nodiscard]] const std::string& image() const { return setup_.image; }  // as the runtime finds it, once ready
+
+  // It goes, and what brings its image is killed. `on_gone` is called if it was ready.
+  // What podman leaves may be adopted by this process: conmon, which removes the container, and the process that
+  // keeps the user's namespaces for later containers.
+  void end() {
+    if (std::exchange(is_ending_, true)) return;
+    if (run_ && !run_->exited()) {
+      for (pid_t pid : event::descendants_of(run_->pid(), event::best_lookup())) children_.leave_alone(pid);
+    }
+    retry_.reset();
+    progress_.reset();
+    incoming_.reset();
+    listener_.reset();
+    connection_.reset();
+    for (const auto* each : {&bring_, &sweep_}) {
+      if (*each && !(*each)->exited()) static_cast<void>((*each)->kill(SIGTERM));
     }
   }
-}
 
-// ---- ready ------------------------------------------------------------------------------
-
-void NodeContainer::accept() {
-  UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection) return;
-  incoming_.reset();
-  listener_.reset();
-  Result<ImageVariables> image = take(std::move(connection));
-  image ? be_ready(*image) : fail(fmt::format("cannot be entered on {}", host_), image.error().message);
-}
-
-void NodeContainer::be_ready(const ImageVariables& image) {
-  progress_.reset();
-  is_ready_ = true;
-  callbacks_.on_ready(image);
-}
-
-Result<ImageVariables> NodeContainer::take(UniqueFd connection) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0)
-    return system_error(errno, "the process at its socket is not known");
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
-  if (!process) return system_error(errno, "pidfd_open");
-  entry_.namespaces = other_namespaces(peer.pid);
-  const std::string environ = TRY(read_file(fmt::format("/proc/{}/environ", peer.pid)));
-  entry_.process = process.get();
-  process_ = std::move(process);
-  connection_ = std::move(connection);
-  return image_variables(environ);
-}
-
-// What podman leaves may be adopted by this process: conmon, which removes the container, and the process that
-// keeps the user's namespaces for later containers.
-void NodeContainer::end() {
-  if (std::exchange(is_ending_, true)) return;
-  if (run_ && !run_->exited()) {
-    for (pid_t pid : event::descendants_of(run_->pid(), event::best_lookup())) children_.leave_alone(pid);
+  // Removes what earlier jobs have left, beside the tasks.
+  // If it fails the job is not harmed.
+  void sweep() {
+    task::Command command = command_of(podman_sweep());
+    command.setup.ends_with_parent = true;
+    auto started = task::Subprocess::start(loop_, children_, std::move(command), {.streams = {}}, {});
+    if (started) sweep_ = *std::move(started);
   }
-  retry_.reset();
-  progress_.reset();
-  incoming_.reset();
-  listener_.reset();
-  connection_.reset();
-  for (const auto* each : {&bring_, &sweep_}) {
-    if (*each && !(*each)->exited()) static_cast<void>((*each)->kill(SIGTERM));
+
+  [[nodiscard]] bool runs() const { return run_ != nullptr && !run_->exited(); }
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
+  // What tasks enter, once podman's is ready; without variables and directory.
+  [[nodiscard]] const task::Container& entry() const { return entry_; }
+
+ private:
+  // The socket's path may be longer than an address can hold, so it is bound by that of its directory's descriptor.
+  Result<void> listen(const std::string& directory) {
+    constexpr const char* kName = "container";
+    UniqueFd folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder) return system_error(errno, directory);
+    keeper_ = keeper_of(fmt::format("{}/{}", directory, kName));
+    if (::access(keeper_.program.c_str(), X_OK) < 0) return system_error(errno, keeper_.program);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}", folder.get(), kName);
+    listener_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0 ||
+        ::listen(listener_.get(), 1) < 0)
+      return system_error(errno, fmt::format("cannot make the socket {}", keeper_.socket));
+    incoming_ = TRY(event::Poll::create(loop_, listener_.get(), [this](int) { accept(); }));
+    return incoming_->start(event::Poll::kReadable);
   }
-}
 
-void NodeContainer::run_ended() {
-  read(*run_);
-  if (is_ready()) return callbacks_.on_gone();
-  if (is_ending_) return;
-  const value::WaitStatus& status = run_->status();
-  const bool may_lack_image = status == value::WaitStatus::exited(kNoContainer) && !was_brought_;
-  if (!may_lack_image) {
-    const std::string why = last_line(err_);
-    return fail(fmt::format("cannot be started on {} by podman", host_), why.empty() ? status.str() : why);
-  }
-  if (Result<void> begun = lock_or_wait(); !begun) fail("cannot be brought", begun.error().message);
-}
-
-// ---- the image ---------------------------------------------------------------------------
-
-// Another process of the host may be bringing it.
-Result<void> NodeContainer::lock_or_wait() {
-  if (!lock_) lock_ = lock_file();
-  if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-    set_step(fmt::format("waits for who brings an image to {}", host_));
-    if (!retry_) {
-      retry_ = TRY(event::Timer::create(loop_, [this] {
-        if (Result<void> begun = lock_or_wait(); !begun) fail("cannot be brought", begun.error().message);
-      }));
-    }
-    retry_->start(kBetweenTries);
+  // It goes on if this shell is killed, and then ends with the keeper; and what it leaves is its own to end.
+  Result<void> run() {
+    set_step(fmt::format("podman makes a container of {}", image_));
+    run_ = TRY(start_program(podman_run(setup_, keeper_), true));
+    children_.leave_alone(run_->pid());
     return {};
   }
-  set_step(fmt::format("{} brings {}", name_of(runtime_), image_));
-  bring_ = TRY(start_program(bring_words_, false));
-  return {};
-}
 
-void NodeContainer::brought() {
-  read(*bring_);
-  lock_.reset();
-  if (is_ending_) return;
-  if (!bring_->status().success()) {
-    const std::string why = last_line(err_);
-    return fail(fmt::format("is not on {}, and {} cannot bring it", host_, name_of(runtime_)),
-                fmt::format("{} (try there: {} {} {}; or bring it before the job)",
-                            why.empty() ? bring_->status().str() : why, name_of(runtime_),
-                            runtime_ == job::ContainerRuntime::enroot ? "import" : "pull", image_));
+  [[nodiscard]] task::Command command_of(std::vector<std::string> words) const {
+    task::Command out{std::move(words), job::Environment::own(), {}};
+    out.env.unset(job::kShellMark);
+    for (const auto& [name, value] : variables_.all()) out.env.set(name, value);
+    return out;
   }
-  was_brought_ = true;
-  const std::string_view name = trim(out_);
-  setup_.image = name.substr(name.rfind('\n') + 1);
-  if (runtime_ != job::ContainerRuntime::podman) return be_ready({});
-  if (Result<void> again = run(); !again) fail("cannot be started", again.error().message);
-}
 
-// ---- what is told ------------------------------------------------------------------------
+  Result<std::unique_ptr<task::Subprocess>> start_program(std::vector<std::string> words, bool is_run) {
+    out_.clear();
+    err_.clear();
+    task::Command command = command_of(std::move(words));
+    command.setup.adopts = is_run;
+    command.setup.ends_with_parent = !is_run;
+    task::Subprocess::Callbacks on;
+    on.on_ready = [this, is_run](const std::string&) {
+      if (auto& process = is_run ? run_ : bring_) read(*process);
+    };
+    // Not once its streams have come to their end, which conmon may hold.
+    on.on_exit = [this, is_run] { is_run ? run_ended() : brought(); };
+    auto started = task::Subprocess::start(loop_, children_, std::move(command), {}, std::move(on));
+    if (!started) return Error(started.error().error);
+    return *std::move(started);
+  }
 
-void NodeContainer::fail(const std::string& what, const std::string& why) {
-  end();
-  if (!std::exchange(has_failed_, true)) callbacks_.on_failed(invalid(fmt::format("{} {}: {}", image_, what, why)));
-}
+  void read(task::Subprocess& process) {
+    for (auto [name, text] : {std::pair{"stdout", &out_}, std::pair{"stderr", &err_}}) {
+      task::BufferedStream* stream = process.stream(name);
+      if (stream == nullptr) continue;
+      for (std::string_view some = stream->read(); !some.empty(); some = stream->read()) {
+        text->append(some);
+        if (text->size() > kMostText) text->erase(0, text->size() - kMostText);
+      }
+    }
+  }
 
-void NodeContainer::set_step(std::string step) { step_ = std::move(step); }
+  void accept() {
+    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection) return;
+    incoming_.reset();
+    listener_.reset();
+    Result<ImageVariables> image = take(std::move(connection));
+    image ? be_ready(*image) : fail(fmt::format("cannot be entered on {}", host_), image.error().message);
+  }
 
-void NodeContainer::tell() {
-  const std::string last = last_line(err_);
-  callbacks_.on_progress(fmt::format("{}: {}, {:.0f} s{}{}", host_, step_, event::clock_now().count() - begun_,
-                                     last.empty() ? "" : ": ", last));
-}
+  Result<ImageVariables> take(UniqueFd connection) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0)
+      return system_error(errno, "the process at its socket is not known");
+    UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    if (!process) return system_error(errno, "pidfd_open");
+    entry_.namespaces = other_namespaces(peer.pid);
+    const std::string environ = TRY(read_file(fmt::format("/proc/{}/environ", peer.pid)));
+    entry_.process = process.get();
+    process_ = std::move(process);
+    connection_ = std::move(connection);
+    return image_variables(environ);
+  }
+
+  void run_ended() {
+    read(*run_);
+    if (is_ready()) return callbacks_.on_gone();
+    if (is_ending_) return;
+    const value::WaitStatus& status = run_->status();
+    const bool may_lack_image = status == value::WaitStatus::exited(kNoContainer) && !was_brought_;
+    if (!may_lack_image) {
+      const std::string why = last_line(err_);
+      return fail(fmt::format("cannot be started on {} by podman", host_), why.empty() ? status.str() : why);
+    }
+    if (Result<void> begun = lock_or_wait(); !begun) fail("cannot be brought", begun.error().message);
+  }
+
+  // Another process of the host may be bringing it.
+  Result<void> lock_or_wait() {
+    if (!lock_) lock_ = lock_file();
+    if (lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+      set_step(fmt::format("waits for who brings an image to {}", host_));
+      if (!retry_) {
+        retry_ = TRY(event::Timer::create(loop_, [this] {
+          if (Result<void> begun = lock_or_wait(); !begun) fail("cannot be brought", begun.error().message);
+        }));
+      }
+      retry_->start(kBetweenTries);
+      return {};
+    }
+    set_step(fmt::format("{} brings {}", name_of(runtime_), image_));
+    bring_ = TRY(start_program(bring_words_, false));
+    return {};
+  }
+
+  void brought() {
+    read(*bring_);
+    lock_.reset();
+    if (is_ending_) return;
+    if (!bring_->status().success()) {
+      const std::string why = last_line(err_);
+      return fail(fmt::format("is not on {}, and {} cannot bring it", host_, name_of(runtime_)),
+                  fmt::format("{} (try there: {} {} {}; or bring it before the job)",
+                              why.empty() ? bring_->status().str() : why, name_of(runtime_),
+                              runtime_ == job::ContainerRuntime::enroot ? "import" : "pull", image_));
+    }
+    was_brought_ = true;
+    const std::string_view name = trim(out_);
+    setup_.image = name.substr(name.rfind('\n') + 1);
+    if (runtime_ != job::ContainerRuntime::podman) return be_ready({});
+    if (Result<void> again = run(); !again) fail("cannot be started", again.error().message);
+  }
+
+  void be_ready(const ImageVariables& image) {
+    progress_.reset();
+    is_ready_ = true;
+    callbacks_.on_ready(image);
+  }
+
+  void fail(const std::string& what, const std::string& why) {
+    end();
+    if (!std::exchange(has_failed_, true))
+      callbacks_.on_failed(invalid(fmt::format("{} {}: {}", image_, what, why)));
+  }
+
+  void set_step(std::string step) { step_ = std::move(step); }
+
+  void tell() {
+    const std::string last = last_line(err_);
+    callbacks_.on_progress(fmt::format("{}: {}, {:.0f} s{}{}", host_, step_, event::clock_now().count() - begun_,
+                                       last.empty() ? "" : ": ", last));
+  }
+
+  event::Loop& loop_;
+  event::Children& children_;
+  job::Environment variables_;
+  Callbacks callbacks_;
+  job::ContainerRuntime runtime_ = job::ContainerRuntime::podman;
+  ContainerSetup setup_;
+  std::vector<std::string> bring_words_;
+  Keeper keeper_;
+  std::string host_, image_;  // as the user has named it
+  UniqueFd listener_, connection_, process_, lock_;
+  std::optional<event::Poll> incoming_;
+  std::unique_ptr<task::Subprocess> run_, bring_, sweep_;
+  std::optional<event::Timer> progress_, retry_;
+  std::string step_, out_, err_;  // what the program that runs has written
+  double begun_ = 0;
+  bool was_brought_ = false, is_ready_ = false, is_ending_ = false, has_failed_ = false;
+  task::Container entry_;
+};
 
 using job::ContainerOption;
 using job::ContainerRuntime;

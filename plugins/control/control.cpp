@@ -63,6 +63,17 @@ class GrowService {
   plugin::Host& host_;
 };
 
+namespace {
+
+constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
+constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
+
+void refuse(Json& refused, const value::Idset& ranks, const std::string& why) {
+  if (!ranks.empty()) refused.push_back({{"ranks", ranks.str()}, {"why", why}});
+}
+
+}  // namespace
+
 // `nacre restart`, on the leader: what a front end asks for, and what it gets (doc/control.md, "restart"). The
 // shells do it (core/shell_restart.hpp).
 class RestartService {
@@ -70,14 +81,53 @@ class RestartService {
   explicit RestartService(plugin::Host& host) : host_(host) {}
 
   // `running`: the tasks that have not ended for good.
-  void serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running);
+  void serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running) {
+    auto open = read(arguments, running);
+    if (!open) return reply.answer(open.error());
+    open->reply = reply;
+    Json order = Json::object();
+    if (arguments.contains("ranks")) order["ranks"] = open->waiting.str();
+    const bool is_needed = !open->waiting.empty();
+    open_.push_back(*std::move(open));
+    if (!announced_.active())
+      announced_ = host_.on_announcement(
+          [this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
+    if (is_needed) {
+      if (Result<void> sent = host_.announce(kOrdered, dump_json(order)); !sent) {
+        open_.pop_back();
+        return reply.answer(sent.error());
+      }
+    }
+    answer_complete();
+  }
+
   // What job.tasks-restart or job.tasks-moved has.
-  void started(const Json& what);
+  void started(const Json& what) {
+    auto ranks = value::Idset::parse(what.value("ranks", ""));
+    if (!ranks) return;
+    for (Open& each : open_) {
+      each.started.insert(each.waiting & *ranks);
+      each.waiting = each.waiting - *ranks;
+    }
+    answer_complete();
+  }
+
   // The job has so many tasks from now on.
-  void resized(std::uint64_t tasks);
+  void resized(std::uint64_t tasks) {
+    const value::Idset left = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
+    for (Open& each : open_) {
+      refuse(each.refused, each.waiting - left, "the job has fewer tasks now");
+      each.waiting = each.waiting & left;
+    }
+    answer_complete();
+  }
+
   // They have ended for good.
   void ended(const value::Idset& ranks) { refused(ranks, "it has ended"); }
-  void job_ended();
+
+  void job_ended() {
+    for (Open& each : std::exchange(open_, {})) each.reply.answer(Error{ECANCELED, "the job has ended meanwhile"});
+  }
 
  private:
   struct Open {
@@ -87,10 +137,51 @@ class RestartService {
     Json refused = Json::array();
   };
 
-  Result<Open> read(const Json& arguments, const value::Idset& running) const;
-  void announced(std::string_view topic, std::string_view bytes);
-  void refused(const value::Idset& ranks, const std::string& why);
-  void answer_complete();
+  Result<Open> read(const Json& arguments, const value::Idset& running) const {
+    if (!TRY(job::RestartOption::read(host_.options())).is_on())
+      return Error{ENOTSUP,
+                   "the job was started without --restart: --restart=on-request lets its tasks be started again"};
+    if (host_.ending() || running.empty()) return Error{ECANCELED, "the job is ending"};
+    auto ranks = TRY(JsonAt::root(arguments).find("ranks"));
+    if (!ranks) return Open{{}, running};
+    auto wanted = TRY(value::Idset::parse(TRY(ranks->string())));
+    if (wanted.empty()) return ranks->expected("at least one rank");
+    auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
+    if (value::Idset beyond = wanted - value::Idset::range(0, last); !beyond.empty())
+      return Error{EINVAL, fmt::format("there is no rank {}: the job has rank{}", beyond.str(),
+                                       last == 0 ? " 0" : fmt::format("s 0-{}", last))};
+    Open out{{}, wanted & running};
+    refuse(out.refused, wanted - running, "it has ended");
+    return out;
+  }
+
+  void announced(std::string_view topic, std::string_view bytes) {
+    if (topic != kRefused) return;
+    auto json = parse_json(bytes);
+    if (!json || !json->is_object()) return;
+    auto ranks = value::Idset::parse(json->value("ranks", ""));
+    if (ranks) refused(*ranks, json->value("why", ""));
+  }
+
+  void refused(const value::Idset& ranks, const std::string& why) {
+    for (Open& each : open_) {
+      refuse(each.refused, each.waiting & ranks, why);
+      each.waiting = each.waiting - ranks;
+    }
+    answer_complete();
+  }
+
+  void answer_complete() {
+    for (auto each = open_.begin(); each != open_.end();) {
+      auto next = std::next(each);
+      if (each->waiting.empty()) {
+        Open done = std::move(*each);
+        open_.erase(each);
+        done.reply.answer(Json{{"ranks", done.started.str()}, {"refused", std::move(done.refused)}});
+      }
+      each = next;
+    }
+  }
 
   plugin::Host& host_;
   plugin::Registration announced_;
@@ -102,7 +193,15 @@ class ShrinkService {
  public:
   explicit ShrinkService(plugin::Host& host) : host_(host) {}
 
-  void serve(const Json& arguments, const Answers::Reply& reply);
+  void serve(const Json& arguments, const Answers::Reply& reply) {
+    auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
+    if (!order) return reply.answer(order.error());
+    std::erase_if(open_, [](const plugin::Registration& each) { return !each.active(); });
+    open_.push_back(host_.shrink(*order, [reply](const Result<Json>& news, bool is_last) {
+      if (is_last) return reply.answer(news);
+      if (news) reply.part(*news);
+    }));
+  }
 
  private:
   plugin::Host& host_;
@@ -138,6 +237,16 @@ struct Changes {
 inline constexpr std::size_t kInputCredit = std::size_t{64} << 10;  // bytes that an owner may send ahead
 inline constexpr std::size_t kMostOwnerName = 256;                  // bytes
 
+namespace {
+
+constexpr const char* kInputStream = "stdin";
+
+Error has_owner(const std::string& who) {
+  return Error{EBUSY, fmt::format("the job's standard input is that of {}: --input=take takes it", who)};
+}
+
+}  // namespace
+
 class InputService {
  public:
   using ClientId = control::ControlServer::ClientId;
@@ -146,20 +255,57 @@ class InputService {
   InputService(plugin::Host& host, std::function<control::ControlServer*()> server)
       : host_(host), server_(std::move(server)) {}
 
-  void serve(ClientId client, const control::ControlRequest& request);
+  void serve(ClientId client, const control::ControlRequest& request) {
+    const bool follows = request.arguments.value("follows", false);
+    if (follows && !is_known_) {
+      launcher_.emplace(client, request.id);
+      return;
+    }
+    Result<void> begun = follows ? begin_launcher(client, request.id) : begin(client, request);
+    if (!begun) server_()->answer(client, request.id, begun.error());
+  }
+
   // Of requests of any kind: what is not the owner's is passed over.
-  void data(ClientId client, const control::StreamData& data);
-  void end(ClientId client, const control::StreamEnd& end);
-  void gone(ClientId client);
+  void data(ClientId client, const control::StreamData& data) {
+    if (!is_owner(client, data.id) || data.stream != kInputStream) return;
+    owner_->uncredited += std::max<std::size_t>(data.data.size(), 1);
+    if (host_.launcher_tie()->input()->write(data.data)) grant();
+  }
+
+  void end(ClientId client, const control::StreamEnd& end) {
+    if (!is_owner(client, end.id) || end.stream != kInputStream) return;
+    owner_.reset();
+    host_.launcher_tie()->input()->end();
+    if (auto* server = server_()) server->answer(client, end.id, Json{{"ended", true}});
+  }
+
+  void gone(ClientId client) {
+    if (launcher_ && launcher_->first == client) launcher_.reset();
+    if (!owner_ || owner_->client != client) return;
+    owner_.reset();
+    host_.launcher_tie()->input()->leave();
+  }
 
   // ---- of another leader
   // The launcher is waited for, and is the input's owner then. Until it is known from where on it is to send, its
   // request waits.
   void await_launcher() { awaits_ = true; }
+
   // It comes no more: the input has no owner.
-  void give_up_launcher();
+  void give_up_launcher() {
+    if (!std::exchange(awaits_, false)) return;
+    if (auto* input = plugin::launchers_input(host_)) input->leave();
+  }
+
   // From this byte on; none: nobody reads the input any more.
-  void goes_on(std::optional<std::uint64_t> at);
+  void goes_on(std::optional<std::uint64_t> at) {
+    is_known_ = true;
+    at_ = at;
+    if (!launcher_) return;
+    auto [client, id] = *std::exchange(launcher_, std::nullopt);
+    Result<void> begun = begin_launcher(client, id);
+    if (auto* server = server_(); !begun && server != nullptr) server->answer(client, id, begun.error());
+  }
 
  private:
   struct Owner {
@@ -170,12 +316,72 @@ class InputService {
   };
 
   // The launcher's input, if a front end can have it now.
-  Result<plugin::JobInput*> find(bool takes) const;
-  Result<void> begin(ClientId client, const control::ControlRequest& request);
-  Result<void> begin_launcher(ClientId client, std::uint64_t id);
-  void begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next, const Json& answer);
-  void notify_former(const std::string& by);
-  void grant();
+  Result<plugin::JobInput*> find(bool takes) const {
+    if (host_.options().find("input.stdin.path") != nullptr)
+      return Error{ENOTSUP, "the job's tasks read a file (input.stdin.path), and no standard input"};
+    if (!host_.has_input())
+      return Error{ENOTSUP,
+                   "the job was started without standard input: nothing can be typed there; give nacre run one, or "
+                   "with --detach -o input.when-left=open"};
+    plugin::JobInput* input = plugin::launchers_input(host_);
+    if (input == nullptr)
+      return Error{
+          ENOTSUP,
+          "the job's tasks read the standard input with which shell 0 was started, by a manager or by nacre "
+          "run on this host without a terminal: nobody else can have it"};
+    if (input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
+    if (!takes && owner_) return has_owner(owner_->name);
+    if (!takes && (awaits_ || input->is_launchers())) return has_owner("the process that has started the job");
+    return input;
+  }
+
+  Result<void> begin(ClientId client, const control::ControlRequest& request) {
+    JsonAt at = JsonAt::root(request.arguments);
+    bool takes = false;
+    if (auto take = TRY(at.find("take"))) takes = TRY(take->boolean());
+    Owner next{client, request.id, "a front end", 0};
+    if (auto name = TRY(at.find("name")))
+      next.name = escape_controls(TRY(name->string()).substr(0, kMostOwnerName));
+    plugin::JobInput* input = TRY(find(takes));
+    bool was_launchers = input->is_launchers();
+    if (owner_) notify_former(next.name);
+    if (was_launchers)
+      host_.log().log(Level::warn, "control",
+                      "the job's standard input is that of {} from now on: what is typed here goes nowhere",
+                      next.name);
+    begin_owner(*input, plugin::JobInput::For::other, std::move(next), Json::object());
+    return {};
+  }
+
+  Result<void> begin_launcher(ClientId client, std::uint64_t id) {
+    plugin::JobInput* input = plugin::launchers_input(host_);
+    if (!at_ || input == nullptr || input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
+    if (owner_) return has_owner(owner_->name);
+    awaits_ = false;
+    Owner next{client, id, "the process that has started the job", 0};
+    begin_owner(*input, plugin::JobInput::For::launcher, std::move(next), {{"at", *at_}});
+    return {};
+  }
+
+  void begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next, const Json& answer) {
+    owner_ = std::move(next);
+    input.own(whom, [this] { grant(); });
+    server_()->answer_part(owner_->client, owner_->id, answer);
+    owner_->uncredited = kInputCredit;
+    grant();
+  }
+
+  void notify_former(const std::string& by) {
+    if (auto* server = server_()) server->answer(owner_->client, owner_->id, Json{{"taken", by}});
+  }
+
+  // There is room: what has come is on its way to the tasks.
+  void grant() {
+    auto* server = server_();
+    if (!owner_ || server == nullptr || owner_->uncredited == 0) return;
+    server->grant(owner_->client, owner_->id, std::exchange(owner_->uncredited, 0));
+  }
+
   [[nodiscard]] bool is_owner(ClientId client, std::uint64_t id) const {
     return owner_ && owner_->client == client && owner_->id == id;
   }
@@ -189,13 +395,104 @@ class InputService {
   std::optional<std::pair<ClientId, std::uint64_t>> launcher_;  // the request that waits for that
 };
 
-// ---- control ----------------------------------------------------------------------------
-
 // ---- details ----------------------------------------------------------------------------
 //
 // What a bundle for a ticket needs to know of a job, beyond its entry in the list of jobs (nacre-report(1),
 // BUNDLES): the leader makes it, for who asks, and as a file beside the entry. It has no secrets, see
 // record/shareable.hpp.
+
+namespace {
+
+constexpr const char* kSink = "control.details";
+constexpr std::size_t kMostPart = std::size_t{64} << 10;   // bytes of options, of an environment, of events
+constexpr std::size_t kMostPlan = std::size_t{192} << 10;  // bytes of the plan
+constexpr std::size_t kMostFiles = 64;                     // files of output that are named
+
+// Files are named by what they are: libfoo.so.1.2.3.
+int take_library(dl_phdr_info* info, std::size_t /*size*/, void* to) {
+  std::unique_ptr<char, decltype(&std::free)> path(::realpath(info->dlpi_name, nullptr), std::free);
+  if (info->dlpi_name[0] == '/' && path) static_cast<Json*>(to)->push_back(path.get());
+  return 0;
+}
+
+Json versions() {
+  Json out{{"nacre-shell", kVersion}, {"built_with", kBuiltWith}, {"libc", ::gnu_get_libc_version()}};
+  utsname system{};
+  if (::uname(&system) == 0)
+    out["kernel"] = fmt::format("{} {} {} {}", system.sysname, system.release, system.version, system.machine);
+  out["libraries"] = Json::array();
+  ::dl_iterate_phdr(take_library, &out["libraries"]);
+  return out;
+}
+
+Json environment_json(const job::Environment& environment) {
+  Json names = Json::array(), values = Json::object();
+  std::size_t bytes = 0;
+  std::size_t left_out = 0;
+  for (const auto& [name, value] : environment.all()) {
+    bool shows = record::may_show(name, value);
+    bytes += name.size() + (shows ? name.size() + value.size() : 0);
+    if (bytes > kMostPart) {
+      ++left_out;
+      continue;
+    }
+    names.push_back(name);
+    if (shows) values[std::string(name)] = value;
+  }
+  Json out{{"names", std::move(names)}, {"values", std::move(values)}};
+  if (left_out > 0) out["names_left_out"] = left_out;
+  return out;
+}
+
+// The values that are no objects, with their dotted paths.
+void each_value(const Json& value, const std::string& path,
+                const std::function<void(const std::string&, const Json&)>& take) {
+  if (!value.is_object() || value.empty()) {
+    if (!path.empty()) take(path, value);
+    return;
+  }
+  for (const auto& [name, member] : value.items())
+    each_value(member, path.empty() ? name : path + '.' + name, take);
+}
+
+// The first and the last of them.
+Json events_json(const std::vector<Json>& events) {
+  constexpr std::size_t kFirst = 16;
+  Json out = Json::array();
+  std::size_t bytes = 0;
+  std::size_t first = events.size();
+  while (first > kFirst && (bytes += dump_json(events[first - 1]).size()) <= kMostPart) --first;
+  if (first <= kFirst) first = std::min(first, kFirst);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (i < kFirst || i >= first) out.push_back(record::json_without_secrets(events[i]));
+  }
+  return out;
+}
+
+// Of lines: without the first ones, so that the rest is short enough.
+void shorten(std::string& text, std::size_t most) {
+  if (text.size() <= most) return;
+  std::size_t newline = text.find('\n', text.size() - most);
+  text.erase(0, newline == std::string::npos ? text.size() - most : newline + 1);
+}
+
+// JSON is longer than what it stands for where that has bytes that are no text.
+Json fitting(Json all, std::size_t most) {
+  if (dump_json(all).size() <= most) return all;
+  for (const char* part : {"output", "messages"}) {
+    for (auto text = all[part].get<std::string>(); dump_json(all).size() > most && !text.empty();) {
+      shorten(text, text.size() / 2);
+      all[part] = text;
+    }
+  }
+  for (const char* part : {"plan", "doctor", "events", "environment", "shell_environment", "options"}) {
+    if (dump_json(all).size() <= most) break;
+    all[part] = nullptr;
+  }
+  return all;
+}
+
+}  // namespace
 
 class Details {
  public:
@@ -204,22 +501,129 @@ class Details {
   static constexpr std::size_t kTasksAsked = 4096;                 // whose plan is in an answer
 
   explicit Details(plugin::Host& host) : host_(host) {}
-  ~Details();
+
+  ~Details() {
+    if (keeps_) host_.log().remove_sink(kSink);
+  }
+
   Details(const Details&) = delete;
   Details& operator=(const Details&) = delete;
 
   // In shell.init, on the leader: from here on the last messages of the shells are kept. `also` gets each as a line
   // without its newline, as they come out.
-  void keep_messages(std::function<void(const std::string& line)> also = {});
+  void keep_messages(std::function<void(const std::string& line)> also = {}) {
+    keeps_ = true;
+    host_.log().add_sink(kSink, [this, also = std::move(also)](const LogEntry& entry) {
+      if (also) also(log_line(entry, host_.job().shell_rank));
+      std::string from = entry.shell ? fmt::format("[shell {}] ", *entry.shell) : "";
+      std::string component = entry.component.empty() ? "" : entry.component + ": ";
+      messages_.push_back(fmt::format("{}{}: {}{}\n", from, level_name(entry.level), component, entry.message));
+      size_ += messages_.back().size();
+      for (; size_ > kMostTail && !messages_.empty(); messages_.pop_front()) size_ -= messages_.front().size();
+    });
+  }
 
   // An object, of at most `most` bytes of text: what is long loses its beginning, or the rest. `tasks`: whose plan
   // is in it, of this shell. `output`: the last of what has come out at the job's standard output and error.
-  [[nodiscard]] Json make(std::size_t most, std::size_t tasks, std::string output) const;
+  [[nodiscard]] Json make(std::size_t most, std::size_t tasks, std::string output) const {
+    std::string messages;
+    for (const std::string& each : messages_) messages += each;
+    shorten(output, kMostTail);
+    Examiner* examiner = examiner_of(host_);
+    return fitting({{"format", 1},
+                    {"versions", versions()},
+                    {"options", options()},
+                    {"environment", environment_json(host_.environment())},
+                    {"shell_environment", environment_json(job::Environment::own())},
+                    {"plan", plan(tasks)},
+                    {"files", files()},
+                    {"events", events_json(host_.events().events())},
+                    {"doctor", examiner == nullptr ? Json() : examiner->last_look()},
+                    {"output", record::text_without_secrets(output)},
+                    {"messages", record::text_without_secrets(messages)}},
+                   most);
+  }
 
  private:
-  [[nodiscard]] Json options() const;
-  [[nodiscard]] Json plan(std::size_t tasks) const;
-  [[nodiscard]] Json files() const;
+  [[nodiscard]] Json options() const {
+    Json out = Json::array();
+    job::Options given(host_.job().spec.options);
+    const auto& setters = host_.options().setters();
+    std::size_t bytes = 0;
+    each_value(host_.options().json(), "", [&](const std::string& path, const Json& value) {
+      std::string from;
+      for (std::string part = path; from.empty() && !part.empty();) {
+        if (auto setter = setters.find(part); setter != setters.end()) from = setter->second;
+        std::size_t dot = part.rfind('.');
+        part.resize(dot == std::string::npos ? 0 : dot);
+      }
+      const Json* asked = given.find(path);
+      if (from.empty() && host_.options().is_of_argument(path)) from = "command line";
+      if (from.empty()) from = asked != nullptr && *asked == value ? "jobspec" : "a plugin";
+      Json shown = record::is_secret_name(path) ? Json(record::kLeftOut) : record::json_without_secrets(value);
+      bytes += path.size() + dump_json(shown).size();
+      out.push_back({{"name", path}, {"value", bytes > kMostPart ? Json("(too long)") : shown}, {"from", from}});
+    });
+    return out;
+  }
+
+  // The command may have secrets in it.
+  [[nodiscard]] Json plan(std::size_t tasks) const {
+    plugin::PlanPartOptions options{tasks, record::may_show};
+    const job::Job& job = host_.job();
+    Json part = plugin::plan_part(host_, {}, options);
+    part.erase("options");
+    part.erase("setters");
+    part["options"] = Json::object();
+    part["setters"] = Json::object();
+    std::string text = plugin::merged_plan(job, {}, {{job.shell_rank, part}}, true);
+    std::size_t begin = text.find("\ncommand "), end = text.find("\ntasks ", begin);
+    if (begin == std::string::npos || end == std::string::npos) return nullptr;
+    std::string command;
+    for (const std::string& each : record::words_without_secrets(job.spec.command))
+      command += " " + in_quotes(each);
+    text.replace(begin, end - begin, "\ncommand  " + command);
+    // Options have a place of their own.
+    std::size_t own = text.find("\noptions, and where they come from\n");
+    if (own != std::string::npos) text.erase(own, text.find("\nplugins, in order\n", own) - own);
+    for (const char* each : {"options", "setters", "files"}) part.erase(each);
+    Json out{{"shell", job.shell_rank}, {"host", job.node().hostname}, {"text", text}, {"part", std::move(part)}};
+    if (host_.tasks().size() > tasks) out["tasks_left_out"] = host_.tasks().size() - tasks;
+    std::size_t shown = std::min(tasks, host_.tasks().size());
+    if (shown <= 1 || dump_json(out).size() <= kMostPlan) return out;
+    return plan(shown / 2);
+  }
+
+  // Those of the tasks of this shell; a template where the others' cannot be named here.
+  [[nodiscard]] Json files() const {
+    Json out = Json::array();
+    auto options = OutputOptions::read(host_.options());
+    if (!options) return out;
+    std::error_code failed;
+    std::filesystem::path directory = host_.job().spec.cwd.value_or(std::filesystem::current_path(failed).native());
+    auto add = [&](io::Stream stream, const std::string& path) {
+      Json file{{"stream", io::name_of(stream)}, {"path", (directory / path).lexically_normal().native()}};
+      bool is_new = std::none_of(out.begin(), out.end(),
+                                 [&](const Json& each) { return member_of(each, "path") == file["path"]; });
+      if (is_new && out.size() < kMostFiles) out.push_back(std::move(file));
+    };
+    for (io::Stream stream : io::kStreams) {
+      const StreamOptions& of = options->streams.at(static_cast<std::size_t>(stream));
+      if (!of.has(OutputType::file)) continue;
+      auto differs = plugin::differs_by_rank(host_, of.path);
+      if (!differs) continue;
+      if (!*differs) {
+        if (auto path = plugin::render_tags(host_, of.path)) add(stream, *path);
+        continue;
+      }
+      for (const auto& task : host_.tasks()) {
+        if (auto path = plugin::render_tags(host_, of.path, {std::nullopt, task.get()})) add(stream, *path);
+      }
+      if (host_.job().shells() > 1 || host_.tasks().size() > kMostFiles)
+        out.push_back({{"stream", io::name_of(stream)}, {"template", of.path}});
+    }
+    return out;
+  }
 
   plugin::Host& host_;
   bool keeps_ = false;
@@ -723,213 +1127,6 @@ PluginPtr make_control(plugin::Host& host) { return std::make_unique<Control>(ho
 
 // ---- details ----------------------------------------------------------------------------
 
-namespace {
-
-constexpr const char* kSink = "control.details";
-constexpr std::size_t kMostPart = std::size_t{64} << 10;   // bytes of options, of an environment, of events
-constexpr std::size_t kMostPlan = std::size_t{192} << 10;  // bytes of the plan
-constexpr std::size_t kMostFiles = 64;                     // files of output that are named
-
-// Files are named by what they are: libfoo.so.1.2.3.
-int take_library(dl_phdr_info* info, std::size_t /*size*/, void* to) {
-  std::unique_ptr<char, decltype(&std::free)> path(::realpath(info->dlpi_name, nullptr), std::free);
-  if (info->dlpi_name[0] == '/' && path) static_cast<Json*>(to)->push_back(path.get());
-  return 0;
-}
-
-Json versions() {
-  Json out{{"nacre-shell", kVersion}, {"built_with", kBuiltWith}, {"libc", ::gnu_get_libc_version()}};
-  utsname system{};
-  if (::uname(&system) == 0)
-    out["kernel"] = fmt::format("{} {} {} {}", system.sysname, system.release, system.version, system.machine);
-  out["libraries"] = Json::array();
-  ::dl_iterate_phdr(take_library, &out["libraries"]);
-  return out;
-}
-
-Json environment_json(const job::Environment& environment) {
-  Json names = Json::array(), values = Json::object();
-  std::size_t bytes = 0;
-  std::size_t left_out = 0;
-  for (const auto& [name, value] : environment.all()) {
-    bool shows = record::may_show(name, value);
-    bytes += name.size() + (shows ? name.size() + value.size() : 0);
-    if (bytes > kMostPart) {
-      ++left_out;
-      continue;
-    }
-    names.push_back(name);
-    if (shows) values[std::string(name)] = value;
-  }
-  Json out{{"names", std::move(names)}, {"values", std::move(values)}};
-  if (left_out > 0) out["names_left_out"] = left_out;
-  return out;
-}
-
-// The values that are no objects, with their dotted paths.
-void each_value(const Json& value, const std::string& path,
-                const std::function<void(const std::string&, const Json&)>& take) {
-  if (!value.is_object() || value.empty()) {
-    if (!path.empty()) take(path, value);
-    return;
-  }
-  for (const auto& [name, member] : value.items())
-    each_value(member, path.empty() ? name : path + '.' + name, take);
-}
-
-// The first and the last of them.
-Json events_json(const std::vector<Json>& events) {
-  constexpr std::size_t kFirst = 16;
-  Json out = Json::array();
-  std::size_t bytes = 0;
-  std::size_t first = events.size();
-  while (first > kFirst && (bytes += dump_json(events[first - 1]).size()) <= kMostPart) --first;
-  if (first <= kFirst) first = std::min(first, kFirst);
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    if (i < kFirst || i >= first) out.push_back(record::json_without_secrets(events[i]));
-  }
-  return out;
-}
-
-// Of lines: without the first ones, so that the rest is short enough.
-void shorten(std::string& text, std::size_t most) {
-  if (text.size() <= most) return;
-  std::size_t newline = text.find('\n', text.size() - most);
-  text.erase(0, newline == std::string::npos ? text.size() - most : newline + 1);
-}
-
-// JSON is longer than what it stands for where that has bytes that are no text.
-Json fitting(Json all, std::size_t most) {
-  if (dump_json(all).size() <= most) return all;
-  for (const char* part : {"output", "messages"}) {
-    for (auto text = all[part].get<std::string>(); dump_json(all).size() > most && !text.empty();) {
-      shorten(text, text.size() / 2);
-      all[part] = text;
-    }
-  }
-  for (const char* part : {"plan", "doctor", "events", "environment", "shell_environment", "options"}) {
-    if (dump_json(all).size() <= most) break;
-    all[part] = nullptr;
-  }
-  return all;
-}
-
-}  // namespace
-
-Details::~Details() {
-  if (keeps_) host_.log().remove_sink(kSink);
-}
-
-void Details::keep_messages(std::function<void(const std::string& line)> also) {
-  keeps_ = true;
-  host_.log().add_sink(kSink, [this, also = std::move(also)](const LogEntry& entry) {
-    if (also) also(log_line(entry, host_.job().shell_rank));
-    std::string from = entry.shell ? fmt::format("[shell {}] ", *entry.shell) : "";
-    std::string component = entry.component.empty() ? "" : entry.component + ": ";
-    messages_.push_back(fmt::format("{}{}: {}{}\n", from, level_name(entry.level), component, entry.message));
-    size_ += messages_.back().size();
-    for (; size_ > kMostTail && !messages_.empty(); messages_.pop_front()) size_ -= messages_.front().size();
-  });
-}
-
-Json Details::options() const {
-  Json out = Json::array();
-  job::Options given(host_.job().spec.options);
-  const auto& setters = host_.options().setters();
-  std::size_t bytes = 0;
-  each_value(host_.options().json(), "", [&](const std::string& path, const Json& value) {
-    std::string from;
-    for (std::string part = path; from.empty() && !part.empty();) {
-      if (auto setter = setters.find(part); setter != setters.end()) from = setter->second;
-      std::size_t dot = part.rfind('.');
-      part.resize(dot == std::string::npos ? 0 : dot);
-    }
-    const Json* asked = given.find(path);
-    if (from.empty() && host_.options().is_of_argument(path)) from = "command line";
-    if (from.empty()) from = asked != nullptr && *asked == value ? "jobspec" : "a plugin";
-    Json shown = record::is_secret_name(path) ? Json(record::kLeftOut) : record::json_without_secrets(value);
-    bytes += path.size() + dump_json(shown).size();
-    out.push_back({{"name", path}, {"value", bytes > kMostPart ? Json("(too long)") : shown}, {"from", from}});
-  });
-  return out;
-}
-
-// The command may have secrets in it.
-Json Details::plan(std::size_t tasks) const {
-  plugin::PlanPartOptions options{tasks, record::may_show};
-  const job::Job& job = host_.job();
-  Json part = plugin::plan_part(host_, {}, options);
-  part.erase("options");
-  part.erase("setters");
-  part["options"] = Json::object();
-  part["setters"] = Json::object();
-  std::string text = plugin::merged_plan(job, {}, {{job.shell_rank, part}}, true);
-  std::size_t begin = text.find("\ncommand "), end = text.find("\ntasks ", begin);
-  if (begin == std::string::npos || end == std::string::npos) return nullptr;
-  std::string command;
-  for (const std::string& each : record::words_without_secrets(job.spec.command)) command += " " + in_quotes(each);
-  text.replace(begin, end - begin, "\ncommand  " + command);
-  // Options have a place of their own.
-  std::size_t own = text.find("\noptions, and where they come from\n");
-  if (own != std::string::npos) text.erase(own, text.find("\nplugins, in order\n", own) - own);
-  for (const char* each : {"options", "setters", "files"}) part.erase(each);
-  Json out{{"shell", job.shell_rank}, {"host", job.node().hostname}, {"text", text}, {"part", std::move(part)}};
-  if (host_.tasks().size() > tasks) out["tasks_left_out"] = host_.tasks().size() - tasks;
-  std::size_t shown = std::min(tasks, host_.tasks().size());
-  if (shown <= 1 || dump_json(out).size() <= kMostPlan) return out;
-  return plan(shown / 2);
-}
-
-// Those of the tasks of this shell; a template where the others' cannot be named here.
-Json Details::files() const {
-  Json out = Json::array();
-  auto options = OutputOptions::read(host_.options());
-  if (!options) return out;
-  std::error_code failed;
-  std::filesystem::path directory = host_.job().spec.cwd.value_or(std::filesystem::current_path(failed).native());
-  auto add = [&](io::Stream stream, const std::string& path) {
-    Json file{{"stream", io::name_of(stream)}, {"path", (directory / path).lexically_normal().native()}};
-    bool is_new = std::none_of(out.begin(), out.end(),
-                               [&](const Json& each) { return member_of(each, "path") == file["path"]; });
-    if (is_new && out.size() < kMostFiles) out.push_back(std::move(file));
-  };
-  for (io::Stream stream : io::kStreams) {
-    const StreamOptions& of = options->streams.at(static_cast<std::size_t>(stream));
-    if (!of.has(OutputType::file)) continue;
-    auto differs = plugin::differs_by_rank(host_, of.path);
-    if (!differs) continue;
-    if (!*differs) {
-      if (auto path = plugin::render_tags(host_, of.path)) add(stream, *path);
-      continue;
-    }
-    for (const auto& task : host_.tasks()) {
-      if (auto path = plugin::render_tags(host_, of.path, {std::nullopt, task.get()})) add(stream, *path);
-    }
-    if (host_.job().shells() > 1 || host_.tasks().size() > kMostFiles)
-      out.push_back({{"stream", io::name_of(stream)}, {"template", of.path}});
-  }
-  return out;
-}
-
-Json Details::make(std::size_t most, std::size_t tasks, std::string output) const {
-  std::string messages;
-  for (const std::string& each : messages_) messages += each;
-  shorten(output, kMostTail);
-  Examiner* examiner = examiner_of(host_);
-  return fitting({{"format", 1},
-                  {"versions", versions()},
-                  {"options", options()},
-                  {"environment", environment_json(host_.environment())},
-                  {"shell_environment", environment_json(job::Environment::own())},
-                  {"plan", plan(tasks)},
-                  {"files", files()},
-                  {"events", events_json(host_.events().events())},
-                  {"doctor", examiner == nullptr ? Json() : examiner->last_look()},
-                  {"output", record::text_without_secrets(output)},
-                  {"messages", record::text_without_secrets(messages)}},
-                 most);
-}
-
 // ---- own entry --------------------------------------------------------------------------
 
 namespace {
@@ -1021,241 +1218,8 @@ Result<void> put_entry(const record::JobEntry& entry, std::optional<record::Entr
   return *std::move(why);
 }
 
-// ---- changes ----------------------------------------------------------------------------
-
 // ---- restart service --------------------------------------------------------------------
 
-namespace {
-
-constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
-constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
-
-void refuse(Json& refused, const value::Idset& ranks, const std::string& why) {
-  if (!ranks.empty()) refused.push_back({{"ranks", ranks.str()}, {"why", why}});
-}
-
-}  // namespace
-
-Result<RestartService::Open> RestartService::read(const Json& arguments, const value::Idset& running) const {
-  if (!TRY(job::RestartOption::read(host_.options())).is_on())
-    return Error{ENOTSUP,
-                 "the job was started without --restart: --restart=on-request lets its tasks be started again"};
-  if (host_.ending() || running.empty()) return Error{ECANCELED, "the job is ending"};
-  auto ranks = TRY(JsonAt::root(arguments).find("ranks"));
-  if (!ranks) return Open{{}, running};
-  auto wanted = TRY(value::Idset::parse(TRY(ranks->string())));
-  if (wanted.empty()) return ranks->expected("at least one rank");
-  auto last = static_cast<value::Idset::Id>(host_.job().tasks() - 1);
-  if (value::Idset beyond = wanted - value::Idset::range(0, last); !beyond.empty())
-    return Error{EINVAL, fmt::format("there is no rank {}: the job has rank{}", beyond.str(),
-                                     last == 0 ? " 0" : fmt::format("s 0-{}", last))};
-  Open out{{}, wanted & running};
-  refuse(out.refused, wanted - running, "it has ended");
-  return out;
-}
-
-void RestartService::serve(const Json& arguments, const Answers::Reply& reply, const value::Idset& running) {
-  auto open = read(arguments, running);
-  if (!open) return reply.answer(open.error());
-  open->reply = reply;
-  Json order = Json::object();
-  if (arguments.contains("ranks")) order["ranks"] = open->waiting.str();
-  const bool is_needed = !open->waiting.empty();
-  open_.push_back(*std::move(open));
-  if (!announced_.active())
-    announced_ =
-        host_.on_announcement([this](std::string_view topic, std::string_view bytes) { announced(topic, bytes); });
-  if (is_needed) {
-    if (Result<void> sent = host_.announce(kOrdered, dump_json(order)); !sent) {
-      open_.pop_back();
-      return reply.answer(sent.error());
-    }
-  }
-  answer_complete();
-}
-
-void RestartService::announced(std::string_view topic, std::string_view bytes) {
-  if (topic != kRefused) return;
-  auto json = parse_json(bytes);
-  if (!json || !json->is_object()) return;
-  auto ranks = value::Idset::parse(json->value("ranks", ""));
-  if (ranks) refused(*ranks, json->value("why", ""));
-}
-
-void RestartService::started(const Json& what) {
-  auto ranks = value::Idset::parse(what.value("ranks", ""));
-  if (!ranks) return;
-  for (Open& each : open_) {
-    each.started.insert(each.waiting & *ranks);
-    each.waiting = each.waiting - *ranks;
-  }
-  answer_complete();
-}
-
-void RestartService::resized(std::uint64_t tasks) {
-  const value::Idset left = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
-  for (Open& each : open_) {
-    refuse(each.refused, each.waiting - left, "the job has fewer tasks now");
-    each.waiting = each.waiting & left;
-  }
-  answer_complete();
-}
-
-void RestartService::refused(const value::Idset& ranks, const std::string& why) {
-  for (Open& each : open_) {
-    refuse(each.refused, each.waiting & ranks, why);
-    each.waiting = each.waiting - ranks;
-  }
-  answer_complete();
-}
-
-void RestartService::answer_complete() {
-  for (auto each = open_.begin(); each != open_.end();) {
-    auto next = std::next(each);
-    if (each->waiting.empty()) {
-      Open done = std::move(*each);
-      open_.erase(each);
-      done.reply.answer(Json{{"ranks", done.started.str()}, {"refused", std::move(done.refused)}});
-    }
-    each = next;
-  }
-}
-
-void RestartService::job_ended() {
-  for (Open& each : std::exchange(open_, {})) each.reply.answer(Error{ECANCELED, "the job has ended meanwhile"});
-}
-
-// ---- shrink service ---------------------------------------------------------------------
-
-void ShrinkService::serve(const Json& arguments, const Answers::Reply& reply) {
-  auto order = value::ShrinkOrder::parse(JsonAt::root(arguments), value::ShrinkOrder::Unknown::ignore);
-  if (!order) return reply.answer(order.error());
-  std::erase_if(open_, [](const plugin::Registration& each) { return !each.active(); });
-  open_.push_back(host_.shrink(*order, [reply](const Result<Json>& news, bool is_last) {
-    if (is_last) return reply.answer(news);
-    if (news) reply.part(*news);
-  }));
-}
-
 // ---- input service ----------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kInputStream = "stdin";
-
-Error has_owner(const std::string& who) {
-  return Error{EBUSY, fmt::format("the job's standard input is that of {}: --input=take takes it", who)};
-}
-
-}  // namespace
-
-Result<plugin::JobInput*> InputService::find(bool takes) const {
-  if (host_.options().find("input.stdin.path") != nullptr)
-    return Error{ENOTSUP, "the job's tasks read a file (input.stdin.path), and no standard input"};
-  if (!host_.has_input())
-    return Error{ENOTSUP,
-                 "the job was started without standard input: nothing can be typed there; give nacre run one, or "
-                 "with --detach -o input.when-left=open"};
-  plugin::JobInput* input = plugin::launchers_input(host_);
-  if (input == nullptr)
-    return Error{ENOTSUP,
-                 "the job's tasks read the standard input with which shell 0 was started, by a manager or by nacre "
-                 "run on this host without a terminal: nobody else can have it"};
-  if (input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
-  if (!takes && owner_) return has_owner(owner_->name);
-  if (!takes && (awaits_ || input->is_launchers())) return has_owner("the process that has started the job");
-  return input;
-}
-
-void InputService::serve(ClientId client, const control::ControlRequest& request) {
-  const bool follows = request.arguments.value("follows", false);
-  if (follows && !is_known_) {
-    launcher_.emplace(client, request.id);
-    return;
-  }
-  Result<void> begun = follows ? begin_launcher(client, request.id) : begin(client, request);
-  if (!begun) server_()->answer(client, request.id, begun.error());
-}
-
-Result<void> InputService::begin(ClientId client, const control::ControlRequest& request) {
-  JsonAt at = JsonAt::root(request.arguments);
-  bool takes = false;
-  if (auto take = TRY(at.find("take"))) takes = TRY(take->boolean());
-  Owner next{client, request.id, "a front end", 0};
-  if (auto name = TRY(at.find("name"))) next.name = escape_controls(TRY(name->string()).substr(0, kMostOwnerName));
-  plugin::JobInput* input = TRY(find(takes));
-  bool was_launchers = input->is_launchers();
-  if (owner_) notify_former(next.name);
-  if (was_launchers)
-    host_.log().log(Level::warn, "control",
-                    "the job's standard input is that of {} from now on: what is typed here goes nowhere",
-                    next.name);
-  begin_owner(*input, plugin::JobInput::For::other, std::move(next), Json::object());
-  return {};
-}
-
-void InputService::begin_owner(plugin::JobInput& input, plugin::JobInput::For whom, Owner next,
-                               const Json& answer) {
-  owner_ = std::move(next);
-  input.own(whom, [this] { grant(); });
-  server_()->answer_part(owner_->client, owner_->id, answer);
-  owner_->uncredited = kInputCredit;
-  grant();
-}
-
-Result<void> InputService::begin_launcher(ClientId client, std::uint64_t id) {
-  plugin::JobInput* input = plugin::launchers_input(host_);
-  if (!at_ || input == nullptr || input->has_ended()) return Error{EPIPE, "the job's standard input has ended"};
-  if (owner_) return has_owner(owner_->name);
-  awaits_ = false;
-  Owner next{client, id, "the process that has started the job", 0};
-  begin_owner(*input, plugin::JobInput::For::launcher, std::move(next), {{"at", *at_}});
-  return {};
-}
-
-void InputService::goes_on(std::optional<std::uint64_t> at) {
-  is_known_ = true;
-  at_ = at;
-  if (!launcher_) return;
-  auto [client, id] = *std::exchange(launcher_, std::nullopt);
-  Result<void> begun = begin_launcher(client, id);
-  if (auto* server = server_(); !begun && server != nullptr) server->answer(client, id, begun.error());
-}
-
-void InputService::give_up_launcher() {
-  if (!std::exchange(awaits_, false)) return;
-  if (auto* input = plugin::launchers_input(host_)) input->leave();
-}
-
-void InputService::notify_former(const std::string& by) {
-  if (auto* server = server_()) server->answer(owner_->client, owner_->id, Json{{"taken", by}});
-}
-
-// There is room: what has come is on its way to the tasks.
-void InputService::grant() {
-  auto* server = server_();
-  if (!owner_ || server == nullptr || owner_->uncredited == 0) return;
-  server->grant(owner_->client, owner_->id, std::exchange(owner_->uncredited, 0));
-}
-
-void InputService::data(ClientId client, const control::StreamData& data) {
-  if (!is_owner(client, data.id) || data.stream != kInputStream) return;
-  owner_->uncredited += std::max<std::size_t>(data.data.size(), 1);
-  if (host_.launcher_tie()->input()->write(data.data)) grant();
-}
-
-void InputService::end(ClientId client, const control::StreamEnd& end) {
-  if (!is_owner(client, end.id) || end.stream != kInputStream) return;
-  owner_.reset();
-  host_.launcher_tie()->input()->end();
-  if (auto* server = server_()) server->answer(client, end.id, Json{{"ended", true}});
-}
-
-void InputService::gone(ClientId client) {
-  if (launcher_ && launcher_->first == client) launcher_.reset();
-  if (!owner_ || owner_->client != client) return;
-  owner_.reset();
-  host_.launcher_tie()->input()->leave();
-}
 
 }  // namespace nacre::plugins

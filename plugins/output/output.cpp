@@ -44,20 +44,71 @@ class OutputCollector {
   // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which calls back at once for
   // what has come already. `others`: the shells that are waited for.
   OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, const value::Idset& others,
-                  Callbacks callbacks);
+                  Callbacks callbacks)
+      : port_(port),
+        job_(job),
+        places_(places),
+        callbacks_(std::move(callbacks)),
+        waits_for_(static_cast<std::uint32_t>(others.size())),
+        keeps_until_out_(places.keeps_until_out()) {
+    for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
+      if (!others.contains(shell)) origin(shell).over = true;
+    }
+  }
+
   OutputCollector(const OutputCollector&) = delete;
   OutputCollector& operator=(const OutputCollector&) = delete;
 
-  void serve();
+  void serve() {
+    bulk::Port::Upward upward;
+    upward.on_record = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+      take(shell, number, bytes);
+    };
+    bulk::Port::Downward downward;
+    downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.consumed(number); };
+    downward.on_room = [this] { send_closed(); };
+    port_.serve(bulk::up::kOutput, std::move(upward));
+    port_.serve(bulk::down::kOutputClosed, std::move(downward));
+  }
+
   // The same of a shell that has come to lead.
-  Result<void> serve_in_place();
-  void go_on();                             // the places have room again, or all has come out
+  Result<void> serve_in_place() {
+    auto take_it = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+      take(shell, number, bytes);
+    };
+    return places_.lead(take_it, [this] { send_closed(); });
+  }
+
+  // the places have room again, or all has come out
+  void go_on() {
+    while (!untaken_.empty() && !full() && OutputRouting::has_passed(untaken_.front().marks)) {
+      const Untaken each = std::move(untaken_.front());
+      untaken_.pop_front();
+      port_.taken(each.shell, each.number);
+    }
+  }
+
   void expect_one_more() { ++waits_for_; }  // a shell has joined the job
-  void lost(bulk::Id shell);
+
+  void lost(bulk::Id shell) {
+    if (shell < job_.shells()) over(shell);
+  }
+
   [[nodiscard]] bool has_all_of(bulk::Id shell) { return origin(shell).over; }
+
   // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
   // any more.
-  void look_for_closed();
+  void look_for_closed() {
+    for (io::Stream stream : io::kStreams) {
+      const auto& places = places_.collected(stream);
+      bool closed =
+          !places.empty() && std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); });
+      if (!closed || std::find(closed_.begin(), closed_.end(), stream) != closed_.end()) continue;
+      closed_.push_back(stream);
+      unsent_.push_back(stream);
+    }
+    send_closed();
+  }
 
  private:
   struct Origin {
@@ -70,12 +121,75 @@ class OutputCollector {
     OutputRouting::Marks marks;  // where all of it has come out, if that is waited for
   };
 
-  [[nodiscard]] bool full() const;
-  Origin& origin(bulk::Id shell);
-  Result<void> check(bulk::Id shell, const io::Source& source) const;
-  void take(bulk::Id shell, bulk::Numbered number, std::string_view bytes);
-  void over(bulk::Id shell);
-  void send_closed();
+  [[nodiscard]] bool full() const {
+    return std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
+      const auto& places = places_.collected(stream);
+      return std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
+    });
+  }
+
+  Origin& origin(bulk::Id shell) {
+    auto [place, is_new] = origins_.try_emplace(shell);
+    if (!is_new) return place->second;
+    io::BatchReader::Take take;
+    take.source = [this, shell](const io::Source& source) { return check(shell, source); };
+    take.batch = [this](const io::Batch& batch) {
+      for (OutputTarget* each : places_.collected(batch.source->stream)) each->put(batch);
+      callbacks_.on_put();
+    };
+    take.end = [this](const io::Source& source, double time) {
+      for (OutputTarget* each : places_.collected(source.stream)) each->end(source, time);
+    };
+    take.complete = [this, shell](std::uint32_t rank) -> Result<void> {
+      CHECK_OK(check(shell, {rank}));
+      callbacks_.on_complete(value::Idset::range(rank, rank));
+      return {};
+    };
+    take.event = [this](std::string_view line) { places_.post_line(line); };
+    place->second.reader = std::make_unique<io::BatchReader>(std::move(take));
+    return place->second;
+  }
+
+  // What tasks have spawned on other shells writes as they do.
+  Result<void> check(bulk::Id shell, const io::Source& source) const {
+    bool is_part = source.is_part && source.rank < job_.tasks();
+    if (shell < job_.shells() && (is_part || job_.has_had(shell, source.rank))) return {};
+    return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
+  }
+
+  void take(bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
+    Origin& from = origin(shell);
+    if (bytes.empty()) {
+      over(shell);
+    } else if (from.reader) {
+      if (Result<void> read = from.reader->add(bytes); !read) {
+        from.reader.reset();
+        callbacks_.on_error(shell, read.error());
+      }
+    }
+    if (!full() && untaken_.empty() && (!keeps_until_out_ || places_.flushed())) return port_.taken(shell, number);
+    untaken_.push_back({shell, number, keeps_until_out_ ? places_.marks() : OutputRouting::Marks()});
+  }
+
+  // What a lost shell has sent may still come while other shells are waited for.
+  void over(bulk::Id shell) {
+    if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
+    if (--waits_for_ == 0) {
+      for (auto& [id, each] : origins_) {
+        if (each.reader) each.reader->end_all(event::wall_clock());
+      }
+    }
+    callbacks_.on_complete(job_.taskmap.ranks_on(shell));
+    callbacks_.on_ended();
+  }
+
+  void send_closed() {
+    while (!unsent_.empty()) {
+      Result<bool> sent = port_.broadcast(bulk::down::kOutputClosed, closing(unsent_.back()));
+      if (sent && !*sent) return;
+      unsent_.pop_back();
+    }
+  }
 
   bulk::Port& port_;
   const job::Job& job_;
@@ -99,11 +213,30 @@ class OutputComeOut {
   explicit OutputComeOut(const OutputRouting& places) : places_(places) {}
 
   // Their streams have ended; all that they have written was put into its places.
-  void complete(const value::Idset& ranks);
+  void complete(const value::Idset& ranks) {
+    if (places_.flushed())
+      ranks_ = ranks_ | ranks;
+    else
+      waiting_.push_back({ranks, places_.marks()});
+  }
+
   // These tasks, an idset, start again, so more comes.
-  Result<void> reopen(std::string_view ranks);
+  Result<void> reopen(std::string_view ranks) {
+    value::Idset again = TRY(value::Idset::parse(ranks));
+    ranks_ = ranks_ - again;
+    for (Waiting& each : waiting_) each.ranks = each.ranks - again;
+    return {};
+  }
+
   // Tasks of which all output has left its places, or never will.
-  [[nodiscard]] const value::Idset& ranks();
+  [[nodiscard]] const value::Idset& ranks() {
+    std::erase_if(waiting_, [this](const Waiting& each) {
+      bool has_passed = OutputRouting::has_passed(each.marks);
+      if (has_passed) ranks_ = ranks_ | each.ranks;
+      return has_passed;
+    });
+    return ranks_;
+  }
 
  private:
   struct Waiting {
@@ -703,158 +836,5 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 }  // namespace
 
 PluginPtr make_output(plugin::Host& host) { return std::make_unique<Output>(host); }
-
-// ---- collector --------------------------------------------------------------------------
-
-OutputCollector::OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places,
-                                 const value::Idset& others, Callbacks callbacks)
-    : port_(port),
-      job_(job),
-      places_(places),
-      callbacks_(std::move(callbacks)),
-      waits_for_(static_cast<std::uint32_t>(others.size())),
-      keeps_until_out_(places.keeps_until_out()) {
-  for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
-    if (!others.contains(shell)) origin(shell).over = true;
-  }
-}
-
-Result<void> OutputCollector::serve_in_place() {
-  auto take_it = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
-    take(shell, number, bytes);
-  };
-  return places_.lead(take_it, [this] { send_closed(); });
-}
-
-void OutputCollector::serve() {
-  bulk::Port::Upward upward;
-  upward.on_record = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
-    take(shell, number, bytes);
-  };
-  bulk::Port::Downward downward;
-  downward.on_record = [this](bulk::Numbered number, std::string_view) { port_.consumed(number); };
-  downward.on_room = [this] { send_closed(); };
-  port_.serve(bulk::up::kOutput, std::move(upward));
-  port_.serve(bulk::down::kOutputClosed, std::move(downward));
-}
-
-OutputCollector::Origin& OutputCollector::origin(bulk::Id shell) {
-  auto [place, is_new] = origins_.try_emplace(shell);
-  if (!is_new) return place->second;
-  io::BatchReader::Take take;
-  take.source = [this, shell](const io::Source& source) { return check(shell, source); };
-  take.batch = [this](const io::Batch& batch) {
-    for (OutputTarget* each : places_.collected(batch.source->stream)) each->put(batch);
-    callbacks_.on_put();
-  };
-  take.end = [this](const io::Source& source, double time) {
-    for (OutputTarget* each : places_.collected(source.stream)) each->end(source, time);
-  };
-  take.complete = [this, shell](std::uint32_t rank) -> Result<void> {
-    CHECK_OK(check(shell, {rank}));
-    callbacks_.on_complete(value::Idset::range(rank, rank));
-    return {};
-  };
-  take.event = [this](std::string_view line) { places_.post_line(line); };
-  place->second.reader = std::make_unique<io::BatchReader>(std::move(take));
-  return place->second;
-}
-
-// What tasks have spawned on other shells writes as they do.
-Result<void> OutputCollector::check(bulk::Id shell, const io::Source& source) const {
-  bool is_part = source.is_part && source.rank < job_.tasks();
-  if (shell < job_.shells() && (is_part || job_.has_had(shell, source.rank))) return {};
-  return Error{EPROTO, fmt::format("output: task {} is none of its own", source.rank)};
-}
-
-void OutputCollector::take(bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
-  Origin& from = origin(shell);
-  if (bytes.empty()) {
-    over(shell);
-  } else if (from.reader) {
-    if (Result<void> read = from.reader->add(bytes); !read) {
-      from.reader.reset();
-      callbacks_.on_error(shell, read.error());
-    }
-  }
-  if (!full() && untaken_.empty() && (!keeps_until_out_ || places_.flushed())) return port_.taken(shell, number);
-  untaken_.push_back({shell, number, keeps_until_out_ ? places_.marks() : OutputRouting::Marks()});
-}
-
-void OutputCollector::go_on() {
-  while (!untaken_.empty() && !full() && OutputRouting::has_passed(untaken_.front().marks)) {
-    const Untaken each = std::move(untaken_.front());
-    untaken_.pop_front();
-    port_.taken(each.shell, each.number);
-  }
-}
-
-void OutputCollector::lost(bulk::Id shell) {
-  if (shell < job_.shells()) over(shell);
-}
-
-// What a lost shell has sent may still come while other shells are waited for.
-void OutputCollector::over(bulk::Id shell) {
-  if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
-  if (--waits_for_ == 0) {
-    for (auto& [id, each] : origins_) {
-      if (each.reader) each.reader->end_all(event::wall_clock());
-    }
-  }
-  callbacks_.on_complete(job_.taskmap.ranks_on(shell));
-  callbacks_.on_ended();
-}
-
-bool OutputCollector::full() const {
-  return std::any_of(io::kStreams.begin(), io::kStreams.end(), [this](io::Stream stream) {
-    const auto& places = places_.collected(stream);
-    return std::any_of(places.begin(), places.end(), [](auto* place) { return place->full(); });
-  });
-}
-
-void OutputCollector::look_for_closed() {
-  for (io::Stream stream : io::kStreams) {
-    const auto& places = places_.collected(stream);
-    bool closed =
-        !places.empty() && std::all_of(places.begin(), places.end(), [](auto* place) { return place->failed(); });
-    if (!closed || std::find(closed_.begin(), closed_.end(), stream) != closed_.end()) continue;
-    closed_.push_back(stream);
-    unsent_.push_back(stream);
-  }
-  send_closed();
-}
-
-void OutputCollector::send_closed() {
-  while (!unsent_.empty()) {
-    Result<bool> sent = port_.broadcast(bulk::down::kOutputClosed, closing(unsent_.back()));
-    if (sent && !*sent) return;
-    unsent_.pop_back();
-  }
-}
-
-// ---- come out ---------------------------------------------------------------------------
-
-void OutputComeOut::complete(const value::Idset& ranks) {
-  if (places_.flushed())
-    ranks_ = ranks_ | ranks;
-  else
-    waiting_.push_back({ranks, places_.marks()});
-}
-
-Result<void> OutputComeOut::reopen(std::string_view ranks) {
-  value::Idset again = TRY(value::Idset::parse(ranks));
-  ranks_ = ranks_ - again;
-  for (Waiting& each : waiting_) each.ranks = each.ranks - again;
-  return {};
-}
-
-const value::Idset& OutputComeOut::ranks() {
-  std::erase_if(waiting_, [this](const Waiting& each) {
-    bool has_passed = OutputRouting::has_passed(each.marks);
-    if (has_passed) ranks_ = ranks_ | each.ranks;
-    return has_passed;
-  });
-  return ranks_;
-}
 
 }  // namespace nacre::plugins

@@ -36,17 +36,86 @@ struct Reader::State {
     library.archive_read_free(handle);
   }
 
-  Result<void> prepare();
+  // Enables only what is read in this process: some of libarchive's other filters start programs.
+  Result<void> prepare() {
+    if (handle == nullptr) return in(name, Error{ENOMEM, "out of memory"});
+    for (auto support : {library.archive_read_support_format_tar, library.archive_read_support_filter_gzip,
+                         library.archive_read_support_filter_zstd, library.archive_read_support_filter_xz}) {
+      CHECK_OK(in(name, library.check(handle, support(handle))));
+    }
+    return {};
+  }
+
   [[nodiscard]] Error not_opened() const {
     return in(name, invalid("no tar archive (plain, gzip, zstd or xz), or a damaged one: " + library.why(handle)));
   }
   [[nodiscard]] Error damaged(std::string_view why) const {
     return in(name, Error{EBADMSG, fmt::format("damaged or cut off: {}", why)});
   }
-  [[nodiscard]] Result<void> check_end() const;
-  [[nodiscard]] Result<ArchiveEntry> entry_of(::archive_entry* raw) const;
-  [[nodiscard]] Result<void> take_type(::archive_entry* raw, ArchiveEntry& entry) const;
-  void take_extents(::archive_entry* raw, ArchiveEntry& entry) const;
+
+  // libarchive treats the end of its input as the end of the archive. A complete archive ends with blocks of zeros,
+  // of which at least one has been read after the last entry.
+  [[nodiscard]] Result<void> check_end() const {
+    std::int64_t after_last =
+        library.archive_filter_bytes(handle, 0) - library.archive_read_header_position(handle);
+    if (after_last < kTarBlock) return damaged("it has no end mark");
+    return {};
+  }
+
+  [[nodiscard]] Result<ArchiveEntry> entry_of(::archive_entry* raw) const {
+    const char* path = library.archive_entry_pathname(raw);
+    if (path == nullptr) return in(name, invalid("an entry's name is no text in UTF-8"));
+    auto refused = [&](const Error& why) {
+      return in(name, Error{why.code, fmt::format("{}: refused: {}", in_quotes(path), why.message)});
+    };
+    auto clean = clean_path(path);
+    if (!clean) return refused(clean.error());
+    ArchiveEntry entry;
+    entry.path = *std::move(clean);
+    entry.mtime.tv_sec = library.archive_entry_mtime(raw);
+    entry.mtime.tv_nsec = library.archive_entry_mtime_nsec(raw);
+    if (Result<void> typed = take_type(raw, entry); !typed) return refused(typed.error());
+    if (entry.path.empty() && entry.type != Type::directory) return refused(invalid("it has no name"));
+    take_extents(raw, entry);
+    return entry;
+  }
+
+  [[nodiscard]] Result<void> take_type(::archive_entry* raw, ArchiveEntry& entry) const {
+    mode_t mode = library.archive_entry_perm(raw);
+    entry.mode = mode & 0777;
+    if (const char* target = library.archive_entry_hardlink(raw); target != nullptr) {
+      entry.type = Type::hard_link;
+      entry.target = TRY(in(fmt::format("a hard link to {}", in_quotes(target)), clean_path(target)));
+      return {};
+    }
+    switch (library.archive_entry_filetype(raw)) {
+      case AE_IFDIR: entry.type = Type::directory; return {};
+      case AE_IFLNK: {
+        entry.type = Type::symlink;
+        const char* target = library.archive_entry_symlink(raw);
+        entry.target = target != nullptr ? target : "";
+        return check_symlink(entry.path, entry.target);
+      }
+      case AE_IFREG: break;
+      default: return invalid(std::string(name_of_type(library.archive_entry_filetype(raw))));
+    }
+    if ((mode & (S_ISUID | S_ISGID)) != 0) return invalid("a file with a set-user-ID or set-group-ID bit");
+    std::int64_t bytes = library.archive_entry_size(raw);
+    if (bytes < 0) return invalid("its size is negative");
+    entry.size = static_cast<std::uint64_t>(bytes);
+    return {};
+  }
+
+  void take_extents(::archive_entry* raw, ArchiveEntry& entry) const {
+    if (entry.type != Type::file || library.archive_entry_sparse_reset(raw) == 0) return;
+    la_int64_t offset = 0;
+    la_int64_t bytes = 0;
+    while (library.archive_entry_sparse_next(raw, &offset, &bytes) == ARCHIVE_OK) {
+      if (bytes <= 0 || offset < 0) continue;
+      entry.extents.push_back({static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(bytes)});
+    }
+    if (entry.extents.empty()) entry.extents.push_back({});
+  }
 
   const Library& library;
   std::string name;
@@ -57,79 +126,6 @@ struct Reader::State {
   std::uint64_t size = 0;  // of the current file
   std::uint64_t read = 0;  // the end of its blocks so far
 };
-
-// Enables only what is read in this process: some of libarchive's other filters start programs.
-Result<void> Reader::State::prepare() {
-  if (handle == nullptr) return in(name, Error{ENOMEM, "out of memory"});
-  for (auto support : {library.archive_read_support_format_tar, library.archive_read_support_filter_gzip,
-                       library.archive_read_support_filter_zstd, library.archive_read_support_filter_xz}) {
-    CHECK_OK(in(name, library.check(handle, support(handle))));
-  }
-  return {};
-}
-
-// libarchive treats the end of its input as the end of the archive. A complete archive ends with blocks of zeros,
-// of which at least one has been read after the last entry.
-Result<void> Reader::State::check_end() const {
-  std::int64_t after_last = library.archive_filter_bytes(handle, 0) - library.archive_read_header_position(handle);
-  if (after_last < kTarBlock) return damaged("it has no end mark");
-  return {};
-}
-
-Result<ArchiveEntry> Reader::State::entry_of(::archive_entry* raw) const {
-  const char* path = library.archive_entry_pathname(raw);
-  if (path == nullptr) return in(name, invalid("an entry's name is no text in UTF-8"));
-  auto refused = [&](const Error& why) {
-    return in(name, Error{why.code, fmt::format("{}: refused: {}", in_quotes(path), why.message)});
-  };
-  auto clean = clean_path(path);
-  if (!clean) return refused(clean.error());
-  ArchiveEntry entry;
-  entry.path = *std::move(clean);
-  entry.mtime.tv_sec = library.archive_entry_mtime(raw);
-  entry.mtime.tv_nsec = library.archive_entry_mtime_nsec(raw);
-  if (Result<void> typed = take_type(raw, entry); !typed) return refused(typed.error());
-  if (entry.path.empty() && entry.type != Type::directory) return refused(invalid("it has no name"));
-  take_extents(raw, entry);
-  return entry;
-}
-
-Result<void> Reader::State::take_type(::archive_entry* raw, ArchiveEntry& entry) const {
-  mode_t mode = library.archive_entry_perm(raw);
-  entry.mode = mode & 0777;
-  if (const char* target = library.archive_entry_hardlink(raw); target != nullptr) {
-    entry.type = Type::hard_link;
-    entry.target = TRY(in(fmt::format("a hard link to {}", in_quotes(target)), clean_path(target)));
-    return {};
-  }
-  switch (library.archive_entry_filetype(raw)) {
-    case AE_IFDIR: entry.type = Type::directory; return {};
-    case AE_IFLNK: {
-      entry.type = Type::symlink;
-      const char* target = library.archive_entry_symlink(raw);
-      entry.target = target != nullptr ? target : "";
-      return check_symlink(entry.path, entry.target);
-    }
-    case AE_IFREG: break;
-    default: return invalid(std::string(name_of_type(library.archive_entry_filetype(raw))));
-  }
-  if ((mode & (S_ISUID | S_ISGID)) != 0) return invalid("a file with a set-user-ID or set-group-ID bit");
-  std::int64_t bytes = library.archive_entry_size(raw);
-  if (bytes < 0) return invalid("its size is negative");
-  entry.size = static_cast<std::uint64_t>(bytes);
-  return {};
-}
-
-void Reader::State::take_extents(::archive_entry* raw, ArchiveEntry& entry) const {
-  if (entry.type != Type::file || library.archive_entry_sparse_reset(raw) == 0) return;
-  la_int64_t offset = 0;
-  la_int64_t bytes = 0;
-  while (library.archive_entry_sparse_next(raw, &offset, &bytes) == ARCHIVE_OK) {
-    if (bytes <= 0 || offset < 0) continue;
-    entry.extents.push_back({static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(bytes)});
-  }
-  if (entry.extents.empty()) entry.extents.push_back({});
-}
 
 Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Reader::Reader(Reader&&) noexcept = default;

@@ -211,13 +211,25 @@ std::string program_of(pid_t pid) {
   return stat ? escape_controls(stat->name) : "?";
 }
 
+std::string pids_text(const std::vector<pid_t>& pids) {
+  std::size_t shown = pids.size() > kMostPids + 1 ? kMostPids : pids.size();
+  std::string out =
+      fmt::format("{}", fmt::join(pids.begin(), pids.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown == pids.size() ? out : fmt::format("{} and {} others", out, pids.size() - shown);
+}
+
 // Tasks that wait at the same place, or one other process.
 struct Stuck {
   std::vector<pid_t> pids;
   value::Idset ranks;  // none: it is no task
   std::string wait;    // as KernelWait::str()
 
-  [[nodiscard]] std::string who(plugin::Host& host) const;
+  // "rank 2 on n2 (pid 4711)", "process 4711 (dd) on n2".
+  [[nodiscard]] std::string who(plugin::Host& host) const {
+    std::string on = host.job().resources.nodes[host.job().shell_rank].on();
+    if (ranks.empty()) return fmt::format("process {} ({}){}", pids.front(), program_of(pids.front()), on);
+    return fmt::format("rank {}{} (pid {})", ranks.short_str(), on, pids_text(pids));
+  }
 };
 
 std::vector<Stuck> stuck_of(plugin::Host& host, const std::vector<pid_t>& pids) {
@@ -233,20 +245,6 @@ std::vector<Stuck> stuck_of(plugin::Host& host, const std::vector<pid_t>& pids) 
     if (task != nullptr) same->ranks.insert(task->rank());
   }
   return out;
-}
-
-std::string pids_text(const std::vector<pid_t>& pids) {
-  std::size_t shown = pids.size() > kMostPids + 1 ? kMostPids : pids.size();
-  std::string out =
-      fmt::format("{}", fmt::join(pids.begin(), pids.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  return shown == pids.size() ? out : fmt::format("{} and {} others", out, pids.size() - shown);
-}
-
-// "rank 2 on n2 (pid 4711)", "process 4711 (dd) on n2".
-std::string Stuck::who(plugin::Host& host) const {
-  std::string on = host.job().resources.nodes[host.job().shell_rank].on();
-  if (ranks.empty()) return fmt::format("process {} ({}){}", pids.front(), program_of(pids.front()), on);
-  return fmt::format("rank {}{} (pid {})", ranks.short_str(), on, pids_text(pids));
 }
 
 }  // namespace

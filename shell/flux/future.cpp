@@ -438,15 +438,89 @@ class Wait {
   Wait(flux_future& f, event::Loop& own) : future_(f), own_(own), shell_(current_shell()) {}
 
   // 0, or -1 with errno. A negative `timeout`: none but that of answers of other shells.
-  int run(double timeout);
+  int run(double timeout) {
+    if (Result<void> prepared = prepare(timeout); !prepared) return fail(prepared.error().code);
+    while (!future_.ready()) {
+      if (handle_ != nullptr && handle_->dispatch()) continue;
+      if (late_) return give_up();
+      nacre::flux::BrokerCalls* broker =
+          handle_ != nullptr && handle_->link == nullptr ? &handle_->runtime.broker() : nullptr;
+      if (broker != nullptr && broker->needs_serving()) {
+        round_with_broker(*broker);
+      } else if (handle_ != nullptr && (handle_->waits_for_others() || (broker != nullptr && broker->any()))) {
+        if (round_with_shell() < 0) return -1;
+      } else if (!own_.alive()) {
+        return fail(EDEADLOCK);
+      } else {
+        own_.run_once();
+      }
+    }
+    return 0;
+  }
 
  private:
   Result<void> prepare(double timeout);
-  Result<void> prepare_shell();
-  int round_with_shell();
-  void round_with_broker(nacre::flux::BrokerCalls& broker);
-  [[nodiscard]] Result<double> answer_timeout() const;
-  int give_up();
+
+  Result<void> prepare_shell() {
+    event::Loop& loop = shell_->host.loop();
+    shells_timer_.emplace(TRY(event::Timer::create(loop, [this] { late_ = true; })));
+    look_.emplace(TRY(event::Timer::create(loop, [] {})));
+    was_ending_ = shell_->host.ending();
+    double rest = deadline_ - own_.now();
+    if (deadline_ < 0) {
+      rest = TRY(answer_timeout());
+      is_unanswered_ = true;
+    }
+    if (std::isfinite(rest)) shells_timer_->start(event::Seconds(std::max(rest, 0.0)));
+    return {};
+  }
+
+  int round_with_shell() {
+    Host& host = shell_->host;
+    if (!shells_timer_) {
+      if (host.loop().running()) {
+        host.log().log(Level::warn, running_plugin_name(),
+                       "in a callback no answer of another shell can be waited for: use flux_future_then");
+        return fail(EDEADLOCK);
+      }
+      if (Result<void> prepared = prepare_shell(); !prepared) {
+        host.log().log(Level::error, "", "{}", prepared.error().message);
+        return fail(prepared.error().code);
+      }
+    }
+    if (!was_ending_ && host.ending()) return fail(ECANCELED);
+    timer_->keeps_running(false);
+    own_.poll();
+    if (own_.alive()) look_->start(kLook);
+    timer_->keeps_running(true);
+    if (!future_.ready() && !late_) host.loop().run_once();
+    look_->stop();
+    return 0;
+  }
+
+  void round_with_broker(nacre::flux::BrokerCalls& broker) {
+    awaited_ = "an answer of the broker";
+    if (deadline_ < 0 && !std::exchange(is_unanswered_, true)) {
+      const double most = answer_timeout().value_or(kAnswerTimeout);
+      if (std::isfinite(most)) timer_->start(event::Seconds(most));
+    }
+    own_.poll();
+    if (!future_.ready() && !late_) broker.serve(kLook.count());
+  }
+
+  [[nodiscard]] Result<double> answer_timeout() const {
+    auto option = shell_->host.options().at("rpc-timeout");
+    if (!option) return kAnswerTimeout;
+    if (option->json() == "none") return value::Duration::infinite().seconds();
+    return TRY(job::seconds_option(*option)).seconds();
+  }
+
+  int give_up() {
+    if (is_unanswered_) {
+      shell_->host.log().log(Level::warn, running_plugin_name(), "{} has not come in time (rpc-timeout)", awaited_);
+    }
+    return fail(ETIMEDOUT);
+  }
 
   flux_future& future_;
   event::Loop& own_;
@@ -481,87 +555,6 @@ Result<void> Wait::prepare(double timeout) {
   if (!messages_) return system_error(errno, "dup");
   waking_.emplace(TRY(event::Poll::create(own_, messages_.get(), [](int) {})));
   return waking_->start(event::Poll::kReadable);
-}
-
-int Wait::run(double timeout) {
-  if (Result<void> prepared = prepare(timeout); !prepared) return fail(prepared.error().code);
-  while (!future_.ready()) {
-    if (handle_ != nullptr && handle_->dispatch()) continue;
-    if (late_) return give_up();
-    nacre::flux::BrokerCalls* broker =
-        handle_ != nullptr && handle_->link == nullptr ? &handle_->runtime.broker() : nullptr;
-    if (broker != nullptr && broker->needs_serving()) {
-      round_with_broker(*broker);
-    } else if (handle_ != nullptr && (handle_->waits_for_others() || (broker != nullptr && broker->any()))) {
-      if (round_with_shell() < 0) return -1;
-    } else if (!own_.alive()) {
-      return fail(EDEADLOCK);
-    } else {
-      own_.run_once();
-    }
-  }
-  return 0;
-}
-
-int Wait::give_up() {
-  if (is_unanswered_) {
-    shell_->host.log().log(Level::warn, running_plugin_name(), "{} has not come in time (rpc-timeout)", awaited_);
-  }
-  return fail(ETIMEDOUT);
-}
-
-Result<double> Wait::answer_timeout() const {
-  auto option = shell_->host.options().at("rpc-timeout");
-  if (!option) return kAnswerTimeout;
-  if (option->json() == "none") return value::Duration::infinite().seconds();
-  return TRY(job::seconds_option(*option)).seconds();
-}
-
-Result<void> Wait::prepare_shell() {
-  event::Loop& loop = shell_->host.loop();
-  shells_timer_.emplace(TRY(event::Timer::create(loop, [this] { late_ = true; })));
-  look_.emplace(TRY(event::Timer::create(loop, [] {})));
-  was_ending_ = shell_->host.ending();
-  double rest = deadline_ - own_.now();
-  if (deadline_ < 0) {
-    rest = TRY(answer_timeout());
-    is_unanswered_ = true;
-  }
-  if (std::isfinite(rest)) shells_timer_->start(event::Seconds(std::max(rest, 0.0)));
-  return {};
-}
-
-void Wait::round_with_broker(nacre::flux::BrokerCalls& broker) {
-  awaited_ = "an answer of the broker";
-  if (deadline_ < 0 && !std::exchange(is_unanswered_, true)) {
-    const double most = answer_timeout().value_or(kAnswerTimeout);
-    if (std::isfinite(most)) timer_->start(event::Seconds(most));
-  }
-  own_.poll();
-  if (!future_.ready() && !late_) broker.serve(kLook.count());
-}
-
-int Wait::round_with_shell() {
-  Host& host = shell_->host;
-  if (!shells_timer_) {
-    if (host.loop().running()) {
-      host.log().log(Level::warn, running_plugin_name(),
-                     "in a callback no answer of another shell can be waited for: use flux_future_then");
-      return fail(EDEADLOCK);
-    }
-    if (Result<void> prepared = prepare_shell(); !prepared) {
-      host.log().log(Level::error, "", "{}", prepared.error().message);
-      return fail(prepared.error().code);
-    }
-  }
-  if (!was_ending_ && host.ending()) return fail(ECANCELED);
-  timer_->keeps_running(false);
-  own_.poll();
-  if (own_.alive()) look_->start(kLook);
-  timer_->keeps_running(true);
-  if (!future_.ready() && !late_) host.loop().run_once();
-  look_->stop();
-  return 0;
 }
 
 }  // namespace

@@ -39,34 +39,210 @@ namespace nacre::front {
 // The options of `nacre run` that describe the job; see nacre-run(1). They are read as text, and become a
 // JobRequest.
 
+namespace {
+
+constexpr cli::NumberRange kCounts{1, job::Jobspec::kMaxCount};
+
+// "0-3:gdb -batch" or "time".
+Result<Json> wrapper_of(const std::string& text) {
+  std::string_view command = text;
+  Json out = Json::object();
+  if (std::size_t colon = text.find(':'); colon != std::string::npos) {
+    std::string ranks = text.substr(0, colon);
+    auto set = value::Idset::parse(ranks);
+    if (ranks == "all" || (set && !set->empty())) {
+      out["ranks"] = ranks;
+      command.remove_prefix(colon + 1);
+    }
+  }
+  auto words = TRY(words_of(command));
+  if (words.empty()) return invalid("expected [RANKS:]COMMAND");
+  out["command"] = words;
+  return out;
+}
+
+// How many tasks of so many gpus a node has room for. It is this one, or what Slurm says of those of the
+// allocation.
+Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
+  auto told = own_variable("SLURM_GPUS_ON_NODE");
+  std::uint64_t count = told ? parse_u64(*told).value_or(0) : task::find_gpus(own_variable).ids.size();
+  if (count < each)
+    return invalid(fmt::format("{} {}: give their number, as in --tasks-per-node=8 -g {}",
+                               told ? "SLURM_GPUS_ON_NODE has" : "this host has",
+                               count == 0 ? "no gpus" : fmt::format("{} gpus, a task {}", count, each), each));
+  return static_cast<std::uint32_t>(count / each);
+}
+
+}  // namespace
+
 class RunOptions {
  public:
-  void add_to(cli::CommandLine& verb);
+  void add_to(cli::CommandLine& verb) {
+    add_size(verb);
+    add_environment(verb);
+    add_streams(verb);
+    add_rest(verb);
+  }
+
   // More of them, behind those of where the job is.
-  void add_words(cli::CommandLine& verb);
+  void add_words(cli::CommandLine& verb) {
+    verb.begin_group("");
+    words_.add_to(verb, "");
+    verb.begin_group("Exit code", "see nacre-exits(7)");
+    words_.add_to(verb, "Exit code");
+    verb.begin_group("");
+  }
 
   // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of
   // its own. An error is a usage error.
-  Result<void> take_words(std::vector<std::string> words);
+  Result<void> take_words(std::vector<std::string> words) {
+    if (!words.empty() && words[0] == "--") words.erase(words.begin());
+    CHECK_OK(take_elements(words));
+    bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
+    auto begin = words.begin();
+    while (begin != words.end()) {
+      auto end = std::find(begin, words.end(), ":");
+      CHECK_OK(take_program(std::vector<std::string>(begin, end), !has_separator));
+      if (end == words.end()) break;
+      begin = end + 1;
+      if (begin == words.end()) return invalid("expected a program behind the last ':'");
+    }
+    bool is_file = !file_.empty();
+    bool has_command = !parts_.empty() || !multi_prog_.empty();
+    if (is_file && (has_command || tasks_ || task_range_ || !nodes_.empty() || per_node_ || cores_ || gpus_))
+      return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
+    if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
+    if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
+    return {};
+  }
 
   // `spares`: as the shell's options have them.
-  [[nodiscard]] Result<SizeRequest> sizes(std::uint32_t spares) const;
+  [[nodiscard]] Result<SizeRequest> sizes(std::uint32_t spares) const {
+    SizeRequest out{tasks_, {}, per_node_, spares, goes_round_, {}};
+    if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
+    if (auto counts = TRY(nodes(out.tasks_per_node))) {
+      out.nodes = counts->nodes;
+      out.least_nodes = counts->least;
+    }
+    if (parts_.size() > 1) {
+      std::uint64_t all = 0;
+      for (const Part& each : parts_) all += each.tasks;
+      if (all > job::Jobspec::kMaxCount)
+        return invalid(fmt::format("{} tasks; at most {}", all, job::Jobspec::kMaxCount));
+      out.tasks = static_cast<std::uint32_t>(all);
+    }
+    if (!tasks_ && !multi_prog_.empty()) {
+      auto programs = TRY(this->programs());
+      if (auto least = programs->least_tasks(); least && *least <= job::Jobspec::kMaxCount)
+        out.tasks = static_cast<std::uint32_t>(*least);
+    }
+    return out;
+  }
+
   // The request that the options describe; the files that they name are read now. `setopt`: more options of the
   // shell, as of -o, which replace those that other options stand for.
-  [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const;
+  [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const {
+    JobRequest out;
+    out.size = size;
+    out.cores_per_task = cores_.value_or(1);
+    out.gpus_per_task = gpus_.value_or(per_gpu_ ? 1 : 0);
+    if (!time_limit_.empty()) out.duration = TRY(in("--time-limit", time_limit_of(time_limit_)));
+    out.name = name_;
+    out.cwd = TRY(directory());
+    EnvironmentRules rules(own_environment());
+    CHECK_OK(set_rules(rules));
+    out.environment = rules.job();
+    leave_out_no_utf8(out.environment);
+    out.options = TRY(shell_options(size, setopt));
+    auto at_most = TRY(job::AtMost::read(job::Options(out.options)));
+    if (at_most.of_cores && (cores_ || gpus_ || per_gpu_))
+      return invalid("-c and -g need a number of tasks that run at the same time on each host: --at-most=N");
+    if (at_most.is_on()) out.at_most = at_most.tasks.value_or(1);
+    if (auto programs = TRY(this->programs()))
+      out.command = programs->programs[0].command;
+    else
+      out.command = parts_[0].command;
+    return out;
+  }
 
   // For a jobspec from a file: the options of the shell, and the members of attributes.system, that are given here
   // replace those that it has. The rules of --env change its environment, or the caller's if it has none.
-  [[nodiscard]] std::string container() const;
-  Result<void> set_options(job::Options& out) const;
-  Result<void> change(Json& jobspec) const;
+  // --container, with those variables that --env=NAME=TEXT has set, whatever the image has.
+  [[nodiscard]] std::string container() const {
+    constexpr std::string_view kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    std::string out = words_.text("--container");
+    for (const Rule& each : rules_) {
+      const std::string name = each.text.substr(0, each.text.find('='));
+      const bool sets = each.kind == Rule::Kind::rule && name.size() < each.text.size() && !name.empty() &&
+                        name.find_first_not_of(kOfNames) == std::string::npos;
+      if (sets) out += ",env=" + name;
+    }
+    return out;
+  }
+
+  Result<void> set_options(job::Options& out) const {
+    words_.set(out);
+    for (const GivenOption& each : file_options()) out.set(each.name, each.value);
+    if (words_.has("--container")) out.set("container", container());
+    // The options of stderr that are not set are copied from stdout: so stdout has to be set.
+    if (words_.has("--error") && !out.at("output.stdout")) out.set("output.stdout.type", "term");
+    if (lends_terminal())
+      out.set("pty.interactive", true);
+    else if (!pty_.empty())
+      out.set("pty.ranks", pty_);
+    if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
+    if (auto spares = spares_of_nodes()) out.set("spares", *spares);
+    if (!range().empty()) {
+      out.set("resize", true);
+      if (!words_.has("--on-lost")) out.set("on-lost", "replace");
+    }
+    return {};
+  }
+
+  Result<void> change(Json& jobspec) const {
+    Json& system = jobspec["attributes"]["system"];
+    if (!time_limit_.empty()) system["duration"] = TRY(in("--time-limit", time_limit_of(time_limit_)));
+    if (!name_.empty()) system["job"]["name"] = name_;
+    if (!cwd_.empty()) system["cwd"] = TRY(directory());
+    if (rules_.empty()) return {};
+    const Json environment = system.value("environment", Json());
+    EnvironmentRules rules = environment.is_object()
+                                 ? EnvironmentRules(own_environment(), environment.get<Variables>())
+                                 : EnvironmentRules(own_environment());
+    CHECK_OK(set_rules(rules));
+    Variables changed = rules.job();
+    leave_out_no_utf8(changed);
+    system["environment"] = std::move(changed);
+    return {};
+  }
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
   [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_ || per_gpu_; }  // -c or -g is given
   [[nodiscard]] const std::string& file() const { return file_; }                 // a jobspec instead; empty: none
   [[nodiscard]] const GivenOptions& words() const { return words_; }
+
   // What -o may set too.
-  [[nodiscard]] std::vector<GivenOption> given() const;
+  [[nodiscard]] std::vector<GivenOption> given() const {
+    std::vector<GivenOption> out;
+    if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
+    if (const std::string range = this->range(); !range.empty()) {
+      out.push_back({range, "resize", true});
+      if (!words_.has("--on-lost")) out.push_back({range, "on-lost", "replace"});
+    }
+    for (GivenOption& each : words_.given()) out.push_back(std::move(each));
+    for (GivenOption& each : file_options()) out.push_back(std::move(each));
+    if (lends_terminal())
+      out.push_back({"--pty", "pty.interactive", true});
+    else if (!pty_.empty())
+      out.push_back({"--pty=" + pty_, "pty.ranks", pty_});
+    if (auto wrap = wrappers(); wrap && !wrap_.empty()) out.push_back({"--wrap", "wrap", *std::move(wrap)});
+    if (auto limit = time_limit_of(time_limit_))
+      out.push_back({"--time-limit=" + time_limit_, "time-limit", *limit});
+    if (!multi_prog_.empty()) out.push_back({"--multi-prog=" + multi_prog_, "multi-prog", Json()});
+    if (parts_.size() > 1) out.push_back({"':'", "multi-prog", Json()});
+    return out;
+  }
+
   [[nodiscard]] bool resumes() const { return resume_ || resume_failed_; }
   [[nodiscard]] bool reads_input() const { return file_ == "-" || list_file_ == "-"; }
   [[nodiscard]] bool lends_terminal() const { return pty_ == kInteractive; }
@@ -80,26 +256,276 @@ class RunOptions {
  private:
   static constexpr const char* kInteractive = "interactive";
 
-  void add_size(cli::CommandLine& verb);
-  void add_environment(cli::CommandLine& verb);
-  void add_streams(cli::CommandLine& verb);
-  void add_rest(cli::CommandLine& verb);
-  [[nodiscard]] Result<void> take_tasks_per_node(const std::string& text);
+  void add_size(cli::CommandLine& verb) {
+    verb.begin_group("Tasks");
+    auto tasks = [this](const std::string& text) { return take_tasks(text); };
+    verb.add_option("-n,--ntasks", tasks,
+                    "Tasks (default: 1; with -N alone one a node); a range with --tasks-per-node, as -N has one")
+        ->option_text("N|MIN:MAX");
+    verb.add_option(
+            "-N,--nodes", nodes_,
+            "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares; or a "
+            "range, as the job may lose and get some")
+        ->option_text("N[+SPARES]|MIN:MAX")
+        ->check(NodeCounts::parse);
+    auto per_node = [this](const std::string& text) { return take_tasks_per_node(text); };
+    verb.add_option("--tasks-per-node,--ntasks-per-node", per_node, "Tasks on each node; gpu: one for each gpu")
+        ->option_text("N|gpu");
+    verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
+                    "Cores for each task (default: tasks share the cores of their node)", kCounts)
+        ->option_text("N");
+    verb.add_number("-g,--gpus-per-task", gpus_, "Gpus for each task", kCounts)->option_text("N");
+    words_.add_to(verb, "Tasks");
+    verb.add_option("-a,--arg-file", list_file_,
+                    "A task for each line of FILE, for {} in the command; as behind ::: A B ...; - is stdin")
+        ->option_text("FILE");
+    verb.add_option("--multi-prog", multi_prog_,
+                    "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
+        ->option_text("FILE");
+    verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
+        ->option_text("FILE");
+  }
+
+  void add_environment(cli::CommandLine& verb) {
+    verb.begin_group("Environment", "that of this process, changed by these options in order");
+    auto add = [this, &verb](const char* name, Rule::Kind kind, const char* help, const char* value) {
+      auto keep = [this, kind](const std::string& text) {
+        rules_.push_back({kind, text});
+        return Result<void>();
+      };
+      verb.add_option(name, keep, help)->option_text(value)->repeatable();
+    };
+    add("--env", Rule::Kind::rule, "-PATTERN removes, PATTERN takes again, NAME=TEXT sets, ^FILE reads rules",
+        "RULE");
+    add("--env-remove", Rule::Kind::remove, "Remove the variables that match", "PATTERN");
+    add("--env-file", Rule::Kind::file, "Read rules from FILE, one a line", "FILE");
+    verb.add_option("--cwd,--chdir", cwd_, "The tasks' directory (default: this one)")->option_text("DIR");
+  }
+
+  void add_streams(cli::CommandLine& verb) {
+    verb.begin_group("Input and output");
+    words_.add_to(verb, "Input and output");
+    verb.add_option("--log-dir", log_directory_,
+                    "Both streams to DIR/JOBID/attempt_N/RANK/stdout.log and stderr.log")
+        ->option_text("DIR");
+    verb.add_flag("--tee", tee_, "Print what goes to files of --output, --error and --log-dir as well");
+    verb.add_flag("--pty", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured", kInteractive)
+        ->option_text("[=RANKS]");
+  }
+
+  void add_rest(cli::CommandLine& verb) {
+    verb.begin_group("");
+    verb.add_option("-t,--time-limit", time_limit_, "End the job after so many minutes, or a time: 90s, 1.5h")
+        ->option_text("TIME")
+        ->check(time_limit_of);
+    verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
+    verb.add_option("--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated")
+        ->option_text("[RANKS:]CMD");
+    verb.add_option("-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated")
+        ->option_text("OPT[=VAL]");
+    verb.add_flag("--resume", resume_, "Run only the tasks that the file of --joblog does not have")
+        ->needs({"--joblog"});
+    verb.add_flag("--resume-failed", resume_failed_, "The same, and those that have failed by that file")
+        ->needs({"--joblog"});
+    verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
+    verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
+  }
+
+  [[nodiscard]] Result<void> take_tasks_per_node(const std::string& text) {
+    constexpr std::string_view kRound = ":round";
+    goes_round_ = text.ends_with(kRound);
+    auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
+    per_gpu_ = text == "gpu";
+    if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
+      return invalid(
+          fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+    per_node_ = static_cast<std::uint32_t>(number.value_or(1));
+    return {};
+  }
+
   // --log-dir and --tee, as options of the shell.
-  [[nodiscard]] std::vector<GivenOption> file_options() const;
-  Result<void> take_program(std::vector<std::string> words, bool is_only);
-  Result<void> take_tasks(const std::string& text);
+  [[nodiscard]] std::vector<GivenOption> file_options() const {
+    std::vector<GivenOption> out;
+    const bool has_directory = !log_directory_.empty();
+    if (has_directory) {
+      const std::string word = "--log-dir=" + log_directory_;
+      for (const char* stream : {"stdout", "stderr"})
+        out.push_back({word, fmt::format("output.{}.path", stream),
+                       fmt::format("{}/{{{{id}}}}/attempt_{{{{task.attempt}}}}/{{{{task.rank}}}}/{}.log",
+                                   log_directory_, stream)});
+      out.push_back({word, "output.mkdir", true});
+    }
+    if (!tee_) return out;
+    if (has_directory || words_.has("--output")) out.push_back({"--tee", "output.stdout.type", "file,term"});
+    if (has_directory || words_.has("--error")) out.push_back({"--tee", "output.stderr.type", "file,term"});
+    return out;
+  }
+
+  // The first program's -n is among the options in front of it; the others' are behind their `:`.
+  Result<void> take_program(std::vector<std::string> words, bool is_only) {
+    Part part;
+    part.tasks = parts_.empty() ? tasks_.value_or(1) : 1;
+    if (!parts_.empty()) {
+      cli::CommandLine line("", "");
+      line.prefix_command();
+      line.add_number("-n,--ntasks", part.tasks, "", kCounts);
+      if (!words.empty() && words[0].size() > 1 && words[0].starts_with('-') && words[0] != "--" &&
+          !words[0].starts_with("-n") && !words[0].starts_with("--ntasks"))
+        return invalid(fmt::format("behind ':': {} is not known there: only -n is", in_quotes(words[0])));
+      CHECK_OK(in("behind ':'", line.read(std::move(words))));
+      words = line.rest();
+      if (!words.empty() && words[0] == "--") words.erase(words.begin());
+    }
+    if (words.empty() || words[0].empty())
+      return invalid(is_only ? "expected a program's name, got an empty one"
+                             : "expected a program on each side of ':'");
+    part.command = std::move(words);
+    parts_.push_back(std::move(part));
+    return {};
+  }
+
+  Result<void> take_tasks(const std::string& text) {
+    const std::size_t colon = text.find(':');
+    const std::uint64_t most =
+        parse_u64(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1)).value_or(0);
+    const std::uint64_t least = colon == std::string::npos ? most : parse_u64(text.substr(0, colon)).value_or(0);
+    const bool is_wrong = least < 1 || most > job::Jobspec::kMaxCount;
+    if (is_wrong && colon == std::string::npos) return kCounts.expected(text);
+    if (is_wrong || least > most)
+      return invalid(fmt::format("expected a number of tasks, or MIN:MAX as in 4:16, got {}", in_quotes(text)));
+    if (least == most)
+      tasks_ = static_cast<std::uint32_t>(most);
+    else
+      task_range_ = {static_cast<std::uint32_t>(least), static_cast<std::uint32_t>(most)};
+    return {};
+  }
+
   // The numbers of nodes that are asked for, with so many tasks on each; none: none is.
-  [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const;
-  [[nodiscard]] std::string range() const;  // "-N 2:4", "-n 4:16"; "": the job has one size
-  [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const;  // those that -N has
-  [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const;
-  [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const;
-  [[nodiscard]] Result<std::optional<MultiProg>> programs() const;
-  [[nodiscard]] Result<Json> wrappers() const;
-  [[nodiscard]] Result<std::string> directory() const;
-  Result<void> take_elements(std::vector<std::string>& words);
-  Result<void> leave_out_ended(const JobSize& size, job::Options& out) const;
+  // Of -N, or of -n with as many tasks on each node: the numbers of nodes.
+  [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const {
+    if (!task_range_)
+      return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
+    const auto [least, most] = *task_range_;
+    const std::string range = fmt::format("-n {}:{}", least, most);
+    if (!nodes_.empty() || !each || goes_round_)
+      return invalid(fmt::format("{}: give --tasks-per-node={}, too: each node has as many tasks as the others",
+                                 range, nodes_.empty() ? "N" : "N in place of -N"));
+    NodeCounts out{most / *each, (least + *each - 1) / *each, {}};
+    if (out.nodes < *out.least)
+      return invalid(fmt::format("{}, but --tasks-per-node={}: no number of nodes has as many", range, *each));
+    if (out.nodes == *out.least) out.least.reset();
+    return std::optional(out);
+  }
+
+  // "-N 2:4", "-n 4:16"; "": the job has one size
+  [[nodiscard]] std::string range() const {
+    std::optional<std::uint32_t> each = per_node_;
+    if (auto of_gpus = per_gpu_ ? gpus_of_a_node(gpus_.value_or(1)) : Result<std::uint32_t>(1); per_gpu_ && of_gpus)
+      each = *of_gpus;
+    auto counts = nodes(each);
+    if (!counts || !*counts || !(*counts)->least) return "";
+    return task_range_ ? fmt::format("-n {}:{}", task_range_->first, task_range_->second) : "-N " + nodes_;
+  }
+
+  // those that -N has
+  [[nodiscard]] std::optional<std::uint32_t> spares_of_nodes() const {
+    auto counts = NodeCounts::parse(nodes_);
+    return counts ? counts->spares : std::nullopt;
+  }
+
+  [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const {
+    for (const Rule& each : rules_) {
+      switch (each.kind) {
+        case Rule::Kind::rule: CHECK_OK(in("--env", rules.apply(each.text))); break;
+        case Rule::Kind::remove: CHECK_OK(in("--env-remove", rules.apply("-" + each.text))); break;
+        case Rule::Kind::file: CHECK_OK(in("--env-file", rules.apply_file(each.text))); break;
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
+    job::Options out;
+    CHECK_OK(set_options(out));
+    if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
+    if (gpus_ || per_gpu_) out.set("gpu-affinity", "prefer-closest");
+    if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
+    if (!list_.empty()) {
+      out.set("arguments", list_);
+      if (!words_.has("--at-most")) out.set("at-most", "cores");
+    }
+    if (auto programs = TRY(this->programs())) {
+      CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
+      out.set("multi-prog", programs->option());
+    }
+    if (resumes()) CHECK_OK(leave_out_ended(size, out));
+    for (const std::string& each : setopt) CHECK_OK(in("-o " + each, out.set_from_argument(each)));
+    return out.json();
+  }
+
+  [[nodiscard]] Result<std::optional<MultiProg>> programs() const {
+    std::optional<MultiProg> out;
+    if (!multi_prog_.empty()) {
+      std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
+      out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
+    } else if (parts_.size() > 1) {
+      out.emplace();
+      std::uint32_t rank = 0;
+      for (const Part& each : parts_) {
+        out->programs.push_back({value::Idset::range(rank, rank + each.tasks - 1), each.command});
+        rank += each.tasks;
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] Result<Json> wrappers() const {
+    Json out = Json::array();
+    for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
+    return out;
+  }
+
+  [[nodiscard]] Result<std::string> directory() const {
+    if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
+    if (cwd_.starts_with('/')) return cwd_;
+    std::string own = TRY(own_directory());
+    return cwd_.empty() ? own : own + '/' + cwd_;
+  }
+
+  // What is behind `:::`, or the lines of a file; then there are as many tasks.
+  Result<void> take_elements(std::vector<std::string>& words) {
+    auto list = TRY(take_list(words));
+    if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
+    if (!list && list_file_.empty()) return {};
+    if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
+      return invalid("a list is for one command: not with --file, --multi-prog or several programs");
+    if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
+    list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
+    if (tasks_ && *tasks_ != list_.size())
+      return invalid(fmt::format("-n {}, but the list has {} element{}, a task for each: leave out -n", *tasks_,
+                                 list_.size(), list_.size() == 1 ? "" : "s"));
+    if (list_.size() > job::Jobspec::kMaxCount)
+      return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
+    tasks_ = static_cast<std::uint32_t>(list_.size());
+    put_elements(words);
+    return {};
+  }
+
+  // What tasks have written stays, too.
+  Result<void> leave_out_ended(const JobSize& size, job::Options& out) const {
+    const std::string path = words_.text("--joblog");
+    std::error_code failed;
+    if (!std::filesystem::exists(path, failed)) return {};
+    std::string text = TRY(in("--joblog", read_file(path)));
+    if (text.empty()) return {};
+    const bool is_as_given = parts_.size() == 1 && wrap_.empty() && !words_.has("--container");
+    static const std::vector<std::string> kUnknown;
+    JoblogRequest request{is_as_given ? parts_[0].command : kUnknown, list_, size.tasks, resume_failed_};
+    out.set("ended-before", TRY(in("--joblog: " + path, ended_before(text, request))));
+    if (words_.has("--output") || words_.has("--error") || !log_directory_.empty())
+      out.set("output.mode", "append");
+    return {};
+  }
 
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   bool per_gpu_ = false;  // as many tasks on each node as it has gpus
@@ -387,463 +813,7 @@ VerbPtr make_run() { return std::make_unique<Run>(); }
 
 // ---- run options ------------------------------------------------------------------------
 
-namespace {
-
-constexpr cli::NumberRange kCounts{1, job::Jobspec::kMaxCount};
-
-// "0-3:gdb -batch" or "time".
-Result<Json> wrapper_of(const std::string& text) {
-  std::string_view command = text;
-  Json out = Json::object();
-  if (std::size_t colon = text.find(':'); colon != std::string::npos) {
-    std::string ranks = text.substr(0, colon);
-    auto set = value::Idset::parse(ranks);
-    if (ranks == "all" || (set && !set->empty())) {
-      out["ranks"] = ranks;
-      command.remove_prefix(colon + 1);
-    }
-  }
-  auto words = TRY(words_of(command));
-  if (words.empty()) return invalid("expected [RANKS:]COMMAND");
-  out["command"] = words;
-  return out;
-}
-
-}  // namespace
-
-void RunOptions::add_to(cli::CommandLine& verb) {
-  add_size(verb);
-  add_environment(verb);
-  add_streams(verb);
-  add_rest(verb);
-}
-
-void RunOptions::add_size(cli::CommandLine& verb) {
-  verb.begin_group("Tasks");
-  auto tasks = [this](const std::string& text) { return take_tasks(text); };
-  verb.add_option("-n,--ntasks", tasks,
-                  "Tasks (default: 1; with -N alone one a node); a range with --tasks-per-node, as -N has one")
-      ->option_text("N|MIN:MAX");
-  verb.add_option(
-          "-N,--nodes", nodes_,
-          "Nodes (default: all of the hosts or the allocation, if there are tasks for them), and spares; or a "
-          "range, as the job may lose and get some")
-      ->option_text("N[+SPARES]|MIN:MAX")
-      ->check(NodeCounts::parse);
-  auto per_node = [this](const std::string& text) { return take_tasks_per_node(text); };
-  verb.add_option("--tasks-per-node,--ntasks-per-node", per_node, "Tasks on each node; gpu: one for each gpu")
-      ->option_text("N|gpu");
-  verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
-                  "Cores for each task (default: tasks share the cores of their node)", kCounts)
-      ->option_text("N");
-  verb.add_number("-g,--gpus-per-task", gpus_, "Gpus for each task", kCounts)->option_text("N");
-  words_.add_to(verb, "Tasks");
-  verb.add_option("-a,--arg-file", list_file_,
-                  "A task for each line of FILE, for {} in the command; as behind ::: A B ...; - is stdin")
-      ->option_text("FILE");
-  verb.add_option("--multi-prog", multi_prog_, "Run the programs that FILE has, in lines of RANKS PROGRAM [ARG...]")
-      ->option_text("FILE");
-  verb.add_option("-j,--file", file_, "Run the jobspec in FILE instead of a command; - is stdin")
-      ->option_text("FILE");
-}
-
-namespace {
-
-// How many tasks of so many gpus a node has room for. It is this one, or what Slurm says of those of the
-// allocation.
-Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
-  auto told = own_variable("SLURM_GPUS_ON_NODE");
-  std::uint64_t count = told ? parse_u64(*told).value_or(0) : task::find_gpus(own_variable).ids.size();
-  if (count < each)
-    return invalid(fmt::format("{} {}: give their number, as in --tasks-per-node=8 -g {}",
-                               told ? "SLURM_GPUS_ON_NODE has" : "this host has",
-                               count == 0 ? "no gpus" : fmt::format("{} gpus, a task {}", count, each), each));
-  return static_cast<std::uint32_t>(count / each);
-}
-
-}  // namespace
-
-Result<void> RunOptions::take_tasks(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  const std::uint64_t most =
-      parse_u64(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1)).value_or(0);
-  const std::uint64_t least = colon == std::string::npos ? most : parse_u64(text.substr(0, colon)).value_or(0);
-  const bool is_wrong = least < 1 || most > job::Jobspec::kMaxCount;
-  if (is_wrong && colon == std::string::npos) return kCounts.expected(text);
-  if (is_wrong || least > most)
-    return invalid(fmt::format("expected a number of tasks, or MIN:MAX as in 4:16, got {}", in_quotes(text)));
-  if (least == most)
-    tasks_ = static_cast<std::uint32_t>(most);
-  else
-    task_range_ = {static_cast<std::uint32_t>(least), static_cast<std::uint32_t>(most)};
-  return {};
-}
-
-// Of -N, or of -n with as many tasks on each node: the numbers of nodes.
-Result<std::optional<NodeCounts>> RunOptions::nodes(const std::optional<std::uint32_t>& each) const {
-  if (!task_range_) return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
-  const auto [least, most] = *task_range_;
-  const std::string range = fmt::format("-n {}:{}", least, most);
-  if (!nodes_.empty() || !each || goes_round_)
-    return invalid(fmt::format("{}: give --tasks-per-node={}, too: each node has as many tasks as the others",
-                               range, nodes_.empty() ? "N" : "N in place of -N"));
-  NodeCounts out{most / *each, (least + *each - 1) / *each, {}};
-  if (out.nodes < *out.least)
-    return invalid(fmt::format("{}, but --tasks-per-node={}: no number of nodes has as many", range, *each));
-  if (out.nodes == *out.least) out.least.reset();
-  return std::optional(out);
-}
-
-Result<void> RunOptions::take_tasks_per_node(const std::string& text) {
-  constexpr std::string_view kRound = ":round";
-  goes_round_ = text.ends_with(kRound);
-  auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
-  per_gpu_ = text == "gpu";
-  if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
-    return invalid(
-        fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
-  per_node_ = static_cast<std::uint32_t>(number.value_or(1));
-  return {};
-}
-
-void RunOptions::add_environment(cli::CommandLine& verb) {
-  verb.begin_group("Environment", "that of this process, changed by these options in order");
-  auto add = [this, &verb](const char* name, Rule::Kind kind, const char* help, const char* value) {
-    auto keep = [this, kind](const std::string& text) {
-      rules_.push_back({kind, text});
-      return Result<void>();
-    };
-    verb.add_option(name, keep, help)->option_text(value)->repeatable();
-  };
-  add("--env", Rule::Kind::rule, "-PATTERN removes, PATTERN takes again, NAME=TEXT sets, ^FILE reads rules",
-      "RULE");
-  add("--env-remove", Rule::Kind::remove, "Remove the variables that match", "PATTERN");
-  add("--env-file", Rule::Kind::file, "Read rules from FILE, one a line", "FILE");
-  verb.add_option("--cwd,--chdir", cwd_, "The tasks' directory (default: this one)")->option_text("DIR");
-}
-
-void RunOptions::add_streams(cli::CommandLine& verb) {
-  verb.begin_group("Input and output");
-  words_.add_to(verb, "Input and output");
-  verb.add_option("--log-dir", log_directory_, "Both streams to DIR/JOBID/attempt_N/RANK/stdout.log and stderr.log")
-      ->option_text("DIR");
-  verb.add_flag("--tee", tee_, "Print what goes to files of --output, --error and --log-dir as well");
-  verb.add_flag("--pty", pty_, "A terminal for task 0, joined to this one; or for RANKS, captured", kInteractive)
-      ->option_text("[=RANKS]");
-}
-
-void RunOptions::add_rest(cli::CommandLine& verb) {
-  verb.begin_group("");
-  verb.add_option("-t,--time-limit", time_limit_, "End the job after so many minutes, or a time: 90s, 1.5h")
-      ->option_text("TIME")
-      ->check(time_limit_of);
-  verb.add_option("--name", name_, "The job's name (default: the program's)")->option_text("NAME");
-  verb.add_option("--wrap", wrap_, "Run tasks, or those of RANKS, under CMD; may be repeated")
-      ->option_text("[RANKS:]CMD");
-  verb.add_option("-o,--setopt", setopt_, "Set a shell option, see nacre-shell-options(7); may be repeated")
-      ->option_text("OPT[=VAL]");
-  verb.add_flag("--resume", resume_, "Run only the tasks that the file of --joblog does not have")
-      ->needs({"--joblog"});
-  verb.add_flag("--resume-failed", resume_failed_, "The same, and those that have failed by that file")
-      ->needs({"--joblog"});
-  verb.add_flag("-d,--detach", detach_, "Print the job's id once it runs, and leave it");
-  verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
-}
-
-void RunOptions::add_words(cli::CommandLine& verb) {
-  verb.begin_group("");
-  words_.add_to(verb, "");
-  verb.begin_group("Exit code", "see nacre-exits(7)");
-  words_.add_to(verb, "Exit code");
-  verb.begin_group("");
-}
-
-// ---- the command -----------------------------------------------------------------
-
-Result<void> RunOptions::take_words(std::vector<std::string> words) {
-  if (!words.empty() && words[0] == "--") words.erase(words.begin());
-  CHECK_OK(take_elements(words));
-  bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
-  auto begin = words.begin();
-  while (begin != words.end()) {
-    auto end = std::find(begin, words.end(), ":");
-    CHECK_OK(take_program(std::vector<std::string>(begin, end), !has_separator));
-    if (end == words.end()) break;
-    begin = end + 1;
-    if (begin == words.end()) return invalid("expected a program behind the last ':'");
-  }
-  bool is_file = !file_.empty();
-  bool has_command = !parts_.empty() || !multi_prog_.empty();
-  if (is_file && (has_command || tasks_ || task_range_ || !nodes_.empty() || per_node_ || cores_ || gpus_))
-    return invalid("--file has the command and the numbers of tasks and nodes: give it alone");
-  if (!parts_.empty() && !multi_prog_.empty()) return invalid("--multi-prog has the programs: give no command");
-  if (!is_file && !has_command) return invalid("expected a program to run: nacre run -n 4 hostname");
-  return {};
-}
-
-// What is behind `:::`, or the lines of a file; then there are as many tasks.
-Result<void> RunOptions::take_elements(std::vector<std::string>& words) {
-  auto list = TRY(take_list(words));
-  if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
-  if (!list && list_file_.empty()) return {};
-  if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
-    return invalid("a list is for one command: not with --file, --multi-prog or several programs");
-  if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
-  list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
-  if (tasks_ && *tasks_ != list_.size())
-    return invalid(fmt::format("-n {}, but the list has {} element{}, a task for each: leave out -n", *tasks_,
-                               list_.size(), list_.size() == 1 ? "" : "s"));
-  if (list_.size() > job::Jobspec::kMaxCount)
-    return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
-  tasks_ = static_cast<std::uint32_t>(list_.size());
-  put_elements(words);
-  return {};
-}
-
-// The first program's -n is among the options in front of it; the others' are behind their `:`.
-Result<void> RunOptions::take_program(std::vector<std::string> words, bool is_only) {
-  Part part;
-  part.tasks = parts_.empty() ? tasks_.value_or(1) : 1;
-  if (!parts_.empty()) {
-    cli::CommandLine line("", "");
-    line.prefix_command();
-    line.add_number("-n,--ntasks", part.tasks, "", kCounts);
-    if (!words.empty() && words[0].size() > 1 && words[0].starts_with('-') && words[0] != "--" &&
-        !words[0].starts_with("-n") && !words[0].starts_with("--ntasks"))
-      return invalid(fmt::format("behind ':': {} is not known there: only -n is", in_quotes(words[0])));
-    CHECK_OK(in("behind ':'", line.read(std::move(words))));
-    words = line.rest();
-    if (!words.empty() && words[0] == "--") words.erase(words.begin());
-  }
-  if (words.empty() || words[0].empty())
-    return invalid(is_only ? "expected a program's name, got an empty one"
-                           : "expected a program on each side of ':'");
-  part.command = std::move(words);
-  parts_.push_back(std::move(part));
-  return {};
-}
-
-Result<SizeRequest> RunOptions::sizes(std::uint32_t spares) const {
-  SizeRequest out{tasks_, {}, per_node_, spares, goes_round_, {}};
-  if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
-  if (auto counts = TRY(nodes(out.tasks_per_node))) {
-    out.nodes = counts->nodes;
-    out.least_nodes = counts->least;
-  }
-  if (parts_.size() > 1) {
-    std::uint64_t all = 0;
-    for (const Part& each : parts_) all += each.tasks;
-    if (all > job::Jobspec::kMaxCount)
-      return invalid(fmt::format("{} tasks; at most {}", all, job::Jobspec::kMaxCount));
-    out.tasks = static_cast<std::uint32_t>(all);
-  }
-  if (!tasks_ && !multi_prog_.empty()) {
-    auto programs = TRY(this->programs());
-    if (auto least = programs->least_tasks(); least && *least <= job::Jobspec::kMaxCount)
-      out.tasks = static_cast<std::uint32_t>(*least);
-  }
-  return out;
-}
-
-std::string RunOptions::range() const {
-  std::optional<std::uint32_t> each = per_node_;
-  if (auto of_gpus = per_gpu_ ? gpus_of_a_node(gpus_.value_or(1)) : Result<std::uint32_t>(1); per_gpu_ && of_gpus)
-    each = *of_gpus;
-  auto counts = nodes(each);
-  if (!counts || !*counts || !(*counts)->least) return "";
-  return task_range_ ? fmt::format("-n {}:{}", task_range_->first, task_range_->second) : "-N " + nodes_;
-}
-
-std::optional<std::uint32_t> RunOptions::spares_of_nodes() const {
-  auto counts = NodeCounts::parse(nodes_);
-  return counts ? counts->spares : std::nullopt;
-}
-
-Result<std::optional<MultiProg>> RunOptions::programs() const {
-  std::optional<MultiProg> out;
-  if (!multi_prog_.empty()) {
-    std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
-    out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
-  } else if (parts_.size() > 1) {
-    out.emplace();
-    std::uint32_t rank = 0;
-    for (const Part& each : parts_) {
-      out->programs.push_back({value::Idset::range(rank, rank + each.tasks - 1), each.command});
-      rank += each.tasks;
-    }
-  }
-  return out;
-}
-
-// ---- what the job is --------------------------------------------------------------
-
-Result<void> RunOptions::set_rules(EnvironmentRules& rules) const {
-  for (const Rule& each : rules_) {
-    switch (each.kind) {
-      case Rule::Kind::rule: CHECK_OK(in("--env", rules.apply(each.text))); break;
-      case Rule::Kind::remove: CHECK_OK(in("--env-remove", rules.apply("-" + each.text))); break;
-      case Rule::Kind::file: CHECK_OK(in("--env-file", rules.apply_file(each.text))); break;
-    }
-  }
-  return {};
-}
-
-Result<Json> RunOptions::wrappers() const {
-  Json out = Json::array();
-  for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
-  return out;
-}
-
-std::vector<GivenOption> RunOptions::given() const {
-  std::vector<GivenOption> out;
-  if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
-  if (const std::string range = this->range(); !range.empty()) {
-    out.push_back({range, "resize", true});
-    if (!words_.has("--on-lost")) out.push_back({range, "on-lost", "replace"});
-  }
-  for (GivenOption& each : words_.given()) out.push_back(std::move(each));
-  for (GivenOption& each : file_options()) out.push_back(std::move(each));
-  if (lends_terminal())
-    out.push_back({"--pty", "pty.interactive", true});
-  else if (!pty_.empty())
-    out.push_back({"--pty=" + pty_, "pty.ranks", pty_});
-  if (auto wrap = wrappers(); wrap && !wrap_.empty()) out.push_back({"--wrap", "wrap", *std::move(wrap)});
-  if (auto limit = time_limit_of(time_limit_)) out.push_back({"--time-limit=" + time_limit_, "time-limit", *limit});
-  if (!multi_prog_.empty()) out.push_back({"--multi-prog=" + multi_prog_, "multi-prog", Json()});
-  if (parts_.size() > 1) out.push_back({"':'", "multi-prog", Json()});
-  return out;
-}
-
-std::vector<GivenOption> RunOptions::file_options() const {
-  std::vector<GivenOption> out;
-  const bool has_directory = !log_directory_.empty();
-  if (has_directory) {
-    const std::string word = "--log-dir=" + log_directory_;
-    for (const char* stream : {"stdout", "stderr"})
-      out.push_back({word, fmt::format("output.{}.path", stream),
-                     fmt::format("{}/{{{{id}}}}/attempt_{{{{task.attempt}}}}/{{{{task.rank}}}}/{}.log",
-                                 log_directory_, stream)});
-    out.push_back({word, "output.mkdir", true});
-  }
-  if (!tee_) return out;
-  if (has_directory || words_.has("--output")) out.push_back({"--tee", "output.stdout.type", "file,term"});
-  if (has_directory || words_.has("--error")) out.push_back({"--tee", "output.stderr.type", "file,term"});
-  return out;
-}
-
-// --container, with those variables that --env=NAME=TEXT has set, whatever the image has.
-std::string RunOptions::container() const {
-  constexpr std::string_view kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-  std::string out = words_.text("--container");
-  for (const Rule& each : rules_) {
-    const std::string name = each.text.substr(0, each.text.find('='));
-    const bool sets = each.kind == Rule::Kind::rule && name.size() < each.text.size() && !name.empty() &&
-                      name.find_first_not_of(kOfNames) == std::string::npos;
-    if (sets) out += ",env=" + name;
-  }
-  return out;
-}
-
-Result<void> RunOptions::set_options(job::Options& out) const {
-  words_.set(out);
-  for (const GivenOption& each : file_options()) out.set(each.name, each.value);
-  if (words_.has("--container")) out.set("container", container());
-  // The options of stderr that are not set are copied from stdout: so stdout has to be set.
-  if (words_.has("--error") && !out.at("output.stdout")) out.set("output.stdout.type", "term");
-  if (lends_terminal())
-    out.set("pty.interactive", true);
-  else if (!pty_.empty())
-    out.set("pty.ranks", pty_);
-  if (!wrap_.empty()) out.set("wrap", TRY(wrappers()));
-  if (auto spares = spares_of_nodes()) out.set("spares", *spares);
-  if (!range().empty()) {
-    out.set("resize", true);
-    if (!words_.has("--on-lost")) out.set("on-lost", "replace");
-  }
-  return {};
-}
-
-Result<Json> RunOptions::shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
-  job::Options out;
-  CHECK_OK(set_options(out));
-  if (cores_ && !words_.has("--cpu-bind")) out.set("cpu-affinity", "per-task");
-  if (gpus_ || per_gpu_) out.set("gpu-affinity", "prefer-closest");
-  if (!words_.has("--oversubscribe") && !cores_) out.set("oversubscribe", "share");
-  if (!list_.empty()) {
-    out.set("arguments", list_);
-    if (!words_.has("--at-most")) out.set("at-most", "cores");
-  }
-  if (auto programs = TRY(this->programs())) {
-    CHECK_OK(in(multi_prog_.empty() ? "-n" : multi_prog_, programs->check(size.tasks)));
-    out.set("multi-prog", programs->option());
-  }
-  if (resumes()) CHECK_OK(leave_out_ended(size, out));
-  for (const std::string& each : setopt) CHECK_OK(in("-o " + each, out.set_from_argument(each)));
-  return out.json();
-}
-
-// What tasks have written stays, too.
-Result<void> RunOptions::leave_out_ended(const JobSize& size, job::Options& out) const {
-  const std::string path = words_.text("--joblog");
-  std::error_code failed;
-  if (!std::filesystem::exists(path, failed)) return {};
-  std::string text = TRY(in("--joblog", read_file(path)));
-  if (text.empty()) return {};
-  const bool is_as_given = parts_.size() == 1 && wrap_.empty() && !words_.has("--container");
-  static const std::vector<std::string> kUnknown;
-  JoblogRequest request{is_as_given ? parts_[0].command : kUnknown, list_, size.tasks, resume_failed_};
-  out.set("ended-before", TRY(in("--joblog: " + path, ended_before(text, request))));
-  if (words_.has("--output") || words_.has("--error") || !log_directory_.empty()) out.set("output.mode", "append");
-  return {};
-}
-
-Result<std::string> RunOptions::directory() const {
-  if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
-  if (cwd_.starts_with('/')) return cwd_;
-  std::string own = TRY(own_directory());
-  return cwd_.empty() ? own : own + '/' + cwd_;
-}
-
-Result<void> RunOptions::change(Json& jobspec) const {
-  Json& system = jobspec["attributes"]["system"];
-  if (!time_limit_.empty()) system["duration"] = TRY(in("--time-limit", time_limit_of(time_limit_)));
-  if (!name_.empty()) system["job"]["name"] = name_;
-  if (!cwd_.empty()) system["cwd"] = TRY(directory());
-  if (rules_.empty()) return {};
-  const Json environment = system.value("environment", Json());
-  EnvironmentRules rules = environment.is_object()
-                               ? EnvironmentRules(own_environment(), environment.get<Variables>())
-                               : EnvironmentRules(own_environment());
-  CHECK_OK(set_rules(rules));
-  Variables changed = rules.job();
-  leave_out_no_utf8(changed);
-  system["environment"] = std::move(changed);
-  return {};
-}
-
-Result<JobRequest> RunOptions::request(const JobSize& size, const std::vector<std::string>& setopt) const {
-  JobRequest out;
-  out.size = size;
-  out.cores_per_task = cores_.value_or(1);
-  out.gpus_per_task = gpus_.value_or(per_gpu_ ? 1 : 0);
-  if (!time_limit_.empty()) out.duration = TRY(in("--time-limit", time_limit_of(time_limit_)));
-  out.name = name_;
-  out.cwd = TRY(directory());
-  EnvironmentRules rules(own_environment());
-  CHECK_OK(set_rules(rules));
-  out.environment = rules.job();
-  leave_out_no_utf8(out.environment);
-  out.options = TRY(shell_options(size, setopt));
-  auto at_most = TRY(job::AtMost::read(job::Options(out.options)));
-  if (at_most.of_cores && (cores_ || gpus_ || per_gpu_))
-    return invalid("-c and -g need a number of tasks that run at the same time on each host: --at-most=N");
-  if (at_most.is_on()) out.at_most = at_most.tasks.value_or(1);
-  if (auto programs = TRY(this->programs()))
-    out.command = programs->programs[0].command;
-  else
-    out.command = parts_[0].command;
-  return out;
-}
+namespace {}  // namespace
 
 // ---- run here ---------------------------------------------------------------------------
 

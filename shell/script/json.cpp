@@ -66,7 +66,23 @@ class Reader {
  public:
   Reader(lua_State* lua, std::string_view where) : lua_(lua), path_(where) {}
 
-  Result<Json> value(int index, int depth);
+  Result<Json> value(int index, int depth) {
+    if (depth > kMaxJsonDepth || lua_checkstack(lua_, 4) == 0) {
+      return error(fmt::format("nested deeper than {} levels (does a table contain itself?)", kMaxJsonDepth));
+    }
+    if (++values_ > kMaxLuaValues) return error(fmt::format("more than {} values", kMaxLuaValues));
+    switch (lua_type(lua_, index)) {
+      case LUA_TNIL: return Json(nullptr);
+      case LUA_TBOOLEAN: return Json(lua_toboolean(lua_, index) != 0);
+      case LUA_TNUMBER: return number(index);
+      case LUA_TSTRING: return Json(std::string(text_at(lua_, index)));
+      case LUA_TTABLE: return table(lua_absindex(lua_, index), depth);
+      case LUA_TLIGHTUSERDATA:
+        if (lua_touserdata(lua_, index) == nullptr) return Json(nullptr);
+        [[fallthrough]];
+      default: return error(fmt::format("{} has no form in JSON", describe(lua_, index)));
+    }
+  }
 
  private:
   // What the keys of a table are.
@@ -76,110 +92,87 @@ class Reader {
     bool strings = false;
   };
 
-  Result<Json> number(int index);
-  Result<Json> table(int index, int depth);
-  Result<Shape> shape(int index);
-  Result<Json> array(int index, lua_Integer size, int depth);
-  Result<Json> object(int index, int depth);
-  [[nodiscard]] bool is_marked_array(int index);
+  Result<Json> number(int index) {
+    if (lua_isinteger(lua_, index) != 0) return Json(lua_tointeger(lua_, index));
+    double number = lua_tonumber(lua_, index);
+    if (!std::isfinite(number)) return error(fmt::format("the number {} has no form in JSON", number));
+    return Json(number);
+  }
+
+  Result<Json> table(int index, int depth) {
+    if (is_options(lua_, index)) return options_json(lua_, index);
+    Shape keys = TRY(shape(index));
+    if (keys.integers == 0 && (keys.strings || !is_marked_array(index))) return object(index, depth + 1);
+    if (keys.strings) return error("a table has both string keys and elements 1..n");
+    if (keys.highest != keys.integers) {
+      return error(
+          fmt::format("an array has holes: {} elements, the last at index {}", keys.integers, keys.highest));
+    }
+    return array(index, keys.integers, depth + 1);
+  }
+
+  Result<Shape> shape(int index) {
+    StackMark mark(lua_);
+    Shape keys;
+    lua_pushnil(lua_);
+    while (lua_next(lua_, index) != 0) {
+      lua_pop(lua_, 1);
+      if (lua_isinteger(lua_, -1) != 0 && lua_tointeger(lua_, -1) > 0) {
+        ++keys.integers;
+        keys.highest = std::max(keys.highest, lua_tointeger(lua_, -1));
+      } else if (lua_type(lua_, -1) == LUA_TSTRING) {
+        keys.strings = true;
+      } else if (lua_type(lua_, -1) == LUA_TNUMBER) {
+        return error(fmt::format("a key must be a string or 1..n, got {}", lua_tonumber(lua_, -1)));
+      } else {
+        return error(fmt::format("a key must be a string or 1..n, got {}", describe(lua_, -1)));
+      }
+    }
+    return keys;
+  }
+
+  Result<Json> array(int index, lua_Integer size, int depth) {
+    Json result = Json::array();
+    std::size_t parent = path_.size();
+    for (lua_Integer i = 1; i <= size; ++i) {
+      StackMark mark(lua_);
+      lua_rawgeti(lua_, index, i);
+      path_ += fmt::format("[{}]", i);
+      result.push_back(TRY(value(-1, depth)));
+      path_.resize(parent);
+    }
+    return result;
+  }
+
+  Result<Json> object(int index, int depth) {
+    StackMark mark(lua_);
+    Json result = Json::object();
+    std::size_t parent = path_.size();
+    lua_pushnil(lua_);
+    while (lua_next(lua_, index) != 0) {
+      std::string key(text_at(lua_, -2));
+      path_ += '.';
+      path_ += key;
+      result[std::move(key)] = TRY(value(-1, depth));
+      path_.resize(parent);
+      lua_pop(lua_, 1);
+    }
+    return result;
+  }
+
+  [[nodiscard]] bool is_marked_array(int index) {
+    StackMark mark(lua_);
+    if (lua_getmetatable(lua_, index) == 0) return false;
+    luaL_getmetatable(lua_, kArrayType);
+    return lua_rawequal(lua_, -1, -2) != 0;
+  }
+
   [[nodiscard]] Error error(std::string_view why) const { return invalid(fmt::format("{}: {}", path_, why)); }
 
   lua_State* lua_;
   std::string path_;
   std::size_t values_ = 0;
 };
-
-Result<Json> Reader::value(int index, int depth) {
-  if (depth > kMaxJsonDepth || lua_checkstack(lua_, 4) == 0) {
-    return error(fmt::format("nested deeper than {} levels (does a table contain itself?)", kMaxJsonDepth));
-  }
-  if (++values_ > kMaxLuaValues) return error(fmt::format("more than {} values", kMaxLuaValues));
-  switch (lua_type(lua_, index)) {
-    case LUA_TNIL: return Json(nullptr);
-    case LUA_TBOOLEAN: return Json(lua_toboolean(lua_, index) != 0);
-    case LUA_TNUMBER: return number(index);
-    case LUA_TSTRING: return Json(std::string(text_at(lua_, index)));
-    case LUA_TTABLE: return table(lua_absindex(lua_, index), depth);
-    case LUA_TLIGHTUSERDATA:
-      if (lua_touserdata(lua_, index) == nullptr) return Json(nullptr);
-      [[fallthrough]];
-    default: return error(fmt::format("{} has no form in JSON", describe(lua_, index)));
-  }
-}
-
-Result<Json> Reader::number(int index) {
-  if (lua_isinteger(lua_, index) != 0) return Json(lua_tointeger(lua_, index));
-  double number = lua_tonumber(lua_, index);
-  if (!std::isfinite(number)) return error(fmt::format("the number {} has no form in JSON", number));
-  return Json(number);
-}
-
-Result<Json> Reader::table(int index, int depth) {
-  if (is_options(lua_, index)) return options_json(lua_, index);
-  Shape keys = TRY(shape(index));
-  if (keys.integers == 0 && (keys.strings || !is_marked_array(index))) return object(index, depth + 1);
-  if (keys.strings) return error("a table has both string keys and elements 1..n");
-  if (keys.highest != keys.integers) {
-    return error(fmt::format("an array has holes: {} elements, the last at index {}", keys.integers, keys.highest));
-  }
-  return array(index, keys.integers, depth + 1);
-}
-
-Result<Reader::Shape> Reader::shape(int index) {
-  StackMark mark(lua_);
-  Shape keys;
-  lua_pushnil(lua_);
-  while (lua_next(lua_, index) != 0) {
-    lua_pop(lua_, 1);
-    if (lua_isinteger(lua_, -1) != 0 && lua_tointeger(lua_, -1) > 0) {
-      ++keys.integers;
-      keys.highest = std::max(keys.highest, lua_tointeger(lua_, -1));
-    } else if (lua_type(lua_, -1) == LUA_TSTRING) {
-      keys.strings = true;
-    } else if (lua_type(lua_, -1) == LUA_TNUMBER) {
-      return error(fmt::format("a key must be a string or 1..n, got {}", lua_tonumber(lua_, -1)));
-    } else {
-      return error(fmt::format("a key must be a string or 1..n, got {}", describe(lua_, -1)));
-    }
-  }
-  return keys;
-}
-
-Result<Json> Reader::array(int index, lua_Integer size, int depth) {
-  Json result = Json::array();
-  std::size_t parent = path_.size();
-  for (lua_Integer i = 1; i <= size; ++i) {
-    StackMark mark(lua_);
-    lua_rawgeti(lua_, index, i);
-    path_ += fmt::format("[{}]", i);
-    result.push_back(TRY(value(-1, depth)));
-    path_.resize(parent);
-  }
-  return result;
-}
-
-Result<Json> Reader::object(int index, int depth) {
-  StackMark mark(lua_);
-  Json result = Json::object();
-  std::size_t parent = path_.size();
-  lua_pushnil(lua_);
-  while (lua_next(lua_, index) != 0) {
-    std::string key(text_at(lua_, -2));
-    path_ += '.';
-    path_ += key;
-    result[std::move(key)] = TRY(value(-1, depth));
-    path_.resize(parent);
-    lua_pop(lua_, 1);
-  }
-  return result;
-}
-
-bool Reader::is_marked_array(int index) {
-  StackMark mark(lua_);
-  if (lua_getmetatable(lua_, index) == 0) return false;
-  luaL_getmetatable(lua_, kArrayType);
-  return lua_rawequal(lua_, -1, -2) != 0;
-}
 
 }  // namespace
 

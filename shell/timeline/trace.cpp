@@ -10,6 +10,15 @@ namespace nacre::timeline {
 //
 // One event of a trace and its text, which is made without a document of JSON: a job has several for each task.
 
+// Text as a string of JSON, with its quotes.
+std::string json_string(std::string_view text) {
+  auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (!std::all_of(text.begin(), text.end(), is_plain)) return dump_json(text);
+  std::string out;
+  out.reserve(text.size() + 2);
+  return out.append(1, '"').append(text).append(1, '"');
+}
+
 struct TraceEvent {
   char phase = 'X';
   std::string name;
@@ -22,11 +31,23 @@ struct TraceEvent {
   bool binds_to_slice = false;    // the end of an arrow: to the slice that it is in
 
   // A JSON object.
-  [[nodiscard]] std::string text() const;
+  // The keys ascend, as in all JSON that nacre writes.
+  [[nodiscard]] std::string text() const {
+    std::string out = "{";
+    auto put = std::back_inserter(out);
+    if (!args.empty()) fmt::format_to(put, R"("args":{},)", args);
+    if (binds_to_slice) out += R"("bp":"e",)";
+    if (category != nullptr) fmt::format_to(put, R"("cat":"{}",)", category);
+    if (dur) fmt::format_to(put, R"("dur":{},)", *dur);
+    if (!id.empty()) fmt::format_to(put, R"("id":{},)", id);
+    fmt::format_to(put, R"("name":{},"ph":"{}","pid":{},)", json_string(name), phase, pid);
+    if (is_of_thread) out += R"("s":"t",)";
+    fmt::format_to(put, R"("tid":{})", tid);
+    if (ts) fmt::format_to(put, R"(,"ts":{})", *ts);
+    out += '}';
+    return out;
+  }
 };
-
-// Text as a string of JSON, with its quotes.
-[[nodiscard]] std::string json_string(std::string_view text);
 
 // ---- trace ------------------------------------------------------------------------------
 
@@ -368,33 +389,6 @@ std::string Trace::text() const {
     out += events[i];
   }
   return out + trace_tail(about);
-}
-
-// ---- trace event ------------------------------------------------------------------------
-
-std::string json_string(std::string_view text) {
-  auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (!std::all_of(text.begin(), text.end(), is_plain)) return dump_json(text);
-  std::string out;
-  out.reserve(text.size() + 2);
-  return out.append(1, '"').append(text).append(1, '"');
-}
-
-// The keys ascend, as in all JSON that nacre writes.
-std::string TraceEvent::text() const {
-  std::string out = "{";
-  auto put = std::back_inserter(out);
-  if (!args.empty()) fmt::format_to(put, R"("args":{},)", args);
-  if (binds_to_slice) out += R"("bp":"e",)";
-  if (category != nullptr) fmt::format_to(put, R"("cat":"{}",)", category);
-  if (dur) fmt::format_to(put, R"("dur":{},)", *dur);
-  if (!id.empty()) fmt::format_to(put, R"("id":{},)", id);
-  fmt::format_to(put, R"("name":{},"ph":"{}","pid":{},)", json_string(name), phase, pid);
-  if (is_of_thread) out += R"("s":"t",)";
-  fmt::format_to(put, R"("tid":{})", tid);
-  if (ts) fmt::format_to(put, R"(,"ts":{})", *ts);
-  out += '}';
-  return out;
 }
 
 // ---- sample -----------------------------------------------------------------------------
