@@ -46,7 +46,7 @@ constexpr std::size_t kPieceHead = 9;                  // before them: whose it 
 
 }  // namespace
 
-class JobInput {
+class JobInput : Noncopyable {
  public:
   struct Options {
     bool wanted = true;  // a task of this shell reads it
@@ -79,9 +79,6 @@ class JobInput {
     port_.serve(bulk::down::kInput, bulk::Port::Downward());
     let_go();
   }
-
-  JobInput(const JobInput&) = delete;
-  JobInput& operator=(const JobInput&) = delete;
 
   // The end of the pipe that tasks read; none if it is not wanted. The caller closes it here once the tasks have
   // it.

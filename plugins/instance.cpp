@@ -50,7 +50,7 @@ Json lists_of(Json rows) {
 //
 // The answer has five lists of an entry for each task, in the order of ranks: "hosts" and "executables", which are
 // texts, and "ids" (ranks of tasks), "pids" and "ranks" (of brokers), numbers as the difference to the one before.
-class Proctable {
+class Proctable : Noncopyable {
  public:
   // Both have to outlive it.
   Proctable(plugin::Host& host, broker::Instance& instance) : host_(host), instance_(instance) {
@@ -61,9 +61,6 @@ class Proctable {
     instance_.methods.erase(kProctable);
     for (std::uint32_t tag : calls_) instance_.broker->forget(tag);
   }
-
-  Proctable(const Proctable&) = delete;
-  Proctable& operator=(const Proctable&) = delete;
 
  private:
   using Request = broker::BrokerMessage;
@@ -147,7 +144,7 @@ Result<std::vector<std::string>> strings_of(const JsonAt& array) {
 //
 // Only the job's user may send them, and only in an instance that is that user's own: the broker of another user
 // could claim anything about who asks.
-class Rexec {
+class Rexec : Noncopyable {
  public:
   // Both have to outlive it. `after_term`: between SIGTERM and SIGKILL, in the end.
   Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term)
@@ -164,9 +161,6 @@ class Rexec {
       if (each.child) static_cast<void>(each.child->kill(SIGKILL));
     }
   }
-
-  Rexec(const Rexec&) = delete;
-  Rexec& operator=(const Rexec&) = delete;
 
   // This shell's tasks have ended: commands get SIGTERM, SIGKILL after a time, and the job waits for them.
   void end_all() {

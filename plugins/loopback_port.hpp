@@ -10,7 +10,7 @@
 
 namespace nacre::plugins {
 
-class LoopbackPort {
+class LoopbackPort : Noncopyable {
  public:
   struct Callbacks {
     std::function<std::size_t()> room;  // how many more connections may come now; looked at each second where none
@@ -19,8 +19,6 @@ class LoopbackPort {
   };
   // Port 0: one that is free.
   static Result<std::unique_ptr<LoopbackPort>> open(event::Loop& loop, std::uint16_t port, Callbacks callbacks);
-  LoopbackPort(const LoopbackPort&) = delete;
-  LoopbackPort& operator=(const LoopbackPort&) = delete;
 
   [[nodiscard]] std::uint16_t number() const { return number_; }
   [[nodiscard]] std::string address() const { return fmt::format("127.0.0.1:{}", number_); }  // 127.0.0.1:PORT

@@ -267,7 +267,7 @@ Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& proces
 
 // Where a Flux instance has started the leader, and its job ends before it has an output: what is logged goes into
 // the store as that output, or, if the store does not take it, to standard error.
-class EarlyOutput {
+class EarlyOutput : Noncopyable {
  public:
   EarlyOutput(broker::Instance* instance, group::Rank rank, Log& log)
       : instance_(rank == 0 ? instance : nullptr), log_(log) {
@@ -282,8 +282,6 @@ class EarlyOutput {
     if (entries_.empty() || plugins::write_guest_output(*instance_, entries_)) return;
     for (LogEntry& each : entries_) log_.post(std::move(each));
   }
-  EarlyOutput(const EarlyOutput&) = delete;
-  EarlyOutput& operator=(const EarlyOutput&) = delete;
 
  private:
   broker::Instance* instance_;

@@ -188,14 +188,12 @@ int write_file(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-struct HwlocTopology::Loaded {
+struct HwlocTopology::Loaded : Noncopyable {
   Library library;
   Functions hwloc{};
   hwloc_topology_t topology = nullptr;
 
   Loaded() = default;
-  Loaded(const Loaded&) = delete;
-  Loaded& operator=(const Loaded&) = delete;
   ~Loaded() {
     if (topology != nullptr) hwloc.topology_destroy(topology);
   }

@@ -399,7 +399,7 @@ UniqueFd lock_file() {
 //            podman pull
 //
 // Other runtimes make a container for each task, so that it is ready when the image is there.
-class NodeContainer {
+class NodeContainer : Noncopyable {
  public:
   struct Callbacks {
     std::function<void(const ImageVariables&)> on_ready;
@@ -411,8 +411,6 @@ class NodeContainer {
   NodeContainer(event::Loop& loop, event::Children& children, job::Environment variables, Callbacks callbacks)
       : loop_(loop), children_(children), variables_(std::move(variables)), callbacks_(std::move(callbacks)) {}
   ~NodeContainer() { end(); }
-  NodeContainer(const NodeContainer&) = delete;
-  NodeContainer& operator=(const NodeContainer&) = delete;
 
   struct Place {
     std::string directory;  // of the job on this node

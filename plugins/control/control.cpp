@@ -494,7 +494,7 @@ Json fitting(Json all, std::size_t most) {
 
 }  // namespace
 
-class Details {
+class Details : Noncopyable {
  public:
   static constexpr std::size_t kMostTail = std::size_t{64} << 10;  // bytes of messages, and of output
   static constexpr std::size_t kTasksKept = 32;                    // whose plan is in the file
@@ -505,9 +505,6 @@ class Details {
   ~Details() {
     if (keeps_) host_.log().remove_sink(kSink);
   }
-
-  Details(const Details&) = delete;
-  Details& operator=(const Details&) = delete;
 
   // In shell.init, on the leader: from here on the last messages of the shells are kept. `also` gets each as a line
   // without its newline, as they come out.

@@ -21,7 +21,7 @@ namespace nacre::plugins {
 
 // A viewer of a task's terminal: it reads what the task has written, from the last 64 KiB on, types, and has a
 // size. The task never waits for it: what it has not read in time it misses.
-class JoinedTerminal {
+class JoinedTerminal : Noncopyable {
  public:
   struct Callbacks {
     std::function<void()> on_change;  // there is more to read, or the end. It may destroy this object
@@ -33,8 +33,6 @@ class JoinedTerminal {
                                                       const winsize& size, std::size_t typed_ahead,
                                                       Callbacks callbacks);
   ~JoinedTerminal();
-  JoinedTerminal(const JoinedTerminal&) = delete;
-  JoinedTerminal& operator=(const JoinedTerminal&) = delete;
 
   // Bytes that it has missed since the last call, before those that read() returns next.
   std::uint64_t missed();
@@ -61,11 +59,9 @@ class JoinedTerminal {
   std::unique_ptr<task::BufferedStream> keys_;
 };
 
-class ExecRunner {
+class ExecRunner : Noncopyable {
  public:
   explicit ExecRunner(plugin::Host& host) : host_(host) {}
-  ExecRunner(const ExecRunner&) = delete;
-  ExecRunner& operator=(const ExecRunner&) = delete;
 
   // Takes orders from here on. `put` sends a record to the leader: false if there is no room, on_room() is called
   // then; an error: this shell is cut off.

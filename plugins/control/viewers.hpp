@@ -48,12 +48,10 @@ class Scrollback {
   };
 
   // A position. It must not outlive the scrollback.
-  class Reader {
+  class Reader : Noncopyable {
    public:
     Reader(Scrollback& from, Wanted wanted);
     ~Reader();
-    Reader(const Reader&) = delete;
-    Reader& operator=(const Reader&) = delete;
 
     // The next part, of at most `most` bytes; it ends with a line if one ends in it. None: there is no more yet. It
     // stays the next one until pass().

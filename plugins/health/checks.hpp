@@ -19,7 +19,7 @@ namespace nacre::plugins {
 
 // A check of this host, in a process of its own: where a file system or a driver hangs, it does, and the shell goes
 // on without it.
-class CheckProcess {
+class CheckProcess : Noncopyable {
  public:
   static constexpr std::size_t kMostOutput = std::size_t{1} << 16;  // bytes; of more the last ones are kept
 
@@ -38,8 +38,6 @@ class CheckProcess {
   // It has to outlive it.
   explicit CheckProcess(plugin::Host& host) : host_(host) {}
   ~CheckProcess() { kill(); }
-  CheckProcess(const CheckProcess&) = delete;
-  CheckProcess& operator=(const CheckProcess&) = delete;
 
   // `act` runs in a forked child, and returns its exit code, unless it executes another program. `done` is called
   // once, from the loop; it may not destroy this object. An error: it has not been started.

@@ -31,7 +31,7 @@ namespace nacre::plugins {
 // Collects the output of the other shells on the leader, for the plugin `output`: what their OutputUplinks write
 // comes out at the leader's places, and is held back while one of these is full.
 
-class OutputCollector {
+class OutputCollector : Noncopyable {
  public:
   struct Callbacks {
     std::function<void()> on_put;
@@ -55,9 +55,6 @@ class OutputCollector {
       if (!others.contains(shell)) origin(shell).over = true;
     }
   }
-
-  OutputCollector(const OutputCollector&) = delete;
-  OutputCollector& operator=(const OutputCollector&) = delete;
 
   void serve() {
     bulk::Port::Upward upward;

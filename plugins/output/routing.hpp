@@ -79,7 +79,7 @@ class OutputTail {
 
 // The way of this shell's output to the leader's, for the plugin `output`: it is sent in pieces of at most a bulk
 // record, which wait here while there is no room.
-class OutputUplink {
+class OutputUplink : Noncopyable {
  public:
   static constexpr std::size_t kQueue = std::size_t{1} << 20;  // it is full when so many bytes wait
 
@@ -90,8 +90,6 @@ class OutputUplink {
 
   // It serves `port`, which has to outlive it.
   OutputUplink(bulk::Port& port, Callbacks callbacks);
-  OutputUplink(const OutputUplink&) = delete;
-  OutputUplink& operator=(const OutputUplink&) = delete;
 
   // Each write to one of these sinks has to be one record of io::WireFormat. The sinks must not outlive this
   // object.
@@ -126,7 +124,7 @@ class OutputUplink {
 
 // One place where output comes out, for the plugin `output`: a terminal or pipe of the shell, a file, or an
 // eventlog; or the way to the leader's shell, which has these.
-class OutputTarget {
+class OutputTarget : Noncopyable {
  public:
   struct Options {
     std::string name;  // for messages: "stdout", a path
@@ -152,8 +150,6 @@ class OutputTarget {
   // The way to the leader's shell. `uplink` has to outlive it; the uplink's owner reports room to it, and calls
   // fail().
   static std::unique_ptr<OutputTarget> create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks);
-  OutputTarget(const OutputTarget&) = delete;
-  OutputTarget& operator=(const OutputTarget&) = delete;
 
   // Sets how many sources each stream will have. Has to come before the first put().
   void expect(std::size_t sources);

@@ -18,13 +18,11 @@ namespace nacre::plugins {
 // The connection to one PMI client: a socket pair, of which the client has one end, or one that it makes to a port.
 // What the client does not read is kept, and nothing more is read from it until it is sent: so a client takes a
 // limited part of the shell's memory.
-class PmiLink {
+class PmiLink : Noncopyable {
  public:
   using Received = std::function<void(std::string_view bytes)>;  // "": the end
 
   PmiLink() = default;
-  PmiLink(const PmiLink&) = delete;
-  PmiLink& operator=(const PmiLink&) = delete;
   ~PmiLink() { close(); }
 
   // The client's end, for the caller to pass on and close.
@@ -61,7 +59,7 @@ class PmiLink {
 // For messages; `name`: the client, if it is about one.
 [[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view name);
 
-class PmiGroup {
+class PmiGroup : Noncopyable {
  public:
   // The key that lists the lost. A client that reads it has often just seen a connection end, so the answer
   // includes every client whose own connection has ended by then.
@@ -90,8 +88,6 @@ class PmiGroup {
   // descriptor.
   PmiGroup(event::Loop& loop, pmi::ClientGroup group, pmi::Names& names, pmi::KeyExchange& exchange,
            Callbacks callbacks, PmiPort* port = nullptr);
-  PmiGroup(const PmiGroup&) = delete;
-  PmiGroup& operator=(const PmiGroup&) = delete;
 
   // The client's end of its connection. Call start() once the client has it.
   Result<UniqueFd> open(std::uint32_t client) { return links_[client].open(); }

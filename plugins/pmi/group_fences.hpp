@@ -13,13 +13,11 @@
 namespace nacre::plugins {
 
 // The parts that shells announce, for all exchanges of a shell: those of one that is not there yet wait for it.
-class PmiGroupParts {
+class PmiGroupParts : Noncopyable {
  public:
   using Receive = std::function<void(std::uint32_t shell, const std::string& group, Result<pmi::Entries> keys)>;
 
   explicit PmiGroupParts(plugin::Host& host);
-  PmiGroupParts(const PmiGroupParts&) = delete;
-  PmiGroupParts& operator=(const PmiGroupParts&) = delete;
 
   // What other shells and this one announce for the exchange of that name, perhaps before this returns.
   void listen(const std::string& exchange, Receive receive);

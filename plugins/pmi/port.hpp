@@ -20,7 +20,7 @@
 
 namespace nacre::plugins {
 
-class PmiPort {
+class PmiPort : Noncopyable {
  public:
   // The process has connected, and has said `said` to the server. `is_greeted`: the first answer, a line, has been
   // sent already.
@@ -29,8 +29,6 @@ class PmiPort {
 
   // `pmi2`: PMI-2 is offered.
   static Result<std::unique_ptr<PmiPort>> open(event::Loop& loop, bool pmi2, Refused refused);
-  PmiPort(const PmiPort&) = delete;
-  PmiPort& operator=(const PmiPort&) = delete;
 
   [[nodiscard]] std::string address() const { return port_->address(); }  // 127.0.0.1:PORT
   // The PMI_ID of one process; `admit` is called once.

@@ -132,12 +132,10 @@ struct SpawnedProcess {
   pid_t pid = 0;
 };
 
-class SpawnedPart {
+class SpawnedPart : Noncopyable {
  public:
   SpawnedPart() = default;
   virtual ~SpawnedPart() = default;
-  SpawnedPart(const SpawnedPart&) = delete;
-  SpawnedPart& operator=(const SpawnedPart&) = delete;
 
   // Starts all of them. After an error some may run.
   virtual Result<void> start(const pmi::Spawn& spawn) = 0;

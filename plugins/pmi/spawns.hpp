@@ -185,14 +185,12 @@ class SpawnTable {
   value::Idset gone_, lost_;  // other shells; lost_: those that have not left by themselves
 };
 
-class PmiSpawns {
+class PmiSpawns : Noncopyable {
  public:
   // All of them have to outlive this object.
   PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options, pmi::Names& names,
             pmi::Quota& quota, PmiGroupParts& parts, PmiPort* port = nullptr);
   ~PmiSpawns();
-  PmiSpawns(const PmiSpawns&) = delete;
-  PmiSpawns& operator=(const PmiSpawns&) = delete;
 
   // At each start of the tasks, at one place in the order of the announcements. `several`: the job has several
   // shells, which know each other.

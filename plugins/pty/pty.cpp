@@ -105,7 +105,7 @@ Result<winsize> size_of(const JsonAt& message) {
 //   kill-server  SIGKILL for all of them; it is answered once they have ended
 //
 // Only the job's user may send them.
-class Terminus {
+class Terminus : Noncopyable {
  public:
   // Both have to outlive it.
   Terminus(plugin::Host& host, broker::Instance& instance)
@@ -119,8 +119,6 @@ class Terminus {
   }
 
   ~Terminus() { instance_.methods.erase(kMethods); }
-  Terminus(const Terminus&) = delete;
-  Terminus& operator=(const Terminus&) = delete;
 
   struct Use {
     bool waits = false;  // the job does not end before a client has had what the task wrote
@@ -151,14 +149,12 @@ class Terminus {
  private:
   using Request = broker::BrokerMessage;
 
-  class Session {
+  class Session : Noncopyable {
    public:
     Session(Terminus& of, task::Task& task, Use use)
         : of_(of), task_(task), pty_(task.pty()->viewed()), use_(use), begun_(event::wall_clock()) {}
     // Of a terminal that only others have read to its end: nobody has looked since.
     ~Session() { tell_end(); }
-    Session(const Session&) = delete;
-    Session& operator=(const Session&) = delete;
 
     Result<void> begin(event::Loop& loop) {
       keys_ = UniqueFd(::fcntl(pty_.master(), F_DUPFD_CLOEXEC, 3));
@@ -486,7 +482,7 @@ class Terminus {
 // not take is not read from the other: a slow terminal stops the task, and a task that does not read stops the
 // input.
 
-class PtyRelay {
+class PtyRelay : Noncopyable {
  public:
   enum class End {
     task,      // all that the task wrote has come out
@@ -512,8 +508,6 @@ class PtyRelay {
 
   // Ends it though the task has not, as if the terminal had gone; before `on_end`.
   void hang_up() { finish(End::terminal); }
-  PtyRelay(const PtyRelay&) = delete;
-  PtyRelay& operator=(const PtyRelay&) = delete;
 
  private:
   static constexpr std::size_t kBuffer = std::size_t{16} << 10;  // bytes, each way

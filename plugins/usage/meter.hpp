@@ -26,7 +26,7 @@ namespace nacre::plugins {
 //
 // The memory of a task is counted if CGROUP has that controller. All is removed, and the shell is where it was,
 // when this object goes; what still runs in a task's cgroup then is killed.
-class TaskCgroups {
+class TaskCgroups : Noncopyable {
  public:
   struct Used {
     double user = 0, system = 0;               // seconds of cpu time
@@ -41,8 +41,6 @@ class TaskCgroups {
                                                    const std::string& controller = "memory",
                                                    const std::string& root = "");
   ~TaskCgroups();
-  TaskCgroups(const TaskCgroups&) = delete;
-  TaskCgroups& operator=(const TaskCgroups&) = delete;
 
   // Why the controller is not there for tasks; "": it is.
   [[nodiscard]] const std::string& without() const { return without_; }
@@ -157,13 +155,11 @@ class GpuMeter {
 [[nodiscard]] Result<std::map<std::uint32_t, usage::TaskGpu>> gpus_from(const Json& wire);
 
 // The usage of this shell's tasks: from task.fork and task.exit it makes a row of each.
-class TaskMeter {
+class TaskMeter : Noncopyable {
  public:
   // To be made before a task is started. `keeps_commands`: rows have the commands that are not the job's.
   TaskMeter(plugin::Host& host, bool keeps_commands);
   ~TaskMeter() { host_.children().look_before_reap(nullptr); }
-  TaskMeter(const TaskMeter&) = delete;
-  TaskMeter& operator=(const TaskMeter&) = delete;
 
   // Tasks have cgroups of their own, which have to outlive this object.
   void read_cgroups(TaskCgroups& cgroups) { cgroups_ = &cgroups; }

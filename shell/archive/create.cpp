@@ -72,10 +72,8 @@ class ZstdEncoder {
   Result<void> end_frame() { return state_->run({}, ZSTD_e_end); }
 
  private:
-  struct State {
+  struct State : Noncopyable {
     explicit State(DynamicLibrary loaded) : library(std::move(loaded)) {}
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
     ~State() {
       if (context != nullptr) zstd.free(context);
     }
@@ -148,11 +146,9 @@ std::optional<Compression> compression_named(std::string_view name) {
   return std::nullopt;
 }
 
-struct Writer::State {
+struct Writer::State : Noncopyable {
   State(const Library& loaded, int descriptor)
       : library(loaded), handle(loaded.archive_write_new()), fd(descriptor) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
   ~State() {
     Library::Utf8 utf8(library);
     if (!finished) abandon();

@@ -26,11 +26,9 @@ std::string_view name_of_type(mode_t type) {
 
 }  // namespace
 
-struct Reader::State {
+struct Reader::State : Noncopyable {
   State(const Library& loaded, std::string archive_name)
       : library(loaded), name(std::move(archive_name)), handle(loaded.archive_read_new()) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
   ~State() {
     Library::Utf8 utf8(library);
     library.archive_read_free(handle);

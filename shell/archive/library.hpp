@@ -75,12 +75,10 @@ class Library {
 
   // libarchive takes names for text in the thread's locale, and loses those that it cannot convert. While this
   // object lives they are UTF-8, or bytes if the system has no UTF-8 locale.
-  class Utf8 {
+  class Utf8 : Noncopyable {
    public:
     explicit Utf8(const Library& library);
     ~Utf8();
-    Utf8(const Utf8&) = delete;
-    Utf8& operator=(const Utf8&) = delete;
 
    private:
     locale_t before_;

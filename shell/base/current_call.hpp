@@ -66,14 +66,12 @@ class CallPage {
 };
 
 // While one lives, this handler runs. Calls nest. Both strings must outlive it.
-class CurrentCall {
+class CurrentCall : Noncopyable {
  public:
   CurrentCall(const std::string& plugin, const std::string& topic);
   ~CurrentCall();
   // Called whenever a call begins that is not within another one; null: nothing is. It is the process's own.
   static void when_begun(std::function<void()> begun);
-  CurrentCall(const CurrentCall&) = delete;
-  CurrentCall& operator=(const CurrentCall&) = delete;
 
  private:
   [[nodiscard]] bool differs() const;

@@ -20,12 +20,10 @@ struct Component {
 
 // While one lives, code of this component runs; null: of none. What is registered meanwhile, such as a timer,
 // remembers it.
-class InComponent {
+class InComponent : Noncopyable {
  public:
   explicit InComponent(const Component* component);
   ~InComponent();
-  InComponent(const InComponent&) = delete;
-  InComponent& operator=(const InComponent&) = delete;
   [[nodiscard]] static const Component* current();
 
  private:

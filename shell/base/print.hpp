@@ -40,12 +40,10 @@ enum class Colour { red, yellow };
 // While it lives, whoever writes what others say to standard error has the first word: it takes a text behind what
 // it has still to write there, so that the text does not come between two halves of a line. False: it has not taken
 // it, and nothing is on its way. One at a time, in the process that has made it.
-class ErrTaker {
+class ErrTaker : Noncopyable {
  public:
   explicit ErrTaker(std::function<bool(std::string_view)> take);
   ~ErrTaker();
-  ErrTaker(const ErrTaker&) = delete;
-  ErrTaker& operator=(const ErrTaker&) = delete;
 };
 
 // Past an ErrTaker: of a process that ends at once.

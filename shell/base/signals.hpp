@@ -12,7 +12,7 @@ namespace nacre {
 
 // Blocks signals in this thread while the object lives: all, or the given ones. Threads and processes that it
 // starts meanwhile begin with the same mask.
-class SignalsBlocked {
+class SignalsBlocked : Noncopyable {
  public:
   SignalsBlocked() {
     sigset_t all;
@@ -26,8 +26,6 @@ class SignalsBlocked {
     ::pthread_sigmask(SIG_BLOCK, &these, &before_);
   }
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
   sigset_t before_{};
@@ -43,11 +41,9 @@ inline void block_ending_signals() {
 }
 
 // SIGINT, SIGTERM, SIGHUP and SIGQUIT wait while one lives.
-class EndingSignalsHeld {
+class EndingSignalsHeld : Noncopyable {
  public:
   EndingSignalsHeld();
-  EndingSignalsHeld(const EndingSignalsHeld&) = delete;
-  EndingSignalsHeld& operator=(const EndingSignalsHeld&) = delete;
   ~EndingSignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
  private:

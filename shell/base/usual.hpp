@@ -2,7 +2,7 @@
 //
 // The headers of the standard library, and fmt, which does what its <format> will: any file may use what they have
 // without a list of its own. Those that few need are not here, as <atomic>, <filesystem> and <mutex>, nor is what
-// only a system has.
+// only a system has. And Noncopyable, which the standard library lacks.
 #pragma once
 
 #include <algorithm>
@@ -45,3 +45,18 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+namespace nacre {
+
+// A base of what is neither copied nor moved, as others refer to it.
+class Noncopyable {
+ public:
+  Noncopyable(const Noncopyable&) = delete;
+  Noncopyable& operator=(const Noncopyable&) = delete;
+
+ protected:
+  Noncopyable() = default;
+  ~Noncopyable() = default;
+};
+
+}  // namespace nacre

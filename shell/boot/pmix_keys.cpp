@@ -48,7 +48,7 @@ Result<PmixLibrary> PmixLibrary::load(const char* library) {
   return out;
 }
 
-class PmixKeys final : public Keys {
+class PmixKeys final : public Keys, Noncopyable {
  public:
   static Result<std::unique_ptr<Keys>> open(const char* library) {
     PmixLibrary loaded = TRY(PmixLibrary::load(library));
@@ -67,8 +67,6 @@ class PmixKeys final : public Keys {
   ~PmixKeys() override {
     if (begun_) pmix_.PMIx_Finalize(nullptr, 0);
   }
-  PmixKeys(const PmixKeys&) = delete;
-  PmixKeys& operator=(const PmixKeys&) = delete;
 
   [[nodiscard]] std::uint32_t rank() const override { return self_.rank; }
   [[nodiscard]] std::uint32_t size() const override { return size_; }

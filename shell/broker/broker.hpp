@@ -13,12 +13,10 @@
 
 namespace nacre::broker {
 
-class Broker {
+class Broker : Noncopyable {
  public:
   // `uri`: "local://PATH". `timeout`: seconds for the connection, and for each ask(). Errors name the path.
   static Result<std::unique_ptr<Broker>> connect(std::string_view uri, double timeout);
-  Broker(const Broker&) = delete;
-  Broker& operator=(const Broker&) = delete;
 
   // ---- before attach(): what waits for the answer. An error has the broker's errno and text, after the topic.
   Result<Json> ask(std::string_view topic, const Json& payload) { return answer(begin(topic, payload)); }

@@ -21,7 +21,7 @@ Result<std::string> bytes_of(const Json& value);
 
 // The eventlogs of one namespace that a shell writes. One commit is under way at a time, and the next one has all
 // that has come meanwhile: so they are as many as the broker can take.
-class EventlogWriter {
+class EventlogWriter : Noncopyable {
  public:
   static constexpr std::size_t kFull = std::size_t{4} << 20;    // so many bytes that wait are enough
   static constexpr std::size_t kCommit = std::size_t{8} << 20;  // bytes of one commit, about
@@ -34,8 +34,6 @@ class EventlogWriter {
   // `broker` has to outlive it.
   EventlogWriter(Broker& broker, std::string in_namespace) : broker_(broker), namespace_(std::move(in_namespace)) {}
   ~EventlogWriter();
-  EventlogWriter(const EventlogWriter&) = delete;
-  EventlogWriter& operator=(const EventlogWriter&) = delete;
 
   // Calls them as long as what is returned lives.
   using Listener = std::shared_ptr<const Callbacks>;

@@ -428,11 +428,9 @@ class UpwardRecords {
   bool go_ = false;     // they do not wait, or no more
 };
 
-class BulkNode {
+class BulkNode : Noncopyable {
  public:
   explicit BulkNode(const BulkOptions& options);  // `options.limits` pass check()
-  BulkNode(const BulkNode&) = delete;
-  BulkNode& operator=(const BulkNode&) = delete;
 
   // ---- what happens ----
   // The overlay's tree, at the beginning and at each change. Its number grows. The leader is given it before all

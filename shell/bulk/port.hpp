@@ -78,11 +78,9 @@ class Port {
 };
 
 // A channel of records to the leader, whose user does not wait for room: what has none is kept, in order.
-class RecordQueue {
+class RecordQueue : Noncopyable {
  public:
   explicit RecordQueue(Channel channel) : channel_(channel) {}
-  RecordQueue(const RecordQueue&) = delete;
-  RecordQueue& operator=(const RecordQueue&) = delete;
 
   // Serves the channel. Leader: each record is passed to `take`, and has been taken when that returns; no bytes:
   // the origin has ended the channel. The port has to outlive this object's use.

@@ -32,12 +32,10 @@ namespace nacre::capi {
 
 // Data that plugins attach to a handle: a pointer under a key, with the function that frees it. The rules are those
 // of flux_shell_aux_set(3).
-class AuxItems {
+class AuxItems : Noncopyable {
  public:
   AuxItems() = default;
   ~AuxItems() { clear(); }
-  AuxItems(const AuxItems&) = delete;
-  AuxItems& operator=(const AuxItems&) = delete;
 
   // Stores `value` under `key` (nullptr: without a key), and frees the value that was there. A null value only
   // frees. EINVAL if both are null, or if `free_fn` comes without a value.
@@ -63,12 +61,10 @@ class AuxItems {
 
 // The part of libflux that a shell's plugins use. The folder flux makes it, which is above this one, and the
 // shell's handle owns it.
-class Extension {
+class Extension : Noncopyable {
  public:
   Extension() = default;
   virtual ~Extension() = default;
-  Extension(const Extension&) = delete;
-  Extension& operator=(const Extension&) = delete;
 };
 
 }  // namespace nacre::capi

@@ -28,7 +28,7 @@ using archive::CreateOptions;
 using archive::Progress;
 
 // Prints to standard error what a copy does, and stops the copy when a signal comes.
-class Copying {
+class Copying : Noncopyable {
  public:
   explicit Copying(bool verbose)
       : verbose_(verbose), on_terminal_(::isatty(STDERR_FILENO) == 1), line_(event::clock_now().count()) {
@@ -41,8 +41,6 @@ class Copying {
     };
   }
   ~Copying() { print_err(line_.clear()); }
-  Copying(const Copying&) = delete;
-  Copying& operator=(const Copying&) = delete;
 
   [[nodiscard]] const archive::Watch& watch() const { return watch_; }
 

@@ -10,12 +10,10 @@ namespace nacre::cli {
 
 class CommandLine;
 
-class Verb {
+class Verb : Noncopyable {
  public:
   Verb() = default;
   virtual ~Verb() = default;
-  Verb(const Verb&) = delete;
-  Verb& operator=(const Verb&) = delete;
 
   // Adds its options to its command line, which lives as long as this object does; they are stored in this object.
   // It must not load or look up anything: for the help of `nacre` it is called for every verb.

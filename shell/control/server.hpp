@@ -12,7 +12,7 @@
 
 namespace nacre::control {
 
-class ControlServer {
+class ControlServer : Noncopyable {
  public:
   static constexpr event::Seconds kHelloTime{10};  // how long the first line of a link may take
 
@@ -32,8 +32,6 @@ class ControlServer {
   // Makes the socket's directory below `parent`, or else below /tmp.
   static Result<std::unique_ptr<ControlServer>> create(event::Loop& loop, std::string parent, std::string version,
                                                        Callbacks callbacks, event::Seconds hello_time = kHelloTime);
-  ControlServer(const ControlServer&) = delete;
-  ControlServer& operator=(const ControlServer&) = delete;
 
   [[nodiscard]] std::string address() const { return "unix:" + socket_->path(); }
   [[nodiscard]] const transport::SocketDirectory& directory() const { return *directory_; }

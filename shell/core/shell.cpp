@@ -98,14 +98,12 @@ Result<int> verbosity(const job::Options& options) {
 }
 
 // What the shell does meanwhile, in its timeline.
-class InPhase {
+class InPhase : Noncopyable {
  public:
   InPhase(timeline::Recorder& recorder, std::string_view name) : recorder_(recorder), name_(name) {
     recorder_.add(timeline::Kind::phase_begins, name_);
   }
   ~InPhase() { recorder_.add(timeline::Kind::phase_ends, name_); }
-  InPhase(const InPhase&) = delete;
-  InPhase& operator=(const InPhase&) = delete;
 
  private:
   timeline::Recorder& recorder_;

@@ -35,15 +35,13 @@
 
 namespace nacre::core {
 
-class Shell {
+class Shell : Noncopyable {
  public:
   // Reads options, distributes the tasks, and takes over this process's signals. The process and `log` must outlive
   // it. After an error the other shells still wait for this one: see give_up().
   static Result<std::unique_ptr<Shell>> create(join::ShellProcess& process, boot::Identity identity,
                                                ShellConfig config, Log& log);
   ~Shell();
-  Shell(const Shell&) = delete;
-  Shell& operator=(const Shell&) = delete;
 
   // Runs the job, and returns the exit code. An error is returned only by a job's only shell; the caller logs it,
   // and the exit code is 1. One of several shells has sent its failure to the others, and the leader has logged it.

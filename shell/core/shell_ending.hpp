@@ -42,7 +42,7 @@ struct WaitedUsage {
   [[nodiscard]] Json json(const job::Job& job, const exits::Outcomes& outcomes, const value::Idset& gone) const;
 };
 
-class ShellEnding {
+class ShellEnding : Noncopyable {
  public:
   // What it acts on. All of it has to outlive this object.
   struct Parts {
@@ -62,8 +62,6 @@ class ShellEnding {
 
   explicit ShellEnding(const Parts& parts);
   ~ShellEnding() { when_thrown(nullptr); }
-  ShellEnding(const ShellEnding&) = delete;
-  ShellEnding& operator=(const ShellEnding&) = delete;
 
   // ---- why the job ends
   void fail(const Error& why);

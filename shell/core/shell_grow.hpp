@@ -64,7 +64,7 @@ class JoiningShell {
   std::string initrcs_;  // the leader's
 };
 
-class ShellGrow {
+class ShellGrow : Noncopyable {
  public:
   using WhenGrown = plugin::Host::WhenGrown;
   using Rank = group::Rank;
@@ -85,8 +85,6 @@ class ShellGrow {
     if (process_.latecomers)
       process_.latecomers->serve([](std::uint32_t) { return Error{ECANCELED, "the job is ending"}; });
   }
-  ShellGrow(const ShellGrow&) = delete;
-  ShellGrow& operator=(const ShellGrow&) = delete;
 
   // Before others can take part.
   void serve();

@@ -24,7 +24,7 @@
 namespace nacre::core {
 
 // A forked child has no log of its own: it leaves one line to its parent, which is why it failed.
-class ChildsLine {
+class ChildsLine : Noncopyable {
  public:
   ChildsLine()
       : page_(::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
@@ -32,8 +32,6 @@ class ChildsLine {
   ~ChildsLine() {
     if (shared_ != &own_) ::munmap(page_, sizeof(Page));
   }
-  ChildsLine(const ChildsLine&) = delete;
-  ChildsLine& operator=(const ChildsLine&) = delete;
 
   // In the child: it has failed. Only the first line is kept.
   void write(std::string_view text) {
@@ -58,14 +56,12 @@ class ChildsLine {
   bool failed_ = false;
 };
 
-class ShellTasks {
+class ShellTasks : Noncopyable {
  public:
   using Batch = std::span<const std::unique_ptr<task::Task>>;
 
   // Both must outlive it. There may be no `group` until a task is started.
   ShellTasks(plugin::Host& host, group::Group* group);
-  ShellTasks(const ShellTasks&) = delete;
-  ShellTasks& operator=(const ShellTasks&) = delete;
 
   // Starts to pass on signals that come to this process for its tasks. `grace`: between SIGTERM and SIGKILL.
   Result<void> watch_signals(event::Seconds grace);

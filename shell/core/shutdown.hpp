@@ -90,11 +90,9 @@ struct KernelWait {
 // The option unkillable-timeout.
 [[nodiscard]] Result<value::Duration> unkillable_timeout(const job::Options& options);
 
-class Unkillable {
+class Unkillable : Noncopyable {
  public:
   explicit Unkillable(plugin::Host& host) : host_(host) {}  // `host` has to outlive it
-  Unkillable(const Unkillable&) = delete;
-  Unkillable& operator=(const Unkillable&) = delete;
 
   // This shell has sent SIGKILL to a child that is watched.
   void killed(pid_t pid);

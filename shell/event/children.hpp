@@ -26,12 +26,10 @@ struct Death {
   std::uint64_t order = 0;  // among those of this process, from 1; 0: not known
 };
 
-class Deaths {
+class Deaths : Noncopyable {
  public:
   static Result<std::unique_ptr<Deaths>> create();
   ~Deaths();
-  Deaths(const Deaths&) = delete;
-  Deaths& operator=(const Deaths&) = delete;
 
   // Of a child that has not been reaped. Does nothing if there is no pidfd to be had.
   void expect(pid_t pid);
@@ -152,12 +150,10 @@ class Children {
   void reap();
   // While one lives no child is reaped that is not watched: whoever starts it may still wait for it. What has ended
   // meanwhile is reaped afterwards, as if SIGCHLD came then.
-  class StrangersKept {
+  class StrangersKept : Noncopyable {
    public:
     explicit StrangersKept(Children& children) : children_(children) { ++children_.keeping_strangers_; }
     ~StrangersKept() { children_.keep_no_more(); }
-    StrangersKept(const StrangersKept&) = delete;
-    StrangersKept& operator=(const StrangersKept&) = delete;
 
    private:
     Children& children_;

@@ -16,12 +16,10 @@ namespace nacre::event {
 
 using Seconds = std::chrono::duration<double>;
 
-class Loop {
+class Loop : Noncopyable {
  public:
   static Result<std::unique_ptr<Loop>> create();
   ~Loop();
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
 
   void run();  // until stop(), or until nothing is left to wait for
   // Runs until done() is true, or until nothing is left to wait for. Calls done() before each wait and after each

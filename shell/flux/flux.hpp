@@ -71,12 +71,10 @@ int check_kind(const flux_msg_t* msg, int type, const char** topic);
 // The implementation of flux_reactor_t and flux_watcher_t.
 
 // The shell's loop, or a plugin's own. References are counted: flux_reactor_incref(3).
-struct flux_reactor {
+struct flux_reactor : nacre::Noncopyable {
   explicit flux_reactor(nacre::event::Loop& of_shell) : loop(&of_shell) {}
   explicit flux_reactor(std::unique_ptr<nacre::event::Loop> own_loop) : own(std::move(own_loop)), loop(own.get()) {}
   ~flux_reactor() { retire(); }
-  flux_reactor(const flux_reactor&) = delete;
-  flux_reactor& operator=(const flux_reactor&) = delete;
 
   // Takes from the loop what is left on it: watchers lose the reactor and never run again, and futures are not
   // continued any more. Frees the shell's watchers: this runs after all code of plugins, so nothing else frees
@@ -102,11 +100,9 @@ inline double never_early(double seconds) { return seconds > 0 ? seconds + 0.001
 }  // namespace nacre::flux
 
 // The part of a watcher that does not depend on what it watches.
-struct flux_watcher {
+struct flux_watcher : nacre::Noncopyable {
   flux_watcher(flux_reactor* of_reactor, flux_watcher_f function, void* argument, std::string_view what);
   virtual ~flux_watcher();
-  flux_watcher(const flux_watcher&) = delete;
-  flux_watcher& operator=(const flux_watcher&) = delete;
 
   void start();
   void stop();
@@ -154,7 +150,7 @@ struct Outcome {
 
 }  // namespace nacre::flux
 
-struct flux_future {
+struct flux_future : nacre::Noncopyable {
   struct Context {
     flux_reactor* reactor = nullptr;
     bool begun = false;
@@ -168,8 +164,6 @@ struct flux_future {
 
   flux_future(flux_future_init_f init_function, void* argument);
   ~flux_future();
-  flux_future(const flux_future&) = delete;
-  flux_future& operator=(const flux_future&) = delete;
 
   [[nodiscard]] bool ready() const { return fatal.has_value() || !outcomes.empty(); }
   [[nodiscard]] const nacre::flux::Outcome& front() const { return fatal ? *fatal : outcomes.front(); }
@@ -216,12 +210,10 @@ namespace nacre::flux {
 // of the job takes, requests of others for services that they offer, and events. Without an instance there is none.
 class Runtime;
 
-class BrokerCalls {
+class BrokerCalls : Noncopyable {
  public:
   explicit BrokerCalls(Runtime& runtime) : runtime_(runtime) {}
   ~BrokerCalls();
-  BrokerCalls(const BrokerCalls&) = delete;
-  BrokerCalls& operator=(const BrokerCalls&) = delete;
 
   void begin();  // requests and events are received from now on
   [[nodiscard]] bool is_there() const { return instance_ != nullptr; }
@@ -315,12 +307,10 @@ class RemoteCalls {
 
 }  // namespace nacre::flux
 
-struct flux_msg_handler {
+struct flux_msg_handler : nacre::Noncopyable {
   flux_msg_handler(flux_handle* of_handle, const struct flux_match& match, flux_msg_handler_f function,
                    void* argument);
   ~flux_msg_handler();
-  flux_msg_handler(const flux_msg_handler&) = delete;
-  flux_msg_handler& operator=(const flux_msg_handler&) = delete;
 
   [[nodiscard]] bool takes(const flux_msg& msg) const;
   [[nodiscard]] bool allows(const flux_msg& msg) const;
@@ -336,12 +326,10 @@ struct flux_msg_handler {
   bool started = false;
 };
 
-struct flux_handle {
+struct flux_handle : nacre::Noncopyable {
   flux_handle(nacre::flux::Runtime& of_runtime, nacre::flux::Inbox& in, nacre::flux::Inbox& out,
               flux_reactor* of_reactor);
   ~flux_handle();
-  flux_handle(const flux_handle&) = delete;
-  flux_handle& operator=(const flux_handle&) = delete;
 
   // To the handler, future or shell that it is for.
   nacre::Result<void> send(nacre::flux::MsgRef msg);
@@ -448,14 +436,12 @@ flux_handle* handle_of(flux_shell& shell);
 }  // namespace nacre::flux
 
 // The implementation of flux_subprocess_t: a process that a plugin has started, or a task of the job.
-struct flux_subprocess {
+struct flux_subprocess : nacre::Noncopyable {
   flux_subprocess(nacre::flux::Runtime& of_runtime, const flux_subprocess_ops_t* wanted)
       : runtime(of_runtime),
         ops(wanted != nullptr ? *wanted : flux_subprocess_ops_t{}),
         owner("subprocess callback") {}
   ~flux_subprocess();
-  flux_subprocess(const flux_subprocess&) = delete;
-  flux_subprocess& operator=(const flux_subprocess&) = delete;
 
   [[nodiscard]] nacre::task::BufferedStream* stream(std::string_view name) const;
   [[nodiscard]] pid_t pid() const { return task != nullptr ? task->pid() : process->pid(); }

@@ -20,7 +20,7 @@ namespace nacre::front {
 // What `nacre attach --input` does besides showing output: it owns the job's standard input and sends its own
 // there, and its keys do what those of `nacre run` do.
 
-class AttachInput {
+class AttachInput : Noncopyable {
  public:
   struct Callbacks {
     std::function<void()> on_own;   // the leader has accepted: this is the owner
@@ -34,8 +34,6 @@ class AttachInput {
   AttachInput(event::Loop& loop, control::Client& client, bool takes, Callbacks callbacks);
   // Of the process that has started the job, which goes on where the next leader says. `followed` has a tail.
   AttachInput(event::Loop& loop, control::Client& client, const FollowedInput& followed, Callbacks callbacks);
-  AttachInput(const AttachInput&) = delete;
-  AttachInput& operator=(const AttachInput&) = delete;
 
   // Of any request of the link: what is not about this one is passed over.
   void take(const control::Answer& answer);
@@ -76,7 +74,7 @@ class AttachInput {
 // come, the link ends, or the user leaves. The leader gets credit only for what this process's own readers have
 // taken.
 
-class AttachView {
+class AttachView : Noncopyable {
  public:
   struct Options {
     Json request;                 // the arguments of `attach`
@@ -102,8 +100,6 @@ class AttachView {
   };
 
   static Result<std::unique_ptr<AttachView>> create(control::Client client, Options options);
-  AttachView(const AttachView&) = delete;
-  AttachView& operator=(const AttachView&) = delete;
 
   // An error: the leader has refused, or standard output cannot be written to.
   Result<End> run();

@@ -61,7 +61,7 @@ std::vector<std::string> names_of(const std::vector<ExecTarget>& targets) {
 
 }  // namespace
 
-class ExecOutput {
+class ExecOutput : Noncopyable {
  public:
   enum class Mode { raw, lines, live, at_end, json };
   // Folded at the end: bytes that are kept. Beyond, what is there is printed, and the rest is folded by itself.
@@ -81,9 +81,6 @@ class ExecOutput {
       }
     }
   }
-
-  ExecOutput(const ExecOutput&) = delete;
-  ExecOutput& operator=(const ExecOutput&) = delete;
 
   // `target`: index of the targets. `time`: seconds since the Epoch.
   void add(std::size_t target, io::Stream stream, std::string_view bytes, double time) {

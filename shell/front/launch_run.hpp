@@ -31,7 +31,7 @@ struct LaunchReport {
 // `to` is a file, or a descriptor of this process that is open for writing.
 [[nodiscard]] Result<void> check_report_place(const std::string& to);
 
-class LaunchReports {
+class LaunchReports : Noncopyable {
  public:
   static constexpr event::Seconds kLastWords{
       1};  // how long other processes may keep the agent's standard error open
@@ -54,8 +54,6 @@ class LaunchReports {
   static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::string& front,
                                                        const std::vector<LaunchReport>& wanted, bool has_child,
                                                        Watch watch = {});
-  LaunchReports(const LaunchReports&) = delete;
-  LaunchReports& operator=(const LaunchReports&) = delete;
 
   // To be called before the start: adds descriptors to the command, and options or the carriage to the record.
   void add_to(task::Command& command, launch::LaunchRecord& record) const;

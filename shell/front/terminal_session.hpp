@@ -27,7 +27,7 @@ class EscapeKeys {
   bool has_tilde_ = false;  // which has not been passed on
 };
 
-class TerminalSession {
+class TerminalSession : Noncopyable {
  public:
   static constexpr std::uint64_t kCredit = std::uint64_t{64} << 10;  // bytes that are on their way
   static constexpr std::size_t kTypedAhead = std::size_t{64} << 10;  // bytes that the leader does not take yet
@@ -55,8 +55,6 @@ class TerminalSession {
   // `client` has to outlive this object, and has no other request with streams meanwhile.
   TerminalSession(control::Client& client, Request request) : client_(client), request_(std::move(request)) {}
   ~TerminalSession();
-  TerminalSession(const TerminalSession&) = delete;
-  TerminalSession& operator=(const TerminalSession&) = delete;
 
   // Once. An error: the leader has refused, has broken the protocol, or this terminal cannot be used.
   Result<End> run();

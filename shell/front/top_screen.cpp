@@ -60,7 +60,7 @@ std::string showable(std::string_view text) {
 
 // ncurses handles these if nobody else does: SIGTSTP as it should be, SIGINT and SIGTERM by an end with exit code
 // 1.
-class SignalActions {
+class SignalActions : Noncopyable {
  public:
   SignalActions() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before_[i]);
@@ -68,8 +68,6 @@ class SignalActions {
   ~SignalActions() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
   }
-  SignalActions(const SignalActions&) = delete;
-  SignalActions& operator=(const SignalActions&) = delete;
 
  private:
   static constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -78,7 +76,7 @@ class SignalActions {
 
 }  // namespace
 
-struct TopScreen::State {
+struct TopScreen::State : Noncopyable {
   explicit State(const Curses& loaded) : curses(loaded) {}
   ~State() {
     if (window != nullptr) curses.delwin(window);
@@ -86,8 +84,6 @@ struct TopScreen::State {
     curses.endwin();
     curses.delscreen(screen);
   }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
 
   [[nodiscard]] attr_t look_of(TopLine::Style style) const {
     switch (style) {

@@ -99,14 +99,12 @@ class BulkDriver final : public bulk::Port {
 // The values of collectives that go beside the log, from the leader to all. They have a broadcast of their own, as
 // the one of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the
 // records.
-class ValueCarrier {
+class ValueCarrier : Noncopyable {
  public:
   using Arrived = std::function<void(overlay::Seq entry, std::string value)>;
 
   // `port` has to outlive it. `arrived` is empty on the leader, which has the values.
   ValueCarrier(bulk::Port& port, Arrived arrived);
-  ValueCarrier(const ValueCarrier&) = delete;
-  ValueCarrier& operator=(const ValueCarrier&) = delete;
 
   void publish(overlay::Seq entry, std::string value);  // leader
 

@@ -56,13 +56,11 @@ class SendQueue {
   std::map<overlay::LinkName, std::deque<Item>, Less> waiting_;  // without empty queues
 };
 
-class LinkSender {
+class LinkSender : Noncopyable {
  public:
   // All have to outlive this object. `on_ends`: a link is given up, or is about to be hung up.
   LinkSender(LinkTable& links, overlay::Node& node, Log& log, std::function<void(overlay::LinkName)> on_ends)
       : links_(links), node_(node), log_(log), on_ends_(std::move(on_ends)), queue_(access()) {}
-  LinkSender(const LinkSender&) = delete;
-  LinkSender& operator=(const LinkSender&) = delete;
 
   void perform(overlay::Send& message);
   void perform(overlay::SendEntry& entry) { sent(entry.to, queue_.send_entry(entry.to, entry.seq)); }

@@ -37,7 +37,7 @@ class BulkStreams {
 // It also writes a line to stderr about a handler that takes long.
 //
 // What the thread uses of a link is Link::send_beside(). While no handler runs it waits, without a timer.
-class KeepAlive {
+class KeepAlive : Noncopyable {
  public:
   static constexpr std::int64_t kFirstLine = 10'000;  // milliseconds; when a handler counts as one that takes long
   static constexpr std::int64_t kNextLine = 600'000;  // milliseconds between two lines about the same call
@@ -47,8 +47,6 @@ class KeepAlive {
   static Result<std::unique_ptr<KeepAlive>> create(std::chrono::milliseconds interval,
                                                    std::function<std::string(value::Side)> beat);
   ~KeepAlive();
-  KeepAlive(const KeepAlive&) = delete;
-  KeepAlive& operator=(const KeepAlive&) = delete;
 
   // As long as it lives, beats go out on the link, which has to live longer.
   class Share {

@@ -73,7 +73,7 @@ class OpenCalls {
 
 // What the overlay's node reports to its owner: entries of the job's log, results of collectives, and how tasks
 // fare. All calls to the owner are deferred.
-class NodeReports {
+class NodeReports : Noncopyable {
  public:
   using Raise = std::function<void(const JobException&)>;
 
@@ -87,8 +87,6 @@ class NodeReports {
         open_calls_(open_calls),
         raise_(std::move(raise)),
         lead_(std::move(lead)) {}
-  NodeReports(const NodeReports&) = delete;
-  NodeReports& operator=(const NodeReports&) = delete;
 
   Group::Callbacks callbacks;  // of the owner, once it serves
   DriverHooks hooks;
@@ -142,11 +140,9 @@ class NodeReports {
 
 inline overlay::Time present() { return std::chrono::duration_cast<overlay::Time>(event::clock_now()); }
 
-class NodeTimer {
+class NodeTimer : Noncopyable {
  public:
   explicit NodeTimer(std::function<void()> on_due) : on_due_(std::move(on_due)) {}
-  NodeTimer(const NodeTimer&) = delete;
-  NodeTimer& operator=(const NodeTimer&) = delete;
 
   Result<void> create(event::Loop& loop) {
     timer_ = TRY(event::Timer::create(loop, [this] { fired(); }));

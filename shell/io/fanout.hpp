@@ -12,7 +12,7 @@
 
 namespace nacre::io {
 
-class Fanout {
+class Fanout : Noncopyable {
  public:
   struct Options {
     std::size_t window = std::size_t{4} << 20;  // bytes
@@ -36,8 +36,6 @@ class Fanout {
   // the flag is restored at the end.
   static Result<std::unique_ptr<Fanout>> create(event::Loop& loop, int source, Options options,
                                                 Callbacks callbacks);
-  Fanout(const Fanout&) = delete;
-  Fanout& operator=(const Fanout&) = delete;
 
   // Adds a reader: our end of its pipe, which is closed when the reader has got all. Readers are numbered from 0.
   Result<void> add(UniqueFd pipe);

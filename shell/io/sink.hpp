@@ -234,7 +234,7 @@ class FdSink final : public Sink {
 // A place for messages to another program: a file, a FIFO, or a descriptor. It never waits for the reader, not even
 // for one that has yet to open the FIFO. It keeps what the reader has not taken; so to use little memory, write the
 // next message only when it is idle.
-class MessageFile {
+class MessageFile : Noncopyable {
  public:
   static constexpr event::Seconds kLookForReader{0.1};  // of a FIFO
 
@@ -250,8 +250,6 @@ class MessageFile {
   // `fd` is open for writing.
   static Result<std::unique_ptr<MessageFile>> of(event::Loop& loop, UniqueFd fd, std::string name,
                                                  Callbacks callbacks);
-  MessageFile(const MessageFile&) = delete;
-  MessageFile& operator=(const MessageFile&) = delete;
 
   // May call on_error before it returns.
   void write(std::string_view bytes);

@@ -21,14 +21,12 @@ namespace nacre::io {
 [[nodiscard]] std::optional<winsize> terminal_size();
 [[nodiscard]] std::optional<termios> terminal_modes();
 
-class Terminal {
+class Terminal : Noncopyable {
  public:
   // Makes it raw. In the background this stops the process until it is in the foreground. There may be only one at
   // a time. `children`: of a process that watches its own; null: it does not.
   static Result<std::unique_ptr<Terminal>> borrow(event::Children* children);
   ~Terminal();  // restores it
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
 
   // Non-blocking, with flags that no other process shares.
   [[nodiscard]] int input() const { return input_.get(); }

@@ -11,15 +11,13 @@
 
 namespace nacre::join {
 
-class CarriedChannels {
+class CarriedChannels : Noncopyable {
  public:
   static constexpr event::Seconds kFinish{3};  // for a slow launcher
 
   // `to`: standard error, which has to stay open.
   static Result<std::unique_ptr<CarriedChannels>> create(event::Loop& loop, const launch::Carriage& carriage,
                                                          int to);
-  CarriedChannels(const CarriedChannels&) = delete;
-  CarriedChannels& operator=(const CarriedChannels&) = delete;
 
   // "CHANNEL=FD" for each. The plugins that read these options own the descriptors.
   [[nodiscard]] std::vector<std::string> options() const;

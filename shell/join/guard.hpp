@@ -63,7 +63,7 @@ struct GuardDuty {
 // Runs in a forked child, with all signals blocked.
 [[noreturn]] void run_guard(const GuardDuty& duty);
 
-class Guard {
+class Guard : Noncopyable {
  public:
   struct Options {
     const transport::SocketDirectory* socket = nullptr;  // null: there is none
@@ -84,8 +84,6 @@ class Guard {
   // Is run if the shell is killed, and not waited for; empty: none.
   void set_command(const std::vector<std::string>& words);
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0: it has ended
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
 
  private:
   Guard(event::Children& children, UniqueFd to, pid_t pid) : children_(children), to_(std::move(to)), pid_(pid) {}

@@ -143,7 +143,7 @@ Result<Assembled> alone(ShellProcess& process, boot::Boot boot, LeaderGiven give
 }
 
 // One shell among several.
-class Assembly {
+class Assembly : Noncopyable {
  public:
   Assembly(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log)
       : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
@@ -152,8 +152,6 @@ class Assembly {
     process_.launcher_events.on_gone = nullptr;
     if (process_.group && member_ != nullptr) member_->hooks().on_ended = nullptr;
   }
-  Assembly(const Assembly&) = delete;
-  Assembly& operator=(const Assembly&) = delete;
 
   Result<Assembled> run() {
     CHECK_OK(make_member());
@@ -361,7 +359,7 @@ namespace {
 
 constexpr event::Seconds kForAnswers{60};  // of the leader, beyond the time that it waits for this shell
 
-class Newcomer {
+class Newcomer : Noncopyable {
  public:
   Newcomer(ShellProcess& process, boot::Boot boot, LeaderGiven given, Log& log)
       : process_(process), boot_(std::move(boot)), given_(std::move(given)), log_(log) {}
@@ -375,8 +373,6 @@ class Newcomer {
     hooks.on_member = nullptr;
     hooks.on_leader = nullptr;
   }
-  Newcomer(const Newcomer&) = delete;
-  Newcomer& operator=(const Newcomer&) = delete;
 
   Result<Assembled> run() {
     auto joined = join();

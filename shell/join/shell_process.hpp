@@ -32,12 +32,10 @@ namespace nacre::join {
 // that it holds keeps the other process waiting.
 //
 //   attached --take_streams--> its streams are the file --let_go--> detached
-class Detachment {
+class Detachment : Noncopyable {
  public:
   explicit Detachment(value::JobId id) : id_(id) {}
   ~Detachment() { give_back(); }
-  Detachment(const Detachment&) = delete;
-  Detachment& operator=(const Detachment&) = delete;
 
   // Returns in a new process, which leads a session of its own and is the leader from now on. The old one waits for
   // it: it exits as that does, or with 0 once that has let go. Has to be called before there are loops and threads.
@@ -149,11 +147,9 @@ struct LaterShells {
 
 // Makes the launcher's standard input this shell's: what its stream brings comes out of a pipe that replaces
 // /dev/null. Another owner may take the launcher's place.
-class LauncherInput {
+class LauncherInput : Noncopyable {
  public:
   static Result<std::unique_ptr<LauncherInput>> create(event::Loop& loop);
-  LauncherInput(const LauncherInput&) = delete;
-  LauncherInput& operator=(const LauncherInput&) = delete;
 
   // ---- of the launcher
   // The stream that calls take() and end(); it has to wait while the pipe is full.

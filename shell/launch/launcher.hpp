@@ -22,7 +22,7 @@ namespace nacre::launch {
 // Joins equal warnings and errors of several shells: "nacre-shell[1]: warn: X" and, a moment later,
 // "nacre-shell[3]: warn: X" become "nacre-shell[1,3]: warn: X". All else passes at once, and the lines of one shell
 // stay in their order.
-class AlikeLines {
+class AlikeLines : Noncopyable {
  public:
   static constexpr event::Seconds kMoment{0.1};
   static constexpr std::size_t kMostHeld = 64;
@@ -32,8 +32,6 @@ class AlikeLines {
   // `put` gets whole lines, each with its newline; it must not call this object.
   explicit AlikeLines(Put put) : put_(std::move(put)) {}
   ~AlikeLines() { flush(); }
-  AlikeLines(const AlikeLines&) = delete;
-  AlikeLines& operator=(const AlikeLines&) = delete;
 
   // The line has its newline.
   void add(const std::string& line);
@@ -69,7 +67,7 @@ class AlikeLines {
 Result<task::Command> agent_command(const std::vector<std::string>& agent, const std::string& host,
                                     const std::vector<std::string>& words);
 
-class Launcher {
+class Launcher : Noncopyable {
  public:
   static constexpr std::size_t kMostAtOnce = 32;
   struct Options {
@@ -99,8 +97,6 @@ class Launcher {
   // `loop` and `children` have to outlive it.
   Launcher(event::Loop& loop, event::Children& children, Options options, Callbacks callbacks);
   ~Launcher();  // ends all agents that are left (SIGTERM, then SIGKILL), within 0.5 s
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
 
   struct Shell {
     group::Rank rank;

@@ -22,7 +22,7 @@ namespace nacre::launch {
 
 // Reads standard input of a front end for a job: as fast as it is taken, without changing its flags for other
 // processes that share it, and not while it is a terminal that another process group has.
-class InputReader {
+class InputReader : Noncopyable {
  public:
   // Called from the loop; none may destroy the reader.
   struct Callbacks {
@@ -34,8 +34,6 @@ class InputReader {
   // The caller keeps `input` open. It does not keep the loop running. EBADF: it is not open.
   static Result<std::unique_ptr<InputReader>> create(event::Loop& loop, int input, Callbacks callbacks);
   ~InputReader() { stop(); }
-  InputReader(const InputReader&) = delete;
-  InputReader& operator=(const InputReader&) = delete;
 
   void go_on();  // there is room again
   void stop();   // nothing more is read, and the descriptor is as before
@@ -82,7 +80,7 @@ class InputTail {
 inline constexpr std::uint32_t kInputStream = 0;
 
 // The end of the leader, or of a shell that only has to notice when the process that started it goes.
-class LaunchStream {
+class LaunchStream : Noncopyable {
  public:
   static constexpr std::size_t kMaxFrame = 4096;                 // bytes
   static constexpr std::size_t kMaxHeld = std::size_t{4} << 20;  // bytes of input that are not wanted yet
@@ -103,8 +101,6 @@ class LaunchStream {
                                                       Callbacks callbacks);
   // Drops all that comes: for a shell that is not the leader, until it has joined.
   static Result<std::unique_ptr<LaunchStream>> watch(event::Loop& loop, UniqueFd fd, std::function<void()> on_gone);
-  LaunchStream(const LaunchStream&) = delete;
-  LaunchStream& operator=(const LaunchStream&) = delete;
 
   // While input is not wanted up to kMaxHeld of it is held. If more comes, signals behind it wait too, but the end
   // of the launcher is still noticed.
@@ -147,7 +143,7 @@ class LaunchStream {
 };
 
 // The launcher's end: reads its own standard input as fast as the other end takes it.
-class LaunchFeed {
+class LaunchFeed : Noncopyable {
  public:
   // `to`: the standard input of the leader's agent. It has to outlive this object; its owner calls on_room().
   // `input`: a descriptor; kNoInput: there is none, as if it had ended; kOpenInput: nothing comes, and no end.
@@ -156,8 +152,6 @@ class LaunchFeed {
   static constexpr int kOpenInput = -2;
   static Result<std::unique_ptr<LaunchFeed>> create(event::Loop& loop, task::BufferedStream& to, int input,
                                                     InputTail* tail = nullptr);
-  LaunchFeed(const LaunchFeed&) = delete;
-  LaunchFeed& operator=(const LaunchFeed&) = delete;
 
   void signal(int signum);
   void detach();

@@ -25,24 +25,20 @@ void set_last_act(void (*act)(void* of), void* of);
 
 // While one lives, SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are caught, on a stack of their own. There is one at
 // a time.
-class CrashGuard {
+class CrashGuard : Noncopyable {
  public:
   CrashGuard();
   ~CrashGuard();  // restores the handlers
-  CrashGuard(const CrashGuard&) = delete;
-  CrashGuard& operator=(const CrashGuard&) = delete;
 
  private:
   bool own_stack_ = false;
 };
 
 // While one lives, the code of this plugin runs. Scopes nest. Both strings must outlive it, and may change.
-class CrashScope {
+class CrashScope : Noncopyable {
  public:
   CrashScope(const std::string& plugin, const std::string& topic);
   ~CrashScope();
-  CrashScope(const CrashScope&) = delete;
-  CrashScope& operator=(const CrashScope&) = delete;
 
  private:
   CurrentCall call_;
@@ -65,14 +61,12 @@ class CrashScope {
 // While it lives, a second SIGTERM, SIGINT, SIGHUP or SIGQUIT within one call ends the process. A signal that comes
 // less than kApart after the first counts as the same one, sent in two ways. A call that runs the loop is not
 // stuck. There is one at a time; it is made after the loop's watchers of these signals, and destroyed before them.
-class SecondSignal {
+class SecondSignal : Noncopyable {
  public:
   static constexpr std::int64_t kApart = 100'000'000;  // ns
 
   static Result<std::unique_ptr<SecondSignal>> create(event::Loop& loop);
   ~SecondSignal();
-  SecondSignal(const SecondSignal&) = delete;
-  SecondSignal& operator=(const SecondSignal&) = delete;
 
  private:
   explicit SecondSignal(event::Phase turns);

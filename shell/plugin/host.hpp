@@ -114,15 +114,13 @@ class TaskOutput {
 // Events of the job, for their followers. An event is as in Flux RFC 18: {"timestamp", "name", "context"}.
 class EventRecord {
  public:
-  class Follower {
+  class Follower : Noncopyable {
    public:
     Follower(EventRecord& record, std::function<void(const Json&)> on_event)
         : record_(record), on_event_(std::move(on_event)) {
       record_.followers_.push_back(this);
     }
     ~Follower() { std::erase(record_.followers_, this); }
-    Follower(const Follower&) = delete;
-    Follower& operator=(const Follower&) = delete;
 
    private:
     friend class EventRecord;

@@ -16,11 +16,9 @@ namespace nacre::plugin {
 class [[nodiscard]] Registration {
  public:
   // The part of a list that belongs to a Registration.
-  class Entry {
+  class Entry : Noncopyable {
    public:
     Entry() = default;
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
     virtual ~Entry() = default;
     [[nodiscard]] virtual bool active() const = 0;
     virtual void end(std::unique_ptr<Entry> self) = 0;  // `self` is this entry
@@ -45,13 +43,11 @@ class [[nodiscard]] Registration {
 };
 
 template <typename... Args>
-class CallbackList {
+class CallbackList : Noncopyable {
  public:
   using Function = std::function<void(Args...)>;
 
   CallbackList() = default;
-  CallbackList(const CallbackList&) = delete;
-  CallbackList& operator=(const CallbackList&) = delete;
   ~CallbackList() {
     for (Item* item : items_) {
       if (item != nullptr) item->list = nullptr;

@@ -42,7 +42,7 @@ struct EventHandler {
   Result<void> operator()(Call& call) const { return take(call); }
 };
 
-class Plugin {
+class Plugin : Noncopyable {
  public:
   struct Subscription {
     std::string topic;  // a glob
@@ -53,8 +53,6 @@ class Plugin {
   explicit Plugin(std::string name, std::string origin = "builtin")
       : name_(std::move(name)), origin_(std::move(origin)) {}
   virtual ~Plugin() = default;
-  Plugin(const Plugin&) = delete;
-  Plugin& operator=(const Plugin&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }

@@ -95,14 +95,12 @@ using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full, GroupFence
 
 // What the clients of a process group have stored on this node: keys, attributes of the job and of the node, and,
 // with the other groups, names. All of it is charged to the quota.
-class GroupKeys {
+class GroupKeys : Noncopyable {
  public:
   // All have to outlive it; `quota` may be null: no limit. `events` gets a Full if something is refused.
   GroupKeys(Names& names, Quota* quota, std::vector<Event>& events)
       : names_(names), quota_(quota), events_(events) {}
   ~GroupKeys();
-  GroupKeys(const GroupKeys&) = delete;
-  GroupKeys& operator=(const GroupKeys&) = delete;
 
   Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
   [[nodiscard]] const std::string* get(std::string_view key) const;           // a key that was put, or an attribute
@@ -137,12 +135,10 @@ class GroupKeys {
   std::uint64_t charged_ = 0;  // to the quota
 };
 
-class Server {
+class Server : Noncopyable {
  public:
   // `names` is shared by all groups of a job, and outlives the server.
   Server(ClientGroup group, Names& names);
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
   void receive(std::uint32_t client, std::string_view bytes);
   void closed(std::uint32_t client);                   // its stream has ended

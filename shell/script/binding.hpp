@@ -26,12 +26,10 @@ int trampoline(lua_State* lua) {
 }
 
 // Leaves the Lua stack as high as it was.
-class StackMark {
+class StackMark : Noncopyable {
  public:
   explicit StackMark(lua_State* lua) : lua_(lua), top_(lua_gettop(lua)) {}
   ~StackMark() { lua_settop(lua_, top_); }
-  StackMark(const StackMark&) = delete;
-  StackMark& operator=(const StackMark&) = delete;
 
  private:
   lua_State* lua_;

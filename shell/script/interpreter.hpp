@@ -67,7 +67,7 @@ void guard_xpcall(lua_State* lua);
 
 inline constexpr int kLuaError = EBADMSG;
 
-class Interpreter {
+class Interpreter : Noncopyable {
  public:
   static constexpr int kMaxSourceDepth = 64;  // files that source each other
 
@@ -76,8 +76,6 @@ class Interpreter {
   static Result<std::unique_ptr<Interpreter>> create(plugin::Host& host, std::string library,
                                                      std::string more_drop_ins = "");
   ~Interpreter();  // runs the Lua finalizers; the functions of the shell fail from then on
-  Interpreter(const Interpreter&) = delete;
-  Interpreter& operator=(const Interpreter&) = delete;
 
   // Where a file belongs that was run: named by the caller that runs initrc files, by shell.source_rcpath and the
   // like, or by others.

@@ -150,7 +150,7 @@ int set_oom_score(const std::string& text);
 
 // Starts commands side by side. Most of a start is the child's exec, for which its vfork waits: with several
 // threads the execs run at once, on several cpus, and the caller does something else meanwhile.
-class SpawnPool {
+class SpawnPool : Noncopyable {
  public:
   using Outcome = tl::expected<Spawned, SpawnError>;
 
@@ -167,8 +167,6 @@ class SpawnPool {
   // Ends the threads. To the kernel a child's parent is a thread, so a child that asked for a signal at its
   // parent's death (PR_SET_PDEATHSIG) gets it then: the pool has to outlive the children. No start is under way.
   ~SpawnPool();
-  SpawnPool(const SpawnPool&) = delete;
-  SpawnPool& operator=(const SpawnPool&) = delete;
 
   // When a start began, and when it was over: its program had begun, or it had failed.
   struct Times {

@@ -11,7 +11,7 @@
 
 namespace nacre::task {
 
-class BufferedStream {
+class BufferedStream : Noncopyable {
  public:
   static constexpr std::size_t kBufferSize = std::size_t{4} << 20;  // bytes, in each direction
 
@@ -32,8 +32,6 @@ class BufferedStream {
   // Sets O_NONBLOCK on `fd`. Starts reading at once.
   static Result<std::unique_ptr<BufferedStream>> create(event::Loop& loop, UniqueFd fd, Options options,
                                                         Callbacks callbacks);
-  BufferedStream(const BufferedStream&) = delete;
-  BufferedStream& operator=(const BufferedStream&) = delete;
 
   // Returns and removes bytes; they are valid until the next call of a member. Empty: there are none now.
   std::string_view read(std::size_t most = SIZE_MAX);

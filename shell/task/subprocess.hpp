@@ -19,7 +19,7 @@
 
 namespace nacre::task {
 
-class Subprocess {
+class Subprocess : Noncopyable {
  public:
   struct Options {
     std::vector<std::string> streams = {"stdout", "stderr"};  // and "stdin"; the command's channels are added
@@ -47,8 +47,6 @@ class Subprocess {
                                                      const Options& options, Callbacks callbacks);
   void started(pid_t pid);
   ~Subprocess();  // a process that still runs is left alone
-  Subprocess(const Subprocess&) = delete;
-  Subprocess& operator=(const Subprocess&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] bool exited() const { return exited_; }

@@ -24,7 +24,7 @@ namespace nacre::task {
 // The streams between this process and one that it starts, by name: "stdin", "stdout" and "stderr" as pipes, and
 // channels, sockets of both directions. The other process finds the number of a channel's descriptor in the
 // environment variable of the channel's name.
-class Channels {
+class Channels : Noncopyable {
  public:
   struct Callbacks {
     std::function<void(const std::string& name)> on_ready;
@@ -32,8 +32,6 @@ class Channels {
     std::function<void(const std::string& name, std::size_t bytes)> on_room;
   };
   explicit Channels(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
-  Channels(const Channels&) = delete;
-  Channels& operator=(const Channels&) = delete;
 
   // Opens a channel before `command` starts, and adds the other side's end to it, as the command's stream_options
   // demand: NAME_LINE_BUFFER "false", NAME_BUFSIZE in bytes, with K, M or G, NAME_STREAM_STOP "true" (paused until

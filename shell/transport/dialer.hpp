@@ -50,7 +50,7 @@ struct HandshakeLimits {
       std::size_t{16} << 10;  // that the other end may send; the first bytes for the Link may be among them
 };
 
-class Handshake {
+class Handshake : Noncopyable {
  public:
   // An error is one line that starts with the peer's address.
   using Done = std::function<void(Result<OwnedLink>)>;
@@ -60,8 +60,6 @@ class Handshake {
   static Result<std::unique_ptr<Handshake>> create(event::Loop& loop, UniqueFd socket, std::string peer, Role role,
                                                    Credentials& credentials, const HandshakeLimits& limits,
                                                    const LinkLimits& link_limits, Done done);
-  Handshake(const Handshake&) = delete;
-  Handshake& operator=(const Handshake&) = delete;
 
   [[nodiscard]] const std::string& peer() const { return peer_; }
 
@@ -97,7 +95,7 @@ class Handshake {
 
 // Looks up the addresses of a host's name while the loop runs on. A thread of its own calls getaddrinfo(3), which
 // cannot be ended; if the answer is no longer needed the thread is left to end by itself.
-class Resolver {
+class Resolver : Noncopyable {
  public:
   using Done = std::function<void(Result<std::vector<SocketAddress>>)>;  // at least one address
 
@@ -106,8 +104,6 @@ class Resolver {
   static Result<std::unique_ptr<Resolver>> create(event::Loop& loop, const std::string& host, std::uint16_t port,
                                                   Done done);
   ~Resolver();
-  Resolver(const Resolver&) = delete;
-  Resolver& operator=(const Resolver&) = delete;
 
  private:
   struct Question;
@@ -120,7 +116,7 @@ class Resolver {
   std::optional<event::Poll> poll_;
 };
 
-class Dialer {
+class Dialer : Noncopyable {
  public:
   struct Options {
     event::Seconds time{10};    // for connecting; the handshake has its own limit
@@ -135,8 +131,6 @@ class Dialer {
   // Calls `done` once, from the loop, unless the dialler is destroyed before. `done` may destroy it.
   static Result<std::unique_ptr<Dialer>> create(event::Loop& loop, Credentials& credentials,
                                                 std::vector<Address> addresses, const Options& options, Done done);
-  Dialer(const Dialer&) = delete;
-  Dialer& operator=(const Dialer&) = delete;
 
  private:
   Dialer(event::Loop& loop, Credentials& credentials, std::vector<Address> addresses, const Options& options,
@@ -170,7 +164,7 @@ class Dialer {
 
 // Accepts the connections of other shells of the job. It keeps a bounded number of connections that have not proved
 // to be of the job: when more come, the oldest is closed.
-class Listener {
+class Listener : Noncopyable {
  public:
   struct Options {
     HandshakeLimits handshake;
@@ -186,8 +180,6 @@ class Listener {
   static Result<std::unique_ptr<Listener>> create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
                                                   const Options& options, Callbacks callbacks);
   // Links that were handed out outlive the listener.
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return socket_.port(); }  // 0 for a Unix socket
   // That have not yet proved to be of the job

@@ -30,14 +30,12 @@ void empty_buffer(std::string& buffer) {
 
 }  // namespace
 
-class Link::Busy {
+class Link::Busy : Noncopyable {
  public:
   explicit Busy(Link& link) : link_(link) { ++link_.depth_; }
   ~Busy() {
     if (--link_.depth_ == 0 && link_.left_) delete &link_;
   }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
 
  private:
   Link& link_;

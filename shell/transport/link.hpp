@@ -129,7 +129,7 @@ struct LinkLimits {
   event::Seconds linger{5};  // how long the other end may take to close, once both have sent all
 };
 
-class Link {
+class Link : Noncopyable {
  public:
   // Called from the loop, never from within a call of a member. Each may call members, and destroy the link.
   struct Callbacks {
@@ -160,8 +160,6 @@ class Link {
     void operator()(Link* link) const;
   };
   static Result<std::unique_ptr<Link, Leave>> create(event::Loop& loop, Start start, LinkLimits limits);
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
   // Starts reading. Has to be called once.
   void serve(Callbacks callbacks);

@@ -18,7 +18,7 @@ class OpenSsl;
 
 enum class Role { dials, listens };
 
-class TlsContext {
+class TlsContext : Noncopyable {
  public:
   static constexpr std::size_t kMaxJobId = 128;  // bytes; it is the identity of the key in RFC 8446
   // After this many bytes the key is changed: 2^35 is a tenth of what AES-GCM allows (RFC 8446, 5.5).
@@ -27,8 +27,6 @@ class TlsContext {
   static Result<std::unique_ptr<TlsContext>> create(std::string job_id, const Secret& secret,
                                                     std::uint64_t rekey_after = kRekeyAfter);
   ~TlsContext();
-  TlsContext(const TlsContext&) = delete;
-  TlsContext& operator=(const TlsContext&) = delete;
 
  private:
   friend class Tls;
@@ -44,12 +42,10 @@ class TlsContext {
 };
 
 // One connection. Its context has to outlive it.
-class Tls {
+class Tls : Noncopyable {
  public:
   static Result<std::unique_ptr<Tls>> create(TlsContext& context, Role role);
   ~Tls();
-  Tls(const Tls&) = delete;
-  Tls& operator=(const Tls&) = delete;
 
   // Takes one TLS record from the socket. The caller reads its bytes before it gives the next one: memory for more
   // would never be freed.
