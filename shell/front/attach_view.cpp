@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
+#include "front/table.hpp"
 #include "io/sink.hpp"
 #include "launch/own_sockets.hpp"
 
