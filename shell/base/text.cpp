@@ -64,6 +64,25 @@ bool is_glob(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c == '*' || c == '?' || c == '['; });
 }
 
+std::string escape_glob(std::string_view name) {
+  std::string out;
+  for (char each : name) {
+    if (std::string_view("*?[\\").find(each) != std::string_view::npos) out += '\\';
+    out += each;
+  }
+  return out;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& each : out) each = each >= 'A' && each <= 'Z' ? static_cast<char>(each - 'A' + 'a') : each;
+  return out;
+}
+
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 // ---- escape -----------------------------------------------------------------------------
 
 namespace {

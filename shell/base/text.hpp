@@ -29,6 +29,15 @@ namespace nacre {
 // Whether `text` has a glob(7) metacharacter: one of *?[
 [[nodiscard]] bool is_glob(std::string_view text);
 
+// `name` as a part of a glob(7) that matches only that.
+[[nodiscard]] std::string escape_glob(std::string_view name);
+
+// Letters of ASCII as small ones.
+[[nodiscard]] std::string lower(std::string_view text);
+
+// "1 task", "2 tasks"
+[[nodiscard]] std::string counted(std::uint64_t count, std::string_view what);
+
 // Text of others on its way to a terminal.
 
 // `text` for a terminal: bytes that control one are as \xNN. These are the control characters of ASCII but the tab,

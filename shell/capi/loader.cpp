@@ -219,16 +219,6 @@ Result<void> load_object(Host& host, const std::string& path, const Json& conf) 
   return {};
 }
 
-// `directory` for use at the start of a glob: its characters have no special meaning.
-std::string escaped(std::string_view directory) {
-  std::string text;
-  for (char each : directory) {
-    if (std::strchr("*?[\\", each) != nullptr) text += '\\';
-    text += each;
-  }
-  return text;
-}
-
 bool is_directory(const char* path) {
   struct stat info {};
   return ::stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -243,7 +233,7 @@ Result<std::vector<std::string>> find_objects(const std::string& pattern, const 
   } else {
     for (std::string_view directory : split(searchpath, ':')) {
       if (directory.empty()) continue;
-      std::string front = is_glob(pattern) ? escaped(directory) : std::string(directory);
+      std::string front = is_glob(pattern) ? escape_glob(directory) : std::string(directory);
       std::vector<std::string> files = TRY(glob_files(front + "/" + pattern));
       found.insert(found.end(), files.begin(), files.end());
       if (!is_glob(pattern) && !found.empty()) break;

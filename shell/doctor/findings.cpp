@@ -116,10 +116,6 @@ std::uint64_t count(const std::vector<Place>& places) {
   return out;
 }
 
-std::string counted(std::uint64_t number, std::string_view thing) {
-  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
-}
-
 class Judge {
  public:
   explicit Judge(const Examination& examination)

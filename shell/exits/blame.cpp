@@ -127,12 +127,6 @@ bool has_any(std::string_view line, const Table& table) {
                      [&](std::string_view each) { return line.find(each) != line.npos; });
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char each) { return std::tolower(each); });
-  return out;
-}
-
 // Without what PyTorch puts before each line of a traceback: "[rank3]: ".
 std::string_view bare(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
@@ -538,8 +532,7 @@ const KnownReason* reason_named(std::string_view name) {
 }
 
 const KnownReason* reason_in(std::string_view err) {
-  std::string text(trim(err));
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char each) { return std::tolower(each); });
+  const std::string text = lower(trim(err));
   const std::vector<std::string_view> lines = split(text, '\n');
   const auto first = lines.end() - static_cast<std::ptrdiff_t>(std::min(lines.size(), kReasonLines));
   const KnownReason* out = nullptr;

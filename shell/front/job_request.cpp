@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
+#include "io/format.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
 #include "task/command.hpp"
@@ -182,7 +183,7 @@ Json written_options(Json options) {
 Result<Json> jobspec_of(const JobRequest& request) {
   for (std::size_t i = 0; i < request.command.size(); ++i) {
     const std::string& each = request.command[i];
-    if (!is_utf8(each))
+    if (!io::is_utf8(each))
       return Error{EILSEQ,
                    fmt::format("argument {}: {} is no UTF-8, which a jobspec has to be", i, in_quotes(each))};
   }
@@ -355,29 +356,10 @@ void drop_outer_launcher(Variables& variables) {
   std::erase_if(variables, [](const auto& each) { return is_of_outer_launcher(each.first); });
 }
 
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    auto first = static_cast<unsigned char>(text[i]);
-    std::size_t more = first < 0x80 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    bool may_start = first < 0x80 || (first >= 0xc2 && first <= 0xf4);
-    if (!may_start || text.size() - i <= more) return false;
-    std::uint32_t code = more == 0 ? first : first & (0x3fU >> more);
-    for (std::size_t n = 1; n <= more; ++n) {
-      auto next = static_cast<unsigned char>(text[i + n]);
-      if ((next & 0xc0U) != 0x80) return false;
-      code = code << 6U | (next & 0x3fU);
-    }
-    bool overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
-    if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
-    i += more + 1;
-  }
-  return true;
-}
-
 std::vector<std::string> drop_no_utf8(Variables& variables) {
   std::vector<std::string> names;
   std::erase_if(variables, [&names](const auto& each) {
-    bool is_text = is_utf8(each.first) && is_utf8(each.second);
+    bool is_text = io::is_utf8(each.first) && io::is_utf8(each.second);
     if (!is_text) names.push_back(each.first);
     return !is_text;
   });
@@ -468,11 +450,11 @@ Result<std::string> own_directory() {
   auto shown = own_variable("PWD");
   bool is_here = shown && shown->starts_with('/') && ::stat(shown->c_str(), &there) == 0 &&
                  ::stat(".", &here) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
-  if (is_here && is_utf8(*shown)) return *shown;
+  if (is_here && io::is_utf8(*shown)) return *shown;
   std::error_code failed;
   std::string path = std::filesystem::current_path(failed).native();
   if (failed) return system_error(failed.value(), "cannot find the working directory; give --cwd=DIR");
-  if (is_utf8(path)) return path;
+  if (io::is_utf8(path)) return path;
   return Error{EILSEQ, "the working directory's name is no UTF-8, which a jobspec has to be: give --cwd=DIR"};
 }
 

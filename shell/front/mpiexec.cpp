@@ -89,13 +89,6 @@ class Reading {
 
 using Take = Result<void> (*)(Reading& into, const Values& values);
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
 Result<std::uint32_t> count(const std::string& text) {
   auto number = parse_u64(text);
   if (number && *number > 0 && *number <= job::Jobspec::kMaxCount) return static_cast<std::uint32_t>(*number);

@@ -3,6 +3,7 @@
 
 #include "base/json.hpp"
 #include "base/program.hpp"
+#include "base/text.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
 
@@ -16,10 +17,6 @@ void set_both(Environment& env, std::string_view name, std::string_view value) {
 
 Error no_shell(std::uint32_t shell_rank, std::size_t nodes) {
   return Error{ENOENT, fmt::format("no shell rank {}: R has {} node{}", shell_rank, nodes, nodes == 1 ? "" : "s")};
-}
-
-std::string counted(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 Json number_or_unset(const std::optional<std::uint32_t>& number) { return number ? Json(*number) : Json(-1); }

@@ -9,9 +9,8 @@ namespace {
 
 constexpr std::string_view kForm = "NODESx[PACKAGESp]CORESc[THREADSt][GPUSg], as in 64x4c2g";
 
-std::string counted(std::uint32_t count, std::string_view what) {
-  if (count == 0) return fmt::format("no {}s", what);
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string parts_text(std::uint32_t count, std::string_view what) {
+  return count == 0 ? fmt::format("no {}s", what) : counted(count, what);
 }
 
 class ShapeReader {
@@ -83,10 +82,10 @@ std::string MachineShape::str() const {
 }
 
 std::string MachineShape::node_words() const {
-  std::string out = counted(cores, "core");
-  if (packages > 1) out = fmt::format("{} of {}", counted(packages, "package"), out);
-  if (threads > 1) out += fmt::format(" of {}", counted(threads, "thread"));
-  return out + " and " + counted(gpus, "gpu");
+  std::string out = parts_text(cores, "core");
+  if (packages > 1) out = fmt::format("{} of {}", parts_text(packages, "package"), out);
+  if (threads > 1) out += fmt::format(" of {}", parts_text(threads, "thread"));
+  return out + " and " + parts_text(gpus, "gpu");
 }
 
 std::string MachineShape::synthetic() const {

@@ -44,16 +44,6 @@ std::string drop_in_directory(const Interpreter& self) {
   return fmt::format("{}/{}", rcpath, kDropIns);
 }
 
-// `directory` in front of a glob: it is a name, whatever it contains.
-std::string escaped(std::string_view directory) {
-  std::string text;
-  for (char each : directory) {
-    if (std::string_view("*?[\\").find(each) != std::string_view::npos) text += '\\';
-    text += each;
-  }
-  return text;
-}
-
 // Where source_rcpath looks, in this order.
 std::vector<std::string> rc_directories(const Interpreter& self) {
   std::vector<std::string> directories{drop_in_directory(self)};
@@ -68,7 +58,7 @@ std::vector<std::string> rc_directories(const Interpreter& self) {
 // `pattern` in the directory, as a glob or as the name that it is.
 std::string pattern_in(const std::string& directory, const std::string& pattern) {
   const bool quotes = is_glob(directory) || is_glob(pattern);
-  return fmt::format("{}/{}", quotes ? escaped(directory) : directory, pattern);
+  return fmt::format("{}/{}", quotes ? escape_glob(directory) : directory, pattern);
 }
 
 bool is_in_any(const std::vector<std::string>& directories, std::string_view file) {
@@ -151,7 +141,7 @@ Error unknown_name(const std::vector<std::string>& directories, const std::strin
                    const std::string& value) {
   std::set<std::string> known{std::string(kNone)};
   for (const std::string& each : directories) {
-    auto files = capi::glob_files(fmt::format("{}/{}/*.lua", escaped(each), escaped(option)));
+    auto files = capi::glob_files(fmt::format("{}/{}/*.lua", escape_glob(each), escape_glob(option)));
     if (!files) continue;
     for (const std::string& file : *files) known.insert(std::filesystem::path(file).stem());
   }
