@@ -149,6 +149,8 @@ class JobInput : Noncopyable {
     port_.serve(bulk::down::kInput, std::move(owner));
   }
 
+  // ---- on the leader -------------------------------------------------------------------
+
   void read_some() {
     if (!send() || !poll_) return;
     HeapBuffer<kPiece> buffer;
@@ -161,6 +163,14 @@ class JobInput : Noncopyable {
     }
     queue({buffer.data(), static_cast<std::size_t>(got)});
     send();
+  }
+
+  // A record without bytes is the end.
+  void queue(std::string_view bytes) {
+    unsent_ = callbacks_.was_taken() ? '\1' : '\0';
+    append_number(unsent_, next_);
+    unsent_ += bytes;
+    next_ += bytes.size();
   }
 
   // Returns whether nothing is left to send.
@@ -179,12 +189,18 @@ class JobInput : Noncopyable {
     return *sent;
   }
 
-  // A record without bytes is the end.
-  void queue(std::string_view bytes) {
-    unsent_ = callbacks_.was_taken() ? '\1' : '\0';
-    append_number(unsent_, next_);
-    unsent_ += bytes;
-    next_ += bytes.size();
+  // ---- on every shell ------------------------------------------------------------------
+
+  void take(bulk::Numbered number, std::string_view bytes) {
+    if (sink_ && !failed_ && !ended_ && bytes.size() >= kPieceHead) {
+      position_.was_taken = bytes[0] != '\0';
+      bytes.remove_prefix(1);
+      const auto at = take_number<std::uint64_t>(bytes);
+      take_piece(at, bytes);
+    }
+    if (!sink_ || failed_ || ended_ || !sink_->full()) return port_.consumed(number);
+    if (!std::exchange(waited_, true)) callbacks_.on_wait();
+    unconsumed_.push_back(number);
   }
 
   // A shell that has come later begins where the broadcast is.
@@ -204,18 +220,6 @@ class JobInput : Noncopyable {
     std::array pieces{bytes};
     if (!sink_->write(pieces)) failed_ = true;
     position_.reads = !failed_;
-  }
-
-  void take(bulk::Numbered number, std::string_view bytes) {
-    if (sink_ && !failed_ && !ended_ && bytes.size() >= kPieceHead) {
-      position_.was_taken = bytes[0] != '\0';
-      bytes.remove_prefix(1);
-      const auto at = take_number<std::uint64_t>(bytes);
-      take_piece(at, bytes);
-    }
-    if (!sink_ || failed_ || ended_ || !sink_->full()) return port_.consumed(number);
-    if (!std::exchange(waited_, true)) callbacks_.on_wait();
-    unconsumed_.push_back(number);
   }
 
   void go_on() {
@@ -690,7 +694,5 @@ class Input final : public plugin::Plugin {
 }  // namespace
 
 PluginPtr make_input(plugin::Host& host) { return std::make_unique<Input>(host); }
-
-// ---- job input --------------------------------------------------------------------------
 
 }  // namespace nacre::plugins

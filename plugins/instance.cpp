@@ -241,6 +241,8 @@ class Rexec : Noncopyable {
     return Error{ENOSYS, fmt::format("rexec.{}: nacre-shell has no such method", method)};
   }
 
+  // ---- the start -----------------------------------------------------------------------
+
   Result<void> exec(const Request& request) {
     if (is_over_ || host_.ending())
       return Error{ENOSYS, "the job is ending: nothing is started beside it any more"};
@@ -302,85 +304,7 @@ class Rexec : Noncopyable {
     return {};
   }
 
-  Result<void> kill(const Request& request) {
-    const Json parsed = TRY(parse_json(request.text()));
-    const JsonAt message = JsonAt::root(parsed);
-    Process* process = TRY(find(message));
-    CHECK_OK(process->child->kill(static_cast<int>(TRY(TRY(message.at("signum")).integer(1, NSIG - 1)))));
-    instance_.broker->respond(request, nullptr);
-    return {};
-  }
-
-  Result<void> wait(const Request& request) {
-    const Json parsed = TRY(parse_json(request.text()));
-    Process* process = TRY(find(JsonAt::root(parsed)));
-    if (!process->is_waited) return Error{EINVAL, "it was not started to be waited for"};
-    if (process->waiter) return Error{EINVAL, "another client waits for it"};
-    process->waiter = request;
-    if (process->is_complete) complete(*process);
-    return {};
-  }
-
-  void list(const Request& request) {
-    Json rows = Json::array();
-    for (const Process& each : processes_) {
-      rows.push_back({{"pid", each.child->pid()},
-                      {"cmd", each.name},
-                      {"label", each.label},
-                      {"state", each.child->exited() ? "Z" : "R"}});
-    }
-    instance_.broker->respond(request, {{"rank", instance_.rank}, {"procs", std::move(rows)}});
-  }
-
-  // It is about a command that may have ended meanwhile, and nobody waits for an answer.
-  void write(const Request& request) {
-    auto done = [&]() -> Result<void> {
-      const Json parsed = TRY(parse_json(request.text()));
-      const JsonAt message = JsonAt::root(parsed);
-      const auto tag = TRY(TRY(message.at("matchtag")).integer(0, UINT32_MAX));
-      const JsonAt io = TRY(message.at("io"));
-      auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& each) {
-        return each.is_streamed && each.request.tag == static_cast<std::uint32_t>(tag) &&
-               broker::sender_of(each.request) == broker::sender_of(request);
-      });
-      if (found == processes_.end()) return {};
-      std::string bytes;
-      if (TRY(io.find("data"))) bytes = TRY(broker::data_in(io));
-      const std::string stream = TRY(TRY(io.at("stream")).string());
-      const auto eof = TRY(io.find("eof"));
-      const bool ends = eof && TRY(eof->boolean());
-      if (stream == "stdin") {
-        found->input += bytes;
-        found->input_ends = found->input_ends || ends;
-        feed(*found);
-      } else if (task::BufferedStream* channel = found->child->stream(stream)) {
-        static_cast<void>(channel->write(bytes));  // it reads no more
-        if (ends) channel->close();
-      }
-      return {};
-    }();
-    if (!done) host_.log().log(Level::warn, kRexec, "write: {}", done.error().message);
-  }
-
-  void disconnect(const Request& request) {
-    const std::string sender = broker::sender_of(request);
-    for (Process& each : processes_) {
-      if (each.is_streamed && broker::sender_of(each.request) == sender)
-        static_cast<void>(each.child->kill(SIGKILL));
-      if (each.waiter && broker::sender_of(*each.waiter) == sender) each.waiter.reset();
-    }
-  }
-
-  Result<Process*> find(const JsonAt& message) {
-    const auto pid = TRY(TRY(message.at("pid")).integer(-1, INT32_MAX));
-    std::optional<std::string> label;
-    if (auto given = TRY(message.find("label"))) label = TRY(given->string());
-    for (Process& each : processes_) {
-      if (label ? each.label == *label : each.child->pid() == pid) return &each;
-    }
-    return Error{ESRCH, label ? fmt::format("no command has the label {}", *label)
-                              : fmt::format("no command has the process {}", pid)};
-  }
+  // ---- what it writes, and its end -----------------------------------------------------
 
   void read(Process& process, const std::string& stream) {
     task::BufferedStream* from = process.child ? process.child->stream(stream) : nullptr;
@@ -412,24 +336,6 @@ class Rexec : Noncopyable {
                               {{"type", "output"}, {"pid", process.child->pid()}, {"io", std::move(io)}});
   }
 
-  void feed(Process& process) {
-    task::BufferedStream* input = process.child->stream("stdin");
-    if (input == nullptr) return;
-    if (const std::size_t size = std::min(process.input.size(), input->room()); size > 0) {
-      if (!input->write(std::string_view(process.input).substr(0, size)))
-        process.input.clear();  // it reads no more
-      process.input.erase(0, size);
-    }
-    if (process.input.empty() && process.input_ends && !input->closed()) input->close();
-  }
-
-  void give_credit(Process& process, std::size_t bytes) {
-    if (!process.child) return;
-    feed(process);
-    if ((process.flags & kWriteCredit) == 0) return;
-    instance_.broker->respond(process.request, {{"type", "add-credit"}, {"channels", {{"stdin", bytes}}}});
-  }
-
   void exited(Process& process) {
     const int status = process.child->status().raw();
     if (process.is_streamed)
@@ -455,6 +361,108 @@ class Rexec : Noncopyable {
     if (!processes_.empty() || !std::exchange(holds_, false)) return;
     timer_.reset();
     static_cast<void>(host_.release(kRexecHold));
+  }
+
+  // ---- input --------------------------------------------------------------------------
+
+  // It is about a command that may have ended meanwhile, and nobody waits for an answer.
+  void write(const Request& request) {
+    auto done = [&]() -> Result<void> {
+      const Json parsed = TRY(parse_json(request.text()));
+      const JsonAt message = JsonAt::root(parsed);
+      const auto tag = TRY(TRY(message.at("matchtag")).integer(0, UINT32_MAX));
+      const JsonAt io = TRY(message.at("io"));
+      auto found = std::find_if(processes_.begin(), processes_.end(), [&](const Process& each) {
+        return each.is_streamed && each.request.tag == static_cast<std::uint32_t>(tag) &&
+               broker::sender_of(each.request) == broker::sender_of(request);
+      });
+      if (found == processes_.end()) return {};
+      std::string bytes;
+      if (TRY(io.find("data"))) bytes = TRY(broker::data_in(io));
+      const std::string stream = TRY(TRY(io.at("stream")).string());
+      const auto eof = TRY(io.find("eof"));
+      const bool ends = eof && TRY(eof->boolean());
+      if (stream == "stdin") {
+        found->input += bytes;
+        found->input_ends = found->input_ends || ends;
+        feed(*found);
+      } else if (task::BufferedStream* channel = found->child->stream(stream)) {
+        static_cast<void>(channel->write(bytes));  // it reads no more
+        if (ends) channel->close();
+      }
+      return {};
+    }();
+    if (!done) host_.log().log(Level::warn, kRexec, "write: {}", done.error().message);
+  }
+
+  void feed(Process& process) {
+    task::BufferedStream* input = process.child->stream("stdin");
+    if (input == nullptr) return;
+    if (const std::size_t size = std::min(process.input.size(), input->room()); size > 0) {
+      if (!input->write(std::string_view(process.input).substr(0, size)))
+        process.input.clear();  // it reads no more
+      process.input.erase(0, size);
+    }
+    if (process.input.empty() && process.input_ends && !input->closed()) input->close();
+  }
+
+  void give_credit(Process& process, std::size_t bytes) {
+    if (!process.child) return;
+    feed(process);
+    if ((process.flags & kWriteCredit) == 0) return;
+    instance_.broker->respond(process.request, {{"type", "add-credit"}, {"channels", {{"stdin", bytes}}}});
+  }
+
+  // ---- the others ----------------------------------------------------------------------
+
+  Result<Process*> find(const JsonAt& message) {
+    const auto pid = TRY(TRY(message.at("pid")).integer(-1, INT32_MAX));
+    std::optional<std::string> label;
+    if (auto given = TRY(message.find("label"))) label = TRY(given->string());
+    for (Process& each : processes_) {
+      if (label ? each.label == *label : each.child->pid() == pid) return &each;
+    }
+    return Error{ESRCH, label ? fmt::format("no command has the label {}", *label)
+                              : fmt::format("no command has the process {}", pid)};
+  }
+
+  Result<void> kill(const Request& request) {
+    const Json parsed = TRY(parse_json(request.text()));
+    const JsonAt message = JsonAt::root(parsed);
+    Process* process = TRY(find(message));
+    CHECK_OK(process->child->kill(static_cast<int>(TRY(TRY(message.at("signum")).integer(1, NSIG - 1)))));
+    instance_.broker->respond(request, nullptr);
+    return {};
+  }
+
+  Result<void> wait(const Request& request) {
+    const Json parsed = TRY(parse_json(request.text()));
+    Process* process = TRY(find(JsonAt::root(parsed)));
+    if (!process->is_waited) return Error{EINVAL, "it was not started to be waited for"};
+    if (process->waiter) return Error{EINVAL, "another client waits for it"};
+    process->waiter = request;
+    if (process->is_complete) complete(*process);
+    return {};
+  }
+
+  void list(const Request& request) {
+    Json rows = Json::array();
+    for (const Process& each : processes_) {
+      rows.push_back({{"pid", each.child->pid()},
+                      {"cmd", each.name},
+                      {"label", each.label},
+                      {"state", each.child->exited() ? "Z" : "R"}});
+    }
+    instance_.broker->respond(request, {{"rank", instance_.rank}, {"procs", std::move(rows)}});
+  }
+
+  void disconnect(const Request& request) {
+    const std::string sender = broker::sender_of(request);
+    for (Process& each : processes_) {
+      if (each.is_streamed && broker::sender_of(each.request) == sender)
+        static_cast<void>(each.child->kill(SIGKILL));
+      if (each.waiter && broker::sender_of(*each.waiter) == sender) each.waiter.reset();
+    }
   }
 
   plugin::Host& host_;

@@ -239,6 +239,4 @@ class Tmpdir final : public plugin::Plugin {
 
 PluginPtr make_tmpdir(plugin::Host& host) { return std::make_unique<Tmpdir>(host); }
 
-// ---- sweep ------------------------------------------------------------------------------
-
 }  // namespace nacre::plugins

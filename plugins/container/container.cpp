@@ -535,6 +535,8 @@ class NodeContainer : Noncopyable {
     }
   }
 
+  // ---- ready ---------------------------------------------------------------------------
+
   void accept() {
     UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection) return;
@@ -542,6 +544,12 @@ class NodeContainer : Noncopyable {
     listener_.reset();
     Result<ImageVariables> image = take(std::move(connection));
     image ? be_ready(*image) : fail(fmt::format("cannot be entered on {}", host_), image.error().message);
+  }
+
+  void be_ready(const ImageVariables& image) {
+    progress_.reset();
+    is_ready_ = true;
+    callbacks_.on_ready(image);
   }
 
   Result<ImageVariables> take(UniqueFd connection) {
@@ -571,6 +579,8 @@ class NodeContainer : Noncopyable {
     }
     if (Result<void> begun = lock_or_wait(); !begun) fail("cannot be brought", begun.error().message);
   }
+
+  // ---- the image -----------------------------------------------------------------------
 
   // Another process of the host may be bringing it.
   Result<void> lock_or_wait() {
@@ -608,11 +618,7 @@ class NodeContainer : Noncopyable {
     if (Result<void> again = run(); !again) fail("cannot be started", again.error().message);
   }
 
-  void be_ready(const ImageVariables& image) {
-    progress_.reset();
-    is_ready_ = true;
-    callbacks_.on_ready(image);
-  }
+  // ---- what is told --------------------------------------------------------------------
 
   void fail(const std::string& what, const std::string& why) {
     end();

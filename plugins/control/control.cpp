@@ -1122,8 +1122,6 @@ class Control final : public plugin::Plugin {
 
 PluginPtr make_control(plugin::Host& host) { return std::make_unique<Control>(host); }
 
-// ---- details ----------------------------------------------------------------------------
-
 // ---- own entry --------------------------------------------------------------------------
 
 namespace {
@@ -1214,9 +1212,5 @@ Result<void> put_entry(const record::JobEntry& entry, std::optional<record::Entr
   }
   return *std::move(why);
 }
-
-// ---- restart service --------------------------------------------------------------------
-
-// ---- input service ----------------------------------------------------------------------
 
 }  // namespace nacre::plugins

@@ -523,6 +523,27 @@ class FailureReport {
   }
 
  private:
+  // The first that failed, as far as it is known by now; none: nothing has failed.
+  struct Verdict {
+    exits::TaskEnd first;
+    exits::Origin origin = exits::Origin::unknown;
+    bool is_certain = false;
+    value::Idset others;  // that may have been the first
+  };
+
+  [[nodiscard]] bool is_waiting() const {
+    return !waited_for_.empty() || waits_for_digests_ || waits_for_evidence_;
+  }
+
+  // ---- what the leader learns ----------------------------------------------------------
+
+  // Not what a signal to all tasks has ended, from outside.
+  [[nodiscard]] bool is_failure(const exits::Record& record) const {
+    if (!host_.exit_policy().is_failure(record)) return false;
+    bool by_itself = record.kind() == exits::Record::Kind::ended;
+    return !by_itself || !record.status()->is_signal() || !host_.sent_to_tasks(record.status()->signal());
+  }
+
   void ask(Rank rank, std::size_t most = kMostAsked) {
     if (asked_.contains(rank) || asked_.size() >= most) return;
     asked_.insert(rank);
@@ -530,6 +551,92 @@ class FailureReport {
     waited_for_.insert(rank);
     if (!host_.announce(kAsk, value::Idset::range(rank, rank).str())) settle(rank);
   }
+
+  void settle(Rank rank) {
+    waited_for_.remove(rank);
+    let_go();
+  }
+
+  void let_go() {
+    if (is_waiting()) return;
+    conclude();
+    if (!std::exchange(holds_, false)) return;
+    finish_timer_.reset();
+    static_cast<void>(host_.release(kReportHold));
+  }
+
+  void take_left(std::string_view text) {
+    auto told = parse_json(text);
+    if (!told || !told->is_object() || !told->contains("processes") || !(*told)["processes"].is_array()) return;
+    for (Json& each : (*told)["processes"]) {
+      if (left_.size() < kMostLeft)
+        left_.push_back(std::move(each));
+      else
+        ++more_left_;
+    }
+    auto more = told->find("more");
+    if (more != told->end() && more->is_number_unsigned()) more_left_ += more->get<std::uint64_t>();
+  }
+
+  void take(std::string_view text) {
+    auto facts = parse_json(text);
+    if (!facts || !facts->is_object()) return;
+    auto named = facts->find("rank");
+    if (named == facts->end() || !named->is_number_unsigned()) return;
+    auto rank = named->get<Rank>();
+    if (!asked_.contains(rank)) return;
+    for (const char* text_member : {"stderr", "stdout"}) {
+      auto member = facts->find(text_member);
+      if (member != facts->end() && !member->is_string()) facts->erase(member);
+    }
+    note_clock(rank, *facts);
+    known_.insert_or_assign(rank, *std::move(facts));
+    settle(rank);
+  }
+
+  // The shell that has answered has its own clock.
+  void note_clock(Rank rank, Json& facts) {
+    auto times = facts.find("clock");
+    if (times == facts.end()) return;
+    const Json& received = member_of(*times, "received");
+    const Json& answered = member_of(*times, "answered");
+    auto shell = host_.job().taskmap.node_of(rank);
+    if (shell && received.is_number() && answered.is_number())
+      evidence_.add_exchange(
+          *shell, {asked_at_[rank], received.get<double>(), answered.get<double>(), event::clock_now().count()});
+    facts.erase("clock");
+  }
+
+  void ask_for_digests() {
+    std::vector<std::string> records;
+    for (const auto& [text, rank] : representatives_) {
+      auto record = exits::Record::parse(text);
+      if (record && record->kind() == exits::Record::Kind::ended) records.push_back(text);
+    }
+    waits_for_digests_ = true;
+    digests_.ask(records, [this] {
+      waits_for_digests_ = false;
+      let_go();
+    });
+  }
+
+  // What the first was is asked for, too.
+  void ask_for_evidence() {
+    waits_for_evidence_ = true;
+    evidence_.ask([this] {
+      auto found = verdict();
+      if (found && found->first.record.kind() != exits::Record::Kind::lost) ask(found->first.rank, kMostAsked + 1);
+      waits_for_evidence_ = false;
+      let_go();
+    });
+  }
+
+  void conclude() {
+    auto found = verdict();
+    if (found && is_failure(found->first.record)) host_.set_first_failure(found->first);
+  }
+
+  // ---- what a task's own shell answers -------------------------------------------------
 
   void answer(std::string_view text) {
     auto ranks = value::Idset::parse(text);
@@ -565,100 +672,7 @@ class FailureReport {
     answer_timer_->start(kLookAgain);
   }
 
-  void take(std::string_view text) {
-    auto facts = parse_json(text);
-    if (!facts || !facts->is_object()) return;
-    auto named = facts->find("rank");
-    if (named == facts->end() || !named->is_number_unsigned()) return;
-    auto rank = named->get<Rank>();
-    if (!asked_.contains(rank)) return;
-    for (const char* text_member : {"stderr", "stdout"}) {
-      auto member = facts->find(text_member);
-      if (member != facts->end() && !member->is_string()) facts->erase(member);
-    }
-    note_clock(rank, *facts);
-    known_.insert_or_assign(rank, *std::move(facts));
-    settle(rank);
-  }
-
-  // The shell that has answered has its own clock.
-  void note_clock(Rank rank, Json& facts) {
-    auto times = facts.find("clock");
-    if (times == facts.end()) return;
-    const Json& received = member_of(*times, "received");
-    const Json& answered = member_of(*times, "answered");
-    auto shell = host_.job().taskmap.node_of(rank);
-    if (shell && received.is_number() && answered.is_number())
-      evidence_.add_exchange(
-          *shell, {asked_at_[rank], received.get<double>(), answered.get<double>(), event::clock_now().count()});
-    facts.erase("clock");
-  }
-
-  void take_left(std::string_view text) {
-    auto told = parse_json(text);
-    if (!told || !told->is_object() || !told->contains("processes") || !(*told)["processes"].is_array()) return;
-    for (Json& each : (*told)["processes"]) {
-      if (left_.size() < kMostLeft)
-        left_.push_back(std::move(each));
-      else
-        ++more_left_;
-    }
-    auto more = told->find("more");
-    if (more != told->end() && more->is_number_unsigned()) more_left_ += more->get<std::uint64_t>();
-  }
-
-  void settle(Rank rank) {
-    waited_for_.remove(rank);
-    let_go();
-  }
-
-  void let_go() {
-    if (is_waiting()) return;
-    conclude();
-    if (!std::exchange(holds_, false)) return;
-    finish_timer_.reset();
-    static_cast<void>(host_.release(kReportHold));
-  }
-
-  void ask_for_digests() {
-    std::vector<std::string> records;
-    for (const auto& [text, rank] : representatives_) {
-      auto record = exits::Record::parse(text);
-      if (record && record->kind() == exits::Record::Kind::ended) records.push_back(text);
-    }
-    waits_for_digests_ = true;
-    digests_.ask(records, [this] {
-      waits_for_digests_ = false;
-      let_go();
-    });
-  }
-
-  // What the first was is asked for, too.
-  void ask_for_evidence() {
-    waits_for_evidence_ = true;
-    evidence_.ask([this] {
-      auto found = verdict();
-      if (found && found->first.record.kind() != exits::Record::Kind::lost) ask(found->first.rank, kMostAsked + 1);
-      waits_for_evidence_ = false;
-      let_go();
-    });
-  }
-
-  void conclude() {
-    auto found = verdict();
-    if (found && is_failure(found->first.record)) host_.set_first_failure(found->first);
-  }
-
-  [[nodiscard]] bool is_waiting() const {
-    return !waited_for_.empty() || waits_for_digests_ || waits_for_evidence_;
-  }
-
-  // Not what a signal to all tasks has ended, from outside.
-  [[nodiscard]] bool is_failure(const exits::Record& record) const {
-    if (!host_.exit_policy().is_failure(record)) return false;
-    bool by_itself = record.kind() == exits::Record::Kind::ended;
-    return !by_itself || !record.status()->is_signal() || !host_.sent_to_tasks(record.status()->signal());
-  }
+  // ---- the report ----------------------------------------------------------------------
 
   [[nodiscard]] Json facts_of(Rank rank, const exits::Record& record) const {
     auto known = known_.find(rank);
@@ -694,13 +708,56 @@ class FailureReport {
     return out;
   }
 
-  // The first that failed, as far as it is known by now; none: nothing has failed.
-  struct Verdict {
-    exits::TaskEnd first;
-    exits::Origin origin = exits::Origin::unknown;
-    bool is_certain = false;
-    value::Idset others;  // that may have been the first
-  };
+  [[nodiscard]] std::optional<exits::Record> arrived(Rank rank) const {
+    for (const Arrival& each : arrivals_) {
+      if (each.ranks.contains(rank)) return each.record;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] exits::FailureFacts failure_by_arrival(Rank rank, const exits::Record& record, double at) const {
+    auto known = known_.find(rank);
+    exits::FailureFacts out{rank, record};
+    std::string err = known != known_.end() ? known->second.value("stderr", "") : "";
+    out.origin = exits::origin_of(record, err);
+    out.at = at;
+    out.clock = host_.job().shell_rank;
+    return out;
+  }
+
+  // Of tasks whose shells have not told more: the first of those that arrived together.
+  void add_by_arrival(std::vector<exits::FailureFacts>& failures) const {
+    for (const Arrival& each : arrivals_) {
+      bool may_be_told = each.record.kind() == exits::Record::Kind::ended;
+      value::Idset rest = each.ranks;
+      for (std::uint32_t shell : may_be_told ? evidence_.answered().ids() : std::vector<std::uint32_t>()) {
+        if (shell < host_.job().shells()) rest = rest - host_.job().taskmap.ranks_on(shell);
+      }
+      if (rest.empty()) continue;
+      failures.push_back(failure_by_arrival(*rest.first(), each.record, each.at));
+      if (each.record.kind() != exits::Record::Kind::lost) continue;
+      failures.back().uncertainty = exits::kCascade;  // it has been silent for some time
+      failures.back().clock = host_.job().taskmap.node_of(*rest.first()).value_or(0);
+    }
+  }
+
+  // What has failed by itself, and what the end of the job may have ended though it had failed.
+  [[nodiscard]] std::vector<exits::FailureFacts> failures() const {
+    auto end = host_.ended_by();
+    std::vector<exits::FailureFacts> out = evidence_.failures();
+    std::erase_if(out, [&](const exits::FailureFacts& each) {
+      auto record = arrived(each.rank);
+      return record && record->kind() != exits::Record::Kind::ended;  // those come by arrival
+    });
+    add_by_arrival(out);
+    std::erase_if(out, [&](const exits::FailureFacts& each) {
+      if (gone_.contains(each.rank)) return true;
+      bool is_own_end = each.record.kind() == exits::Record::Kind::ended;
+      if (!victims_.contains(each.rank) || (end && each.rank == end->rank)) return false;
+      return !is_own_end || each.record.status()->is_signal() || each.origin != exits::Origin::own;
+    });
+    return out;
+  }
 
   [[nodiscard]] std::optional<Verdict> verdict() const {
     auto end = host_.ended_by();
@@ -730,57 +787,6 @@ class FailureReport {
                    first.origin,
                    blame.is_certain,
                    blame.others | arrived_at_the_time_of(first.rank)};
-  }
-
-  // What has failed by itself, and what the end of the job may have ended though it had failed.
-  [[nodiscard]] std::vector<exits::FailureFacts> failures() const {
-    auto end = host_.ended_by();
-    std::vector<exits::FailureFacts> out = evidence_.failures();
-    std::erase_if(out, [&](const exits::FailureFacts& each) {
-      auto record = arrived(each.rank);
-      return record && record->kind() != exits::Record::Kind::ended;  // those come by arrival
-    });
-    add_by_arrival(out);
-    std::erase_if(out, [&](const exits::FailureFacts& each) {
-      if (gone_.contains(each.rank)) return true;
-      bool is_own_end = each.record.kind() == exits::Record::Kind::ended;
-      if (!victims_.contains(each.rank) || (end && each.rank == end->rank)) return false;
-      return !is_own_end || each.record.status()->is_signal() || each.origin != exits::Origin::own;
-    });
-    return out;
-  }
-
-  // Of tasks whose shells have not told more: the first of those that arrived together.
-  void add_by_arrival(std::vector<exits::FailureFacts>& failures) const {
-    for (const Arrival& each : arrivals_) {
-      bool may_be_told = each.record.kind() == exits::Record::Kind::ended;
-      value::Idset rest = each.ranks;
-      for (std::uint32_t shell : may_be_told ? evidence_.answered().ids() : std::vector<std::uint32_t>()) {
-        if (shell < host_.job().shells()) rest = rest - host_.job().taskmap.ranks_on(shell);
-      }
-      if (rest.empty()) continue;
-      failures.push_back(failure_by_arrival(*rest.first(), each.record, each.at));
-      if (each.record.kind() != exits::Record::Kind::lost) continue;
-      failures.back().uncertainty = exits::kCascade;  // it has been silent for some time
-      failures.back().clock = host_.job().taskmap.node_of(*rest.first()).value_or(0);
-    }
-  }
-
-  [[nodiscard]] exits::FailureFacts failure_by_arrival(Rank rank, const exits::Record& record, double at) const {
-    auto known = known_.find(rank);
-    exits::FailureFacts out{rank, record};
-    std::string err = known != known_.end() ? known->second.value("stderr", "") : "";
-    out.origin = exits::origin_of(record, err);
-    out.at = at;
-    out.clock = host_.job().shell_rank;
-    return out;
-  }
-
-  [[nodiscard]] std::optional<exits::Record> arrived(Rank rank) const {
-    for (const Arrival& each : arrivals_) {
-      if (each.ranks.contains(rank)) return each.record;
-    }
-    return std::nullopt;
   }
 
   // The others whose failures came to be known so soon before or after it.

@@ -169,6 +169,8 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
     return out;
   }
 
+  // ---- the start -----------------------------------------------------------------------
+
   Result<void> start_one(const pmi::SpawnProgram& program) {
     const std::uint32_t client = processes_.size();
     Result<UniqueFd> end = UniqueFd();
@@ -186,6 +188,8 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
     TRY(std::move(end));
     return group_.start(client);
   }
+
+  // ---- the processes -------------------------------------------------------------------
 
   void exited(std::uint32_t client) {
     if (cancelled_) return;
@@ -646,8 +650,6 @@ bool SpawnTable::is_connected() const {
   return std::any_of(entries_.begin(), entries_.end(),
                      [](const Entry& entry) { return entry.here && entry.here->is_connected(); });
 }
-
-// ---- spawned group ----------------------------------------------------------------------
 
 // ---- spawned processes ------------------------------------------------------------------
 

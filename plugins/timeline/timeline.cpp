@@ -200,6 +200,8 @@ class TimelineGatherer {
  private:
   static constexpr const char* kTopic = "timeline.ask";  // announcement: {"number", "events", "clock"}
 
+  // ---- in each shell -------------------------------------------------------------------
+
   void asked(std::string_view bytes) {
     timeline::Time received = timeline::now();
     auto json = parse_json(bytes);
@@ -235,6 +237,16 @@ class TimelineGatherer {
     }
   }
 
+  // ---- the leader ----------------------------------------------------------------------
+
+  [[nodiscard]] bool is_of(std::uint32_t shell, const timeline::TimelineBatch& batch) const {
+    return std::all_of(batch.events.begin(), batch.events.end(), [&](const timeline::TimelineEvent& each) {
+      if (!timeline::is_of_rank(each.kind)) return true;
+      bool is_of_shell = each.kind == timeline::Kind::mark && each.subject == timeline::kNoRank;
+      return is_of_shell || host_.job().has_had(shell, each.subject);
+    });
+  }
+
   void take(std::uint32_t shell, std::string_view bytes) {
     timeline::Time now = timeline::now();
     if (bytes.empty() || shell == host_.job().shell_rank || shell >= shells_.size()) return;
@@ -259,14 +271,6 @@ class TimelineGatherer {
 
   void over(std::uint32_t shell) {
     if (!open_.gone().contains(shell)) over_.insert(shell);
-  }
-
-  [[nodiscard]] bool is_of(std::uint32_t shell, const timeline::TimelineBatch& batch) const {
-    return std::all_of(batch.events.begin(), batch.events.end(), [&](const timeline::TimelineEvent& each) {
-      if (!timeline::is_of_rank(each.kind)) return true;
-      bool is_of_shell = each.kind == timeline::Kind::mark && each.subject == timeline::kNoRank;
-      return is_of_shell || host_.job().has_had(shell, each.subject);
-    });
   }
 
   plugin::Host& host_;
@@ -512,7 +516,5 @@ TimelineSource* timeline_of(plugin::Host& host) {
   }
   return nullptr;
 }
-
-// ---- gatherer ---------------------------------------------------------------------------
 
 }  // namespace nacre::plugins

@@ -354,8 +354,6 @@ std::optional<Numbered> BulkChildren::heard_by_all(Numbered own) {
   return all;
 }
 
-// ---- upward records ---------------------------------------------------------------------
-
 // ---- own records -------------------------------------------------------------------------
 
 Result<bool> UpwardRecords::put(Channel channel, std::string_view bytes) {

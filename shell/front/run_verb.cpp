@@ -286,6 +286,51 @@ class RunOptions {
         ->option_text("FILE");
   }
 
+  Result<void> take_tasks(const std::string& text) {
+    const std::size_t colon = text.find(':');
+    const std::uint64_t most =
+        parse_u64(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1)).value_or(0);
+    const std::uint64_t least = colon == std::string::npos ? most : parse_u64(text.substr(0, colon)).value_or(0);
+    const bool is_wrong = least < 1 || most > job::Jobspec::kMaxCount;
+    if (is_wrong && colon == std::string::npos) return kCounts.expected(text);
+    if (is_wrong || least > most)
+      return invalid(fmt::format("expected a number of tasks, or MIN:MAX as in 4:16, got {}", in_quotes(text)));
+    if (least == most)
+      tasks_ = static_cast<std::uint32_t>(most);
+    else
+      task_range_ = {static_cast<std::uint32_t>(least), static_cast<std::uint32_t>(most)};
+    return {};
+  }
+
+  // The numbers of nodes that are asked for, with so many tasks on each; none: none is.
+  // Of -N, or of -n with as many tasks on each node: the numbers of nodes.
+  [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const {
+    if (!task_range_)
+      return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
+    const auto [least, most] = *task_range_;
+    const std::string range = fmt::format("-n {}:{}", least, most);
+    if (!nodes_.empty() || !each || goes_round_)
+      return invalid(fmt::format("{}: give --tasks-per-node={}, too: each node has as many tasks as the others",
+                                 range, nodes_.empty() ? "N" : "N in place of -N"));
+    NodeCounts out{most / *each, (least + *each - 1) / *each, {}};
+    if (out.nodes < *out.least)
+      return invalid(fmt::format("{}, but --tasks-per-node={}: no number of nodes has as many", range, *each));
+    if (out.nodes == *out.least) out.least.reset();
+    return std::optional(out);
+  }
+
+  [[nodiscard]] Result<void> take_tasks_per_node(const std::string& text) {
+    constexpr std::string_view kRound = ":round";
+    goes_round_ = text.ends_with(kRound);
+    auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
+    per_gpu_ = text == "gpu";
+    if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
+      return invalid(
+          fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+    per_node_ = static_cast<std::uint32_t>(number.value_or(1));
+    return {};
+  }
+
   void add_environment(cli::CommandLine& verb) {
     verb.begin_group("Environment", "that of this process, changed by these options in order");
     auto add = [this, &verb](const char* name, Rule::Kind kind, const char* help, const char* value) {
@@ -331,34 +376,25 @@ class RunOptions {
     verb.add_flag("--dry-run", dry_run_, "Print the jobspec, and start nothing");
   }
 
-  [[nodiscard]] Result<void> take_tasks_per_node(const std::string& text) {
-    constexpr std::string_view kRound = ":round";
-    goes_round_ = text.ends_with(kRound);
-    auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
-    per_gpu_ = text == "gpu";
-    if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
-      return invalid(
-          fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
-    per_node_ = static_cast<std::uint32_t>(number.value_or(1));
-    return {};
-  }
+  // ---- the command ---------------------------------------------------------------------
 
-  // --log-dir and --tee, as options of the shell.
-  [[nodiscard]] std::vector<GivenOption> file_options() const {
-    std::vector<GivenOption> out;
-    const bool has_directory = !log_directory_.empty();
-    if (has_directory) {
-      const std::string word = "--log-dir=" + log_directory_;
-      for (const char* stream : {"stdout", "stderr"})
-        out.push_back({word, fmt::format("output.{}.path", stream),
-                       fmt::format("{}/{{{{id}}}}/attempt_{{{{task.attempt}}}}/{{{{task.rank}}}}/{}.log",
-                                   log_directory_, stream)});
-      out.push_back({word, "output.mkdir", true});
-    }
-    if (!tee_) return out;
-    if (has_directory || words_.has("--output")) out.push_back({"--tee", "output.stdout.type", "file,term"});
-    if (has_directory || words_.has("--error")) out.push_back({"--tee", "output.stderr.type", "file,term"});
-    return out;
+  // What is behind `:::`, or the lines of a file; then there are as many tasks.
+  Result<void> take_elements(std::vector<std::string>& words) {
+    auto list = TRY(take_list(words));
+    if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
+    if (!list && list_file_.empty()) return {};
+    if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
+      return invalid("a list is for one command: not with --file, --multi-prog or several programs");
+    if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
+    list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
+    if (tasks_ && *tasks_ != list_.size())
+      return invalid(fmt::format("-n {}, but the list has {} element{}, a task for each: leave out -n", *tasks_,
+                                 list_.size(), list_.size() == 1 ? "" : "s"));
+    if (list_.size() > job::Jobspec::kMaxCount)
+      return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
+    tasks_ = static_cast<std::uint32_t>(list_.size());
+    put_elements(words);
+    return {};
   }
 
   // The first program's -n is among the options in front of it; the others' are behind their `:`.
@@ -384,39 +420,6 @@ class RunOptions {
     return {};
   }
 
-  Result<void> take_tasks(const std::string& text) {
-    const std::size_t colon = text.find(':');
-    const std::uint64_t most =
-        parse_u64(std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1)).value_or(0);
-    const std::uint64_t least = colon == std::string::npos ? most : parse_u64(text.substr(0, colon)).value_or(0);
-    const bool is_wrong = least < 1 || most > job::Jobspec::kMaxCount;
-    if (is_wrong && colon == std::string::npos) return kCounts.expected(text);
-    if (is_wrong || least > most)
-      return invalid(fmt::format("expected a number of tasks, or MIN:MAX as in 4:16, got {}", in_quotes(text)));
-    if (least == most)
-      tasks_ = static_cast<std::uint32_t>(most);
-    else
-      task_range_ = {static_cast<std::uint32_t>(least), static_cast<std::uint32_t>(most)};
-    return {};
-  }
-
-  // The numbers of nodes that are asked for, with so many tasks on each; none: none is.
-  // Of -N, or of -n with as many tasks on each node: the numbers of nodes.
-  [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const {
-    if (!task_range_)
-      return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
-    const auto [least, most] = *task_range_;
-    const std::string range = fmt::format("-n {}:{}", least, most);
-    if (!nodes_.empty() || !each || goes_round_)
-      return invalid(fmt::format("{}: give --tasks-per-node={}, too: each node has as many tasks as the others",
-                                 range, nodes_.empty() ? "N" : "N in place of -N"));
-    NodeCounts out{most / *each, (least + *each - 1) / *each, {}};
-    if (out.nodes < *out.least)
-      return invalid(fmt::format("{}, but --tasks-per-node={}: no number of nodes has as many", range, *each));
-    if (out.nodes == *out.least) out.least.reset();
-    return std::optional(out);
-  }
-
   // "-N 2:4", "-n 4:16"; "": the job has one size
   [[nodiscard]] std::string range() const {
     std::optional<std::uint32_t> each = per_node_;
@@ -433,6 +436,24 @@ class RunOptions {
     return counts ? counts->spares : std::nullopt;
   }
 
+  [[nodiscard]] Result<std::optional<MultiProg>> programs() const {
+    std::optional<MultiProg> out;
+    if (!multi_prog_.empty()) {
+      std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
+      out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
+    } else if (parts_.size() > 1) {
+      out.emplace();
+      std::uint32_t rank = 0;
+      for (const Part& each : parts_) {
+        out->programs.push_back({value::Idset::range(rank, rank + each.tasks - 1), each.command});
+        rank += each.tasks;
+      }
+    }
+    return out;
+  }
+
+  // ---- what the job is -----------------------------------------------------------------
+
   [[nodiscard]] Result<void> set_rules(EnvironmentRules& rules) const {
     for (const Rule& each : rules_) {
       switch (each.kind) {
@@ -442,6 +463,30 @@ class RunOptions {
       }
     }
     return {};
+  }
+
+  [[nodiscard]] Result<Json> wrappers() const {
+    Json out = Json::array();
+    for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
+    return out;
+  }
+
+  // --log-dir and --tee, as options of the shell.
+  [[nodiscard]] std::vector<GivenOption> file_options() const {
+    std::vector<GivenOption> out;
+    const bool has_directory = !log_directory_.empty();
+    if (has_directory) {
+      const std::string word = "--log-dir=" + log_directory_;
+      for (const char* stream : {"stdout", "stderr"})
+        out.push_back({word, fmt::format("output.{}.path", stream),
+                       fmt::format("{}/{{{{id}}}}/attempt_{{{{task.attempt}}}}/{{{{task.rank}}}}/{}.log",
+                                   log_directory_, stream)});
+      out.push_back({word, "output.mkdir", true});
+    }
+    if (!tee_) return out;
+    if (has_directory || words_.has("--output")) out.push_back({"--tee", "output.stdout.type", "file,term"});
+    if (has_directory || words_.has("--error")) out.push_back({"--tee", "output.stderr.type", "file,term"});
+    return out;
   }
 
   [[nodiscard]] Result<Json> shell_options(const JobSize& size, const std::vector<std::string>& setopt) const {
@@ -463,54 +508,6 @@ class RunOptions {
     return out.json();
   }
 
-  [[nodiscard]] Result<std::optional<MultiProg>> programs() const {
-    std::optional<MultiProg> out;
-    if (!multi_prog_.empty()) {
-      std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
-      out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
-    } else if (parts_.size() > 1) {
-      out.emplace();
-      std::uint32_t rank = 0;
-      for (const Part& each : parts_) {
-        out->programs.push_back({value::Idset::range(rank, rank + each.tasks - 1), each.command});
-        rank += each.tasks;
-      }
-    }
-    return out;
-  }
-
-  [[nodiscard]] Result<Json> wrappers() const {
-    Json out = Json::array();
-    for (const std::string& each : wrap_) out.push_back(TRY(in("--wrap=" + each, wrapper_of(each))));
-    return out;
-  }
-
-  [[nodiscard]] Result<std::string> directory() const {
-    if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
-    if (cwd_.starts_with('/')) return cwd_;
-    std::string own = TRY(own_directory());
-    return cwd_.empty() ? own : own + '/' + cwd_;
-  }
-
-  // What is behind `:::`, or the lines of a file; then there are as many tasks.
-  Result<void> take_elements(std::vector<std::string>& words) {
-    auto list = TRY(take_list(words));
-    if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
-    if (!list && list_file_.empty()) return {};
-    if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
-      return invalid("a list is for one command: not with --file, --multi-prog or several programs");
-    if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
-    list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));
-    if (tasks_ && *tasks_ != list_.size())
-      return invalid(fmt::format("-n {}, but the list has {} element{}, a task for each: leave out -n", *tasks_,
-                                 list_.size(), list_.size() == 1 ? "" : "s"));
-    if (list_.size() > job::Jobspec::kMaxCount)
-      return invalid(fmt::format("the list has {} elements; at most {}", list_.size(), job::Jobspec::kMaxCount));
-    tasks_ = static_cast<std::uint32_t>(list_.size());
-    put_elements(words);
-    return {};
-  }
-
   // What tasks have written stays, too.
   Result<void> leave_out_ended(const JobSize& size, job::Options& out) const {
     const std::string path = words_.text("--joblog");
@@ -525,6 +522,13 @@ class RunOptions {
     if (words_.has("--output") || words_.has("--error") || !log_directory_.empty())
       out.set("output.mode", "append");
     return {};
+  }
+
+  [[nodiscard]] Result<std::string> directory() const {
+    if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
+    if (cwd_.starts_with('/')) return cwd_;
+    std::string own = TRY(own_directory());
+    return cwd_.empty() ? own : own + '/' + cwd_;
   }
 
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
@@ -810,10 +814,6 @@ class Run final : public cli::Verb {
 }  // namespace
 
 VerbPtr make_run() { return std::make_unique<Run>(); }
-
-// ---- run options ------------------------------------------------------------------------
-
-namespace {}  // namespace
 
 // ---- run here ---------------------------------------------------------------------------
 

@@ -389,8 +389,6 @@ void Link::soon() {
   if (!shut_) timer_->start(event::Seconds::zero());
 }
 
-// ---- link session -----------------------------------------------------------------------
-
 // ---- what this end sends --------------------------------------------------------
 
 Result<void> LinkSession::send(std::string_view frame) {
