@@ -26,7 +26,6 @@
 #include "job/option_table.hpp"
 #include "job/options.hpp"
 #include "join/leaving.hpp"
-#include "join/lost_after.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/host.hpp"
 #include "plugin/plan.hpp"
@@ -95,6 +94,18 @@ Result<int> verbosity(const job::Options& options) {
   if (!option) return 0;
   if (option->json().is_boolean()) return option->json().get<bool>() ? 1 : 0;
   return static_cast<int>(TRY(option->integer(0, INT32_MAX)));
+}
+
+// How long another shell may be silent before it counts as lost.
+Result<void> set_lost_after(group::Group& group, const job::Options& options) {
+  constexpr double kLeast = 2;     // seconds: there is a beat each second
+  constexpr double kMost = 86400;  // seconds: a day; a job must not wait for a lost shell for ever
+  auto option = options.at("lost-after");
+  if (!option) return {};
+  double seconds = TRY(job::seconds_option(*option)).seconds();
+  if (seconds < kLeast || seconds > kMost) return option->expected("a time of 2s to 1d");
+  group.wait_for_silent(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+  return {};
 }
 
 // What the shell does meanwhile, in its timeline.
@@ -445,7 +456,7 @@ Result<void> Shell::initialize() {
     for (const std::string& each : misspelt_topics(stack_)) log_.log(Level::warn, "", "{}", each);
     CHECK_OK(report_unread_options(options_, job_.spec, log_));
   }
-  CHECK_OK(join::set_lost_after(*process_.group, options_));
+  CHECK_OK(set_lost_after(*process_.group, options_));
   CHECK_OK(hand_over());
   CHECK_OK(replace_.serve());
   CHECK_OK(restart_.serve());

@@ -153,7 +153,6 @@ class ShellShrink {
     std::optional<event::Timer> timer;  // of its batch
   };
 
-  void serve_leader();
   [[nodiscard]] Result<value::Idset> shells_of(const value::ShrinkOrder& order) const;
   [[nodiscard]] value::Idset maybe_connected(const value::Idset& shells) const;
   void order(const value::ShrinkOrder& order, const WhenShrunk& news);
