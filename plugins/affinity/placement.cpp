@@ -19,9 +19,182 @@ struct Units {
   std::vector<std::vector<std::size_t>> groups;
 };
 
+namespace {
+
+using Share = std::vector<std::size_t>;
+
+// Units [first, last), and the groups within; a unit without a group is one of its own.
+struct Group {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::vector<Group> parts;
+
+  [[nodiscard]] std::size_t size() const { return last - first; }
+  [[nodiscard]] bool has_groups() const {
+    return std::any_of(parts.begin(), parts.end(), [](const Group& each) { return !each.parts.empty(); });
+  }
+};
+
+// Groups of several units, the outer ones first.
+std::vector<Group> groups_of(const Units& units) {
+  std::vector<Group> out;
+  std::size_t count = units.weights.size();
+  for (const auto& numbers : units.groups) {
+    for (std::size_t first = 0, last = 0; first < count; first = last) {
+      while (last < count && numbers[last] == numbers[first]) ++last;
+      if (last - first > 1 && last - first < count) out.push_back({first, last, {}});
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const Group& a, const Group& b) {
+    return a.first != b.first ? a.first < b.first : a.last > b.last;
+  });
+  return out;
+}
+
+// Puts the groups from `next` on that are within `group` into it. One that is only partly in it is passed over, as
+// groups are nested.
+void fill(Group& group, const std::vector<Group>& groups, std::size_t& next) {
+  std::size_t covered = group.first;
+  auto add_units = [&](std::size_t end) {
+    for (; covered < end; ++covered) group.parts.push_back({covered, covered + 1, {}});
+  };
+  while (next < groups.size() && groups[next].first < group.last) {
+    Group part = groups[next++];
+    if (part.first < covered || part.last > group.last || part.size() == group.size()) continue;
+    add_units(part.first);
+    fill(part, groups, next);
+    covered = part.last;
+    group.parts.push_back(std::move(part));
+  }
+  add_units(group.last);
+}
+
+class Divider {
+ public:
+  explicit Divider(const Units& units) : weights_(units.weights), is_free_(units.weights.size(), true) {}
+
+  void divide(const Group& group, std::size_t tasks) {
+    if (tasks == 0) return;
+    Share free = free_in(group);
+    if (tasks == 1) return shares.push_back(std::move(free));
+    if (tasks > free.size()) return divide_few(group, free, tasks);
+    if (!group.has_groups()) return deal(free, tasks);
+    divide_parts(group, free.size() / tasks, tasks);
+  }
+
+  std::vector<Share> shares;
+
+ private:
+  [[nodiscard]] Share free_in(const Group& group) const {
+    Share out;
+    for (std::size_t i = group.first; i < group.last; ++i) {
+      if (is_free_[i]) out.push_back(i);
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::size_t count_free(const Group& group) const {
+    auto at = [&](std::size_t i) { return is_free_.begin() + static_cast<std::ptrdiff_t>(i); };
+    return static_cast<std::size_t>(std::count(at(group.first), at(group.last), true));
+  }
+
+  void deal(const Share& units, std::size_t tasks) {
+    for (std::size_t task = 0; task < tasks; ++task) {
+      auto [first, last] = share_of(task, tasks, units.size());
+      shares.emplace_back(units.begin() + static_cast<std::ptrdiff_t>(first),
+                          units.begin() + static_cast<std::ptrdiff_t>(last));
+    }
+  }
+
+  // The tasks one by one to the part in which a task then has the most: the least that a task has is the most that
+  // can be.
+  static std::vector<std::size_t> apportion(const std::vector<std::size_t>& weights, std::size_t tasks) {
+    std::vector<std::size_t> counts(weights.size());
+    for (; tasks > 0; --tasks) {
+      std::size_t best = 0;
+      for (std::size_t i = 1; i < weights.size(); ++i) {
+        if (weights[i] * (counts[best] + 1) > weights[best] * (counts[i] + 1)) best = i;
+      }
+      ++counts[best];
+    }
+    return counts;
+  }
+
+  // Fewer units than tasks.
+  void divide_few(const Group& group, const Share& free, std::size_t tasks) {
+    if (free.size() == 1) {
+      shares.insert(shares.end(), tasks, free);
+      return;
+    }
+    std::vector<std::size_t> weights;
+    for (const Group& part : group.parts) {
+      std::size_t weight = 0;
+      for (std::size_t unit : free_in(part)) weight += weights_[unit];
+      weights.push_back(weight);
+    }
+    std::vector<std::size_t> counts = apportion(weights, tasks);
+    for (std::size_t i = 0; i < counts.size(); ++i) divide(group.parts[i], counts[i]);
+  }
+
+  // `share`: how many units each task is to have at least.
+  void divide_parts(const Group& group, std::size_t share, std::size_t tasks) {
+    std::vector<std::size_t> sizes;
+    std::size_t fit = 0;
+    for (const Group& part : group.parts) {
+      sizes.push_back(count_free(part));
+      fit += sizes.back() / share;
+    }
+    if (fit >= tasks) {
+      std::vector<std::size_t> counts = apportion(sizes, tasks);
+      for (std::size_t i = 0; i < counts.size(); ++i) divide(group.parts[i], counts[i]);
+      return;
+    }
+    // Each part has as many tasks as it can hold, and the rest have what is left of several parts.
+    Share left;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      take(group.parts[i], sizes[i] % share, share, left);
+      divide(group.parts[i], sizes[i] / share);
+    }
+    deal(left, tasks - fit);
+  }
+
+  // Takes `count` units, first those by which parts have more than shares.
+  void take(const Group& group, std::size_t count, std::size_t share, Share& out) {
+    if (count == 0) return;
+    std::size_t before = out.size();
+    if (group.has_groups()) {
+      for (const Group& part : group.parts) {
+        std::size_t left = count - (out.size() - before);
+        take(part, std::min(left, count_free(part) % share), share, out);
+      }
+    }
+    Share free = free_in(group);
+    std::size_t more = count - (out.size() - before);
+    for (std::size_t i = free.size() - more; i < free.size(); ++i) {
+      is_free_[free[i]] = false;
+      out.push_back(free[i]);
+    }
+    std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
+  }
+
+  const std::vector<std::size_t>& weights_;
+  std::vector<bool> is_free_;
+};
+
+}  // namespace
+
 // For each task its units, ascending; the tasks are ordered by their first units. `tasks` and the units: at least
 // 1.
-[[nodiscard]] std::vector<std::vector<std::size_t>> divide(const Units& units, std::size_t tasks);
+std::vector<std::vector<std::size_t>> divide(const Units& units, std::size_t tasks) {
+  Group all{0, units.weights.size(), {}};
+  std::size_t next = 0;
+  fill(all, groups_of(units), next);
+  Divider divider(units);
+  divider.divide(all, tasks);
+  std::stable_sort(divider.shares.begin(), divider.shares.end(),
+                   [](const Share& a, const Share& b) { return a.front() < b.front(); });
+  return std::move(divider.shares);
+}
 
 // ---- node map ---------------------------------------------------------------------------
 //
@@ -153,14 +326,273 @@ class NodeMap {
 // The part of a placement that is about devices: which gpus and which network cards tasks get, once their cpus are
 // known. placement.hpp has the rules.
 
+namespace {
+
+using value::Idset;
+
+// For each task how near each device is. Neighbours with the same cpus have one row.
+class NearnessTable {
+ public:
+  NearnessTable(const NodeMap& map, const std::vector<PlacedTask>& tasks,
+                const std::vector<const Device*>& devices) {
+    const Idset* before = nullptr;
+    for (const PlacedTask& task : tasks) {
+      if (before == nullptr || task.cpus != *before) {
+        auto& row = rows_.emplace_back();
+        for (const Device* each : devices) row.push_back(map.nearness(task.cpus, *each));
+      }
+      row_of_.push_back(rows_.size() - 1);
+      before = &task.cpus;
+    }
+  }
+
+  [[nodiscard]] Nearness at(std::size_t task, std::size_t device) const { return rows_[row_of_[task]][device]; }
+  [[nodiscard]] bool are_alike(std::size_t a, std::size_t b) const {
+    return rows_[row_of_[a]] == rows_[row_of_[b]];
+  }
+  // No device is nearer to some task than another.
+  [[nodiscard]] bool is_even() const {
+    return std::all_of(rows_.begin(), rows_.end(), [](const auto& row) {
+      return std::all_of(row.begin(), row.end(), [&](Nearness each) { return each == row.front(); });
+    });
+  }
+
+ private:
+  std::vector<std::vector<Nearness>> rows_;
+  std::vector<std::size_t> row_of_;
+};
+
+std::string_view reason(Nearness nearness) {
+  switch (nearness) {
+    case Nearness::local: return "where its cpus are";
+    case Nearness::partly: return "where some of its cpus are";
+    case Nearness::same_package: return "in the package of its cpus";
+    case Nearness::unknown: return "as far as the node tells";
+    case Nearness::elsewhere: break;
+  }
+  return "far from its cpus";
+}
+
+// Pairs tasks and gpus, the nearest first.
+class GpuPairing {
+ public:
+  // `exactly`: so many for each task; 0: all gpus are given away.
+  GpuPairing(const NearnessTable& near, const std::vector<const Device*>& gpus, std::size_t tasks,
+             std::size_t exactly)
+      : near_(near), gpus_(gpus), exactly_(exactly), of_task_(tasks), users_(gpus.size()) {
+    for (const Device* each : gpus) cpus_.push_back(each->cpus.size());
+  }
+
+  // Each task's gpus, as indexes.
+  std::vector<std::vector<std::size_t>> pair() {
+    std::size_t tasks = of_task_.size();
+    bool is_shared = gpus_.size() < tasks;
+    std::size_t each = is_shared ? 1 : exactly_ > 0 ? exactly_ : gpus_.size() / tasks;
+    std::size_t most_users = is_shared ? (tasks + gpus_.size() - 1) / gpus_.size() : 1;
+    // One at a time, so that no task takes all that is near to several.
+    for (Nearness wanted : kNearness) {
+      for (std::size_t count = 1; count <= each; ++count) {
+        for (std::size_t task = 0; task < tasks; ++task) {
+          if (of_task_[task].size() < count) take_best(task, wanted, most_users);
+        }
+      }
+    }
+    if (exactly_ == 0) deal_rest();
+    if (!is_shared) exchange();
+    for (auto& own : of_task_) std::sort(own.begin(), own.end());
+    return std::move(of_task_);
+  }
+
+ private:
+  // Of those with the fewest users, the one that is near to the fewest cpus: others may be near to more tasks.
+  void take_best(std::size_t task, Nearness wanted, std::size_t most_users) {
+    std::size_t best = gpus_.size();
+    auto rank = [&](std::size_t gpu) { return std::tuple(users_[gpu], cpus_[gpu], gpu); };
+    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      if (users_[gpu] >= most_users || near_.at(task, gpu) != wanted) continue;
+      if (best == gpus_.size() || rank(gpu) < rank(best)) best = gpu;
+    }
+    if (best == gpus_.size()) return;
+    ++users_[best];
+    of_task_[task].push_back(best);
+  }
+
+  // What is left over, where the number of gpus is no multiple of that of tasks.
+  void deal_rest() {
+    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      if (users_[gpu] > 0) continue;
+      std::size_t best = 0;
+      auto rank = [&](std::size_t task) { return std::tuple(of_task_[task].size(), near_.at(task, gpu)); };
+      for (std::size_t task = 1; task < of_task_.size(); ++task) {
+        if (rank(task) < rank(best)) best = task;
+      }
+      ++users_[gpu];
+      of_task_[best].push_back(gpu);
+    }
+  }
+
+  // Tasks to which the same gpus are near exchange them, so that each has neighbours.
+  void exchange() {
+    std::size_t tasks = of_task_.size();
+    for (std::size_t first = 0, last = 0; first < tasks; first = last) {
+      while (last < tasks && near_.are_alike(first, last)) ++last;
+      for (Nearness nearness : kNearness) exchange(first, last, nearness);
+    }
+  }
+
+  void exchange(std::size_t first, std::size_t last, Nearness nearness) {
+    auto is_such = [&](std::size_t gpu) { return near_.at(first, gpu) == nearness; };
+    std::vector<std::size_t> pool;
+    for (std::size_t task = first; task < last; ++task)
+      std::copy_if(of_task_[task].begin(), of_task_[task].end(), std::back_inserter(pool), is_such);
+    std::sort(pool.begin(), pool.end());
+    auto next = pool.begin();
+    for (std::size_t task = first; task < last; ++task) {
+      for (std::size_t& gpu : of_task_[task]) {
+        if (is_such(gpu)) gpu = *next++;
+      }
+    }
+  }
+
+  const NearnessTable& near_;
+  const std::vector<const Device*>& gpus_;
+  std::size_t exactly_;
+  std::vector<std::vector<std::size_t>> of_task_;
+  std::vector<std::size_t> users_;
+  std::vector<std::size_t> cpus_;
+};
+
+Error no_such_gpu(const NodeTopology& topology, Idset::Id id) {
+  std::size_t count = topology.gpus.size();
+  std::string has = count == 0   ? "sees none"
+                    : count == 1 ? "sees 1 (0)"
+                                 : fmt::format("sees {} (0-{})", count, count - 1);
+  return invalid(fmt::format(
+      "gpu-affinity: closest: the job has gpu {} of this node, of which hwloc {}; use gpu-affinity=per-task", id,
+      has));
+}
+
+// Without those that hwloc does not see, if there are enough others for what each task has asked for.
+std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request) {
+  std::vector<Idset::Id> seen = request.gpu_ids;
+  std::erase_if(seen, [&](Idset::Id id) { return id >= topology.gpus.size(); });
+  return request.gpus_each > 0 && seen.size() >= request.gpus_each * request.tasks ? seen : request.gpu_ids;
+}
+
+void deal_evenly(const PlacementRequest& request, const std::vector<Idset::Id>& ids, std::string_view why,
+                 std::vector<PlacedTask>& tasks) {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    PlacedTask& task = tasks[i];
+    auto [first, last] = part_of(i, tasks.size(), ids.size(), request.gpus_each);
+    task.gpus.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                     ids.begin() + static_cast<std::ptrdiff_t>(last));
+    if (request.gpus != PlacementRequest::Gpus::evenly)
+      task.gpus_why = fmt::format("gpu {} by number: {}", Idset::of(task.gpus).str(), why);
+  }
+}
+
+// How many of their bridges two devices have in common.
+std::size_t common_bridges(const Device& a, const Device& b) {
+  auto [end, ignored] = std::mismatch(a.bridges.begin(), a.bridges.end(), b.bridges.begin(), b.bridges.end());
+  return static_cast<std::size_t>(end - a.bridges.begin());
+}
+
+// The gpu of the task with which this card has the most bridges in common.
+struct Beside {
+  std::size_t bridges = 0;
+  Idset::Id gpu = 0;
+};
+
+Beside beside(const NodeTopology& topology, const PlacedTask& task, const Device& nic) {
+  Beside out;
+  for (Idset::Id gpu : task.gpus) {
+    if (gpu >= topology.gpus.size()) continue;
+    std::size_t bridges = common_bridges(topology.gpus[gpu], nic);
+    if (bridges > out.bridges) out = {bridges, gpu};
+  }
+  return out;
+}
+
+void choose_nics_of(const NodeTopology& topology, const NodeMap& map, const NearnessTable& near,
+                    std::size_t task_id, PlacedTask& task) {
+  Nearness nearest = Nearness::elsewhere;
+  for (std::size_t i = 0; i < topology.nics.size(); ++i) nearest = std::min(nearest, near.at(task_id, i));
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < topology.nics.size(); ++i) {
+    if (near.at(task_id, i) == nearest) most = std::max(most, beside(topology, task, topology.nics[i]).bridges);
+  }
+  for (std::size_t i = 0; i < topology.nics.size(); ++i) {
+    const Device& nic = topology.nics[i];
+    if (near.at(task_id, i) != nearest) continue;
+    Beside gpu = beside(topology, task, nic);
+    if (gpu.bridges < most) continue;
+    task.nics.push_back(nic.name);
+    task.nics_why += fmt::format("{}{}{} {}, {}", task.nics_why.empty() ? "" : "; ", nic.name,
+                                 nic.bus.empty() ? "" : " (" + nic.bus + ")", map.place_of(nic), reason(nearest));
+    // The first bridge is the host's, which is no switch.
+    if (most > 1) task.nics_why += fmt::format(", behind a PCI switch with gpu {}", gpu.gpu);
+  }
+}
+
+}  // namespace
+
 // Whether it decides which gpus tasks get where these are.
-[[nodiscard]] bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request);
+bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request) {
+  if (request.gpus != PlacementRequest::Gpus::prefer_closest)
+    return request.gpus == PlacementRequest::Gpus::closest;
+  const std::vector<Idset::Id> ids = ids_for(topology, request);
+  return std::all_of(ids.begin(), ids.end(), [&](Idset::Id id) { return id < topology.gpus.size(); });
+}
 
 Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const PlacementRequest& request,
-                         std::vector<PlacedTask>& tasks);
+                         std::vector<PlacedTask>& tasks) {
+  if (!goes_by_place(topology, request)) {
+    deal_evenly(request, request.gpu_ids, "the node does not tell where they all are", tasks);
+    return {};
+  }
+  const std::vector<Idset::Id> ids = ids_for(topology, request);
+  std::vector<const Device*> gpus;
+  for (Idset::Id id : ids) {
+    if (id >= topology.gpus.size()) return no_such_gpu(topology, id);
+    gpus.push_back(&topology.gpus[id]);
+  }
+  if (gpus.empty()) return {};
+  NearnessTable near(map, tasks, gpus);
+  if (request.gpus == PlacementRequest::Gpus::prefer_closest && near.is_even()) {
+    deal_evenly(request, ids, "all are equally near", tasks);
+    return {};
+  }
+  const bool is_exact = request.gpus_each * tasks.size() <= gpus.size();
+  auto pairs = GpuPairing(near, gpus, tasks.size(), is_exact ? request.gpus_each : 0).pair();
+  std::vector<std::size_t> users(gpus.size());
+  for (const auto& own : pairs) {
+    for (std::size_t gpu : own) ++users[gpu];
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (std::size_t gpu : pairs[i]) {
+      PlacedTask& task = tasks[i];
+      task.gpus.push_back(ids[gpu]);
+      task.gpus_why += fmt::format("{}gpu {} ({}) {}, {}", task.gpus_why.empty() ? "" : "; ", ids[gpu],
+                                   gpus[gpu]->bus, map.place_of(*gpus[gpu]), reason(near.at(i, gpu)));
+      if (near.at(i, gpu) == Nearness::elsewhere) task.gpus_why += ": the nearer ones are taken, or there are none";
+      if (users[gpu] > 1)
+        task.gpus_why += fmt::format(", shared with {} other task{}", users[gpu] - 1, users[gpu] == 2 ? "" : "s");
+    }
+  }
+  return {};
+}
 
 // After the gpus.
-Result<void> choose_nics(const NodeTopology& topology, const NodeMap& map, std::vector<PlacedTask>& tasks);
+Result<void> choose_nics(const NodeTopology& topology, const NodeMap& map, std::vector<PlacedTask>& tasks) {
+  if (topology.nics.empty())
+    return invalid(
+        "nic-affinity: closest: hwloc sees no network card on this node that is up; use nic-affinity=off");
+  std::vector<const Device*> nics;
+  for (const Device& each : topology.nics) nics.push_back(&each);
+  NearnessTable near(map, tasks, nics);
+  for (std::size_t i = 0; i < tasks.size(); ++i) choose_nics_of(topology, map, near, i, tasks[i]);
+  return {};
+}
 
 // ---- placement --------------------------------------------------------------------------
 
@@ -506,451 +938,6 @@ class Placer {
 
 Result<Placement> place(const NodeTopology& topology, const PlacementRequest& request) {
   return Placer(topology, request).place();
-}
-
-// ---- cpu division -----------------------------------------------------------------------
-
-namespace {
-
-using Share = std::vector<std::size_t>;
-
-// Units [first, last), and the groups within; a unit without a group is one of its own.
-struct Group {
-  std::size_t first = 0;
-  std::size_t last = 0;
-  std::vector<Group> parts;
-
-  [[nodiscard]] std::size_t size() const { return last - first; }
-  [[nodiscard]] bool has_groups() const {
-    return std::any_of(parts.begin(), parts.end(), [](const Group& each) { return !each.parts.empty(); });
-  }
-};
-
-// Groups of several units, the outer ones first.
-std::vector<Group> groups_of(const Units& units) {
-  std::vector<Group> out;
-  std::size_t count = units.weights.size();
-  for (const auto& numbers : units.groups) {
-    for (std::size_t first = 0, last = 0; first < count; first = last) {
-      while (last < count && numbers[last] == numbers[first]) ++last;
-      if (last - first > 1 && last - first < count) out.push_back({first, last, {}});
-    }
-  }
-  std::sort(out.begin(), out.end(), [](const Group& a, const Group& b) {
-    return a.first != b.first ? a.first < b.first : a.last > b.last;
-  });
-  return out;
-}
-
-// Puts the groups from `next` on that are within `group` into it. One that is only partly in it is passed over, as
-// groups are nested.
-void fill(Group& group, const std::vector<Group>& groups, std::size_t& next) {
-  std::size_t covered = group.first;
-  auto add_units = [&](std::size_t end) {
-    for (; covered < end; ++covered) group.parts.push_back({covered, covered + 1, {}});
-  };
-  while (next < groups.size() && groups[next].first < group.last) {
-    Group part = groups[next++];
-    if (part.first < covered || part.last > group.last || part.size() == group.size()) continue;
-    add_units(part.first);
-    fill(part, groups, next);
-    covered = part.last;
-    group.parts.push_back(std::move(part));
-  }
-  add_units(group.last);
-}
-
-class Divider {
- public:
-  explicit Divider(const Units& units) : weights_(units.weights), is_free_(units.weights.size(), true) {}
-
-  void divide(const Group& group, std::size_t tasks) {
-    if (tasks == 0) return;
-    Share free = free_in(group);
-    if (tasks == 1) return shares.push_back(std::move(free));
-    if (tasks > free.size()) return divide_few(group, free, tasks);
-    if (!group.has_groups()) return deal(free, tasks);
-    divide_parts(group, free.size() / tasks, tasks);
-  }
-
-  std::vector<Share> shares;
-
- private:
-  [[nodiscard]] Share free_in(const Group& group) const {
-    Share out;
-    for (std::size_t i = group.first; i < group.last; ++i) {
-      if (is_free_[i]) out.push_back(i);
-    }
-    return out;
-  }
-
-  [[nodiscard]] std::size_t count_free(const Group& group) const {
-    auto at = [&](std::size_t i) { return is_free_.begin() + static_cast<std::ptrdiff_t>(i); };
-    return static_cast<std::size_t>(std::count(at(group.first), at(group.last), true));
-  }
-
-  void deal(const Share& units, std::size_t tasks) {
-    for (std::size_t task = 0; task < tasks; ++task) {
-      auto [first, last] = share_of(task, tasks, units.size());
-      shares.emplace_back(units.begin() + static_cast<std::ptrdiff_t>(first),
-                          units.begin() + static_cast<std::ptrdiff_t>(last));
-    }
-  }
-
-  // The tasks one by one to the part in which a task then has the most: the least that a task has is the most that
-  // can be.
-  static std::vector<std::size_t> apportion(const std::vector<std::size_t>& weights, std::size_t tasks) {
-    std::vector<std::size_t> counts(weights.size());
-    for (; tasks > 0; --tasks) {
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < weights.size(); ++i) {
-        if (weights[i] * (counts[best] + 1) > weights[best] * (counts[i] + 1)) best = i;
-      }
-      ++counts[best];
-    }
-    return counts;
-  }
-
-  // Fewer units than tasks.
-  void divide_few(const Group& group, const Share& free, std::size_t tasks) {
-    if (free.size() == 1) {
-      shares.insert(shares.end(), tasks, free);
-      return;
-    }
-    std::vector<std::size_t> weights;
-    for (const Group& part : group.parts) {
-      std::size_t weight = 0;
-      for (std::size_t unit : free_in(part)) weight += weights_[unit];
-      weights.push_back(weight);
-    }
-    std::vector<std::size_t> counts = apportion(weights, tasks);
-    for (std::size_t i = 0; i < counts.size(); ++i) divide(group.parts[i], counts[i]);
-  }
-
-  // `share`: how many units each task is to have at least.
-  void divide_parts(const Group& group, std::size_t share, std::size_t tasks) {
-    std::vector<std::size_t> sizes;
-    std::size_t fit = 0;
-    for (const Group& part : group.parts) {
-      sizes.push_back(count_free(part));
-      fit += sizes.back() / share;
-    }
-    if (fit >= tasks) {
-      std::vector<std::size_t> counts = apportion(sizes, tasks);
-      for (std::size_t i = 0; i < counts.size(); ++i) divide(group.parts[i], counts[i]);
-      return;
-    }
-    // Each part has as many tasks as it can hold, and the rest have what is left of several parts.
-    Share left;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      take(group.parts[i], sizes[i] % share, share, left);
-      divide(group.parts[i], sizes[i] / share);
-    }
-    deal(left, tasks - fit);
-  }
-
-  // Takes `count` units, first those by which parts have more than shares.
-  void take(const Group& group, std::size_t count, std::size_t share, Share& out) {
-    if (count == 0) return;
-    std::size_t before = out.size();
-    if (group.has_groups()) {
-      for (const Group& part : group.parts) {
-        std::size_t left = count - (out.size() - before);
-        take(part, std::min(left, count_free(part) % share), share, out);
-      }
-    }
-    Share free = free_in(group);
-    std::size_t more = count - (out.size() - before);
-    for (std::size_t i = free.size() - more; i < free.size(); ++i) {
-      is_free_[free[i]] = false;
-      out.push_back(free[i]);
-    }
-    std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
-  }
-
-  const std::vector<std::size_t>& weights_;
-  std::vector<bool> is_free_;
-};
-
-}  // namespace
-
-std::vector<std::vector<std::size_t>> divide(const Units& units, std::size_t tasks) {
-  Group all{0, units.weights.size(), {}};
-  std::size_t next = 0;
-  fill(all, groups_of(units), next);
-  Divider divider(units);
-  divider.divide(all, tasks);
-  std::stable_sort(divider.shares.begin(), divider.shares.end(),
-                   [](const Share& a, const Share& b) { return a.front() < b.front(); });
-  return std::move(divider.shares);
-}
-
-// ---- device choice ----------------------------------------------------------------------
-
-namespace {
-
-using value::Idset;
-
-// For each task how near each device is. Neighbours with the same cpus have one row.
-class NearnessTable {
- public:
-  NearnessTable(const NodeMap& map, const std::vector<PlacedTask>& tasks,
-                const std::vector<const Device*>& devices) {
-    const Idset* before = nullptr;
-    for (const PlacedTask& task : tasks) {
-      if (before == nullptr || task.cpus != *before) {
-        auto& row = rows_.emplace_back();
-        for (const Device* each : devices) row.push_back(map.nearness(task.cpus, *each));
-      }
-      row_of_.push_back(rows_.size() - 1);
-      before = &task.cpus;
-    }
-  }
-
-  [[nodiscard]] Nearness at(std::size_t task, std::size_t device) const { return rows_[row_of_[task]][device]; }
-  [[nodiscard]] bool are_alike(std::size_t a, std::size_t b) const {
-    return rows_[row_of_[a]] == rows_[row_of_[b]];
-  }
-  // No device is nearer to some task than another.
-  [[nodiscard]] bool is_even() const {
-    return std::all_of(rows_.begin(), rows_.end(), [](const auto& row) {
-      return std::all_of(row.begin(), row.end(), [&](Nearness each) { return each == row.front(); });
-    });
-  }
-
- private:
-  std::vector<std::vector<Nearness>> rows_;
-  std::vector<std::size_t> row_of_;
-};
-
-std::string_view reason(Nearness nearness) {
-  switch (nearness) {
-    case Nearness::local: return "where its cpus are";
-    case Nearness::partly: return "where some of its cpus are";
-    case Nearness::same_package: return "in the package of its cpus";
-    case Nearness::unknown: return "as far as the node tells";
-    case Nearness::elsewhere: break;
-  }
-  return "far from its cpus";
-}
-
-// Pairs tasks and gpus, the nearest first.
-class GpuPairing {
- public:
-  // `exactly`: so many for each task; 0: all gpus are given away.
-  GpuPairing(const NearnessTable& near, const std::vector<const Device*>& gpus, std::size_t tasks,
-             std::size_t exactly)
-      : near_(near), gpus_(gpus), exactly_(exactly), of_task_(tasks), users_(gpus.size()) {
-    for (const Device* each : gpus) cpus_.push_back(each->cpus.size());
-  }
-
-  // Each task's gpus, as indexes.
-  std::vector<std::vector<std::size_t>> pair() {
-    std::size_t tasks = of_task_.size();
-    bool is_shared = gpus_.size() < tasks;
-    std::size_t each = is_shared ? 1 : exactly_ > 0 ? exactly_ : gpus_.size() / tasks;
-    std::size_t most_users = is_shared ? (tasks + gpus_.size() - 1) / gpus_.size() : 1;
-    // One at a time, so that no task takes all that is near to several.
-    for (Nearness wanted : kNearness) {
-      for (std::size_t count = 1; count <= each; ++count) {
-        for (std::size_t task = 0; task < tasks; ++task) {
-          if (of_task_[task].size() < count) take_best(task, wanted, most_users);
-        }
-      }
-    }
-    if (exactly_ == 0) deal_rest();
-    if (!is_shared) exchange();
-    for (auto& own : of_task_) std::sort(own.begin(), own.end());
-    return std::move(of_task_);
-  }
-
- private:
-  // Of those with the fewest users, the one that is near to the fewest cpus: others may be near to more tasks.
-  void take_best(std::size_t task, Nearness wanted, std::size_t most_users) {
-    std::size_t best = gpus_.size();
-    auto rank = [&](std::size_t gpu) { return std::tuple(users_[gpu], cpus_[gpu], gpu); };
-    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
-      if (users_[gpu] >= most_users || near_.at(task, gpu) != wanted) continue;
-      if (best == gpus_.size() || rank(gpu) < rank(best)) best = gpu;
-    }
-    if (best == gpus_.size()) return;
-    ++users_[best];
-    of_task_[task].push_back(best);
-  }
-
-  // What is left over, where the number of gpus is no multiple of that of tasks.
-  void deal_rest() {
-    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
-      if (users_[gpu] > 0) continue;
-      std::size_t best = 0;
-      auto rank = [&](std::size_t task) { return std::tuple(of_task_[task].size(), near_.at(task, gpu)); };
-      for (std::size_t task = 1; task < of_task_.size(); ++task) {
-        if (rank(task) < rank(best)) best = task;
-      }
-      ++users_[gpu];
-      of_task_[best].push_back(gpu);
-    }
-  }
-
-  // Tasks to which the same gpus are near exchange them, so that each has neighbours.
-  void exchange() {
-    std::size_t tasks = of_task_.size();
-    for (std::size_t first = 0, last = 0; first < tasks; first = last) {
-      while (last < tasks && near_.are_alike(first, last)) ++last;
-      for (Nearness nearness : kNearness) exchange(first, last, nearness);
-    }
-  }
-
-  void exchange(std::size_t first, std::size_t last, Nearness nearness) {
-    auto is_such = [&](std::size_t gpu) { return near_.at(first, gpu) == nearness; };
-    std::vector<std::size_t> pool;
-    for (std::size_t task = first; task < last; ++task)
-      std::copy_if(of_task_[task].begin(), of_task_[task].end(), std::back_inserter(pool), is_such);
-    std::sort(pool.begin(), pool.end());
-    auto next = pool.begin();
-    for (std::size_t task = first; task < last; ++task) {
-      for (std::size_t& gpu : of_task_[task]) {
-        if (is_such(gpu)) gpu = *next++;
-      }
-    }
-  }
-
-  const NearnessTable& near_;
-  const std::vector<const Device*>& gpus_;
-  std::size_t exactly_;
-  std::vector<std::vector<std::size_t>> of_task_;
-  std::vector<std::size_t> users_;
-  std::vector<std::size_t> cpus_;
-};
-
-Error no_such_gpu(const NodeTopology& topology, Idset::Id id) {
-  std::size_t count = topology.gpus.size();
-  std::string has = count == 0   ? "sees none"
-                    : count == 1 ? "sees 1 (0)"
-                                 : fmt::format("sees {} (0-{})", count, count - 1);
-  return invalid(fmt::format(
-      "gpu-affinity: closest: the job has gpu {} of this node, of which hwloc {}; use gpu-affinity=per-task", id,
-      has));
-}
-
-// Without those that hwloc does not see, if there are enough others for what each task has asked for.
-std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request) {
-  std::vector<Idset::Id> seen = request.gpu_ids;
-  std::erase_if(seen, [&](Idset::Id id) { return id >= topology.gpus.size(); });
-  return request.gpus_each > 0 && seen.size() >= request.gpus_each * request.tasks ? seen : request.gpu_ids;
-}
-
-void deal_evenly(const PlacementRequest& request, const std::vector<Idset::Id>& ids, std::string_view why,
-                 std::vector<PlacedTask>& tasks) {
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    PlacedTask& task = tasks[i];
-    auto [first, last] = part_of(i, tasks.size(), ids.size(), request.gpus_each);
-    task.gpus.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
-                     ids.begin() + static_cast<std::ptrdiff_t>(last));
-    if (request.gpus != PlacementRequest::Gpus::evenly)
-      task.gpus_why = fmt::format("gpu {} by number: {}", Idset::of(task.gpus).str(), why);
-  }
-}
-
-// How many of their bridges two devices have in common.
-std::size_t common_bridges(const Device& a, const Device& b) {
-  auto [end, ignored] = std::mismatch(a.bridges.begin(), a.bridges.end(), b.bridges.begin(), b.bridges.end());
-  return static_cast<std::size_t>(end - a.bridges.begin());
-}
-
-// The gpu of the task with which this card has the most bridges in common.
-struct Beside {
-  std::size_t bridges = 0;
-  Idset::Id gpu = 0;
-};
-
-Beside beside(const NodeTopology& topology, const PlacedTask& task, const Device& nic) {
-  Beside out;
-  for (Idset::Id gpu : task.gpus) {
-    if (gpu >= topology.gpus.size()) continue;
-    std::size_t bridges = common_bridges(topology.gpus[gpu], nic);
-    if (bridges > out.bridges) out = {bridges, gpu};
-  }
-  return out;
-}
-
-void choose_nics_of(const NodeTopology& topology, const NodeMap& map, const NearnessTable& near,
-                    std::size_t task_id, PlacedTask& task) {
-  Nearness nearest = Nearness::elsewhere;
-  for (std::size_t i = 0; i < topology.nics.size(); ++i) nearest = std::min(nearest, near.at(task_id, i));
-  std::size_t most = 0;
-  for (std::size_t i = 0; i < topology.nics.size(); ++i) {
-    if (near.at(task_id, i) == nearest) most = std::max(most, beside(topology, task, topology.nics[i]).bridges);
-  }
-  for (std::size_t i = 0; i < topology.nics.size(); ++i) {
-    const Device& nic = topology.nics[i];
-    if (near.at(task_id, i) != nearest) continue;
-    Beside gpu = beside(topology, task, nic);
-    if (gpu.bridges < most) continue;
-    task.nics.push_back(nic.name);
-    task.nics_why += fmt::format("{}{}{} {}, {}", task.nics_why.empty() ? "" : "; ", nic.name,
-                                 nic.bus.empty() ? "" : " (" + nic.bus + ")", map.place_of(nic), reason(nearest));
-    // The first bridge is the host's, which is no switch.
-    if (most > 1) task.nics_why += fmt::format(", behind a PCI switch with gpu {}", gpu.gpu);
-  }
-}
-
-}  // namespace
-
-bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request) {
-  if (request.gpus != PlacementRequest::Gpus::prefer_closest)
-    return request.gpus == PlacementRequest::Gpus::closest;
-  const std::vector<Idset::Id> ids = ids_for(topology, request);
-  return std::all_of(ids.begin(), ids.end(), [&](Idset::Id id) { return id < topology.gpus.size(); });
-}
-
-Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const PlacementRequest& request,
-                         std::vector<PlacedTask>& tasks) {
-  if (!goes_by_place(topology, request)) {
-    deal_evenly(request, request.gpu_ids, "the node does not tell where they all are", tasks);
-    return {};
-  }
-  const std::vector<Idset::Id> ids = ids_for(topology, request);
-  std::vector<const Device*> gpus;
-  for (Idset::Id id : ids) {
-    if (id >= topology.gpus.size()) return no_such_gpu(topology, id);
-    gpus.push_back(&topology.gpus[id]);
-  }
-  if (gpus.empty()) return {};
-  NearnessTable near(map, tasks, gpus);
-  if (request.gpus == PlacementRequest::Gpus::prefer_closest && near.is_even()) {
-    deal_evenly(request, ids, "all are equally near", tasks);
-    return {};
-  }
-  const bool is_exact = request.gpus_each * tasks.size() <= gpus.size();
-  auto pairs = GpuPairing(near, gpus, tasks.size(), is_exact ? request.gpus_each : 0).pair();
-  std::vector<std::size_t> users(gpus.size());
-  for (const auto& own : pairs) {
-    for (std::size_t gpu : own) ++users[gpu];
-  }
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    for (std::size_t gpu : pairs[i]) {
-      PlacedTask& task = tasks[i];
-      task.gpus.push_back(ids[gpu]);
-      task.gpus_why += fmt::format("{}gpu {} ({}) {}, {}", task.gpus_why.empty() ? "" : "; ", ids[gpu],
-                                   gpus[gpu]->bus, map.place_of(*gpus[gpu]), reason(near.at(i, gpu)));
-      if (near.at(i, gpu) == Nearness::elsewhere) task.gpus_why += ": the nearer ones are taken, or there are none";
-      if (users[gpu] > 1)
-        task.gpus_why += fmt::format(", shared with {} other task{}", users[gpu] - 1, users[gpu] == 2 ? "" : "s");
-    }
-  }
-  return {};
-}
-
-Result<void> choose_nics(const NodeTopology& topology, const NodeMap& map, std::vector<PlacedTask>& tasks) {
-  if (topology.nics.empty())
-    return invalid(
-        "nic-affinity: closest: hwloc sees no network card on this node that is up; use nic-affinity=off");
-  std::vector<const Device*> nics;
-  for (const Device& each : topology.nics) nics.push_back(&each);
-  NearnessTable near(map, tasks, nics);
-  for (std::size_t i = 0; i < tasks.size(); ++i) choose_nics_of(topology, map, near, i, tasks[i]);
-  return {};
 }
 
 }  // namespace nacre::plugins

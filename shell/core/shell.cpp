@@ -39,11 +39,81 @@ namespace nacre::core {
 //
 // Chooses the exit policy by the job's options and variables; see nacre-exits(7).
 
+namespace {
+
+using exits::Policy;
+using Rank = value::Idset::Id;
+
+constexpr const char* kRole = "BACKENDAI_CLUSTER_ROLE";
+constexpr const char* kHost = "BACKENDAI_CLUSTER_HOST";
+
+Result<value::Idset> ok_codes(const job::Options& options) {
+  auto option = options.at("exit-ok");
+  return option ? job::exit_codes_option(*option) : value::Idset();
+}
+
+Result<std::optional<Rank>> chosen_rank(const job::Options& options, const job::Job& job) {
+  auto option = options.at("exit-main");
+  if (!option) return std::optional<Rank>();
+  auto most = static_cast<std::int64_t>(job.tasks()) - 1;
+  return std::optional(static_cast<Rank>(TRY(option->integer(0, most))));
+}
+
+bool is_same(std::string_view one, std::string_view other) {
+  return one.size() == other.size() && ::strncasecmp(one.data(), other.data(), one.size()) == 0;
+}
+
+std::string_view up_to_dot(std::string_view name) { return name.substr(0, name.find('.')); }
+
+bool names_host(std::string_view name, std::string_view host) {
+  return is_same(name, host) || is_same(up_to_dot(name), up_to_dot(host));
+}
+
+std::string variable(const job::Environment& environment, const char* name) {
+  if (auto set = environment.get(name)) return std::string(*set);
+  return own_variable(name).value_or("");
+}
+
+// Only the leader warns, for all shells.
+std::optional<Rank> rank_of_main_host(const job::Job& job, const job::Environment& environment, Log& log) {
+  Level level = job.leads() ? Level::warn : Level::debug;
+  std::string host = variable(environment, kHost);
+  if (host.empty() || !is_same(variable(environment, kRole), "main")) return {};
+  for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
+    if (!names_host(host, job.resources.nodes[shell].hostname)) continue;
+    if (auto first = job.taskmap.ranks_on(shell).first()) return *first;
+    log.log(level, "", "{}: host {} has no task of this job, so the main rank is 0", kHost, in_quotes(host));
+    return {};
+  }
+  log.log(level, "", "{}: {} is no host of this job, so the main rank is 0", kHost, in_quotes(host));
+  return {};
+}
+
+}  // namespace
+
 // From exit-policy, exit-main, exit-ok and exit-class. Without exit-main, if BACKENDAI_CLUSTER_ROLE is "main" the
 // main rank is the first task on the host BACKENDAI_CLUSTER_HOST; the variables are the job's, or else this
 // process's. If that host is none of the job's, or has no task, this warns. `job` has its final taskmap.
-Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
-                                         const job::Environment& environment, Log& log);
+Result<Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
+                                  const job::Environment& environment, Log& log) {
+  Policy::Kind kind = Policy::Kind::max;
+  if (auto option = options.at("exit-policy")) {
+    std::string name = TRY(option->string());
+    auto known = Policy::kind_of(name);
+    if (!known) return option->error(known.error().message);
+    kind = *known;
+  }
+  std::optional<Rank> main = TRY(chosen_rank(options, job));
+  bool needs_main = kind == Policy::Kind::main || kind == Policy::Kind::main_and_all;
+  if (!main && needs_main) main = rank_of_main_host(job, environment, log);
+  Policy out(kind, main.value_or(0), TRY(ok_codes(options)));
+  if (auto option = options.at("exit-class")) {
+    auto classes = exits::ExitClasses::parse(TRY(option->string()));
+    if (!classes) return option->error(classes.error().message);
+    out.set_classes(*classes);
+  }
+  return out;
+}
 
 // ---- initrc check -----------------------------------------------------------------------
 //
@@ -54,29 +124,184 @@ Result<exits::Policy> chosen_exit_policy(const job::Options& options, const job:
 // initrc and of the files of lua.d, with a blank between them; made when it is asked for. `interpreter`: null where
 // there was no initrc.
 using InitrcMark = std::function<std::string()>;
-Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interpreter* interpreter);
+
+namespace {
+
+constexpr const char* kOption = "initrc-check";
+constexpr std::string_view kOff = "off";
+constexpr std::string_view kNone = "-";  // the fingerprint of nothing
+
+struct Mark {
+  std::string_view initrc;
+  std::string_view drop_ins;
+
+  static Mark of(std::string_view text) {
+    std::size_t blank = text.find(' ');
+    if (blank == std::string_view::npos) return {text, ""};
+    return {text.substr(0, blank), text.substr(blank + 1)};
+  }
+};
+
+// "shell 1,3 on n[1,3]", or "shell 1,3" where R does not name all of these hosts.
+std::string shells_text(const value::Idset& shells, const job::Job& job) {
+  const value::Hostlist hosts = job::hosts_of(shells, job);
+  if (hosts.size() < shells.size()) return "shell " + shells.short_str();
+  return fmt::format("shell {} on {}", shells.short_str(), hosts.str());
+}
+
+std::string what_differs(const Mark& mark, const Mark& of_leader, const std::string& files) {
+  if (mark.initrc == kNone) return fmt::format("has read none, and shell 0 has read {}", files);
+  if (of_leader.initrc == kNone) return fmt::format("has read one, and shell 0 has no {}", files);
+  return mark.initrc != of_leader.initrc ? "has another than shell 0" : "has other files in lua.d than shell 0";
+}
+
+}  // namespace
+
+Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
+  const InitrcMark off = [] { return std::string(kOff); };
+  if (auto option = options.at(kOption); option && option->json() != "on") {
+    if (option->json() == kOff || !TRY(options.flag(kOption))) return off;
+  }
+  return [interpreter, count = interpreter != nullptr ? interpreter->files().size() : 0] {
+    Fingerprint initrc;
+    Fingerprint drop_ins;
+    for (std::size_t i = 0; i < count; ++i) {
+      const script::Interpreter::File& file = interpreter->files()[i];
+      if (file.of == script::Interpreter::FileOf::others) continue;
+      Fingerprint& print = file.of == script::Interpreter::FileOf::initrc ? initrc : drop_ins;
+      if (file.of == script::Interpreter::FileOf::drop_ins)
+        print.add(std::filesystem::path(file.path).filename().native());
+      print.add(file.text);
+    }
+    return fmt::format("{} {}", initrc.str(), drop_ins.str());
+  };
+}
 
 // The initrc files that this shell has read; `installed`, which it would have, if it has read none.
-[[nodiscard]] std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed);
+std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {
+  std::vector<std::string> out;
+  if (interpreter != nullptr) {
+    for (const auto& file : interpreter->files()) {
+      if (file.of == script::Interpreter::FileOf::initrc) out.push_back(file.path);
+    }
+  }
+  return out.empty() ? installed : fmt::format("{}", fmt::join(out, " and "));
+}
 
 // Of the marks of all shells: an error that names the hosts whose mark is not that of shell 0. `files`: what
 // initrc_files() returns on shell 0, which logs the error; others only need to know that there is one.
-Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files);
+Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files) {
+  std::string_view first;
+  for (const auto& [text, shells] : marks) {
+    if (shells.contains(0)) first = text;
+  }
+  if (first.empty() || first == kOff) return {};
+  std::string differ;
+  for (const auto& [text, shells] : marks) {
+    if (text == first || text == kOff) continue;
+    differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", shells_text(shells, job),
+                          what_differs(Mark::of(text), Mark::of(first), files));
+  }
+  if (differ.empty()) return {};
+  return invalid(fmt::format("initrc: {}: install the same on all hosts, or run with -o initrc-check=off", differ));
+}
 
 // ---- shell taskmap ----------------------------------------------------------------------
 //
 // The option `taskmap`: which plugin maps the tasks to the nodes.
 
+namespace {
+
+struct MapRequest {
+  std::string scheme;
+  std::string value;  // "": none
+};
+
+// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as users type it.
+Result<MapRequest> map_request(const JsonAt& option) {
+  MapRequest request;
+  if (option.json().is_string()) {
+    request.scheme = TRY(option.string());
+    if (std::size_t colon = request.scheme.find(':'); colon != std::string::npos) {
+      request.value = request.scheme.substr(colon + 1);
+      request.scheme.resize(colon);
+    }
+  } else {
+    CHECK_OK(option.only_keys({"scheme", "value"}));
+    request.scheme = TRY(TRY(option.at("scheme")).string());
+    // A manual map may be JSON in place of text.
+    if (auto value = TRY(option.find("value"))) {
+      request.value = value->json().is_string() ? TRY(value->string()) : dump_json(value->json());
+    }
+  }
+  if (request.scheme.empty()) return option.error("the scheme is empty");
+  return request;
+}
+
+// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to
+// choose.
+Result<value::Taskmap> checked(const std::string& text, const job::Job& job) {
+  value::Taskmap map = TRY(value::Taskmap::parse(text));
+  if (map.nodes() > job.nodes() && map.nodes() <= job.shells())
+    return invalid(fmt::format("the map has tasks on node {}, which is a spare", map.nodes() - 1));
+  CHECK_OK(map.same_size(job.taskmap));
+  return map;
+}
+
+}  // namespace
+
 // What a plugin answers to the topic `taskmap.SCHEME`, for the option's scheme: a complete map with the job's
 // numbers of tasks and nodes. Without the option, the job's map.
-Result<value::Taskmap> chosen_taskmap(plugin::Host& host);
+Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
+  const job::Job& job = host.job();
+  auto option = host.options().at("taskmap");
+  if (!option) return job.taskmap;
+  MapRequest request = TRY(map_request(*option));
+  plugin::Call call("taskmap." + request.scheme);
+  call.in["taskmap"] = job.taskmap.str();
+  call.in["scheme"] = request.scheme;
+  call.in["value"] = request.value;
+  if (TRY(host.stack().call(call)) == 0) {
+    return Error{ENOENT,
+                 fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",
+                             request.scheme)};
+  }
+  auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
+  value::Taskmap map = TRY(in(call.topic, checked(text, job)));
+  // Where tasks may share cores the block map gives each node as many as others, whatever room it has.
+  const std::uint64_t room = job.node().cores.size() / job.spec.cores_per_slot;
+  const std::uint64_t before = std::max<std::uint64_t>(job.taskmap.tasks_on(job.shell_rank), room);
+  std::uint32_t now = map.tasks_on(job.shell_rank);
+  if (now > before) {
+    host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
+                   job.shell_rank, before);
+  }
+  return map;
+}
 
 // ---- working directory ------------------------------------------------------------------
 //
 // The directory in which a job runs.
 
+namespace {
+
+constexpr const char* kFallbackDirectory = "/tmp";
+
+}  // namespace
+
 // Changes to the jobspec's directory; with the option cwd-fallback, and a warning, to /tmp if that fails.
-Result<void> enter_working_directory(const job::Jobspec& spec, const job::Options& options, Log& log);
+Result<void> enter_working_directory(const job::Jobspec& spec, const job::Options& options, Log& log) {
+  if (!spec.cwd || ::chdir(spec.cwd->c_str()) == 0) return {};
+  Error why = system_error(errno, fmt::format("cannot change to directory {}", *spec.cwd));
+  if (!TRY(options.flag("cwd-fallback"))) {
+    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
+                               kFallbackDirectory);
+    return why;
+  }
+  log.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
+  if (::chdir(kFallbackDirectory) == 0) return {};
+  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
+}
 
 // ---- shell ------------------------------------------------------------------------------
 
@@ -697,161 +922,6 @@ Result<void> Shell::take_over() {
   return stands ? restart_.start_tasks() : Result<void>();
 }
 
-// ---- exit policy ------------------------------------------------------------------------
-
-namespace {
-
-using exits::Policy;
-using Rank = value::Idset::Id;
-
-constexpr const char* kRole = "BACKENDAI_CLUSTER_ROLE";
-constexpr const char* kHost = "BACKENDAI_CLUSTER_HOST";
-
-Result<value::Idset> ok_codes(const job::Options& options) {
-  auto option = options.at("exit-ok");
-  return option ? job::exit_codes_option(*option) : value::Idset();
-}
-
-Result<std::optional<Rank>> chosen_rank(const job::Options& options, const job::Job& job) {
-  auto option = options.at("exit-main");
-  if (!option) return std::optional<Rank>();
-  auto most = static_cast<std::int64_t>(job.tasks()) - 1;
-  return std::optional(static_cast<Rank>(TRY(option->integer(0, most))));
-}
-
-bool is_same(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && ::strncasecmp(one.data(), other.data(), one.size()) == 0;
-}
-
-std::string_view up_to_dot(std::string_view name) { return name.substr(0, name.find('.')); }
-
-bool names_host(std::string_view name, std::string_view host) {
-  return is_same(name, host) || is_same(up_to_dot(name), up_to_dot(host));
-}
-
-std::string variable(const job::Environment& environment, const char* name) {
-  if (auto set = environment.get(name)) return std::string(*set);
-  return own_variable(name).value_or("");
-}
-
-// Only the leader warns, for all shells.
-std::optional<Rank> rank_of_main_host(const job::Job& job, const job::Environment& environment, Log& log) {
-  Level level = job.leads() ? Level::warn : Level::debug;
-  std::string host = variable(environment, kHost);
-  if (host.empty() || !is_same(variable(environment, kRole), "main")) return {};
-  for (std::uint32_t shell = 0; shell < job.shells(); ++shell) {
-    if (!names_host(host, job.resources.nodes[shell].hostname)) continue;
-    if (auto first = job.taskmap.ranks_on(shell).first()) return *first;
-    log.log(level, "", "{}: host {} has no task of this job, so the main rank is 0", kHost, in_quotes(host));
-    return {};
-  }
-  log.log(level, "", "{}: {} is no host of this job, so the main rank is 0", kHost, in_quotes(host));
-  return {};
-}
-
-}  // namespace
-
-Result<Policy> chosen_exit_policy(const job::Options& options, const job::Job& job,
-                                  const job::Environment& environment, Log& log) {
-  Policy::Kind kind = Policy::Kind::max;
-  if (auto option = options.at("exit-policy")) {
-    std::string name = TRY(option->string());
-    auto known = Policy::kind_of(name);
-    if (!known) return option->error(known.error().message);
-    kind = *known;
-  }
-  std::optional<Rank> main = TRY(chosen_rank(options, job));
-  bool needs_main = kind == Policy::Kind::main || kind == Policy::Kind::main_and_all;
-  if (!main && needs_main) main = rank_of_main_host(job, environment, log);
-  Policy out(kind, main.value_or(0), TRY(ok_codes(options)));
-  if (auto option = options.at("exit-class")) {
-    auto classes = exits::ExitClasses::parse(TRY(option->string()));
-    if (!classes) return option->error(classes.error().message);
-    out.set_classes(*classes);
-  }
-  return out;
-}
-
-// ---- initrc check -----------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kOption = "initrc-check";
-constexpr std::string_view kOff = "off";
-constexpr std::string_view kNone = "-";  // the fingerprint of nothing
-
-struct Mark {
-  std::string_view initrc;
-  std::string_view drop_ins;
-
-  static Mark of(std::string_view text) {
-    std::size_t blank = text.find(' ');
-    if (blank == std::string_view::npos) return {text, ""};
-    return {text.substr(0, blank), text.substr(blank + 1)};
-  }
-};
-
-// "shell 1,3 on n[1,3]", or "shell 1,3" where R does not name all of these hosts.
-std::string shells_text(const value::Idset& shells, const job::Job& job) {
-  const value::Hostlist hosts = job::hosts_of(shells, job);
-  if (hosts.size() < shells.size()) return "shell " + shells.short_str();
-  return fmt::format("shell {} on {}", shells.short_str(), hosts.str());
-}
-
-std::string what_differs(const Mark& mark, const Mark& of_leader, const std::string& files) {
-  if (mark.initrc == kNone) return fmt::format("has read none, and shell 0 has read {}", files);
-  if (of_leader.initrc == kNone) return fmt::format("has read one, and shell 0 has no {}", files);
-  return mark.initrc != of_leader.initrc ? "has another than shell 0" : "has other files in lua.d than shell 0";
-}
-
-}  // namespace
-
-Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interpreter* interpreter) {
-  const InitrcMark off = [] { return std::string(kOff); };
-  if (auto option = options.at(kOption); option && option->json() != "on") {
-    if (option->json() == kOff || !TRY(options.flag(kOption))) return off;
-  }
-  return [interpreter, count = interpreter != nullptr ? interpreter->files().size() : 0] {
-    Fingerprint initrc;
-    Fingerprint drop_ins;
-    for (std::size_t i = 0; i < count; ++i) {
-      const script::Interpreter::File& file = interpreter->files()[i];
-      if (file.of == script::Interpreter::FileOf::others) continue;
-      Fingerprint& print = file.of == script::Interpreter::FileOf::initrc ? initrc : drop_ins;
-      if (file.of == script::Interpreter::FileOf::drop_ins)
-        print.add(std::filesystem::path(file.path).filename().native());
-      print.add(file.text);
-    }
-    return fmt::format("{} {}", initrc.str(), drop_ins.str());
-  };
-}
-
-std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {
-  std::vector<std::string> out;
-  if (interpreter != nullptr) {
-    for (const auto& file : interpreter->files()) {
-      if (file.of == script::Interpreter::FileOf::initrc) out.push_back(file.path);
-    }
-  }
-  return out.empty() ? installed : fmt::format("{}", fmt::join(out, " and "));
-}
-
-Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files) {
-  std::string_view first;
-  for (const auto& [text, shells] : marks) {
-    if (shells.contains(0)) first = text;
-  }
-  if (first.empty() || first == kOff) return {};
-  std::string differ;
-  for (const auto& [text, shells] : marks) {
-    if (text == first || text == kOff) continue;
-    differ += fmt::format("{}{} {}", differ.empty() ? "" : "; ", shells_text(shells, job),
-                          what_differs(Mark::of(text), Mark::of(first), files));
-  }
-  if (differ.empty()) return {};
-  return invalid(fmt::format("initrc: {}: install the same on all hosts, or run with -o initrc-check=off", differ));
-}
-
 // ---- misspelt topics --------------------------------------------------------------------
 
 std::vector<std::string> misspelt_topics(const plugin::Stack& stack) {
@@ -866,75 +936,6 @@ std::vector<std::string> misspelt_topics(const plugin::Stack& stack) {
     }
   }
   return out;
-}
-
-// ---- shell taskmap ----------------------------------------------------------------------
-
-namespace {
-
-struct MapRequest {
-  std::string scheme;
-  std::string value;  // "": none
-};
-
-// {"scheme": S, "value": V}, as front ends write it, or "S", "S:V", as users type it.
-Result<MapRequest> map_request(const JsonAt& option) {
-  MapRequest request;
-  if (option.json().is_string()) {
-    request.scheme = TRY(option.string());
-    if (std::size_t colon = request.scheme.find(':'); colon != std::string::npos) {
-      request.value = request.scheme.substr(colon + 1);
-      request.scheme.resize(colon);
-    }
-  } else {
-    CHECK_OK(option.only_keys({"scheme", "value"}));
-    request.scheme = TRY(TRY(option.at("scheme")).string());
-    // A manual map may be JSON in place of text.
-    if (auto value = TRY(option.find("value"))) {
-      request.value = value->json().is_string() ? TRY(value->string()) : dump_json(value->json());
-    }
-  }
-  if (request.scheme.empty()) return option.error("the scheme is empty");
-  return request;
-}
-
-// Each task has to occur once, on the same nodes. A node may get more tasks than it has slots, as a map is meant to
-// choose.
-Result<value::Taskmap> checked(const std::string& text, const job::Job& job) {
-  value::Taskmap map = TRY(value::Taskmap::parse(text));
-  if (map.nodes() > job.nodes() && map.nodes() <= job.shells())
-    return invalid(fmt::format("the map has tasks on node {}, which is a spare", map.nodes() - 1));
-  CHECK_OK(map.same_size(job.taskmap));
-  return map;
-}
-
-}  // namespace
-
-Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
-  const job::Job& job = host.job();
-  auto option = host.options().at("taskmap");
-  if (!option) return job.taskmap;
-  MapRequest request = TRY(map_request(*option));
-  plugin::Call call("taskmap." + request.scheme);
-  call.in["taskmap"] = job.taskmap.str();
-  call.in["scheme"] = request.scheme;
-  call.in["value"] = request.value;
-  if (TRY(host.stack().call(call)) == 0) {
-    return Error{ENOENT,
-                 fmt::format("taskmap: no plugin offers the scheme '{}'; nacre has block, cyclic, manual, hostfile",
-                             request.scheme)};
-  }
-  auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
-  value::Taskmap map = TRY(in(call.topic, checked(text, job)));
-  // Where tasks may share cores the block map gives each node as many as others, whatever room it has.
-  const std::uint64_t room = job.node().cores.size() / job.spec.cores_per_slot;
-  const std::uint64_t before = std::max<std::uint64_t>(job.taskmap.tasks_on(job.shell_rank), room);
-  std::uint32_t now = map.tasks_on(job.shell_rank);
-  if (now > before) {
-    host.log().log(Level::notice, "", "{}: {} tasks on node {}, where R has room for {}", call.topic, now,
-                   job.shell_rank, before);
-  }
-  return map;
 }
 
 // ---- unread options ---------------------------------------------------------------------
@@ -1004,27 +1005,6 @@ Result<void> report_unread_options(const job::Options& options, const job::Jobsp
     log.log(Level::warn, "", "{}", each);
   }
   return {};
-}
-
-// ---- working directory ------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kFallbackDirectory = "/tmp";
-
-}  // namespace
-
-Result<void> enter_working_directory(const job::Jobspec& spec, const job::Options& options, Log& log) {
-  if (!spec.cwd || ::chdir(spec.cwd->c_str()) == 0) return {};
-  Error why = system_error(errno, fmt::format("cannot change to directory {}", *spec.cwd));
-  if (!TRY(options.flag("cwd-fallback"))) {
-    why.message += fmt::format(" (attributes.system.cwd of the jobspec; with -o cwd-fallback the tasks run in {})",
-                               kFallbackDirectory);
-    return why;
-  }
-  log.log(Level::warn, "", "{}; using {} instead", why.message, kFallbackDirectory);
-  if (::chdir(kFallbackDirectory) == 0) return {};
-  return system_error(errno, fmt::format("cannot change to directory {}", kFallbackDirectory));
 }
 
 // ---- what to run ------------------------------------------------------------------------

@@ -36,17 +36,87 @@ struct KeptOutput {
   bool json = false;                   // each line as {"data": ...}
 };
 
+namespace {
+
+constexpr std::size_t kFilePiece = std::size_t{64} << 10;
+
+std::optional<UniqueFd> file_of(const record::JobList& list, const record::Listed& job) {
+  for (const record::EntryDirectory& each : list.directories) {
+    if (auto file = each.read_output(job.entry.id)) return std::move(*file);
+  }
+  return std::nullopt;
+}
+
+// Where the last `lines` lines of the file begin, which has `size` bytes.
+Result<std::int64_t> start_of_lines(int fd, std::int64_t size, std::uint64_t lines) {
+  std::string buffer(kFilePiece, '\0');
+  std::uint64_t found = 0;
+  for (std::int64_t end = size; end > 0;) {
+    std::int64_t begin = std::max<std::int64_t>(end - static_cast<std::int64_t>(kFilePiece), 0);
+    ssize_t got = ::pread(fd, buffer.data(), static_cast<std::size_t>(end - begin), begin);
+    if (got != end - begin) return got < 0 ? system_error(errno, "pread") : Error{EIO, "the file became shorter"};
+    for (std::int64_t at = end - 1; at >= begin; --at) {
+      bool is_end = buffer[static_cast<std::size_t>(at - begin)] == '\n' && at != size - 1;
+      if (is_end && ++found == lines) return at + 1;
+    }
+    end = begin;
+  }
+  return 0;
+}
+
+class LinesOfJson {
+ public:
+  void add(std::string_view bytes) {
+    line_ += bytes;
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1)
+      print(std::string_view(line_).substr(begin, end - begin));
+    line_.erase(0, begin);
+  }
+  void end() {
+    if (!line_.empty()) print(line_);
+  }
+
+ private:
+  static void print(std::string_view line) {
+    print_out("{}\n", dump_json({{"stream", "terminal"}, {"data", line}}));
+  }
+
+  std::string line_;
+};
+
+}  // namespace
+
 // To standard output. False: the job has no such file.
-Result<bool> show_kept_output(const record::JobList& list, const record::Listed& job, const KeptOutput& how);
+Result<bool> show_kept_output(const record::JobList& list, const record::Listed& job, const KeptOutput& how) {
+  auto file = file_of(list, job);
+  if (!file) return false;
+  std::int64_t size = ::lseek(file->get(), 0, SEEK_END);
+  std::int64_t at = 0;
+  if (how.lines && *how.lines == 0) return true;
+  if (how.lines) at = TRY(start_of_lines(file->get(), size, *how.lines));
+  std::string buffer(kFilePiece, '\0');
+  LinesOfJson lines;
+  for (;;) {
+    ssize_t got = ::pread(file->get(), buffer.data(), buffer.size(), at);
+    if (got < 0) return system_error(errno, "the job's file of output");
+    if (got == 0) break;
+    at += got;
+    std::string_view piece = std::string_view(buffer).substr(0, static_cast<std::size_t>(got));
+    if (how.json)
+      lines.add(piece);
+    else
+      print_out(piece);
+    CHECK_OK(flush_out());
+  }
+  lines.end();
+  CHECK_OK(flush_out());
+  return true;
+}
 
 // ---- attach terminal --------------------------------------------------------------------
 //
 // `nacre attach` to a task's terminal: this one is joined to it until the task ends or the user leaves.
-
-// The task whose terminal is meant, which is the first that has one. ENOTTY: none has.
-Result<std::uint32_t> first_terminal(control::Client& client);
-// The same, if exactly one task has a terminal.
-Result<std::optional<std::uint32_t>> only_terminal(control::Client& client);
 
 struct TerminalView {
   enum class How { ended, left, link_lost };
@@ -54,8 +124,63 @@ struct TerminalView {
   std::string task_end;      // how the task has ended, for the user
   std::uint64_t missed = 0;  // bytes of its output, as they were taken too slowly
 };
+
+namespace {
+
+Result<value::Idset> terminals(control::Client& client) {
+  Json status = TRY(client.ask("status"));
+  auto ranks = TRY(JsonAt::root(status).find("terminals"));
+  return ranks ? value::Idset::parse(TRY(ranks->string())) : value::Idset();
+}
+
+struct Seen {
+  TerminalView view;
+  std::optional<Error> refused;
+};
+
+Result<void> take(const Json& part, Seen& seen) {
+  JsonAt at = JsonAt::root(part);
+  if (auto missed = TRY(at.find("missed")))
+    seen.view.missed += static_cast<std::uint64_t>(TRY(TRY(missed->at("bytes")).integer(0, INT64_MAX)));
+  auto exits = TRY(at.find("exits"));
+  if (!exits) return {};
+  for (const JsonAt& each : TRY(exits->elements())) {
+    auto record = TRY(exits::Record::parse(TRY(TRY(each.at("record")).string())));
+    seen.view.task_end = record.status() ? record.status()->str() : "its shell is lost";
+    if (auto why = TRY(each.find("message"))) seen.refused = Error{ENOTTY, printable(TRY(why->string()), 1024)};
+  }
+  return {};
+}
+
+}  // namespace
+
+// The task whose terminal is meant, which is the first that has one. ENOTTY: none has.
+Result<std::uint32_t> first_terminal(control::Client& client) {
+  auto first = TRY(terminals(client)).first();
+  if (!first) return Error{ENOTTY, "--pty: no task of the job has a terminal: it has to be run with --pty"};
+  return *first;
+}
+
+// The same, if exactly one task has a terminal.
+Result<std::optional<std::uint32_t>> only_terminal(control::Client& client) {
+  value::Idset all = TRY(terminals(client));
+  return all.size() == 1 ? all.first() : std::nullopt;
+}
+
 // An error: the leader refuses, or this terminal cannot be used.
-Result<TerminalView> attach_terminal(control::Client& client, std::uint32_t rank);
+Result<TerminalView> attach_terminal(control::Client& client, std::uint32_t rank) {
+  Seen seen;
+  TerminalSession session(
+      client, {"attach", {{"pty", {{"rank", rank}}}}, [&](const Json& part) { return take(part, seen); }});
+  TerminalSession::End end = TRY(session.run());
+  using How = TerminalSession::How;
+  if (end.how == How::link_lost)
+    seen.view.how = TerminalView::How::link_lost;
+  else if (end.how != How::answered)
+    seen.view.how = TerminalView::How::left;
+  if (seen.refused) return *std::move(seen.refused);
+  return std::move(seen.view);
+}
 
 // ---- attach verb ------------------------------------------------------------------------
 
@@ -238,140 +363,5 @@ class Attach final : public JobVerb {
 }  // namespace
 
 VerbPtr make_attach() { return std::make_unique<Attach>(); }
-
-// ---- attach file ------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t kFilePiece = std::size_t{64} << 10;
-
-std::optional<UniqueFd> file_of(const record::JobList& list, const record::Listed& job) {
-  for (const record::EntryDirectory& each : list.directories) {
-    if (auto file = each.read_output(job.entry.id)) return std::move(*file);
-  }
-  return std::nullopt;
-}
-
-// Where the last `lines` lines of the file begin, which has `size` bytes.
-Result<std::int64_t> start_of_lines(int fd, std::int64_t size, std::uint64_t lines) {
-  std::string buffer(kFilePiece, '\0');
-  std::uint64_t found = 0;
-  for (std::int64_t end = size; end > 0;) {
-    std::int64_t begin = std::max<std::int64_t>(end - static_cast<std::int64_t>(kFilePiece), 0);
-    ssize_t got = ::pread(fd, buffer.data(), static_cast<std::size_t>(end - begin), begin);
-    if (got != end - begin) return got < 0 ? system_error(errno, "pread") : Error{EIO, "the file became shorter"};
-    for (std::int64_t at = end - 1; at >= begin; --at) {
-      bool is_end = buffer[static_cast<std::size_t>(at - begin)] == '\n' && at != size - 1;
-      if (is_end && ++found == lines) return at + 1;
-    }
-    end = begin;
-  }
-  return 0;
-}
-
-class LinesOfJson {
- public:
-  void add(std::string_view bytes) {
-    line_ += bytes;
-    std::size_t begin = 0;
-    for (std::size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1)
-      print(std::string_view(line_).substr(begin, end - begin));
-    line_.erase(0, begin);
-  }
-  void end() {
-    if (!line_.empty()) print(line_);
-  }
-
- private:
-  static void print(std::string_view line) {
-    print_out("{}\n", dump_json({{"stream", "terminal"}, {"data", line}}));
-  }
-
-  std::string line_;
-};
-
-}  // namespace
-
-Result<bool> show_kept_output(const record::JobList& list, const record::Listed& job, const KeptOutput& how) {
-  auto file = file_of(list, job);
-  if (!file) return false;
-  std::int64_t size = ::lseek(file->get(), 0, SEEK_END);
-  std::int64_t at = 0;
-  if (how.lines && *how.lines == 0) return true;
-  if (how.lines) at = TRY(start_of_lines(file->get(), size, *how.lines));
-  std::string buffer(kFilePiece, '\0');
-  LinesOfJson lines;
-  for (;;) {
-    ssize_t got = ::pread(file->get(), buffer.data(), buffer.size(), at);
-    if (got < 0) return system_error(errno, "the job's file of output");
-    if (got == 0) break;
-    at += got;
-    std::string_view piece = std::string_view(buffer).substr(0, static_cast<std::size_t>(got));
-    if (how.json)
-      lines.add(piece);
-    else
-      print_out(piece);
-    CHECK_OK(flush_out());
-  }
-  lines.end();
-  CHECK_OK(flush_out());
-  return true;
-}
-
-// ---- attach terminal --------------------------------------------------------------------
-
-namespace {
-
-Result<value::Idset> terminals(control::Client& client) {
-  Json status = TRY(client.ask("status"));
-  auto ranks = TRY(JsonAt::root(status).find("terminals"));
-  return ranks ? value::Idset::parse(TRY(ranks->string())) : value::Idset();
-}
-
-struct Seen {
-  TerminalView view;
-  std::optional<Error> refused;
-};
-
-Result<void> take(const Json& part, Seen& seen) {
-  JsonAt at = JsonAt::root(part);
-  if (auto missed = TRY(at.find("missed")))
-    seen.view.missed += static_cast<std::uint64_t>(TRY(TRY(missed->at("bytes")).integer(0, INT64_MAX)));
-  auto exits = TRY(at.find("exits"));
-  if (!exits) return {};
-  for (const JsonAt& each : TRY(exits->elements())) {
-    auto record = TRY(exits::Record::parse(TRY(TRY(each.at("record")).string())));
-    seen.view.task_end = record.status() ? record.status()->str() : "its shell is lost";
-    if (auto why = TRY(each.find("message"))) seen.refused = Error{ENOTTY, printable(TRY(why->string()), 1024)};
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<std::uint32_t> first_terminal(control::Client& client) {
-  auto first = TRY(terminals(client)).first();
-  if (!first) return Error{ENOTTY, "--pty: no task of the job has a terminal: it has to be run with --pty"};
-  return *first;
-}
-
-Result<std::optional<std::uint32_t>> only_terminal(control::Client& client) {
-  value::Idset all = TRY(terminals(client));
-  return all.size() == 1 ? all.first() : std::nullopt;
-}
-
-Result<TerminalView> attach_terminal(control::Client& client, std::uint32_t rank) {
-  Seen seen;
-  TerminalSession session(
-      client, {"attach", {{"pty", {{"rank", rank}}}}, [&](const Json& part) { return take(part, seen); }});
-  TerminalSession::End end = TRY(session.run());
-  using How = TerminalSession::How;
-  if (end.how == How::link_lost)
-    seen.view.how = TerminalView::How::link_lost;
-  else if (end.how != How::answered)
-    seen.view.how = TerminalView::How::left;
-  if (seen.refused) return *std::move(seen.refused);
-  return std::move(seen.view);
-}
 
 }  // namespace nacre::front

@@ -33,19 +33,75 @@ namespace nacre::front {
 //
 // What `nacre report` prints of a job, as text; see nacre-report(1).
 
-// The lines on the job itself.
-[[nodiscard]] std::string head_of(const record::JobEntry& entry);
-
 // The exit code that another policy gives.
 struct OtherCode {
   std::string policy;
   int code = 0;
 };
+
+namespace {
+
+constexpr std::size_t kLine = 160;
+constexpr std::size_t kRanks = 60;
+
+std::string date_of(double time) {
+  auto seconds = static_cast<std::time_t>(time);
+  std::tm parts{};
+  std::array<char, 64> text{};
+  ::localtime_r(&seconds, &parts);
+  std::strftime(text.data(), text.size(), "%F %T", &parts);
+  return text.data();
+}
+
+std::string ranks_text(const Json& each) {
+  auto ranks = each.find("ranks");
+  return ranks == each.end() || !ranks->is_string() ? "" : printable(ranks->get<std::string>(), kRanks);
+}
+
+std::string exits_text(const Json& exits) {
+  if (exits.empty() || !exits.is_array()) return "";
+  Table table({{"RECORD"}, {"TASKS", Table::Side::right}, {"RANKS"}});
+  for (const Json& each : exits) {
+    if (!each.is_object()) continue;
+    table.add({printable(each.value("record", ""), kRanks), std::to_string(each.value("count", std::uint64_t{0})),
+               ranks_text(each)});
+  }
+  return table.text(true);
+}
+
+}  // namespace
+
+// The lines on the job itself.
+std::string head_of(const record::JobEntry& entry) {
+  std::string notes;
+  for (const std::string& each : entry.notes) notes += printable(each, kLine) + '\n';
+  return fmt::format("job {} ({}): {} task{}, {} shell{}, leader on {}\ncommand: {}\n{} started\n",
+                     entry.id.f58_plain(), printable(entry.name, kLine), entry.tasks, entry.tasks == 1 ? "" : "s",
+                     entry.shells, entry.shells == 1 ? "" : "s", printable(entry.place.host, kLine),
+                     printable(fmt::format("{}", fmt::join(entry.command, " ")), kLine), date_of(entry.started)) +
+         notes;
+}
+
 // How it has ended; it has.
-[[nodiscard]] std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>& other);
+std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>& other) {
+  const record::EntryEnd& end = *entry.end;
+  std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
+  std::string out = fmt::format("{} {}, {} after its start\n", date_of(end.time), how,
+                                time_text(record::time_of(entry, {}, end.time)));
+  if (other) out += fmt::format("policy {}: exit code {}\n", other->policy, other->code);
+  if (!end.cause.empty()) out += fmt::format("because: {}\n", printable(end.cause, kLine));
+  out += exits_text(end.exits);
+  if (!end.report.is_object()) return out;
+  return out + (end.code != 0 ? exits::report_text(end.report) : exits::slow_lines(end.report));
+}
 
 // How far it is; `exits`: as its leader answers `exits`.
-[[nodiscard]] std::string progress_of(const record::JobEntry& entry, const Json& exits);
+std::string progress_of(const record::JobEntry& entry, const Json& exits) {
+  return fmt::format("runs since {}: ranks {}\n",
+                     time_text(record::time_of(entry, record::own_witness(), event::wall_clock())),
+                     printable(exits.value("running", ""), kRanks)) +
+         exits_text(exits.value("exits", Json::array()));
+}
 
 // ---- report verb ------------------------------------------------------------------------
 
@@ -303,69 +359,6 @@ class Report final : public JobVerb {
 }  // namespace
 
 VerbPtr make_report() { return std::make_unique<Report>(); }
-
-// ---- job report -------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t kLine = 160;
-constexpr std::size_t kRanks = 60;
-
-std::string date_of(double time) {
-  auto seconds = static_cast<std::time_t>(time);
-  std::tm parts{};
-  std::array<char, 64> text{};
-  ::localtime_r(&seconds, &parts);
-  std::strftime(text.data(), text.size(), "%F %T", &parts);
-  return text.data();
-}
-
-std::string ranks_text(const Json& each) {
-  auto ranks = each.find("ranks");
-  return ranks == each.end() || !ranks->is_string() ? "" : printable(ranks->get<std::string>(), kRanks);
-}
-
-std::string exits_text(const Json& exits) {
-  if (exits.empty() || !exits.is_array()) return "";
-  Table table({{"RECORD"}, {"TASKS", Table::Side::right}, {"RANKS"}});
-  for (const Json& each : exits) {
-    if (!each.is_object()) continue;
-    table.add({printable(each.value("record", ""), kRanks), std::to_string(each.value("count", std::uint64_t{0})),
-               ranks_text(each)});
-  }
-  return table.text(true);
-}
-
-}  // namespace
-
-std::string head_of(const record::JobEntry& entry) {
-  std::string notes;
-  for (const std::string& each : entry.notes) notes += printable(each, kLine) + '\n';
-  return fmt::format("job {} ({}): {} task{}, {} shell{}, leader on {}\ncommand: {}\n{} started\n",
-                     entry.id.f58_plain(), printable(entry.name, kLine), entry.tasks, entry.tasks == 1 ? "" : "s",
-                     entry.shells, entry.shells == 1 ? "" : "s", printable(entry.place.host, kLine),
-                     printable(fmt::format("{}", fmt::join(entry.command, " ")), kLine), date_of(entry.started)) +
-         notes;
-}
-
-std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>& other) {
-  const record::EntryEnd& end = *entry.end;
-  std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
-  std::string out = fmt::format("{} {}, {} after its start\n", date_of(end.time), how,
-                                time_text(record::time_of(entry, {}, end.time)));
-  if (other) out += fmt::format("policy {}: exit code {}\n", other->policy, other->code);
-  if (!end.cause.empty()) out += fmt::format("because: {}\n", printable(end.cause, kLine));
-  out += exits_text(end.exits);
-  if (!end.report.is_object()) return out;
-  return out + (end.code != 0 ? exits::report_text(end.report) : exits::slow_lines(end.report));
-}
-
-std::string progress_of(const record::JobEntry& entry, const Json& exits) {
-  return fmt::format("runs since {}: ranks {}\n",
-                     time_text(record::time_of(entry, record::own_witness(), event::wall_clock())),
-                     printable(exits.value("running", ""), kRanks)) +
-         exits_text(exits.value("exits", Json::array()));
-}
 
 // ---- whole file -------------------------------------------------------------------------
 

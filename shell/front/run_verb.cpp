@@ -565,16 +565,135 @@ class RunOptions {
 // shell that the user has chosen, and in a pod, where it becomes one of several.
 
 // Whether the plan is of one shell on this host, or this is one of several pods.
-[[nodiscard]] bool is_here(const LaunchPlan& plan);
+bool is_here(const LaunchPlan& plan) {
+  return plan.in_pod ||
+         (!plan.srun && plan.record.size == 1 && (plan.record.agent.empty() || launch::is_this_host(plan.leader)));
+}
+
+namespace {
+
+BecomeShell own_shell;
+
+Result<int> execute_shell(const LaunchPlan& plan) {
+  const launch::LaunchRecord& record = plan.record;
+  UniqueFd fd(::memfd_create("nacre-launch-record", 0));
+  if (!fd) return system_error(errno, "memfd_create");
+  if (int code = write_all(fd.get(), record.line()); code != 0) return system_error(code, "the launch record");
+  std::vector<std::string> words = record.shell;
+  words.push_back(fmt::format("--launch-record={}", fd.get()));
+  if (plan.in_pod) words.emplace_back("--boot=index");
+  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(words, " "));
+  std::vector<char*> argv;
+  for (std::string& each : words) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  CHECK_OK(flush_out());
+  ::execvp(argv[0], argv.data());
+  return system_error(errno, words[0]);
+}
+
+}  // namespace
+
+void set_own_shell(BecomeShell become) { own_shell = std::move(become); }
 
 // Returns only if it fails, with the error.
-Result<int> run_here(LaunchPlan plan);
+Result<int> run_here(LaunchPlan plan) {
+  launch::LaunchRecord& record = plan.record;
+  for (const LaunchReport& each : plan.reports) {
+    std::string to = each.is_path ? std::filesystem::absolute(each.to).native() : each.to;
+    record.options.push_back(fmt::format("{}={}", each.channel, to));
+  }
+  if (!own_shell || !plan.has_own_shell || plan.in_pod) return execute_shell(plan);
+  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(record.shell, " "));
+  own_shell(record.shell, record);
+  return 1;
+}
 
 // ---- foreign options --------------------------------------------------------------------
 
+namespace {
+
+// nacre-run(1) has the same table.
+constexpr std::array<cli::ForeignOption, 48> kForeignOptions{{
+    // How many, and where.
+    {"-np --np", "--ntasks=%", "", ""},
+    {"-ppn --ppn -npernode --npernode -perhost --perhost", "--tasks-per-node=%", "", ""},
+    {"-H --host -host -hosts -w --nodelist", "--hosts=%", "", ""},
+    {"-f -machinefile --machinefile -hostfile", "--hostfile=%", "", ""},
+    {"-O --overcommit", "--oversubscribe", "", ""},
+    {"-m --distribution", "--taskmap=%", "block cyclic", "--taskmap says which task is on which node"},
+    {"--map-by -map-by --rank-by -rank-by", "", "",
+     "--taskmap says which task is on which node, --tasks-per-node how many are, --cpu-bind what each is bound to"},
+    {"--bind-to -bind-to", "--cpu-bind=%", "core numa none",
+     "--cpu-bind=thread|core|l3|numa|package|none binds each task to its part of the node"},
+    {"-G --gpus --gpus-per-node --gres", "", "", "-g N gives each task N gpus"},
+    {"-W --wait", "", "", "-o exit-timeout=TIME says how long the others may run once a task has ended"},
+    // Environment and directory.
+    {"-x", "--env=%", "", ""},
+    {"-env -genv -genvlist", "", "", "--env=NAME=VALUE sets a variable of the tasks"},
+    {"--export", "%", "ALL", "tasks get this environment; --env='-*' removes it, --env=NAME=VALUE sets a variable"},
+    {"-D -wdir --wdir -wd", "--chdir=%", "", ""},
+    {"--mca -mca --pmixmca --prtemca", "", "", "--env=OMPI_MCA_NAME=VALUE sets a parameter of Open MPI"},
+    {"--mpi", "--setopt=pmi=%", "pmix pmi2", "-o pmi=simple,pmi2,pmix or off says what tasks are offered"},
+    // Output.
+    {"--label --tag-output -tag-output -prepend-rank --prepend-rank", "--label-io", "", ""},
+    {"-e", "--error=%", "", ""},
+    {"-i", "--input=%", "", ""},
+    {"-outfile-pattern -errfile-pattern --output-filename", "", "",
+     "--output='out.{{task.rank}}' writes a file for each task, and so does --error"},
+    {"--report-bindings -report-bindings", "--setopt=cpu-affinity=verbose,on", "", ""},
+    // How it runs and ends.
+    {"--time", "--time-limit=%", "", ""},
+    {"-J --job-name", "--name=%", "", ""},
+    {"--kill-on-bad-exit", "--fail-fast", "1", "--fail-fast ends the job when a task fails"},
+    {"--no-kill", "--on-lost=go-on", "", ""},
+    {"--exact --allow-run-as-root", "", "", ""},
+    {"-p --partition -A --account --qos --reservation --exclusive --overlap --constraint -C --mem", "", "",
+     "it is an option of srun, to which --srun-arg gives it: --srun-arg=--partition=NAME"},
+    {"-launcher -bootstrap -rmk -launcher-exec", "", "",
+     "hosts are reached by srun in an allocation of Slurm, else by ssh, or what --agent names"},
+    {"--task-prolog --task-epilog --prolog --epilog", "", "",
+     "-o prolog=CMD, epilog, task-prolog and task-epilog run programs before and after the tasks"},
+    {"--container-image --container-mounts --container-env --container-workdir --container-name "
+     "--container-writable "
+     "--container-mount-home --no-container-mount-home --container-remap-root --no-container-remap-root "
+     "--container-entrypoint --no-container-entrypoint",
+     "", "",
+     "--container=IMAGE,bind=SOURCE:TARGET,env=NAME runs the tasks in a container; --chdir is their directory"},
+    {"--signal", "", "", "-o signal=NUMBER and -o signal.timeleft=TIME warn tasks of a limit"},
+    {"--setattr --requires --queue --dependency", "", "", "it is for a queue, and nacre starts the job at once"},
+    // torchrun.
+    {"--nproc-per-node --nproc_per_node", "", "",
+     "--torch and --tasks-per-node=N, or gpu, start N processes on each node"},
+    {"--log_dir", "--log-dir=%", "", ""},
+    {"-r --redirects", "", "",
+     "--log-dir=DIR writes both streams of each task to files; with --tee they are printed too"},
+    {"--no-python --no_python --module", "", "", "nacre runs any program: python3 script.py, or python3 -m module"},
+    {"--nnodes", "", "", "-N says how many nodes, and --torch sets what torch.distributed needs"},
+    {"--node-rank --node_rank --master-addr --master_addr --master-port --master_port --rdzv-backend "
+     "--rdzv_backend "
+     "--rdzv-endpoint --rdzv_endpoint --rdzv-id --rdzv_id --standalone",
+     "", "", "--torch sets what torch.distributed needs, on all nodes"},
+    {"--max-restarts --max_restarts", "--restart=on-failure,max=%", "", ""},
+    // GNU parallel, clush.
+    {"--results", "--log-dir=%", "", ""},
+    {"--halt --halt-on-error", "", "",
+     "--fail-fast ends the job when a task fails; --fail-fast=N or P% after more"},
+    {"--retries", "--restart=on-failure,per-task=%", "", ""},
+    {"--tag", "--label-io", "", ""},
+    {"--tagstring", "--setopt=output.stdout.label=%", "", ""},
+    {"--lb --line-buffer --linebuffer --group -k --keep-order", "", "",
+     "lines of several tasks come out whole, in the order in which they were written; --log-dir=DIR keeps each "
+     "task's"},
+    {"-b --dshbak -L", "--fold=hosts", "", ""},
+    {"--jobs -P --max-procs", "--at-most=%", "", ""},
+    {"--bar --eta --progress", "", "", "nacre top shows how far the tasks are"},
+}};
+
+}  // namespace
+
 // The options of srun, mpiexec, mpirun, flux run and torchrun that `nacre run` takes, or says another word for; see
 // nacre-run(1).
-[[nodiscard]] std::span<const cli::ForeignOption> foreign_options();
+std::span<const cli::ForeignOption> foreign_options() { return kForeignOptions; }
 
 // ---- run verb ---------------------------------------------------------------------------
 
@@ -814,134 +933,5 @@ class Run final : public cli::Verb {
 }  // namespace
 
 VerbPtr make_run() { return std::make_unique<Run>(); }
-
-// ---- run here ---------------------------------------------------------------------------
-
-bool is_here(const LaunchPlan& plan) {
-  return plan.in_pod ||
-         (!plan.srun && plan.record.size == 1 && (plan.record.agent.empty() || launch::is_this_host(plan.leader)));
-}
-
-namespace {
-
-BecomeShell own_shell;
-
-Result<int> execute_shell(const LaunchPlan& plan) {
-  const launch::LaunchRecord& record = plan.record;
-  UniqueFd fd(::memfd_create("nacre-launch-record", 0));
-  if (!fd) return system_error(errno, "memfd_create");
-  if (int code = write_all(fd.get(), record.line()); code != 0) return system_error(code, "the launch record");
-  std::vector<std::string> words = record.shell;
-  words.push_back(fmt::format("--launch-record={}", fd.get()));
-  if (plan.in_pod) words.emplace_back("--boot=index");
-  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(words, " "));
-  std::vector<char*> argv;
-  for (std::string& each : words) argv.push_back(each.data());
-  argv.push_back(nullptr);
-  CHECK_OK(flush_out());
-  ::execvp(argv[0], argv.data());
-  return system_error(errno, words[0]);
-}
-
-}  // namespace
-
-void set_own_shell(BecomeShell become) { own_shell = std::move(become); }
-
-Result<int> run_here(LaunchPlan plan) {
-  launch::LaunchRecord& record = plan.record;
-  for (const LaunchReport& each : plan.reports) {
-    std::string to = each.is_path ? std::filesystem::absolute(each.to).native() : each.to;
-    record.options.push_back(fmt::format("{}={}", each.channel, to));
-  }
-  if (!own_shell || !plan.has_own_shell || plan.in_pod) return execute_shell(plan);
-  if (plan.verbose) print_err("{}: starting {}\n", record.front, fmt::join(record.shell, " "));
-  own_shell(record.shell, record);
-  return 1;
-}
-
-// ---- foreign options --------------------------------------------------------------------
-
-namespace {
-
-// nacre-run(1) has the same table.
-constexpr std::array<cli::ForeignOption, 48> kForeignOptions{{
-    // How many, and where.
-    {"-np --np", "--ntasks=%", "", ""},
-    {"-ppn --ppn -npernode --npernode -perhost --perhost", "--tasks-per-node=%", "", ""},
-    {"-H --host -host -hosts -w --nodelist", "--hosts=%", "", ""},
-    {"-f -machinefile --machinefile -hostfile", "--hostfile=%", "", ""},
-    {"-O --overcommit", "--oversubscribe", "", ""},
-    {"-m --distribution", "--taskmap=%", "block cyclic", "--taskmap says which task is on which node"},
-    {"--map-by -map-by --rank-by -rank-by", "", "",
-     "--taskmap says which task is on which node, --tasks-per-node how many are, --cpu-bind what each is bound to"},
-    {"--bind-to -bind-to", "--cpu-bind=%", "core numa none",
-     "--cpu-bind=thread|core|l3|numa|package|none binds each task to its part of the node"},
-    {"-G --gpus --gpus-per-node --gres", "", "", "-g N gives each task N gpus"},
-    {"-W --wait", "", "", "-o exit-timeout=TIME says how long the others may run once a task has ended"},
-    // Environment and directory.
-    {"-x", "--env=%", "", ""},
-    {"-env -genv -genvlist", "", "", "--env=NAME=VALUE sets a variable of the tasks"},
-    {"--export", "%", "ALL", "tasks get this environment; --env='-*' removes it, --env=NAME=VALUE sets a variable"},
-    {"-D -wdir --wdir -wd", "--chdir=%", "", ""},
-    {"--mca -mca --pmixmca --prtemca", "", "", "--env=OMPI_MCA_NAME=VALUE sets a parameter of Open MPI"},
-    {"--mpi", "--setopt=pmi=%", "pmix pmi2", "-o pmi=simple,pmi2,pmix or off says what tasks are offered"},
-    // Output.
-    {"--label --tag-output -tag-output -prepend-rank --prepend-rank", "--label-io", "", ""},
-    {"-e", "--error=%", "", ""},
-    {"-i", "--input=%", "", ""},
-    {"-outfile-pattern -errfile-pattern --output-filename", "", "",
-     "--output='out.{{task.rank}}' writes a file for each task, and so does --error"},
-    {"--report-bindings -report-bindings", "--setopt=cpu-affinity=verbose,on", "", ""},
-    // How it runs and ends.
-    {"--time", "--time-limit=%", "", ""},
-    {"-J --job-name", "--name=%", "", ""},
-    {"--kill-on-bad-exit", "--fail-fast", "1", "--fail-fast ends the job when a task fails"},
-    {"--no-kill", "--on-lost=go-on", "", ""},
-    {"--exact --allow-run-as-root", "", "", ""},
-    {"-p --partition -A --account --qos --reservation --exclusive --overlap --constraint -C --mem", "", "",
-     "it is an option of srun, to which --srun-arg gives it: --srun-arg=--partition=NAME"},
-    {"-launcher -bootstrap -rmk -launcher-exec", "", "",
-     "hosts are reached by srun in an allocation of Slurm, else by ssh, or what --agent names"},
-    {"--task-prolog --task-epilog --prolog --epilog", "", "",
-     "-o prolog=CMD, epilog, task-prolog and task-epilog run programs before and after the tasks"},
-    {"--container-image --container-mounts --container-env --container-workdir --container-name "
-     "--container-writable "
-     "--container-mount-home --no-container-mount-home --container-remap-root --no-container-remap-root "
-     "--container-entrypoint --no-container-entrypoint",
-     "", "",
-     "--container=IMAGE,bind=SOURCE:TARGET,env=NAME runs the tasks in a container; --chdir is their directory"},
-    {"--signal", "", "", "-o signal=NUMBER and -o signal.timeleft=TIME warn tasks of a limit"},
-    {"--setattr --requires --queue --dependency", "", "", "it is for a queue, and nacre starts the job at once"},
-    // torchrun.
-    {"--nproc-per-node --nproc_per_node", "", "",
-     "--torch and --tasks-per-node=N, or gpu, start N processes on each node"},
-    {"--log_dir", "--log-dir=%", "", ""},
-    {"-r --redirects", "", "",
-     "--log-dir=DIR writes both streams of each task to files; with --tee they are printed too"},
-    {"--no-python --no_python --module", "", "", "nacre runs any program: python3 script.py, or python3 -m module"},
-    {"--nnodes", "", "", "-N says how many nodes, and --torch sets what torch.distributed needs"},
-    {"--node-rank --node_rank --master-addr --master_addr --master-port --master_port --rdzv-backend "
-     "--rdzv_backend "
-     "--rdzv-endpoint --rdzv_endpoint --rdzv-id --rdzv_id --standalone",
-     "", "", "--torch sets what torch.distributed needs, on all nodes"},
-    {"--max-restarts --max_restarts", "--restart=on-failure,max=%", "", ""},
-    // GNU parallel, clush.
-    {"--results", "--log-dir=%", "", ""},
-    {"--halt --halt-on-error", "", "",
-     "--fail-fast ends the job when a task fails; --fail-fast=N or P% after more"},
-    {"--retries", "--restart=on-failure,per-task=%", "", ""},
-    {"--tag", "--label-io", "", ""},
-    {"--tagstring", "--setopt=output.stdout.label=%", "", ""},
-    {"--lb --line-buffer --linebuffer --group -k --keep-order", "", "",
-     "lines of several tasks come out whole, in the order in which they were written; --log-dir=DIR keeps each "
-     "task's"},
-    {"-b --dshbak -L", "--fold=hosts", "", ""},
-    {"--jobs -P --max-procs", "--at-most=%", "", ""},
-    {"--bar --eta --progress", "", "", "nacre top shows how far the tasks are"},
-}};
-
-}  // namespace
-
-std::span<const cli::ForeignOption> foreign_options() { return kForeignOptions; }
 
 }  // namespace nacre::front
