@@ -65,7 +65,6 @@ class Proctable : Noncopyable {
  private:
   using Request = broker::BrokerMessage;
   // All tasks, while shells are asked.
-
   struct Gathering {
     Request request;
     Json rows;

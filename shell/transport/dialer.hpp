@@ -163,7 +163,7 @@ class Dialer : Noncopyable {
 };
 
 // Accepts the connections of other shells of the job. It keeps a bounded number of connections that have not proved
-// to be of the job: when more come, the oldest is closed.
+// to be of the job: when more come, the oldest is closed. Links that were handed out outlive it.
 class Listener : Noncopyable {
  public:
   struct Options {
@@ -179,7 +179,6 @@ class Listener : Noncopyable {
 
   static Result<std::unique_ptr<Listener>> create(event::Loop& loop, Credentials& credentials, BoundSocket socket,
                                                   const Options& options, Callbacks callbacks);
-  // Links that were handed out outlive the listener.
 
   [[nodiscard]] std::uint16_t port() const { return socket_.port(); }  // 0 for a Unix socket
   // That have not yet proved to be of the job
