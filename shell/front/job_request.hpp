@@ -37,7 +37,6 @@ void drop_outer_launcher(Variables& variables);
 // A jobspec is JSON, and all text in JSON is UTF-8: removes the variables that are not UTF-8, and returns their
 // names.
 std::vector<std::string> drop_no_utf8(Variables& variables);
-[[nodiscard]] bool is_utf8(std::string_view text);
 
 class EnvironmentRules {
  public:

@@ -17,6 +17,7 @@
 #include "cli/verbs.hpp"
 #include "front/job_request.hpp"
 #include "front/verbs.hpp"
+#include "io/format.hpp"
 #include "job/jobspec.hpp"
 #include "value/idset.hpp"
 #include "version.hpp"
@@ -688,7 +689,7 @@ Result<void> Reading::add_programs(const Variable& variable) {
     Json entry{{"ranks", last > rank ? fmt::format("{}-{}", rank, last) : fmt::format("{}", rank)}};
     rank = last + 1;
     for (const std::string& word : program.command) {
-      if (!is_utf8(word)) return Error{EILSEQ, in_quotes(word) + ": no UTF-8, which a jobspec has to be"};
+      if (!io::is_utf8(word)) return Error{EILSEQ, in_quotes(word) + ": no UTF-8, which a jobspec has to be"};
       std::string escaped;
       for (char each : word) escaped.append(each == '%' ? 2 : 1, each);
       entry["command"].push_back(std::move(escaped));
@@ -697,7 +698,7 @@ Result<void> Reading::add_programs(const Variable& variable) {
     if (!program.path.empty()) entry["environment"]["PATH"] = program.path + ":" + variable("PATH").value_or("");
     for (const MpiProgram::Change& each : program.environment) {
       auto value = each.value ? each.value : variable(each.name.c_str());
-      if (value && !is_utf8(*value)) return Error{EILSEQ, each.name + ": no UTF-8, which a jobspec has to be"};
+      if (value && !io::is_utf8(*value)) return Error{EILSEQ, each.name + ": no UTF-8, which a jobspec has to be"};
       if (value) entry["environment"][each.name] = *value;
     }
     option.push_back(std::move(entry));

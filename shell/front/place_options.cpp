@@ -16,6 +16,7 @@
 #include "cli/command_line.hpp"
 #include "front/job_request.hpp"
 #include "group/first_words.hpp"
+#include "io/format.hpp"
 #include "launch/launcher.hpp"
 #include "value/wait_status.hpp"
 #include "version.hpp"
@@ -192,7 +193,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   }
   record.shell.insert(record.shell.end(), shell_options_.begin(), shell_options_.end());
   for (const char* name : LaunchRecord::kVariables) {
-    if (auto value = own_variable(name); value && is_utf8(*value)) record.environment[name] = *std::move(value);
+    if (auto value = own_variable(name); value && io::is_utf8(*value)) record.environment[name] = *std::move(value);
   }
   const mode_t mask = ::umask(0);
   ::umask(mask);

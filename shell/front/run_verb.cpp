@@ -21,6 +21,7 @@
 #include "front/mpir.hpp"
 #include "front/place_options.hpp"
 #include "front/verbs.hpp"
+#include "io/format.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"
@@ -525,7 +526,7 @@ class RunOptions {
   }
 
   [[nodiscard]] Result<std::string> directory() const {
-    if (!is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
+    if (!io::is_utf8(cwd_)) return Error{EILSEQ, "--cwd: no UTF-8, which a jobspec has to be"};
     if (cwd_.starts_with('/')) return cwd_;
     std::string own = TRY(own_directory());
     return cwd_.empty() ? own : own + '/' + cwd_;
