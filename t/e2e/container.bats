@@ -13,9 +13,16 @@ setup_file() {
   ln -s usr/bin usr/lib usr/lib64 usr/sbin "$root/"
   tar -C "$root" --owner=0 --group=0 --mode=a+rX -c . |
     podman import -q --change 'ENV OF_IMAGE=yes' --change 'ENV SHARED=image' --change 'WORKDIR /tmp' --change 'ENTRYPOINT ["false"]' - nacre-test
+  # crun does without cgroups of both versions at once: those of version 2 are hidden in the namespace that podman keeps for this user.
+  if ((EUID != 0)) && mountpoint -q "$second_cgroups"; then podman unshare mount -t tmpfs none "$second_cgroups"; fi
 }
 
-teardown_file() { podman rmi -f nacre-test; }
+teardown_file() {
+  podman rmi -f nacre-test
+  if ((EUID != 0)) && mountpoint -q "$second_cgroups"; then podman unshare umount "$second_cgroups"; fi
+}
+
+second_cgroups=/sys/fs/cgroup/unified # where a host has both versions
 
 # nacre run with the image and all that its programs need.
 in_image() { "$NACRE_BUILD_DIR/nacre" run --container=nacre-test,bind=/usr:/usr:ro "$@"; }
@@ -268,9 +275,8 @@ END
 
 # bats test_tags=root
 @test "root's containers are as other users'" {
-  # crun does without cgroups of both versions at once.
   # shellcheck disable=SC2016 # for the shell
-  of_one_version=(unshare -m sh -c '! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified; exec "$@"' sh)
+  of_one_version=(unshare -m sh -c '! mountpoint -q "$0" || umount "$0"; exec "$@"' "$second_cgroups")
   # shellcheck disable=SC2016 # for the tasks
   "${of_one_version[@]}" "$NACRE_BUILD_DIR/nacre" run -n 2 --container=nacre-test,bind=/usr:/usr:ro sh -c 'cat /mark; id -u; echo >made$NACRE_TASK_RANK' >out
   [ "$(sort out)" = $'0\n0\nmade by the test\nmade by the test' ]
