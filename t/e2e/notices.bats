@@ -151,13 +151,12 @@ r='case $FLUX_TASK_RANK in'
 @test "a reader that has gone is one warning" {
   mkfifo fifo
   write_nodes 4 1
-  write_jobspec 4 sh -c "$r 1) exit 3;; esac; sleep 0.5"
+  write_jobspec 4 sh -c "touch started; until [ -e gone ]; do sleep 0.05; done; $r 1) exit 3;; esac; sleep 0.5"
   exec 7<>fifo
   start --local=4 --notify=fifo -o exit-report=off 2>err 7>&- &
-  # The launcher has it open. Before it is that program, it is a copy of this one, which has it open as well.
-  has_it() { [ "$(readlink "/proc/$1/exe")" != "$(readlink /proc/$$/exe)" ] && find "/proc/$1/fd" -lname "$work/fifo" | grep -q .; }
-  wait_until has_it $!
+  wait_until test -e started # so the launcher has it open
   exec 7<&-
+  touch gone
   code=0
   wait $! || code=$?
   [ "$code" -eq 3 ]
