@@ -127,7 +127,7 @@ spare_cores=0
         echo "$output" >all) 3>&- &
     done
   done
-  wait
+  wait_for_jobs
   for way in "${ways[@]}"; do
     for shells in 1 2; do
       [ "$(cat "cell.$way.$shells/said")" = "137 0 went on 2 went on 3 went on" ] || { echo "$way on $shells shells"; cat "cell.$way.$shells/all"; return 1; }
