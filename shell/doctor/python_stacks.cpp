@@ -85,9 +85,9 @@ Result<std::string> ProcessMemory::text(std::uint64_t address, std::size_t most)
   while (out.size() < most) {
     std::size_t size = std::min<std::size_t>(kPiece - (address + out.size()) % kPiece, most - out.size());
     std::string piece = TRY(bytes(address + out.size(), size));
-    std::size_t end = piece.find('\0');
-    out += piece.substr(0, end);
-    if (end != std::string::npos) return out;
+    std::size_t length = ::strnlen(piece.data(), size);
+    out.append(piece, 0, length);
+    if (length < size) return out;
   }
   return invalid("a text without an end");
 }
