@@ -363,13 +363,13 @@ void Check::rest_without_leader() {
 }
 
 void Check::at_rest() {
-  std::vector<Id> leaders;
+  std::vector<Id> leading;
   for (Id id = 0; id < world_.hosts.size(); ++id) {
-    if (world_.lives(id) && world_.hosts[id].node->leads()) leaders.push_back(id);
+    if (world_.lives(id) && world_.hosts[id].node->leads()) leading.push_back(id);
   }
-  if (leaders.empty()) return rest_without_leader();
-  require(leaders.size() == 1, "two lead the job");
-  rest(*world_.hosts[leaders.front()].node);
+  if (leading.empty()) return rest_without_leader();
+  require(leading.size() == 1, "two lead the job");
+  rest(*world_.hosts[leading.front()].node);
 }
 
 void Check::rest(const Node& head) {
