@@ -189,6 +189,8 @@ def expected(cell):
         out.besides.append(r"this shell has ended while plugin 'fault' ran")
         out.besides.append("^Terminated$")  # of a handler's own sh
         out.each_reports = True
+    if cell.way in ("stops", "loops", "hangs"):  # so it is silent; the leader says that with the loss, its parent by itself
+        out.besides.append(r"shell \d+ is suspected: nothing has come from it for")
     out.told = cell.way == "stops" and 0 in cell.ranks
     if out.told:  # it stands still within the handler
         out.besides.append(r"plugin 'fault' does not return from .* it is killed \(on node0\)")
