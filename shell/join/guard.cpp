@@ -121,6 +121,8 @@ namespace {
 constexpr const char* kGuardProcess = "nacre-guard";  // as ps shows it: at most 15 bytes
 constexpr int kRounds = 200;                          // of looking for processes that are left
 constexpr useconds_t kBetween = 10000;                // microseconds
+constexpr int kEndLooks = 1000;                       // whether the shell has ended ...
+constexpr useconds_t kBetweenEndLooks = 1000;         // ... microseconds between them
 constexpr int kLook = 250;                            // milliseconds between looks at an orphaned shell
 constexpr int kWatch = 2000;                          // milliseconds between looks for a standstill of the shell
 constexpr int kLooks = 2;              // so many looks, at least, have to find the shell in the same call
@@ -205,6 +207,7 @@ class GuardProcess {
     ::close(STDERR_FILENO);
     start_command();
     start_to_end_entry();
+    wait_for_end_of_shell();
     Doomed doomed(duty_, groups_);
     for (int round = 0; round < kRounds && doomed.kill_all(); ++round) ::usleep(kBetween);
     for (const std::string& each : directories_) {
@@ -226,6 +229,13 @@ class GuardProcess {
     if (ready == 0 && !duty_.watched.empty()) report_standstill();
     if ((wanted[1].revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0) orphaned_ = true;
     return wanted[0].revents == 0 || read_records();
+  }
+
+  // A child that is about to become a task is killed as the shell ends, a moment after the pipe has closed. Were
+  // what its handler waits for killed in between, the task would start. A shell that has closed the pipe by itself
+  // ends soon.
+  void wait_for_end_of_shell() const {
+    for (int look = 0; look < kEndLooks && ::getppid() == duty_.shell; ++look) ::usleep(kBetweenEndLooks);
   }
 
   bool read_records() {

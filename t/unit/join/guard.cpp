@@ -39,13 +39,20 @@ pid_t start_leader() {
   return pid;
 }
 
+pid_t ended_process() {
+  pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
 // The guard of a shell that ends when this does.
 class ShellsGuard {
  public:
   ShellsGuard() : pipe_(make_pipe(O_CLOEXEC).value()) {
     GuardDuty duty;
     duty.records = pipe_.read.get();
-    duty.shell = ::getpid();
+    duty.shell = ended_process();  // so the guard need not wait for its end
     duty.session = ::getsid(0);
     duty.calls = &CallPage::own();
     pid_ = ::fork();
