@@ -443,8 +443,12 @@ void Node::offer_again() {
 }
 
 void Node::beat() {
-  Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}, complete_};
-  forget(beat.stable);
+  forget(campaigns_.stable(complete_));
+  send_beat();
+}
+
+void Node::send_beat() {
+  const Beat beat{pulse_.make(out_.now), campaigns_.stable(complete_), {}, complete_};
   const bool is_cut_off = cut_off_since_ != Outbox::kNever && reached_since_ == Outbox::kNever &&
                           out_.now >= cut_off_since_ + options_.silent_bound;
   if (is_cut_off) return;
@@ -831,9 +835,12 @@ void Node::note_complete() {
   if (all >= view_ && are_enough) quorums_.complete(view_);
   if (options_.hands_over && quorums_.first_open() <= view_) return;  // who has acknowledged it are too few
   if (all <= complete_) return;
+  const bool has_new_view = complete_ < view_ && view_ <= all;
   complete_ = all;
   out_.put(Completed{all});
   withheld_.release(complete_, out_);
+  // If this leader is lost next, what the others choose by is this view alone.
+  if (options_.hands_over && has_new_view) send_beat();
 }
 
 // A leader that reaches less than half of the members appends no view, and sends no beat once that lasts: the

@@ -251,6 +251,7 @@ class Node {
   void offer_again();
   void refuse(LinkName link, Farewell why, std::string text);
   void beat();
+  void send_beat();  // alone: the owner may still take what else is in the log
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
   [[nodiscard]] bool has_let_go(LinkName link) const;

@@ -242,6 +242,24 @@ TEST_CASE("a view of less than half is complete once those that it takes out hav
   CHECK(leader.node.complete() >= 1);
 }
 
+TEST_CASE("members hear at once that a view is complete, as the leader may be lost next") {
+  Voting leader(0, 4);
+  for (Id id : {1, 2, 3}) {
+    leader.below(id);
+    leader.say({id, Side::down}, Up{});
+  }
+  REQUIRE(leader.node.request(Shrink{members("3")}));
+  CHECK(leader.node.view() == 1);
+  leader.beats(Side::down);
+  leader.say({1, Side::down}, Up{1, 1, {}, {}, {}, {}, {}});
+  CHECK(leader.beats(Side::down).empty());
+  leader.say({2, Side::down}, Up{1, 1, {}, {}, {}, {}, {}});
+  CHECK(leader.node.complete() >= 1);
+  const std::string told = leader.beats(Side::down);
+  CHECK_THAT(told, Catch::Matchers::StartsWith("v1 "));
+  CHECK_THAT(told, Catch::Matchers::ContainsSubstring("; v2 "));
+}
+
 TEST_CASE("a newcomer is told of the views before its own that need a majority, too") {
   Voting leader(0, 2);
   leader.below(1);

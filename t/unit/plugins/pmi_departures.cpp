@@ -67,14 +67,16 @@ TEST_CASE("what a process has said counts also where it is read only after its e
   CHECK(job.raised().back() == "7: client 2 called PMI_Abort with code 7: late");
 }
 
-TEST_CASE("who was started again on another shell and has ended without init ends the job, once, if others wait for it") {
+TEST_CASE(
+    "who was started again on another shell and has ended without init ends the job, once, if others wait for it") {
   PmiClients job(2);
   job.join_all();
   CHECK(job.departures.absent_elsewhere({}));
   CHECK_FALSE(job.departures.absent_elsewhere(value::Idset::range(7, 7)));
   CHECK_FALSE(job.departures.absent_elsewhere(value::Idset::range(7, 7)));
-  CHECK(job.raised() == Texts{"1: rank 7, started again on another shell, has ended without PMI init, and the others "
-                              "wait for it in a barrier!"});
+  CHECK(job.raised() ==
+        Texts{"1: rank 7, started again on another shell, has ended without PMI init, and the others "
+              "wait for it in a barrier!"});
   PmiClients goes_on(2, tolerant());
   goes_on.join_all();
   CHECK(goes_on.departures.absent_elsewhere(value::Idset::range(7, 7)));
