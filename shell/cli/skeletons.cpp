@@ -87,6 +87,8 @@ constexpr std::string_view kCpp =
 
 #include <sys/wait.h>
 
+#include <string>
+
 namespace {
 
 std::string greeting = "hello";

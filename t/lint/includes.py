@@ -19,10 +19,12 @@ ALGORITHM = re.compile(
     r"|copy|copy_n|copy_if|copy_backward|transform|replace|fill|fill_n|generate|remove_if|unique|reverse|rotate|shuffle|partition"
     r"|is_sorted|sort|stable_sort|nth_element|lower_bound|upper_bound|equal_range|binary_search|merge|includes|set_difference"
     r"|set_intersection|set_union|max|min|minmax|clamp|max_element|min_element|lexicographical_compare)\(")
+RAW = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 
 
 def includes(text):
-    """(line, quote, name) of each #include, quote being `"` or `<`."""
+    """(line, quote, name) of each #include, quote being `"` or `<`. Those in raw strings are others' sources."""
+    text = RAW.sub(lambda raw: "\n" * raw[0].count("\n"), text)
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if match:
