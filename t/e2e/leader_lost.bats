@@ -146,5 +146,8 @@ END
       grep -q "leader-lost: shell 0 on .*, which led the job, is lost: shell 1 on .* leads now" err || { echo "$lost, $topic"; cat err; return 1; }
     done
   done
-  nothing_left "^nacre-shell: "
+  local ids
+  ids=$("$front" jobs -aq | paste -sd'|')
+  [ -n "$ids" ]
+  nothing_left "^nacre-shell: ($ids) "
 }
