@@ -91,7 +91,7 @@ Result<void> OutputRouting::open_shared(io::Stream stream) {
 Result<void> OutputRouting::lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
                                  std::function<void()> on_room) {
   leads_ = true;
-  uplink_->lead(std::move(take), std::move(on_room));
+  uplink_->lead(host_.job().shell_rank, std::move(take), std::move(on_room));
   if (host_.record_directory()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
     CHECK_OK(open_shared(stream));
@@ -851,14 +851,28 @@ bulk::Port::Downward OutputUplink::downward() {
   return out;
 }
 
-void OutputUplink::lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
-                        std::function<void()> on_room) {
+void OutputUplink::lead(bulk::Id self, Take take, std::function<void()> on_room) {
+  way_back_ = WayBack{queue_.size() + 1};
+  queue_.emplace_back(WayBack::kBegins);
+  queued_ += queue_.back().size();
   bulk::Port::Upward up = upward();
-  up.on_record = std::move(take);
+  up.on_record = [this, self, take = std::move(take)](bulk::Id shell, bulk::Numbered number,
+                                                      std::string_view bytes) {
+    shell == self ? came_back(number, bytes, take, self) : take(shell, number, bytes);
+  };
   port_.serve(bulk::up::kOutput, std::move(up));
   bulk::Port::Downward down = downward();
   down.on_room = std::move(on_room);
   port_.serve(bulk::down::kOutputClosed, std::move(down));
+  send();
+}
+
+void OutputUplink::came_back(bulk::Numbered number, std::string_view bytes, const Take& take, bulk::Id self) {
+  const bool begins = bytes == WayBack::kBegins;
+  if (way_back_ && way_back_->has_begun) --way_back_->count;
+  if (way_back_ && begins) way_back_->has_begun = true;
+  begins ? port_.taken(self, number) : take(self, number, bytes);
+  if (flushed()) callbacks_.on_room();
 }
 
 std::unique_ptr<io::Sink> OutputUplink::sink(io::Stream stream) {
@@ -868,7 +882,8 @@ std::unique_ptr<io::Sink> OutputUplink::sink(io::Stream stream) {
 void OutputUplink::put(std::span<const std::string_view> record) {
   std::size_t size = 0;
   for (std::string_view piece : record) size += piece.size();
-  bool fits = !queue_.empty() && queue_.back().size() + size <= bulk::kMaxRecord;
+  const bool is_apart = way_back_ && way_back_->before == queue_.size();  // the last one is kBegins
+  bool fits = !queue_.empty() && !is_apart && queue_.back().size() + size <= bulk::kMaxRecord;
   if (!fits) queue_.emplace_back();
   for (std::string_view piece : record) append(piece);
   queued_ += size;
@@ -894,6 +909,8 @@ void OutputUplink::send() {
     if (!*sent) return;
     queued_ -= queue_.front().size();
     queue_.pop_front();
+    if (!way_back_) continue;
+    way_back_->before > 0 ? --way_back_->before : ++way_back_->count;
   }
 }
 
@@ -906,6 +923,7 @@ void OutputUplink::fail(io::Stream stream, const Error& why) {
   if (none_left) {
     queue_.clear();
     queued_ = 0;
+    way_back_.reset();
   }
   callbacks_.on_closed(stream, why);
 }

@@ -99,17 +99,31 @@ class OutputUplink : Noncopyable {
   // Another shell may come to lead, which begins with any record: each message is within one of them.
   void keep_whole() { keeps_whole_ = true; }
   [[nodiscard]] bool keeps_whole() const { return keeps_whole_; }
-  // This shell has come to lead: what all put is `take`'s, that of this shell too; `on_room` as for a broadcast.
-  void lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take, std::function<void()> on_room);
+  using Take = std::function<void(bulk::Id shell, bulk::Numbered number, std::string_view bytes)>;
+  // This shell, `self`, has come to lead: what all put is `take`'s, that of this shell too; `on_room` as for a
+  // broadcast.
+  void lead(bulk::Id self, Take take, std::function<void()> on_room);
   [[nodiscard]] bool full() const { return queued_ >= kQueue; }
-  [[nodiscard]] bool flushed() const { return queue_.empty(); }
+  // The leader's own has come back to it, too: that may wait behind an entry of the log.
+  [[nodiscard]] bool flushed() const { return queue_.empty() && (!way_back_ || way_back_->is_over()); }
   [[nodiscard]] const std::optional<Error>& failure(io::Stream stream) const {
     return failures_.at(static_cast<std::size_t>(stream));
   }
 
  private:
+  // Of a shell that has come to lead: its own records that `take` does not have yet. What it has put before may be
+  // at the leader before, so they are counted from a record on that says so.
+  struct WayBack {
+    static constexpr std::string_view kBegins = "leads";
+    std::size_t before = 0;  // records of the queue that are put before they count, this one among them
+    std::size_t count = 0;
+    bool has_begun = false;  // that record is back
+    [[nodiscard]] bool is_over() const { return has_begun && count == 0; }
+  };
+
   void append(std::string_view bytes);
   void send();
+  void came_back(bulk::Numbered number, std::string_view bytes, const Take& take, bulk::Id self);
   void fail(io::Stream stream, const Error& why);
   [[nodiscard]] bulk::Port::Upward upward();
   [[nodiscard]] bulk::Port::Downward downward();
@@ -119,6 +133,7 @@ class OutputUplink : Noncopyable {
   bool keeps_whole_ = false;
   std::deque<std::string> queue_;  // each at most a bulk record
   std::size_t queued_ = 0;         // bytes in it
+  std::optional<WayBack> way_back_;
   std::array<std::optional<Error>, io::kStreams.size()> failures_;
 };
 
