@@ -376,7 +376,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     if (shell >= job.shells()) return;
     spawns_->shell_gone(shell, is_lost);
     if (!group_) return;
-    if (between_nodes_ != nullptr && !is_lost) not_replaced(shell);
+    if (!is_lost) not_replaced(shell);
     if (between_nodes_ != nullptr) between_nodes_->shell_gone(shell);
     for (std::uint32_t rank : job.taskmap.ranks_on(shell).ids()) departures_.lost_with_shell(rank);
   }
