@@ -174,11 +174,12 @@ ifneq ($(BEFORE),)
 	t/bench/before --before $(BEFORE) --now $(RELEASE) --bench $(RELEASE)/t/bench --out $(BENCH_OUT)
 endif
 
-bench-hosts: ## as root, on four virtual hosts: measure against srun and ssh; a table goes to BENCH_OUT
+bench-hosts: ## as root, on virtual hosts: measure against srun and ssh, and what a lost leader costs; tables go to BENCH_OUT
 	@etc/deps.sh check cluster
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
 	t/bench/slurm --build $(RELEASE) --out $(BENCH_OUT)
+	t/bench/leader --build $(RELEASE) --out $(BENCH_OUT)
 
 build: ## build with sanitizers, debug information and tests, in build/dev
 	@etc/deps.sh check
