@@ -76,12 +76,15 @@ struct Silent {  // this child is suspected, as nothing comes on its link
   Id peer = 0;
   std::string why;  // how long, and what this node itself stood still
 };
+struct AskArbiter {  // whether this half may go on without these: the answer, if it may, is Node::arbiter_agrees()
+  Idset others;
+};
 struct Note {  // one line for the shell's log
   std::string text;
 };
 
 using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, Released, Publish, Unfit, TooLarge,
-                            Completed, Reported, Joined, Leave, Die, Finished, Arm, Silent, Note>;
+                            Completed, Reported, Joined, Leave, Die, Finished, Arm, Silent, AskArbiter, Note>;
 
 // The parts of a node put their effects here.
 struct Outbox {
@@ -99,6 +102,7 @@ struct Outbox {
   }
   void send(LinkName to, Body body) { put(Send{to, Message{job, term, std::move(body)}}); }
   void wake(Time at) {
+    at = std::max(at, now);  // else the tick that comes would seem late
     if (at >= due) return;
     due = at;
     put(Arm{at});
