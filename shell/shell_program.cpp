@@ -211,16 +211,19 @@ Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot
   process.launcher_events.on_read = [to = carried.get()](int signum) {
     to->send(launch::Carriage::kSignal, std::to_string(signum));
   };
+  process.launcher_events.ask = [to = carried.get()](const value::Idset& shells) {
+    to->send(launch::Carriage::kHalf, shells.str());
+  };
   return carried;
 }
 
-// Where srun has started all shells the launcher does not see that their leader is lost: the next one tells it.
-std::function<void()> tell_of_lead(const boot::Boot& boot, group::Rank rank) {
+// Where srun has started all shells the launcher does not see that their leader is lost: the next one tells it, on
+// the channel.
+std::function<void()> tell_where(const boot::Boot& boot, group::Rank rank, std::string_view channel) {
   if (rank == 0 || !boot.record || !boot.record->carriage) return nullptr;
-  return [token = boot.record->carriage->token] {
+  return [token = boot.record->carriage->token, channel] {
     launch::CarriageWriter writer(token);
-    for (const std::string& line : writer.lines(launch::Carriage::kLeads, launch::NextLeader::own().message()))
-      print_err(line);
+    for (const std::string& line : writer.lines(channel, launch::NextLeader::own().message())) print_err(line);
   };
 }
 
@@ -323,7 +326,8 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   boot.held.reset();
   process.detachment = std::move(detachment);
   process.by_launcher = boot.way == boot::Way::hosts || (boot.way == boot::Way::slurm && boot.record);
-  process.on_lead = tell_of_lead(boot, rank);
+  process.on_lead = tell_where(boot, rank, launch::Carriage::kLeads);
+  process.on_wanted = tell_where(boot, rank, launch::Carriage::kWanted);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);

@@ -786,6 +786,7 @@ class Control final : public plugin::Plugin {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_gone(lost.shell, false); });
     on<plugin::ShellLeft>([this](const plugin::ShellLeft& left) { shell_gone(left.shell, true); });
     if (host_.job().leads()) return lead();
+    on("job.leader-wanted", [this] { return offer_to_lead(); });
     on("job.leader", [this] {
       execs_.leader_lost();
       return host_.job().leads() ? take_over() : Result<void>();
@@ -801,6 +802,45 @@ class Control final : public plugin::Plugin {
       input_.goes_on(goes_on ? std::optional(call.in.value("at", std::uint64_t{0})) : std::nullopt);
     });
     return {};
+  }
+
+  // Half of the shells are left: this one leads if the launcher comes, which finds it by its entry. Another shell
+  // of this host that still has one goes on, or ends first.
+  Result<void> offer_to_lead() {
+    entry_ = own_entry(host_.job(), host_.options());
+    entry_.takes_over = true;
+    begun_ = event::clock_now();
+    to_offer_ = TRY(event::Timer::create(host_.loop(), [this] {
+      if (viewers_ || server_ || has_other_entry()) return;
+      complete_entry(entry_, host_.job());
+      Result<void> opened = open_server();
+      if (opened) opened = write_entry();
+      if (!opened)
+        log(host_, *this, Level::debug, "{}: the launcher does not find this shell", opened.error().message);
+    }));
+    to_offer_->unref();
+    to_offer_->start(event::Seconds::zero(), kLookEach);
+    return {};
+  }
+
+  [[nodiscard]] bool has_other_entry() const {
+    auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
+    auto job = list.find(host_.job().id.f58_plain());
+    return job && !(**job).entry.ended() && (**job).state == record::JobState::running;
+  }
+
+  // Requests of the launcher wait until this shell leads; nobody else has any that it could answer.
+  void hold(ClientId client, const control::ControlRequest& request) {
+    const bool follows = request.action == "attach" && request.arguments.value("follows", false);
+    const bool is_launcher =
+        follows || std::any_of(held_.begin(), held_.end(), [&](const auto& each) { return each.first == client; });
+    if (!is_launcher)
+      return server_->answer(client, request.id, Error{EAGAIN, "the job has no leader at the moment"});
+    auto without = value::Idset::parse(request.arguments.value("without", ""));
+    if (!without || without->contains(host_.job().shell_rank))
+      return server_->answer(client, request.id, Error{EPERM, "the job has gone on without this shell"});
+    held_.emplace_back(client, request);
+    if (follows) server_->answer_part(client, request.id, {{"without", host_.launcher_agrees().str()}});
   }
 
   // The tasks may run already, and who watches them comes as soon as the job can be found.
@@ -856,7 +896,7 @@ class Control final : public plugin::Plugin {
     // Many shells may go at once.
     gone_ = TRY(event::Timer::create(host_.loop(), [this] { write_changes(); }));
     gone_->unref();
-    timer_ = TRY(event::Timer::create(host_.loop(), [this] { server_ ? look() : open(); }));
+    timer_ = TRY(event::Timer::create(host_.loop(), [this] { is_open_ ? look() : open(); }));
     timer_->unref();
     started_ = host_.events().follow([this](const Json& event) {
       if (member_of(event, "name") != "shell.start") return;
@@ -900,11 +940,22 @@ class Control final : public plugin::Plugin {
 
   Result<void> try_open() {
     complete_entry(entry_, host_.job());
+    if (!server_) CHECK_OK(open_server());
+    CHECK_OK(write_entry());
+    is_open_ = true;
+    timer_->start(kBeforeDetails, kLookEach);
+    for (const auto& [client, request] : std::exchange(held_, {})) serve(client, request);
+    return {};
+  }
+
+  Result<void> open_server() {
     control::ControlServer::Callbacks callbacks;
     callbacks.on_request = [this](ClientId client, const control::ControlRequest& request) {
       serve(client, request);
     };
     callbacks.on_gone = [this](ClientId client) {
+      std::erase_if(held_, [&](const auto& each) { return each.first == client; });
+      if (!is_open_) return;
       execs_.gone(client);
       input_.gone(client);
       const bool follows = viewers_->is_follower(client);
@@ -926,8 +977,6 @@ class Control final : public plugin::Plugin {
     callbacks.on_directory = [this](const std::string& path, bool there) { guard(there ? path : ""); };
     server_ = TRY(control::ControlServer::create(host_.loop(), own_variable("TMPDIR").value_or("/tmp"), kVersion,
                                                  std::move(callbacks)));
-    CHECK_OK(write_entry());
-    timer_->start(kBeforeDetails, kLookEach);
     return {};
   }
 
@@ -1007,6 +1056,7 @@ class Control final : public plugin::Plugin {
   }
 
   void serve(ClientId client, const control::ControlRequest& request) {
+    if (!is_open_) return hold(client, request);
     if (request.action == "attach") return attach(client, request);
     if (request.action == "input") return input_.serve(client, request);
     if (execs_.take(client, request)) return;
@@ -1062,7 +1112,7 @@ class Control final : public plugin::Plugin {
 
   void job_ended(const Json& summary) {
     timer_->stop();
-    if (viewers_->awaits_follower() && !gave_up_ && (server_ || try_open())) return wait_for_follower(summary);
+    if (viewers_->awaits_follower() && !gave_up_ && (is_open_ || try_open())) return wait_for_follower(summary);
     end_job(summary);
   }
 
@@ -1182,15 +1232,18 @@ class Control final : public plugin::Plugin {
   std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;
-  std::optional<event::Timer> to_follow_;  // who has started the job is waited for
-  std::optional<event::Timer> to_end_;     // the job has ended, and it is still waited for
-  std::optional<event::Timer> gone_;       // shells have gone: the entry is about to be written
+  std::optional<event::Timer> to_offer_;                            // to lead
+  std::vector<std::pair<ClientId, control::ControlRequest>> held_;  // until it does
+  std::optional<event::Timer> to_follow_;                           // who has started the job is waited for
+  std::optional<event::Timer> to_end_;                              // the job has ended, and it is still waited for
+  std::optional<event::Timer> gone_;  // shells have gone: the entry is about to be written
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
   event::Seconds last_{};         // when those who wait for the end are waited for no more
   event::Seconds still_until_{};  // the same, unless one of them takes something before
   std::uint64_t last_sent_ = 0;   // bytes, at the last look
   bool holds_ = false, gave_up_ = false, outlives_launcher_ = false, has_details_ = false;
+  bool is_open_ = false;     // it leads, and requests are served
   bool hands_over_ = false;  // another shell may come to lead
   bool has_run_ = false;     // all tasks of the job have started
   bool has_ended_ = false;   // and its code is known

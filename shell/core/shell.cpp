@@ -422,6 +422,7 @@ Shell::~Shell() {
   plugin::set_last_act(nullptr, nullptr);
   process_.signals->serve(nullptr);
   process_.launcher_events.on_signal = nullptr;
+  process_.launcher_events.on_agreed = nullptr;
   process_.launcher_events.on_gone = nullptr;
   if (process_.group) process_.group->serve({});
 }
@@ -510,6 +511,10 @@ void Shell::serve_group() {
   };
   callbacks.on_leader = [this](group::Rank rank) { follow(rank); };
   callbacks.on_leading = [this] { lead(); };
+  callbacks.on_half = [this](const value::Idset& others) { ask_launcher(others); };
+  process_.launcher_events.on_agreed = [this](const value::Idset& shells) {
+    process_.group->arbiter_agrees(shells);
+  };
   callbacks.on_lost = [this](group::Rank rank) {
     exchange_.messages().lost(rank);
     grow_.lost(rank);
@@ -537,6 +542,33 @@ void Shell::serve_group() {
 }
 
 // ---- another leader --------------------------------------------------------
+
+// The first leader asks the process that has started it; to another shell that process comes by itself. If it has
+// left the job for good the leader needs no word.
+void Shell::ask_launcher(const value::Idset& others) {
+  log_.log(Level::debug, "", "half of the shells are left, without {}: the launcher says whether they go on",
+           others.str());
+  if (job_.leads()) {
+    if (launcher_tie_ && launcher_tie_->is_detached()) return process_.group->arbiter_agrees(others);
+    if (process_.launcher_events.ask) return process_.launcher_events.ask(others);
+    const bool is_there = process_.launch_stream && !process_.launch_stream->has_hung_up();
+    return is_there ? process_.group->arbiter_agrees(others) : void();
+  }
+  const bool is_first = !wanted_without_.has_value();
+  wanted_without_ = others;
+  if (launcher_agrees_) return process_.group->arbiter_agrees(others);
+  if (!is_first) return;
+  if (process_.on_wanted) process_.on_wanted();
+  plugin::Call call("job.leader-wanted");
+  if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
+}
+
+value::Idset Shell::launcher_agrees() {
+  launcher_agrees_ = true;
+  const value::Idset without = wanted_without_.value_or(value::Idset());
+  process_.group->arbiter_agrees(without);
+  return without;
+}
 
 // The loss of the one before is reported next.
 void Shell::follow(group::Rank leader) {
@@ -699,13 +731,15 @@ Result<void> Shell::initialize() {
 
 // Before the init barrier, as from then on the job depends on its leader.
 Result<void> Shell::hand_over() {
-  const bool takes_over = TRY(job::OnLeaderLost::read(options_)).takes_over;
+  const auto [takes_over, is_followed, reports] = TRY(job::OnLeaderLost::read(options_));
   if (!takes_over && !shells_.leads()) process_.later.reset();
   if (!takes_over || !has_siblings()) return {};
   constexpr std::uint32_t kLeast = 3;
-  if (job_.shells() < kLeast && shells_.leads())
-    log_.log(Level::notice, "", "on-leader-lost=take-over needs three shells: of two, the one that is left ends");
-  process_.group->hand_over();
+  const bool has_arbiter = is_followed && !TRY(job::outlives_launcher(options_));
+  if (job_.shells() < kLeast && shells_.leads() && !has_arbiter)
+    log_.log(Level::notice, "",
+             "on-leader-lost=take-over needs three shells here: of two, the one that is left ends");
+  process_.group->hand_over(has_arbiter);
   process_.hands_over = true;
   return {};
 }

@@ -62,6 +62,8 @@ class Shell : Noncopyable {
   Result<void> prepare_to_lead();
   void lead();
   Result<void> hand_over();
+  void ask_launcher(const value::Idset& others);
+  value::Idset launcher_agrees();
 
   // The phases, in order (shell.cpp). If one fails, or calls raise() or die(), the job ends.
   void prepare();
@@ -111,6 +113,8 @@ class Shell : Noncopyable {
   Exchange exchange_;
   plugin::TaskOutput* task_output_ = nullptr;
   std::optional<ShellLauncherTie> launcher_tie_;
+  std::optional<value::Idset> wanted_without_;  // it would lead without these, if the launcher agreed
+  bool launcher_agrees_ = false;
   ShellTasks tasks_;
   ShellGroup shells_;
   ShellShrink shrink_;

@@ -199,6 +199,7 @@ class ShellHost final : public plugin::Host {
     resources.expiration = seconds;
     if (resources.document.contains("execution")) resources.document["execution"]["expiration"] = seconds;
   }
+  value::Idset launcher_agrees() override { return shell_.launcher_agrees(); }
   plugin::LauncherTie* launcher_tie() override { return shell_.launcher_tie_ ? &*shell_.launcher_tie_ : nullptr; }
 
   // What the shell waits for.

@@ -221,6 +221,9 @@ void AttachView::take_part(const Json& part) {
     std::array<std::string_view, 1> pieces{line[0]};
     if (Result<void> written = destination(io::Stream::err).sink().write(pieces); !written) fail(written.error());
   }
+  if (auto without = part.find("without"); without != part.end() && options_.without != nullptr)
+    *options_.without =
+        *options_.without | value::Idset::parse(without->get<std::string>()).value_or(value::Idset());
   if (auto files = part.find("files"); files != part.end() && files->is_object()) tell_files(*files);
   if (auto before = part.value("before", std::uint64_t{0}); before > 0 && options_.tells_before)
     notice(fmt::format("{} bytes of output came before", before), "before", {{"bytes", before}});

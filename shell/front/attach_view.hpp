@@ -88,6 +88,8 @@ class AttachView : Noncopyable {
     // output is missed. The leader takes the end of this process for that of the job's launcher.
     bool follows = false;
     FollowedInput followed = {};  // of this process's input then
+    // Likewise: this process has let a shell lead, which goes on without these for good; more is added.
+    value::Idset* without = nullptr;
     // Likewise: more of one of the leader's reports.
     std::function<void(std::string_view report, std::string_view text)> on_report = {};
   };

@@ -159,7 +159,8 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
 Result<AttachView::End> view(event::Loop& loop, Leader leader, const FollowPlan& plan) {
   AttachView::Options options;
   options.loop = &loop;
-  options.request = {{"follows", true}};
+  options.request = {{"follows", true}, {"without", plan.without->str()}};
+  options.without = plan.without;
   options.label = plan.label;
   options.quiet = plan.quiet;
   options.follows = true;

@@ -8,6 +8,7 @@
 #include "event/loop.hpp"
 #include "launch/record.hpp"
 #include "launch/stream.hpp"
+#include "value/idset.hpp"
 #include "value/jobid.hpp"
 
 namespace nacre::front {
@@ -26,7 +27,8 @@ struct FollowPlan {
   std::string program;             // nacre, on these hosts
   bool label = false;              // the rank before each line of output
   bool quiet = false;
-  FollowedInput input = {};  // what is sent of it is added to the tail
+  value::Idset* without = nullptr;  // what it has agreed to: the job goes on without these shells, at every time
+  FollowedInput input = {};         // what is sent of it is added to the tail
   // Of a job whose shells srun has started: who leads it now, once that shell has said so; who was joined is taken
   // out. Null: it is looked for on the hosts.
   std::optional<launch::NextLeader>* told = nullptr;

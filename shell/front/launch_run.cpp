@@ -43,6 +43,7 @@ constexpr event::Seconds kLook{2};        // how often the state of the leader's
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
 constexpr event::Seconds kToEndToo{0.5};   // the same, once a signal has ended one, as the job does not go on then
 constexpr event::Seconds kToLeaveStep{5};  // how long srun may take to end, once the job has
+constexpr event::Seconds kToTellHalf{3};   // for a leader, once a shell has lost it, to tell that it lives
 constexpr event::Seconds kToTell{2};       // until it is said that the shells that srun starts are not there yet
 constexpr std::uint64_t kMostCode = 255;
 constexpr int kAgentFailed = 255;  // what ssh exits with when it fails itself
@@ -104,6 +105,7 @@ class LaunchRun {
     look_->stop();
     to_show_->stop();
     if (plan_.record.input) plan_.follow->input = {&sent_, plan_.input};
+    plan_.follow->without = &without_;
     plan_.follow->on_report = [this](std::string_view report, std::string_view text) {
       report == "terminal" ? print_err("{}", text) : reports_->go_on(report, text);
     };
@@ -141,7 +143,8 @@ class LaunchRun {
           std::pair{&to_stop_, &LaunchRun::stop}, std::pair{&look_, &LaunchRun::look},
           std::pair{&to_ask_, &LaunchRun::ask_to_leave}, std::pair{&to_join_, &LaunchRun::end_unjoined},
           std::pair{&to_tell_, &LaunchRun::tell_of_waiting}, std::pair{&to_show_, &LaunchRun::show_tasks},
-          std::pair{&to_leave_step_, &LaunchRun::end_kept_step}}) {
+          std::pair{&to_leave_step_, &LaunchRun::end_kept_step},
+          std::pair{&to_want_, &LaunchRun::let_wanted_lead}}) {
       *timer = TRY(event::Timer::create(*loop_, [this, act = act] { (this->*act)(); }));
       (*timer)->unref();
     }
@@ -174,6 +177,7 @@ class LaunchRun {
     leader.on_signal = [this](std::string_view number) {
       if (number == std::to_string(untaken_)) untaken_ = 0;
     };
+    leader.on_half = [this](std::string_view shells) { on_half(shells); };
     if (plan_.follow && through_agent_) leader.filter = [](std::string_view bytes) { return std::string(bytes); };
     if (plan_.srun) {
       leader.is_labelled = labels_lines(*plan_.srun);
@@ -185,6 +189,7 @@ class LaunchRun {
         to_tell_->stop();
       };
       leader.on_leads = [this](std::string_view message) { on_leads(message); };
+      leader.on_wanted = [this](std::string_view message) { on_wanted(message); };
     }
     reports_ = TRY(LaunchReports::create(*loop_, plan_.record.front, plan_.reports, !plan_.srun && !through_agent_,
                                          std::move(leader)));
@@ -311,6 +316,27 @@ class LaunchRun {
     if (!leader || has_ended_ || !plan_.follow) return;
     told_ = *std::move(leader);
     to_leave_step_->stop();
+  }
+
+  // It is let lead, unless the leader says in time that it has lost that shell; it gets no such word afterwards.
+  void on_wanted(std::string_view message) {
+    auto shell = launch::NextLeader::parse(message);
+    if (!shell || has_ended_ || !plan_.follow) return;
+    wanted_ = *std::move(shell);
+    to_want_->start_grace(srun_errors_.ended().contains(0) ? event::Seconds::zero() : kToTellHalf);
+  }
+  void let_wanted_lead() {
+    if (!without_.empty() || told_ || has_ended_) return;
+    told_ = std::exchange(wanted_, std::nullopt);
+    to_leave_step_->stop();
+  }
+
+  // The leader has lost half of the shells, which may be cut off: it may go on, if none of these leads.
+  void on_half(std::string_view shells) {
+    auto lost = value::Idset::parse(shells);
+    if (!lost || follows_ || told_ || has_ended_ || !plan_.follow) return;
+    without_ = without_ | *lost;
+    feed_->agree(*lost);
   }
 
   // The job has ended, or nothing more is to be known of it.
@@ -503,7 +529,7 @@ class LaunchRun {
   std::unique_ptr<event::Children> children_;
   std::vector<event::SignalWatcher> watchers_;
   std::optional<event::Timer> to_show_, to_end_, to_take_, to_stop_, look_, to_ask_, to_join_, to_tell_,
-      to_leave_step_;
+      to_leave_step_, to_want_;
   std::unique_ptr<task::Subprocess> process_;
   task::BufferedStream* to_ = nullptr;  // its standard input
   std::unique_ptr<launch::LaunchFeed> feed_;
@@ -514,15 +540,17 @@ class LaunchRun {
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;
-  bool joined_ = false;                     // all shells have; reported if srun has started them
-  bool follows_ = false;                    // the leader is lost, and another one is joined
-  std::optional<launch::NextLeader> told_;  // that one; of srun's shells
-  bool searches_ = false;                   // it is looked for
-  bool is_interrupted_ = false;             // meanwhile
-  bool has_ended_ = false;                  // likewise the job ...
-  std::optional<int> code_{};               // ... and its exit code
-  bool unjoined_ = false;                   // the job was ended, as they never would
-  bool ends_step_ = false;                  // srun is made to end, as shells may stand still
+  bool joined_ = false;                       // all shells have; reported if srun has started them
+  bool follows_ = false;                      // the leader is lost, and another one is joined
+  std::optional<launch::NextLeader> told_;    // that one; of srun's shells
+  std::optional<launch::NextLeader> wanted_;  // one that would lead; likewise
+  value::Idset without_;                      // shells without which the job goes on, as it was told
+  bool searches_ = false;                     // it is looked for
+  bool is_interrupted_ = false;               // meanwhile
+  bool has_ended_ = false;                    // likewise the job ...
+  std::optional<int> code_{};                 // ... and its exit code
+  bool unjoined_ = false;                     // the job was ended, as they never would
+  bool ends_step_ = false;                    // srun is made to end, as shells may stand still
   int untaken_ = 0;  // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
@@ -582,11 +610,25 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
   return {};
 }
 
+// So that ssh knows of a host without power before shells that wait for this process have waited too long.
+Result<void> keep_alive(const job::Options& options, std::vector<std::string>& agent) {
+  constexpr double kUsual = 5;  // seconds
+  if (agent != launch::ssh_agent()) return {};
+  auto option = options.at("lost-after");
+  const double lost_after = option ? TRY(job::seconds_option(*option)).seconds() : kUsual;
+  const int interval = static_cast<int>(std::clamp(lost_after, 1.0, kUsual));
+  agent.insert(agent.begin() + 1,  // ssh takes the first one
+               {fmt::format("-oServerAliveInterval={}", interval), "-oServerAliveCountMax=3"});
+  return {};
+}
+
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
-  constexpr std::uint32_t kLeast = 3;  // shells
+  // Of two shells this process says which goes on, if it stays.
+  const bool stays = plan.record.detaching != launch::Detaching::at_start && !plan.outlived;
+  const std::uint32_t least = stays ? 2 : 3;  // shells
   // Who wants the tasks of a lost host replaced means any host.
   const bool is_meant = options.find("on-leader-lost") == nullptr && TRY(job::OnLost::read(options)).replaces &&
-                        plan.record.size >= kLeast;
+                        plan.record.size >= least;
   const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
   if (!takes_over || !is_found) return {};
@@ -594,9 +636,8 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
     if (is_meant) plan.record.options.emplace_back("on-leader-lost=take-over");
     return {};
   }
-  constexpr const char* kDead = "-oServerAliveInterval=5";  // ssh takes the first one
   std::vector<std::string>& agent = plan.record.agent;
-  if (agent == launch::ssh_agent()) agent.insert(agent.begin() + 1, {kDead, "-oServerAliveCountMax=3"});
+  CHECK_OK(keep_alive(options, agent));
   FollowPlan follow;
   follow.job = plan.record.job;
   follow.front = plan.record.front;
@@ -798,6 +839,8 @@ void LaunchReports::deliver(std::string_view channel, std::string_view message) 
   if (channel == launch::Carriage::kEnded && watch_.on_ended) watch_.on_ended(message);
   if (channel == launch::Carriage::kSignal && watch_.on_signal) watch_.on_signal(message);
   if (channel == launch::Carriage::kLeads && watch_.on_leads) watch_.on_leads(message);
+  if (channel == launch::Carriage::kWanted && watch_.on_wanted) watch_.on_wanted(message);
+  if (channel == launch::Carriage::kHalf && watch_.on_half) watch_.on_half(message);
   for (const auto& each : files_) {
     if (each->channel == channel) each->file->write(message);
   }

@@ -39,13 +39,15 @@ class LaunchReports : Noncopyable {
 
   // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
   struct Watch {
-    std::function<std::string(std::string_view)> filter;     // of standard error: returns what is passed on of it
-    std::function<std::string()> at_end;                     // what is passed on last
-    std::function<void()> on_joined;                         // the job's shells have come together
-    std::function<void(std::string_view code)> on_ended;     // the leader leaves: Carriage::kEnded
-    std::function<void(std::string_view number)> on_signal;  // the leader has read it: Carriage::kSignal
-    std::function<void(std::string_view message)> on_leads;  // another shell leads: Carriage::kLeads
-    bool is_labelled;                                        // CarriageReader has it
+    std::function<std::string(std::string_view)> filter;      // of standard error: returns what is passed on of it
+    std::function<std::string()> at_end;                      // what is passed on last
+    std::function<void()> on_joined;                          // the job's shells have come together
+    std::function<void(std::string_view code)> on_ended;      // the leader leaves: Carriage::kEnded
+    std::function<void(std::string_view number)> on_signal;   // the leader has read it: Carriage::kSignal
+    std::function<void(std::string_view message)> on_leads;   // another shell leads: Carriage::kLeads
+    std::function<void(std::string_view message)> on_wanted;  // it would lead: Carriage::kWanted
+    std::function<void(std::string_view shells)> on_half;     // Carriage::kHalf
+    bool is_labelled;                                         // CarriageReader has it
   };
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this

@@ -60,6 +60,9 @@ class Group {
     std::function<void(Rank)> on_leader;
     // This shell, which leads now, has been given by on_tasks all that the others know. Bulk data comes after it.
     std::function<void()> on_leading;
+    // This shell and others are half of those that were left, and cannot tell whether the other half goes on: they
+    // may without these, if it does not (arbiter_agrees()). Called again as these change.
+    std::function<void(const value::Idset& others)> on_half;
     // This shell is cut off from its job for good: it has to end its tasks and itself at once.
     std::function<void(const Error& why)> on_cut_off;
   };
@@ -137,8 +140,11 @@ class Group {
   virtual void suspect(Rank rank) = 0;
 
   // From now on, when the leader is lost, the others choose another one, if more than half of them are left; until
-  // then all of them end with it. All shells call this before they enter a barrier.
-  virtual void hand_over() {}
+  // then all of them end with it. All shells call this before they enter a barrier. `has_arbiter`: half is enough,
+  // for that and for a first leader that loses others, if arbiter_agrees() is called; it is needed then.
+  virtual void hand_over(bool /*has_arbiter*/) {}
+  // These do not go on: nobody has told, or will tell, them that they may.
+  virtual void arbiter_agrees(const value::Idset& /*others*/) {}
   // This shell, which has come to lead, cannot: it is cut off, and the others choose another one.
   virtual void resign() {}
   // Who leads, as on_leader has told.

@@ -456,6 +456,12 @@ void NodeReports::perform(overlay::TooLarge& overflow) {
 
 // What cannot be read is found when the shell is dialled, and has no address.
 // The leader says it with what follows from it, and the others by themselves.
+void NodeReports::perform(overlay::AskArbiter& ask) {
+  deferred_.add([this, others = ask.others] {
+    if (callbacks.on_half) callbacks.on_half(others);
+  });
+}
+
 void NodeReports::perform(overlay::Silent& silent) {
   log_.log(membership_.rank == leader_ ? Level::debug : Level::warn, "", "shell {} is suspected: {}", silent.peer,
            silent.why);

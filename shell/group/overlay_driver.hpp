@@ -98,6 +98,7 @@ class NodeReports : Noncopyable {
   void perform(overlay::TooLarge& overflow);
   void perform(overlay::Completed& /*completed*/) {}
   void perform(overlay::Silent& silent);
+  void perform(overlay::AskArbiter& ask);
   void perform(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
 
   // Of a child that was suspected because it was silent: since when, and what this shell itself stood still; "".
@@ -206,7 +207,12 @@ class OverlayDriver final : public Group {
   [[nodiscard]] std::string silence_of(Rank rank) const override { return reports_.silence_of(rank); }
   [[nodiscard]] bool has_ended(Rank rank) const override { return node_.has_ended(rank); }
   void suspect(Rank rank) override;
-  void hand_over() override { node_.hand_over(); }
+  void hand_over(bool has_arbiter) override { node_.hand_over(has_arbiter); }
+  void arbiter_agrees(const value::Idset& others) override {
+    tick();
+    node_.arbiter_agrees(others);
+    pump();
+  }
   void resign() override {
     node_.resign();
     pump();

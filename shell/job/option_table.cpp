@@ -347,7 +347,8 @@ constexpr std::array kCalled = {"job.input",         "launcher.report",    "job.
                                 "pmi.spawn-started", "pmi.spawn-exited",   "pmi.spawn-settled",
                                 "pmi.spawns-over",   "shell.not-replaced", "pmi.processes",
                                 "shell.unkillable",  "job.leader",         "shell.pre-init",
-                                "shell.health",      "job.health",         "job.resized"};
+                                "shell.health",      "job.health",         "job.resized",
+                                "job.leader-wanted"};
 constexpr std::array kNotCalled = {"shell.connect", "shell.reconnect"};
 constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known

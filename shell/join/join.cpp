@@ -540,6 +540,9 @@ Result<void> follow_launcher(ShellProcess& process, boot::Boot& boot, group::Ran
   callbacks.on_detach = [&events] {
     if (events.on_detach) events.on_detach();
   };
+  callbacks.on_agreed = [&events](const value::Idset& shells) {
+    if (events.on_agreed) events.on_agreed(shells);
+  };
   callbacks.on_end = [&events](int signum) { events.ended_by = signum; };
   LauncherInput* input = nullptr;
   if (boot.record && boot.record->input) {

@@ -227,8 +227,10 @@ class Signals {
 struct LauncherEvents {
   std::function<void(int signum)> on_read;  // any signal, before anything is done about it
   std::function<void(int signum)> on_signal;
-  std::function<void()> on_detach;  // it wants to leave; before the tasks run it cannot
-  std::function<void()> on_gone;    // the job ends without its launcher
+  std::function<void(const value::Idset& shells)> on_agreed;  // the job may go on without these
+  std::function<void(const value::Idset& shells)> ask;        // for that; null: it is there as long as its stream
+  std::function<void()> on_detach;                            // it wants to leave; before the tasks run it cannot
+  std::function<void()> on_gone;                              // the job ends without its launcher
   std::optional<Error> gone;
   std::optional<int> ended_by;  // the launcher has ended the job because of this signal, before it went
   KeptSignals kept;
@@ -262,13 +264,14 @@ struct ShellProcess {
   exits::JobEnd end;
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
-  bool by_launcher = false;       // a launcher, or a shell for it, has started this one
-  std::function<void()> on_lead;  // it has come to lead; called while standard error is where it was
-  bool joined = false;            // all shells of the job have joined
-  bool joins_late = false;        // this one joins a job that runs
-  std::optional<LateShell> late;  // once it has joined, until it is read
-  bool hands_over = false;        // if the leader is lost the others choose another one
-  bool left = false;              // this shell has left the others in order
+  bool by_launcher = false;         // a launcher, or a shell for it, has started this one
+  std::function<void()> on_lead;    // it has come to lead; called while standard error is where it was
+  std::function<void()> on_wanted;  // it would lead if the launcher agreed; likewise
+  bool joined = false;              // all shells of the job have joined
+  bool joins_late = false;          // this one joins a job that runs
+  std::optional<LateShell> late;    // once it has joined, until it is read
+  bool hands_over = false;          // if the leader is lost the others choose another one
+  bool left = false;                // this shell has left the others in order
 };
 
 }  // namespace nacre::join

@@ -398,6 +398,10 @@ bool CarriageReader::take_line() {
 }
 
 void CarriageReader::take_piece(std::uint64_t number, std::string_view channel, bool more, std::string bytes) {
+  if (channel == Carriage::kWanted) {  // between the lines of the leader, if that lives
+    if (!more) callbacks_.on_message(channel, bytes);
+    return;
+  }
   const bool begins_anew = number == 1 && channel == Carriage::kLeads;
   bool follows = number == number_ + 1 || begins_anew;
   if (begins_anew) is_within_ = skips_ = false;

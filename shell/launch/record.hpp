@@ -42,6 +42,12 @@ struct Carriage {
   // Of a shell that has come to lead, in place of one that is lost, where srun has started all: where it is
   // (NextLeader). It writes nothing else; its lines are numbered from 1 on again.
   static constexpr std::string_view kLeads = "leads";
+  // Of a shell that would lead if the launcher lets it: the same, in one line, which comes between those of the
+  // leader.
+  static constexpr std::string_view kWanted = "wanted";
+  // Of a leader that has lost half of its shells, which an agent has started: without which it would go on (an
+  // idset). The launcher answers by {"agreed": SHELLS} (launch/stream.hpp), unless it has let another shell lead.
+  static constexpr std::string_view kHalf = "half";
 
   std::string token;
   std::vector<std::string>

@@ -20,23 +20,28 @@ namespace {
 constexpr event::Seconds kLook{0.25};  // between looks whether the launcher has gone, while nothing is read
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
-struct SignalFrame {
-  int signum;  // 0: the launcher wants to leave
-  bool ends;   // the job
+struct Frame {
+  int signum = 0;                           // 0: the launcher wants to leave
+  bool ends = false;                        // the job
+  std::optional<value::Idset> agreed = {};  // without these the job may go on
 };
 
-Result<SignalFrame> signal_in(std::string_view frame) {
-  Json json = TRY(parse_json(frame));
+Result<Frame> frame_of(std::string_view text) {
+  Json json = TRY(parse_json(text));
   JsonAt root = JsonAt::root(json);
   if (auto leaves = TRY(root.find("detach"))) {
     CHECK_OK(root.only_keys({"detach"}));
     if (!TRY(leaves->boolean())) return leaves->expected("true");
-    return SignalFrame{0, false};
+    return Frame{};
+  }
+  if (auto shells = TRY(root.find("agreed"))) {
+    CHECK_OK(root.only_keys({"agreed"}));
+    return Frame{0, false, TRY(in(shells->path(), value::Idset::parse(TRY(shells->string()))))};
   }
   bool ends = TRY(root.find("end")).has_value();
   const char* key = ends ? "end" : "signal";
   CHECK_OK(root.only_keys({key}));
-  return SignalFrame{static_cast<int>(TRY(TRY(root.at(key)).integer(1, SIGRTMAX))), ends};
+  return Frame{static_cast<int>(TRY(TRY(root.at(key)).integer(1, SIGRTMAX))), ends};
 }
 
 bool is_hung_up(int fd) {
@@ -118,7 +123,11 @@ void LaunchStream::take(std::string_view bytes) {
 
 Result<void> LaunchStream::take_record(const transport::LinkRecord& record) {
   if (record.kind == transport::LinkRecordKind::frame) {
-    SignalFrame frame = TRY(signal_in(record.body));
+    Frame frame = TRY(frame_of(record.body));
+    if (frame.agreed) {
+      if (callbacks_.on_agreed) callbacks_.on_agreed(*frame.agreed);
+      return {};
+    }
     if (frame.signum == 0) {
       if (callbacks_.on_detach) callbacks_.on_detach();
       return {};
@@ -217,6 +226,10 @@ void LaunchFeed::signal(int signum) { send("signal", signum); }
 void LaunchFeed::end(int signum) { send("end", signum); }
 
 void LaunchFeed::detach() { send_frame(R"({"detach":true})"); }
+
+void LaunchFeed::agree(const value::Idset& shells) {
+  send_frame(fmt::format(R"({{"agreed":"{}"}})", shells.str()));
+}
 
 void LaunchFeed::send(std::string_view what, int signum) { send_frame(fmt::format("{{\"{}\":{}}}", what, signum)); }
 

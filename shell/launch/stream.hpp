@@ -5,6 +5,7 @@
 //
 //   frame          {"signal": N}: for all tasks of the job
 //                  {"detach": true}: the launcher wants to leave, and the job goes on without it
+//                  {"agreed": SHELLS}: the job may go on without these, as the leader has asked (an idset)
 //                  {"end": N}: the launcher ends the job, because of signal N; it is the last record
 //   bulk, stream 0 the launcher's own standard input
 //   end, stream 0  its end
@@ -17,6 +18,7 @@
 #include "event/loop.hpp"
 #include "task/stream.hpp"
 #include "transport/wire.hpp"
+#include "value/idset.hpp"
 
 namespace nacre::launch {
 
@@ -94,6 +96,7 @@ class LaunchStream : Noncopyable {
     std::function<void(const Error&)>
         on_gone;                           // the last callback: the launcher has gone, or has broken the protocol
     std::function<void()> on_detach = {};  // the launcher wants to leave; let_go() may be called
+    std::function<void(const value::Idset& shells)> on_agreed = {};  // the job may go on without these
   };
 
   // `behind`: bytes that were read already.
@@ -155,6 +158,7 @@ class LaunchFeed : Noncopyable {
 
   void signal(int signum);
   void detach();
+  void agree(const value::Idset& shells);
   void end(int signum);  // of the job, because of that signal; the stream has to be closed then
   void on_room();
 

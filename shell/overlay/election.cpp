@@ -17,9 +17,20 @@ bool Quorums::may_choose(const Idset& present, const Idset& over) const {
   });
 }
 
+bool Quorums::may_choose_with_arbiter(const Idset& present, const Idset& over) const {
+  return std::all_of(views_.begin(), views_.end(), [&](const auto& each) {
+    return 2 * (each.members & present).size() >= (each.members - over).size();
+  });
+}
+
 bool Quorums::may_lead(const Idset& present, const Idset& over) const {
   const Idset& members = views_.front().members;
   return 2 * (members & present).size() >= (members - over).size();
+}
+
+bool Quorums::is_half(const Idset& present, const Idset& over) const {
+  const Idset& members = views_.front().members;
+  return 2 * (members & present).size() == (members - over).size();
 }
 
 void Election::close() {
@@ -117,13 +128,31 @@ void Node::spread(const Claim& claim) {
   }
 }
 
+void Node::ask_arbiter(const Idset& others) {
+  if (asked_ == others) return;
+  asked_ = others;
+  out_.put(AskArbiter{others});
+}
+
+void Node::arbiter_agrees(const Idset& others) {
+  if (stage_ != Stage::member) return;
+  agreed_ = agreed_ | others;
+  if (election_.is_open() && election_.claim && election_.claim->candidate == options_.self)
+    election_.claim_at = out_.now;
+  settle();
+}
+
 // On trial all have a moment to answer: one of them may have an entry that the others lack.
 bool Node::count_votes(bool is_due) {
-  if (!quorums_.may_choose(election_.votes, reports_.gone())) return false;
-  if (!election_.claim->trial) return take_over(), true;
   const Idset silent = tree_.members() - election_.votes;
+  const bool is_half = !quorums_.may_choose(election_.votes, reports_.gone());
+  if (is_half && !(has_arbiter() && quorums_.may_choose_with_arbiter(election_.votes, reports_.gone())))
+    return false;
+  const bool needs_arbiter = is_half && !(silent - agreed_).empty();
+  if (!election_.claim->trial && !needs_arbiter) return take_over(), true;
   const bool is_all = silent.empty() || silent == Idset::range(tree_.leader(), tree_.leader());
   if (!is_due && !is_all) return false;
+  if (needs_arbiter) return ask_arbiter(silent), false;
   return claim(false, std::max(out_.term, election_.latest) + 1), true;
 }
 

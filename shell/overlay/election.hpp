@@ -20,10 +20,14 @@ class Quorums {
 
   // Whether members that are `present` may choose a leader. `over`: those that have left as planned.
   [[nodiscard]] bool may_choose(const Idset& present, const Idset& over) const;
+  // Whether they may if an arbiter agrees, whose word counts as one more: they are half.
+  [[nodiscard]] bool may_choose_with_arbiter(const Idset& present, const Idset& over) const;
   // Whether a leader that reaches these members, itself included, still leads: half is enough, as the others are no
   // more than that. So a leader that is lost counts for those who choose another, even where its end is known: it
   // may have gone on with half, and without them.
   [[nodiscard]] bool may_lead(const Idset& present, const Idset& over) const;
+  // Whether these are just enough for that.
+  [[nodiscard]] bool is_half(const Idset& present, const Idset& over) const;
   // The first view that not all of its members may have; kNoEnd: there is none.
   [[nodiscard]] Seq first_open() const { return views_.size() < 2 ? kNoEnd : views_[1].view; }
 

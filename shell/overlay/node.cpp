@@ -49,7 +49,8 @@ void Node::tick(Time now) {
   out_.due = Outbox::kNever;
   if (leads()) {
     if (now >= cut_off_until_ && reached_since_ == Outbox::kNever)
-      return die("cut off from more than half of the shells, which may have another leader by now");
+      return die(fmt::format("cut off from {} of the shells, which may have another leader by now",
+                             has_arbiter() ? "half or more" : "more than half"));
     if (now >= pulse_.made() + options_.beat_interval || pulse_.number() == 0) beat();
   } else {
     if (now >= pulse_.fence_at()) return fence();
@@ -843,12 +844,22 @@ void Node::note_complete() {
   if (options_.hands_over && has_new_view) send_beat();
 }
 
+// With an arbiter the other half may have its word to choose another leader.
+bool Node::reaches_enough(const Idset& suspects) {
+  const Idset missing = suspects | child_table_.away(tree_);
+  const Idset reached = tree_.members() - missing;
+  if (!quorums_.may_lead(reached, reports_.gone())) return false;
+  const bool needs_arbiter = has_arbiter() && !suspects.empty() && quorums_.is_half(reached, reports_.gone());
+  if (!needs_arbiter || (missing - agreed_).empty()) return true;
+  if (missing == suspects) ask_arbiter(suspects);  // else some may come back
+  return false;
+}
+
 // A leader that reaches less than half of the members appends no view, and sends no beat once that lasts: the
 // others may have another leader.
 bool Node::may_lead(const Idset& suspects) {
   if (!options_.hands_over) return true;
-  const Idset missing = suspects | child_table_.away(tree_);
-  if (quorums_.may_lead(tree_.members() - missing, reports_.gone())) {
+  if (reaches_enough(suspects)) {
     if (cut_off_since_ == Outbox::kNever) return true;
     if (reached_since_ == Outbox::kNever) reached_since_ = out_.now;
     // Not at once: what was held up on its way proves nothing.
@@ -861,7 +872,7 @@ bool Node::may_lead(const Idset& suspects) {
     const bool stood_still = out_.now < stood_still_at_ + options_.hello_bound;
     cut_off_since_ = out_.now;
     cut_off_until_ = stood_still ? stood_still_at_ + options_.hello_bound : out_.now + options_.fence;
-    out_.put(Note{"less than half of the members can be reached"});
+    out_.put(Note{"too few members can be reached"});
   }
   out_.wake(cut_off_until_);
   return false;

@@ -190,7 +190,13 @@ class Node {
   void tasks_ended();  // after Leave
   void stays();        // after Finished, of one that has left: nobody is to wait for the end of its process
   // From now on this member takes part in the choice of another leader; all do so before anything depends on it.
-  void hand_over() { options_.hands_over = true; }
+  // `has_arbiter`: of the options.
+  void hand_over(bool has_arbiter = false) {
+    options_.hands_over = true;
+    options_.has_arbiter = has_arbiter;
+  }
+  // The arbiter has told nobody else, and will tell none of these, that they may go on.
+  void arbiter_agrees(const Idset& others);
   // Of one that has come to lead and cannot: it ends, and the others choose another one.
   void resign() { die("it came to lead while it joined the job"); }
   // The process of a child of this node, or of one that leaves, has ended, or a newcomer will not come.
@@ -297,8 +303,11 @@ class Node {
   void feed_up(LinkName feeder, Seq behind);
   void take_from_below(const Entry& entry, std::uint64_t term);
   void take_over();
+  [[nodiscard]] bool has_arbiter() const { return options_.has_arbiter && tree_.leader() == 0; }
+  void ask_arbiter(const Idset& others);
   // The leader only.
   [[nodiscard]] bool may_lead(const Idset& suspects);
+  [[nodiscard]] bool reaches_enough(const Idset& suspects);
   void append(RequestId request, EntryBody body);
   void accept_request(const Request& request);
   void answer(RequestId id, const Exec& body);
@@ -331,6 +340,7 @@ class Node {
   Quorums quorums_;
   Election election_;
   Withheld withheld_;
+  Idset asked_, agreed_;                 // the arbiter: about these
   bool takes_over_ = false;              // appends its first entry
   std::uint64_t feeder_term_ = 0;        // the latest that the feeder has named
   Time cut_off_since_ = Outbox::kNever;  // leader: it reaches less than half

@@ -24,6 +24,9 @@ struct OverlayOptions {
   // When the leader is lost the others choose another one; else they end. The same for all members, from the
   // start or by Node::hand_over().
   bool hands_over = false;
+  // Besides: where two halves cannot tell which of them goes on, somebody outside says so, to one of them only
+  // (AskArbiter, Node::arbiter_agrees()). It counts as long as the first leader leads.
+  bool has_arbiter = false;
   // Of a collective's value: bytes in one message, and the limit.
   std::size_t piece = kPiece;
   std::size_t max_value = kMaxValue;

@@ -351,6 +351,9 @@ class Host : public virtual Holds, public virtual OtherShells, public virtual Re
   virtual TaskOutput* task_output() = 0;
   virtual broker::Instance* instance() { return nullptr; }            // whose job shell this is; null: none
   virtual void set_expiration(double /*seconds since the Epoch*/) {}  // which the manager has changed, in R
+  // Of a shell that is wanted as leader (job.leader-wanted): the launcher lets it lead, and no other one. Returns
+  // the shells without which the job goes on then.
+  virtual value::Idset launcher_agrees() { return {}; }
   virtual LauncherTie* launcher_tie() = 0;  // on a leader that `nacre run` or `launch` has started; else null
 
   // A secret that all shells of the job derive alike for `purpose`, and nobody else can: 64 hexadecimal digits.

@@ -231,6 +231,8 @@ bool run_exploration(const std::vector<std::string_view>& words) {
       bounds.events = count_of(value);
     } else if (word.starts_with("--delays=")) {
       bounds.delays = count_of(value);
+    } else if (word == "--arbiter") {
+      bounds.arbiter = true;
     } else if (word.starts_with("--states=")) {
       bounds.states = count_of(value);
     } else {

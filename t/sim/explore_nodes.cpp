@@ -17,6 +17,20 @@ constexpr Time kBegin = 1000 * kSecond;  // so that all that has not happened is
 
 std::int64_t whole_ms(Time time) { return time / kMs; }
 
+Idset members_of(std::uint32_t bits) {
+  Idset out;
+  for (Id id = 0; bits != 0; ++id, bits >>= 1U) {
+    if ((bits & 1U) != 0) out.insert(id);
+  }
+  return out;
+}
+
+std::uint32_t bits_of(const Idset& members) {
+  std::uint32_t out = 0;
+  for (Id id : members.ids()) out |= 1U << id;
+  return out;
+}
+
 Facts facts_of(const Node& node, Time now) {
   Facts out;
   out.leads = node.leads();
@@ -27,7 +41,7 @@ Facts facts_of(const Node& node, Time now) {
   out.term = node.term();
   out.applied = node.applied();
   out.complete = node.complete();
-  for (Id id : node.tree().members().ids()) out.members |= 1U << id;
+  out.members = bits_of(node.tree().members());
   out.leader = node.tree().leader();
   out.due = NodeState::due(node) - now;
   return out;
@@ -112,6 +126,7 @@ void Nodes::report(Node& node, Time now, const Input& input) {
       node.unlinked(input.link);
       return input.link.peer == node.tree().leader() ? node.leader_refuses() : void();
     case Cause::ask: return static_cast<void>(node.request(Event{"note", ""}));
+    case Cause::agree: return node.arbiter_agrees(members_of(input.message));
   }
 }
 
@@ -139,6 +154,8 @@ Done Nodes::deed(const Node& node, Time now, const Effect& effect) {
   if (const auto* each = std::get_if<Deliver>(&effect)) return shown(node, each->seq);
   if (const auto* each = std::get_if<Completed>(&effect)) return {Act::completed, {}, 0, kNoAge, each->seq};
   if (const auto* each = std::get_if<Die>(&effect)) return {Act::die, {}, keep(each->why)};
+  if (const auto* each = std::get_if<AskArbiter>(&effect))
+    return {Act::ask_arbiter, {}, 0, kNoAge, bits_of(each->others)};
   if (std::holds_alternative<Finished>(effect)) return {Act::finish, {}};
   const auto* note = std::get_if<Note>(&effect);
   require(note != nullptr, "a node does what this exploration does not have");

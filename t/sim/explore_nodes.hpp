@@ -28,9 +28,10 @@ enum class Act : std::uint8_t {
   dial,
   hang_up,
   half_close,
-  show,       // an entry, to its owner
-  show_own,   // likewise, which it has appended itself, and what its owner does by it is seen by others
-  completed,  // all members have the entry
+  show,         // an entry, to its owner
+  show_own,     // likewise, which it has appended itself, and what its owner does by it is seen by others
+  completed,    // all members have the entry
+  ask_arbiter,  // about members, of which `number` has a bit each
   die,
   finish,
   note,
@@ -58,6 +59,7 @@ enum class Cause : std::uint8_t {
   unlinked,
   refused,  // the link, as the host takes no connections
   ask,      // for an event
+  agree,    // the arbiter, about members, of which `message` has a bit each
 };
 
 struct Input {

@@ -15,6 +15,7 @@ namespace nacre::sim {
 namespace {
 
 constexpr std::uint8_t kMostQuiet = 60;  // ticks in which all has to be well again
+constexpr std::uint8_t kSoon = 3;        // the same for the arbiter, so that its word comes before any end
 constexpr std::uint8_t kThawed = 255;  // in place of ticks: it goes on since the last tick, and is not frozen again
 constexpr std::uint32_t kFormed = 8;   // ticks in which a job forms
 
@@ -32,6 +33,7 @@ OverlayOptions options_of(Id id, const Bounds& bounds) {
   out.members = bounds.members;
   out.arity = 2;
   out.hands_over = true;
+  out.has_arbiter = bounds.arbiter;
   // In the order of the product's, in whole ticks: so few moments differ, and what falls on the same tick comes in
   // any order.
   const std::uint32_t more = bounds.delays;
@@ -106,8 +108,12 @@ void each_number(auto& situation, auto& io) {
     io(member.life);
     io(member.frozen_for);
     io(member.faulty);
+    io(member.asks);
+    io(member.asks_for);
   }
   io(situation.blocked);
+  io(situation.excluded);
+  io(situation.agreed_soon);
   io(situation.complete);
   io(situation.faults);
   io(situation.events);
@@ -195,6 +201,8 @@ void Explorer::choices(std::vector<Choice>& out) const {
   if (out.empty() || at.delays > 0) out.push_back({Choice::Kind::clock, 0, out.empty() ? 0U : 1U});
   for (Id id = 0; id < bounds_.members; ++id) {
     if (at.members[id].life == Life::frozen) out.push_back({Choice::Kind::thaw, id});
+    const bool may_agree = at.members[id].asks != 0 && (at.excluded & bit(id)) == 0;
+    if (runs(id) && may_agree) out.push_back({Choice::Kind::agree, id});
     const bool asks = id == facts(id).leader || id + 1 == bounds_.members;
     if (at.events > 0 && runs(id) && facts(id).is_member && asks) out.push_back({Choice::Kind::ask, id});
   }
@@ -273,6 +281,14 @@ void Explorer::carry_out(const Choice& choice) {
       stir();
       break;
     case Choice::Kind::cut: cut(choice.a); break;
+    case Choice::Kind::agree: {
+      const std::uint32_t others = std::exchange(at.members[choice.a].asks, 0);
+      at.excluded |= others;
+      at.agreed_soon = bounds_.faults == 1 && at.members[choice.a].asks_for <= kSoon;
+      stir();
+      call(choice.a, {Cause::agree, {}, others});
+      break;
+    }
     case Choice::Kind::heal:
       at.blocked = 0;
       at.cut_for = 0;
@@ -316,6 +332,7 @@ void Explorer::clock() {
   for (Id id = 0; id < bounds_.members; ++id) {
     Member& member = at.members[id];
     member.node = nodes_.aged(member.node);
+    if (member.asks != 0 && member.asks_for <= kSoon) ++member.asks_for;
     if (member.life == Life::up) member.frozen_for = 0;
     if (member.life != Life::frozen || ++member.frozen_for <= most_frozen(bounds_)) continue;
     end_process(id, false);
@@ -467,6 +484,10 @@ void Explorer::perform(Id id, const Done& done) {
               fmt::format("{} leads, and shows entry {} before all have it", id, done.number));
       break;
     case Act::completed: return completed(id, done.number);
+    case Act::ask_arbiter:
+      member.asks = static_cast<std::uint32_t>(done.number);
+      member.asks_for = 0;
+      break;
     case Act::die: died(id, nodes_.line(done.text)); [[fallthrough]];
     case Act::finish: return end_process(id, true);
     default: break;
@@ -478,9 +499,10 @@ void Explorer::perform(Id id, const Done& done) {
 std::uint32_t Explorer::member_bits() const { return (bit(bounds_.members) - 1) & ~logs_.dead(at.complete); }
 
 bool Explorer::has_majority_without_fault() const {
-  int sound = 0;
-  for (Id id = 0; id < bounds_.members; ++id) sound += (member_bits() & bit(id)) != 0 && !at.members[id].faulty;
-  return 2 * sound > std::popcount(member_bits());
+  std::uint32_t sound = 0;
+  for (Id id = 0; id < bounds_.members; ++id) sound |= at.members[id].faulty ? 0 : member_bits() & bit(id);
+  const bool has_word = at.agreed_soon && (member_bits() & ~sound) == (member_bits() & at.excluded);
+  return 2 * std::popcount(sound) + (has_word ? 1 : 0) > std::popcount(member_bits());
 }
 
 // Who comes to lead has all that was complete.
@@ -613,6 +635,8 @@ std::string Explorer::words(const Choice& choice) const {
     case Choice::Kind::crash: return words_of_end(choice.a, choice.b);
     case Choice::Kind::freeze: return fmt::format("* {} is stopped", choice.a);
     case Choice::Kind::thaw: return fmt::format("* {} goes on", choice.a);
+    case Choice::Kind::agree:
+      return fmt::format("* the arbiter tells {} that it may go on without the others", choice.a);
     case Choice::Kind::heal: return "* all links carry what is sent again";
     case Choice::Kind::cut: break;
   }
@@ -637,6 +661,7 @@ void Explorer::say(Id id, const Done& done) const {
     case Act::show:
     case Act::show_own: what = fmt::format("shows entry {}", done.number); break;
     case Act::completed: what = fmt::format("knows that all members have entry {}", done.number); break;
+    case Act::ask_arbiter: what = "asks the arbiter"; break;
     case Act::die: what = "dies: " + nodes_.line(done.text); break;
     case Act::finish: what = "finishes"; break;
     case Act::note: what = "notes: " + nodes_.line(done.text); break;

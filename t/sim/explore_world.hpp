@@ -23,6 +23,7 @@ struct Bounds {
   std::uint32_t events = 1;  // that members ask the leader for
   std::uint32_t delays = 0;  // times that the clock goes on while something is under way
   bool crashes = true, freezes = false, cuts = false;
+  bool arbiter = false;  // there is one, which may answer at any later moment
   std::uint64_t states = 50'000'000;
 };
 
@@ -67,10 +68,12 @@ struct Member {
   Life life = Life::up;
   std::uint8_t frozen_for = 0;  // ticks
   bool faulty = false;
+  std::uint32_t asks = 0;     // the arbiter, about these
+  std::uint8_t asks_for = 0;  // ticks
 };
 
 struct Choice {
-  enum class Kind : std::uint8_t { deliver, timer, clock, ask, crash, freeze, thaw, cut, heal };
+  enum class Kind : std::uint8_t { deliver, timer, clock, ask, crash, freeze, thaw, cut, heal, agree };
   Kind kind = Kind::clock;
   std::uint32_t a = 0;  // a member, a link, or for a cut a bit for each member of one side
   std::uint32_t b = 0;  // the side of a link, or of a crash what is lost
@@ -80,6 +83,8 @@ struct Situation {
   std::array<Member, kMostExplored> members;
   std::vector<Conn> conns;
   std::uint64_t blocked = 0;                          // a bit for each pair
+  std::uint32_t excluded = 0;                         // the arbiter has agreed that others go on without these
+  bool agreed_soon = false;                           // long before these had waited for too long
   std::uint32_t complete = 0;                         // the log that all members have had
   std::vector<std::pair<std::uint64_t, Id>> leaders;  // of each term
   std::uint8_t faults = 0, events = 0, delays = 0;    // that may still come

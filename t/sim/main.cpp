@@ -27,7 +27,7 @@ constexpr const char* kHelp =
        sim --shells [--seeds=FIRST-LAST | --seed=N] [--members=MOST] [--faults=MOST | --leader-lost] [--overlap]
                     [--twice] [--trace[=FILE]] [--brief]
        sim --explore [--members=N] [--faults=KIND,...] [--most-faults=N] [--events=N] [--delays=N] [--terms=N]
-                     [--states=MOST]
+                     [--arbiter] [--states=MOST]
        sim --report=MOST
        sim --ends=TASKS [--shells=N] [--most-ms=N]
        sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -51,6 +51,7 @@ breaks one is made smaller and printed as a transcript. All of it is on virtual 
   --events=N        that members ask for (1)
   --delays=N        times that 1 s passes before what is under way or due has come (0)
   --terms=N         of leaders, the first one included, that are followed (2)
+  --arbiter         tells one half that it may go on without the other, at any later moment, or never
   --states=MOST     more are not looked at, which is a failure (50000000)
   --report=MOST     what the protocol costs, for jobs of up to so many members
   --ends=TASKS      what the ends of so many tasks of --shells=N shells (8000) cost the leader

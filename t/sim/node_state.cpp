@@ -18,15 +18,15 @@ namespace nacre::overlay {
 
 auto NodeState::parts(auto& node) {
   auto& [options, out, pulse, tree, log, uplink, children, lateness, reports, requests, campaigns, collectives,
-         released, incoming, promises, quorums, election, withheld, takes_over, feeder_term, cut_off_since,
-         cut_off_until, reached_since, stood_still_at, in_doubt, stage, view, complete, wants_ack, end, leaving,
-         doomed, exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun, tasks_done,
-         sent_standing] = node;
+         released, incoming, promises, quorums, election, withheld, asked, agreed, takes_over, feeder_term,
+         cut_off_since, cut_off_until, reached_since, stood_still_at, in_doubt, stage, view, complete, wants_ack,
+         end, leaving, doomed, exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at,
+         begun, tasks_done, sent_standing] = node;
   return std::tie(out, tree, log, lateness, reports, requests, campaigns, collectives, released, incoming, promises,
-                  quorums, election, withheld, takes_over, feeder_term, cut_off_since, cut_off_until, reached_since,
-                  stood_still_at, in_doubt, stage, view, complete, wants_ack, end, leaving, doomed, exited, ended,
-                  processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun, tasks_done,
-                  sent_standing);
+                  quorums, election, withheld, asked, agreed, takes_over, feeder_term, cut_off_since, cut_off_until,
+                  reached_since, stood_still_at, in_doubt, stage, view, complete, wants_ack, end, leaving, doomed,
+                  exited, ended, processes_over, next_request, sent_up_at, leave_deadline, fed_at, begun,
+                  tasks_done, sent_standing);
 }
 
 auto NodeState::parts_of_pulse(auto& pulse) {
@@ -139,9 +139,9 @@ std::string NodeState::text(const Node& node, Time now) {
 // which is set within a call; `fed_at`, which counts where no other may lead.
 void NodeState::Writer::put(const Node& node) {
   const auto& [options, out, pulse, tree, log, uplink, children, lateness, reports, requests, campaigns,
-               collectives, released, incoming, promises, quorums, election, withheld, takes_over, feeder_term,
-               cut_off_since, cut_off_until, reached_since, stood_still_at, in_doubt, stage, view, complete,
-               wants_ack, end, leaving, doomed, exited, ended, processes_over, next_request, sent_up_at,
+               collectives, released, incoming, promises, quorums, election, withheld, asked, agreed, takes_over,
+               feeder_term, cut_off_since, cut_off_until, reached_since, stood_still_at, in_doubt, stage, view,
+               complete, wants_ack, end, leaving, doomed, exited, ended, processes_over, next_request, sent_up_at,
                leave_deadline, fed_at, begun, tasks_done, sent_standing] = node;
   sim::require(options.hands_over && !takes_over, "of a node that hands over, between two calls");
   sim::require(collectives.empty() && released.empty(), "a collective, which a node's text does not have");
@@ -160,6 +160,7 @@ void NodeState::Writer::put(const Node& node) {
   put("quorums", views);
   put(election);
   put(withheld);
+  put("arbiter", options.has_arbiter, asked, agreed);
   put("feeder's term", feeder_term);
   text_ += "cut off";
   since(cut_off_since, options_.silent_bound);

@@ -126,6 +126,14 @@ TEST_CASE("the next leader's line begins anew, and is no loss; of another one it
     CHECK(reader.messages.size() == (is_leads ? 2 : 1));
     if (is_leads) CHECK(reader.messages[1] == R"(leads:{"allocation":"12","host":"node1"})");
   }
+  Reader reader;  // one that would lead says so between the lines of the leader
+  CarriageWriter leader(kToken), other(kToken);
+  const std::vector<std::string> parts = leader.lines("report", all_bytes(5000));
+  reader.reader.take(parts.front());
+  reader.reader.take(joined(other.lines("wanted", "{}")));
+  for (std::size_t i = 1; i < parts.size(); ++i) reader.reader.take(parts[i]);
+  CHECK(reader.messages == std::vector<std::string>{"wanted:{}", "report:" + all_bytes(5000)});
+  CHECK(reader.losses == 0);
   CHECK(NextLeader::parse(R"({"allocation":"12","host":"node1"})").value().host == "node1");
   for (const char* wrong : {R"({"allocation":"12","host":"-w"})", R"({"allocation":"","host":"n"})", "{", "[]"})
     CHECK_FALSE(NextLeader::parse(wrong));

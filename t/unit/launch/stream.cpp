@@ -32,7 +32,7 @@ struct StreamFixture {
   std::string input;
   int ends = 0;
   int wishes = 0;  // to leave
-  std::vector<std::string> gone;
+  std::vector<std::string> gone, agreed;
 
   StreamFixture() { std::signal(SIGPIPE, SIG_IGN); }
 
@@ -42,7 +42,8 @@ struct StreamFixture {
             [this](std::string_view bytes) { input += bytes; },
             [this] { ++ends; },
             [this](const Error& why) { gone.push_back(why.message); },
-            [this] { ++wishes; }};
+            [this] { ++wishes; },
+            [this](const value::Idset& shells) { agreed.push_back(shells.str()); }};
   }
   void receive(std::string behind = "") {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
@@ -106,6 +107,9 @@ TEST_CASE_METHOD(StreamFixture, "the launcher's signals and input reach the lead
   until([&] { return signals.size() == 2; });
   CHECK(signals == std::vector<int>{SIGUSR1, SIGINT});
   CHECK(ended_by.empty());
+  feed->agree(value::Idset::parse("1,4-6").value());
+  until([&] { return !agreed.empty(); });
+  CHECK(agreed == std::vector<std::string>{"1,4-6"});
   feed->end(SIGTERM);
   until([&] { return !ended_by.empty(); });
   CHECK(ended_by == std::vector<int>{SIGTERM});

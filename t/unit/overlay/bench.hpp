@@ -117,6 +117,7 @@ class Bench {
   static std::string words(const Finished& /*m*/) { return "finished"; }
   static std::string words(const Arm& /*m*/) { return ""; }
   static std::string words(const Silent& /*m*/) { return ""; }
+  static std::string words(const AskArbiter& ask) { return "ask about " + ask.others.str(); }
   static std::string words(const Note& /*m*/) { return "note"; }
 };
 

@@ -19,6 +19,16 @@ struct Voting : Bench {
     if (self != 0) above(0);
     asks();
   }
+  // Of two, with somebody outside who says which of them goes on.
+  static OverlayOptions pair(Id self) {
+    OverlayOptions out = given(self, 2);
+    out.has_arbiter = true;
+    return out;
+  }
+  explicit Voting(const OverlayOptions& options) : Bench(options) {
+    if (options.self != 0) above(0);
+    asks();
+  }
   static OverlayOptions given(Id self, std::uint32_t count) {
     OverlayOptions out = options(self, count, false);
     out.hands_over = true;
@@ -62,6 +72,43 @@ TEST_CASE("one of three without votes never leads, and ends") {
   CHECK(one.node.stage() == Stage::member);
   one.wait(milliseconds(2000));
   CHECK(one.node.stage() == Stage::over);
+}
+
+TEST_CASE("one of two asks the arbiter, once, and leads if that agrees") {
+  Voting one(Voting::pair(1));
+  one.wait(kLost);
+  one.wait(milliseconds(3000));
+  const std::string asked = one.asks();
+  CHECK_THAT(asked, Catch::Matchers::ContainsSubstring("ask about 0"));
+  CHECK(asked.find("ask about") == asked.rfind("ask about"));
+  CHECK_FALSE(one.node.leads());
+  one.node.arbiter_agrees(Idset::range(7, 7));
+  CHECK_FALSE(one.node.leads());
+  one.node.arbiter_agrees(Idset::range(0, 0));
+  CHECK(one.node.leads());
+  CHECK_FALSE(one.node.tree().has(0));
+}
+
+TEST_CASE("one of two whom the arbiter does not answer never leads, and ends") {
+  Voting one(Voting::pair(1));
+  one.wait(milliseconds(29'000));
+  CHECK_FALSE(one.node.leads());
+  one.wait(milliseconds(2000));
+  CHECK(one.node.stage() == Stage::over);
+}
+
+TEST_CASE("a leader that has lost the other one goes on if the arbiter agrees, and else ends") {
+  for (const bool agrees : {true, false}) {
+    Voting lead(Voting::pair(0));
+    lead.below(1);
+    lead.node.suspect(1);
+    CHECK_THAT(lead.asks(), Catch::Matchers::ContainsSubstring("ask about 1"));
+    CHECK(lead.node.tree().has(1));
+    if (agrees) lead.node.arbiter_agrees(Idset::range(1, 1));
+    CHECK(lead.node.tree().has(1) != agrees);
+    lead.wait(milliseconds(31'000));
+    CHECK((lead.node.stage() == Stage::over) != agrees);
+  }
 }
 
 TEST_CASE("the leader's process has ended: nobody waits for its silence") {
