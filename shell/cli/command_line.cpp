@@ -34,7 +34,8 @@ namespace {
 // CLI11 gives a meaning to an empty value, to "{}", "[...]" and "--"; with this before them it gives them none.
 // Only a "[[...]]" right behind a short option's letter is left to it.
 constexpr char kMark = '\x1f';
-constexpr const char* kEnd = "\x1f.";  // behind all words: an option that has it as its value has none
+// Behind all words: an option that has it as its value has none. A NUL is in no word of a command line.
+constexpr std::string_view kEnd{"\0", 1};
 
 std::string marked(const std::string& word) {
   std::string out = word;
@@ -80,7 +81,7 @@ SplitWords split_words(std::span<const SplitOption> options, const std::vector<s
     added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     known[added] = i;
   }
-  std::vector<std::string> reversed{kEnd};  // CLI11 takes them in reverse order
+  std::vector<std::string> reversed{std::string(kEnd)};  // CLI11 takes them in reverse order
   std::transform(words.rbegin(), words.rend(), std::back_inserter(reversed), marked);
   app.parse(reversed);
   SplitWords out;

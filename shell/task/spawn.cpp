@@ -512,9 +512,10 @@ Failure execute(Image& image) {
   for (const std::string& path : image.candidates) {
     code = execute_file(image, path);
     if (!looks_further(code)) return {Step::exec, code, 0};
-    denied = denied || code == EACCES;
+    // A folder of PATH that may not be searched is none: execvp(3) would have it that the program was denied.
+    denied = denied || (code == EACCES && ::access(path.c_str(), F_OK) == 0);
   }
-  if (image.candidates.size() > 1) code = denied ? EACCES : ENOENT;
+  if (image.candidates.front() != std::string_view(image.argv.front())) code = denied ? EACCES : ENOENT;
   return {Step::exec, code, 0};
 }
 

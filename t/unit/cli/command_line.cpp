@@ -77,6 +77,23 @@ TEST_CASE("a command line: values are where they belong, in each form") {
   CHECK(read({"-"}) == R"(false 0 0 0 - [] - - - ["-"])");
 }
 
+TEST_CASE("a command line: a value of any one or two characters is a value") {
+  const std::string characters = "\x1f\x7f !\"#$%&'()*+,-./09:;<=>?@AZ[\\]^_`az{|}~\xc3";
+  for (char first : characters) {
+    for (std::string value :
+         {std::string(1, first), std::string(2, first), first + std::string("."), '.' + std::string(1, first)}) {
+      CAPTURE(value);
+      Line by_equals, of_its_own;
+      REQUIRE(by_equals.line.read({"--set=" + value, "--file=" + value, "--", value}));
+      CHECK(by_equals.set == Words{value});
+      CHECK(by_equals.file == value);
+      CHECK(by_equals.job == value);
+      REQUIRE(of_its_own.line.read({"--set", value}));
+      CHECK(of_its_own.set == Words{value});
+    }
+  }
+}
+
 TEST_CASE("a command line: behind a prefix all is the command's") {
   CHECK(read_prefix({"-q", "a", "-q", "--", "-n", "--x=y"}) ==
         R"(true 0 0 0 - [] - - - ["a", "-q", "--", "-n", "--x=y"])");

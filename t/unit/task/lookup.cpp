@@ -2,6 +2,7 @@
 //
 // Which file a command is: PATH, cwd, and what cannot be executed.
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "run.hpp"
 
@@ -89,6 +90,19 @@ TEST_CASE("a file that may not be executed is passed over in PATH, and told if t
   CHECK(outcome.exit_code == 126);
   what.env.set("PATH", top + "/a/nacre-z:/" + std::string(5000, 'x') + ":" + top + "/b");
   CHECK(run(what).out == "b\n");
+}
+
+TEST_CASE("a folder of PATH that may not be searched denies no program") {
+  Folder folder;
+  folder.folder("closed");
+  REQUIRE(::chmod((folder.path() + "/closed").c_str(), 0) == 0);
+  Command what = command({"nacre-z"});
+  for (std::string path : {folder.path() + "/closed", "/bin:" + folder.path() + "/closed"}) {
+    what.env.set("PATH", path);
+    Outcome outcome = run(what);
+    CHECK(outcome.error == "nacre-z: No such file or directory (PATH: " + path + ")");
+    CHECK(outcome.exit_code == 127);
+  }
 }
 
 TEST_CASE("what cannot be executed is an error in the child, with the exit code of a shell") {
