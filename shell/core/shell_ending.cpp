@@ -135,7 +135,9 @@ void ShellEnding::log_leaving(std::string_view component, std::string_view messa
 // consequence.
 bool ShellEnding::end_job(const exits::Cause& cause, std::string_view type) {
   if (end().raised(cause) != Action::end) {
-    log(Level::debug, "", "{}", cause.message);
+    // What fails behind the end, as to write the last event of it, changes the exit code no more.
+    bool is_late = end().is_agreed() && !end().is_ending();
+    log(is_late ? Level::warn : Level::debug, "", "{}", cause.message);
     return false;
   }
   bool of_shell = type.empty();

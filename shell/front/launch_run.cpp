@@ -82,10 +82,20 @@ class LaunchRun {
     if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;
     bool runs = is_detached_at_start() && process_->status().job_code() == 0;
-    if (runs) print_out("{}\n", plan_.record.job.f58_plain());
-    if (runs) return flush_out() ? 0 : 1;
+    if (runs) return print_id();
     if (unjoined_) return srun_errors_.signal() ? value::kSignalBase + *srun_errors_.signal() : 1;
     return with_losses(code_of(process_->status()));
+  }
+
+  // Whoever cannot read it there has to know the job, which runs.
+  [[nodiscard]] int print_id() const {
+    const std::string id = plan_.record.job.f58_plain();
+    print_out("{}\n", id);
+    Result<void> printed = flush_out();
+    if (printed) return 0;
+    print_err("{}: {}; job {} runs: nacre attach {} or nacre cancel {}\n", plan_.record.front,
+              printed.error().message, id, id, id);
+    return 1;
   }
 
   // Killed, or its host is out of reach; one that the others have given up ends so itself.

@@ -56,6 +56,19 @@ detached() { # way, then options and a command
   grep -q 'leave out control=off' err
 }
 
+@test "an id that cannot be printed is told on standard error, as the job runs" {
+  for way in here local; do
+    places_of "$way"
+    code=0
+    timeout 60 "$front" run "${places[@]}" -d -n 2 sleep 600 2>err >/dev/full || code=$?
+    [ "$code" -eq 1 ]
+    id=$("$front" jobs -q)
+    [ "$(cat err)" = "nacre run: standard output: No space left on device; job $id runs: nacre attach $id or nacre cancel $id" ]
+    "$front" cancel "$id"
+    wait_until is_over
+  done
+}
+
 # bats test_tags=long
 @test "a job that is over at once has run" {
   for way in here local agent; do

@@ -47,6 +47,13 @@ names() { jq -r '.name // "output"' out | uniq; }
   [ "$(events end)" = '{"by":"success","code":0}' ]
 }
 
+@test "json: an end that cannot be written is a line" {
+  for shells in 1 2; do
+    run_job --format=json --local=$shells -n 2 true 2>err >/dev/full
+    grep -q 'warn: output: cannot write stdout: No space left on device' err
+  done
+}
+
 # bats test_tags=long
 @test "json: bytes that are no UTF-8, a line without an end, much output to a slow reader" {
   run_job --format=json printf 'a\377b\nrest' >out
