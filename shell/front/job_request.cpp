@@ -527,18 +527,22 @@ Result<std::optional<std::vector<std::string>>> take_list(std::vector<std::strin
   auto mark = std::find_if(words.begin(), words.end(), is_mark);
   if (mark == words.end()) return std::optional<std::vector<std::string>>();
   if (std::find_if(mark + 1, words.end(), is_mark) != words.end())
-    return invalid(fmt::format("{}: a second list: only one is taken", *mark));
+    return invalid(fmt::format("{}: a second list: only one is taken", in_quotes(*mark)));
   std::vector<std::string> list(mark + 1, words.end());
   const std::string name = *mark;
   words.erase(mark, words.end());
   if (list.empty()) return empty_list(fmt::format("what is behind {}", in_quotes(name)));
   if (name == ":::") return std::optional(std::move(list));
-  if (list.size() > 1) return invalid(name + ": expected one file, whose lines are the list");
-  return std::optional(TRY(in(name, read_list(list[0]))));
+  if (list.size() > 1) return invalid(in_quotes(name) + ": expected one file, whose lines are the list");
+  return std::optional(TRY(in(in_quotes(name), read_list(list[0]))));
 }
 
 Result<std::vector<std::string>> read_list(const std::string& path) {
   std::string text = TRY(read_file(path, kMaxList));
+  if (text.find('\0') != std::string::npos)
+    return invalid(
+        fmt::format("{} has a NUL, which no argument can have: its elements are lines (find -print, not -print0)",
+                    path == "-" ? "standard input" : path));
   std::vector<std::string> out;
   for (std::string_view line : split(text, '\n')) {
     if (!line.empty()) out.emplace_back(line);

@@ -112,6 +112,12 @@ Result<void> check_tags(Host& host, std::string_view text) {
     return std::nullopt;
   };
   TRY(value::render(text, look));
+  auto drop = [](std::string_view) { return Tag(std::optional<std::string>("")); };
+  const std::string rest = TRY(value::render(text, drop));
+  bool is_broken = rest.find("{{") != std::string::npos || rest.find("}}") != std::string::npos;
+  if (!unknown && is_broken)
+    return invalid(
+        fmt::format("{}: expected tags as {{{{task.rank}}}}, with two braces on both sides", in_quotes(text)));
   if (!unknown) return {};
   static const std::vector<std::string> kUsual{"id",      "jobid",     "name",      "size",       "nnodes",
                                                "node.id", "node.name", "task.rank", "task.index", "tmpdir"};

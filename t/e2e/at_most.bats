@@ -25,6 +25,7 @@ most_at_once() { awk '/\+/ { if (++now > most) most = now } /-/ { --now } END { 
 
 @test "what is wrong with a list is one line" {
   : >empty
+  printf 'a\0b' >nul
   while IFS='|' read -r words line; do
     # shellcheck disable=SC2086 # several words
     run run_job $words
@@ -34,8 +35,9 @@ most_at_once() { awk '/\+/ { if (++now > most) most = now } /-/ { --now } END { 
 echo :::|what is behind ':::' is empty: expected an element of the list for each task
 -a empty echo|--arg-file: empty is empty: expected an element of the list for each task
 -a none echo|--arg-file: none: No such file or directory
+-a nul echo|--arg-file: nul has a NUL, which no argument can have: its elements are lines (find -print, not -print0)
 -a empty echo ::: a|--arg-file has the list: give none behind :::
-echo ::: a ::: b|:::: a second list: only one is taken
+echo ::: a ::: b|':::': a second list: only one is taken
 ::: a|expected a program to run: nacre run echo {} ::: a b c
 echo : -n 2 echo ::: a|a list is for one command: not with --file, --multi-prog or several programs
 --at-most=0 echo|--at-most: expected a number from 1 to 16777216, or cores, got '0'

@@ -110,6 +110,10 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   done
   run nacre -o output.stderr.path='err.{{task.rnk}}'
   fails_with 1 "output.stderr.path: there is no tag {{task.rnk}}; did you mean task.rank?"
+  for path in 'out.{{task.rank}' 'out.{task.rank}}' 'out.{{task.rank' 'out.{{}}' '{{id}}.{{task.rank}'; do
+    run nacre -o output.stdout.path="$path"
+    fails_with 1 "output.stdout.path: '$path': expected tags as {{task.rank}}, with two braces on both sides"
+  done
   run nacre -o input.stdin.path='{{nme}}.in'
   fails_with 1 "there is no tag {{nme}}; did you mean name?"
   run nacre -o coprocess.a.command=cat -o coprocess.a.output='{{node.nam}}.log'
