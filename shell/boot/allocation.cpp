@@ -57,23 +57,30 @@ class Gathering {
         return invalid(fmt::format("more than {} hosts", Allocation::kMaxHosts));
       }
       out_.hosts.push_back({std::string(name), 0});
+      bare_.push_back(0);
     }
     std::uint32_t& sum = out_.hosts[place->second].slots;
-    if (slots > Allocation::kMaxSlots - sum) {
+    std::uint32_t& bare = bare_[place->second];
+    if (std::max<std::uint32_t>(slots, 1) > Allocation::kMaxSlots - sum - bare) {
       return invalid(fmt::format("{} has more than {} slots", name, Allocation::kMaxSlots));
     }
     sum += slots;
+    bare += slots == 0 ? 1 : 0;
+    repeats_ = repeats_ || (slots == 0 && !is_new);
     return {};
   }
 
   Result<Allocation> finish() && {
     if (out_.hosts.empty()) return invalid("it names no host");
+    for (std::size_t i = 0; repeats_ && i < bare_.size(); ++i) out_.hosts[i].slots += bare_[i];
     return with_tasks_of_slots(std::move(out_));
   }
 
  private:
   Allocation out_;
   std::unordered_map<std::string, std::size_t> index_;
+  std::vector<std::uint32_t> bare_;  // by host: how often it has been named without slots
+  bool repeats_ = false;             // a host that had been named before has been so: each time is a slot then
 };
 
 using TakeLine = Result<void> (*)(std::string_view line, Gathering& into);

@@ -321,6 +321,32 @@ Result<void> take_output_folder(Reading& into, const Values& values) {
   return {};
 }
 
+// Of Open MPI 5: "tag,timestamp", "dir=D:nocopy".
+Result<void> take_output(Reading& into, const Values& values) {
+  for (std::string_view each : split(values[0], ',')) {
+    const std::string how = lower(each.substr(0, each.find_first_of("=:")));
+    if (how == "tag" || how == "tag-detailed" || how == "tag-fullname" || how == "rank")
+      into.add("--label-io");
+    else if (how == "timestamp")
+      into.add("--setopt=output.stdout.timestamps=iso");
+    else if (how == "dir" && each.size() > how.size())
+      CHECK_OK(take_output_folder(into, {std::string(each.substr(how.size() + 1))}));
+    else if (how == "merge" || how == "merge-stderr-to-stdout")
+      return invalid("merge is not taken: 2>&1 behind mpiexec does that");
+    else if (how == "file")
+      return invalid("file is not taken: -outfile-pattern NAME.%r gives each rank a file");
+    else
+      return invalid(fmt::format("expected tag, timestamp or dir=DIR, got {}", in_quotes(each)));
+  }
+  return {};
+}
+
+// Of Open MPI 5: 0 is none, 1 by lines, 2 in blocks.
+Result<void> take_buffering(Reading& into, const Values& values) {
+  if (values[0] == "0") into.add("--unbuffered");
+  return {};
+}
+
 Result<void> take_timeout(Reading& into, const Values& values) {
   into.add(fmt::format("--time-limit={}s", TRY(count(values[0]))));
   return {};
@@ -467,6 +493,8 @@ constexpr MpiOption kOptionsOfStreams[] = {
     {"outfile-pattern", "FILE", "", "Standard output to FILE: %r is the rank, %h the host", take_output_pattern},
     {"errfile-pattern", "FILE", "", "Standard error, likewise", take_error_pattern},
     {"output-filename", "DIR", "", "Both, to DIR/1/rank.N/stdout and stderr", take_output_folder},
+    {"output", "HOW", "", "As Open MPI 5 has it: tag, timestamp, dir=DIR", take_output},
+    {"stream-buffering", "N", "", "", take_buffering},
     {"prepend-pattern", "TEXT", "!-prepend-rank puts the rank before each line"},
     {"timestamp-output", "", "--setopt=output.stdout.timestamps=iso", "Put the time before each line"},
     {"xml", "", "!--format=json of nacre run has the rank, the stream and the time of each line"},
@@ -492,7 +520,7 @@ constexpr MpiOption kOptionsOfRest[] = {
      "debug-daemons debug-devel d output-proctable profile report-state-on-timeout "
      "get-stack-traces report-child-jobs-separately",
      "", ""},
-    {"report-pid report-uri report-events", "X", "", ""},
+    {"report-pid report-uri report-events display runtime-options", "X", "", ""},
     {"allow-run-as-root nocheck", "", "-"},
     {"help h", "", "", "Print this help", ask_help},
     {"version V info", "", "", "Print the version", ask_version},
@@ -552,6 +580,14 @@ std::string Reading::next() {
   return out;
 }
 
+// A name and its value may be one word, as with Hydra.
+bool split_at_equals(Values& values) {
+  const std::size_t equals = values[0].find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  values = {values[0].substr(0, equals), values[0].substr(equals + 1)};
+  return true;
+}
+
 Result<void> Reading::take_option() {
   const std::string word = next();
   std::string_view name = word;
@@ -566,7 +602,10 @@ Result<void> Reading::take_option() {
   if (option == nullptr) return unknown_option(word, name);
   const std::size_t wanted = option->values.empty() ? 0 : split(option->values, ' ').size();
   if (values.size() > wanted) return invalid(fmt::format("{}: it has no value", word));
-  while (values.size() < wanted && !left_.empty()) values.push_back(next());
+  while (values.size() < wanted && !left_.empty()) {
+    if (values.size() == 1 && split_at_equals(values)) break;
+    values.push_back(next());
+  }
   if (values.size() < wanted) return invalid(fmt::format("{}: expected {}", word, option->values));
   return in(word, take(*this, *option, word, values));
 }

@@ -192,6 +192,9 @@ TEST_CASE("a list of the user's") {
   CHECK(shown_hosts(hosts_of_list("a")) == "a");
   CHECK(shown_hosts(hosts_of_list("n[0-2,7],login:4, n1:2")) == "n0 n1:2 n2 n7 login:4");
   CHECK(shown_hosts(hosts_of_list("n[1-2]:8,n2:8")) == "n1:8 n2:16");
+  CHECK(shown_hosts(hosts_of_list("a,b,a")) == "a:2 b:1");
+  CHECK(shown_hosts(hosts_of_list("a:3,b,a")) == "a:4 b:1");
+  CHECK(hosts_of_list("a,a,b").value().tasks == 3U);
   CHECK(hosts_of_list("a")->source == "the list of hosts");
   const std::string front = "the list of hosts: ";
   CHECK(shown_hosts(hosts_of_list("")) == front + "it names no host");
@@ -207,6 +210,7 @@ TEST_CASE("a file of the user's") {
       folder.file("hosts", "# ours\nn0\nn1:4 # fast\n\nn2 slots=2 max_slots=8\nn3\tmax-slots=3\nn0 slots=1\n");
   CHECK(shown_hosts(hosts_of_file(path)) == "n0:1 n1:4 n2:2 n3");
   CHECK(hosts_of_file(path)->source == path);
+  CHECK(shown_hosts(hosts_of_file(folder.file("nodes", "n0\nn0\nn1\nn1\n"))) == "n0:2 n1:2");
   auto line = [&](const char* text) { return shown_hosts(hosts_of_file(folder.file("bad", text))); };
   std::string front = folder.path("bad") + ": line 1: ";
   CHECK(line("n0 4") == front + "expected slots=N or max_slots=N after the host, got '4'");
