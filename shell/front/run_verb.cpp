@@ -440,8 +440,9 @@ class RunOptions {
   [[nodiscard]] Result<std::optional<MultiProg>> programs() const {
     std::optional<MultiProg> out;
     if (!multi_prog_.empty()) {
-      std::string text = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
-      out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(text)));
+      if (!multi_prog_text_)
+        multi_prog_text_ = TRY(in("--multi-prog", read_file(multi_prog_, MultiProg::kMaxText)));
+      out = TRY(in(multi_prog_ == "-" ? "standard input" : multi_prog_, MultiProg::parse(*multi_prog_text_)));
     } else if (parts_.size() > 1) {
       out.emplace();
       std::uint32_t rank = 0;
@@ -545,6 +546,7 @@ class RunOptions {
   };
   std::vector<Rule> rules_;  // in the order in which they were given
   std::string multi_prog_, pty_, file_;
+  mutable std::optional<std::string> multi_prog_text_;  // read once, as standard input is empty then
   std::string log_directory_;
   bool tee_ = false;
   std::vector<std::string> wrap_, setopt_;

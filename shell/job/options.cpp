@@ -395,10 +395,10 @@ Result<void> read_members(const JsonAt& option, std::string_view text, RestartOp
   return read_member(option, name, value, out);
 }
 
-// With no-progress there is no other limit, unless it is given.
+// With no-progress, and with a limit for each task, the job has no other, unless it is given.
 Result<void> settle_limit(const JsonAt& option, RestartOption& out) {
   const bool is_given = out.max != 0;
-  if (!is_given) out.max = out.no_progress ? RestartOption::kMost : RestartOption().max;
+  if (!is_given) out.max = out.no_progress || out.per_task ? RestartOption::kMost : RestartOption().max;
   if (!is_given || !out.no_progress || out.no_progress->restarts < out.max) return {};
   return option.error(fmt::format(
       "no-progress: {} restarts are not fewer than max ({}), which ends the job before: give a larger max, or none",

@@ -158,7 +158,7 @@ struct RestartOption {
   };
 
   When when = When::never;
-  std::uint64_t max = 3;                  // of the whole job; kMost with no_progress, unless it is given
+  std::uint64_t max = 3;  // of the whole job; kMost with no_progress or per_task, unless it is given
   std::optional<std::uint64_t> per_task;  // of each task; none: no limit but `max`
   value::Duration first = value::Duration::of_seconds(1);
   value::Duration longest = value::Duration::of_seconds(60);  // the wait doubles up to it

@@ -50,6 +50,8 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   who=1 upto=5 run_ -n 2 --restart=$now,per-task=1 sh -c "$fails"
   [ "$code" -eq 3 ]
   grep -q "rank 1 exited with code 3, and is not started again: the task has used 1 of 1 restarts" err
+  who="0 1 2 3 4" upto=1 run_ -n 5 --restart=$now,per-task=1 sh -c "$fails"
+  [ "$code" -eq 0 ] || { cat err; return 1; }
 }
 
 # bats test_tags=long
@@ -310,7 +312,8 @@ tried() {
 }
 
 @test "scope=node: the wait doubles for each node; a signal for one of its tasks, and the end of the job, cancel it" {
-  who="0 3" all=4 upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "$fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.2; done"
+  # Each try of all four has written before one of them fails.
+  who="0 3" upto=2 run_ --local=2 -N 2 -n 4 --oversubscribe --restart=on-failure,backoff=100ms:10s,max=4,scope=node sh -c "all=\$((4 * NACRE_TASK_TRY)); $fails; until [ \"\$(cat tries.0 tries.3 | wc -l)\" -ge 6 ]; do sleep 0.2; done"
   [ "$code" -eq 0 ] || { cat err; return 1; }
   [ "$(tried 0 1 2 3)" = 0:1,0:2,0:3,1:1,1:2,1:3,2:1,2:2,2:3,3:1,3:2,3:3 ] || { tried 0 1 2 3; cat err; return 1; }
   [ "$(grep -c "start again in 100ms" err)" -eq 2 ] && [ "$(grep -c "start again in 200ms" err)" -eq 2 ] || { cat err; return 1; }

@@ -216,6 +216,8 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run run_job --multi-prog=programs
   [ "$status" -eq 0 ]
   [ "$(sort <<<"$output")" = $'the first\nworker 1 0\nworker 2 1' ]
+  run run_job --multi-prog=- <programs
+  [ "$(sort <<<"$output")" = $'the first\nworker 1 0\nworker 2 1' ]
   run run_job -n 4 --multi-prog=programs
   fails_with 1 "programs: no program for rank 3: add a line for it, or *"
   run run_job -n 2 --multi-prog=programs

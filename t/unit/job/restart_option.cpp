@@ -48,6 +48,8 @@ TEST_CASE("restart: members in any order, and codes with commas") {
   CHECK(out.longest.seconds() == 120);
   CHECK(out.scope == RestartOption::Scope::job);
   CHECK(read("on-failure,max=1,codes=7,9")->codes.str() == "7,9");
+  CHECK(read("on-failure,per-task=2")->max == RestartOption::kMost);
+  CHECK(read("on-failure")->max == 3);
   CHECK(read("always,backoff=5m")->longest.seconds() == 300);  // a first time beyond the usual longest
   CHECK(read("always,backoff=0")->longest.seconds() == 60);
 }
