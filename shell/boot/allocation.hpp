@@ -53,12 +53,12 @@ Result<std::optional<Allocation>> allocation_of(const Variables& variables);
 inline constexpr const char* kFluxResources = "flux kvs get resource.R";
 Result<Allocation> flux_allocation(std::string_view resources);
 
-// A list that the user has given: "node[0-3],login:4". If a host occurs again its slots are added; without slots each
-// time is one, as in a PBS_NODEFILE, also for the other hosts.
+// A list that the user has given: "node[0-3],login:4". If a host occurs again its slots are added; without slots
+// each time is one, as in a PBS_NODEFILE, also for the other hosts.
 Result<Allocation> hosts_of_list(std::string_view list);
 
-// A file that the user has given, read likewise, with a line for each host: "node0", "node0:4" (Hydra) or "node0 slots=4
-// max_slots=8" (Open MPI; max-slots is the same), and comments from '#' on.
+// A file that the user has given, read likewise, with a line for each host: "node0", "node0:4" (Hydra) or
+// "node0 slots=4 max_slots=8" (Open MPI; max-slots is the same), and comments from '#' on.
 Result<Allocation> hosts_of_file(const std::string& path);
 
 }  // namespace nacre::boot
