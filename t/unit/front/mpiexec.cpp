@@ -152,7 +152,7 @@ TEST_CASE("mpiexec: what is wrong is named, with what may be meant") {
       {"a : : b", "expected a program, as in: mpiexec -n 4 ./app"},
       {"-machinfile f a", "'-machinfile' is not known; did you mean --machinefile?"},
       {"-env A", "-env: expected NAME VALUE"},
-      {"-env A=1 2 a", "-env: expected the name of a variable, got 'A=1'"},
+      {"-env =1 2 a", "-env: expected the name of a variable, got '=1'"},
       {"-bind-to board a", "-bind-to: expected none, hwthread, core, l3cache, numa or socket, got 'board'"},
       {"-bind-to core:2 a", "-bind-to: core:2: -cpus-per-rank 2 gives each task so many cores"},
       {"-map-by ppr:1:socket a",
