@@ -598,6 +598,12 @@ class Input final : public plugin::Plugin {
     return {};
   }
 
+  // Of a FIFO: it is empty, and nobody has it open for writing.
+  static bool is_at_end(int fifo) {
+    Result<Pipe> other = make_pipe(O_CLOEXEC);
+    return other && ::tee(fifo, other->write.get(), 1, SPLICE_F_NONBLOCK) == 0;
+  }
+
   Result<UniqueFd> open_file(const task::Task& task) {
     CHECK_OK(plugin::check_tags(host_, options_.path));
     std::string path = TRY(output_path(host_, options_.path, &task));
@@ -609,6 +615,9 @@ class Input final : public plugin::Plugin {
       return invalid(
           fmt::format("{}: a FIFO, which each task would get a part of; give it as nacre-shell's own stdin", path));
     }
+    // It would be at its end at once, also for what is written later.
+    if (S_ISFIFO(info.st_mode) && task.attempt() == 1 && is_at_end(fd.get()))
+      return invalid(fmt::format("{}: a FIFO that nobody writes to; start its writer first", path));
     CHECK_OK(make_blocking(fd.get(), path));
     return fd;
   }

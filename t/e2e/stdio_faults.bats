@@ -128,6 +128,23 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   fails_with 1 "output.stdout.path: pipe: a FIFO that nobody reads; start its reader first"
 }
 
+@test "so is one for input that nobody writes to; one with a writer, or with what a writer has left, is read" {
+  mkfifo pipe
+  prepare 1 cat
+  run nacre -o input.stdin.path=pipe
+  fails_with 1 "input.stdin.path: pipe: a FIFO that nobody writes to; start its writer first"
+  exec 6<>pipe 7<pipe
+  prepare 1 head -n 1
+  echo one >&6
+  [ "$(nacre -o input.stdin.path=pipe)" = one ] # its writer is there
+  prepare 1 cat
+  seq 2000 >&6
+  exec 6>&-
+  nacre -o input.stdin.path=pipe >out # it has gone
+  exec 7<&-
+  seq 2000 | cmp - out
+}
+
 @test "a FIFO with a reader is as good as a pipe" {
   mkfifo pipe
   cat pipe >out &
