@@ -180,13 +180,32 @@ Json written_options(Json options) {
   return options;
 }
 
-Result<Json> jobspec_of(const JobRequest& request) {
-  for (std::size_t i = 0; i < request.command.size(); ++i) {
-    const std::string& each = request.command[i];
-    if (!io::is_utf8(each))
-      return Error{EILSEQ,
-                   fmt::format("argument {}: {} is no UTF-8, which a jobspec has to be", i, in_quotes(each))};
+namespace {
+
+// A replacement for what is no UTF-8 would be another argument, or another file.
+Result<void> check_utf8(const std::string& of, const std::string& text) {
+  if (io::is_utf8(text)) return {};
+  return Error{EILSEQ, fmt::format("{}: {} is no UTF-8, which a jobspec has to be", of, in_quotes(text))};
+}
+
+Result<void> check_utf8(const std::string& of, const Json& value) {
+  if (value.is_string()) return check_utf8(of, value.get_ref<const std::string&>());
+  if (!value.is_structured()) return {};
+  for (const auto& [key, each] : value.items()) {
+    if (value.is_object()) CHECK_OK(check_utf8(of, key));
+    CHECK_OK(check_utf8(of, each));
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Json> jobspec_of(const JobRequest& request) {
+  for (std::size_t i = 0; i < request.command.size(); ++i)
+    CHECK_OK(check_utf8(fmt::format("argument {}", i), request.command[i]));
+  CHECK_OK(check_utf8("--name", request.name));
+  for (const auto& [name, value] : request.options.items())
+    CHECK_OK(check_utf8(name == "arguments" ? "the list" : "the option " + name, value));
   if (request.size.range && request.at_most)
     return invalid("--at-most, but -N is a range: tasks that start again together all run at once");
   Json contents = Json::array({{{"type", "core"}, {"count", request.cores_per_task}}});

@@ -196,6 +196,12 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [[ $stderr == "nacre: the variable BAD is left out: it is no UTF-8"* ]]
   run run_job echo $'\xff'
   fails_with 1 "argument 1: '" "' is no UTF-8, which a jobspec has to be"
+  for words in $'echo ::: a\xff' $'echo a : echo \xff' $'--output=\xff echo' $'--wrap=\xff echo' $'--log-dir=\xff echo' $'--name=\xff echo'; do
+    # shellcheck disable=SC2086 # several words
+    run run_job $words
+    fails_with 1 "' is no UTF-8, which a jobspec has to be"
+  done
+  [ -z "$(compgen -G $'*\xef\xbf\xbd*')" ] # what JSON has in its place
 }
 
 @test "several programs, from the command line" {

@@ -186,6 +186,17 @@ TEST_CASE("what a jobspec cannot have is refused") {
   request.cwd = "/";
   request.command = {"a", "\xff"};
   CHECK(jobspec_of(request).error().message == "argument 1: '\xff' is no UTF-8, which a jobspec has to be");
+  request.command = {"a"};
+  request.options = {{"arguments", {"a", "b\xff"}}};
+  CHECK(jobspec_of(request).error().message == "the list: 'b\xff' is no UTF-8, which a jobspec has to be");
+  request.options = {{"wrap", {{{"command", {"\xff"}}}}}};
+  CHECK(jobspec_of(request).error().message == "the option wrap: '\xff' is no UTF-8, which a jobspec has to be");
+  request.options = {{"output", {{"stdout", {{"path", "\xff"}}}}}};
+  CHECK_FALSE(jobspec_of(request));
+  request.options = Json::object();
+  request.name = "\xff";
+  CHECK(jobspec_of(request).error().message == "--name: '\xff' is no UTF-8, which a jobspec has to be");
+  request.name = "";
   request.command = {std::string(job::Jobspec::kMaxArgument, 'x')};
   CHECK(jobspec_of(request).error().message.starts_with("tasks[0].command[0]: "));
 }
