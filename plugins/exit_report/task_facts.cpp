@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/exit_report/task_facts.hpp"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #ifdef NACRE_HAVE_LIBDW
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
 #endif
 
 #include "base/file.hpp"
@@ -107,7 +107,7 @@ std::string core_module(const std::string& core) {
   std::unique_ptr<void, CloseLibdw> library(::dlopen(kLibdw, RTLD_NOW | RTLD_LOCAL));
   DwflFunctions f{};
   if (!library || !all_found_in(library.get(), f) || f.elf_version(EV_CURRENT) == EV_NONE) return "";
-  UniqueFd fd(::open(core.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(core.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return "";
   std::unique_ptr<Elf, decltype(f.elf_end)> elf(f.elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr), f.elf_end);
   Dwfl_Callbacks callbacks{};
@@ -147,8 +147,12 @@ Json words_of(const std::vector<std::string>& command) {
   return words;
 }
 
+// What is there is the task's doing: a FIFO would hold up the shell.
 Json error_in(const std::string& path) {
-  auto text = read_file(path, kMostErrorBytes);
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return nullptr;
+  auto text = read_file(file.get(), path, kMostErrorBytes);
   if (!text || text->empty()) return nullptr;
   if (auto json = parse_json(*text)) return *json;
   return {{"message", *text}};

@@ -144,6 +144,14 @@ others() { # RANK: all of eight but that one
   done
 }
 
+@test "what is no file in the place of an error file holds nothing up, and is left out" {
+  write_nodes 1 2
+  write_jobspec 2 sh -c 'if [ $FLUX_TASK_RANK = 1 ]; then mkfifo "$NACRE_ERROR_FILE"; else ln -s /dev/zero "$NACRE_ERROR_FILE"; fi; exit 3'
+  code_of_job --local=1 --report=r.json
+  [ "$code" -eq 3 ]
+  jq -e '[.cause, .others[]] | all(has("error") | not)' r.json
+}
+
 # bats test_tags=long
 @test "a lost shell's tasks are named, with its host" {
   write_nodes 4 1
