@@ -124,20 +124,26 @@ Option* CommandLine::add_option(const char* names, TakeValue take, const char* h
   return options_.back().get();
 }
 
-Option* CommandLine::add_option(const char* names, std::string& to, const char* help) {
-  auto take = [&to](const std::string& value) {
+namespace {
+
+// An empty word is mostly a variable that is not set: the option must not count as not given then.
+template <typename To>
+TakeValue put_text(To& to) {
+  return [&to](const std::string& value) -> Result<void> {
+    if (value.empty()) return invalid("expected a value, got an empty one");
     to = value;
-    return Result<void>();
+    return {};
   };
-  return add_option(names, take, help);
+}
+
+}  // namespace
+
+Option* CommandLine::add_option(const char* names, std::string& to, const char* help) {
+  return add_option(names, put_text(to), help);
 }
 
 Option* CommandLine::add_option(const char* names, std::optional<std::string>& to, const char* help) {
-  auto take = [&to](const std::string& value) {
-    to = value;
-    return Result<void>();
-  };
-  return add_option(names, take, help);
+  return add_option(names, put_text(to), help);
 }
 
 Option* CommandLine::add_option(const char* names, std::vector<std::string>& to, const char* help) {

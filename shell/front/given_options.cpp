@@ -167,6 +167,11 @@ Result<Json> file(const std::string& text) {
   return Json(text);
 }
 
+Result<Json> ranks(const std::string& text) {
+  CHECK_OK(cli::not_empty("ranks, as 0-3,7, or all")(text));
+  return Json(text);
+}
+
 // In the order of use.
 const WordRow kWords[] = {
     {kBoth, kTasks, "--spares", "spares", Way::text, "N", "",
@@ -192,7 +197,7 @@ const WordRow kWords[] = {
      "Standard error to FILE (default: as --output)"},
     {kRun, kStreams, "--input", "input.stdin.path", Way::text, "FILE", "", "Standard input from FILE"},
     {kRun, kStreams, "--input-ranks", "input.ranks", Way::text, "RANKS", "",
-     "Only these tasks get the input (default: all)"},
+     "Only these tasks get the input (default: all)", ranks},
     {kRun, kStreams, "-l,--label-io", "label-io", Way::parsed, "", "true", "Put the task's rank before each line"},
     {kRun, kStreams, "--fold", "output.fold", Way::parsed, "[=ranks|hosts]", "true",
      "Print equal lines of several tasks once, with their ranks, or their hosts", fold},
@@ -233,7 +238,7 @@ const WordRow kWords[] = {
     {kBoth, kExitCode, "--exit-class", "exit-class", Way::text, "CLASS:CODE[,...]", "",
      "Exit codes by whose failure it is: host:75,user:cause,no-progress:93", exit_classes},
     {kBoth, kExitCode, "--report", "report", Way::carried, "FILE", "",
-     "Write how the job has ended to FILE of this host, as JSON"},
+     "Write how the job has ended to FILE of this host, as JSON", file},
     {kBoth, kExitCode, "--require-all-success", "exit-policy", Way::parsed, "", "all", "Is --exit-policy=all"},
     {kBoth, kExitCode, "--check-all-nodes", "exit-policy", Way::parsed, "", "main+all",
      "Is --exit-policy=main+all"},

@@ -148,6 +148,7 @@ Result<void> take_universe(Reading& into, const Values& values) {
 }
 
 Result<void> take_hosts(Reading& into, const Values& values) {
+  if (values[0].empty()) return invalid("expected hosts, as n0,n1 or n0:4,n1:4");
   if (values[0].starts_with('+')) return invalid("relative names as +n0 are not known: name the hosts");
   std::string& hosts = into.program().hosts;
   hosts += (hosts.empty() ? "" : ",") + values[0];

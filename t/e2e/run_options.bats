@@ -93,3 +93,14 @@ contradicts() { # program word option
   [ "$status" -eq 2 ]
   [[ ${lines[0]} == "nacre run: '--bind-to' is not known here: --cpu-bind="* ]]
 }
+
+@test "run: an empty value, as of a variable that is not set, is an error" {
+  local option tried=0
+  for option in $("$NACRE_BUILD_DIR/nacre" run --help | sed -nE 's/^  ((-[A-Za-z]|--[a-z-]+),)*(--[a-z-]+) [^[ -].*/\3/p'); do
+    [[ $option != --agent-arg && $option != --srun-arg ]] || continue # whose values are other programs'
+    run run_job "$option" "" touch ran
+    [ "$status" -ne 0 ] && [ ! -e ran ] || { echo "$option: exit code $status: $output"; return 1; }
+    tried=$((tried + 1))
+  done
+  [ "$tried" -gt 40 ]
+}

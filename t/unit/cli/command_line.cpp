@@ -94,6 +94,12 @@ TEST_CASE("a command line: a value of any one or two characters is a value") {
   }
 }
 
+TEST_CASE("a command line: an empty value is an error") {
+  CHECK(read({"--name=", "-n", "1"}) == "--name=: expected a value behind =");
+  CHECK(read({"--name", "", "-n", "1"}) == "--name: expected a value, got an empty one");
+  CHECK(read({""}) == "JOB: expected a value, got an empty one");
+}
+
 TEST_CASE("a command line: behind a prefix all is the command's") {
   CHECK(read_prefix({"-q", "a", "-q", "--", "-n", "--x=y"}) ==
         R"(true 0 0 0 - [] - - - ["a", "-q", "--", "-n", "--x=y"])");

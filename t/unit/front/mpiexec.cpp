@@ -165,6 +165,9 @@ TEST_CASE("mpiexec: what is wrong is named, with what may be meant") {
       {"--quiet=1 a", "--quiet=1: it has no value"},
   };
   for (const auto& [given, expected] : all) CHECK(words(given) == expected);
+  // As of a variable that is not set: not this host.
+  CHECK(read_mpiexec({"-hosts", "", "a"}, variable).error().message ==
+        "-hosts: expected hosts, as n0,n1 or n0:4,n1:4");
 }
 
 TEST_CASE("mpiexec: variables of other launchers count where no option does") {
