@@ -133,7 +133,8 @@ said() { grep -qF -- "$1" err || { echo "no '$1' in: $(cat err)"; return 1; }; }
   prepare 1 cat
   run nacre -o input.stdin.path=pipe
   fails_with 1 "input.stdin.path: pipe: a FIFO that nobody writes to; start its writer first"
-  exec 6<>pipe 7<pipe
+  exec 6<>pipe
+  exec 7<pipe
   prepare 1 head -n 1
   echo one >&6
   [ "$(nacre -o input.stdin.path=pipe)" = one ] # its writer is there
