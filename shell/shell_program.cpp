@@ -260,12 +260,14 @@ Result<std::unique_ptr<Guard>> start_guard(ShellProcess& process, const boot::Bo
   return Guard::start(*process.children, options);
 }
 
-// Of a leader that others have found at a known port.
-Result<std::unique_ptr<boot::Latecomers>> answer_latecomers(ShellProcess& process, boot::Boot& boot) {
-  if (!boot.later) return nullptr;
-  auto out = boot::Latecomers::answer(*process.loop, std::move(*boot.later));
-  if (!out && out.error().code == EADDRINUSE) return nullptr;  // a task's by now
-  return out;
+// Of a pod. The first one has been found at a known port by the others; these listen there once they may lead.
+Result<void> answer_latecomers(ShellProcess& process, boot::Boot& boot, group::Rank rank) {
+  process.pods = std::move(boot.later);
+  if (!process.pods || rank != 0) return {};
+  auto answering = boot::Latecomers::answer(*process.loop, process.pods->copy());
+  if (!answering && answering.error().code == EADDRINUSE) return {};  // a task's by now
+  process.latecomers = TRY(std::move(answering));
+  return {};
 }
 
 // Where a Flux instance has started the leader, and its job ends before it has an output: what is logged goes into
@@ -334,7 +336,7 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   process.guard = TRY(start_guard(process, boot, rank));
   set_title(title, boot.id, rank, boot.membership ? boot.membership->size : 1);  // the guard is no shell
   std::unique_ptr<CarriedChannels> carried = TRY(carry(process, boot, rank));
-  process.latecomers = TRY(answer_latecomers(process, boot));
+  CHECK_OK(answer_latecomers(process, boot, rank));
   const bool is_local = arguments.exit_local;
   auto code = run_in_job(process, std::move(boot), std::move(arguments), log, carried.get());
   const bool is_over = code || process.left;
@@ -344,7 +346,7 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
     EarlyOutput output(process.instance.get(), rank, log);
     code = give_up(process, rank, code.error(), log);
   }
-  if (process.hands_over && process.end.is_cut_off())
+  if (process.hands_over && process.by_launcher && process.end.is_cut_off())
     return launch::kLeaderLost;  // its launcher follows another one
   send_end(carried.get(), code.value_or(1), is_local);
   return over(std::move(code));

@@ -70,7 +70,7 @@ struct Boot {
   std::string launcher_bytes;                  // bytes of the stream that were read already
   std::unique_ptr<EndingSignalsHeld> held;     // index: to be dropped once the shell watches for signals
   std::unique_ptr<broker::Instance> instance;  // flux
-  std::unique_ptr<IndexGroup> later;           // index, of shell 0: for those that come once the job runs
+  std::unique_ptr<IndexGroup> later;           // index: for those that come once the job runs
 };
 
 // May wait; for pmi and slurm it also binds sockets. Has to be called before the loop runs and before there are

@@ -95,7 +95,7 @@ Result<Boot> come_together(const BootRequest& request, IndexGroup group) {
   const Pod pod = group.pod;
   const std::string seen = fmt::format("{} and {} are set, and shell 0 is at {} by {}", pod.index_source,
                                        pod.size_source, pod.leader.text(), pod.leader_source);
-  IndexGroup later{pod, group.secret.copy(), group.secret_file, group.version};
+  IndexGroup later = group.copy();
   auto keys = TRY(in("--boot=index", open_index_keys(std::move(group))));
   auto out = boot_by_keys(request, *keys, Way::index, seen.c_str());
   if (keys->ended_by()) end_by(*keys->ended_by(), out ? Error{ECANCELED, "ended"} : out.error());
@@ -104,7 +104,7 @@ Result<Boot> come_together(const BootRequest& request, IndexGroup group) {
   if (!out) return out;
   // From here on a signal waits until the shell watches for it.
   out->held = std::make_unique<EndingSignalsHeld>();
-  if (pod.index == 0 && pod.keeps_port) out->later = std::make_unique<IndexGroup>(std::move(later));
+  if (pod.keeps_port) out->later = std::make_unique<IndexGroup>(std::move(later));
   return out;
 }
 
@@ -122,7 +122,10 @@ Result<Boot> boot_by_index(const BootRequest& request) {
   Found found = TRY(in("--boot=index", find_group(request)));
   Boot out = found.group ? TRY(come_together(found.request, *std::move(found.group))) : boot_one_pod(found);
   if (!out.record) out.record = std::move(found.record);
-  if (out.record && !out.record->rank) out.record->rank = found.pod.index;
+  if (!out.record) return out;
+  if (!out.record->rank) out.record->rank = found.pod.index;
+  out.record->job = out.id;  // those of shell 0 count for all
+  if (out.membership) out.record->arity = out.membership->arity;
   return out;
 }
 

@@ -32,6 +32,7 @@ struct IndexAnswer {
   std::string error;
   std::string value = {};
   bool again = false;
+  std::string leader = {};  // addresses, joined by blanks
 };
 
 void fields(auto& io, wire::Of<IndexHello> auto& m) {
@@ -51,6 +52,7 @@ void fields(auto& io, wire::Of<IndexAnswer> auto& m) {
   io.may_have("error", m.error);
   io.may_have("value", m.value);
   io.may_have("again", m.again);
+  io.may_have("leader", m.leader);
 }
 
 namespace {
@@ -59,6 +61,9 @@ namespace {
 constexpr const char* kIdentity = "nacre-pods";
 constexpr event::Seconds kToWaitSilently{10};  // then a line says for whom
 constexpr event::Seconds kToAsk{10};           // for each of the others, once all have come
+constexpr event::Seconds kUntilOthersAreAsked{2};
+constexpr event::Seconds kToAskAnother{1};  // shell 0, one after the other
+constexpr event::Seconds kToKnowSecret{2};  // for whoever has this host's port
 constexpr event::Seconds kToResolve{10};
 constexpr event::Seconds kToConnect{1};  // a connection to a pod that begins meanwhile would come no sooner
 constexpr double kFirstPause = 0.05;     // seconds between two attempts to reach shell 0
@@ -131,8 +136,9 @@ Result<void> check_place(const IndexHello& hello, const Pod& pod) {
 class Door {
  public:
   struct Callbacks {
-    // An error turns it away; with EAGAIN it comes again. Else it gets an answer by answer().
-    std::function<Result<void>(const IndexHello& hello, const std::string& peer)> on_hello;
+    // An error turns it away; with EAGAIN it comes again. "": it gets an answer by answer(). Else the addresses of
+    // who leads.
+    std::function<Result<std::string>(const IndexHello& hello, const std::string& peer)> on_hello;
     std::function<Result<std::string>(const IndexQuestion& question)> on_question;
     std::function<void(Rank index)> on_gone;  // one that was not turned away
     std::function<void(const std::string& who)> on_turned_away;
@@ -224,9 +230,13 @@ class Door {
                       "the same version has to be in all images",
                       version_, group::kProtocol, in_quotes(hello.version), hello.protocol));
     guest.index = hello.index;
-    Result<void> taken = callbacks_.on_hello(hello, guest.link->peer());
-    if (!taken) guest.index.reset();
-    return taken;
+    Result<std::string> leader = callbacks_.on_hello(hello, guest.link->peer());
+    if (leader && leader->empty()) return {};
+    guest.index.reset();
+    if (!leader) return leader.error();
+    send(guest, {"", "", true, *leader});
+    guest.link->finish();
+    return {};
   }
 
   void turn_away(Guest& guest, const Error& why) {
@@ -251,23 +261,128 @@ class Door {
   std::unique_ptr<transport::Listener> listener_;
 };
 
+// ---- who calls --------------------------------------------------------------------------------
+
+// Calls shells at the port that all know, one at a time.
+class Caller {
+ public:
+  using Addresses = std::vector<transport::Address>;
+
+  // `waiting` has to outlive it.
+  static Result<std::unique_ptr<Caller>> create(Waiting& waiting, const IndexGroup& group) {
+    std::unique_ptr<Caller> out(new Caller(waiting, group));
+    out->credentials_ = TRY(transport::Credentials::create(kIdentity, group.secret.copy()));
+    return out;
+  }
+
+  void put(std::string_view key, std::string_view value) { hello_.values[std::string(key)] = value; }
+
+  // EACCES: it has another secret. EAGAIN: the time is over, a signal has come, or `stop` says so.
+  Result<void> dial(Addresses where, const std::function<bool()>& stop = {},
+                    event::Seconds handshake = transport::HandshakeLimits().time) {
+    std::optional<Result<transport::OwnedLink>> done;
+    transport::Dialer::Options options;
+    options.time = kToConnect;
+    options.lookup = kToResolve;
+    options.handshake.time = handshake;
+    auto dialer = TRY(transport::Dialer::create(waiting_.loop(), *credentials_, std::move(where), options,
+                                                [&done](auto result) { done.emplace(std::move(result)); }));
+    waiting_.wait([&] { return done || (stop && stop()); });
+    if (!done) return Error{EAGAIN, "no connection"};
+    if (!*done && done->error().code == EACCES)
+      return Error{EACCES,
+                   fmt::format("{} (the secret of this one is that of {})", done->error().message, secret_file_)};
+    link_ = TRY(*std::move(done));
+    closed_ = false;
+    transport::Link::Callbacks events;
+    events.on_frame = [this](std::string_view frame) { take(frame); };
+    events.on_closed = [this](const std::optional<Error>&) { closed_ = true; };
+    link_->serve(std::move(events));
+    return {};
+  }
+
+  // Says who this shell is.
+  Result<IndexAnswer> greet(const std::function<bool()>& stop = {}) {
+    answer_.reset();
+    CHECK_OK(link_->send(wire::to_text(hello_)));
+    return await({}, stop);
+  }
+
+  Result<IndexAnswer> ask(const IndexQuestion& question) {
+    answer_.reset();
+    CHECK_OK(link_->send(wire::to_text(question)));
+    return await(kToAsk.count(), {});
+  }
+
+  void hang_up() { link_.reset(); }
+
+  // Where the answer says that the leader is.
+  static Addresses leader_of(const IndexAnswer& answer) {
+    Addresses out;
+    for (std::string_view each : split(answer.leader, ' ')) {
+      auto address = transport::Address::parse(each);
+      if (address && !address->is_unix()) out.push_back(*std::move(address));
+    }
+    return out;
+  }
+
+ private:
+  Caller(Waiting& waiting, const IndexGroup& group) : waiting_(waiting), secret_file_(group.secret_file) {
+    hello_.version = group.version;
+    hello_.protocol = group::kProtocol;
+    hello_.index = group.pod.index;
+    hello_.size = group.pod.size;
+  }
+
+  void take(std::string_view frame) {
+    auto answer = wire::from_text<IndexAnswer>(frame);
+    answer_ = answer ? *std::move(answer) : IndexAnswer{answer.error().message};
+  }
+
+  Result<IndexAnswer> await(std::optional<double> most, const std::function<bool()>& stop) {
+    waiting_.wait([&] { return answer_ || closed_ || (stop && stop()); }, most);
+    if (answer_ && !waiting_.signal()) return *std::move(answer_);
+    return Error{ECONNRESET, closed_ ? "it has ended before all pods had come" : "not all pods have come"};
+  }
+
+  Waiting& waiting_;
+  std::string secret_file_;
+  IndexHello hello_;
+  std::unique_ptr<transport::Credentials> credentials_;
+  std::optional<IndexAnswer> answer_;
+  bool closed_ = false;
+  transport::OwnedLink link_;
+};
+
+// The pods that are neither the first one nor this one, in turn, as far as their names are known.
+class OtherPods {
+ public:
+  explicit OtherPods(const Pod& pod) : pod_(pod), at_(pod.index) {}  // has to outlive it
+
+  // Empty: there is none.
+  [[nodiscard]] Caller::Addresses next() {
+    at_ = at_ + 1 < pod_.size ? at_ + 1 : 1;
+    if (at_ == pod_.index) at_ = at_ + 1 < pod_.size ? at_ + 1 : 1;
+    const std::string name = at_ == pod_.index ? "" : name_of_pod(pod_, at_);
+    if (name.empty()) return {};
+    return {{name, pod_.leader.port, ""}};
+  }
+
+ private:
+  const Pod& pod_;
+  std::uint32_t at_;
+};
+
 // ---- shell 0 -------------------------------------------------------------------------------
 
 class KeptHere final : public IndexKeys {
  public:
   static Result<std::unique_ptr<IndexKeys>> open(IndexGroup group) {
-    std::unique_ptr<KeptHere> out(new KeptHere(group.pod));
-    out->waiting_ = TRY(Waiting::create(group.pod.timeout));
-    Door::Callbacks events;
-    events.on_hello = [keys = out.get()](const IndexHello& hello, const std::string& peer) {
-      return keys->take(hello, peer);
-    };
-    events.on_question = [keys = out.get()](const IndexQuestion& question) {
-      return keys->get(question.owner, question.key);
-    };
-    events.on_gone = [keys = out.get()](Rank index) { keys->forget(index); };
-    events.on_turned_away = [keys = out.get()](const std::string& who) { keys->remark(who); };
-    out->door_ = TRY(Door::open(out->waiting_->loop(), std::move(group), std::move(events)));
+    std::unique_ptr<KeptHere> out(new KeptHere(std::move(group)));
+    out->waiting_ = TRY(Waiting::create(out->pod_.timeout));
+    Result<void> opened = out->open_door();
+    if (!opened && opened.error().code != EADDRINUSE) return opened.error();
+    if (!opened) out->taken_ = opened.error();
     return std::unique_ptr<IndexKeys>(std::move(out));
   }
 
@@ -275,6 +390,7 @@ class KeptHere final : public IndexKeys {
   [[nodiscard]] std::uint32_t size() const override { return pod_.size; }
   [[nodiscard]] bool resolves_names() const override { return false; }
   [[nodiscard]] std::optional<int> ended_by() const override { return waiting_->signal(); }
+  [[nodiscard]] std::string take_late() override { return std::move(late_); }
 
   Result<void> put(std::string_view key, std::string_view value) override {
     shells_[0].values[std::string(key)] = value;
@@ -283,18 +399,20 @@ class KeptHere final : public IndexKeys {
 
   Result<void> barrier() override {
     CHECK_OK(waiting_->watch_signals());
-    auto complete = [this] { return shells_.size() == pod_.size; };
-    if (!waiting_->wait(complete, kToWaitSilently.count()) && !waiting_->signal() && !waiting_->is_late()) {
-      print_err("nacre-shell[0]: waiting for {} of {} on port {}\n", missing(), pod_.size, pod_.leader.port);
-      waiting_->wait(complete);
+    if (taken_) CHECK_OK(ask_holder());
+    if (late_.empty()) CHECK_OK(wait_for_others());
+    if (!late_.empty()) {
+      door_.reset();
+      return Error{EISCONN, "the job runs already"};
     }
-    if (complete() && !waiting_->signal()) {
+    if (is_complete() && !waiting_->signal()) {
       is_complete_ = true;
       waiting_->extend(kToAsk);
       door_->answer({});
       return {};
     }
     Error why = waiting_->signal() ? interrupted(*waiting_->signal(), missing()) : came_not();
+    if (!door_) return why;
     door_->answer({"shell 0: " + why.message});
     waiting_->extend(kToAsk);
     waiting_->wait([this] { return door_->is_empty(); }, kToConnect.count());
@@ -324,7 +442,77 @@ class KeptHere final : public IndexKeys {
     std::string peer;
   };
 
-  explicit KeptHere(Pod pod) : pod_(std::move(pod)) { shells_[0]; }
+  explicit KeptHere(IndexGroup group) : group_(std::move(group)), pod_(group_.pod), others_(pod_) { shells_[0]; }
+
+  Result<void> open_door() {
+    Door::Callbacks events;
+    events.on_hello = [this](const IndexHello& hello, const std::string& peer) -> Result<std::string> {
+      CHECK_OK(take(hello, peer));
+      return "";
+    };
+    events.on_question = [this](const IndexQuestion& question) { return get(question.owner, question.key); };
+    events.on_gone = [this](Rank index) { forget(index); };
+    events.on_turned_away = [this](const std::string& who) { remark(who); };
+    door_ = TRY(Door::open(waiting_->loop(), group_.copy(), std::move(events)));
+    return {};
+  }
+
+  [[nodiscard]] bool is_complete() const { return shells_.size() == pod_.size; }
+  [[nodiscard]] bool is_over() const { return is_complete() || waiting_->signal() || waiting_->is_late(); }
+
+  // This pod may have come again, and the job run under another leader: one of the others knows it.
+  Result<void> wait_for_others() {
+    const double begun = event::clock_now().count();
+    bool has_told = false;
+    double until = kUntilOthersAreAsked.count();
+    while (!is_over() && late_.empty()) {
+      waiting_->wait([this] { return is_complete(); }, until);
+      until = kToAskAnother.count();
+      if (is_over()) return {};
+      if (!has_told && event::clock_now().count() - begun >= kToWaitSilently.count()) {
+        has_told = true;
+        print_err("nacre-shell[0]: waiting for {} of {} on port {}\n", missing(), pod_.size, pod_.leader.port);
+      }
+      const bool is_known = !leader_.empty();
+      Caller::Addresses where = is_known ? std::exchange(leader_, {}) : others_.next();
+      if (where.empty()) continue;
+      auto answer = call(std::move(where), transport::HandshakeLimits().time);
+      if (answer) CHECK_OK(take(*answer));
+      if (answer && !leader_.empty()) until = kFirstPause;
+    }
+    return {};
+  }
+
+  // Pods that share this host's network have one port. If the job runs its leader has it, who takes this pod.
+  Result<void> ask_holder() {
+    while (late_.empty() && !is_over()) {
+      Caller::Addresses where = std::exchange(leader_, {});
+      if (where.empty()) where = {pod_.leader};
+      auto answer = call(std::move(where), kToKnowSecret);
+      if (!answer && open_door()) return {};  // it has ended
+      if (!answer) return *taken_;
+      CHECK_OK(take(*answer));
+      if (late_.empty()) waiting_->wait([] { return false; }, kLongestPause);
+    }
+    return {};
+  }
+
+  Result<IndexAnswer> call(Caller::Addresses where, event::Seconds handshake) {
+    if (!caller_) caller_ = TRY(Caller::create(*waiting_, group_));
+    auto stop = [this] { return is_complete(); };
+    Result<void> dialled = caller_->dial(std::move(where), stop, handshake);
+    Result<IndexAnswer> out = dialled ? caller_->greet(stop) : Result<IndexAnswer>(dialled.error());
+    caller_->hang_up();
+    return out;
+  }
+
+  // An error: this pod is turned away.
+  Result<void> take(const IndexAnswer& answer) {
+    if (!answer.error.empty() && !answer.again) return Error{EPROTO, answer.error};
+    late_ = answer.value;
+    if (auto leader = Caller::leader_of(answer); !leader.empty()) leader_ = std::move(leader);
+    return {};
+  }
 
   Result<void> take(const IndexHello& hello, const std::string& peer) {
     if (is_complete_) return invalid(fmt::format("index {} has come already, and the job has begun", hello.index));
@@ -362,22 +550,28 @@ class KeptHere final : public IndexKeys {
                              remarks_.empty() ? "" : "; turned away: ", fmt::join(remarks_, "; "))};
   }
 
-  Pod pod_;
+  IndexGroup group_;
+  const Pod& pod_;  // of that
+  OtherPods others_;
   std::map<Rank, Shell> shells_;  // those that have come
   bool is_complete_ = false;
   std::vector<std::string> remarks_;
+  std::optional<Error> taken_;  // the port is
+  Caller::Addresses leader_;    // of a job that runs already, as another pod says
+  std::string late_;
   std::unique_ptr<Waiting> waiting_;
   std::unique_ptr<Door> door_;
+  std::unique_ptr<Caller> caller_;
 };
 
 // ---- the others ----------------------------------------------------------------------------
 
 class KeptThere final : public IndexKeys {
  public:
-  static Result<std::unique_ptr<IndexKeys>> open(IndexGroup group) {
-    std::unique_ptr<KeptThere> out(new KeptThere(group.pod, group.version, group.secret_file));
+  static Result<std::unique_ptr<IndexKeys>> open(const IndexGroup& group) {
+    std::unique_ptr<KeptThere> out(new KeptThere(group.pod));
     out->waiting_ = TRY(Waiting::create(group.pod.timeout));
-    out->credentials_ = TRY(transport::Credentials::create(kIdentity, std::move(group.secret)));
+    out->caller_ = TRY(Caller::create(*out->waiting_, group));
     return std::unique_ptr<IndexKeys>(std::move(out));
   }
 
@@ -389,29 +583,28 @@ class KeptThere final : public IndexKeys {
   [[nodiscard]] std::string take_late() override { return std::move(late_); }
 
   Result<void> put(std::string_view key, std::string_view value) override {
-    hello_.values[std::string(key)] = value;
+    caller_->put(key, value);
     return {};
   }
 
   // Again and again: a name may not be known yet, and the first pod may come late, or anew.
   Result<void> barrier() override {
     CHECK_OK(waiting_->watch_signals());
-    const double begun = event::clock_now().count();
+    begun_ = event::clock_now().count();
     bool has_told = false;
     for (double pause = kFirstPause;;) {
-      Result<void> come = try_once();
-      if (come) late_ = std::move(answer_->value);
+      const bool is_first = choose_whom();
+      Result<void> come = try_once(is_first);
       if (!late_.empty()) return Error{EISCONN, "the job runs already"};
       if (come || is_refused_) return come;
       if (waiting_->signal()) return interrupted(*waiting_->signal(), subject());
-      const bool is_cut = waiting_->is_late() && come.error().code == EAGAIN;
-      if (!is_cut) last_ = come.error();
-      if (waiting_->is_late()) return not_reached(*last_);
-      if (!has_told && event::clock_now().count() - begun >= kToWaitSilently.count()) {
+      note(come.error(), is_first);
+      if (waiting_->is_late()) return not_reached(last_.value_or(come.error()));
+      if (!has_told && last_ && has_waited(kToWaitSilently)) {
         has_told = true;
-        print_err("nacre-shell[{}]: waiting for {}: {}\n", pod_.index, subject(), reason_of(come.error()));
+        print_err("nacre-shell[{}]: waiting for {}: {}\n", pod_.index, subject(), reason_of(*last_));
       }
-      waiting_->wait([] { return false; }, pause);
+      waiting_->wait([] { return false; }, whom_.empty() ? pause : kFirstPause);
       const bool is_near = come.error().code == ECONNREFUSED;  // its pod is there, and begins soon
       pause = std::min(pause * 1.5, is_near ? kLongestPauseNear : kLongestPause);
     }
@@ -419,26 +612,18 @@ class KeptThere final : public IndexKeys {
 
   Result<std::string> get(std::uint32_t owner, std::string_view key) override {
     waiting_->extend(kToAsk);
-    answer_.reset();
-    CHECK_OK(link_->send(wire::to_text(IndexQuestion{owner, std::string(key)})));
-    CHECK_OK(await(kToAsk.count()));
-    if (!answer_->error.empty()) return Error{EPROTO, "shell 0: " + answer_->error};
-    return answer_->value;
+    IndexAnswer answer = TRY(caller_->ask({owner, std::string(key)}));
+    if (!answer.error.empty()) return Error{EPROTO, "shell 0: " + answer.error};
+    return answer.value;
   }
 
   Result<void> finish() override {
-    link_.reset();
+    caller_->hang_up();
     return {};
   }
 
  private:
-  KeptThere(Pod pod, std::string version, std::string secret_file)
-      : pod_(std::move(pod)), secret_file_(std::move(secret_file)) {
-    hello_.version = std::move(version);
-    hello_.protocol = group::kProtocol;
-    hello_.index = pod_.index;
-    hello_.size = pod_.size;
-  }
+  explicit KeptThere(Pod pod) : pod_(std::move(pod)), others_(pod_) {}
 
   [[nodiscard]] std::string subject() const {
     return fmt::format("shell 0 at {} (by {})", pod_.leader.text(), pod_.leader_source);
@@ -457,61 +642,51 @@ class KeptThere final : public IndexKeys {
                                         subject(), pod_.timeout, reason_of(why))};
   }
 
-  Result<void> try_once() {
-    CHECK_OK(dial());
-    answer_.reset();
-    CHECK_OK(link_->send(wire::to_text(hello_)));
+  [[nodiscard]] bool has_waited(event::Seconds so_long) const {
+    return event::clock_now().count() - begun_ >= so_long.count();
+  }
+
+  // The first pod; the leader, where another one has said who that is; and after a while the others by turns, as
+  // the job may run, and the first pod be lost. True: it is the first one.
+  bool choose_whom() {
+    if (!whom_.empty()) return false;
+    asks_other_ = !asks_other_ && has_waited(kUntilOthersAreAsked);
+    if (asks_other_) whom_ = others_.next();
+    if (!whom_.empty()) return false;
+    whom_ = {pod_.leader};
+    return true;
+  }
+
+  Result<void> try_once(bool is_first) {
+    Result<void> dialled = caller_->dial(std::exchange(whom_, {}));
+    is_refused_ = is_first && !dialled && dialled.error().code == EACCES;
+    CHECK_OK(dialled);
     waiting_->extend(event::Seconds(pod_.timeout) + kToAsk);  // it says itself when its time is over
-    CHECK_OK(await({}));
-    is_refused_ = !answer_->error.empty() && !answer_->again;
-    if (!answer_->error.empty()) return Error{EPROTO, answer_->error};
+    IndexAnswer answer = TRY(caller_->greet());
+    late_ = std::move(answer.value);
+    whom_ = Caller::leader_of(answer);
+    is_refused_ = !answer.error.empty() && !answer.again;
+    if (!answer.error.empty()) return Error{EPROTO, answer.error};
+    if (answer.again) return Error{EPROTO, "the job has another leader"};
     return {};
   }
 
-  Result<void> dial() {
-    std::optional<Result<transport::OwnedLink>> done;
-    transport::Dialer::Options options;
-    options.time = kToConnect;
-    options.lookup = kToResolve;
-    auto dialer = TRY(transport::Dialer::create(waiting_->loop(), *credentials_, {pod_.leader}, options,
-                                                [&done](auto result) { done.emplace(std::move(result)); }));
-    if (!waiting_->wait([&] { return done.has_value(); }))
-      return Error{last_ ? EAGAIN : ETIMEDOUT, "no connection"};
-    is_refused_ = !*done && done->error().code == EACCES;
-    if (is_refused_)
-      return Error{EACCES,
-                   fmt::format("{} (the secret of this one is that of {})", done->error().message, secret_file_)};
-    link_ = TRY(*std::move(done));
-    closed_ = false;
-    transport::Link::Callbacks events;
-    events.on_frame = [this](std::string_view frame) { take(frame); };
-    events.on_closed = [this](const std::optional<Error>&) { closed_ = true; };
-    link_->serve(std::move(events));
-    return {};
-  }
-
-  void take(std::string_view frame) {
-    auto answer = wire::from_text<IndexAnswer>(frame);
-    answer_ = answer ? *std::move(answer) : IndexAnswer{answer.error().message};
-  }
-
-  Result<void> await(std::optional<double> most) {
-    waiting_->wait([this] { return answer_ || closed_; }, most);
-    if (answer_ && !waiting_->signal()) return {};
-    return Error{ECONNRESET, closed_ ? "it has ended before all pods had come" : "not all pods have come"};
+  // Why it has not come so far. An attempt that the end of the time has cut says nothing.
+  void note(const Error& why, bool is_first) {
+    const bool is_cut = waiting_->is_late() && why.code == EAGAIN && last_;
+    if (!is_cut && (is_first || why.code == EPROTO)) last_ = why;
   }
 
   Pod pod_;
-  std::string secret_file_;
-  IndexHello hello_;
+  OtherPods others_;
+  double begun_ = 0;
+  Caller::Addresses whom_;  // to ask next
+  bool asks_other_ = false;
   std::optional<Error> last_;  // why it is not there yet
   bool is_refused_ = false;    // another attempt would be no better
-  bool closed_ = false;
-  std::optional<IndexAnswer> answer_;
   std::string late_;
   std::unique_ptr<Waiting> waiting_;
-  std::unique_ptr<transport::Credentials> credentials_;
-  transport::OwnedLink link_;
+  std::unique_ptr<Caller> caller_;
 };
 
 // ---- latecomers ------------------------------------------------------------------------------
@@ -522,7 +697,7 @@ class LatePods final : public Latecomers {
     auto out = std::make_unique<LatePods>();
     Door::Callbacks events;
     events.on_hello = [late = out.get(), pod = group.pod](const IndexHello& hello,
-                                                          const std::string&) -> Result<void> {
+                                                          const std::string&) -> Result<std::string> {
       CHECK_OK(check_place(hello, pod));
       return late->on_come_(hello.index);
     };
@@ -549,7 +724,7 @@ class LatePods final : public Latecomers {
 }  // namespace
 
 Result<std::unique_ptr<IndexKeys>> open_index_keys(IndexGroup group) {
-  return group.pod.index == 0 ? KeptHere::open(std::move(group)) : KeptThere::open(std::move(group));
+  return group.pod.index == 0 ? KeptHere::open(std::move(group)) : KeptThere::open(group);
 }
 
 Result<std::unique_ptr<Latecomers>> Latecomers::answer(event::Loop& loop, IndexGroup group) {

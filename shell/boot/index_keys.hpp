@@ -9,11 +9,17 @@
 //   a shell               {"owner", "key"}, any number of times
 //   shell 0               {"value"} or {"error"}
 //
-// To one that comes while the job runs shell 0 says instead
+// To one that comes while the job runs the leader says instead
 //
 //   {"value"}             it joins: launch::launch_lines(), as those of nacre grow get them
 //   {"error", "again"}    it cannot be said yet: it is to come again in a moment
 //   {"error"}             it is turned away
+//
+// In a job that may change its leader all shells listen on that port. The others say
+//
+//   {"leader", "again"}   where the leader listens, addresses joined by blanks: it is to come there
+//
+// Who comes again asks the first pod, and the others by their names, as shell 0 does that waits for others.
 //
 // Each is a frame of a link (transport/link.hpp).
 #pragma once
@@ -31,6 +37,8 @@ struct IndexGroup {
   transport::Secret secret;
   std::string secret_file;  // for messages
   std::string version;      // of this program
+
+  [[nodiscard]] IndexGroup copy() const { return {pod, secret.copy(), secret_file, version}; }
 };
 
 class IndexKeys : public Keys {
@@ -44,11 +52,12 @@ class IndexKeys : public Keys {
 // Shell 0 listens from now on. EADDRINUSE: the port is taken.
 Result<std::unique_ptr<IndexKeys>> open_index_keys(IndexGroup group);
 
-// Shells that come to shell 0 while the job runs.
+// Shells that come to this one while the job runs.
 class Latecomers {
  public:
-  // An error turns it away; with EAGAIN it comes again in a moment. Else it waits for give().
-  using OnCome = std::function<Result<void>(std::uint32_t index)>;
+  // An error turns it away; with EAGAIN it comes again in a moment. "": it waits for give(). Else the addresses of
+  // who leads, to whom it is to come.
+  using OnCome = std::function<Result<std::string>(std::uint32_t index)>;
 
   virtual ~Latecomers() = default;
   // Until serve() is called they come again.

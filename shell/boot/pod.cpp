@@ -17,6 +17,7 @@ constexpr std::size_t kMaxName = 253;  // bytes of a name in the DNS
 
 constexpr const char* kJobIndex = "JOB_COMPLETION_INDEX";
 constexpr const char* kOwnIndex = "NACRE_INDEX";
+constexpr const char* kWorkersLeader = "LWS_LEADER_ADDRESS";
 
 bool has(const Variables& variables, const char* name) { return variables(name).value_or("") != ""; }
 
@@ -78,6 +79,7 @@ Result<void> count_jobs(const Variables& variables, const std::string& own, PodN
         fmt::format("NACRE_JOBS: the pod {} is none of {} Jobs with {} pods each: expected a name that "
                     "ends with -JOB-POD",
                     own, jobs, each));
+  pod.jobs = jobs;
   pod.index += static_cast<std::uint32_t>(*number) * each;
   pod.index_source += " and the pod's name";
   name.job = name.job.substr(0, dash) + "-0";
@@ -161,7 +163,7 @@ Result<Pod> pod_of_torch(const Variables& variables) {
 Result<std::optional<Pod>> find_pod(const Variables& variables, const std::function<std::string()>& own_name) {
   if (has(variables, "NACRE_SIZE")) return std::optional(TRY(pod_of_job(variables, own_name)));
   if (has(variables, "LWS_WORKER_INDEX") || has(variables, "LWS_GROUP_SIZE"))
-    return std::optional(TRY(pod_of_three(variables, "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS",
+    return std::optional(TRY(pod_of_three(variables, "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", kWorkersLeader,
                                           "a LeaderWorkerSet sets LWS_WORKER_INDEX, LWS_GROUP_SIZE and "
                                           "LWS_LEADER_ADDRESS")));
   if (has(variables, "PET_NODE_RANK")) return std::optional(TRY(pod_of_torch(variables)));
@@ -216,6 +218,21 @@ Result<std::optional<Pod>> pod_of(const Variables& variables, const std::functio
   CHECK_OK(take_port(variables, *out));
   out->timeout = TRY(timeout_of(variables));
   return out;
+}
+
+std::string name_of_pod(const Pod& pod, std::uint32_t index) {
+  const std::string& first = pod.leader.host;
+  if (index == 0) return first;
+  const std::size_t dot = std::min(first.find('.'), first.size());
+  const std::string label = first.substr(0, dot), domain = first.substr(dot);
+  auto named = [&](std::string_view end, const std::string& other) {
+    return label.ends_with(end) ? label.substr(0, label.size() - end.size()) + other + domain : "";
+  };
+  if (pod.leader_source == kWorkersLeader) return fmt::format("{}-{}{}", label, index, domain);
+  const std::uint32_t each = pod.size / pod.jobs;
+  if (pod.jobs > 1) return named("-0-0", fmt::format("-{}-{}", index / each, index % each));
+  if (std::string out = named("-master-0", fmt::format("-worker-{}", index - 1)); !out.empty()) return out;
+  return named("-0", fmt::format("-{}", index));
 }
 
 std::string pod_secret_file(const Variables& variables) {

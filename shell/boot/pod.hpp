@@ -25,6 +25,7 @@ struct Pod {
   transport::Address leader;  // where the pod of index 0 listens; without a host if there is only one pod
   double timeout = kTimeout;  // seconds that all pods may take to come
   bool keeps_port = true;     // false: the tasks may want it for themselves once the job runs
+  std::uint32_t jobs = 1;     // of a JobSet, evenly
   std::string index_source;   // the variable, for messages
   std::string size_source;
   std::string leader_source;
@@ -38,6 +39,9 @@ struct Pod {
 // an index within one of several Jobs has to be told from the name.
 Result<std::optional<Pod>> pod_of(const Variables& variables,
                                   const std::function<std::string()>& own_name = full_host_name);
+
+// Where the pod of that index can be reached, as far as the first one's name tells it: "" if not.
+[[nodiscard]] std::string name_of_pod(const Pod& pod, std::uint32_t index);
 
 // The file of the secret that all pods have: NACRE_SECRET_FILE, else where the manifests mount it.
 inline constexpr const char* kMountedSecret = "/etc/nacre/secret";

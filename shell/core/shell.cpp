@@ -598,6 +598,7 @@ std::string Shell::on_node(group::Rank shell) const {
 // for.
 Result<void> Shell::prepare_to_lead() {
   events_.lead();
+  grow_.listen();
   if (config_.eventlog) CHECK_OK(events_.open(*config_.eventlog, true));
   if (!process_.by_launcher) return {};
   if (process_.on_lead) process_.on_lead();
@@ -741,6 +742,7 @@ Result<void> Shell::hand_over() {
              "on-leader-lost=take-over needs three shells here: of two, the one that is left ends");
   process_.group->hand_over(has_arbiter);
   process_.hands_over = true;
+  grow_.listen();
   return {};
 }
 

@@ -41,6 +41,11 @@ bool idle_may_be_needed(plugin::Host& host) {
   return restart && restart->is_on();
 }
 
+// Whichever shell leads once a lost pod comes again, which gets its tasks back: none has come to its end by then.
+bool may_wait_for_pods(const join::ShellProcess& process, plugin::Host& host) {
+  return process.pods && process.hands_over && on_lost_of(host).replaces;
+}
+
 bool has_idle_shell(const job::Job& job) {
   for (std::uint32_t shell = 0; shell < job.nodes(); ++shell) {
     if (job.taskmap.tasks_on(shell) == 0) return true;
@@ -305,7 +310,7 @@ void ShellGroup::wait_for_all_tasks() {
 
 void ShellGroup::tell_over() {
   if (std::exchange(tasks_are_over_, true)) return;
-  bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) ||
+  bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) || may_wait_for_pods(process_, host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
   if (!some_wait) return;
   // Also if the job is being ended, as shells that have joined since then do not know it.
@@ -317,7 +322,8 @@ void ShellGroup::tell_over() {
 void ShellGroup::stand_by(const std::function<bool()>& leaves) {
   const job::Job& job = host_.job();
   bool is_idle = idle_may_be_needed(host_) && job.taskmap.tasks_on(job.shell_rank) == 0;
-  if (!has_others() || !(job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle)) return;
+  const bool waits = job.is_spare(job.shell_rank) || any_may_get_tasks(host_) || is_idle;
+  if (!has_others() || !(waits || may_wait_for_pods(process_, host_))) return;
   barriers_.wait([&] { return tasks_are_over_ || (leads() && all_tasks_.left() == 0) || leaves(); });
 }
 

@@ -14,6 +14,7 @@
 #include "launch/launcher.hpp"
 #include "plugin/questions.hpp"
 #include "task/subprocess.hpp"
+#include "transport/address.hpp"
 
 namespace nacre::core {
 namespace {
@@ -30,12 +31,25 @@ void ShellGrow::serve() {
     process_.late.reset();
   }
   if (!shells_.may_have_others()) return;
-  if (process_.latecomers) process_.latecomers->serve([this](std::uint32_t index) { return come_again(index); });
+  serve_latecomers();
   announced_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
     if (!topic.starts_with(elastic::kGrownTopic)) return;
     Json what = Json::parse(bytes, nullptr, false);
     if (!what.is_discarded()) announced(topic, what);
   });
+}
+
+void ShellGrow::serve_latecomers() {
+  if (process_.latecomers) process_.latecomers->serve([this](std::uint32_t index) { return come_again(index); });
+}
+
+void ShellGrow::listen() {
+  if (!process_.pods || process_.latecomers) return;
+  auto answering = boot::Latecomers::answer(host_.loop(), process_.pods->copy());
+  if (!answering)  // the port may be another pod's, on the same host, or a task's
+    return host_.log().log(Level::debug, "", "no pod is taken back here: {}", answering.error().message);
+  process_.latecomers = *std::move(answering);
+  serve_latecomers();
 }
 
 // ---- the leader's: an order --------------------------------------------------------------------
@@ -141,7 +155,26 @@ std::optional<event::Seconds> ShellGrow::time_of_pods() const {
   return event::Seconds(process_.later->record.timeout);
 }
 
-Result<void> ShellGrow::come_again(std::uint32_t index) {
+// The shell that this pod was last.
+group::Rank ShellGrow::last_of_pod(std::uint32_t index) const {
+  Rank out = index;
+  for (const elastic::Growth::Shell& each : growth_.shells) {
+    if (each.has_come && each.pod == index) out = each.rank;
+  }
+  return out;
+}
+
+// Where it is to ask the shell `leader`, which listens on the port that all pods know.
+std::string ShellGrow::port_of_pods(Rank leader) const {
+  std::vector<std::string> out;
+  for (transport::Address& each : process_.group->addresses_of(leader)) {
+    each.port = process_.pods->pod.leader.port;
+    if (!each.is_unix()) out.push_back(each.text());
+  }
+  return fmt::format("{}", fmt::join(out, " "));
+}
+
+Result<std::string> ShellGrow::come_again(std::uint32_t index) {
   CHECK_OK(check_phase());
   if (!time_of_pods()) {
     host_.log().log(Level::warn, "", "the pod with index {} has come again, and is turned away: the job has begun",
@@ -153,10 +186,11 @@ Result<void> ShellGrow::come_again(std::uint32_t index) {
                            index)};
   }
   auto is_same = [index](const Open& each) { return each.pod == index; };
-  const Rank last = pods_.contains(index) ? pods_.at(index) : index;
+  const Rank last = last_of_pod(index);
   if ((open_ && is_same(*open_)) || std::any_of(queue_.begin(), queue_.end(), is_same) ||
       !shells_.roster().gone().contains(last))
     return Error{EAGAIN, fmt::format("index {} is shell {} of the job, which is not lost so far", index, last)};
+  if (!shells_.leads()) return port_of_pods(job_.leader);
   auto news = [this, index](const Result<Json>& answer, bool is_last) {
     if (!is_last || answer) return;
     host_.log().log(Level::warn, "", "the pod with index {} has come again, and has not joined the job: {}", index,
@@ -167,7 +201,7 @@ Result<void> ShellGrow::come_again(std::uint32_t index) {
   order.order.wait = kForPod;
   order.pod = index;
   enqueue(std::move(order));
-  return {};
+  return "";
 }
 
 void ShellGrow::invite(std::uint32_t pod, Rank rank, const std::string& lines) {
@@ -243,7 +277,7 @@ elastic::Growth ShellGrow::growth() const {
   for (Rank rank = job_.shells(); rank < open_->first; ++rank)
     out.shells.push_back({rank, "unknown", {}, {}, false});
   for (Rank rank : asked().ids()) {
-    elastic::Growth::Shell shell{rank, open_->hosts[rank - open_->first], {}, {}, false};
+    elastic::Growth::Shell shell{rank, open_->hosts[rank - open_->first], {}, {}, false, open_->pod};
     auto offer = open_->offers.find(rank);
     shell.has_come = open_->come->contains(rank) && !open_->failures.contains(rank) && offer != open_->offers.end();
     if (shell.has_come) {
@@ -383,10 +417,7 @@ void ShellGrow::note_ready(const Json& what) {
   if (why.empty()) shells_.ready(rank);
   if (!shells_.leads()) return;
   bool is_open = open_ && asked().contains(rank);
-  if (is_open && why.empty()) {
-    open_->ready.insert(rank);
-    if (open_->pod) pods_[*open_->pod] = rank;
-  }
+  if (is_open && why.empty()) open_->ready.insert(rank);
   if (why.empty() && on_ready_) on_ready_();
   if (is_open && !why.empty()) open_->failures.emplace(rank, why);
   if (!why.empty()) take_out(value::Idset::range(rank, rank), nullptr);

@@ -88,6 +88,9 @@ class ShellGrow : Noncopyable {
 
   // Before others can take part.
   void serve();
+  // Of a pod, in a job that may change its leader, once that is known, and again once this shell leads: pods that
+  // come again find it.
+  void listen();
   [[nodiscard]] JoiningShell& joining() { return joining_; }  // this shell, where it joins
   // Leader: which initrc files it has read, with which newcomers compare their own.
   void set_initrcs(std::function<std::string()> mark) { initrcs_ = std::move(mark); }
@@ -131,7 +134,10 @@ class ShellGrow : Noncopyable {
   [[nodiscard]] Result<void> make_nodes();
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
   void enqueue(Open order);
-  Result<void> come_again(std::uint32_t index);
+  void serve_latecomers();
+  Result<std::string> come_again(std::uint32_t index);
+  [[nodiscard]] std::string port_of_pods(Rank leader) const;
+  [[nodiscard]] Rank last_of_pod(std::uint32_t index) const;
   void invite(std::uint32_t pod, Rank rank, const std::string& lines);
   [[nodiscard]] event::Seconds wait_of(const value::GrowOrder& order, std::size_t shells) const;
   void give_back_unused(const Open& over);
@@ -172,7 +178,6 @@ class ShellGrow : Noncopyable {
   std::optional<Open> open_;
   std::deque<Open> queue_;
   bool stopped_ = false;
-  std::map<std::uint32_t, Rank> pods_;  // leader: those that have come again, by index
   std::function<void()> on_ready_, on_grown_;
   std::vector<plugin::Registration> leaving_;  // newcomers that are taken out again
   plugin::Registration announced_;

@@ -93,12 +93,13 @@ std::optional<std::pair<Shrinks::Order, value::Shrunk>> Shrinks::take_ended() {
 // ---- growth -----------------------------------------------------------------------------
 
 void elements(auto& io, wire::Of<Growth::Shell> auto& m) {
-  io.are("[RANK, HOST, CORES, GPUS, HAS_COME]");
+  io.are("[RANK, HOST, CORES, GPUS, HAS_COME, POD]");
   io.has(m.rank, wire::Between{1, UINT32_MAX});
   io.has(m.hostname);
   io.has(m.cores);
   io.has(m.gpus);
   io.has(m.has_come);
+  io.has(m.pod);
 }
 
 Json Growth::json() const { return wire::to_json(shells); }

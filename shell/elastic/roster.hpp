@@ -110,10 +110,11 @@ struct Growth {
     std::string hostname;
     value::Idset cores, gpus;
     bool has_come = true;
+    std::optional<std::uint32_t> pod = std::nullopt;  // the pod of this index, which has come again
   };
   std::vector<Shell> shells;
 
-  // [[RANK, HOST, CORES, GPUS, HAS_COME], ...]
+  // [[RANK, HOST, CORES, GPUS, HAS_COME, POD], ...]
   [[nodiscard]] Json json() const;
   // Errors name the place.
   static Result<Growth> parse(const JsonAt& at);

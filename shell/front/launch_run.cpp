@@ -641,8 +641,8 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
                         plan.record.size >= least;
   const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
-  if (!takes_over || !is_found) return {};
-  if (plan.record.detaching == launch::Detaching::at_start) {
+  if (!takes_over || (!is_found && !plan.in_pod)) return {};
+  if (plan.in_pod || plan.record.detaching == launch::Detaching::at_start) {  // nobody follows
     if (is_meant) plan.record.options.emplace_back("on-leader-lost=take-over");
     return {};
   }

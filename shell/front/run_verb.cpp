@@ -919,6 +919,7 @@ class Run final : public cli::Verb {
     for (LaunchReport& each : plan.reports) each.appends = each.channel == "joblog" && options_.resumes();
     plan.input = options_.reads_input() || is_null(STDIN_FILENO) ? -1 : STDIN_FILENO;
     plan.record.input = plan.input >= 0;
+    if (plan.in_pod && !show_.explains()) CHECK_OK(read_on_leader_lost(job.options, false, plan));
     if (plan.in_pod) return plan;  // there is no launcher that could go
     let_leave(job.options, plan);
     if (!show_.explains()) CHECK_OK(read_on_launcher_lost(job.options, plan));

@@ -9,7 +9,7 @@
 
 namespace nacre::group {
 
-inline constexpr std::uint32_t kProtocol = 18;
+inline constexpr std::uint32_t kProtocol = 19;
 
 struct FirstWords {
   std::string version;  // of the sending program

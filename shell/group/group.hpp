@@ -116,6 +116,8 @@ class Group {
   virtual void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) = 0;
   // No shell of the job has had this rank, or a higher one.
   [[nodiscard]] virtual Rank first_unused() const { return 0; }
+  // Where that shell of the job can be dialled; empty: unknown.
+  [[nodiscard]] virtual std::vector<transport::Address> addresses_of(Rank /*rank*/) const { return {}; }
 
   // These are tasks of this shell.
   virtual void tasks_started(const value::Idset& tasks) = 0;

@@ -193,6 +193,9 @@ class OverlayDriver final : public Group {
   void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) override;
   [[nodiscard]] Rank last_come_with(Rank rank) const override;
   [[nodiscard]] Rank first_unused() const override { return node_.tree().first_unused(); }
+  [[nodiscard]] std::vector<transport::Address> addresses_of(Rank rank) const override {
+    return membership_.directory.find(rank);
+  }
   void raise(const JobException& exception) override;
   void signal(int signum, const Targets& tasks) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;

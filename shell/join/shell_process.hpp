@@ -258,7 +258,8 @@ struct ShellProcess {
   std::unique_ptr<launch::LaunchStream> launch_stream;  // set if a launcher has started this shell
   std::unique_ptr<launch::Launcher> launcher;           // set if this shell starts others
   std::unique_ptr<LaterShells> later;                   // of who leads, or may, and can start others
-  std::unique_ptr<boot::Latecomers> latecomers;         // of a leader that pods have found at a known port
+  std::unique_ptr<boot::IndexGroup> pods;               // of a pod that others can find at a known port
+  std::unique_ptr<boot::Latecomers> latecomers;         // those that come there
   std::unique_ptr<group::Group> group;
   std::unique_ptr<broker::Instance> instance;  // whose job shell this is
   exits::JobEnd end;

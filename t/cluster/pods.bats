@@ -5,7 +5,7 @@
 # knows, no HOME, a mounted secret, and names that come when the test says so. On one host: t/e2e/pods.bats.
 load lib.bash
 
-cluster=(3)
+cluster=(5)
 
 setup_file() {
   start_cluster
@@ -47,18 +47,21 @@ END
 # know NAME INDEX: from now on all pods know that name.
 know() { echo "10.77.0.$(($2 + 1)) $1" >>"$hosts"; }
 
-# pod INDEX NAME=VALUE... COMMAND...: the pod INDEX, on the host of that number, in the background. Its name is $name-INDEX.
+# forget NAME: no pod knows it any more.
+forget() { sed "/ $1\$/d" "$hosts" >names && cat names >"$hosts"; }
+
+# pod INDEX NAME=VALUE... COMMAND...: the pod INDEX, on the host $host, or of that number, in the background. Its name is $name-INDEX.
 pod() {
   local index=$1
   shift
   {
     local code=0
-    on "node$index" unshare --uts --mount --pid --fork --kill-child ./pod "${name:-pod}-$index" "$@" >"said.$index" 2>"said.$index.err" || code=$?
+    on "node${host:-$index}" unshare --uts --mount --pid --fork --kill-child ./pod "${name:-pod}-$index" "$@" >"said.$index" 2>"said.$index.err" || code=$?
     echo "$code" >"code.$index"
   } 3>&- &
 }
 
-job() { pod "$1" JOB_COMPLETION_INDEX="$1" NACRE_SIZE=3 NACRE_TIMEOUT=60 "${@:2}"; }
+job() { pod "$1" JOB_COMPLETION_INDEX="$1" NACRE_SIZE=${size:-3} NACRE_TIMEOUT=60 "${@:2}"; }
 
 nacre_run=("$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL")
 
@@ -122,7 +125,7 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   local index
   for index in 0 1 2; do know "set-w-$index-0.set.ns.svc set-w-$index-0" $index; done
   for index in 2 0 1; do
-    on "node$index" unshare --uts --mount --pid --fork --kill-child ./pod "set-w-$index-0" JOB_COMPLETION_INDEX=0 NACRE_SIZE=3 NACRE_JOBS=3 NACRE_TIMEOUT=60 \
+    on "node${host:-$index}" unshare --uts --mount --pid --fork --kill-child ./pod "set-w-$index-0" JOB_COMPLETION_INDEX=0 NACRE_SIZE=3 NACRE_JOBS=3 NACRE_TIMEOUT=60 \
       "${nacre_run[@]}" sh -c "$say" >"said.$index" 2>"said.$index.err" 3>&- && echo 0 >"code.$index" &
   done
   all_have_run
@@ -205,6 +208,47 @@ say='echo $FLUX_TASK_RANK $(date +%s%N)'
   [ "$(codes)" = "0 0 0 " ] || { show; return 1; }
   [ "$(grep -v begun said.0 | sort)" = $'0 in try 1 on pod-0\n1 in try 1 on pod-1\n2 in try 2 on pod-2' ] || { show; return 1; }
   grep "its task 2 starts again on the spare shell 3 on pod-2" said.0.err
+}
+
+@test "the first pod is lost for good, another one comes again; then the first one comes, elsewhere; then the leader's is lost" {
+  size=4
+  for index in 0 1 2 3; do know "pod-$index.pod.ns.svc" $index; done
+  task='echo $NACRE_SHELL_ID begins; [ $FLUX_TASK_RANK = 3 ] && until [ -e /dev/shm/stop ]; do sleep 0.1; done
+    [ $FLUX_TASK_RANK = 3 ] || [ $NACRE_TASK_TRY = 2 ] || sleep 100; echo $FLUX_TASK_RANK in try $NACRE_TASK_TRY on $(hostname)'
+  back() { job "$1" NACRE_LEADER=pod-0.pod.ns.svc "${nacre_run[@]}" -u --on-lost=replace sh -c "$task"; }
+  lose_pod() { "$vcluster" exec "node$1" pkill -KILL -f "^nacre-shell: .* rank $1/4"; }
+  # keep INDEX: what the pod has said so far has another name from now on.
+  keep() { wait_until test -e "code.$1" && for each in said.$1 said.$1.err code.$1; do mv "$each" "was.$each"; done; }
+  says() { cat ./*said.*.err | grep -q "$1"; }
+  began() { cat ./*said.[0-3] | grep -q "\.$1 begins"; }
+  for index in 0 1 2 3; do back $index; done
+  for index in 0 1 2 3; do wait_until began $index; done
+  lose_pod 0
+  forget pod-0.pod.ns.svc
+  wait_until says "shell 0 on pod-0, which led the job, is lost: shell 1 on pod-1 leads now"
+  wait_until says "shell 0 on pod-0 is lost: its task 0 waits up to 60 s for a pod to come again"
+  lose_pod 2
+  keep 2
+  wait_until says "shell 2 on pod-2 is lost: its task 2 waits"
+  back 2 # which asks pod 3, and hears of pod 1
+  wait_until says "its task [02] starts again on the spare shell 4 on pod-2"
+  wait_until began 4
+  keep 0
+  know pod-0.pod.ns.svc 4
+  host=4 back 0
+  wait_until says "its task [02] starts again on the spare shell 5 on pod-0"
+  wait_until began 5
+  lose_pod 1
+  keep 1
+  wait_until says "shell 1 on pod-1, which led the job, is lost: shell [345] on pod-[023] leads now"
+  wait_until says "shell 1 on pod-1 is lost: its task 1 waits"
+  back 1
+  wait_until says "its task 1 starts again on the spare shell 6 on pod-1"
+  pid=$("$vcluster" exec node3 pgrep -f '^nacre-shell: .* rank 3/4')
+  "$vcluster" exec node3 touch "/proc/$pid/root/dev/shm/stop"
+  wait
+  [ "$(cat code.[0-3] | paste -sd,)" = 0,0,0,0 ] || { show; return 1; }
+  [ "$(cat said.[0-3] was.said.[0-2] | grep "in try" | sort | sed 's/ on .*//' | paste -sd,)" = "0 in try 2,1 in try 2,2 in try 2,3 in try 1" ] || { show; return 1; }
 }
 
 # bats test_tags=long

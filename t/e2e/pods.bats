@@ -4,27 +4,7 @@
 # Pods that become one job by --boot=index, on one host: several `nacre run` with an index each, and one port of this host.
 # t/cluster/pods.bats has them apart.
 load lib.bash
-
-unset "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!PET_@}" "${!LWS_@}" JOB_COMPLETION_INDEX NACRE_SIZE NACRE_INDEX NACRE_JOBS FLUX_JOB_ID \
-  PBS_NODEFILE K_MPI_JOB_ROLE 2>/dev/null || :
-
-make_secret() { (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$1"); }
-
-# For the pods of a test: a secret, and a port that is free.
-make_group() {
-  make_secret secret
-  export NACRE_SECRET_FILE=$work/secret NACRE_LEADER=127.0.0.1 NACRE_TIMEOUT=60
-  NACRE_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-  export NACRE_PORT
-}
-
-# in_pod INDEX COMMAND...: what it says is in said.INDEX, its code in code.INDEX.
-in_pod() {
-  local index=$1 code=0
-  shift
-  env JOB_COMPLETION_INDEX="$index" NACRE_SIZE="${size:-3}" timeout 100 "$@" >"${as:-said}.$index" 2>"${as:-said}.$index.err" </dev/null || code=$?
-  echo "$code" >"${as:-said}.$index.code"
-}
+load pods.bash
 
 # run_pods COMMAND...: three pods, the first one last.
 run_pods() {
@@ -237,9 +217,6 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   grep "the job has begun, and goes on or ends without a shell that comes again: index 1 was there before" again.1.err
   grep "the pod with index 1 has come again" said.0.err
 }
-
-# kill_shell MARK: the shell that this value of NACRE_SHELL_ID names.
-kill_shell() { pkill -KILL -f "^nacre-shell: ${1%.*} rank ${1#*.}/"; }
 
 @test "with on-lost=replace a pod that comes again takes the lost one's place, as often as it does" {
   make_group

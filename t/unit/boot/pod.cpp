@@ -21,6 +21,14 @@ using Environment = std::map<std::string, std::string>;
 
 const std::string kNoName = "host";
 
+// The names of all pods, as the first one's tells them.
+std::string names_in(Environment environment, const std::string& own_name = kNoName) {
+  const Pod pod = pod_of(variables_of(std::move(environment)), [&] { return own_name; }).value().value();
+  std::vector<std::string> out;
+  for (std::uint32_t index = 0; index < pod.size; ++index) out.push_back(name_of_pod(pod, index));
+  return fmt::format("{}", fmt::join(out, " "));
+}
+
 // "1 of 3 at ADDRESS:PORT", "none", or the error.
 std::string pod_in(Environment environment, const std::string& own_name = kNoName) {
   auto pod = pod_of(variables_of(std::move(environment)), [&] { return own_name; });
@@ -96,6 +104,21 @@ TEST_CASE("pods: the first one's name follows from this one's") {
     INFO(unknown);
     CHECK_THAT(pod_in(job, unknown), StartsWith("NACRE_LEADER is not set, and the name of this pod, "));
   }
+}
+
+TEST_CASE("pods: the others' names follow from the first one's") {
+  const Environment job = without(kJob, "NACRE_LEADER");
+  CHECK(names_in(kJob) == "train-0.train train-1.train train-2.train");
+  CHECK(names_in(job, "train-1.svc.ns") == "train-0.svc.ns train-1.svc.ns train-2.svc.ns");
+  CHECK(names_in(with(kJob, "NACRE_LEADER", "first")) == "first  ");
+  CHECK(names_in(with(kJob, "NACRE_LEADER", "10.0.0.0")) == "10.0.0.0  ");
+  const Environment set = with(with(job, "NACRE_SIZE", "4"), "NACRE_JOBS", "2");
+  CHECK(names_in(set, "set-w-1-1.set") == "set-w-0-0.set set-w-0-1.set set-w-1-0.set set-w-1-1.set");
+  CHECK(names_in(kWorkerSet) == "a-0.a.default a-0-1.a.default a-0-2.a.default a-0-3.a.default");
+  CHECK(names_in(with(kWorkerSet, "NACRE_LEADER", "b")) == "b   ");
+  CHECK(names_in(kTorch) == "t-node-0-0.t t-node-0-1.t");
+  CHECK(names_in(with(with(kTorch, "PET_MASTER_ADDR", "t-master-0"), "PET_NNODES", "3")) ==
+        "t-master-0 t-worker-0 t-worker-1");
 }
 
 TEST_CASE("pods: several Jobs of a JobSet count as one group") {

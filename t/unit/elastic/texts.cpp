@@ -120,6 +120,6 @@ TEST_CASE("the texts of what a shell that joins is given") {
   roster.note_left(Idset::range(4, 5));
   roster.note_joining(Idset::range(6, 7), Idset::range(8, 8));
   CHECK(roster.json().dump() == R"({"joining":"6-7","leaving":"3","left":"4-5","lost":"1-2,8"})");
-  Growth growth{{{5, "n5", Idset::range(0, 3), Idset::range(0, 0), true}, {6, "n6", {}, {}, false}}};
-  CHECK(growth.json().dump() == R"([[5,"n5","0-3","0",true],[6,"n6","","",false]])");
+  Growth growth{{{5, "n5", Idset::range(0, 3), Idset::range(0, 0), true, 2}, {6, "n6", {}, {}, false}}};
+  CHECK(growth.json().dump() == R"([[5,"n5","0-3","0",true,2],[6,"n6","","",false,null]])");
 }
