@@ -1010,7 +1010,7 @@ class Control final : public plugin::Plugin {
   Result<void> write_entry() {
     entry_.address = server_ ? server_->address() : "";
     CHECK_OK(put_entry());
-    if (!entry_.ended() && !hands_over_) host_.children().guard_entry(directory_->path_of(entry_.id), true);
+    if (!entry_.ended()) host_.children().guard_entry(directory_->path_of(entry_.id), true);
     return {};
   }
 

@@ -50,7 +50,7 @@ class DoctorVerb final : public JobVerb {
 
   Result<int> run_verb() override {
     double seconds = TRY(interval_of(twice_));
-    record::Listed job = TRY(this->job());
+    record::Listed job = TRY(led_job());
     if (job.entry.ended()) return has_ended(job);
     control::Client client = TRY(reach_job(job));
     client.allow(client.answer_time() + event::Seconds(seconds + (stacks_.empty() ? kForAnswers : kForStacks)));

@@ -24,6 +24,8 @@ namespace {
 // How long the list may lack the end of a job whose leader cannot be reached
 constexpr event::Seconds kMostForEntry{5};
 constexpr event::Seconds kMostForLeader{60};  // the same, where another shell may come to lead
+constexpr event::Seconds kToBeLed{20};        // for who only asks
+constexpr event::Seconds kToBeNoted{1};       // by the guard, that the leader is lost
 constexpr useconds_t kLookAgain = 20 * 1000;  // microseconds between two looks at the list
 
 }  // namespace
@@ -91,8 +93,31 @@ Result<record::Listed> JobVerb::job() {
 
 Result<record::Listed> JobVerb::job(const std::string& name) { return *TRY(list().find(name)); }
 
+// Whether another leader may still come. Who has just been lost may not have been noted as that yet.
+bool JobVerb::may_be_led(const Result<record::Listed>& job, bool is_noted) {
+  if (job) return job->state == record::JobState::unled || (!is_noted && job->entry.may_go_on());
+  const auto& all = list().jobs;
+  return !is_noted && job.error().code == ENOENT &&
+         std::any_of(all.begin(), all.end(), [](const auto& each) { return each.entry.may_go_on(); });
+}
+
+Result<record::Listed> JobVerb::led_job() {
+  const event::Seconds begun = event::clock_now();
+  for (;;) {
+    const event::Seconds waited = event::clock_now() - begun;
+    auto out = job();
+    if (!may_be_led(out, waited >= kToBeNoted)) return out;
+    if (out && waited >= kToBeLed)
+      return Error{EAGAIN, fmt::format("job {} has no leader at the moment: the shell that led it is lost, and no "
+                                       "other one leads so far; try again",
+                                       out->entry.id.f58_plain())};
+    ::usleep(kLookAgain);
+    read_again();
+  }
+}
+
 Result<record::Listed> JobVerb::running_job() {
-  record::Listed out = TRY(job());
+  record::Listed out = TRY(led_job());
   if (out.entry.ended()) return Error{ESRCH, fmt::format("job {} has ended", out.entry.id.f58_plain())};
   return out;
 }

@@ -79,7 +79,10 @@ class JobVerb : public cli::Verb {
   // The job that the user means.
   Result<record::Listed> job();
   Result<record::Listed> job(const std::string& name);
-  Result<record::Listed> running_job();  // ESRCH: it has ended
+  // The same, for what its leader is to be asked: where that is lost, waits a moment for another one. EAGAIN: none
+  // has come.
+  Result<record::Listed> led_job();
+  Result<record::Listed> running_job();  // the same; ESRCH: it has ended
   Result<control::Client> reach_job(const record::Listed& job);
   // The job has ended perhaps, if this is why its leader cannot be reached.
   [[nodiscard]] static bool may_have_ended(const Error& why);
@@ -106,6 +109,7 @@ class JobVerb : public cli::Verb {
 
  private:
   [[nodiscard]] Error without_verb(Error why) const;
+  [[nodiscard]] bool may_be_led(const Result<record::Listed>& job, bool is_noted);
 
   std::optional<record::JobList> list_;
   std::string via_;

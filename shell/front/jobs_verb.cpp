@@ -16,7 +16,9 @@ constexpr std::size_t kNameWidth = 20;
 constexpr std::size_t kHostWidth = 24;
 constexpr std::size_t kInfoWidth = 48;
 
-std::string info_of(const record::JobEntry& entry) {
+std::string info_of(const record::Listed& job) {
+  const record::JobEntry& entry = job.entry;
+  if (job.state == record::JobState::unled) return "its leader is lost, and no other one leads so far";
   if (!entry.ended()) {
     if (entry.manager.kind == "none")
       return printable(fmt::format("{}", fmt::join(entry.command, " ")), kInfoWidth);
@@ -40,6 +42,7 @@ std::string nodes_of(const record::JobEntry& entry) {
 Json json_of(const record::Listed& job, const record::Witness& witness, double now) {
   const record::JobEntry& entry = job.entry;
   Json out = Json::parse(entry.text());
+  if (job.state == record::JobState::unled) out.erase("end");
   if (out.contains("end")) out["end"].erase("report");
   out["status"] = job.status();
   out["time"] = record::time_of(entry, witness, now);
@@ -67,7 +70,7 @@ class Jobs final : public JobVerb {
                  {"INFO"}});
     for (const record::Listed& job : list().jobs) {
       const record::JobEntry& entry = job.entry;
-      if (entry.ended() && !all_) continue;
+      if (job.state == record::JobState::ended && !all_) continue;
       std::string id = entry.id.f58_plain();
       if (json_) {
         print_out("{}\n", dump_json(json_of(job, witness, now)));
@@ -76,7 +79,7 @@ class Jobs final : public JobVerb {
       } else {
         double time = record::time_of(entry, witness, now);
         table.add({id, printable(entry.name, kNameWidth), std::string(job.status()), std::to_string(entry.tasks),
-                   nodes_of(entry), time_text(time), printable(entry.place.host, kHostWidth), info_of(entry)});
+                   nodes_of(entry), time_text(time), printable(entry.place.host, kHostWidth), info_of(job)});
       }
     }
     if (!json_ && !quiet_) print_out(table.text(true));

@@ -31,7 +31,7 @@ class Ps final : public JobVerb {
   };
 
   Result<int> run_verb() override {
-    record::Listed job = TRY(this->job());
+    record::Listed job = TRY(led_job());
     if (job.entry.ended())
       return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", job.entry.id.f58_plain(),
                                  job.entry.id.f58_plain()));

@@ -31,7 +31,7 @@ class TimelineVerb final : public JobVerb {
   [[nodiscard]] bool wants_trace() const { return json_ || !file_.empty(); }
 
   Result<int> run_verb() override {
-    record::Listed job = TRY(this->job());
+    record::Listed job = TRY(led_job());
     if (!file_.empty()) CHECK_OK(check_replaceable(file_));
     return job.entry.ended() ? ended(job.entry) : running(job);
   }

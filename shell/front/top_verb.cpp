@@ -75,7 +75,7 @@ class Top final : public JobVerb {
   Result<int> run_verb() override {
     double delay = kDefaultDelay;
     if (!delay_text_.empty()) delay = TRY(parse_delay(delay_text_));
-    job_ = TRY(this->job());
+    job_ = TRY(led_job());
     if (job_->entry.ended())
       return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", id(), id()));
     if (once_) count_ = 1;

@@ -371,6 +371,7 @@ class GuardProcess {
     directory->remove_temporary(entry_.substr(slash + 1), duty_.shell);
     auto entry = directory->read_named(entry_.substr(slash + 1));
     if (!entry || entry->ended() || entry->pid != duty_.shell) return;
+    if (entry->takes_over) return directory->note_lost(entry->id);
     static_cast<void>(directory->write(record::vanished(*std::move(entry), event::wall_clock())));
   }
 

@@ -247,6 +247,16 @@ void EntryDirectory::remove_outputs(double age) const {
 
 Result<JobEntry> EntryDirectory::read(const value::JobId& id) const { return read_named(file_name(id)); }
 
+void EntryDirectory::note_lost(const value::JobId& id) const {
+  static_cast<void>(::utimensat(fd_.get(), file_name(id).c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
+}
+
+double EntryDirectory::noted_at(const std::string& name) const {
+  struct stat status {};
+  if (::fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) return 0;
+  return static_cast<double>(status.st_mtim.tv_sec) + static_cast<double>(status.st_mtim.tv_nsec) * 1e-9;
+}
+
 Result<JobEntry> EntryDirectory::read_named(const std::string& name) const {
   std::string path = path_ + "/" + name;
   std::string text = TRY(read_text(name, JobEntry::kMaxText + 1));
@@ -432,6 +442,7 @@ class Forgotten {
 
 std::string_view Listed::status() const {
   if (state == JobState::unknown) return "U";
+  if (state == JobState::unled) return "L";
   if (!entry.ended()) return "R";
   if (entry.end->vanished) return "V";
   return entry.end->code == 0 ? "CD" : "F";
@@ -510,7 +521,8 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
       // The leader may have written the job's end since, just before it exited.
       entry = directory.read_named(name);
       if (entry && !entry->ended()) {
-        entry = vanished(*std::move(entry), now);
+        const double lost_at = entry->takes_over ? directory.noted_at(name) : now;
+        entry = vanished(*std::move(entry), lost_at);
         if (!entry->may_go_on()) static_cast<void>(directory.write(*entry));
       }
     }
@@ -519,7 +531,9 @@ void JobList::read_place(std::size_t place, const Witness& witness, double now) 
       continue;
     }
     Listed job{*std::move(entry), JobState::running, place};
-    if (job.entry.ended())
+    if (job.entry.may_go_on() && now - job.entry.end->time < kForLeader)
+      job.state = JobState::unled;
+    else if (job.entry.ended())
       job.state = JobState::ended;
     else if (leader_of(job.entry, witness) == Leader::out_of_sight)
       job.state = JobState::unknown;
@@ -568,7 +582,9 @@ Result<const Listed*> JobList::find(std::string_view job) const {
 }
 
 Result<const Listed*> JobList::only_one() const {
-  Matches running = those_that(all_of(jobs), [](const Listed& job) { return job.state == JobState::running; });
+  Matches running = those_that(all_of(jobs), [](const Listed& job) {
+    return job.state == JobState::running || job.state == JobState::unled;
+  });
   if (running.empty())
     running = those_that(all_of(jobs), [](const Listed& job) { return job.state == JobState::unknown; });
   if (running.empty()) return Error{ENOENT, "no job runs; `nacre jobs -a` lists those that have ended"};

@@ -75,6 +75,10 @@ class EntryDirectory {
   Result<JobEntry> read(const value::JobId& id) const;
   // Reads the entry with this file name: ID.json.
   Result<JobEntry> read_named(const std::string& name) const;
+  // The leader of a job that takes over is lost now. The entry stays as it is: it may be the next leader's already.
+  void note_lost(const value::JobId& id) const;
+  // When that was noted, or the entry was written.
+  [[nodiscard]] double noted_at(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
@@ -92,6 +96,7 @@ enum class JobState : std::uint8_t {
   running,
   ended,
   unknown,  // its leader is on another host, or in another PID namespace: it was running
+  unled,    // its leader has vanished, and the others may choose another one still
 };
 
 struct Listed {
@@ -99,7 +104,7 @@ struct Listed {
   JobState state = JobState::running;
   std::size_t place = 0;  // index of JobList::directories
 
-  // R, U, CD (ended with 0), F (failed), V (vanished).
+  // R, U, L (unled), CD (ended with 0), F (failed), V (vanished).
   [[nodiscard]] std::string_view status() const;
 };
 
@@ -126,6 +131,7 @@ enum class Leader : std::uint8_t { there, gone, out_of_sight };
 
 struct JobList {
   static constexpr std::size_t kKept = 200;               // jobs that have succeeded, and as many that have failed
+  static constexpr double kForLeader = 60;                // seconds in which others may choose another one
   static constexpr double kKeptFor = 7.0 * 24 * 60 * 60;  // seconds
 
   std::vector<EntryDirectory> directories;
@@ -141,7 +147,7 @@ struct JobList {
   // none does, that of the job that has ended last of those with it; `last`, slurm:JOB or slurm:JOB.STEP, HOST/ID.
   // EINVAL: several jobs match, and the message lists them. ENOENT: none does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
-  // The only job that runs; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are
+  // The only job that runs, if perhaps without a leader; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are
   // several.
   [[nodiscard]] Result<const Listed*> only_one() const;
 

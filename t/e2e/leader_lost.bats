@@ -38,6 +38,23 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   nothing_left "^nacre-shell: $id"
 }
 
+# bats test_tags=long
+@test "nacre ps and the like wait while another leader is chosen, and say so if none comes" {
+  start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go"
+  await_try 1 0 1 2 3
+  kill -KILL "$(<shell.0.1)" "$(<shell.1.1)" "$(<shell.2.1)" "$(<shell.3.1)"
+  is_lost() { [ "$("$front" jobs --json | jq -c '[.status, .end]')" = '["L",null]' ]; }
+  wait_until is_lost
+  "$front" jobs >rows
+  grep -q "its leader is lost, and no other one leads so far" rows || { cat rows; return 1; }
+  local verb
+  for verb in ps "kill --signal=CONT $id"; do
+    run "$front" $verb
+    [ "$status,${#lines[@]}" = 1,1 ] && [[ $output == *"job $id has no leader at the moment: the shell that led it is lost, and no other one leads so far; try again" ]] || { echo "$output"; return 1; }
+  done
+  wait "$launcher" || :
+}
+
 @test "by default the job ends with its first shell" {
   start_run --local=4 -n 4 sh -c "$begun_until_go"
   await_try 1 0 1 2 3

@@ -327,6 +327,31 @@ TEST_CASE("without a name the only job that runs is meant", "[record]") {
   CHECK(list_of(folder).only_one().error().message.starts_with("2 jobs run: name one of "));
 }
 
+TEST_CASE("a job whose leader is lost runs on, for as long as another one may be chosen", "[record]") {
+  TemporaryFolder folder;
+  EntryDirectory directory = directory_in(folder);
+  JobEntry entry = sample_entry(2);
+  entry.takes_over = true;
+  entry.pid = 5;  // which has gone
+  REQUIRE(directory.write(entry));
+  auto lost_at = [&](time_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, directory.path_of(JobId(2)).c_str(), times, 0) == 0);
+    return list_of(folder);
+  };
+  JobList list = lost_at(1990);
+  auto only = list.only_one();
+  REQUIRE(only);
+  CHECK((*only)->status() == "L");
+  CHECK_FALSE(directory.read(JobId(2))->ended());  // the next leader writes it
+  list = lost_at(1900);
+  CHECK(list.only_one().error().message.starts_with("no job runs"));
+  CHECK(list.jobs.at(0).status() == "V");
+  directory.note_lost(JobId(2));
+  CHECK(directory.noted_at("f3.json") > 1e9);
+  CHECK(directory.noted_at("none") == 0);
+}
+
 TEST_CASE("an end that is written down counts, in whichever place", "[record]") {
   TemporaryFolder folder;
   EntryDirectory directory = directory_in(folder);
