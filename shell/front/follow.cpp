@@ -167,6 +167,7 @@ Result<AttachView::End> view(event::Loop& loop, Leader leader, const FollowPlan&
   options.followed = plan.input;
   options.on_report = plan.on_report;
   auto view = TRY(AttachView::create(std::move(leader.client), std::move(options)));
+  for (int signum : plan.take_signals ? plan.take_signals() : std::vector<int>()) std::raise(signum);
   return view->run();
 }
 

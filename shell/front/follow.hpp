@@ -28,11 +28,14 @@ struct FollowPlan {
   bool label = false;              // the rank before each line of output
   bool quiet = false;
   value::Idset* without = nullptr;  // what it has agreed to: the job goes on without these shells, at every time
+  int lost_code = 1;                // of the job, if no shell is left that could tell it
   FollowedInput input = {};         // what is sent of it is added to the tail
   // Of a job whose shells srun has started: who leads it now, once that shell has said so; who was joined is taken
   // out. Null: it is looked for on the hosts.
   std::optional<launch::NextLeader>* told = nullptr;
   std::function<bool()> is_over = {};  // likewise: no shell is left
+  // Signals that came while a leader was looked for, once one is joined: it passes them on.
+  std::function<std::vector<int>()> take_signals = {};
   // More of one of the leader's reports (LaunchReport::channel), or for standard error ("terminal").
   std::function<void(std::string_view report, std::string_view text)> on_report = {};
 };

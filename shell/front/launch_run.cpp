@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
+#include "exits/policy.hpp"
 #include "front/follow.hpp"
 #include "front/mpir.hpp"
 #include "job/batch_system.hpp"
@@ -78,6 +79,7 @@ class LaunchRun {
     if (is_leader_lost()) return follow_leader();
     if (dropped_)
       print_err("{}: standard output is closed: what the job has written to it is lost\n", plan_.record.front);
+    if (is_lost_with_all()) return lost_with_all("the shell that led the job is lost: the job has ended with it");
     if (code_ && !is_detached_at_start() && !unjoined_) return with_losses(*code_);
     if (auto signum = signals_.ended_by()) return value::kSignalBase + *signum;
     if (auto signum = taken_by_srun()) return value::kSignalBase + *signum;
@@ -107,11 +109,26 @@ class LaunchRun {
            (through_agent_ && status.job_code() > value::kSignalBase);
   }
 
+  // All shells that srun has started have ended, and none has said how the job has.
+  [[nodiscard]] bool is_lost_with_all() const {
+    return plan_.srun && plan_.follow && joined_ && !has_ended_ && !ends_step_ && !signals_.ended_by() &&
+           !taken_by_srun() && !process_->status().is_signal();
+  }
+
+  int lost_with_all(std::string_view why) const {
+    print_err("{}: {}\n", plan_.record.front, why);
+    return with_losses(plan_.follow->lost_code);
+  }
+
   // By the next leader, of shells that srun has started, which goes on.
   [[nodiscard]] bool is_told_of_next() const { return told_ && !has_ended_ && !signals_.ended_by(); }
 
   int follow_leader() {
     follows_ = true;
+    if (untaken_ != 0 && (is_confirmed() || to_->taken() < to_be_taken_)) kept_signals_.push_back(untaken_);
+    untaken_ = 0;
+    to_take_->stop();
+    plan_.follow->take_signals = [this] { return std::exchange(kept_signals_, {}); };
     look_->stop();
     to_show_->stop();
     if (plan_.record.input) plan_.follow->input = {&sent_, plan_.input};
@@ -127,18 +144,20 @@ class LaunchRun {
     if (plan_.srun) end_followed_step();
     reports_->flush();
     if (code) return with_losses(*code);
-    print_err("{}: {}\n", plan_.record.front, code.error().message);
-    return 1;
+    const int lost = lost_with_all(code.error().message);
+    return interrupted_by_ ? value::kSignalBase + *interrupted_by_ : lost;
   }
 
   // While another leader is looked for. False: a signal has ended that.
   bool look_for_signals(event::Seconds time) {
     const event::Seconds until = event::clock_now() + time;
+    auto polled = event::Timer::create(*loop_, [] {});  // a loop that has nothing else to wait for polls nothing
+    if (polled) polled->start(time + kToEnd);
     searches_ = true;
     do loop_->poll();
-    while (!is_interrupted_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
+    while (!interrupted_by_ && event::clock_now() < until && ::usleep(kLookForSignals) == 0);
     searches_ = false;
-    return !is_interrupted_;
+    return !interrupted_by_;
   }
 
   explicit LaunchRun(LaunchPlan plan) : plan_(std::move(plan)) {}
@@ -243,10 +262,7 @@ class LaunchRun {
   // ---- signals -----------------------------------------------------------------
 
   void on_signal(int signum) {
-    if (follows_) {
-      is_interrupted_ = is_interrupted_ || (searches_ && LaunchSignals::ends_programs(signum));
-      return;
-    }
+    if (follows_) return keep(signum);
     if (signum == SIGHUP && plan_.outlived && to_->taken() > 0 && !signals_.ended_by()) {
       hung_up_ = true;
       return leave();
@@ -258,6 +274,20 @@ class LaunchRun {
       case LaunchSignals::Act::end: return end(signum, signum == SIGINT ? "interrupted twice" : "terminated twice");
       case LaunchSignals::Act::kill: return kill();
     }
+  }
+
+  // While another leader is looked for. The second one by which programs end ends that.
+  void keep(int signum) {
+    if (!searches_) return;
+    const bool ends = LaunchSignals::ends_programs(signum);
+    if (ends && std::any_of(kept_signals_.begin(), kept_signals_.end(), LaunchSignals::ends_programs)) {
+      interrupted_by_ = signum;
+      return;
+    }
+    kept_signals_.push_back(signum);
+    if (signum == SIGINT && !plan_.quiet)
+      print_err("{}: interrupted: the tasks get it once another shell leads the job; once more leaves the job\n",
+                plan_.record.front);
   }
 
   void pass(int signum) {
@@ -556,7 +586,8 @@ class LaunchRun {
   std::optional<launch::NextLeader> wanted_;  // one that would lead; likewise
   value::Idset without_;                      // shells without which the job goes on, as it was told
   bool searches_ = false;                     // it is looked for
-  bool is_interrupted_ = false;               // meanwhile
+  std::vector<int> kept_signals_;             // meanwhile, for the next one
+  std::optional<int> interrupted_by_;         // the last of them, which has ended that
   bool has_ended_ = false;                    // likewise the job ...
   std::optional<int> code_{};                 // ... and its exit code
   bool unjoined_ = false;                     // the job was ended, as they never would
@@ -632,6 +663,18 @@ Result<void> keep_alive(const job::Options& options, std::vector<std::string>& a
   return {};
 }
 
+namespace {
+
+// What is no value of the option is named by the shell.
+int code_of_lost_host(const job::Options& options) {
+  auto option = options.at("exit-class");
+  auto text = option ? option->string() : Result<std::string>("");
+  auto classes = exits::ExitClasses::parse(text.value_or(""));
+  return classes ? classes->code_of(exits::FailureClass::host).value_or(1) : 1;
+}
+
+}  // namespace
+
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
   // Of two shells this process says which goes on, if it stays.
   const bool stays = plan.record.detaching != launch::Detaching::at_start && !plan.outlived;
@@ -657,6 +700,7 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   follow.program = shell.has_parent_path() ? (shell.parent_path() / "nacre").native() : "nacre";
   follow.label = label;
   follow.quiet = plan.quiet;
+  follow.lost_code = code_of_lost_host(options);
   plan.follow = std::move(follow);
   plan.record.options.emplace_back("on-leader-lost=take-over,followed");
   // A leader on this host writes the others itself, whichever shell that is.

@@ -147,8 +147,8 @@ struct JobList {
   // none does, that of the job that has ended last of those with it; `last`, slurm:JOB or slurm:JOB.STEP, HOST/ID.
   // EINVAL: several jobs match, and the message lists them. ENOENT: none does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
-  // The only job that runs, if perhaps without a leader; if none does, the only one that may run. ENOENT: there is none. EINVAL: there are
-  // several.
+  // The only job that runs, if perhaps without a leader; if none does, the only one that may run. ENOENT: there is
+  // none. EINVAL: there are several.
   [[nodiscard]] Result<const Listed*> only_one() const;
 
  private:

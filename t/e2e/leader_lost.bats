@@ -39,8 +39,8 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
 }
 
 # bats test_tags=long
-@test "nacre ps and the like wait while another leader is chosen, and say so if none comes" {
-  start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go"
+@test "all shells are lost: nacre ps and the like wait for another leader, and say that none comes; the exit code is that of a lost host" {
+  start_run "${take_over[@]}" -n 4 --exit-class=host:75 sh -c "$begun_until_go"
   await_try 1 0 1 2 3
   kill -KILL "$(<shell.0.1)" "$(<shell.1.1)" "$(<shell.2.1)" "$(<shell.3.1)"
   is_lost() { [ "$("$front" jobs --json | jq -c '[.status, .end]')" = '["L",null]' ]; }
@@ -52,7 +52,8 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
     run "$front" $verb
     [ "$status,${#lines[@]}" = 1,1 ] && [[ $output == *"job $id has no leader at the moment: the shell that led it is lost, and no other one leads so far; try again" ]] || { echo "$output"; return 1; }
   done
-  wait "$launcher" || :
+  ends_with 75
+  grep -q "the shell that led the job is lost: the job has ended with it" err
 }
 
 @test "by default the job ends with its first shell" {
@@ -121,6 +122,39 @@ listed_by_another() { [ "$("$front" jobs --json | jq .pid)" != "$1" ]; }
   kill -TERM "$(pgrep -P "$launcher")"
   ends_with 9
   [ "$(grep -c got out)" -eq 3 ] || { cat out err; return 1; }
+}
+
+@test "a signal of the launcher that comes while no shell leads reaches the tasks under the next one; a second one leaves the job" {
+  # Handlers that do not return keep the shells from choosing another leader; guards that stand still do not end them for that.
+  cat >rc.lua <<'END'
+plugin.register { name = "blocks", handlers = { { topic = "task.exit", fn = function ()
+  local shell = shell.info.rank
+  if shell ~= 0 then os.execute ("touch blocked." .. shell .. "; until [ -e free ]; do sleep 0.1; done") end
+end } } }
+END
+  local again rank guards
+  for again in "" again; do
+    rm -f shell.* blocked.* free end
+    start_run "${take_over[@]}" -n 8 -o exit-timeout=none --initrc="$PWD/rc.lua" sh -c "trap 'echo got; exit 9' INT; echo \$PPID >pid.\$\$; mv pid.\$\$ shell.\$FLUX_TASK_RANK.1
+      while [ \$((FLUX_TASK_RANK % 2)) = 0 ] || [ ! -e end ]; do sleep 0.1; done"
+    await_try 1 0 1 2 3 4 5 6 7
+    touch end
+    wait_until test -e blocked.1 -a -e blocked.2 -a -e blocked.3
+    guards=$(for rank in 2 4 6; do pgrep -x nacre-guard -P "$(<shell.$rank.1)"; done)
+    [ "$(wc -l <<<"$guards")" -eq 3 ]
+    kill -STOP $guards
+    lose 0 1
+    wait_until grep -q "looking for the one that leads it now" err
+    kill -INT "$(pgrep -P "$launcher")"
+    wait_until grep -q "interrupted: the tasks get it once another shell leads the job; once more leaves the job" err
+    [ -z "$again" ] || kill -INT "$(pgrep -P "$launcher")"
+    [ -z "$again" ] || ends_with 130
+    touch free
+    kill -CONT $guards
+    [ -n "$again" ] || ends_with 9
+    [ -n "$again" ] || [ "$(grep -c got out)" -eq 3 ] || { cat out err; return 1; }
+  done
+  "$front" cancel --quiet "$id" || :
 }
 
 @test "who has started the job is killed while another shell leads: the job ends" {
