@@ -217,13 +217,13 @@ Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot
   return carried;
 }
 
-// Where srun has started all shells the launcher does not see that their leader is lost: the next one tells it, on
-// the channel.
-std::function<void()> tell_where(const boot::Boot& boot, group::Rank rank, std::string_view channel) {
+// Where srun has started all shells the launcher does not see that their leader is lost: the next one tells it, or
+// another shell of the step, if that one is of none.
+std::function<void(std::string_view, const std::string&)> tell_by_srun(const boot::Boot& boot, group::Rank rank) {
   if (rank == 0 || !boot.record || !boot.record->carriage) return nullptr;
-  return [token = boot.record->carriage->token, channel] {
+  return [token = boot.record->carriage->token](std::string_view channel, const std::string& leader) {
     launch::CarriageWriter writer(token);
-    for (const std::string& line : writer.lines(channel, launch::NextLeader::own().message())) print_err(line);
+    for (const std::string& line : writer.lines(channel, leader)) print_err(line);
   };
 }
 
@@ -328,8 +328,7 @@ Result<int> run(cli::ShellArguments&& arguments, const launch::LaunchRecord* rec
   boot.held.reset();
   process.detachment = std::move(detachment);
   process.by_launcher = boot.way == boot::Way::hosts || (boot.way == boot::Way::slurm && boot.record);
-  process.on_lead = tell_where(boot, rank, launch::Carriage::kLeads);
-  process.on_wanted = tell_where(boot, rank, launch::Carriage::kWanted);
+  process.tell_launcher = tell_by_srun(boot, rank);
   *started = &process.launcher;
   auto forget = [started](void*) { *started = nullptr; };
   std::unique_ptr<void, decltype(forget)> before_process(&process, forget);

@@ -26,6 +26,7 @@
 #include "job/option_table.hpp"
 #include "job/options.hpp"
 #include "join/leaving.hpp"
+#include "launch/record.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/host.hpp"
 #include "plugin/plan.hpp"
@@ -558,7 +559,8 @@ void Shell::ask_launcher(const value::Idset& others) {
   wanted_without_ = others;
   if (launcher_agrees_) return process_.group->arbiter_agrees(others);
   if (!is_first) return;
-  if (process_.on_wanted) process_.on_wanted();
+  if (process_.tell_launcher)
+    process_.tell_launcher(launch::Carriage::kWanted, launch::NextLeader::own().message());
   plugin::Call call("job.leader-wanted");
   if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
 }
@@ -601,7 +603,7 @@ Result<void> Shell::prepare_to_lead() {
   grow_.listen();
   if (config_.eventlog) CHECK_OK(events_.open(*config_.eventlog, true));
   if (!process_.by_launcher) return {};
-  if (process_.on_lead) process_.on_lead();
+  if (process_.tell_launcher) process_.tell_launcher(launch::Carriage::kLeads, launch::NextLeader::own().message());
   process_.detachment = std::make_unique<join::Detachment>(job_.id);
   launcher_tie_.emplace(*host_, process_, false);
   return launcher_tie_->detach();
@@ -614,6 +616,7 @@ void Shell::lead() {
   shrink_.take_over();
   restart_.take_over();
   ending_.take_over();
+  grow_.lead();
   if (shells_.barriers().has_passed(join::kStartBarrier)) resize_.look_for_more();
   const group::Rank before = *shells_.former_leader();
   host_->raise({"leader-lost", 2,

@@ -277,7 +277,8 @@ int ShellEnding::leave_job() {
   const bool led = of_.shells.leads();
   leaves_ = has_run;
   auto agreed = join::leave(of_.process, code);
-  of_.grow.end_allocations();
+  const bool ends_own = led && of_.process.joins_late;  // its own allocation, and so itself: the last thing it does
+  if (!ends_own) of_.grow.end_allocations();
   if (agreed) end().agreed(*agreed);
   // This shell may have been cut off while leaving
   code = of_.shells.leads() ? job_code(of_.shells.all_tasks().outcomes()) : own_code();
@@ -287,6 +288,7 @@ int ShellEnding::leave_job() {
 
   // Futures of plugins have the last event only now.
   if (of_.events.of_job().is_followed()) of_.host.loop().poll();
+  if (ends_own) of_.grow.end_allocations();
   return of_.config.exit_local ? local : code;
 }
 

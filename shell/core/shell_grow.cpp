@@ -12,6 +12,7 @@
 #include "job/options.hpp"
 #include "join/leaving.hpp"
 #include "launch/launcher.hpp"
+#include "launch/record.hpp"
 #include "plugin/questions.hpp"
 #include "task/subprocess.hpp"
 #include "transport/address.hpp"
@@ -62,11 +63,6 @@ Result<void> ShellGrow::check_phase() const {
 
 Result<void> ShellGrow::check(const value::GrowOrder& order) const {
   CHECK_OK(check_phase());
-  if (job_.leader != 0 && (!process_.later || process_.later->is_managed))
-    return Error{
-        ENOTSUP,
-        "the first shell is lost, and another one leads the job: where srun or the user has started the shells, "
-        "it cannot start more"};
   if (!process_.later || process_.later->only_pods)
     return Error{ENOTSUP,
                  "nacre has not started the shells of this job, so it cannot start more: only jobs of nacre run or "
@@ -375,6 +371,7 @@ void ShellGrow::stop() {
 
 void ShellGrow::announced(std::string_view topic, const Json& what) {
   if (topic == elastic::kGrownTopic) return apply_growth(what);
+  if (topic == elastic::kLeadsTopic) return tell_of_leader(what);
   if (topic != elastic::kOfferTopic && topic != elastic::kReadyTopic) return;
   if (!member_of(what, "shell").is_number_unsigned()) return;
   if (topic == elastic::kReadyTopic) return note_ready(what);
@@ -462,11 +459,31 @@ Result<void> ShellGrow::make_nodes() {
   auto allocation = job::BatchSystem::of_environment(own_variable);
   if (allocation.kind != job::BatchSystem::Kind::slurm)
     return invalid("--count names no hosts, and nobody else does: give --hosts");
-  nodes_ = std::make_unique<SlurmNodes>(host_, allocation.job, [this](const std::vector<std::string>& command) {
+  auto when_killed = [this](const std::vector<std::string>& command) {
     if (process_.guard) process_.guard->set_command(command);
-  });
+  };
+  nodes_ = std::make_unique<SlurmNodes>(host_, allocation.job, process_.hands_over, std::move(when_killed));
   shrink_.set_nodes(nodes_.get());
   return {};
+}
+
+// What the leader before had got of Slurm is this one's to give back. Who has started the job hears of a leader
+// that is of no step of its own by one that is.
+void ShellGrow::lead() {
+  if (growth_.shells.empty()) return;
+  if (process_.joins_late && process_.later && process_.later->is_managed) {
+    Result<void> sent = host_.announce(elastic::kLeadsTopic, launch::NextLeader::own().message());
+    if (!sent) host_.log().log(Level::error, "", "grow: {}", sent.error().message);
+  }
+  if (!make_nodes()) return;
+  const value::Idset all = value::Idset::range(0, job_.shells() - 1);
+  nodes_->adopt(job::hosts_of(all - shells_.roster().gone(), job_));
+}
+
+void ShellGrow::tell_of_leader(const Json& what) const {
+  if (!process_.tell_launcher || !process_.later) return;
+  const value::Idset first = value::Idset::range(0, process_.later->record.size - 1) - shells_.roster().gone();
+  if (first.first() == job_.shell_rank) process_.tell_launcher(launch::Carriage::kLeads, dump_json(what));
 }
 
 Result<void> ShellGrow::ask_manager(const value::GrowOrder& order, const WhenGrown& news) {
@@ -521,7 +538,8 @@ void ShellGrow::end_left_allocation() {
 
 void ShellGrow::end_allocations() {
   if (process_.joins_late && process_.end.is_cut_off()) return end_left_allocation();
-  if (!nodes_) return;
+  const bool is_given_up = process_.hands_over && process_.end.is_cut_off();  // another shell has them by now
+  if (!nodes_ || is_given_up) return;
   if (Result<void> ended = nodes_->end(); !ended)
     host_.log().log(Level::error, "",
                     "grow: {}: the job's allocations may be there still: end them by scancel --name=nacre-{}",

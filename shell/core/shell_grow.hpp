@@ -95,6 +95,9 @@ class ShellGrow : Noncopyable {
   // Leader: which initrc files it has read, with which newcomers compare their own.
   void set_initrcs(std::function<std::string()> mark) { initrcs_ = std::move(mark); }
 
+  // This shell has come to lead.
+  void lead();
+
   // See plugin::Host; on the leader.
   void grow(const value::GrowOrder& order, const WhenGrown& news);
   // Leader: the tasks have ended, or the job is to end. What is open ends, and who is not ready leaves again.
@@ -132,6 +135,7 @@ class ShellGrow : Noncopyable {
   [[nodiscard]] bool needs_manager(const value::GrowOrder& order) const;
   [[nodiscard]] Result<std::vector<std::string>> hosts_of(const value::GrowOrder& order) const;
   [[nodiscard]] Result<void> make_nodes();
+  void tell_of_leader(const Json& what) const;
   Result<void> ask_manager(const value::GrowOrder& order, const WhenGrown& news);
   void enqueue(Open order);
   void serve_latecomers();

@@ -22,10 +22,11 @@ value::Hostlist common(const value::Hostlist& one, const value::Hostlist& other)
 
 }  // namespace
 
-SlurmNodes::SlurmNodes(plugin::Host& host, std::string job, WhenKilled when_killed)
+SlurmNodes::SlurmNodes(plugin::Host& host, std::string job, bool is_led_on, WhenKilled when_killed)
     : host_(host),
       job_(std::move(job)),
       name_("nacre-" + host.job().id.f58_plain()),
+      is_led_on_(is_led_on),
       when_killed_(std::move(when_killed)),
       asking_(host.loop(), host.children()),
       telling_(host.loop(), host.children()) {}
@@ -111,6 +112,23 @@ Error SlurmNodes::not_granted(const Wanted& wanted) const {
   return {ETIMEDOUT, fmt::format("Slurm has not given {} node{} within {:g} s{}: the request is withdrawn; give a "
                                  "longer --wait, or fewer nodes",
                                  wanted.count, wanted.count == 1 ? "" : "s", wanted.wait.count(), reason)};
+}
+
+// One without any of these hosts may be a user's, that has the name by chance.
+void SlurmNodes::adopt(const value::Hostlist& here) {
+  tell(slurm_list(name_), [this, here](const Result<std::string>& listed) {
+    if (!listed) return host_.log().log(Level::debug, "", "grow: {}", listed.error().message);
+    for (std::string_view line : split(trim(*listed), '\n')) {
+      const std::size_t blank = std::min(line.find(' '), line.size());
+      auto hosts = value::Hostlist::parse(trim(line.substr(blank)));
+      if (!hosts || common(*hosts, here).empty()) continue;
+      value::Hostlist unused = *hosts;
+      unused.remove(common(*hosts, here));
+      allocations_[std::string(line.substr(0, blank))] = *std::move(hosts);
+      give_back(unused, nullptr);
+    }
+    watch();
+  });
 }
 
 // ---- to give them back -------------------------------------------------------------------------
@@ -203,7 +221,9 @@ void SlurmNodes::tell_next() {
 // From before the first request on, as salloc may be killed with this shell.
 void SlurmNodes::watch() const {
   bool has_any = !allocations_.empty() || !requests_.empty();
-  when_killed_(has_any ? slurm_end_all(name_).argv : std::vector<std::string>());
+  when_killed_(!has_any     ? std::vector<std::string>()
+               : is_led_on_ ? slurm_withdraw(name_).argv
+                            : slurm_end_all(name_).argv);
 }
 
 // ---- slurm commands ---------------------------------------------------------------------
@@ -250,6 +270,10 @@ echo "$id $nodes")sh";
 constexpr const char* kWithdraw = R"sh(squeue -h -n "$1" -t PENDING -o %r | head -n 1
 exec scancel --name="$1" --state=PENDING)sh";
 
+// $1: the name.
+constexpr const char* kList = R"sh(scancel --name="$1" --state=PENDING
+exec squeue -h -n "$1" -t RUNNING -o '%i %N')sh";
+
 // $1: the allocation, $2: its name, $3: the step that this is in, $4: how often it looks.
 constexpr const char* kEndLeft = R"sh(job=$1 name=$2 step=$3 looks=$4
 [ "$(squeue -h -j "$job" -o %j)" = "$name" ] || exit 0
@@ -280,6 +304,10 @@ SlurmCommand slurm_request(const SlurmRequest& request) {
 
 SlurmCommand slurm_withdraw(const std::string& name) {
   return {fmt::format("scancel --name={} --state=PENDING", name), {kShell, "-c", kWithdraw, "scancel", name}};
+}
+
+SlurmCommand slurm_list(const std::string& name) {
+  return {fmt::format("squeue -n {}", name), {kShell, "-c", kList, "squeue", name}};
 }
 
 SlurmCommand slurm_end(const std::string& allocation) {

@@ -35,6 +35,8 @@ using SlurmCommand = task::CommandRun::What;
 // Withdraws a request of this name that is still pending, and writes why it is.
 [[nodiscard]] SlurmCommand slurm_withdraw(const std::string& name);
 [[nodiscard]] SlurmCommand slurm_end(const std::string& allocation);
+// Withdraws what is pending of this name, and lists what is there, by lines: `8 node[2-3]`.
+[[nodiscard]] SlurmCommand slurm_list(const std::string& name);
 // Ends all that has this name, pending or not.
 [[nodiscard]] SlurmCommand slurm_end_all(const std::string& name);
 // Ends an allocation that the job has got, and whose leader is lost: run by a shell there, in the step `step`, as
@@ -50,8 +52,9 @@ class SlurmNodes {
   // Takes care that this command is run should the shell be killed; empty: none.
   using WhenKilled = std::function<void(const std::vector<std::string>& command)>;
 
-  // `host` has to outlive it. `job`: the allocation in which the job was started.
-  SlurmNodes(plugin::Host& host, std::string job, WhenKilled when_killed);
+  // `host` has to outlive it. `job`: the allocation in which the job was started. `is_led_on`: another shell leads
+  // the job once this one is killed, and has the allocations.
+  SlurmNodes(plugin::Host& host, std::string job, bool is_led_on, WhenKilled when_killed);
 
   struct Wanted {
     std::uint64_t count = 1;
@@ -66,6 +69,8 @@ class SlurmNodes {
   // `done` is called once, perhaps before this returns. Its error is for who has asked.
   void ask(Wanted wanted, std::function<void(Result<Nodes>)> done);
 
+  // Takes on the allocations that the leader before had got; the job has shells on the hosts `here`.
+  void adopt(const value::Hostlist& here);
   // Those of `hosts` that are of these allocations.
   [[nodiscard]] value::Hostlist held(const value::Hostlist& hosts) const;
   // No shell is left on them. `done`, which may be null, gets what has become of them, as plugin::NodeRelease has
@@ -96,6 +101,7 @@ class SlurmNodes {
 
   plugin::Host& host_;
   std::string job_, name_;
+  bool is_led_on_;
   WhenKilled when_killed_;
   task::CommandRun asking_, telling_;
   std::deque<Request> requests_;               // the first one is open

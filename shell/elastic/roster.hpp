@@ -102,6 +102,8 @@ inline constexpr const char* kStateTopic = "shell.grown-state";
 // "error".
 inline constexpr const char* kOfferTopic = "shell.grown-offer";
 inline constexpr const char* kReadyTopic = "shell.grown-ready";
+// Of a newcomer that has come to lead, where srun has started the first shells: launch::NextLeader.
+inline constexpr const char* kLeadsTopic = "shell.grown-leads";
 
 // By rank, without gaps. Of one that has not come the host is known, and no cores.
 struct Growth {

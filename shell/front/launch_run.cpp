@@ -651,6 +651,8 @@ Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan
   return {};
 }
 
+namespace {
+
 // So that ssh knows of a host without power before shells that wait for this process have waited too long.
 Result<void> keep_alive(const job::Options& options, std::vector<std::string>& agent) {
   constexpr double kUsual = 5;  // seconds
@@ -662,8 +664,6 @@ Result<void> keep_alive(const job::Options& options, std::vector<std::string>& a
                {fmt::format("-oServerAliveInterval={}", interval), "-oServerAliveCountMax=3"});
   return {};
 }
-
-namespace {
 
 // What is no value of the option is named by the shell.
 int code_of_lost_host(const job::Options& options) {

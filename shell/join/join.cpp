@@ -202,7 +202,7 @@ class Assembly : Noncopyable {
   // Under Slurm, and where only Kubernetes starts pods, nobody is started here, but others may join later.
   void start_children() {
     const bool is_managed = boot_.way == boot::Way::slurm || boot_.way == boot::Way::index;
-    if (!boot_.record || (boot_.way == boot::Way::slurm && rank_ != 0)) return;
+    if (!boot_.record) return;
     // The signal came before that shell had a loop to receive it. This object is there until all have joined.
     auto on_killed = [this, &process = process_](group::Rank rank, int signum) {
       if (!process.joined && Signals::is_ending(signum)) end_job(exits::ended_by_signal(signum, rank));

@@ -265,14 +265,15 @@ struct ShellProcess {
   exits::JobEnd end;
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
-  bool by_launcher = false;         // a launcher, or a shell for it, has started this one
-  std::function<void()> on_lead;    // it has come to lead; called while standard error is where it was
-  std::function<void()> on_wanted;  // it would lead if the launcher agreed; likewise
-  bool joined = false;              // all shells of the job have joined
-  bool joins_late = false;          // this one joins a job that runs
-  std::optional<LateShell> late;    // once it has joined, until it is read
-  bool hands_over = false;          // if the leader is lost the others choose another one
-  bool left = false;                // this shell has left the others in order
+  bool by_launcher = false;  // a launcher, or a shell for it, has started this one
+  // Where srun has started all shells: tells the launcher who leads now (launch::Carriage::kLeads), or would (kWanted),
+  // by launch::NextLeader, while standard error is where it was.
+  std::function<void(std::string_view channel, const std::string& leader)> tell_launcher;
+  bool joined = false;            // all shells of the job have joined
+  bool joins_late = false;        // this one joins a job that runs
+  std::optional<LateShell> late;  // once it has joined, until it is read
+  bool hands_over = false;        // if the leader is lost the others choose another one
+  bool left = false;              // this shell has left the others in order
 };
 
 }  // namespace nacre::join

@@ -85,10 +85,46 @@ goes_on() {
   "$vcluster" exec node0 pkill -KILL -x nacre-shell &
   "$vcluster" exec node1 pkill -KILL -x nacre-shell
   wait $!
-  code=0
-  wait "$job" || code=$?
-  [[ $code != @(0|124) ]] || { cat said; return 1; } # 137 of srun, as the first two were killed
+  ends_with 1
   grep -Eq "cut off from the job's other shells|with it task [01], which is not started again: there is no spare left" said || { cat said; return 1; }
+  nothing_left
+}
+
+@test "the next leader gets nodes from Slurm, and keeps those of the first one; a new shell leads; all are given back" {
+  echo hello >words
+  places=(--srun-arg=--nodelist='node[0-2]' -N 3 --on-lost=replace)
+  start_run
+  id=$(nacre node0 jobs -q)
+  others() { on node4 squeue -h -n "nacre-$id" -o %N | sort | paste -sd,; }
+  lose_leader() { "$vcluster" exec "$1" pkill -KILL -f '^nacre-shell: '; }
+  run --separate-stderr nacre node0 grow --hosts=node3 --wait=60s
+  [ "$output" = node3 ] || { echo "$output $stderr"; cat said; return 1; }
+  lose_leader node0
+  wait_until 60 grep -q "the one on node1 leads it now" said || { cat said; return 1; }
+  wait_until 60 has_begun 4 || { cat said; return 1; }
+  [ "$(others)" = node3 ]
+  run --separate-stderr nacre node1 grow --hosts=node4 --wait=60s
+  [ "$output" = node4 ] || { echo "$output $stderr"; cat said; return 1; }
+  [ "$(others)" = node3,node4 ]
+  lose_leader node1
+  wait_until 60 grep -q "the one on node3 leads it now" said || { cat said; return 1; }
+  wait_until 60 has_begun 5 || { cat said; return 1; }
+  touch go
+  ends_with 0
+  [ "$(grep '^done' said | sort)" = $'done 0 2 node3\ndone 1 2 node4\ndone 2 1 node2 hello' ] || { cat said; return 1; }
+  are_back() { [ -z "$(others)" ]; }
+  wait_until are_back
+  nothing_left
+}
+
+@test "all shells are lost: the exit code is that of a lost host" {
+  echo hello >words
+  start_run --exit-class=host:75
+  local host
+  for host in 0 1 2 3; do "$vcluster" exec node$host pkill -KILL -x nacre-shell & done
+  wait %?vcluster || :
+  ends_with 75
+  grep -q "the shell that led the job is lost: the job has ended with it" said || { cat said; return 1; }
   nothing_left
 }
 

@@ -32,6 +32,7 @@ echo "salloc: Granted job allocation 9" >&2)sh";
 constexpr const char* kFacts =
     "echo 'JobId=7 Partition=p Account=(null) QOS=N/A NumNodes=2 NumCPUs=8 OverSubscribe=OK'";
 constexpr const char* kSqueue = R"sh(case "$*" in
+*"%i %N"*) cat "$D/list" ;;
 *%L*) echo 1:02:03 ;;
 *%N*) echo 'n[4-5]' ;;
 *%r*) echo Resources ;;
@@ -90,7 +91,7 @@ struct Slurm {
   kit::Variable inherited{"SALLOC_PARTITION", "other"};
   kit::FakeHost host;
   std::vector<std::string> killed;
-  SlurmNodes nodes{host, "7", [this](const std::vector<std::string>& command) { killed = command; }};
+  SlurmNodes nodes{host, "7", false, [this](const std::vector<std::string>& command) { killed = command; }};
   std::string name = "nacre-" + host.job().id.f58_plain();
 };
 
@@ -132,6 +133,22 @@ TEST_CASE("nodes of Slurm end with the job") {
   it.nodes.ask(it.wanted(), [&](Result<SlurmNodes::Nodes> given) { got = std::move(given); });
   REQUIRE(got);
   CHECK(got->error().message == "the job is ending");
+}
+
+TEST_CASE("the next leader takes on the nodes of Slurm, and ends none with itself") {
+  Slurm it;
+  static_cast<void>(it.folder.file("list", "9 n[4-5]\n12 n9\n"));  // the second one is a user's
+  SlurmNodes next(it.host, "7", true, [&](const std::vector<std::string>& command) { it.killed = command; });
+  next.adopt(value::Hostlist::parse("n[0-1,4]").value());
+  const value::Hostlist all = value::Hostlist::parse("n[0-9]").value();
+  REQUIRE(it.host.serve([&] { return !next.held(all).empty(); }));
+  CHECK(next.held(all).str() == "n4");
+  REQUIRE(it.killed.size() == 5);
+  CHECK(it.killed == core::slurm_withdraw(it.name).argv);
+  REQUIRE(next.end());
+  CHECK(it.said("called") ==
+        fmt::format("scancel --name={} --state=PENDING\nscancel --name={}\n", it.name, it.name));
+  CHECK(it.killed.empty());
 }
 
 TEST_CASE("Slurm refuses, in its own words; and no such commands are there") {
