@@ -677,7 +677,7 @@ int code_of_lost_host(const job::Options& options) {
 
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
   // Of two shells this process says which goes on, if it stays.
-  const bool stays = plan.record.detaching != launch::Detaching::at_start && !plan.outlived;
+  const bool stays = !plan.in_pod && plan.record.detaching != launch::Detaching::at_start && !plan.outlived;
   const std::uint32_t least = stays ? 2 : 3;  // shells
   // Who wants the tasks of a lost host replaced means any host.
   const bool is_meant = options.find("on-leader-lost") == nullptr && TRY(job::OnLost::read(options)).replaces &&
