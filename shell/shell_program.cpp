@@ -203,8 +203,8 @@ Result<int> run_in_job(ShellProcess& process, boot::Boot boot, cli::ShellArgumen
   return run_shell(process, std::move(assembled.identity), std::move(config), log);
 }
 
-// Of the leader, if its launcher reads them. What starts the shells may wait for one that never ends, so the
-// launcher is told that the job has.
+// The leader's channels, if its launcher reads them. The program that starts the shells may wait for a shell that
+// never ends, so the launcher is told that the job has ended.
 Result<std::unique_ptr<CarriedChannels>> carry(ShellProcess& process, const boot::Boot& boot, group::Rank rank) {
   if (rank != 0 || !boot.record || !boot.record->carriage) return nullptr;
   auto carried = TRY(CarriedChannels::create(*process.loop, *boot.record->carriage, STDERR_FILENO));

@@ -162,7 +162,7 @@ struct Writer::State : Noncopyable {
     if (compression == Compression::gzip) CHECK_OK(check(library.archive_write_add_filter_gzip(handle)));
     if (compression == Compression::xz) CHECK_OK(check(library.archive_write_add_filter_xz(handle)));
     CHECK_OK(check(library.archive_write_set_format_pax(handle)));
-    // Without blocks for tapes all that was written reaches take() at once, so that a frame can end between
+    // Without blocks for tapes everything that is written reaches take() at once, so that a frame can end between
     // entries.
     CHECK_OK(check(library.archive_write_set_bytes_per_block(handle, 0)));
     return check(library.archive_write_open(handle, this, nullptr, take, nullptr));
@@ -180,7 +180,7 @@ struct Writer::State : Noncopyable {
     return self.failed ? -1 : static_cast<la_ssize_t>(size);
   }
 
-  // The error of this file's part of the output, else libarchive's.
+  // The error of this file's own part of the output, or else libarchive's.
   [[nodiscard]] Error error() {
     return failed ? *failed : Error{library.archive_errno(handle), library.why(handle)};
   }
@@ -250,12 +250,12 @@ Result<void> Writer::begin(const ArchiveEntry& entry) {
   state_->offset = 0;
   state_->in_entry = true;
   int code = library.archive_write_header(state_->handle, raw.get());
-  // the warning is about a name that is not UTF-8, which has been stored unchanged
+  // The warning is about a name that is not UTF-8, which was stored unchanged.
   if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return {};
   return in(in_quotes(entry.path), state_->error());
 }
 
-// libarchive expects the zeros of holes too, and leaves them out itself.
+// libarchive also expects the zeros of holes, and leaves them out itself.
 Result<void> Writer::write(std::uint64_t offset, std::string_view bytes) {
   while (state_->offset < offset) {
     if (state_->zeros.empty()) state_->zeros.resize(kZeros);
@@ -486,8 +486,8 @@ class Walk {
 
 }  // namespace
 
-// Calls `visit` for each of `paths`, which are below the directory that `base` is open for, and for all that is
-// below those: a directory first, then its content by name. "" is `base` itself, which is not visited. Symbolic
+// Calls `visit` for each of `paths`, which are below the directory that `base` is open for, and for everything
+// below them: a directory first, then its content by name. "" is `base` itself, which is not visited. Symbolic
 // links are not followed. Errors name the path.
 Result<void> walk(int base, const std::vector<std::string>& paths,
                   const std::function<Result<void>(const Found&)>& visit) {

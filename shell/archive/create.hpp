@@ -13,7 +13,7 @@ namespace nacre::archive {
 
 // Writes a tar archive in pax format (POSIX.1-2001; holes as GNU.sparse 1.0), compressed or not.
 
-// Readers of zstd and xz notice each flipped bit; those of the others notice only damage to the format.
+// Readers of zstd and xz notice each flipped bit; readers of the others only notice damage to the format.
 enum class Compression { none, gzip, zstd, xz };
 inline constexpr std::array kCompressions{Compression::none, Compression::gzip, Compression::zstd, Compression::xz};
 
@@ -66,7 +66,8 @@ class ArchiveStore {
   };
   // The archive of this name, if there is one. Two of them are an error.
   Result<std::optional<Found>> look_up(const std::string& name) const;
-  // The same, if the archive has to exist: otherwise ENOENT, with this directory and the archives that are there.
+  // As look_up(), if the archive has to exist: otherwise ENOENT, with this directory and the archives that are
+  // there.
   Result<Found> find(const std::string& name) const;
   // The names of all archives, sorted; none if there is no such directory.
   Result<std::vector<std::string>> names() const;
@@ -79,8 +80,8 @@ class ArchiveStore {
   std::string directory_;
 };
 
-// A file that appears only when it is complete: it has a name of its own (`.NAME.tar.zst.XXXXXXXX`) until commit(),
-// and is removed if that is never called.
+// A file that appears only when it is complete: until commit() it has another name (`.NAME.tar.zst.XXXXXXXX`), and
+// it is removed if commit() is never called.
 class NewFile {
  public:
   // The file that will be `path`; makes the missing directories above.
@@ -90,8 +91,8 @@ class NewFile {
   ~NewFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // Writes it to the disk, then gives it its name. Without `replace`, a file that has got the name first is an
-  // error, EEXIST.
+  // Writes it to the disk, then gives it its name. Without `replace`, an existing file of that name is an error,
+  // EEXIST.
   Result<void> commit(bool replace);
 
  private:
@@ -108,7 +109,7 @@ struct CreateOptions {
 
   std::string directory = ".";     // the base of `paths`
   std::vector<std::string> paths;  // in the form of clean_path(); a directory includes all that is in it
-  // none: that of the archive to which this appends, else zstd
+  // None: that of the archive to which this appends, or else zstd.
   std::optional<Compression> compression;
   IfExists if_exists = IfExists::refuse;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extracts an archive to a directory, safely: Reader checks the entries of the archive, and Destination the places
-// to which they go.
+// Extracts an archive to a directory, safely: Reader checks the entries of the archive, and ExtractDestination the
+// places to which they go.
 #pragma once
 
 #include <unordered_set>
@@ -27,7 +27,7 @@ class Reader {
   // `library` must outlive it. Each error starts with `path`.
   static Result<Reader> open(const Library& library, const std::string& path,
                              std::uint64_t max_entries = kMaxEntries);
-  // The same from memory, which must outlive it; errors have `name` in place of a path.
+  // As open(), from memory, which must outlive the reader; errors have `name` in place of a path.
   static Result<Reader> of_memory(const Library& library, std::string_view bytes, std::string name);
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;
@@ -63,13 +63,13 @@ enum class Existing { refuse, replace };  // what to do if a file or link exists
 
 class ExtractDestination {
  public:
-  // `undoable`: records what is made, for undo().
+  // `undoable`: records what is made, so that undo() can remove it.
   static Result<ExtractDestination> open(const std::string& directory, Existing existing, bool undoable = false);
 
-  // Makes the directory, or uses an existing one. finish() sets its permissions and time; those of one that existed
-  // before only with Existing::replace.
+  // Makes the directory, or uses an existing one. finish() sets its permissions and time; for an existing directory
+  // only with Existing::replace.
   Result<void> add_directory(const ArchiveEntry& entry);
-  // A new file, empty, for writing; if it replaces a hard link, the other names of that keep their content.
+  // A new file, empty, for writing; if it replaces a hard link, the link's other names keep their content.
   // close_file() sets its size, permissions and time.
   Result<UniqueFd> open_file(const ArchiveEntry& entry);
   Result<void> close_file(UniqueFd file, const ArchiveEntry& entry);
@@ -105,7 +105,7 @@ class ExtractDestination {
   UniqueFd root_;
   Existing existing_;
   bool undoable_;
-  std::string parent_path_;  // the last parent that was used, as entries of one directory come together
+  std::string parent_path_;  // the last parent that was used, as entries of one directory usually come together
   UniqueFd parent_;
   std::unordered_set<std::string> made_on_the_way_;  // directories that have had no entry of their own so far
   std::vector<ArchiveEntry> directories_;            // their permissions and times are still to be set
@@ -119,7 +119,7 @@ struct ExtractOptions {
   std::optional<std::uint64_t> max_bytes;  // of content in all; holes do not count
   std::uint64_t bytes_before = 0;          // bytes that already count
   std::string limited_by = "--max-size";   // the option with which the user can allow more
-  // After an error all that was extracted is removed; but not after an interruption
+  // After an error everything that was extracted is removed, but not after an interruption.
   bool all_or_nothing = false;
 };
 

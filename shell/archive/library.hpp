@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libarchive, loaded when an archive is read or written. Each function that is used is a member of its own name and
-// type; see archive_read(3), archive_write(3), archive_entry(3).
+// libarchive, loaded when an archive is read or written. Each function that is used is a member with the function's
+// name and type; see archive_read(3), archive_write(3), archive_entry(3).
 #pragma once
 
 #include <locale.h>
@@ -26,7 +26,7 @@ class DynamicLibrary {
     return {};
   }
 
-  // It is loaded until the process ends, and no further function of it can be found: for libraries that leave
+  // It stays loaded until the process ends, but no further function of it can be found: for libraries that leave
   // something behind, such as signal handlers.
   void keep() { static_cast<void>(handle_.release()); }
 

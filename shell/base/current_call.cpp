@@ -11,7 +11,7 @@ const CurrentCall* innermost = nullptr;
 std::function<void()> on_begin;
 
 CallPage* make_page() {
-  static CallPage not_shared;  // used if there is no memory to share: then no other process can name what runs
+  static CallPage not_shared;  // used if there is no memory to share; then no other process can name what runs
   void* page = ::mmap(nullptr, sizeof(CallPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return page != MAP_FAILED ? new (page) CallPage : &not_shared;
 }
@@ -50,7 +50,7 @@ CurrentCall::CurrentCall(const std::string& plugin, const std::string& topic)
   if (!differs()) return;
   CallPage& page = CallPage::own();
   page.name(plugin_, topic_);
-  // it may be odd already: a forked process has ended in a call
+  // it may be odd already, if a forked process has ended in a call
   std::uint64_t calls = page.calls_.load(std::memory_order_relaxed);
   if (outer_ != nullptr) return;
   page.moved_at_.store(CallPage::clock(), std::memory_order_relaxed);

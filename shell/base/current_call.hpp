@@ -14,11 +14,11 @@ namespace nacre {
 class CallPage {
  public:
   static constexpr std::size_t kPluginSize = 64;  // bytes with the NUL; a longer name is cut
-  static constexpr std::size_t kTopicSize = 192;  // the same
-  static constexpr std::size_t kHostSize = 64;    // the same
+  static constexpr std::size_t kTopicSize = 192;  // as kPluginSize
+  static constexpr std::size_t kHostSize = 64;    // as kPluginSize
 
-  // Where the process is. Equal to an earlier place if since then no call has begun or returned, and the loop has
-  // not turned.
+  // Where the process is. Two places are equal if no call has begun or returned between them, and the loop has not
+  // turned.
   struct Place {
     std::uint64_t calls = 0;
     std::uint64_t turns = 0;
@@ -34,11 +34,11 @@ class CallPage {
   // When the outermost call began, or when the loop last turned within it, by CLOCK_MONOTONIC in milliseconds.
   [[nodiscard]] std::int64_t moved_at() const { return moved_at_.load(); }
   [[nodiscard]] static std::int64_t clock();
-  // Of the innermost call, if there is one; else of the last.
+  // The plugin of the innermost call; if none runs, of the last one.
   [[nodiscard]] std::string_view plugin() const { return text(plugin_, kPluginSize); }
   [[nodiscard]] std::string_view topic() const { return text(topic_, kTopicSize); }
 
-  // The host that messages about a call name; empty: they name none.
+  // The host that messages about a call name; empty: none.
   void set_host(std::string_view host);
   [[nodiscard]] std::string_view host() const { return text(host_, kHostSize); }
 
@@ -70,7 +70,8 @@ class CurrentCall : Noncopyable {
  public:
   CurrentCall(const std::string& plugin, const std::string& topic);
   ~CurrentCall();
-  // Called whenever a call begins that is not within another one; null: nothing is. It is the process's own.
+  // `begun` is called whenever a call begins that is not within another one; null: nothing is called. There is one
+  // for the process.
   static void when_begun(std::function<void()> begun);
 
  private:

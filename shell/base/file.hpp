@@ -12,7 +12,7 @@ inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 // All bytes of `path` ("-": standard input). Errors name the path: missing, a directory, larger than `limit`.
 Result<std::string> read_file(const std::string& path, std::size_t limit = kMaxInputFile);
 
-// The same of a descriptor, from where it stands; errors name it `name`.
+// The same for a descriptor, from its position on; errors call it `name`.
 Result<std::string> read_file(int fd, const std::string& name, std::size_t limit = kMaxInputFile);
 
 // Writes all of `text` to `fd`, with as many write(2)s as needed; waits for room if it is non-blocking. Returns 0,
@@ -22,7 +22,7 @@ Result<std::string> read_file(int fd, const std::string& name, std::size_t limit
 // The same at an offset of a file, by pwrite(2).
 [[nodiscard]] int write_all_at(int fd, std::string_view text, std::uint64_t offset);
 
-// Whether a file of this name can be made, or replaced by another one; a device, FIFO or link: written. An error
+// Whether a file of this name can be made or replaced; whether a device, FIFO or link can be written. An error
 // names it.
 Result<void> check_replaceable(const std::string& path);
 
@@ -44,7 +44,7 @@ class Fingerprint {
  public:
   // Each piece counts by itself: ("ab", "c") is not ("a", "bc").
   void add(std::string_view piece);
-  [[nodiscard]] std::string str() const;  // 16 hexadecimal digits; "-" of nothing
+  [[nodiscard]] std::string str() const;  // 16 hexadecimal digits; "-" if nothing was added
 
  private:
   std::uint64_t hash_ = 0xcbf29ce484222325;

@@ -27,7 +27,7 @@ std::terminate_handler usual_end = nullptr;
   ::_exit(1);
 }
 
-// Where there is no memory for an exception either, there is none to ask about.
+// Without memory even for an exception, there is none to ask about.
 bool is_without_memory() {
   auto thrown = std::current_exception();
   if (thrown == nullptr)
@@ -47,7 +47,7 @@ bool is_without_memory() {
   std::abort();
 }
 
-// A callback that is lost for want of memory may be the one that everything waits for.
+// A callback that is lost because memory ran out may be one that everything waits for.
 void end_soon_without_memory(const Component* component, const std::exception& thrown) {
   static bool is_set = false;
   if (component != nullptr && !component->is_vital) return;

@@ -43,7 +43,7 @@ class JsonAt {
 
   // The member `key` of an object; an error if this is no object or lacks it.
   Result<JsonAt> at(std::string_view key) const;
-  // The same; none if there is no such key (or it is null).
+  // As at(); none if there is no such key (or it is null).
   Result<std::optional<JsonAt>> find(std::string_view key) const;
   // The elements of an array.
   Result<std::vector<JsonAt>> elements() const;

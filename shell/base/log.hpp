@@ -30,10 +30,10 @@ class Log {
   [[nodiscard]] Level level() const { return level_; }
   [[nodiscard]] bool wants(Level level) const { return static_cast<int>(level) <= static_cast<int>(level_); }
 
-  // Sinks are called in the order in which they were added. A sink may log; its own message does not reach it.
+  // Sinks are called in the order in which they were added. A sink may log; it does not get its own messages.
   void add_sink(std::string name, Sink sink);
   void remove_sink(std::string_view name);  // a sink may remove itself: it is not called again
-  // A sink also has a level of its own; quiet: it gets nothing. False if there is no sink of this name.
+  // A sink also has its own level; quiet: it gets nothing. Returns false if there is no sink of this name.
   bool set_sink_level(std::string_view name, Level level);
 
   void post(LogEntry entry);

@@ -36,7 +36,7 @@ bool changed_before(const std::string& path, const timespec& time) {
   return ::lstat(path.c_str(), &info) == 0 && is_before(info.st_mtim, time);
 }
 
-// Anybody may make names in a shared place, a great many too: only what can be a directory of this user is opened.
+// In a shared place anybody may make any number of names: only what can be a directory of this user is opened.
 bool is_own_directory(int folder, const dirent& entry) {
   if (entry.d_type != DT_DIR && entry.d_type != DT_UNKNOWN) return false;
   struct stat info {};
@@ -92,7 +92,7 @@ Result<OwnedDirectory> OwnedDirectory::create(const std::string& parent, const s
     int error = errno;
     auto taken = is_made ? take(path) : system_error(error, fmt::format("cannot make {}XXXXXX", front));
     bool lost = is_made && !taken && (taken.error().code == EWOULDBLOCK || taken.error().code == ENOENT);
-    if (is_made && !taken && !lost) ::rmdir(path.c_str());  // as if no descriptor is free
+    if (is_made && !taken && !lost) ::rmdir(path.c_str());  // the same as if no descriptor is free
     if (!taken && announce) announce(path, false);
     bool again = lost || (!is_made && error == EEXIST);
     if (!again || tries == kTries) return taken;

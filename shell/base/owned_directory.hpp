@@ -31,14 +31,14 @@ class OwnedDirectory {
   static Result<OwnedDirectory> create(const std::string& parent, const std::string& more,
                                        const Announce& announce = {});
 
-  // Makes `path` itself, with mode 0700. One that is there is taken if it is this user's and no process has it.
+  // Makes `path` itself, with mode 0700. An existing one is taken if it is this user's and no process has it.
   static Result<OwnedDirectory> create_at(const std::string& path, const Announce& announce = {});
 
   OwnedDirectory(OwnedDirectory&&) noexcept = default;
   OwnedDirectory& operator=(OwnedDirectory&&) noexcept = default;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // When it had last changed as it was taken, by the file system's clock.
+  // When the directory, as it was taken, had last changed, by the file system's clock.
   [[nodiscard]] timespec changed_at() const { return changed_at_; }
 
  private:
@@ -52,9 +52,9 @@ class OwnedDirectory {
 };
 
 // Looks below a folder, a few names at a time, for directories that processes of this user and host have left and
-// that are gone, and takes them over. If `others_look` is true for one of the names it stops: another process
-// looks. Directories that have changed since `own` was made are left alone: their process is only beginning, and
-// may not have its lock yet.
+// that are gone, and takes them over. It stops if `others_look` is true for one of the names, as another process
+// looks then. Directories that have changed since `own` was made are left alone: their process is only beginning,
+// and may not have its lock yet.
 class LeftDirectories {
  public:
   static constexpr std::size_t kNamesAtOnce = 512;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program itself prints for users. Nothing here throws if the reader has gone, so callbacks may call it too:
-// fmt::print throws then, and t/lint forbids it.
+// What a program itself prints for users. Nothing here throws if the reader has gone, so callbacks may call it as
+// well. fmt::print would throw, so t/lint forbids it.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,13 +18,13 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 // An error if something that this process has printed to standard output since the last call could not be written:
-// `standard output: No space left on device`. The bytes that are still buffered are then dropped.
-// Where its reader has gone that counts as logged: nobody wants to know.
+// `standard output: No space left on device`. The bytes that are still buffered are then dropped. If the reader has
+// gone the error counts as logged: nobody wants to know.
 Result<void> flush_out();
 
 // To standard error, at once, and by one write if possible. Ignores errors, as there is no place left to report
-// them. A text goes out as it is; what is formatted has words of others in it, of which none can control a
-// terminal.
+// them. A plain text is written unchanged. In formatted text nothing can control a terminal, as it may have words
+// of others in it.
 void print_err(std::string_view text);
 
 template <typename... Args>
@@ -37,16 +37,16 @@ void print_err(fmt::format_string<Args...> format, Args&&... args) {
 enum class Colour { red, yellow };
 [[nodiscard]] std::string coloured(Colour colour, std::string_view line);
 
-// While it lives, whoever writes what others say to standard error has the first word: it takes a text behind what
-// it has still to write there, so that the text does not come between two halves of a line. False: it has not taken
-// it, and nothing is on its way. One at a time, in the process that has made it.
+// While one lives, whoever writes other processes' text to standard error comes first: it takes a text and writes
+// it behind its own pending text, so that it does not come between two halves of a line. False: it has not taken
+// the text, as nothing is pending. There is one at a time, in the process that has made it.
 class ErrTaker : Noncopyable {
  public:
   explicit ErrTaker(std::function<bool(std::string_view)> take);
   ~ErrTaker();
 };
 
-// Past an ErrTaker: of a process that ends at once.
+// Writes past an ErrTaker, for a process that ends at once.
 void print_last_err(std::string_view text);
 
 }  // namespace nacre

@@ -61,7 +61,7 @@ std::optional<ProcessStat> ProcessStat::parse(std::string_view text) {
   return out;
 }
 
-// By one read(2), as those who look at all processes of a node do this often.
+// Uses one read(2), as those who look at all processes of a node call this often.
 std::optional<ProcessStat> ProcessStat::of(pid_t pid, const std::string& root) {
   UniqueFd file(::open(fmt::format("{}/proc/{}/stat", root, pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;

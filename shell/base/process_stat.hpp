@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What /proc has about a process, proc(5): PID/stat, and of this one its largest memory.
+// What /proc tells about a process, proc(5): PID/stat, and for this process its largest memory.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 namespace nacre {
 
 struct ProcessStat {
-  std::string name;  // of its program, at most 15 bytes, which may be any
+  std::string name;  // the program's, at most 15 bytes of any kind
   char state = '?';  // a letter: R runs, S sleeps, D waits in the kernel, T is stopped, Z has ended, ...
   pid_t parent = 0, group = 0, session = 0;
   std::uint64_t user = 0, system = 0;                    // ticks of CPU time, of all threads
@@ -22,7 +22,7 @@ struct ProcessStat {
   [[nodiscard]] std::uint64_t own_ticks() const { return user + system; }
   [[nodiscard]] std::uint64_t children_ticks() const { return children_user + children_system; }
 
-  // None: it is no such text.
+  // None: the text is no such line.
   static std::optional<ProcessStat> parse(std::string_view text);
   // None: there is no such process. `root`: the folder that proc is in.
   static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
@@ -31,7 +31,7 @@ struct ProcessStat {
 // Whether proc is mounted.
 [[nodiscard]] bool has_proc();
 
-// As ProcessStat::start is counted from; 0 if it is not known.
+// On the clock of ProcessStat::start; 0 if it is not known.
 [[nodiscard]] double seconds_since_boot();
 
 // Corrects what this process may have inherited in a bad state. Both programs call these first, before anything
@@ -42,11 +42,11 @@ struct ProcessStat {
 // without a message; standard error just loses what is written.
 Result<void> open_closed_streams();
 
-// Whether it is open for writing; false for a standard output that was closed.
+// Whether the descriptor is open for writing; false for a standard output that was closed.
 [[nodiscard]] bool is_writable(int fd);
 
 // Unblocks all signals, and sets those that end a process, or report to it, to their default actions. SIGINT,
-// SIGQUIT and SIGHUP stay ignored if they are: nohup(1), and shells that start background jobs, mean that. So do
+// SIGQUIT and SIGHUP stay ignored if they are ignored, as nohup(1) and shells with background jobs intend; so do
 // SIGTSTP, SIGTTIN and SIGTTOU.
 void reset_signals();
 
@@ -62,7 +62,7 @@ void reset_signals();
 class Standstill {
  public:
   static constexpr double kFirst = 10;  // seconds, before it is reported
-  static constexpr double kNext = 600;  // between two reports of the same one
+  static constexpr double kNext = 600;  // between two reports about the same process
 
   // A report, if one is due, such as "has been stopped by a signal for 10 s" or "goes on, after 23 s". `now`:
   // seconds of any clock that does not jump.

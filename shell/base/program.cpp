@@ -61,7 +61,7 @@ std::string InstalledTree::path(std::initializer_list<const char*> relative, con
     std::string path = (std::filesystem::path(directory_) / each).lexically_normal();
     struct stat found {};
     if (::stat(path.c_str(), &found) != 0) continue;
-    // What others could have put there counts for nothing.
+    // Files that other users could have put there are ignored.
     if (found.st_uid == owner_ || found.st_uid == 0) return path;
   }
   return absolute;
@@ -79,8 +79,8 @@ void* load_library(const char* soname, int flags) {
 
 // ---- process title ----------------------------------------------------------------------
 
-// Only as far as they lie behind each other. The environment behind them stays as it is: others read this
-// process's.
+// Uses the arguments only as far as they are adjacent. The environment behind them stays as it is, as others read
+// this process's.
 ProcessTitle::ProcessTitle(int argc, char** argv) {
   if (argc < 1 || argv[0] == nullptr) return;
   begin_ = argv[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Performs steps until there are none left. A step may cause new ones, and may call its way back to here.
+// Performs steps until there are none left. A step may cause new ones, and may lead to another call of this object.
 //
 // Steps never nest. A call from within a step returns at once, as the running call performs the new steps after it.
 // So steps are performed in their order, and all are done when the outermost call returns.

@@ -29,7 +29,7 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 // For malformed input: EINVAL with this message.
 [[nodiscard]] inline Error invalid(std::string message) { return Error{EINVAL, std::move(message)}; }
 
-// For a failed system call: `what: strerror(code)`; of EMFILE and ENFILE `what (remedy): strerror(code)`.
+// For a failed system call: `what: strerror(code)`; for EMFILE and ENFILE `what (remedy): strerror(code)`.
 [[nodiscard]] Error system_error(int code, std::string_view what);
 
 // The same error with context: `where: message`.

@@ -17,7 +17,7 @@ void copy(const std::string& path, std::array<char, PATH_MAX>& to) {
   if (path.size() < to.size()) std::memcpy(to.data(), path.data(), path.size());
 }
 
-// When it runs, the action is already the default again (SA_RESETHAND).
+// When this runs the action is already the default again (SA_RESETHAND).
 void remove_and_end(int signum) {
   ::unlink(file_to_remove.data());
   ::rmdir(directory_to_remove.data());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals before, or beside, a loop that watches for them: blocked for a while, held, and what one that ends the
-// process removes.
+// Signals before or beside a loop that watches for them: blocking, holding, and removing files when one ends the
+// process.
 #pragma once
 
 #include <signal.h>
@@ -50,10 +50,10 @@ class EndingSignalsHeld : Noncopyable {
   sigset_t before_;
 };
 
-// A process that one of these ends before it watches for signals runs no destructor: each that has the default
-// action now removes `file`, then `directory`, and then ends the process as usual. Both are absolute paths that
-// exist until the process has set an action of its own. Only the last call in a process counts; a path longer than
-// PATH_MAX is not removed.
+// A signal that ends the process before it watches for signals runs no destructor. So each of these signals that
+// has the default action now removes `file`, then `directory`, and then ends the process as usual. Both are
+// absolute paths that exist until the process has set an action of its own. Only the last call in a process counts;
+// a path longer than PATH_MAX is not removed.
 void remove_when_ended_early(const std::string& file, const std::string& directory);
 
 }  // namespace nacre

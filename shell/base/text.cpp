@@ -59,7 +59,7 @@ bool glob_match(const std::string& pattern, const std::string& text) {
   return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
 
-// Asked for each subscription by each start: find_first_of() is a call for each character.
+// Called for each subscription at each start, so it avoids find_first_of(), which is a call for each character.
 bool is_glob(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c == '*' || c == '?' || c == '['; });
 }

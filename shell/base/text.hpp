@@ -29,10 +29,10 @@ namespace nacre {
 // Whether `text` has a glob(7) metacharacter: one of *?[
 [[nodiscard]] bool is_glob(std::string_view text);
 
-// `name` as a part of a glob(7) that matches only that.
+// Escapes `name` so that, as a part of a glob(7), it matches only itself.
 [[nodiscard]] std::string escape_glob(std::string_view name);
 
-// Letters of ASCII as small ones.
+// The text with ASCII letters in lower case.
 [[nodiscard]] std::string lower(std::string_view text);
 
 // "1 task", "2 tasks"
@@ -40,9 +40,9 @@ namespace nacre {
 
 // Text of others on its way to a terminal.
 
-// `text` for a terminal: bytes that control one are as \xNN. These are the control characters of ASCII but the tab,
-// those of Unicode (U+0080 to U+009F, and those that change the direction of what follows), and bytes that are no
-// UTF-8, which a terminal may take for the former.
+// `text` for a terminal: bytes that control a terminal are written as \xNN. These are the control characters of
+// ASCII except the tab, those of Unicode (U+0080 to U+009F, and those that change the text's direction), and bytes
+// that are no UTF-8, which a terminal may take for control characters.
 [[nodiscard]] std::string escape_controls(std::string_view text);
 // The same for a text of several lines.
 [[nodiscard]] std::string escape_lines(std::string_view text);
@@ -53,11 +53,11 @@ namespace nacre {
 // as one.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// How many edits make another name of a name of this length: 1 up to three bytes, 2 up to nine, else 3.
+// How many edits may turn a name of this length into the meant one: 1 up to three bytes, 2 up to nine, otherwise 3.
 [[nodiscard]] std::size_t max_edits(std::size_t length);
 
-// The name of `known` that has the fewest edits from `name`, at most max_edits(); the first of several. None:
-// `name` is one of them, is longer than 100 bytes, or none is near.
+// The name in `known` with the fewest edits from `name`, at most max_edits(); the first of several. None: `name` is
+// in `known`, is longer than 100 bytes, or no name is near.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view name, std::span<const std::string> known);
 
 // "; did you mean NAME?" with the nearest name of `known`, or "".

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The headers of the standard library, and fmt, which does what its <format> will: any file may use what they have
-// without a list of its own. Those that few need are not here, as <atomic>, <filesystem> and <mutex>, nor is what
-// only a system has. And Noncopyable, which the standard library lacks.
+// The headers of the standard library, and fmt in place of <format>: any file may use them without including them
+// itself. Headers that few files need, such as <atomic>, <filesystem> and <mutex>, are not here, nor are those of
+// the system. And Noncopyable, which the standard library lacks.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@
 
 namespace nacre {
 
-// A base of what is neither copied nor moved, as others refer to it.
+// A base of classes that are neither copied nor moved, as other objects refer to them.
 class Noncopyable {
  public:
   Noncopyable(const Noncopyable&) = delete;

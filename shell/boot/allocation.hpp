@@ -31,9 +31,9 @@ struct Allocation {
   };
 
   std::string source;       // for messages: "SLURM_JOB_NODELIST", "PBS_NODEFILE (/var/spool/pbs/7)"
-  std::vector<Host> hosts;  // each once, but see Flux, in the order of their first mention; not empty
-  // How many tasks have been asked for: in Slurm SLURM_NTASKS, in Flux execution.nslots of R, else the sum of the
-  // slots, where some are given. None: it is open. `tasks_source`: what has it, as `source`.
+  std::vector<Host> hosts;  // each once (but see Flux), in the order of their first mention; not empty
+  // How many tasks have been asked for: in Slurm SLURM_NTASKS, in Flux execution.nslots of R, otherwise the sum of
+  // the slots, where some are given. None: it is open. `tasks_source`: what has it, as `source`.
   std::optional<std::uint32_t> tasks = {};
   std::string tasks_source = {};
   // In a heterogeneous job of Slurm, of which `hosts` are the first component: all of its hosts, as a hostlist.
@@ -43,11 +43,11 @@ struct Allocation {
 // The value of an environment variable.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// From the first manager in the order above but Flux whose variables are set; none: there is none. Errors name the
-// variable, or the file and the line.
+// From the first manager, in the order above without Flux, whose variables are set; none: there is none. Errors
+// name the variable, or the file and the line.
 Result<std::optional<Allocation>> allocation_of(const Variables& variables);
 
-// Whether it is an instance of Flux, which then is the innermost allocation.
+// Whether this is an instance of Flux, which then is the innermost allocation.
 [[nodiscard]] bool is_flux_allocation(const Variables& variables);
 // What prints its R on standard output.
 inline constexpr const char* kFluxResources = "flux kvs get resource.R";

@@ -5,7 +5,7 @@
 //
 //   standalone  alone
 //   pmi         a manager with a PMI-1 server (PMI_FD): the shells' addresses and the leader's secret are its keys
-//   pmix        a manager with a PMIx server (PMIX_NAMESPACE, PMIX_RANK): the same, by libpmix
+//   pmix        a manager with a PMIx server (PMIX_NAMESPACE, PMIX_RANK): as pmi, by libpmix
 //   slurm       a step of Slurm without PMI: one shell a node; the secret from a file or from srun's
 //               standard input; ports by agreement (transport/address.hpp)
 //   hosts       started by another shell or by `nacre launch`: secret and launch record on standard input
@@ -117,7 +117,7 @@ Result<group::Membership> membership_of(const BootRequest& request, const launch
                                         transport::Secret secret, launch::OwnSockets own);
 
 [[nodiscard]] inline bool has_own_record(const BootRequest& request) { return request.record.index() != 0; }
-// That record; the file that is open at a descriptor is closed, and so no task gets it.
+// The request's launch record; a descriptor that it was read from is closed, so that no task gets it.
 Result<launch::LaunchRecord> own_record(const BootRequest& request);
 
 // The number in a variable, up to `most`. Errors: the variable is not set, or is no such number.

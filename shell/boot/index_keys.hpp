@@ -12,7 +12,7 @@
 // To one that comes while the job runs the leader says instead
 //
 //   {"value"}             it joins: launch::launch_lines(), as those of nacre grow get them
-//   {"error", "again"}    it cannot be said yet: it is to come again in a moment
+//   {"error", "again"}    this is not known yet: the shell has to come again
 //   {"error"}             it is turned away
 //
 // In a job that may change its leader all shells listen on that port. The others say
@@ -33,7 +33,7 @@
 namespace nacre::boot {
 
 struct IndexGroup {
-  Pod pod;  // of more than one
+  Pod pod;  // of a group of more than one
   transport::Secret secret;
   std::string secret_file;  // for messages
   std::string version;      // of this program
@@ -43,9 +43,9 @@ struct IndexGroup {
 
 class IndexKeys : public Keys {
  public:
-  // Of SIGINT, SIGTERM, SIGHUP and SIGQUIT the one that came while it waited for others, whose call has failed.
+  // Which of SIGINT, SIGTERM, SIGHUP and SIGQUIT has made a call fail that waited for other shells.
   [[nodiscard]] virtual std::optional<int> ended_by() const = 0;
-  // The launch lines of one that has come while the job runs, and joins it: barrier() has failed. Else "".
+  // The launch lines, if this shell has come while the job runs, and joins it: barrier() has failed. Otherwise "".
   [[nodiscard]] virtual std::string take_late() { return ""; }
 };
 
@@ -60,10 +60,10 @@ class Latecomers {
   using OnCome = std::function<Result<std::string>(std::uint32_t index)>;
 
   virtual ~Latecomers() = default;
-  // Until serve() is called they come again.
+  // Until serve() is called shells are told to come again.
   static Result<std::unique_ptr<Latecomers>> answer(event::Loop& loop, IndexGroup group);
   virtual void serve(OnCome on_come) = 0;
-  // Its launch lines, or why it is turned away. ENOENT: it has gone meanwhile.
+  // Gives a shell its launch lines, or the reason why it is turned away. ENOENT: it has gone meanwhile.
   virtual Result<void> give(std::uint32_t index, const Result<std::string>& lines) = 0;
 };
 

@@ -81,8 +81,8 @@ class HydraProxies {
   // The proxies of this job, which the process `mpiexec` has started. `proxy`: the command line of this shell's own
   // proxy.
   HydraProxies(std::uint32_t count, pid_t mpiexec, const Words& proxy);
-  // The same; `server` is the process that answers by PMI. None: it is no proxy, or its mpiexec is not on this
-  // host.
+  // As the constructor; `server` is the process that answers by PMI. None: it is no proxy, or its mpiexec is not on
+  // this host.
   static std::optional<HydraProxies> find(pid_t server, std::uint32_t count);
 
   // A message about the proxies that have ended, if any, with their hosts as far as they are known. `now`: seconds.

@@ -64,7 +64,7 @@ std::optional<PodName> parse_pod_name(const std::string& full) {
   return out;
 }
 
-// Of the pods of several Jobs of a JobSet, all alike: which is this one of all?
+// Finds this pod's index among all pods of a JobSet with several equal Jobs.
 Result<void> count_jobs(const Variables& variables, const std::string& own, PodName& name, Pod& pod) {
   if (!has(variables, "NACRE_JOBS")) return {};
   std::uint32_t jobs = TRY(count_of(variables, "NACRE_JOBS", 1, ""));

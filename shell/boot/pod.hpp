@@ -34,7 +34,7 @@ struct Pod {
 // This host's name, with its domain if it has one: "train-3.train.default.svc.cluster.local".
 [[nodiscard]] std::string full_host_name();
 
-// None: the variables speak of none, or this is a task of a job of nacre, which is no pod of its own. Errors name
+// None: the variables name no pod, or this is a task of a job of nacre, which is not a pod of its own. Errors name
 // the variable that is missing or wrong. `own_name` is called if no variable has the first pod's address, and where
 // an index within one of several Jobs has to be told from the name.
 Result<std::optional<Pod>> pod_of(const Variables& variables,

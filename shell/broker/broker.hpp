@@ -18,9 +18,10 @@ class Broker : Noncopyable {
   // `uri`: "local://PATH". `timeout`: seconds for the connection, and for each ask(). Errors name the path.
   static Result<std::unique_ptr<Broker>> connect(std::string_view uri, double timeout);
 
-  // ---- before attach(): what waits for the answer. An error has the broker's errno and text, after the topic.
+  // ---- before attach(): calls that wait for the answer. An error has the broker's errno and text, after the
+  // topic.
   Result<Json> ask(std::string_view topic, const Json& payload) { return answer(begin(topic, payload)); }
-  // The same in two steps, for several at a time.
+  // ask() in two steps, for several questions at a time.
   struct Asked {
     std::uint32_t tag;
     std::string topic;
@@ -31,18 +32,18 @@ class Broker : Noncopyable {
   [[nodiscard]] Asked begin_stream(std::string_view topic, const Json& payload);
   // Bytes as they are, each way.
   [[nodiscard]] Asked begin_raw(std::string_view topic, std::string payload);
-  Result<std::optional<std::string>> raw_answer(const Asked& asked, double seconds);  // none: none by then
+  Result<std::optional<std::string>> raw_answer(const Asked& asked, double seconds);  // none: no answer by then
   void follow(const Asked& stream, std::function<void(Result<Json>)> on_response);
 
   // ---- with the loop
   struct Receivers {
-    std::function<void(const BrokerMessage&)> on_request;  // to a service of ours
+    std::function<void(const BrokerMessage&)> on_request;  // to a service of this process
     std::function<void(const BrokerMessage&)> on_event;    // to which we have subscribed
     std::function<void(const Error&)> on_lost;             // once; all calls have failed by then
   };
   Result<void> attach(event::Loop& loop, Receivers receivers);
   [[nodiscard]] bool is_attached() const { return poll_.has_value(); }
-  void detach();  // nobody is called any more
+  void detach();  // no callback is called any more
 
   // Calls back once, or for each response of a stream up to an error, which is its last (ENODATA: its end).
   using OnResponse = std::function<void(const BrokerMessage&)>;
@@ -52,9 +53,9 @@ class Broker : Noncopyable {
   std::uint32_t call(std::string_view topic, const Json& payload, OnAnswer on_answer,
                      std::uint32_t node = kAnyNode);
   std::uint32_t call_with_text(std::string_view topic, std::string payload, OnAnswer on_answer);  // JSON
-  void forget(std::uint32_t tag) { calls_.erase(tag); }  // its function is not called any more
-  // For who cannot leave it to the loop: the next response to one of these calls is awaited, and its function
-  // called. All else that comes meanwhile is left to the loop. ETIMEDOUT: `timeout` seconds have passed.
+  void forget(std::uint32_t tag) { calls_.erase(tag); }  // the call's function is not called any more
+  // For callers that cannot wait for the loop: waits for the next response to one of these calls, and calls its
+  // function. Other messages are left to the loop. ETIMEDOUT: `timeout` seconds have passed.
   Result<void> wait_for_response(const std::function<bool(std::uint32_t tag)>& wanted, double timeout);
   // A request that is answered without a matchtag: the next response with its topic is the answer.
   void call_by_topic(std::string_view topic, const Json& payload, OnAnswer on_answer);
@@ -66,7 +67,7 @@ class Broker : Noncopyable {
   [[nodiscard]] std::size_t unsent() const {
     return unsent_.size() - sent_;
   }  // bytes that the broker has not taken
-  // Calls `then` from the loop, once the broker has taken all. Not if it goes before.
+  // Calls `then` from the loop, once the broker has taken all. Does not call it if the broker goes before that.
   void when_sent(std::function<void()> then) { when_sent_.push_back(std::move(then)); }
   [[nodiscard]] bool is_lost() const { return lost_.has_value(); }
   [[nodiscard]] const std::string& uri() const { return uri_; }
@@ -92,7 +93,7 @@ class Broker : Noncopyable {
   std::string uri_;
   double timeout_;
   BrokerFrames frames_;
-  std::deque<BrokerMessage> received_;  // and not delivered
+  std::deque<BrokerMessage> received_;  // but not delivered
   std::string unsent_;
   std::size_t sent_ = 0;  // of unsent_
   std::vector<std::function<void()>> when_sent_;
@@ -108,7 +109,7 @@ class Broker : Noncopyable {
 // The answer in a response: its payload, {} if it has none, or its error with the topic before it.
 Result<Json> answer_of(const BrokerMessage& response);
 [[nodiscard]] BrokerMessage request_of(std::string_view topic, const Json& payload, std::uint32_t node = kAnyNode);
-// A response to it, without a payload.
+// A response to the request, without a payload.
 [[nodiscard]] BrokerMessage response_to(const BrokerMessage& request);
 // The bytes of "data" in an object of RFC 24: text, or base64 if "encoding" says so.
 Result<std::string> data_in(const JsonAt& io);

@@ -48,7 +48,7 @@ EventlogWriter::Listener EventlogWriter::notify(Callbacks callbacks) {
   return out;
 }
 
-// They may go meanwhile, and others come.
+// Listeners may go meanwhile, and others come.
 void EventlogWriter::tell(const std::function<void(const Callbacks&)>& what) {
   std::erase_if(listeners_, [](const auto& each) { return each.expired(); });
   for (std::size_t i = 0, count = listeners_.size(); i < count; ++i) {

@@ -20,10 +20,10 @@ namespace nacre::broker {
 Result<std::string> bytes_of(const Json& value);
 
 // The eventlogs of one namespace that a shell writes. One commit is under way at a time, and the next one has all
-// that has come meanwhile: so they are as many as the broker can take.
+// that has come meanwhile: so there are only as many commits as the broker can take.
 class EventlogWriter : Noncopyable {
  public:
-  static constexpr std::size_t kFull = std::size_t{4} << 20;    // so many bytes that wait are enough
+  static constexpr std::size_t kFull = std::size_t{4} << 20;    // bytes that wait: from here on is_full()
   static constexpr std::size_t kCommit = std::size_t{8} << 20;  // bytes of one commit, about
 
   struct Callbacks {
@@ -35,13 +35,14 @@ class EventlogWriter : Noncopyable {
   EventlogWriter(Broker& broker, std::string in_namespace) : broker_(broker), namespace_(std::move(in_namespace)) {}
   ~EventlogWriter();
 
-  // Calls them as long as what is returned lives.
+  // Calls them as long as the returned object lives.
   using Listener = std::shared_ptr<const Callbacks>;
   [[nodiscard]] Listener notify(Callbacks callbacks);
   void append(const std::string& key, std::string_view bytes);  // whole lines
   [[nodiscard]] bool full() const { return waiting_ >= kFull; }
   [[nodiscard]] bool flushed() const { return failure_ || (waiting_ == 0 && !tag_); }
-  // Waits for that, as long as the store takes something every `patience` seconds. False: it has not taken all.
+  // Waits until all is in the store, as long as that takes something every `patience` seconds. False: it has not
+  // taken all.
   bool flush(double patience);
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
   // For a key: bytes that were appended, and those of them that are in the store.
@@ -85,8 +86,8 @@ class ContentStore {
   Result<std::optional<Json>> archive(const std::string& name);
 
   using Take = std::function<Result<void>(std::size_t index, std::string_view bytes)>;
-  // Calls `take` with the content of each in their order, several being under way. It waits as long as the store
-  // does, but while `goes_on` says so (it may be empty): else ECANCELED.
+  // Calls `take` with the content of each in their order, several being under way. It waits without a limit.
+  // ECANCELED: `goes_on`, which may be empty, has returned false.
   Result<void> load(const std::vector<std::string>& blobrefs, const Take& take,
                     const std::function<bool()>& goes_on);
 

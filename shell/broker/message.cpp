@@ -136,7 +136,7 @@ void append_framed(std::string& out, const BrokerMessage& message) {
   const std::size_t start = out.size();
   std::string size;
   append_number(size, std::uint32_t{0});
-  out += size;  // in place of what is known once all is there
+  out += size;  // replaced below, when the size is known
   append_encoded(out, message);
   const std::size_t bytes = out.size() - start - size.size();
   size.clear();

@@ -43,11 +43,11 @@ struct BrokerMessage {
   [[nodiscard]] std::string_view text() const;
 };
 
-// Without what precedes it on a socket.
+// Without the bytes that precede it on a socket.
 [[nodiscard]] std::string encode(const BrokerMessage& message);
 Result<BrokerMessage> decode(std::string_view bytes);
 
-// As it goes over the socket.
+// With the bytes that precede it on a socket.
 void append_framed(std::string& out, const BrokerMessage& message);
 
 // The messages in what a socket has given.

@@ -11,7 +11,7 @@ constexpr std::size_t kMostStart = kHead + 2 * kMaxBroadcastChannels;  // bytes
 // A record from above is taken at once, so the credit only has to be enough for one record.
 std::size_t credit_down(const Limits& limits) { return std::max(kHead + limits.record, kMostStart); }
 
-// Broadcast records of another leader have numbers above all that the one before it has given.
+// The broadcast records of a new leader have higher numbers than all that the former one has given.
 constexpr unsigned kTermShift = 40;  // no leader broadcasts as many records
 std::uint64_t term_of(Numbered number) { return number >> kTermShift; }
 
@@ -399,7 +399,7 @@ Result<void> UpwardRecords::own_taken(Numbered number) {
 // ---- the way up --------------------------------------------------------------------------
 
 // What is under way may be lost. All origins whose records have passed here send them again, so the records that
-// wait here need not go.
+// wait here need not be sent.
 void UpwardRecords::new_path() {
   unacked_.rewind();
   if (!std::exchange(dirty_, false)) return;
@@ -443,7 +443,7 @@ bool UpwardRecords::deliver(OriginTable::Route from, const BulkRecord& record) {
   return true;
 }
 
-// What came before was taken by another leader, but for the ends of channels.
+// Another leader took what came before, except the ends of channels.
 Result<void> UpwardRecords::begin(OriginTable::Route from, const BulkRecord& start) {
   std::vector<Channel> ended = TRY(ended_channels(start.bytes));
   const Id origin = origin_of(start.head);
@@ -459,7 +459,7 @@ Result<void> UpwardRecords::begin(OriginTable::Route from, const BulkRecord& sta
   return {};
 }
 
-// All origins below send what was not taken again.
+// All origins below send again what was not taken.
 void UpwardRecords::lead() {
   origins_.take_over();
   for (auto& [peer, child] : children_) {
@@ -536,7 +536,7 @@ bool UpwardRecords::send_next(std::string& out) {
 
 // ---- acknowledgements of records -----------------------------------------------------------------
 
-// Bytes of answers of which an origin need not be notified: it has room for one record beside them.
+// How many bytes of answers may stay without a note to their origin: it has room for one more record.
 std::size_t UpwardRecords::most_unnoted() const {
   constexpr std::size_t kMostUnnoted = std::size_t{16} << 10;
   return std::min(kMostUnnoted,
@@ -566,7 +566,7 @@ Result<void> UpwardRecords::take_note(const Taken& note) {
 void UpwardRecords::note_taken(Id origin, Numbered number) {
   auto route = origins_.route(origin);
   BulkChild* child = route ? children_.linked(route->peer, route->link) : nullptr;
-  if (child == nullptr || number == 0) return;  // its records will come another way, and the note again
+  if (child == nullptr || number == 0) return;  // its records will come another way, and the note with them
   Numbered& last = child->taken[origin];
   last = std::max(last, number);
 }
@@ -634,7 +634,7 @@ Result<void> BroadcastRecords::take(const BulkRecord& record) {
 }
 
 // Records up to the start's number are no longer available. A newcomer that begins after them does not need them.
-// Another shell that gets such a start is no longer of the view, as its members never get one.
+// Any other shell that gets such a start is no longer in the view, as members never get one.
 Result<void> BroadcastRecords::start(const BulkRecord& record) {
   std::vector<Channel> ended = TRY(ended_channels(record.bytes));
   Numbered kept = record.head.number;
@@ -653,7 +653,7 @@ Result<void> BroadcastRecords::start(const BulkRecord& record) {
   return {};
 }
 
-// `last`: the number of the last of them, as if they were records.
+// `last`: the number of the last of these ends, counted as records.
 void BroadcastRecords::announce_ends(const std::vector<Channel>& ended, Numbered last) {
   Numbered number = last - std::min<Numbered>(last, ended.size());
   for (Channel channel : ended) {
@@ -664,7 +664,7 @@ void BroadcastRecords::announce_ends(const std::vector<Channel>& ended, Numbered
   }
 }
 
-// What the leader before has broadcast, and this shell has not got, comes no more.
+// What the former leader has broadcast, and this shell has not got, will not come.
 void BroadcastRecords::start_anew(Numbered base, const std::vector<Channel>& ended) {
   store_.start_anew_after(base);
   first_ = consumed_ = base;
@@ -681,10 +681,10 @@ void BroadcastRecords::cut_off() {
   if (!std::exchange(cut_off_, true)) out_.put(CutOff{});
 }
 
-// Keeps what the owner has not consumed. But if all members have taken that, this shell is no member.
+// Keeps what the owner has not consumed. But if all members have taken it, this shell is no member.
 void BroadcastRecords::drop(Numbered stable) {
   stable_ = std::max(stable_, stable);
-  // Another leader's start, which comes as a record, may come behind its notes.
+  // The start of another leader comes as a record, perhaps after its notes.
   if (term_of(stable_) > term_of(store_.have())) return;
   if (started_ && stable_ > consumed_) cut_off();
   store_.drop(std::min(stable_, consumed_));
@@ -748,7 +748,7 @@ void UnackedRecords::taken(Numbered number) {
   }
 }
 
-// Their ends have been taken.
+// These channels' ends have been taken.
 std::vector<Channel> UnackedRecords::ended_before() const {
   std::set<Channel> out = ended_;
   for (const Kept& each : records_) {

@@ -4,10 +4,10 @@
 // all. It has no sockets, clock or threads. doc/protocol.md, "Bulk", has the format and the rules.
 //
 // Up: the leader delivers each origin's records once and in order, as long as the origin lives and has a way to the
-// leader; of an origin that dies, the first ones. Down: a shell that is in every view gets all, once and in order.
-// A newcomer gets what is broadcast after it has come, and the end of each channel that ended before. A shell that
-// leaves the view gets the first records. If an owner does not take what it is given, the writers stop in the end;
-// they stop for no other reason.
+// leader; of an origin that dies, only the first of them. Down: a shell that is in every view gets all, once and in
+// order. A newcomer gets what is broadcast after it has come, and the end of each channel that ended before. A
+// shell that leaves the view gets only the first records. Writers stop for good only if an owner does not take what
+// it is given.
 //
 // The driver reports what happens, and performs take_effects() in order. After up() or child_up() of a peer, calls
 // and effects that name its link mean the new one.
@@ -32,13 +32,13 @@ struct Write {
   StreamId stream = 0;
   std::string bytes;
 };
-struct Grant {  // the peer may send so many more bytes
+struct Grant {  // how many more bytes the peer may send
   LinkName to;
   StreamId stream = 0;
   std::size_t bytes = 0;
 };
-// Leader: a record of an origin, each origin's in order and each once. The owner answers with taken(), at any time.
-// No bytes: the channel has ended.
+// Leader: a record of an origin, each once and in order. The owner answers with taken(), at any time. No bytes: the
+// channel has ended.
 struct DeliverRecord {
   Id origin = 0;
   Numbered number = 0;
@@ -56,7 +56,7 @@ struct Room {};           // there is room for what put() has refused
 struct BroadcastRoom {};  // there is room for what broadcast() has refused
 struct CutOff {};         // this shell is no longer of the view: nothing more is announced
 struct Drained {};        // the leader has taken all that was put
-struct WaitForMore {};    // answers wait for others: the driver calls waited() after a while
+struct WaitForMore {};    // answers wait for those of other shells: the driver calls waited() after a while
 
 using BulkEffect =
     std::variant<Write, Grant, DeliverRecord, Announce, Room, BroadcastRoom, CutOff, Drained, WaitForMore>;
@@ -79,7 +79,7 @@ struct BulkOutbox {
   }
 };
 
-// What a node keeps of each link: of those over which it feeds other shells, its children, and of its own way up.
+// What a node keeps of each link: the links over which it feeds other shells, its children, and its own way up.
 
 // What came over a link and is not yet a whole record or note, and how much each end may still write.
 struct Traffic {
@@ -102,12 +102,12 @@ struct BulkChild {
   Traffic traffic;
   bool gone = false;  // the link has ended, but what it has brought still goes up
   struct Queued {
-    std::string record;  // whole
+    std::string record;  // complete
     bool is_answer;
   };
   std::deque<Queued> queue;  // on their way up
   std::size_t queued = 0;    // bytes of the queue
-  std::size_t urgent = 0;    // records of it that are no answers
+  std::size_t urgent = 0;    // records of the queue that are no answers
   std::size_t owed = 0;      // bytes of credit that are not yet given back
 
   bool path = false;             // the child is still to be sent `path`
@@ -115,16 +115,16 @@ struct BulkChild {
   Numbered stable_sent = 0;
 
   bool greeted = false;
-  bool unstarted = false;      // a newcomer that is still to be sent where the broadcast begins for it
+  bool unstarted = false;      // a newcomer that still has to be told where the broadcast begins for it
   Numbered fed = 0;            // the last broadcast record that it has, or was sent
   std::optional<Heard> heard;  // the last one that it has sent
 
   void enqueue(std::string_view record, bool is_answer);
-  // Moves the first record of the queue to `out`; its size.
+  // Moves the first record of the queue to `out`, and returns its size.
   std::size_t take_first(std::string& out);
   void drop_queue();
-  // Credit is given back in large parts: all that is owed, once that is much, or the peer has less than half of
-  // `most`. 0: not now.
+  // Credit is given back in large parts: all that is owed, once the peer has less than half of `most`, or much is
+  // owed. 0: not now.
   std::size_t take_owed(std::size_t most);
 };
 
@@ -136,17 +136,17 @@ class BulkChildren {
 
   explicit BulkChildren(const Limits& limits) : limits_(limits) {}
 
-  BulkChild& add(Id peer);                              // a new link, in place of the peer's one before
+  BulkChild& add(Id peer);                              // a new link, which replaces the peer's former one
   BulkChild* linked(Id peer);                           // null: there is no link
-  BulkChild* linked(Id peer, std::uint64_t serial);     // null: there is not this link
-  void unlink(Id peer);                                 // what has come only in part is dropped
-  void forget_done();                                   // those without a link whose records have gone up
+  BulkChild* linked(Id peer, std::uint64_t serial);     // null: this link is not there
+  void unlink(Id peer);                                 // drops what has come only in part
+  void forget_done();                                   // children without a link whose records have all gone up
   [[nodiscard]] std::size_t held_bytes(Id peer) const;  // of records that have not gone up
 
   void set_view(ViewNumber number, const std::vector<Id>& members);
   [[nodiscard]] std::optional<ViewNumber> view() const { return view_; }
   [[nodiscard]] const std::vector<Id>& members() const { return members_; }  // the view's children
-  // Up to where all members, and this shell, which has `own`, have taken the broadcast. None: some member has not
+  // The last broadcast record that all members have taken, and this shell (`own`). None: some member has not
   // reported in this view.
   std::optional<Numbered> heard_by_all(Numbered own);
 
@@ -195,7 +195,8 @@ class BroadcastStore {
   void drop(Numbered stable);
   // Empties the store; the next record is `stable` + 1.
   void start_after(Numbered stable);
-  // The same, for the broadcast of another leader: what is here is kept until forget_former(), as it is announced.
+  // As start_after(), for the broadcast of a new leader. The present records are kept until forget_former(), as
+  // they are announced.
   void start_anew_after(Numbered stable);
   void forget_former() { former_.clear(); }
 
@@ -205,7 +206,7 @@ class BroadcastStore {
 
  private:
   std::deque<Kept> records_;
-  std::deque<Kept> former_;  // of the leader before
+  std::deque<Kept> former_;  // of the former leader
   Numbered stable_ = 0;
   std::size_t bytes_ = 0;
   std::set<Channel> ended_;
@@ -219,7 +220,7 @@ class BroadcastRecords {
   BroadcastRecords(const BulkOptions& options, BulkOutbox& out)
       : options_(options), out_(out), started_(!options.newcomer) {}
 
-  // As those of BulkNode.
+  // See BulkNode.
   Result<bool> broadcast(Channel channel, std::string_view bytes);
   Result<void> end(Channel channel);
   void consumed(Numbered number);
@@ -227,11 +228,11 @@ class BroadcastRecords {
   // ---- what comes from above
   Result<void> take(const BulkRecord& record);
   void drop(Numbered stable);            // all shells have taken up to here
-  void drop_stable() { drop(stable_); }  // also what came after it was known to be stable
+  void drop_stable() { drop(stable_); }  // also records that came after they were known to be stable
 
   // Leader: all members of the view have taken up to here.
   void all_have(Numbered number);
-  // This shell leads from now on: its first record is `base` + 1, and nothing more comes of the leader before.
+  // This shell leads from now on: its first record is `base` + 1, and nothing more comes from the former leader.
   void lead(Numbered base);
 
   // ---- what goes down
@@ -261,8 +262,8 @@ class BroadcastRecords {
   Numbered stable_ = 0;    // all shells have taken up to here, as far as this one knows
 };
 
-// What a shell knows of the origins whose records reach it: the link over which the last attempt of each came; on
-// the leader also how far each has been delivered and taken.
+// What a shell knows of the origins whose records reach it: the link over which the last attempt of each came, and
+// on the leader also how far each origin's records were delivered and taken.
 class OriginTable {
  public:
   explicit OriginTable(std::size_t most) : most_(most) {}
@@ -271,29 +272,30 @@ class OriginTable {
     Id peer = 0;
     std::uint64_t link = 0;  // Child::serial
   };
-  // False: the record is of an earlier attempt than one that was seen, and its origin has sent it again, or will;
-  // or it comes once more in one attempt, as ways up may lead in a circle while a leader is looked for. Otherwise
-  // notes for the origin go over this link from now on. ENOSPC: too many origins.
+  // False: the record is of an attempt earlier than one already seen, and its origin sends it again; or it comes
+  // twice in one attempt, as ways up may form a circle while a leader is looked for. True: notes for the origin go
+  // over this link from now on. ENOSPC: too many origins.
   Result<bool> came(const Head& head, Route from);
   [[nodiscard]] std::optional<Route> route(Id origin) const;
 
   // ---- at the leader
-  // Of origins whose attempts have not begun here yet nothing counts: this shell has not led from the start on.
+  // Origins count only from their next attempt on, as this shell has not led from the start.
   void take_over() { begins_ = false; }
   // An attempt begins with this number. False: the origin's records are known here.
   bool begin(Id origin, Numbered number);
-  enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: those between were lost, and will come again
-  Verdict judge(Id origin, Numbered number);                 // next: it counts as delivered
+  enum class Verdict : std::uint8_t { next, again, ahead };  // ahead: records before it were lost, and will come
+                                                             // again
+  Verdict judge(Id origin, Numbered number);  // next: it counts as delivered
   void delivered(Id origin, Numbered number, Route from, std::size_t bytes, bool is_answer);
   struct Credit {
     Route to;
     std::size_t bytes;
   };
-  // The next of the delivered records up to this number: the credit to give its link for it. None: there are no
+  // Takes the next delivered record up to this number; returns the credit to give to its link. None: there is no
   // more.
   std::optional<Credit> take(Id origin, Numbered number);
-  // Whether the origin is to be notified of what was taken since this was true last: not of answers alone, while
-  // they are at most so many bytes.
+  // Whether the origin is to be notified of what was taken since this last returned true. Answers alone, of at most
+  // `most_answers` bytes, are no reason.
   bool note_is_due(Id origin, std::size_t most_answers);
   [[nodiscard]] Numbered taken(Id origin) const;
 
@@ -320,8 +322,8 @@ class OriginTable {
   std::unordered_map<Id, Origin> origins_;
 };
 
-// The records of this shell that the leader has not taken. They are kept, to be sent again when the way to the
-// leader is new.
+// The records of this shell that the leader has not taken. They are kept so that they can be sent again over a new
+// way to the leader.
 class UnackedRecords {
  public:
   explicit UnackedRecords(Id self) : self_(self) {}
@@ -341,15 +343,15 @@ class UnackedRecords {
   }
   // Appends the next record to be sent; false: there is none.
   bool send_next(std::string& out);
-  // Of this shell, which leads now: calls it with each record that is here, and before that with the last records
-  // of channels that have ended already.
+  // For a shell that has come to lead: calls `call` with each record that is here, and before that with the last
+  // records of channels that have ended already.
   void each(const std::function<void(Numbered, Channel, std::string_view bytes)>& call) const;
 
   [[nodiscard]] Numbered last() const { return first_ + records_.size() - 1; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return records_.empty(); }
   [[nodiscard]] bool all_sent() const { return !begins_ && next_ == records_.size(); }
-  // Among those that are to be sent is one that is no answer.
+  // Whether a record that is no answer is still to be sent.
   [[nodiscard]] bool is_urgent() const { return begins_ || last_urgent_ >= first_ + next_; }
 
  private:
@@ -368,14 +370,13 @@ class UnackedRecords {
   Numbered last_urgent_ = 0;   // the last one that is no answer
   std::size_t next_ = 0;       // index in records_ of the next one to be sent
   std::size_t bytes_ = 0;      // of all records_, with heads
-  std::uint32_t attempt_ = 0;  // how many times the way was new
+  std::uint32_t attempt_ = 0;  // how many times the way to the leader has changed
   bool begins_ = false;        // the attempt's start is to be sent
   std::set<Channel> ended_;
 };
 
-// Records on their way to the leader, and the acknowledgements on their way back: those of this shell, which are
-// kept until the leader has taken them, and those of the shells below, which it passes on or, as the leader,
-// delivers to its owner.
+// Records on their way to the leader, and acknowledgements on their way back. This shell's records are kept until
+// the leader has taken them; those of the shells below are passed on or, on the leader, delivered to its owner.
 class UpwardRecords {
  public:
   // All have to outlive it. Records from below wait in the queues of `children`.
@@ -386,7 +387,7 @@ class UpwardRecords {
         unacked_(options.self),
         origins_(options.limits.origins) {}
 
-  // As those of BulkNode.
+  // See BulkNode.
   Result<bool> put(Channel channel, std::string_view bytes);
   Result<void> end(Channel channel);
   void taken(Id origin, Numbered number);
@@ -420,12 +421,12 @@ class UpwardRecords {
   BulkOutbox& out_;
   UnackedRecords unacked_;
   OriginTable origins_;
-  std::optional<Id> last_;  // the origin whose record went up last; none: this shell's
+  std::optional<Id> last_;  // whose record went up last; none: this shell's own
   std::size_t wants_ = 0;   // bytes that put() has refused
-  bool dirty_ = false;      // a record from below was sent up since the way was new
-  // Of answers that are to be sent:
+  bool dirty_ = false;      // a record from below was sent up since the last change of the way
+  // For answers that are to be sent:
   bool waits_ = false;  // they wait for others
-  bool go_ = false;     // they do not wait, or no more
+  bool go_ = false;     // they do not wait, or have waited
 };
 
 class BulkNode : Noncopyable {
@@ -436,22 +437,23 @@ class BulkNode : Noncopyable {
   // The overlay's tree, at the beginning and at each change. Its number grows. The leader is given it before all
   // others. A broadcast record is dropped only when all members of a view have taken it.
   void view(ViewNumber number, const std::vector<Id>& children);
-  // There is a link to the shell that feeds this one: its parent, or another in the meantime. It replaces the one
-  // before.
+  // There is a link to the shell that feeds this one: its parent, or another one meanwhile. It replaces the former
+  // link.
   void up(Id peer);
   void no_up();
-  // There is a link to a shell that this one feeds, a child of the view or not. It replaces that shell's link
-  // before.
+  // There is a link to a shell that this one feeds, a child of the view or not. It replaces that shell's former
+  // link.
   void child_up(Id peer);
   void child_gone(Id peer);
   // Bytes of a stream, in any pieces. After an error (EPROTO, ENOSPC) the driver has to end the link, and the node
-  // takes it as ended. Bytes of a link that is not there have no effect.
+  // counts it as ended. Bytes of a link that is not there have no effect.
   Result<void> received(LinkName from, StreamId stream, std::string_view bytes);
   void written(LinkName to, StreamId stream);  // all bytes of the last Write
   void waited();                               // the time for which WaitForMore was to wait is over
 
-  // This shell, which has led no job before, leads from now on, in this term (overlay): what others have put, and
-  // the leader before has not taken, comes here, and so does its own. What that one has broadcast comes no more.
+  // This shell, which has led no job before, leads from now on, in this term of the overlay. Records that the
+  // former leader has not taken come here, and so do this shell's own. What the former leader has broadcast comes
+  // no more.
   void lead(std::uint64_t term);
 
   // ---- what the owner wants ----
@@ -459,16 +461,16 @@ class BulkNode : Noncopyable {
   // EMSGSIZE, EINVAL: no bytes, EPIPE: the channel has ended.
   Result<bool> put(Channel channel, std::string_view bytes);
   Result<void> end(Channel channel);  // once; it may exceed the window
-  // Leader: the same, to all shells. EPERM: this is not the leader. ENOSPC: kMaxBroadcastChannels have ended.
+  // Leader: as put(), to all shells. EPERM: this is not the leader. ENOSPC: kMaxBroadcastChannels have ended.
   Result<bool> broadcast(Channel channel, std::string_view bytes);
   Result<void> end_broadcast(Channel channel);
   // Leader: the owner has taken this origin's records up to here for good; the origin may forget them.
   void taken(Id origin, Numbered number);
-  void consumed(Numbered number);  // the owner needs the announced bytes up to here no longer
+  void consumed(Numbered number);  // the owner no longer needs the announced bytes up to here
   [[nodiscard]] std::vector<BulkEffect> take_effects() { return std::exchange(out_.effects, {}); }
 
   // ---- state: bytes that are held, with heads ----
-  // At most Limits::window and the ends; at most Limits::broadcast and the ends; at most Limits::link.
+  // The three have these limits: Limits::window and the ends; Limits::broadcast and the ends; Limits::link.
   [[nodiscard]] std::size_t own_bytes() const { return upward_.bytes(); }
   [[nodiscard]] std::size_t broadcast_bytes() const { return broadcast_.bytes(); }
   [[nodiscard]] std::size_t child_bytes(Id peer) const { return children_.held_bytes(peer); }

@@ -37,7 +37,7 @@ namespace values {  // of the broadcast that carries values of collectives
 inline constexpr Channel kValue = 1;
 }  // namespace values
 
-// For how long answers wait at a hop for others at most; one of a deep tree waits several times.
+// How long answers wait at a hop for other answers, at most; an answer from deep in the tree waits several times.
 inline constexpr std::chrono::milliseconds kAnswerWait{20};
 
 class Port {
@@ -60,8 +60,8 @@ class Port {
 
   virtual ~Port() = default;
 
-  // The user gets what has come before too. Records of a channel that is not served when serve_no_more() is called
-  // are taken and dropped.
+  // The user also gets what has come before this call. Records of a channel that is not served when serve_no_more()
+  // is called are taken and dropped.
   virtual void serve(Channel channel, Upward owner) = 0;
   virtual void serve(Channel channel, Downward owner) = 0;
   virtual void serve_no_more() = 0;
@@ -77,7 +77,7 @@ class Port {
   virtual void consumed(Numbered number) = 0;
 };
 
-// A channel of records to the leader, whose user does not wait for room: what has none is kept, in order.
+// A channel of records to the leader, whose user does not wait for room: records without room are kept, in order.
 class RecordQueue : Noncopyable {
  public:
   explicit RecordQueue(Channel channel) : channel_(channel) {}
@@ -89,7 +89,7 @@ class RecordQueue : Noncopyable {
   // served, the job is over, or this shell is cut off.
   void put(std::string record);
   [[nodiscard]] std::size_t waiting() const { return unsent_.size(); }  // records
-  // `act` is called each time that none waits any more after some had to.
+  // `act` is called each time that no record waits any more after some did.
   void when_empty(std::function<void()> act) { on_empty_ = std::move(act); }
 
  private:

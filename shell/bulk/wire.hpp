@@ -17,15 +17,16 @@ inline constexpr StreamId kRecords = 2;
 enum class BulkKind : std::uint8_t {
   data = 1,  // 1 to Limits::record bytes
   end = 2,   // no bytes: the channel has ended
-  // Its bytes are the channels that have ended, 2 each, ascending. Up: where an attempt of an origin begins,
-  // which is not its first. Down: where the broadcast begins, for a newcomer, or of another leader for all.
+  // Its bytes are the channels that have ended, 2 each, ascending. Up: an attempt of an origin begins here that is
+  // not its first. Down: the broadcast begins here, for a newcomer, or for all if there is a new leader.
   start = 3,
 };
 
 struct Head {
   BulkKind kind = BulkKind::data;
   Channel channel = 0;
-  std::uint64_t tag = 0;  // up: origin and attempt; down: the last number that all shells had when this was made
+  std::uint64_t tag = 0;  // up: origin and attempt; down: the last number that all shells had when the record was
+                          // made
   Numbered number = 0;
   std::uint32_t size = 0;  // bytes that follow
   bool operator==(const Head&) const = default;
@@ -65,7 +66,7 @@ class BulkRecordReader {
   Direction way_;
   std::size_t most_;
   std::string bytes_;
-  std::size_t at_ = 0;  // what is before it has been read
+  std::size_t at_ = 0;  // all before it has been read
 };
 
 // The channels of a start, one after the other; EPROTO unless they ascend.

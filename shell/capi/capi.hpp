@@ -59,7 +59,7 @@ class AuxItems : Noncopyable {
   std::vector<Item> items_;
 };
 
-// The part of libflux that a shell's plugins use. The folder flux makes it, which is above this one, and the
+// The part of libflux that a shell's plugins use. The folder flux, which is above this one, makes it, and the
 // shell's handle owns it.
 class Extension : Noncopyable {
  public:
@@ -84,7 +84,7 @@ struct idset {
   // nothing.
   nacre::Result<void> add(const nacre::value::Idset& others);
   nacre::Result<void> subtract(const nacre::value::Idset& others);
-  // The same for first..last.
+  // As the other add(), for first..last.
   nacre::Result<void> add(unsigned int first, unsigned int last);
   nacre::Result<void> subtract(unsigned int first, unsigned int last);
   nacre::Result<void> reach(std::size_t id);  // grows until `id` is in the universe
@@ -124,8 +124,8 @@ struct flux_shell {
   nacre::capi::KeptJson kept;
   taskmap map;
   hostlist hosts;                                // of the job, once it was asked for
-  std::string hwloc_xml;                         // the same
-  std::size_t next_task = 0;                     // of flux_shell_task_next()
+  std::string hwloc_xml;                         // of the node, once it was asked for
+  std::size_t next_task = 0;                     // the position of flux_shell_task_next()
   std::unique_ptr<nacre::capi::Extension> flux;  // destroyed after `aux`, whose items may hold parts of it
   nacre::capi::AuxItems aux;
   std::vector<nacre::plugin::Registration> waits;  // for answers that plugins have asked for

@@ -9,15 +9,15 @@
 
 namespace nacre::cli {
 
-// An option of other programs that users know by heart. It is taken as an option of this one where its meaning is
+// An option of other programs that users know by heart. It is taken as an option of this program if its meaning is
 // the same.
 struct ForeignOption {
   std::string_view names;  // between blanks: "-np --np"
-  // "--ntasks=%", where % stands for its value; without % it has none. "": it changes nothing; "%": nor does its
-  // value.
+  // "--ntasks=%", where % stands for its value; without % the option has no value. "": the option changes nothing;
+  // "%": neither the option nor its value does.
   std::string_view to;
   std::string_view values;  // between blanks: those that are taken; empty: any
-  // What a message says where it is not taken; with this and without `values` it never is.
+  // What a message says if the option is not taken; without `values` it never is.
   std::string_view instead;
 };
 
@@ -36,14 +36,14 @@ class Option {
   // What --help shows for the value.
   Option* option_text(const char* text);
   Option* description(const char* text);
-  // Whether it has a value; with behind_equals it is "" where there is none.
+  // Whether it has a value; with behind_equals the value is "" if there is none.
   Option* takes(Value value) {
     value_ = value;
     return this;
   }
   Option* required();
   Option* repeatable();
-  // Given alone it is enough: nothing else is checked.
+  // If it is given nothing else is checked.
   Option* suffices();
   // `looks` returns a Result; its error is why a value is refused.
   template <typename Check>
@@ -54,7 +54,7 @@ class Option {
     });
     return this;
   }
-  // These other options, by a name of each, must not be given too, or have to be.
+  // The other options, each by one of its names, must not be given together with this one, or have to be.
   Option* excludes(std::initializer_list<const char*> others);
   Option* needs(std::initializer_list<const char*> others);
 
@@ -81,7 +81,7 @@ class Option {
   std::size_t count_ = 0;
 };
 
-// Checks: that it is one of these words; that it is not empty, where `what` is "a file".
+// Check that a value is one of these words; that it is not empty (`what`: "a file").
 [[nodiscard]] TakeValue one_of(std::vector<std::string> words);
 [[nodiscard]] TakeValue not_empty(const char* what);
 
@@ -127,11 +127,11 @@ class CommandLine {
   }
   // Without a value.
   Option* add_flag(const char* names, bool& to, const char* help);
-  // With one behind a '=', or `without_value` if there is none.
+  // With a value behind a '=', or `without_value` if there is none.
   Option* add_flag(const char* names, std::string& to, const char* help, const char* without_value);
   Option* add_counter(const char* names, int& to, const char* help);
-  // Options that are added later are of this group; "": of none. --help has the groups in the order in which they
-  // begin, or of order_groups(), and then the options of none.
+  // Options that are added later belong to this group; "": to none. --help has the groups in the order in which
+  // they begin, or of order_groups(), and then the options without a group.
   void begin_group(std::string title, std::string about = "");
   void order_groups(std::initializer_list<const char*> titles);
   // What --help shows before the options: a line each.
@@ -152,17 +152,17 @@ class CommandLine {
   // What a message says is expected if no verb is given.
   void expects(std::string text) { expects_ = std::move(text); }
 
-  // Takes the words that are behind the program's name. An error is one of usage, of last(). Of an option that
-  // suffices() only count() knows.
+  // Takes the words that are behind the program's name. An error is one of usage, about last(). If an option
+  // suffices() only count() knows of it.
   Result<void> read(std::vector<std::string> words);
-  [[nodiscard]] CommandLine& last();  // the line of the subcommand that was given, of which again
+  [[nodiscard]] CommandLine& last();  // the innermost subcommand that was given
   [[nodiscard]] bool parsed() const { return is_read_; }
   [[nodiscard]] std::size_t count(std::string_view name) const { return option(name).count_; }
   [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
   [[nodiscard]] Option* get_option(std::string_view name) { return &option(name); }
   [[nodiscard]] const std::string& program() const { return program_; }
   void set_program(std::string name) { program_ = std::move(name); }
-  [[nodiscard]] const std::string& verb() const { return verb_; }  // the last word of it
+  [[nodiscard]] const std::string& verb() const { return verb_; }  // its last word
   [[nodiscard]] std::string help() const;
 
  private:
@@ -177,12 +177,12 @@ class CommandLine {
   struct Found {
     std::vector<Given> given;  // in order
     std::vector<std::string> words;
-    std::optional<std::string> unknown;  // the first word that is like an option, and is none
+    std::optional<std::string> unknown;  // the first word that looks like an option, and is none
     Option* no_value = nullptr;          // the last word, of which the value is missing
   };
 
   [[nodiscard]] Option* find(std::string_view name) const;
-  [[nodiscard]] Option& option(std::string_view name) const;  // which has to be there
+  [[nodiscard]] Option& option(std::string_view name) const;  // the option has to be there
   [[nodiscard]] std::vector<std::string> verbs() const;
   [[nodiscard]] std::string unknown(const std::string& word) const;
   [[nodiscard]] Found split_up(std::vector<std::string> words) const;

@@ -30,7 +30,7 @@ struct ShellArguments {
 
 std::variant<ShellArguments, Reply> parse_shell_arguments(int argc, char** argv);
 
-// The words of nacre-shell's command line, before anything is asked of them together.
+// The words of nacre-shell's command line, before they are checked against each other.
 struct RawArguments {
   ShellArguments values;
   std::string jobid;  // each of these as it was written
@@ -42,12 +42,12 @@ struct RawArguments {
   bool has_resources = false;
 };
 
-// Reads the words behind the program's name if all of them are of those that other programs give: each job pays for
-// the parser of all, as much as for a tenth of all else that its shell does before the tasks start. False: `to` is
-// as it was, and read_all() has to read them.
+// Reads the words behind the program's name if all of them are options that programs usually give. The parser of
+// all options would cost each job a tenth of its shell's work before the tasks start. False: `to` has not changed,
+// and read_all() has to read them.
 bool read_usual(std::span<char* const> words, RawArguments& to);
 
-// Reads any. A reply: it is to be printed, and nothing is to be run.
+// Reads all words. A reply has to be printed, and no job runs.
 std::optional<Reply> read_all(int argc, char** argv, RawArguments& to);
 
 }  // namespace nacre::cli

@@ -42,7 +42,8 @@ Verb* given_verb(const Verbs& verbs) {
   return found != verbs.end() ? found->second.get() : nullptr;
 }
 
-// Of a verb that has failed, with a line. Where its reader has gone it ends as if by SIGPIPE.
+// The exit code of a verb that has failed, after a line. If the reader of its output has gone it ends as if by
+// SIGPIPE.
 int code_of(const CommandLine& line, const Error& why) {
   if (!why.is_logged) print_err("{}: {}\n", line.program(), why.message);
   return why.is_logged && why.code == EPIPE ? value::kSignalBase + SIGPIPE : 1;

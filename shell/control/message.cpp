@@ -45,7 +45,7 @@ Result<StreamData> data_of(const JsonAt& at, const Json& frame) {
   return out;
 }
 
-// Of a frame with the member "stream".
+// The data or the end that a frame with the member "stream" has.
 template <typename Frame>
 Result<Frame> of_stream(const JsonAt& at, const Json& frame) {
   auto eof = TRY(at.find("eof"));

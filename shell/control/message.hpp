@@ -11,11 +11,11 @@
 //             {"id": N, "ok": VALUE, "more": true}      a part of an answer: others follow
 //   event     {"timestamp": T, "name": NAME, "context": {...}}   from the leader, RFC 18
 //
-// Both sides, of a request that is open:
+// From both sides, for an open request:
 //
 //   data      {"id": N, "stream": NAME, "data": TEXT, ...}   or "base64" in place of "data", if it is no UTF-8
 //   end       {"id": N, "stream": NAME, "eof": true}         of a stream
-//   credit    {"id": N, "credit": BYTES}                     how much more data its sender takes (session.hpp)
+//   credit    {"id": N, "credit": BYTES}                     how much more data this side takes (session.hpp)
 //
 // Members that are not known are ignored.
 #pragma once
@@ -36,7 +36,7 @@ inline constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;
 inline constexpr std::uint64_t kMaxId = std::uint64_t{1} << 53;       // of a request
 inline constexpr std::size_t kMaxStreamData = std::size_t{64} << 10;  // bytes of a frame of data, decoded
 inline constexpr std::size_t kMaxStreamName = 32;                     // bytes
-inline constexpr std::uint64_t kMaxCredit = std::uint64_t{1} << 53;   // bytes, in all
+inline constexpr std::uint64_t kMaxCredit = std::uint64_t{1} << 53;   // bytes, in one request
 
 struct ControlHello {
   std::string version;
@@ -108,8 +108,8 @@ class FrameReader {
 
  private:
   std::string unread_;
-  std::size_t begin_ = 0;   // of what next() has not returned yet
-  std::size_t looked_ = 0;  // before this position there is no newline
+  std::size_t begin_ = 0;   // where the bytes begin that next() has not returned yet
+  std::size_t looked_ = 0;  // up to this position there is no newline
 };
 
 }  // namespace nacre::control

@@ -116,7 +116,7 @@ Session::Callbacks ControlServer::callbacks_of(ClientId id) {
 }
 
 void ControlServer::await(ClientId, Client& client) {
-  // It is dropped from the loop: this may be called while it is read from.
+  // Only the loop drops a client, as this may be called while the client is read from.
   if (client.session.is_full()) ::shutdown(client.fd.get(), SHUT_RDWR);
   int events = event::Poll::kReadable;
   if (!client.session.output().empty()) events |= event::Poll::kWritable;
@@ -214,7 +214,7 @@ void ControlServer::drop(ClientId id) {
   if (clients_.erase(id) > 0 && callbacks_.on_gone) callbacks_.on_gone(id);
 }
 
-// Others that connect meanwhile do not put it off.
+// Further connections do not delay the look.
 void ControlServer::look_again_in(event::Seconds delay) {
   double at = loop_.now() + delay.count();
   if (looks_at_ && *looks_at_ <= at) return;
@@ -225,7 +225,7 @@ void ControlServer::look_again_in(event::Seconds delay) {
 void ControlServer::drop_silent() {
   looks_at_.reset();
   std::vector<ClientId> silent;
-  std::optional<double> first;  // of the others
+  std::optional<double> first;  // of the clients that are not silent for too long yet
   for (const auto& [id, client] : clients_) {
     if (client->session.is_greeted()) continue;
     if (loop_.now() - client->connected >= hello_time_.count())

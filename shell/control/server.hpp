@@ -22,11 +22,11 @@ class ControlServer : Noncopyable {
     // or later.
     std::function<void(ClientId, const ControlRequest&)> on_request;
     std::function<void(ClientId)> on_gone;  // the client's requests need no answer any more
-    // Of a client's request with streams, as Session::Callbacks has them. They may be unset.
+    // For a client's request with streams: see Session::Callbacks. They may be unset.
     std::function<void(ClientId, StreamData)> on_data = {};
     std::function<void(ClientId, const StreamEnd&)> on_end = {};
     std::function<void(ClientId, std::uint64_t id)> on_room = {};
-    OwnedDirectory::Announce on_directory = {};  // of the socket; called by create(), too; may be unset
+    OwnedDirectory::Announce on_directory = {};  // of the socket; create() also calls it; may be unset
   };
 
   // Makes the socket's directory below `parent`, or else below /tmp.
@@ -43,8 +43,8 @@ class ControlServer : Noncopyable {
   void answer(ClientId client, std::uint64_t id, const Result<Json>& value);
   void answer_part(ClientId client, std::uint64_t id, Json value);
   void notify(const ControlEvent& event);  // to all
-  // The streams of a client's request: as the session's members of that name do. Of a client that has gone they
-  // take all.
+  // The streams of a client's request: see the session's members of these names. If the client has gone they take
+  // all.
   bool put(ClientId client, const StreamData& data);
   [[nodiscard]] std::size_t room(ClientId client, std::uint64_t id) const;
   void put_end(ClientId client, const StreamEnd& end);
@@ -74,7 +74,7 @@ class ControlServer : Noncopyable {
   void await(ClientId id, Client& client);
   void drop(ClientId id);
   void drop_silent();
-  void look_again_in(event::Seconds delay);  // at those that are silent; sooner, if that is set already
+  void look_again_in(event::Seconds delay);  // at silent links; sooner, if that is set already
 
   event::Loop& loop_;
   std::string parent_;

@@ -9,13 +9,13 @@
 
 namespace nacre::control {
 
-// The streams of one open request as one side has them: how much data each side may still send, and which of the
-// other side's streams have ended. Each side gives the other credit for all its streams of the request together; a
-// frame of data costs as many bytes as it has, an empty one costs 1.
+// The streams of one open request, on one side: how much data each side may still send, and which of the other
+// side's streams have ended. Each side gives the other credit for all its streams of the request together; a frame
+// of data costs as many bytes as it has, an empty one costs 1.
 
-// Credit that a leader has given and that is not used, of a request: so at most 4 MiB of a link's input is held.
+// Unused credit that a leader has given for one request: so at most 4 MiB of a link's input is held.
 inline constexpr std::size_t kMaxGranted = std::size_t{256} << 10;
-inline constexpr std::size_t kMaxStreams = 16;  // that one side may end, of a request
+inline constexpr std::size_t kMaxStreams = 16;  // that one side may end, in one request
 
 class RequestStreams {
  public:
@@ -41,8 +41,8 @@ class RequestStreams {
   std::set<std::string, std::less<>> ended_;
 };
 
-// Bytes that wait to be sent, beyond which no data is taken: it waits with its producer, for which a slow client
-// has no room.
+// If more bytes than this wait to be sent no data is taken: it waits with its producer, for which a slow client has
+// no room.
 inline constexpr std::size_t kMaxUnsentData = std::size_t{128} << 10;
 
 class Session {
@@ -63,21 +63,20 @@ class Session {
 
   // Does nothing if no such request is open.
   void answer(std::uint64_t id, const Result<Json>& value);
-  // Sends a part of its answer: others follow.
+  // Sends a part of the request's answer: others follow.
   void answer_part(std::uint64_t id, Json value);
 
-  // ---- streams of a request that is open; else they do nothing. Its answer ends them.
+  // ---- streams of an open request, until its answer; otherwise these do nothing
   // Sends at most kMaxStreamData bytes. False: there is no room, as the client has given no credit or does not take
   // what it is sent; nothing is sent, and on_room follows.
   bool put(const StreamData& data);
   [[nodiscard]] std::size_t room(std::uint64_t id) const;  // the bytes that put() takes now
   void put_end(const StreamEnd& end);
-  // Lets the client send so much more data; at most kMaxGranted bytes of it are not used yet: what is beyond is not
-  // granted.
+  // Lets the client send `bytes` more data; at most kMaxGranted bytes may be unused: what is beyond is not granted.
   void grant(std::uint64_t id, std::size_t bytes);
 
-  // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent has the number
-  // of those.
+  // If more than kMaxEvents bytes wait to be sent the event is dropped; the next event that is sent says how many
+  // were dropped.
   void notify(ControlEvent event);
 
   [[nodiscard]] bool is_greeted() const { return greeted_; }  // the client's hello has come

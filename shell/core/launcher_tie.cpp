@@ -58,7 +58,7 @@ Result<void> ShellLauncherTie::take_over_input() {
   return {};
 }
 
-// The launcher may still be there: only the place to which writing has failed goes to the file.
+// The launcher may still be there: only the stream to which writing has failed goes to the file.
 bool ShellLauncherTie::closed() {
   if (!outlives_) return false;
   Result<void> opened = process_.detachment->open();

@@ -43,7 +43,7 @@ class ShellLauncherTie final : public plugin::LauncherTie, public plugin::Output
   void tasks_run() { running_ = true; }
   // `output` may have to go to a file.
   void offer_output(plugin::TaskOutput& output);
-  // Whether the job goes on without it: it has gone, or the terminal has.
+  // The launcher or the terminal has gone. Returns whether the job goes on without it.
   bool gone();
   // The launcher wants to leave: it asks again if it cannot yet.
   void leave();

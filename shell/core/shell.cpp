@@ -118,12 +118,12 @@ Result<Policy> chosen_exit_policy(const job::Options& options, const job::Job& j
 
 // ---- initrc check -----------------------------------------------------------------------
 //
-// Whether all shells of a job have read the same initrc: one host with another, or with none, would run its tasks
-// in another way.
+// Whether all shells of a job have read the same initrc: a host with another one, or without, would run its tasks
+// differently.
 
-// What this shell has read, for the others: "off" with the option initrc-check=off, else the fingerprints of the
-// initrc and of the files of lua.d, with a blank between them; made when it is asked for. `interpreter`: null where
-// there was no initrc.
+// What this shell has read, for the others: "off" with the option initrc-check=off, otherwise the fingerprints of
+// the initrc and of the files of lua.d, separated by a blank. It is made when it is asked for. `interpreter`: null
+// if there was no initrc.
 using InitrcMark = std::function<std::string()>;
 
 namespace {
@@ -178,7 +178,7 @@ Result<InitrcMark> initrc_mark(const job::Options& options, const script::Interp
   };
 }
 
-// The initrc files that this shell has read; `installed`, which it would have, if it has read none.
+// The initrc files that this shell has read; if none, `installed`, which it would have read.
 std::string initrc_files(const script::Interpreter* interpreter, const std::string& installed) {
   std::vector<std::string> out;
   if (interpreter != nullptr) {
@@ -189,7 +189,7 @@ std::string initrc_files(const script::Interpreter* interpreter, const std::stri
   return out.empty() ? installed : fmt::format("{}", fmt::join(out, " and "));
 }
 
-// Of the marks of all shells: an error that names the hosts whose mark is not that of shell 0. `files`: what
+// Compares the marks of all shells: an error that names the hosts whose mark is not that of shell 0. `files`: what
 // initrc_files() returns on shell 0, which logs the error; others only need to know that there is one.
 Result<void> compare_initrcs(const plugin::Gathered& marks, const job::Job& job, const std::string& files) {
   std::string_view first;
@@ -269,7 +269,7 @@ Result<value::Taskmap> chosen_taskmap(plugin::Host& host) {
   }
   auto text = TRY(TRY(JsonAt::root(call.out, call.topic).at("taskmap")).string());
   value::Taskmap map = TRY(in(call.topic, checked(text, job)));
-  // Where tasks may share cores the block map gives each node as many as others, whatever room it has.
+  // Where tasks may share cores, the block map gives each node as many tasks as the others, whatever room it has.
   const std::uint64_t room = job.node().cores.size() / job.spec.cores_per_slot;
   const std::uint64_t before = std::max<std::uint64_t>(job.taskmap.tasks_on(job.shell_rank), room);
   std::uint32_t now = map.tasks_on(job.shell_rank);
@@ -308,7 +308,7 @@ Result<void> enter_working_directory(const job::Jobspec& spec, const job::Option
 
 namespace {
 
-// Before what a shell gives at the init barrier: start_after_all(), and whether it follows the leader's events.
+// Precedes what a shell gives at the init barrier: it has called start_after_all(), or follows the leader's events.
 constexpr std::string_view kAfterAll = "*";
 constexpr std::string_view kAsksForEvents = "!";
 constexpr int kMaxVerbosity = 2;  // more has no effect, as in flux-shell(1)
@@ -347,7 +347,7 @@ class InPhase : Noncopyable {
   std::string_view name_;
 };
 
-// A standalone shell has no guard unless code is loaded that can end it without a word.
+// A standalone shell has no guard unless it loads code that can end the process without a word.
 Result<void> guard_objects(bool is_standalone, const plugin::Stack& stack, join::ShellProcess& process,
                            Stragglers& stragglers) {
   auto is_object = [](const auto& plugin) { return plugin->origin().ends_with(".so"); };
@@ -372,7 +372,7 @@ std::vector<std::string> files_of(const script::Interpreter* interpreter) {
   return files;
 }
 
-// Takes it off the beginning of the marks of all shells: whether one had it.
+// Takes `beginning` off the marks of all shells. Returns whether one had it.
 bool take_off(std::string_view beginning, plugin::Gathered& marks) {
   plugin::Gathered without;
   bool any = false;
@@ -413,7 +413,7 @@ Shell::Shell(join::ShellProcess& process, bool standalone, job::Job&& job, job::
   for (const auto& [name, value] : job_.spec.environment) environment_.set(name, value);
   job::set_job_variables(environment_, job_, "");
   for (const auto& [name, value] : job::flux_variables(job_.id, own_variable)) environment_.set(name, value);
-  // These came from the host where the job was submitted.
+  // These variables came from the host where the job was submitted.
   if (auto uri = own_variable("FLUX_URI"); uri && environment_.get("FLUX_URI").value_or("").starts_with("local:"))
     environment_.set("FLUX_URI", *uri);
   if (environment_.get("HOSTNAME")) environment_.set("HOSTNAME", host_name());
@@ -481,7 +481,7 @@ Result<void> Shell::open_record() {
   return config_.eventlog && records ? events_.open(*config_.eventlog) : Result<void>();
 }
 
-// Whether it is wanted, the plugin timeline reads; until then what happens is kept if the option is there at all.
+// The plugin timeline reads whether it is wanted; until then events are kept if the option is there at all.
 void Shell::begin_timeline() {
   timeline::Recorder& recorder = process_.timeline;
   if (options_.find("timeline") == nullptr) return;
@@ -590,14 +590,14 @@ void Shell::follow(group::Rank leader) {
   if (Result<int> called = stack_.call(call); !called) attempt(std::move(called).error());
 }
 
-// One that has joined may not be known here yet.
+// A shell that has joined may not be known here yet.
 std::string Shell::on_node(group::Rank shell) const {
   return shell < job_.shells() ? job_.resources.nodes[shell].on() : "";
 }
 
-// What the other one had of the job's events is there already, if their file is one for all hosts. Who has
-// started the job is not behind this shell's own output: what comes out here is kept in a file until it is looked
-// for.
+// The former leader's events of the job are in their file already, if the file is on a file system that all hosts
+// share. The job's starter does not read this shell's own output: what comes out here is kept in a file until
+// somebody looks for it.
 Result<void> Shell::prepare_to_lead() {
   events_.lead();
   grow_.listen();
@@ -611,7 +611,7 @@ Result<void> Shell::prepare_to_lead() {
 
 // All that the others know of their tasks is known here by now.
 void Shell::lead() {
-  if (!job_.leads()) return;  // it has joined too late for that, and has resigned
+  if (!job_.leads()) return;  // it has joined too late to lead, and has resigned
   shells_.take_over();
   shrink_.take_over();
   restart_.take_over();
@@ -637,7 +637,7 @@ Result<int> Shell::run() {
   }
   attempt(stragglers_.end(Stragglers::Which::all, *host_, grace_));
   attempt(call("shell.exit"));
-  loop().poll();  // a signal may have come meanwhile
+  loop().poll();  // a signal may have come
   int code = ending_.leave_job();
   if (ending_.failure() && !process_.instance) return *ending_.failure();
   if (ending_.failure()) log_.log(Level::fatal, "", "{}", ending_.failure()->message);  // into the job's output
@@ -653,7 +653,7 @@ void Shell::prepare() {
 
 Result<void> Shell::load_plugins() {
   config_.load_builtins(*host_);
-  // There the names of files that an initrc, or the option for it, gives are relative to the job's directory.
+  // With an instance, names of files that an initrc, or its option, gives are relative to the job's directory.
   if (process_.instance) CHECK_OK(enter_working_directory(job_.spec, options_, log_));
   CHECK_OK(run_initrc());
   CHECK_OK(plugins::load_on_request(*host_));
@@ -692,7 +692,8 @@ Result<void> Shell::run_initrc() {
   return {};
 }
 
-// With the option health, whose plugin may have tasks of bad hosts moved: nothing is prepared for any of them yet.
+// With the option health. Its plugin may have tasks of bad hosts moved, so nothing may be prepared for any task
+// yet.
 Result<void> Shell::check_hosts() {
   if (options_.find("health") == nullptr || process_.joins_late || config_.explain) return {};
   CHECK_OK(call_in_phase("shell.pre-init"));
@@ -733,7 +734,7 @@ Result<void> Shell::initialize() {
                                      {"size", job_.shells()}});
 }
 
-// Before the init barrier, as from then on the job depends on its leader.
+// Called before the init barrier, as from then on the job depends on its leader.
 Result<void> Shell::hand_over() {
   const auto [takes_over, is_followed, reports] = TRY(job::OnLeaderLost::read(options_));
   if (!takes_over && !shells_.leads()) process_.later.reset();
@@ -749,8 +750,8 @@ Result<void> Shell::hand_over() {
   return {};
 }
 
-// Passes on with it which initrc files this shell has read, and whether tasks start after all shells are ready. All
-// compare the files alike; if they differ, the leader ends the job.
+// Gives at the barrier which initrc files this shell has read, and whether tasks start only after all shells are
+// ready. All shells compare the files alike; if they differ, the leader ends the job.
 Result<void> Shell::pass_init_barrier(const std::function<std::string()>& mark) {
   CHECK_OK(grow_.joining().check_initrcs(mark));
   if (shells_.leads() || process_.hands_over) grow_.set_initrcs(mark);
@@ -771,8 +772,8 @@ Result<void> Shell::pass_init_barrier(const std::function<std::string()>& mark) 
   return same;
 }
 
-// If the job is being ended no task is started any more, but the leader still puts out what the tasks of other
-// shells have written.
+// If the job is being ended no task is started any more, but the leader still puts out what tasks of other shells
+// have written.
 void Shell::execute() {
   // Shells that this one leads may have started tasks.
   auto others_may_run = [this] {
@@ -830,13 +831,14 @@ void Shell::finish() {
                           [this](const std::vector<pid_t>& pids) { report_left(pids); }));
   loop().run_until([this] { return holds_.none() || end_.is_killed(); });
   ending_.close_job();
-  // It has come to lead while it waited for the others.
+  // this shell has come to lead while it waited for the others
   if (leads || !shells_.leads()) return;
   attempt(call("shell.tasks-complete"));
   loop().run_until([this] { return holds_.none() || end_.is_killed(); });
 }
 
-// What has had the signal that has ended the tasks, as it was in their process groups, may still be about to end.
+// Processes that got the signal that has ended the tasks, as members of their process groups, may still be about to
+// end.
 void Shell::report_left(const std::vector<pid_t>& pids) {
   if (!stack_.listens("shell.processes-left")) return;
   std::set<pid_t> groups;
@@ -881,12 +883,12 @@ Result<void> Shell::print_plan() {
   return {};
 }
 
-// Calls no topic, so it shows nothing that plugins would do in one.
+// Calls no topic, so it does not show what plugins would do in one.
 Result<int> Shell::print_plugins() {
   config_.load_builtins(*host_);
   std::set<std::string> builtins;
   for (const auto& plugin : stack_.plugins()) builtins.insert(plugin->name());
-  options_ = job::Options(options_.json());  // nobody has asked for any of them yet
+  options_ = job::Options(options_.json());  // so that no option counts as read yet
   Result<void> loaded = run_initrc();
   if (!loaded && !loaded.error().is_logged) return std::move(loaded).error();
   if (!loaded || end_.is_ending()) return ending_.own_code();
@@ -918,7 +920,7 @@ Result<void> Shell::call(std::string_view topic) {
 //
 // The time while tasks run: those of this shell, which may start again, and those of lost shells that come to it.
 
-// Until they have ended for good.
+// Runs until the tasks have ended for good.
 void Shell::run_tasks() {
   auto are_over = [this] {
     bool may_start = !restart_.is_idle() || replace_.is_due() || tasks_.may_start_next();
@@ -931,12 +933,12 @@ void Shell::run_tasks() {
   }
 }
 
-// While all tasks of this shell are about to start again together, those that come wait.
+// While all tasks of this shell are about to start again together, tasks that have come to it wait.
 bool Shell::is_due() {
   return restart_.is_due() || (!restart_.is_together() && (replace_.is_due() || tasks_.may_start_next()));
 }
 
-// Those that have come while all were to start again start with them.
+// Tasks that have come while all were to start again start with them.
 void Shell::start_due() {
   auto wait = [this] { wait_for_start_holds(); };
   while (restart_.is_due() && restart_.is_together() && replace_.is_due() && !end_.is_ending())
@@ -945,7 +947,8 @@ void Shell::start_due() {
   attempt(replace_.is_due() ? take_over() : restart_.start_tasks());
 }
 
-// Of a shell without tasks that run, and that may get some: until those of all shells have ended, or it leaves.
+// For a shell without running tasks that may get some: waits until the tasks of all shells have ended, or it
+// leaves.
 void Shell::stand_by() {
   for (;;) {
     shells_.stand_by([this] { return shrink_.leaves() || is_due(); });
@@ -992,7 +995,7 @@ bool is_in(std::span<const char* const> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// It is as it would be if nobody had set it.
+// Whether the value is the same as no option at all.
 bool asks_for_nothing(const Json& value) {
   return value == false || value == 0 || value == "off" || value == "none" || value == "false" || value == "0";
 }
@@ -1083,7 +1086,8 @@ Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& confi
       TRY(job::Job::create(identity.id, growth == nullptr ? identity.shell_rank : 0, std::move(identity.spec),
                            std::move(identity.resources), spread, oversubscribe != job::Oversubscribe::no, spares));
   if (TRY(options.flag("resize"))) CHECK_OK(job.allow_resizes());
-  // Who has given an R has taken what the job asks for; what nodes offer, or a made-up machine has, is all of them.
+  // Whoever has given an R has already taken what the job asks for; nodes offer, and a made-up machine has, all
+  // they have.
   if (job.resources.is_made || options.find("pretend") != nullptr)
     job.take_what_was_asked(
         !spread && oversubscribe != job::Oversubscribe::share && plugins::binds_to_own_cores(options),

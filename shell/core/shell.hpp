@@ -108,7 +108,7 @@ class Shell : Noncopyable {
 
   HoldCounts holds_;
   HoldCounts start_holds_;
-  bool starts_after_all_ = false;  // since the init barrier: whether any shell wants that
+  bool starts_after_all_ = false;  // since the init barrier: whether any shell has called start_after_all()
   JobEvents events_;
   Exchange exchange_;
   plugin::TaskOutput* task_output_ = nullptr;
@@ -134,10 +134,10 @@ class Shell : Noncopyable {
 
 // Shell options and members of the jobspec that are not read: most of them are misspelt.
 
-// To be called once the plugins have read their options. A line for each option that is set, that nobody has asked
-// for and that is not in job::option_table(), with the name that may be meant; one for each that only a file of the
-// installed initrc reads, which no initrc of this job has loaded; and one for each member of the
-// jobspec's attributes.system that is near to one that is read. Others may be members that a manager reads.
+// To be called once the plugins have read their options. Returns a line for each option that is set, but neither
+// read by anybody nor in job::option_table(), with the name that may be meant; one for each option that only a file
+// of the installed initrc reads, if this job has not loaded that file; and one for each member of the jobspec's
+// attributes.system whose name is near to one that is read. Managers may read other members.
 [[nodiscard]] std::vector<std::string> unread_options(const job::Options& options, const job::Jobspec& spec);
 
 // Logs these lines as warnings. With the option `strict` the first is the error.
@@ -150,8 +150,8 @@ struct WhatToRun {
   std::string sharing;  // how many tasks share how many cores, for people; "": nothing has to be reported
 };
 
-// Takes the jobspec and the resources out of `identity`. `growth`: of a shell that joins a job that runs, all that
-// have done so; else null.
+// Takes the jobspec and the resources out of `identity`. `growth`: for a shell that joins a running job, all shells
+// that have joined it; else null.
 Result<WhatToRun> what_to_run(boot::Identity& identity, const ShellConfig& config, const elastic::Growth* growth);
 
 // The options of the jobspec, with those of the command line, OPT[=VAL].

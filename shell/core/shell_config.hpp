@@ -19,16 +19,16 @@ struct ShellConfig {
   bool quiet = false;                           // nothing but warnings and errors
   bool exit_local = false;                      // exit with this shell's code, not the job's
   bool has_input = true;                        // the job's stdin, which is shell 0's, is not /dev/null
-  bool detaches = false;                        // once it runs: nacre run -d
+  bool detaches = false;                        // the job detaches once it runs: nacre run -d
   bool may_be_left = false;                     // its launcher is on a terminal, by which it can be left
-  bool at_terminal = false;                     // the job's messages come out on one
+  bool at_terminal = false;                     // the job's messages come out on a terminal
   bool explain = false;
   plugin::PlanDetail explain_detail = plugin::PlanDetail::all;
   bool explain_plugins = false;   // only load the plugins, and print what was loaded
   std::string plugin_searchpath;  // for plugin.load
   std::string system_initrc;
   std::string site_initrc;       // in place of system_initrc, where it is there; the lua.d of that one comes last
-  std::string mandatory_initrc;  // that is run before any other, and without one, where it is there
+  std::string mandatory_initrc;  // run before any other initrc, or without one, if the file is there
   std::string library;           // of Lua: the directory of nacre.lua
   // Called before the initrc; tests set another
   std::function<void(plugin::Host&)> load_builtins = plugins::load_builtins;

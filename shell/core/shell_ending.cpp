@@ -19,8 +19,8 @@ constexpr std::string_view kType = "exec";        // type of an exception, as fl
 constexpr std::string_view kTimeout = "timeout";  // type of one that a time limit raises, as Flux's managers use it
 constexpr std::string_view kBuiltin = "builtin";
 
-// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may name the plugin
-// already.
+// " (plugin 'x', shell.init, on node1)": where a plugin has failed. `named`: a text that may already name the
+// plugin.
 std::string place(const job::Job& job, std::string_view named) {
   std::string out;
   const CallPage& page = CallPage::own();
@@ -74,7 +74,7 @@ void ShellEnding::fail(const Error& why) {
   if (end_job(cause, {}) && !has_siblings()) failure_ = why;
 }
 
-// Of a plugin that only tells what the job does, each is told once: a timer may throw again and again.
+// For a plugin that only tells what the job does, each exception is logged once: a timer may throw again and again.
 void ShellEnding::on_thrown(const Component* component, std::string_view what) {
   if (component == nullptr) return fail(invalid(fmt::format("{} (job {})", what, job().f58())));
   if (component->is_vital)
@@ -119,7 +119,7 @@ void ShellEnding::die(int exit_code, std::string_view component, std::string_vie
   of_.grow.joining().is_joining() ? fail_to_join(cause) : static_cast<void>(end_job(cause, {}));
 }
 
-// The job goes on without this shell, which the leader takes out of it again.
+// The job goes on without this shell: the leader takes it out again.
 void ShellEnding::fail_to_join(const exits::Cause& cause) {
   if (end().raised(cause) != Action::end) return;
   of_.grow.joining().failed(cause.message);
@@ -131,8 +131,8 @@ void ShellEnding::log_leaving(std::string_view component, std::string_view messa
   log(Level::warn, component, "{}; this shell leaves the job, which goes on", message);
 }
 
-// `type`: of an exception; empty: the shell itself has failed. False: the job is being ended already, so this is a
-// consequence.
+// `type`: that of the exception; empty: the shell itself has failed. False: the job is being ended already, so this
+// failure is a consequence.
 bool ShellEnding::end_job(const exits::Cause& cause, std::string_view type) {
   if (end().raised(cause) != Action::end) {
     // What fails behind the end, as to write the last event of it, changes the exit code no more.
@@ -147,7 +147,7 @@ bool ShellEnding::end_job(const exits::Cause& cause, std::string_view type) {
   return true;
 }
 
-// All shells get these in the same order, so they agree on the one that ended the job, and on the code.
+// All shells get exceptions in the same order, so they agree on the one that ended the job, and on the code.
 void ShellEnding::on_exception(const group::JobException& exception) {
   Json context{{"type", exception.type}, {"severity", exception.severity}, {"note", exception.message}};
   if (Result<void> posted = of_.events.post("exception", std::move(context)); !posted) {
@@ -184,7 +184,7 @@ exits::Work ShellEnding::work_for(join::Signals::From from) const {
   return exits::work_for(tasks, from == join::Signals::From::launcher);
 }
 
-// The terminal of a job that goes on without it hangs up.
+// The terminal of a job that goes on without it has hung up.
 void ShellEnding::on_signal(int signum, join::Signals::From from) {
   if (signum == SIGHUP && of_.launcher && of_.launcher->gone()) return;
   exits::Work work = work_for(from);
@@ -228,7 +228,7 @@ void ShellEnding::on_signal(int signum, join::Signals::From from) {
 
 // ---- the end of the tasks, and of the shell ------------------------------------------------
 
-// Ends all that gets signals for the tasks (Host::signal_also) with them.
+// Ends the tasks, and all that gets signals with them (Host::signal_also).
 void ShellEnding::end_tasks() {
   of_.tasks.unkillable().look_at_all();
   bool over_time = end().cause() && end().cause()->over_time;
@@ -240,24 +240,24 @@ void ShellEnding::kill_tasks(int signum) {
   signalled_also_.call(signum);
 }
 
-// The tasks are not all known here, so it is the largest code of this shell's.
+// Not all tasks are known here, so the code is the largest of this shell's tasks.
 int ShellEnding::own_code() const {
   exits::Policy policy(exits::Policy::Kind::max, 0, of_.host.exit_policy().ok());
   policy.set_classes(of_.host.exit_policy().classes());
   return end().code(of_.tasks.outcomes(), policy);
 }
 
-// No policy applies to a plan, of which no task was meant to run.
+// No policy applies to a plan: none of its tasks was meant to run.
 int ShellEnding::job_code(const exits::Outcomes& all) const {
   return of_.config.explain ? own_code() : end().code(all, of_.host.exit_policy());
 }
 
-// The leader passes its barrier only when it has all that the others have put out.
+// The leader passes this barrier only when it has all output of the other shells.
 void ShellEnding::close_job() {
   of_.process.timeline.add(timeline::Kind::enters, join::kExitBarrier);
   of_.process.timeline.closing();
   of_.process.group->close_bulk();
-  // What was asked of them is not decided any more.
+  // whether they leave is not decided any more
   of_.shells.staying(value::Idset::range(0, job().shells() - 1));
   of_.shells.decide_losses();
   of_.shrink.put_all();
@@ -286,7 +286,7 @@ int ShellEnding::leave_job() {
   if (!led && has_run) static_cast<void>(of_.events.post("shell.exit", {{"exitcode", code}}));
   if (of_.shells.leads()) report_end(code);
 
-  // Futures of plugins have the last event only now.
+  // plugins' futures get the last event only now
   if (of_.events.of_job().is_followed()) of_.host.loop().poll();
   if (ends_own) of_.grow.end_allocations();
   return of_.config.exit_local ? local : code;
@@ -309,7 +309,7 @@ void ShellEnding::take_over() {
 // Waits until plugins release the holds that they have taken for it.
 void ShellEnding::report_end(int code) {
   if (of_.config.explain || ended_.empty()) return;
-  const auto before = of_.holds.counts();  // some of which may be released meanwhile
+  const auto before = of_.holds.counts();  // some may be released meanwhile
   const exits::Outcomes& outcomes = of_.shells.all_tasks().outcomes();
   Json summary = exits::summary(end(), outcomes, of_.host.exit_policy(), code);
   summary["used"] = used_.json(job(), outcomes, gave_none_);
@@ -333,8 +333,8 @@ constexpr unsigned kKibibyte = 10;
 
 std::int64_t microseconds(const timeval& time) { return std::int64_t{time.tv_sec} * kMicroseconds + time.tv_usec; }
 
-// getrusage(2) has also what this process was before its own execve(2): so its value is never too small. The exact
-// one is in /proc, and costs each job as much as ten system calls.
+// The value of getrusage(2) includes what this process was before its own execve(2), so it is never too small. The
+// exact value is in /proc; to read it costs each job as much as ten system calls.
 bool is_above_own_peak(std::int64_t kibibytes) {
   rusage own{};
   return ::getrusage(RUSAGE_SELF, &own) == 0 && kibibytes > own.ru_maxrss;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the job ends for one shell: exits::JobEnd decides, and this acts. What fails, who raises an exception,
-// signals to this process, and the last barriers, by which no shell leaves before all know how the job has ended.
+// How the job ends for one shell: exits::JobEnd decides, and ShellEnding acts: on failures, on raised exceptions,
+// on signals to this process, and in the last barriers, so that no shell leaves before all know how the job has
+// ended.
 #pragma once
 
 #include "base/guarded.hpp"
@@ -26,19 +27,20 @@
 
 namespace nacre::core {
 
-// What wait4(2) has told of tasks that have ended, also where nothing is measured: the CPU time of all, and the
-// largest one's memory. The shells give it to the barriers that end the job: each gives two numbers.
+// What wait4(2) has told of tasks that have ended, measured or not: the CPU time of all, and the memory of the
+// largest. Each shell gives these two numbers to the barriers that end the job.
 struct WaitedUsage {
   std::int64_t cpu = 0;      // microseconds, user and system
-  std::int64_t largest = 0;  // twice the KiB of the largest maximum RSS, and 1 if that is exact; 0: of no task
+  std::int64_t largest = 0;  // twice the KiB of the largest maximum RSS, plus 1 if that is exact; 0: there is no
+                             // task
 
-  // Of those that have ended. A maximum RSS is exact if it is more than the shell itself has had, also as the
-  // program that it was before; else it is at most so much.
+  // The usage of the tasks that have ended. A maximum RSS is exact if it is more than this process has had, now and
+  // before its last execve(2); otherwise it is only an upper bound.
   static WaitedUsage of(std::span<const std::unique_ptr<task::Task>> tasks);
 
-  // {"tasks": of the job, "ended": those that this is of, "cpu": seconds, "maxrss": bytes, "maxrss_is_bound": true,
-  // if it is not exact}. `outcomes`: of all tasks. `gone`: shells that have given nothing; "missing" has their
-  // tasks, if there are any.
+  // {"tasks": of the job, "ended": the tasks that are counted, "cpu": seconds, "maxrss": bytes, "maxrss_is_bound":
+  // true, if it is not exact}. `outcomes`: of all tasks. `gone`: shells that have given nothing; "missing" has
+  // their tasks, if there are any.
   [[nodiscard]] Json json(const job::Job& job, const exits::Outcomes& outcomes, const value::Idset& gone) const;
 };
 
@@ -72,7 +74,7 @@ class ShellEnding : Noncopyable {
   void on_signal(int signum, join::Signals::From from);
 
   // ---- its tasks
-  void kill_tasks(int signum);  // and what gets signals with them
+  void kill_tasks(int signum);  // and the processes that get signals with them
   plugin::Registration signal_also(std::function<void(int signum)> processes) {
     return signalled_also_.add(std::move(processes));
   }
@@ -118,7 +120,7 @@ class ShellEnding : Noncopyable {
   bool leaves_ = false;  // the barriers are over: the leader decides how the job ends
   std::optional<exits::TaskEnd> first_end_;
   WaitedUsage used_;              // leader: of all tasks, once the shells have given it
-  value::Idset gave_none_;        // shells that were gone then
+  value::Idset gave_none_;        // shells that were gone when the others gave theirs
   std::set<std::string> thrown_;  // what on_thrown() has told
 };
 

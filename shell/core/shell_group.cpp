@@ -14,7 +14,7 @@ namespace {
 
 job::OnLost on_lost_of(plugin::Host& host) { return job::OnLost::read(host.options()).value_or(job::OnLost{}); }
 
-// A spare runs nothing that could be lost with it, nor does a shell that its tasks have left for a spare.
+// A spare has no tasks that could be lost with it; nor has a shell whose tasks have gone to a spare.
 bool is_fatal(group::Rank rank, plugin::Host& host) {
   const job::Job& job = host.job();
   bool is_left = rank != job.leader && job.taskmap.tasks_on(rank) == 0 &&
@@ -22,20 +22,20 @@ bool is_fatal(group::Rank rank, plugin::Host& host) {
   return !on_lost_of(host).goes_on && !job.is_spare(rank) && !is_left;
 }
 
-// Where its tasks may be started again the leader decides later whether the job ends.
+// If the shell's tasks may be started again, the leader decides later whether the job ends.
 bool ends_at_once(group::Rank rank, plugin::Host& host) {
   return is_fatal(rank, host) && !on_lost_of(host).replaces;
 }
 
-// Until all have ended tasks may come to any shell, or, with where=spare, leave it for another one; a shell that
-// tasks have left may still have something to report.
+// Until all tasks have ended, tasks may come to any shell, or with where=spare leave it for another one. A shell
+// that tasks have left may still have something to report.
 bool any_may_get_tasks(plugin::Host& host) {
   using Where = job::RestartOption::Where;
   auto restart = job::RestartOption::read(host.options());
   return restart && (restart->where == Where::spare || (restart->where == Where::any && on_lost_of(host).replaces));
 }
 
-// All shells take part when all tasks start again together, those as well that the taskmap has given none.
+// When all tasks start again together all shells take part, even those to which the taskmap gives no task.
 bool idle_may_be_needed(plugin::Host& host) {
   auto restart = job::RestartOption::read(host.options());
   return restart && restart->is_on();
@@ -98,10 +98,9 @@ plugin::RaisedException ShellGroup::launchers_end() const {
   return {"exec", 0, fmt::format("second {}: ending the job", what), value::WaitStatus::killed(signum)};
 }
 
-// The signal is for the tasks of all shells. Before they all run, it would be lost, or would reach only some of
-// them.
+// The signal is for the tasks of all shells. Before all of them run it would be lost, or reach only some of them.
 void ShellGroup::launcher_signal(int signum) {
-  if (signum == SIGUSR2) {  // it is for plugins, as one sent to this process is
+  if (signum == SIGUSR2) {  // it is for plugins, like one that is sent to this process
     ::raise(signum);
   } else if (!barriers_.has_passed(join::kStartBarrier)) {
     process_.launcher_events.kept.keep(signum);
@@ -136,8 +135,8 @@ void ShellGroup::lose(group::Rank rank) {
   decide_loss(rank);
 }
 
-// Which tasks of lost shells have a record only the leader before knew. One that has ended and whose shell is lost
-// since counts as lost, too.
+// Only the former leader knew which tasks of lost shells have a record. A task that has ended, but whose shell was
+// lost since, counts as lost as well.
 void ShellGroup::take_over() {
   for (group::Rank rank : roster_.left().ids())
     all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
@@ -155,7 +154,7 @@ void ShellGroup::take_over() {
   end_others_wait();
 }
 
-// Of a shell that came to lead when its own tasks had ended, and that may wait for the others' output.
+// For a shell that came to lead when its own tasks had ended, and that may wait for the others' output.
 void ShellGroup::end_others_wait() {
   if (former_leader_ && leads() && is_past_tasks_ && all_tasks_.left() == 0) tell_over();
 }
@@ -176,7 +175,7 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
   bool ends = is_fatal(rank, host_) && !(tasks.empty() && on_lost_of(host_).replaces);
   all_tasks_.ended(tasks, exits::Record::lost());
   end_others_wait();
-  if (!ends && on_lost_of(host_).replaces && has_others()) {  // what waits to know it goes on
+  if (!ends && on_lost_of(host_).replaces && has_others()) {  // those who wait to know it go on
     Result<void> sent = host_.announce(kNotReplacedTopic, fmt::format_int(rank).str());
     if (!sent) host_.log().log(Level::debug, "", "{}: {}", kNotReplacedTopic, sent.error().message);
   }
@@ -192,7 +191,7 @@ void ShellGroup::give_up(group::Rank rank, const std::string& why) {
                std::nullopt});
 }
 
-// So that a loss that nobody has caused can be explained.
+// This explains a loss that nobody has caused.
 std::string ShellGroup::silence_text(group::Rank rank) const {
   std::string silence = process_.group->silence_of(rank);
   return silence.empty() ? "" : "; " + silence;
@@ -297,7 +296,7 @@ Result<void> ShellGroup::take_state(const JsonAt& at) {
 void ShellGroup::report_losses() {
   reports_losses_ = true;
   for (group::Rank rank : roster_.lost().ids()) notices_.lost(rank, ends_at_once(rank, host_));
-  if (!process_.joins_late) return;  // they were reported when they left
+  if (!process_.joins_late) return;  // these were reported when they left
   for (group::Rank rank : roster_.left().ids()) notices_.left(rank);
 }
 
@@ -313,7 +312,7 @@ void ShellGroup::tell_over() {
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) || may_wait_for_pods(process_, host_) ||
                    (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
   if (!some_wait) return;
-  // Also if the job is being ended, as shells that have joined since then do not know it.
+  // also if the job is being ended, as shells that have joined since then do not know it
   if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
     host_.log().log(Level::debug, "", "those without tasks get no notice of the tasks' end: {}",
                     sent.error().message);
@@ -369,7 +368,7 @@ void Barriers::pass(const std::string& name) {
 
 std::optional<plugin::Gathered> Barriers::gather(const std::string& name, std::string mine) {
   begin(name);
-  // Kept by both: it may be released when nobody waits here any more.
+  // kept by both: it may be released when nobody waits here any more
   auto given = std::make_shared<std::optional<plugin::Gathered>>();
   process_.group->gather(name, std::move(mine), [this, name, given](Result<plugin::Gathered> all) {
     note_passed(name, all ? Result<void>() : Result<void>(all.error()));
@@ -414,7 +413,7 @@ void Barriers::note_passed(const std::string& name, const Result<void>& passed) 
   passed_[name] = true;
   if (passed) process_.timeline.add(timeline::Kind::passes, name);
   if (passed && host_.job().shells() > 1) host_.log().log(Level::trace, "", "{} barrier: all have come", name);
-  // That this shell is cut off comes by itself, too.
+  // that this shell is cut off is reported by itself
   if (!passed && !process_.end.is_cut_off()) {
     host_.log().log(Level::debug, "", "{} barrier: {}", name, passed.error().message);
   }

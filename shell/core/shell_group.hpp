@@ -17,21 +17,21 @@
 
 namespace nacre::core {
 
-// What plugins, and the job's eventlog, get to know of how the job's shells and tasks change. Each function calls
-// the topics of nacre-shell-plugins(7) that it names; the Job of `host` has the change already.
+// Tells plugins, and the job's eventlog, how the job's shells and tasks change. Each function calls the topics of
+// nacre-shell-plugins(7) that its comment names; the Job of `host` has the change already.
 class ChangeNotices {
  public:
   // Both have to outlive it.
   ChangeNotices(plugin::Host& host, const elastic::Roster& roster) : host_(host), roster_(roster) {}
 
-  // Is called with each change of shells and tasks, before plugins get to know it by the topic of that name.
+  // `receive` is called with each change of shells and tasks, before plugins get to know it by the topic `name`.
   void when_changed(std::function<Result<void>(const std::string& name, const Json& what)> receive) {
     on_change_ = std::move(receive);
   }
 
   void lost(group::Rank shell, bool ends);                 // shell.lost; `ends`: the job ends with it
   void not_replaced(group::Rank shell);                    // shell.not-replaced, which is no change
-  void leaving(const value::Idset& shells, double grace);  // job.shrinking, likewise
+  void leaving(const value::Idset& shells, double grace);  // job.shrinking, which is no change
   void left(group::Rank shell) { change(plugin::ShellLeft(shell, host_of(shell))); }      // shell.left
   void joined(group::Rank shell) { change(plugin::ShellJoined(shell, host_of(shell))); }  // shell.joined
   void restarted(const Json& what) { change("job.tasks-restart", what); }                 // job.tasks-restart
@@ -85,11 +85,11 @@ class AllTasks {
 
   // What a shell has reported; ends of starts that do not count are dropped.
   void reported(const group::Ended& ended);
-  // Of those of `ranks` that have no record yet this is the record.
+  // `record` is the record of those of `ranks` that have none yet.
   void ended(const value::Idset& ranks, const exits::Record& record);
 
   [[nodiscard]] const exits::Outcomes& outcomes() const { return outcomes_; }
-  // The same at the end of the job: a task without a record was never started.
+  // The outcomes at the end of the job, when a task without a record was never started.
   const exits::Outcomes& final_outcomes();
   [[nodiscard]] value::Idset unfinished_on(group::Rank shell) const;
   [[nodiscard]] std::size_t left() const;  // the number of those that have not ended
@@ -102,8 +102,8 @@ class AllTasks {
   std::function<void(const exits::TaskEnd&)> on_first_ended_;  // until it is called
 };
 
-// The barriers of a job's shells, as one of them enters them. While it waits the loop runs: signals, timers and
-// losses are handled. Only Shell::run, and what it calls, may wait.
+// The barriers of a job's shells, for one of them. While the shell waits its loop runs: signals, timers and losses
+// are handled. Only Shell::run, and what it calls, may wait.
 class Barriers {
  public:
   // Both have to outlive it. `process` has a group when a barrier is entered.
@@ -111,12 +111,12 @@ class Barriers {
 
   // Runs the loop until done() is true, or the job is being ended.
   void wait(const std::function<bool()>& done);
-  // The same, until all shells have entered this barrier: if the job is being ended some may never enter it.
+  // As wait(), until all shells have entered this barrier: if the job is being ended some may never enter it.
   void pass(const std::string& name);
-  // The same, and what all shells have given there; none if the job is being ended.
+  // As pass(), and returns what all shells have given; none if the job is being ended.
   std::optional<plugin::Gathered> gather(const std::string& name, std::string mine);
-  // Barriers that all shells enter, however their job ends: with the sum of what they give, or the largest of it.
-  // None: this shell is cut off.
+  // Barriers that all shells enter, however their job ends. They return the sum, or the largest, of what the shells
+  // give; none: this shell is cut off.
   std::optional<std::int64_t> sum_last(const std::string& name, std::int64_t mine);
   std::optional<std::int64_t> max_last(const std::string& name, std::int64_t mine);
 
@@ -131,7 +131,7 @@ class Barriers {
 
   plugin::Host& host_;
   join::ShellProcess& process_;
-  std::map<std::string, bool> passed_;  // of those that were entered: whether they are over
+  std::map<std::string, bool> passed_;  // whether a barrier that was entered is over
 };
 
 class ShellGroup {
@@ -139,10 +139,10 @@ class ShellGroup {
   // Both must outlive it. `process` has a group when serve() is called.
   ShellGroup(plugin::Host& host, join::ShellProcess& process) : host_(host), process_(process) {}
 
-  // Starts to handle what comes from the group and from the launcher. on_lost of `callbacks` is called before
-  // what is done here; on_tasks is set here.
+  // Starts to handle what comes from the group and from the launcher. on_lost of `callbacks` is called before a
+  // loss is handled here; on_tasks is set here.
   void serve(group::Group::Callbacks callbacks);
-  // Of a shell that joins a job that runs: it handles nothing before this, as its plugins are not ready.
+  // For a shell that joins a running job: it handles nothing before this call, as its plugins are not ready.
   void begin();
 
   // Whether there are other shells, or may be some later (nacre grow).
@@ -164,8 +164,8 @@ class ShellGroup {
   void leaving(const value::Idset& shells, double grace);
   // They have left. Their tasks that have no record yet count as ended by the shrink.
   void left(const value::Shrunk& shrunk);
-  // These have been asked whether they may leave: leaving() or staying() decides whether one that is lost from now
-  // on has left, or is a loss.
+  // These have been asked whether they may leave: leaving() or staying() then decides whether a shell that is lost
+  // meanwhile has left, or is a loss.
   void asked_to_leave(const value::Idset& shells) { asked_.insert(shells); }
   [[nodiscard]] const value::Idset& asked_to_leave() const { return asked_; }
   void staying(const value::Idset& shells);  // those that were asked are not to leave after all
@@ -176,36 +176,38 @@ class ShellGroup {
   // These shells have joined the job, and get ready; those of `missing` have not come.
   void grown(const value::Idset& come, const value::Idset& missing);
   void ready(group::Rank rank) { roster_.note_ready(rank); }
-  // What a shell that joins has to know of this.
+  // What a shell that joins has to be told of this object.
   [[nodiscard]] Json state() const;
   Result<void> take_state(const JsonAt& at);
 
   // ---- lost shells whose tasks are started again
-  // Leader: `receive` is called for a lost shell that had tasks; false: nothing is done about it, and this goes on
-  // as with give_up().
+  // Leader: `receive` is called for a lost shell that had tasks; false: nothing is done about the shell, which is
+  // given up, as by give_up().
   void when_lost_with_tasks(std::function<bool(group::Rank)> receive) { on_lost_with_tasks_ = std::move(receive); }
-  // Leader: what becomes of the tasks of shells that are lost is decided from now on. Those that were lost before,
-  // when no task could start again yet, come first.
+  // Leader: from now on it is decided what becomes of the tasks of lost shells. Shells that were lost before, when
+  // no task could start again yet, come first.
   void decide_losses();
-  // This shell has come to lead: what the leader before knew by itself is found again, or counts as lost.
+  // This shell has come to lead: what only the former leader knew is found again, or counts as lost.
   void take_over();
   [[nodiscard]] std::optional<group::Rank> former_leader() const { return former_leader_; }
   void note_leader(group::Rank before) { former_leader_ = before; }
-  // Leader: the tasks of this lost shell that have no record are lost, and what that means for the job follows.
-  // `why`: they could not be started again; "": nobody wanted that.
+  // Leader: the tasks of this lost shell that have no record are lost, with all that follows for the job. `why`:
+  // they could not be started again; "": nobody wanted that.
   void give_up(group::Rank rank, const std::string& why);
-  // The tasks of a lost shell are on others now; `host`'s job has that already. `spares`: those before it.
-  // `with_all`: all tasks start again with them; what the line says of it.
+  // The tasks of a lost shell are on others now; the job of `host` has that already. `spares`: the spares before
+  // the move. `with_all`: what the log's line says if all tasks start again with them.
   void moved(std::span<const job::Move> moves, const value::Idset& spares, const std::string& with_all = "");
-  // All tasks start again, and are others now; `host`'s job has that already. `when`: what the line says of it.
+  // All tasks start again, and are others now; `host`'s job has that already. `when`: what the log's line says of
+  // it.
   void resized(const elastic::JobResize& what, ChangeNotices::Size before, const std::string& when);
 
-  // Reports to plugins the shells that were lost, or of a shell that joins have left, before plugins could handle
-  // that. From now on each is reported at once.
+  // Reports to plugins the shells that were lost, and on a shell that joins also those that have left, before
+  // plugins could handle that. From now on each is reported at once.
   void report_losses();
   // The leader's own tasks may be the first to end.
   void wait_for_all_tasks();
-  // Of a shell whose tasks have ended, and that may get others: waits for those of all shells, unless `leaves`.
+  // For a shell whose tasks have ended, and that may get others: waits for the tasks of all shells, unless
+  // `leaves`.
   void stand_by(const std::function<bool()>& leaves);
 
  private:
@@ -228,7 +230,7 @@ class ShellGroup {
   std::optional<group::Group::Callbacks> callbacks_;  // until begin()
   std::function<void(group::Rank)> on_lost_leaving_;
   value::Idset asked_;       // see asked_to_leave()
-  value::Idset lost_asked_;  // of these: it is lost
+  value::Idset lost_asked_;  // those of asked_ that are lost
   plugin::Registration tasks_over_;
   bool tasks_are_over_ = false;  // the leader has announced it
   bool reports_losses_ = false;  // true once plugins have run shell.post-init
@@ -236,7 +238,7 @@ class ShellGroup {
   bool decides_losses_ = false;
   value::Idset undecided_;   // until then: lost shells of a job in which tasks may start again
   value::Idset given_up_;    // lost shells whose tasks start nowhere else, as the leader has announced
-  value::Idset moved_from_;  // lost shells whose tasks start elsewhere, likewise
+  value::Idset moved_from_;  // lost shells whose tasks start elsewhere, as the leader has announced
   std::optional<group::Rank> former_leader_;
   bool is_past_tasks_ = false;  // wait_for_all_tasks() was called
 };

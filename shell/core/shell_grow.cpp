@@ -252,7 +252,7 @@ void ShellGrow::look_for_offers() {
   if (are_there) send_growth();
 }
 
-// Those that have not come are named, too: ranks have no gaps.
+// The shells that have not come are named as well, as ranks have no gaps.
 void ShellGrow::send_growth() {
   open_->is_sent = true;
   open_->timer.reset();
@@ -260,7 +260,7 @@ void ShellGrow::send_growth() {
   if (!sent) end_order(sent.error());
 }
 
-// On a host that has shells of this job already, those that have none of its cores, if there are any.
+// On a host that has shells of this job already, the newcomers get cores that those do not use, if there are any.
 elastic::Growth ShellGrow::growth() const {
   elastic::Growth out;
   std::map<std::string, value::Idset> cores, gpus;  // in use, by host
@@ -400,14 +400,14 @@ void ShellGrow::apply_growth(const Json& what) {
   open_->is_announced = true;
   if (Result<void> sent = host_.announce(elastic::kStateTopic, dump_json(state())); !sent)
     host_.log().log(Level::error, "", "grow: {}", sent.error().message);
-  // They are of the job, and nobody knows what they have.
+  // they belong to the job, but nobody knows what they have
   value::Idset unknown = *open_->come - come - shells_.roster().gone();
   if (!unknown.empty()) take_out(unknown, nullptr);
   if (stopped_) take_out(come - shells_.roster().gone(), nullptr);
   look_if_over();
 }
 
-// Whether it is ready. It is known on all shells alike, as all decide alike where tasks may go.
+// Whether the newcomer is ready. All shells know it alike, as all decide alike where tasks may go.
 void ShellGrow::note_ready(const Json& what) {
   auto rank = what.at("shell").get<Rank>();
   std::string why = what.value("error", "");
@@ -437,7 +437,8 @@ Json ShellGrow::state() const {
 //
 // The part of a grow in which the leader gets nodes from the manager, and gives back those that nobody uses.
 
-// A number of nodes that is not of one host, or those of a job whose nodes only the manager gives.
+// Whether the manager has to give the nodes: always if only it gives nodes to this job, otherwise for a number of
+// nodes, unless the job is of one host.
 bool ShellGrow::needs_manager(const value::GrowOrder& order) const {
   const join::LaterShells& later = *process_.later;
   return later.is_managed || (order.count > 0 && !later.record.agent.empty());
@@ -508,7 +509,7 @@ Result<void> ShellGrow::ask_manager(const value::GrowOrder& order, const WhenGro
   return {};
 }
 
-// Those whose shells have never been of the job; others give theirs back when they leave it.
+// Gives back nodes whose shells never joined the job; other shells give theirs back when they leave.
 void ShellGrow::give_back_unused(const Open& over) {
   if (!nodes_ || over.agent.empty()) return;
   value::Hostlist hosts;
@@ -519,7 +520,7 @@ void ShellGrow::give_back_unused(const Open& over) {
   nodes_->give_back(hosts, nullptr);
 }
 
-// Usually the leader does, or its guard. This host's first allocation has another name, so it is left alone.
+// Usually the leader or its guard does this. This host's first allocation has another name, so it is left alone.
 void ShellGrow::end_left_allocation() {
   auto allocation = job::BatchSystem::of_environment(own_variable);
   auto step = own_variable("SLURM_STEP_ID");
@@ -677,7 +678,7 @@ void ShellReplace::give_up(group::Rank shell, const std::string& why) {
 
 Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks, bool takes_all) {
   std::vector<std::uint32_t> shells = TRY(choose(shell, ranks));
-  // By shell and start: they may have started again there, each so often.
+  // By shell and start: tasks may have started again there, and not all equally often.
   std::map<std::pair<std::uint32_t, std::uint32_t>, value::Idset> moves;
   std::vector<Rank> each = ranks.ids();
   for (std::size_t i = 0; i < each.size(); ++i) moves[{shells[i], job_.attempt_of(each[i]) + 1}].insert(each[i]);
@@ -694,7 +695,7 @@ Result<void> ShellReplace::replace(group::Rank shell, const value::Idset& ranks,
   return sent;
 }
 
-// One for each of the ranks.
+// Returns a shell for each of the ranks.
 Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const value::Idset& ranks) {
   auto most = elastic::Starts(job_.most_tasks()).most();
   for (Rank rank : ranks.ids()) {
@@ -712,7 +713,7 @@ Result<std::vector<std::uint32_t>> ShellReplace::choose(group::Rank shell, const
   return spread;
 }
 
-// The leader is the last of those that have as many tasks: without it the job may end.
+// Among shells with equally many tasks the leader comes last: without it the job may end.
 std::vector<elastic::Replacements::Other> ShellReplace::others() const {
   std::vector<elastic::Replacements::Other> out;
   for (std::uint32_t i = 1; i <= job_.shells(); ++i) {
@@ -736,7 +737,7 @@ std::vector<elastic::Replacements::Spare> ShellReplace::spares() const {
 
 // ---- every shell's -----------------------------------------------------------------------------
 
-// It is no restart: the tasks have not been started, and no plugin has prepared anything for them yet.
+// This is no restart: the tasks have not been started, and no plugin has prepared anything for them yet.
 plugin::Resizing::Replaced ShellReplace::leave_out(const value::Idset& shells) {
   job_.unfit.insert(shells);
   plugin::Resizing::Replaced out;
@@ -775,7 +776,7 @@ void ShellReplace::moved_alone(const elastic::Replacement& what) {
   moves.size() < what.moves.size() ? decide(what.from(), {}) : restart_.answers().loss_closes(what.from());
 }
 
-// One decision: either all of it has an effect, or nothing.
+// This is one decision: either all of it has an effect, or nothing.
 void ShellReplace::moved_with_all(const elastic::Replacement& what) {
   auto decision = restart_.start_with_lost(what);
   if (decision && decision->is_granted()) note_due(what.moves);
@@ -797,7 +798,7 @@ void ShellReplace::note_due(const std::vector<job::Move>& moves) {
   }
 }
 
-// What was to come to this shell before has other ranks now.
+// Tasks that were to come to this shell have other ranks now.
 void ShellReplace::resized(const elastic::JobResize& what,
                            const std::optional<elastic::RestartDecision>& decision) {
   const bool is_granted = decision && decision->is_granted();
@@ -822,12 +823,12 @@ Result<void> ShellReplace::take_over() {
   due_.pop_front();
   move.ranks = move.ranks & job_.taskmap.ranks_on(job_.shell_rank);  // they may have gone on to a spare
   if (move.ranks.empty()) return {};
-  // All may have been told to start again meanwhile.
+  // All tasks may have been told to start again meanwhile.
   std::uint32_t attempt = job_.attempt_of(*move.ranks.first());
   CHECK_OK(tasks_.make(move.ranks, attempt, job_.restarts));
   plugin::Call call("shell.take-over");
   call.in = {{"ranks", move.ranks.str()}, {"try", attempt}};
-  if (move.from != move.to) call.in["from"] = move.from;  // else the job has got more
+  if (move.from != move.to) call.in["from"] = move.from;  // otherwise the job has got more tasks
   TRY(host_.stack().call(call));
   return {};
 }

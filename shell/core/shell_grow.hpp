@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grows, as one shell has them. The leader starts shells on more hosts, one order after another, and waits until
-// they are of the job; then it announces them with what their nodes have (elastic/roster.hpp), so all shells count
-// them from the same place in the log on. At that place the leader notes what the job has come to, and sends that
-// to the newcomers. They load their plugins, run shell.init and shell.start among themselves, and report that they
-// are ready; from then on they are spares.
+// Grows of the job, on one of its shells. The leader starts shells on more hosts, one order after another, and
+// waits until they belong to the job; then it announces them with what their nodes have (elastic/roster.hpp), so
+// all shells count them from the same place in the log on. At that place the leader notes the job's state, and
+// sends it to the newcomers. They load their plugins, run shell.init and shell.start among themselves, and report
+// that they are ready; from then on they are spares.
 //
 //   (asked for, of Slurm) -> queued -> started -> of the job -> announced -> ready | failed, lost: taken out again
 //
@@ -32,19 +32,19 @@
 
 namespace nacre::core {
 
-// This shell where it joins a job that runs, until it is ready: what the job had come to when it was announced,
-// which it has to know before its plugins do anything. What fails until then does not end the job.
+// This shell while it joins a running job, until it is ready. Before its plugins do anything it has to know the
+// state that the job had when the shell was announced. What fails until it is ready does not end the job.
 class JoiningShell {
  public:
   // All have to outlive it. `job`: that of `host`.
   JoiningShell(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellRestart& restart)
       : host_(host), job_(job), shells_(shells), restart_(restart) {}
 
-  // It joins. `before`: the shells that have joined so far, this one too; `state`: see ShellGrow.
+  // The shell joins. `before`: all shells that have joined so far, including this one; `state`: see ShellGrow.
   void begin(const elastic::Growth& before, Json state);
   [[nodiscard]] bool is_joining() const { return is_joining_; }
 
-  // Of a shell that does not join these do nothing.
+  // In a shell that does not join these do nothing.
   Result<void> take_state();     // once the taskmap is final
   Result<void> take_restarts();  // once the options are
   // Its initrc files have to be those of the leader.
@@ -86,7 +86,7 @@ class ShellGrow : Noncopyable {
       process_.latecomers->serve([](std::uint32_t) { return Error{ECANCELED, "the job is ending"}; });
   }
 
-  // Before others can take part.
+  // Has to be called before others can take part.
   void serve();
   // Of a pod, in a job that may change its leader, once that is known, and again once this shell leads: pods that
   // come again find it.
@@ -100,17 +100,17 @@ class ShellGrow : Noncopyable {
 
   // See plugin::Host; on the leader.
   void grow(const value::GrowOrder& order, const WhenGrown& news);
-  // Leader: the tasks have ended, or the job is to end. What is open ends, and who is not ready leaves again.
+  // Leader: the tasks have ended, or the job is to end. Open orders end, and shells that are not ready leave again.
   void stop();
   // Leader: this shell is lost.
   void lost(Rank rank);
-  // Leader: for so long a lost pod may come again, and joins; none: it does not.
+  // Leader: how long a lost pod may take to come again and join; none: it does not join.
   [[nodiscard]] std::optional<event::Seconds> time_of_pods() const;
-  // Leader: another shell has joined, and is ready for tasks; and all of an order have.
+  // Leader: `receive` is called when another shell has joined and is ready for tasks, and all of its order are.
   void when_ready(std::function<void()> receive) { on_ready_ = std::move(receive); }
   void when_grown(std::function<void()> receive) { on_grown_ = std::move(receive); }
-  // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in one
-  // of these that has lost the leader: ends it, unless other shells are left there.
+  // All shells have ended. Leader: ends the allocations that the job has got beside its first one. A shell in such
+  // an allocation that has lost the leader ends the allocation, unless other shells are left there.
   void end_allocations();
 
  private:
@@ -118,8 +118,8 @@ class ShellGrow : Noncopyable {
     value::GrowOrder order;
     WhenGrown news;  // null once the answer has been given
     std::vector<std::string> hosts;
-    std::vector<std::string> agent = {};    // that starts the shells there; empty: that of the others
-    std::optional<std::uint32_t> pod = {};  // of this index, which has come by itself
+    std::vector<std::string> agent = {};    // the command that starts the shells there; empty: as for the others
+    std::optional<std::uint32_t> pod = {};  // the index of a pod that has come by itself
     Rank first = 0;                         // ranks follow in the order of `hosts`
     std::optional<value::Idset> come = {};  // those that are of the job; none: the group still waits for some
     std::map<Rank, boot::NodeOffer> offers = {};
@@ -187,10 +187,10 @@ class ShellGrow : Noncopyable {
   plugin::Registration announced_;
 };
 
-// on-lost=replace, as one shell has it. When a shell with tasks is lost the leader chooses a spare, or other shells
-// (restart=...,where=any), and announces that the tasks are there now (kTopic): so all shells know it in one order
-// with losses. It does not stand for a shell that was lost, or asked to leave, before it: then the leader chooses
-// again. elastic/recovery.hpp decides.
+// The option on-lost=replace, on one shell. When a shell with tasks is lost the leader chooses a spare, or other
+// shells (restart=...,where=any), and announces that the tasks are there now (kTopic): so all shells know it in one
+// order with losses. The announcement does not count if its shell was lost, or asked to leave, before it: then the
+// leader chooses again. elastic/recovery.hpp decides.
 //
 // PMI knows no second start of a rank. So where tasks use it, and where restart has scope=job, all tasks of the job
 // start again with those that move, if restart allows it (ShellRestart); the same announcement has both. The leader
@@ -218,7 +218,7 @@ class ShellReplace {
 
   // Tasks of another shell are to be started here.
   [[nodiscard]] bool is_due() const { return !due_.empty() && !shrink_.leaves(); }
-  // Makes those that have been announced first, and calls shell.take-over. They still have to be started.
+  // Makes the tasks that were announced first, and calls shell.take-over. They still have to be started.
   Result<void> take_over();
 
   // As Host::leave_out().

@@ -55,12 +55,12 @@ void JobEvents::asked_by_then(bool any) {
   if (has_asked()) ask();
 }
 
-// A newcomer has none of those that were announced before it came. It fails only where this shell is cut off.
+// A newcomer has none of the events that were announced before it came. This fails only if this shell is cut off.
 void JobEvents::ask() const {
   if (is_newcomer_ || !*is_asked_) static_cast<void>(group_->announce(kAsked, ""));
 }
 
-// Those that come in between are in what the leader announces when it gets to know that they are wanted.
+// Events that come in between are in what the leader announces when it learns that events are wanted.
 Result<bool> JobEvents::take(std::string_view topic, std::string_view bytes) {
   if (topic == kAsked) {
     is_asked_ = true;
@@ -82,7 +82,7 @@ Result<void> JobEvents::announce(std::size_t index) const {
   return group_->announce(kEvent, dump_json({{"number", number}, {"event", record_.events()[index]}}));
 }
 
-// Where nobody has followed the events so far all of this shell's own count.
+// If nobody has followed the events so far, all of this shell's own count.
 void JobEvents::lead() {
   leads_ = true;
   if (is_asked_ != true) return;

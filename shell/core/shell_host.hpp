@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shell keeps for its plugins, and decides nothing by: what holds it, the job's events, what its plugins
-// exchange with those of other shells. And its plugin::Host, which passes on what plugins ask to the parts of
-// Shell.
+// What a shell only keeps for its plugins, without deciding anything by it: holds, the job's events, exchanges with
+// the plugins of other shells. And its plugin::Host, which passes on to the parts of Shell what plugins ask.
 #pragma once
 
 #include "base/json.hpp"
@@ -22,7 +21,7 @@ class HoldCounts {
  public:
   using Counts = std::map<std::string, int, std::less<>>;
 
-  // The timeline gets when a name is held first, and when it is no more. It has to outlive this object.
+  // The timeline is told when a name is first held, and when it is held no more. It has to outlive this object.
   HoldCounts(timeline::Recorder& timeline, timeline::Kind begins, timeline::Kind ends)
       : timeline_(timeline), begins_(begins), ends_(ends) {}
 
@@ -37,16 +36,16 @@ class HoldCounts {
   Counts counts_;
 };
 
-// The events of the job, for plugins and in the leader's eventlog. The leader announces its own once a plugin of
-// another shell follows them, which that shell says at the init barrier, or by an announcement.
+// The events of the job, for plugins and in the leader's eventlog. The leader announces its events once a plugin of
+// another shell follows them; that shell says so at the init barrier, or by an announcement.
 class JobEvents {
  public:
   Result<void> open(const std::string& eventlog, bool appends = false);
-  // Of a job that has other shells, or may get some. `group` has to outlive it.
+  // For a job that has other shells, or may get some. `group` has to outlive it.
   void share(group::Group& group, bool leads, bool is_newcomer);
   // This shell has come to lead: it goes on with the events that the leader before has announced.
   void lead();
-  // To the context of an event of this name, before it is posted.
+  // Adds to the context of an event of this name, before it is posted.
   void add_context(std::string_view event, const Json& members);
   // The eventlog ends with the first error.
   Result<void> post(std::string_view event, Json context);
@@ -54,7 +53,7 @@ class JobEvents {
   // See plugin::Host::job_events().
   [[nodiscard]] plugin::EventRecord& of_job() { return is_follower_ ? leaders_ : record_; }
   [[nodiscard]] bool has_asked() const { return leaders_.is_followed(); }
-  // After the init barrier: whether one of the shells that were there has_asked().
+  // After the init barrier: whether one of its shells has_asked().
   void asked_by_then(bool any);
   // False: the announcement is no such event.
   Result<bool> take(std::string_view topic, std::string_view bytes);

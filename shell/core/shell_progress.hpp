@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What no-progress of the option restart looks at, as one shell sees it: numbers in what its tasks have written, a
-// file, or what a command prints. Relative names are those of the job's working directory, where the shell is.
+// What no-progress of the option restart looks at, on one shell: numbers that its tasks have written, a file, or
+// what a command prints. Relative names start at the job's working directory, which is the shell's.
 #pragma once
 
 #include "base/result.hpp"
@@ -31,8 +31,8 @@ class ShellProgress {
   [[nodiscard]] elastic::RestartProgress& noted() { return noted_; }
   [[nodiscard]] bool is_of_output() const { return option().look == job::RestartOption::NoProgress::Look::output; }
 
-  // What there is to be seen now; "" where it is numbers. None: it cannot be looked at, which is logged. `seen` is
-  // called once, perhaps before this returns; while a command runs others get what that prints, too.
+  // Looks now. `seen` is called once, perhaps before this returns: with what there is, "" for numbers; none: it
+  // cannot be looked at, which is logged. Calls that come while a command runs get what that command prints.
   using WhenSeen = std::function<void(const std::optional<std::string>& what)>;
   void look(WhenSeen seen);
   // The largest number that these have written, of those that are tasks of this shell; "": none.

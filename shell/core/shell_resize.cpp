@@ -7,11 +7,11 @@
 namespace nacre::core {
 namespace {
 
-// What they name, or are for, is single ranks, or a number of tasks that does not change.
+// These options name single ranks, or a number of tasks that does not change.
 constexpr std::array kOfRanks{"taskmap",      "per-resource", "multi-prog",  "arguments",    "at-most",
                               "ended-before", "exit-main",    "input.ranks", "output.ranks", "exit-on-error.ranks"};
 
-// Whether one of the programs around tasks is for some of them only.
+// Whether one of the programs that wrap tasks is for some tasks only.
 bool has_ranks(const Json* wrap) {
   if (wrap == nullptr) return false;
   auto names_some = [](const Json& each) { return each.is_object() && each.value("ranks", Json("all")) != "all"; };
@@ -56,7 +56,7 @@ Result<void> ShellResize::serve() {
 
 // ---- the leader's ------------------------------------------------------------------------------
 
-// Those that have tasks, and others that have room for as many.
+// The shells that have tasks, and others that have room for as many tasks.
 value::Idset ShellResize::able() const {
   const value::Idset now = job_.shells_in_use();
   const std::uint64_t slots = job_.spec.slots_per_node.value_or(1);

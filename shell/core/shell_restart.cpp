@@ -81,7 +81,7 @@ bool ShellRestart::keep(task::Task& task) {
     keep_together(task);
     return true;
   }
-  if (asks_for_node() && !host_.ending()) {  // what is decided is for this one, too
+  if (asks_for_node() && !host_.ending()) {  // the decision is for this one as well
     keep_asking(task, tasks_.record_of(task), false, is_ordered);
     if (requests_.has_unsent()) requests_.add(rank);
     return true;
@@ -93,7 +93,7 @@ bool ShellRestart::keep(task::Task& task) {
                      takes_all.error().message);
   if (!takes_all || host_.ending()) return false;
   exits::Record record = is_ordered ? exits::Record::victim(task.status()) : tasks_.record_of(task);
-  // Those that end at once are announced at once. One that has only lost another waits for that one.
+  // Ends without a delay are announced at once. A task that has only lost another one waits for that one's end.
   bool is_first = !requests_.has_unsent();
   keep_asking(task, record, *takes_all, is_ordered);
   requests_.add(rank);
@@ -121,7 +121,7 @@ void ShellRestart::keep_asking(task::Task& task, const exits::Record& record, bo
   task.set_starts_again(true);
 }
 
-// The end of a task by a signal that a user has sent is no failure; nor is anything once all are to end.
+// An end by a signal that a user has sent is no failure; nor is any end once all tasks are to end.
 void ShellRestart::signalled(int signum, const group::Targets& which) {
   if (signals_itself_) return;
   const bool ends = RestartRules::is_to_end(signum);
@@ -223,7 +223,7 @@ bool ShellRestart::is_due() const {
 Result<void> ShellRestart::start_due(const std::function<void()>& wait_for_holds) {
   wait_for_holds();  // for what plugins do after the end of a task, such as its epilog
   if (host_.ending()) return {};
-  // One that has begun meanwhile still waits for the ends of tasks.
+  // A restart of all that has begun meanwhile still waits for the ends of tasks.
   if (together_) return together_->is_due() ? start_together(wait_for_holds) : Result<void>();
   value::Idset ranks;
   for (auto& [rank, each] : kept_) {
@@ -250,11 +250,11 @@ Result<void> ShellRestart::start_tasks() {
   return started;
 }
 
-// It is not started again, and what it ended with counts.
+// The task is not started again, and its last end counts.
 void ShellRestart::drop(Rank rank) {
   auto node = kept_.extract(rank);
   KeptEnd& kept = node.mapped();
-  if (is_starting_ && kept.state == State::starting) return;  // how its new start ends counts
+  if (is_starting_ && kept.state == State::starting) return;  // the end of its new start counts
   kept.task->set_starts_again(false);
   if (kept.state == State::asked) {
     before_answer_.emplace(rank, kept.record);
@@ -583,7 +583,7 @@ void ShellRestart::answered_order(const Message& message) {
 void ShellRestart::begin_together(const Decision& decision, group::Rank shell) {
   // Those that it has given up meanwhile end the job.
   for (auto& [rank, record] : std::exchange(before_answer_, {})) tasks_.record_end(rank, record);
-  if (is_given_up(decision, kept_)) {  // the tasks go on; the ends that there are count under the new starts, too
+  if (is_given_up(decision, kept_)) {  // the tasks go on; known ends also count under the new starts
     for (Rank rank : tasks_.outcomes().ranks().ids()) tasks_.record_end(rank, *tasks_.outcomes().of(rank));
     return;
   }
@@ -611,7 +611,7 @@ void ShellRestart::begin_together(const Decision& decision, group::Rank shell) {
                     !decision.moves(task->rank());
     if (task->state() == task::State::exited && !has_gone && !host_.ending()) keep_together(*task);
   }
-  if (together_ && !is_starting_) together_->end_tasks(grace_);  // else once those that are being started run
+  if (together_ && !is_starting_) together_->end_tasks(grace_);  // otherwise once those that are being started run
 }
 
 // The job ends as the task has that was to start again with them.
@@ -973,7 +973,7 @@ std::string all_of(group::Rank shell, const elastic::RestartDecision& decision) 
                         : fmt::format("all tasks of shell {} (rank {})", shell, decision.together.str());
 }
 
-// Of all tasks of the job, with where=spare.
+// For a message about all tasks of the job, with where=spare.
 std::string places_of(const job::Job& job, group::Rank shell, const elastic::SparePlaces& places) {
   if (places.moves.empty()) return places.why.empty() ? "" : ", where they were: " + places.why;
   const std::uint32_t to = places.moves.front().to;
@@ -1215,7 +1215,7 @@ void RestartTogether::enter(std::string mine) {
   has_entered_ = true;
   others_ended_ = host_.gather_up_to(plan_.last, barrier_name(plan_), std::move(mine),
                                      [this](const Result<plugin::Gathered>& gathered) {
-                                       // Else this shell is cut off, or the job ends.
+                                       // Without the answers this shell is cut off, or the job ends.
                                        if (gathered && calls_.may_start(*gathered)) wait_for_delay();
                                      });
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The option restart, as one shell has it. A task that has ended and is to be started again is kept back: plugins
-// and policies do not see its end yet. Its shell announces the end; in the order of the log all shells ask
-// elastic::Recovery alike, which grants a restart or has none left: so the limits are the whole job's.
+// The option restart, as one shell has it. The end of a task that is to be started again is kept back: plugins and
+// policies do not see it yet. Its shell announces the end; in the order of the log all shells ask elastic::Recovery
+// alike, which grants a restart or has none left: so the limits are the whole job's.
 //
 //   ended -> asked -+-> granted -> due, once its time is over -> started, with where=spare perhaps elsewhere
 //                   `-> refused: its end is one as any other
 //
-// Where all tasks have to start again together (scope=job, or PMI), the leader answers (RestartAnswers): see
-// shell_restart.cpp, and shell_restart.cpp for those of a lost shell that take all with them (ShellReplace). With
-// scope=node the shell itself decides; once one has asked, the ends of its others are kept back with it.
+// Where all tasks have to start again together (scope=job, or PMI), the leader answers (RestartAnswers), also if
+// the tasks of a lost shell are the reason (ShellReplace). With scope=node the shell itself decides: once one of
+// its tasks has asked, the ends of its other tasks are kept back with it.
 //
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
@@ -57,11 +57,11 @@ struct MovingTasks {
   using Rank = value::Idset::Id;
 
   std::vector<Rank> unsent = {};  // whose wait is over
-  // Signals to end that have come since then, by rank: they are sent to the task once it runs there.
+  // Signals that end tasks and have come since then, by rank: they are sent to the task once it runs there.
   std::map<Rank, std::set<int>> late = {};
-  std::map<Rank, std::set<int>> coming = {};  // tasks that come to this shell, until they start: likewise
+  std::map<Rank, std::set<int>> coming = {};  // the same for tasks that come to this shell, until they start
   std::function<void(const std::vector<job::Move>&)> moved = {};
-  std::uint32_t last = 0;  // the last shell that had tasks before a restart of all moved some: it takes part, too
+  std::uint32_t last = 0;  // the last shell that had tasks before a restart of all moved some: it also takes part
 
   [[nodiscard]] std::set<int> take_late(Rank rank) {
     auto found = late.extract(rank);
@@ -74,21 +74,21 @@ struct MovingTasks {
 }
 
 // What `nacre restart` orders, on one shell. The leader's plugin control announces it; in the order of the log each
-// shell ends those of its tasks that are named: SIGTERM, and SIGKILL after the grace. ShellRestart starts them
-// again then, whatever they have ended with, and without using one of the option's restarts.
+// shell ends those of its tasks that are named: SIGTERM, and SIGKILL after the grace. ShellRestart then starts them
+// again, however they have ended, and without using up one of the option's restarts.
 //
 // Which tasks cannot start again is announced to the leader, with the reason; these run on.
 class RestartOrders {
  public:
   using Rank = value::Idset::Id;
   static constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
-  static constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
+  static constexpr std::string_view kRefused = "shell.restart-refused";  // doc/protocol.md
 
   struct Calls {
     // Whether all tasks have to start with this one; an error: it cannot start again.
     std::function<Result<bool>(const task::Task&)> takes_all;
     std::function<void()> order_all;
-    // Sends to these, as the shell itself.
+    // Sends the signal to these tasks, as one of the shell itself.
     std::function<void(int signum, const value::Idset& ranks)> kill;
   };
 
@@ -99,12 +99,12 @@ class RestartOrders {
   // The ranks of an order; none: all tasks, together.
   static Result<std::optional<value::Idset>> parse(std::string_view bytes);
 
-  // Ends those of this shell.
+  // Ends those of `ranks` that are on this shell.
   void end(const value::Idset& ranks);
   void refuse(const value::Idset& ranks, const std::string& why) const;
 
   [[nodiscard]] bool has(Rank rank) const { return ordered_.contains(rank); }
-  // It has ended, or nothing starts again.
+  // The task has ended, or nothing starts again.
   void drop(Rank rank) { ordered_.erase(rank); }
   void drop_all() { ordered_.clear(); }
 
@@ -116,11 +116,11 @@ class RestartOrders {
   ShellTasks& tasks_;
   Calls calls_;
   event::Seconds grace_{};
-  std::map<Rank, event::Timer> ordered_;  // that are being ended; SIGKILL
+  std::map<Rank, event::Timer> ordered_;  // tasks that are being ended; when they get SIGKILL
 };
 
 // Whether a task of this shell that has ended starts again, by the option restart and by how it has ended; and
-// whether it can do so alone. An end by a signal that a user has sent is none of those after which it does.
+// whether it can do so alone. After an end by a signal that a user has sent it does not start again.
 class RestartRules {
  public:
   using Rank = value::Idset::Id;
@@ -129,7 +129,7 @@ class RestartRules {
   RestartRules(plugin::Host& host, const ShellTasks& tasks, const job::RestartOption& option)
       : host_(host), tasks_(tasks), option_(option) {}
 
-  // Who sends one of these wants the task to end, however it does.
+  // Whether a sender of this signal wants the task to end, however the task does so.
   [[nodiscard]] static bool is_to_end(int signum);
   void note_signal(Rank rank, int signum) { signals_[rank].insert(signum); }
   void forget_signals(Rank rank) { signals_.erase(rank); }  // those from now on count
@@ -138,7 +138,7 @@ class RestartRules {
   [[nodiscard]] bool wants(const task::Task& task, bool is_ordered) const;
   // Whether all tasks of the job have to start with this one; an error: it cannot start again.
   [[nodiscard]] Result<bool> takes_all(const task::Task& task) const;
-  // Whether PMI, or this plugin of it, demands that; an error likewise.
+  // Whether PMI, or the plugin `by` of it, demands that; an error: the task cannot start again.
   [[nodiscard]] Result<bool> pmi_takes_all(Rank rank, std::string_view by = "") const;
 
  private:
@@ -177,10 +177,10 @@ class RestartAnswers {
   void note_start();
   [[nodiscard]] double ran() const;  // seconds since then
 
-  // An end after which all tasks have to start again. Where it was compared with others of its shell, those of
-  // other shells are waited for that may have come before it.
+  // An end after which all tasks have to start again. If it was compared with other ends of its shell, the leader
+  // waits for ends on other shells that may have come before it.
   void answer(const Message& message);
-  // `nacre restart` of all tasks. A restart of all that is announced already does for the order, too.
+  // `nacre restart` of all tasks. If a restart of all is announced already, it is also the answer to the order.
   void answer_order();
   void order_answered() { order_is_answered_ = false; }  // the announcement has come back
 
@@ -193,7 +193,7 @@ class RestartAnswers {
   static constexpr event::Seconds kSettle{0.1};
 
   void settle();
-  [[nodiscard]] bool is_open(const Message& message) const;  // that start still counts
+  [[nodiscard]] bool is_open(const Message& message) const;  // the start that it is about still counts
   void send_answer(const Message& message);
   void send(const Message& answer);
 
@@ -214,7 +214,7 @@ class RestartAnswers {
   };
   std::vector<Held> held_;  // for kSettle
   std::optional<event::Timer> settle_timer_;
-  bool order_waits_ = false;        // likewise, `nacre restart` of all tasks
+  bool order_waits_ = false;        // an order of `nacre restart` for all tasks waits
   bool order_is_answered_ = false;  // and its answer has not come back yet
   event::Seconds began_{};          // when all tasks have started together
 };
@@ -226,7 +226,7 @@ class RestartReports {
   // Both have to outlive it.
   RestartReports(plugin::Host& host, ShellGroup& shells) : host_(host), shells_(shells) {}
 
-  void set_most(std::uint64_t restarts) { most_ = restarts; }  // so many there may be (option `restart`)
+  void set_most(std::uint64_t restarts) { most_ = restarts; }  // how many there may be (option `restart`)
 
   // What has been decided about tasks of this shell. `later`: what follows is known only once let_out() is called.
   void decided(group::Rank shell, const elastic::RestartDecision& decision, bool later = false);
@@ -266,9 +266,10 @@ class RestartRequests {
   void started(Rank rank);
   void add(Rank rank) { unsent_.push_back(rank); }  // its end is to be announced
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
-  // Announces those of them that `kept` still has as asked. `refuse` is called for those for which that fails.
+  // Announces those of the ends that `kept` still has as asked. `refuse` is called for those that cannot be
+  // announced.
   void send(const KeptEnds& kept, const Look& look, const Refuse& refuse);
-  // By nacre restart: all tasks of the job.
+  // For nacre restart: asks for all tasks of the job.
   void order_all();
 
  private:
@@ -290,7 +291,7 @@ class RestartTogether {
     std::uint64_t restarts;       // of the job, with this one
     double delay;                 // seconds
     bool is_node = false;         // of this shell only: no others are waited for
-    std::uint32_t last = 0;       // else: no shell behind this one takes part
+    std::uint32_t last = 0;       // otherwise: the last shell that takes part
     bool ordered = false;         // by nacre restart, or as others have joined: the tasks have not failed
     std::uint32_t failed_on = 0;  // the shell of the task that has failed first, ...
     exits::TaskEnd failed = {};   // ... and that task
@@ -299,9 +300,10 @@ class RestartTogether {
     std::function<void(int signum)> kill;  // to the tasks of this shell, as the shell itself
     // They have ended: enter() is to be called.
     std::function<void()> ended;
-    // So have those of the other shells, which have given these: whether all are to start.
+    // The tasks of the other shells have ended, too, and `given` is what these shells have given. Returns whether
+    // all are to start.
     std::function<bool(const plugin::Gathered& given)> may_start;
-    std::function<void()> over;  // the delay is
+    std::function<void()> over;  // the delay is over
   };
 
   // Host and tasks have to outlive it.
@@ -311,7 +313,7 @@ class RestartTogether {
   void end_tasks(event::Seconds grace);  // unless the job ends; `grace`: between SIGTERM and SIGKILL
   [[nodiscard]] bool ends_tasks() const { return timer_.has_value(); }  // it has begun to
   void task_ended();
-  void enter(std::string mine);  // waits for the other shells, to which it gives this
+  void enter(std::string mine);  // waits for the other shells, to which it gives `mine`
   // Another restart of all has come before the tasks have started: nobody waits for their ends any more.
   void leave();
 
@@ -335,8 +337,8 @@ class RestartTogether {
   Calls calls_;
   State state_ = State::waiting;
   bool waits_ = false;                 // for the other shells, then for the delay
-  bool has_entered_ = false;           // for the former
-  std::optional<event::Timer> timer_;  // SIGKILL; then the delay
+  bool has_entered_ = false;           // waits_ for the other shells
+  std::optional<event::Timer> timer_;  // until SIGKILL; then for the delay
   plugin::Registration others_ended_;
 };
 
@@ -363,7 +365,8 @@ class ShellRestart {
   [[nodiscard]] bool is_due() const;                                          // there are tasks to be started now
   // All tasks of the job, or of this shell, are about to start again.
   [[nodiscard]] bool is_together() const { return together_.has_value(); }
-  // Starts them, unless the job ends. Only in a phase: `wait_for_holds` runs the loop until plugins are ready.
+  // Starts the tasks that are due, unless the job ends. To be called in a phase only: `wait_for_holds` runs the
+  // loop until plugins are ready.
   Result<void> start_due(const std::function<void()>& wait_for_holds);
   // Starts the tasks that were not started. If all are to start again by then, they end at once.
   Result<void> start_tasks();
@@ -372,11 +375,12 @@ class ShellRestart {
   // Leader: whether all tasks have to start again with them; an error: they cannot. `connected`: to PMI.
   [[nodiscard]] Result<bool> takes_all_with_lost(const value::Idset& connected) const;
   [[nodiscard]] elastic::Replacement::All all_with_lost() const;
-  // Every shell, as it is announced: they are there then, and all are about to start again, if that is granted.
+  // On every shell, when it is announced: the tasks are there now, and all are about to start again, if that is
+  // granted.
   std::optional<elastic::RestartDecision> start_with_lost(const elastic::Replacement& what);
 
   // ---- the job is resized
-  // Every shell, as it is announced, likewise.
+  // The same for a resize.
   std::optional<elastic::RestartDecision> start_resized(const elastic::JobResize& what);
   // Leader: is called once all have started together.
   void when_started(std::function<void()> receive) { on_started_ = std::move(receive); }
@@ -384,12 +388,12 @@ class ShellRestart {
   // ---- tasks that have ended start elsewhere (shell_restart.cpp)
   [[nodiscard]] bool may_take(group::Rank shell) const;  // tasks of a lost shell
   void come(const value::Idset& ranks);                  // to this shell
-  // Is called on every shell as it is decided.
+  // `take` is called on every shell when moves are decided.
   void when_moved(std::function<void(const std::vector<job::Move>&)> take) { moving_.moved = std::move(take); }
 
  private:
   using Rank = value::Idset::Id;
-  // For the failures that others only follow from, where all start again together.
+  // How long to wait for failures that others have followed from, where all tasks start again together.
   static constexpr event::Seconds kSettle{0.15};
   static constexpr std::string_view kToSpare = "shell.restart-to-spare";
   using State = KeptEnd::State;
@@ -456,15 +460,16 @@ class ShellRestart {
   RestartReports reports_{host_, shells_};
   RestartRequests requests_{host_};
   std::optional<elastic::Restarts> restarts_;  // none: the option is off
-  std::optional<elastic::Recovery> recovery_;  // likewise
+  std::optional<elastic::Recovery> recovery_;  // none: the option is off
   std::optional<ShellProgress> progress_;      // with no-progress
-  std::optional<std::string> seen_;            // with it: by the look at the ends that are to be announced
-  std::optional<std::string> no_progress_;     // leader: why the job ends instead of starting all tasks again
-  event::Seconds grace_{};                     // between SIGTERM and SIGKILL
+  std::optional<std::string> seen_;  // with no-progress: what was seen by the look at the ends that are to be
+                                     // announced
+  std::optional<std::string> no_progress_;  // leader: why the job ends instead of starting all tasks again
+  event::Seconds grace_{};                  // between SIGTERM and SIGKILL
   bool signals_itself_ = false, is_starting_ = false, finished_ = false;
   bool has_looked_ = false;  // leader, with no-progress: since all tasks have started
   std::map<Rank, KeptEnd> kept_;
-  std::map<Rank, exits::Record> before_answer_;  // reported as the job ended, before what was asked was answered
+  std::map<Rank, exits::Record> before_answer_;  // recorded as the job ended, before what was asked was answered
   std::optional<RestartTogether> together_;
   MovingTasks moving_;
   std::optional<event::Timer> last_kill_;  // of tasks that were being ended when their restart was cancelled

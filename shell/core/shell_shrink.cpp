@@ -11,10 +11,10 @@
 namespace nacre::core {
 namespace {
 
-// For the epilogs of a shell that leaves, and its output, after its tasks have been killed.
+// Time after the tasks of a leaving shell have been killed, for its epilogs and its output.
 constexpr event::Seconds kMostAfterKill{10};
 
-// The leader's, for all: these leave, or those that were asked to leave stay.
+// The leader's order to all: these shells leave, or those that were asked to leave stay.
 struct LeaveOrder {
   value::Idset shells;
   bool stay = false;
@@ -57,11 +57,11 @@ void fields(auto& io, wire::Of<ShrinkAnswer> auto& m) {
   io.has_if(!m.error, "ok", m.ok);
 }
 
-// The leader's question what is connected, and what a shell says of itself.
+// The leader's question which tasks are connected, and a shell's answer.
 struct ConnectedQuestion {
   std::uint64_t number = 0;
   value::Idset shells;
-  bool leave = false;  // they are about to, perhaps
+  bool leave = false;  // perhaps they are about to leave
 };
 
 void fields(auto& io, wire::Of<ConnectedQuestion> auto& m) {
@@ -88,7 +88,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   grace_ = grace;
   asks_.serve([this](const value::ShrinkOrder& what, const WhenShrunk& news) { order(what, news); });
   callbacks.on_shrunk = [this](const value::Shrunk& shrunk) { shells_.left(shrunk); };
-  // What has not ended in time, or is held up by a plugin, is given up.
+  // A shell that has not ended in time, or that a plugin holds up, is given up.
   callbacks.on_leave = [this] {
     end_.left();
     host_.kill_tasks(SIGKILL);
@@ -110,7 +110,7 @@ void ShellShrink::serve(group::Group::Callbacks& callbacks, event::Seconds grace
   });
   callbacks.on_lost = [this, before = std::move(callbacks.on_lost)](group::Rank rank) {
     if (before) before(rank);
-    if (!question_.asked_to_leave().contains(rank)) question_.gone(rank);  // else lost_leaving() does
+    if (!question_.asked_to_leave().contains(rank)) question_.gone(rank);  // otherwise lost_leaving() does it
   };
   shells_.when_lost_leaving([this](group::Rank rank) { lost_leaving(rank); });
 }
@@ -124,7 +124,8 @@ Result<value::Idset> ShellShrink::shells_of(const value::ShrinkOrder& order) con
   return job::leavers(order, host_.job(), shells_.roster().gone(), shrinks_.left() | question_.asked_to_leave());
 }
 
-// Those that may have something that is connected to PMI, where that counts: what tasks spawn may run on any.
+// The shells that may have something that is connected to PMI, if that counts: spawned processes may run on any
+// shell.
 value::Idset ShellShrink::maybe_connected(const value::Idset& shells) const {
   return host_.options().is_switched_on("fault-tolerance")
              ? value::Idset()
@@ -140,7 +141,7 @@ void ShellShrink::order(const value::ShrinkOrder& order, const WhenShrunk& news)
                 });
 }
 
-// Much may have happened since it was asked for.
+// Much may have happened since the shrink was asked for.
 void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& shells,
                           const ShrinkQuestion::Connected& connected, const WhenShrunk& news) {
   value::ShrinkOrder same = order;
@@ -155,7 +156,7 @@ void ShellShrink::confirm(const value::ShrinkOrder& order, const value::Idset& s
   news(still ? refusal(shells, connected) : still.error(), true);
 }
 
-// Of those whom another order asks, or takes out, that decides.
+// Shells that another order asks, or takes out, are left to that order.
 void ShellShrink::withdraw(const value::Idset& shells) {
   const value::Idset stay = shells - question_.asked_to_leave() - shrinks_.left();
   if (stay.empty()) return;
@@ -217,7 +218,7 @@ void ShellShrink::settle() {
 
 void ShellShrink::take_out(const value::Idset& shells) {
   group_->shrink(shells, [this, shells](const Result<value::Shrunk>& shrunk) {
-    // Else none of them is of the job any more.
+    // Otherwise none of them belongs to the job any more.
     value::Shrunk end = shrunk ? *shrunk : value::Shrunk{{}, shells};
     if (!shrunk) shells_.left(end);
     released(end.gone | end.unconfirmed, [this, end] {
@@ -240,7 +241,7 @@ void ShellShrink::settle_lost(group::Rank rank) {
   });
 }
 
-// What was asked of the leader before is answered by nobody. A shell that is about to leave reports once more.
+// Nobody answers what the former leader was asked. A shell that is about to leave reports once more.
 void ShellShrink::follow() {
   asks_.fail_open(Error{ECANCELED, "the shell that led the job is lost"});
   if (is_ready_) records_.put(std::string(kReady));
@@ -248,7 +249,7 @@ void ShellShrink::follow() {
 
 // Shells that have been told to leave do so; the others stay.
 void ShellShrink::take_over() {
-  leaves_ = false;  // who leads stays
+  leaves_ = false;  // the shell that leads stays
   withdraw(shells_.asked_to_leave());
   value::Idset leaving = shells_.roster().leaving() - shells_.roster().gone();
   leaving.remove(host_.job().shell_rank);
@@ -264,7 +265,7 @@ void ShellShrink::take_over() {
   open_.emplace(number, Open{[](const Result<Json>&, bool) {}, *std::move(timer)});
 }
 
-// Each shell's node is given back once, and no host on which another shell stays.
+// Gives back each shell's node once, but no host on which another shell stays.
 void ShellShrink::released(const value::Idset& shells, const std::function<void()>& done) {
   value::Idset fresh = shells - given_back_;
   given_back_ = given_back_ | shells;

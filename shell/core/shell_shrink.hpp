@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shrinks, as one shell has them. The leader announces which shells are about to leave; these end their tasks, and
-// put out what they have; once they are ready the leader takes them out of the job. elastic/roster.hpp decides.
+// Shrinks of the job, on one of its shells. The leader announces which shells are about to leave; these end their
+// tasks, and put out what they have; once they are ready the leader takes them out of the job. elastic/roster.hpp
+// decides.
 #pragma once
 
 #include "base/result.hpp"
@@ -20,8 +21,8 @@
 
 namespace nacre::core {
 
-// Orders to shrink, from the plugins of all shells: the leader serves its own, and those of others, which come to
-// it, and their answers back, by announcements. Each costs a message to every shell, as the shrink itself does.
+// Orders to shrink, from the plugins of all shells. The leader serves them. Orders of other shells come to it, and
+// the answers back, as announcements. Each costs a message to every shell, as the shrink itself does.
 class ShrinkAsks {
  public:
   using WhenShrunk = plugin::Host::WhenShrunk;
@@ -34,7 +35,7 @@ class ShrinkAsks {
   void serve(Serve order);
   // See plugin::Host::shrink().
   plugin::Registration ask(const value::ShrinkOrder& order, WhenShrunk news);
-  // What is open, and what is asked from now on, gets this error.
+  // Open orders, and later ones, get this error.
   void end(const Error& why);
   void fail_open(const Error& why);
 
@@ -59,8 +60,8 @@ class ShrinkAsks {
   Number last_ = 0;
 };
 
-// Before shells leave, the leader asks them which of their tasks are connected to PMI (topic pmi.connected), and
-// whether processes are that tasks have spawned (pmi.spawned): by an announcement. So it asks those that stay,
+// Before shells leave, the leader asks them by an announcement which of their tasks are connected to PMI (topic
+// pmi.connected), and whether spawned processes are (pmi.spawned). It asks the shells that stay in the same way
 // before a spare takes over the tasks of a lost shell. They answer with a record of bulk data. A shell that does
 // not answer in time counts as one without such tasks: it may be frozen, and a shrink is the way to remove it.
 
@@ -74,7 +75,7 @@ class ShrinkQuestion {
 
   struct Connected {
     value::Idset tasks;     // ranks
-    value::Idset spawning;  // shells with spawned processes that are
+    value::Idset spawning;  // shells with spawned processes that are connected
     [[nodiscard]] bool none() const { return tasks.empty() && spawning.empty(); }
   };
 
@@ -87,9 +88,9 @@ class ShrinkQuestion {
   [[nodiscard]] value::Idset asked_to_leave() const;
   void end() { open_.drop_all(); }
 
-  // Of any shell: those that are about to leave, perhaps, if this announcement asks for that.
+  // On any shell: the shells that are perhaps about to leave, if this announcement asks for that.
   static value::Idset leaving_in(std::string_view announcement);
-  // Of a shell that is asked: the record for this announcement; "": it is not for this shell.
+  // On a shell that is asked: the record for this announcement; "": it is not for this shell.
   std::string answer(std::string_view announcement);
 
  private:
@@ -132,14 +133,14 @@ class ShellShrink {
     question_.ask(shells, ShrinkQuestion::About::staying, std::move(done));
   }
 
-  // Leader: it is about to leave, or that is asked for.
+  // Leader: the shell is about to leave, or asked to.
   [[nodiscard]] bool is_leaving(group::Rank rank) const { return shrinks_.is_leaving(rank); }
   // This shell is about to leave: what fails here does not end the job any more.
   [[nodiscard]] bool leaves() const { return leaves_; }
   // Another shell has come to lead, or this one.
   void follow();
   void take_over();
-  // This shell's tasks have ended, and what it puts has been put.
+  // This shell's tasks have ended, and all that it puts out is out.
   void put_all();
   // The job ends, so orders that are open end with an error.
   void job_over();

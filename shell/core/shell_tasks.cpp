@@ -48,10 +48,10 @@ Result<void> ShellTasks::watch_signals(event::Seconds grace) {
   for (int signum : kForwarded) {
     signals_.push_back(TRY(event::SignalWatcher::create(loop, signum, pass_on)));
   }
-  // Plugins use this signal. The watcher makes it harmless before there is one.
+  // Plugins use this signal. Until one has a watcher for it, this watcher makes it harmless.
   signals_.push_back(TRY(event::SignalWatcher::create(loop, SIGUSR2, [](int) {})));
-  // The tasks are in process groups of their own, so the terminal stops only this process.
-  // It stops once all watchers of the signal have run: the terminal may be lent to a task, and is taken back first.
+  // The tasks are in process groups of their own, so the terminal stops only this process. It stops once all
+  // watchers of the signal have run: the terminal may be lent to a task, and is taken back first.
   stop_timer_ = TRY(event::Timer::create(loop, [] { std::raise(SIGSTOP); }));
   auto stop = [this](int signum) {
     host_.kill_tasks(signum);
@@ -84,7 +84,7 @@ Result<void> ShellTasks::read_at_most() {
   return {};
 }
 
-// An earlier job has run them (ended-before): their ends count in this one.
+// These tasks were run by an earlier job (ended-before): their ends count in this one.
 Result<void> ShellTasks::leave_out_ended() {
   const job::Job& job = host_.job();
   const value::Idset here = job.taskmap.ranks_on(job.shell_rank);
@@ -183,7 +183,7 @@ void ShellTasks::leave_out(int signum, const group::Targets& which) {
   }
 }
 
-// Tasks that have ended by themselves until now are no victims.
+// Tasks that have ended by themselves so far are no victims.
 bool ShellTasks::end(Ending what) {
   settle();
   host_.children().reap();
@@ -215,7 +215,7 @@ Result<void> ShellTasks::start() {
   CHECK_OK(raise_descriptor_limit());
   if (!window_.is_limited() || !has_begun_)
     host_.log().log(Level::trace, "", "starts {} task{}", tasks_.size(), tasks_.size() == 1 ? "" : "s");
-  // Times of several shells are compared; of one the order is enough.
+  // Times are compared between shells; for one shell the order is enough.
   if (host_.job().shells() > 1) host_.children().note_deaths_at_once();
   if (!std::exchange(has_begun_, true)) CHECK_OK(leave_out_ended());
   spawn_pool_.look_at_signals();
@@ -223,7 +223,7 @@ Result<void> ShellTasks::start() {
   return start_all(plugins_look_on());
 }
 
-// Others are prepared, and those that run are taken up, while starts are under way.
+// While starts are under way, other tasks are prepared, and those that run are registered.
 Result<void> ShellTasks::start_all(bool looks_on) {
   const std::size_t most_under_way = looks_on || host_.stack().listens("task.exec") ? 1 : kUnderWay;
   const std::size_t per_round = looks_on ? 1 : kStartsPerRound;
@@ -234,8 +234,8 @@ Result<void> ShellTasks::start_all(bool looks_on) {
   std::size_t begun = 0;
   for (const std::size_t most = window_.most_at_once(); begun < most && failure && !host_.ending(); ++begun) {
     if (!window_.has_next(tasks_)) break;
-    // Serves signals, and tasks that have ended: their descriptors make each further fork slower.
-    // In it others than builtins may change the job's environment, which those under way read.
+    // The loop serves signals, and tasks that have ended: their descriptors make each further fork slower. In it
+    // plugins other than builtins may change the job's environment, which starts under way read.
     if (begun % per_round == 0) {
       if (has_others) failure = go_on_with_starts(0);
       if (failure) host_.loop().poll();
@@ -250,8 +250,8 @@ Result<void> ShellTasks::start_all(bool looks_on) {
   return failure ? last : failure;
 }
 
-// As in flux-shell the topics of one task then come before those of the next: what a handler of task.init opens for
-// its task, it may close in task.fork.
+// Then the topics of one task come before those of the next, as in flux-shell: a handler of task.fork may close
+// what a handler of task.init has opened for its task.
 bool ShellTasks::plugins_look_on() const {
   for (const char* topic : {"task.init", "task.exec", "task.fork"}) {
     if (host_.stack().others_listen(topic)) return true;
@@ -275,7 +275,7 @@ Result<void> ShellTasks::begin(task::Task& task, bool looks_on) {
   return {};
 }
 
-// Until at most so many are under way.
+// Runs until at most so many starts are under way.
 Result<void> ShellTasks::go_on_with_starts(std::size_t most) {
   Result<void> first_failure;
   do {
@@ -287,7 +287,8 @@ Result<void> ShellTasks::go_on_with_starts(std::size_t most) {
   return first_failure;
 }
 
-// All that are over are registered before any failure counts: what ends the job then ends them, too, and reaps.
+// Registers all starts that are over before any failure counts: what ends the job then ends, and reaps, these tasks
+// as well.
 void ShellTasks::take_up_started() {
   for (task::SpawnPool::Over& each : spawn_pool_.take()) over_.push_back(std::move(each));
   while (!over_.empty()) {
@@ -316,8 +317,8 @@ void ShellTasks::note_times(const task::Task& task, const task::SpawnPool::Over&
   recorder.add_at(nanoseconds(start.times.over), kind, task.rank());
 }
 
-// task.fork is called only once all are registered and can be ended with the rest: a plugin may crash in it. What
-// is called here may settle(), so that there are more.
+// task.fork is called only once all started tasks are registered and can be ended with the rest: a plugin may crash
+// in it. The calls may settle(), which registers more.
 Result<void> ShellTasks::follow_starts() {
   Result<void> first_failure;
   while (!failed_.empty() || !started_.empty()) {
@@ -333,7 +334,7 @@ Result<void> ShellTasks::follow_starts() {
   return first_failure;
 }
 
-// No start is under way afterwards: what is done to all tasks is done to these, too.
+// No start is under way afterwards, so that what is done to all tasks is done to these as well.
 void ShellTasks::settle() {
   while (!under_way_.empty()) {
     spawn_pool_.work();
@@ -341,7 +342,7 @@ void ShellTasks::settle() {
   }
 }
 
-// Once: the task's end may be known before its turn, and task.fork comes before task.exit.
+// Called once per task: its end may be known before its turn, and task.fork comes before task.exit.
 Result<void> ShellTasks::call_fork(task::Task& task) {
   if (!unforked_.contains(task.rank())) return {};
   unforked_.remove(task.rank());
@@ -358,7 +359,7 @@ Result<void> ShellTasks::prepare_command(task::Task& task) {
   return {};
 }
 
-// The shell does not finish before these have been read to their end.
+// The shell does not finish before these channels have been read to their end.
 Result<void> ShellTasks::open_channels(task::Task& task) {
   CHECK_OK(task.open_channels(host_.loop(), [this, &task] {
     if (!task.is_given_up()) static_cast<void>(host_.release(kChannels));
@@ -414,7 +415,7 @@ void ShellTasks::take_up(task::Task& task, task::Spawned spawned) {
   host_.children().watch(spawned.pid, [this, &task](const event::ChildExit& end) { on_exit(task, end); });
 }
 
-// An error: it is not the command's.
+// An error: the failure is not the command's.
 Result<void> ShellTasks::fail_to_start(task::Task& task, const task::SpawnError& failure) {
   if (!failure.in_child || of_this_node(failure.error))
     return in(fmt::format("task {}", task.rank()), Error(failure.error));
@@ -454,7 +455,7 @@ void ShellTasks::on_exit(task::Task& task, const event::ChildExit& end) {
   end_for_good(task);
 }
 
-// Nobody has seen its end, as with those of a lost shell; and what it holds may stay open.
+// As with tasks of a lost shell, nobody has seen the end; and what the task holds may stay open.
 void ShellTasks::give_up(task::Task& task) {
   task.give_up();
   raise_if_failed(call_fork(task));
@@ -494,7 +495,7 @@ value::Idset ShellTasks::number_of(value::Idset::Id rank, std::uint32_t attempt)
   return value::Idset::range(number, number);
 }
 
-// Empty if there are no other shells.
+// Empty if there is no other shell.
 std::string ShellTasks::on_host() const {
   const job::Job& job = host_.job();
   return job.shells() > 1 && !host_.standalone() ? job.resources.nodes[job.shell_rank].on() : "";

@@ -23,7 +23,7 @@
 
 namespace nacre::core {
 
-// A forked child has no log of its own: it leaves one line to its parent, which is why it failed.
+// A forked child has no log of its own: it leaves its parent one line that says why it failed.
 class ChildsLine : Noncopyable {
  public:
   ChildsLine()
@@ -67,12 +67,12 @@ class ShellTasks : Noncopyable {
   Result<void> watch_signals(event::Seconds grace);
   // Makes those that the job's taskmap has on this shell.
   Result<void> make();
-  // Makes these, which have been on another shell, behind those that there are. `restarts`: NACRE_JOB_RESTARTS.
+  // Makes tasks that have been on another shell, behind the existing ones. `restarts`: NACRE_JOB_RESTARTS.
   Result<void> make(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
-  // So that all tasks can be started. Costs a system call if it has been done.
+  // Raises the limit so that all tasks can be started. Costs a system call if it has been done.
   Result<void> raise_descriptor_limit();
-  // Starts those that were not started, unless the job is being ended meanwhile, and as many as may run at the same
-  // time (at-most). After an error those that were started run on.
+  // Starts the tasks that were not started, at most as many as may run at the same time (at-most), unless the job
+  // is being ended meanwhile. After an error those that were started run on.
   Result<void> start();
   [[nodiscard]] bool may_start_next() { return window_.is_limited() && has_begun_ && window_.has_next(tasks_); }
   // A task of this rank is on another shell now.
@@ -90,17 +90,17 @@ class ShellTasks : Noncopyable {
   void end_for_good(task::Task& task);
   // ... or only plugins get to know it.
   void call_exit(task::Task& task) { raise_if_failed(call_for(task, "task.exit")); }
-  // Puts one that is to be started in the place of all()[place], which stays valid.
+  // Puts a task that is to be started in the place of all()[place]; the former one stays valid.
   void renew(std::size_t place, std::uint32_t attempt, std::uint64_t restarts);
-  // Takes those out of all() that have ended, and are on other shells by the job's taskmap; they stay valid. The
-  // places of the others change, so these have to be renewed.
+  // Takes those tasks out of all() that have ended and are on other shells by the job's taskmap; they stay valid.
+  // The others get other places, so they have to be renewed.
   void remove_moved();
-  // All are to start again with other ranks, these: in the order of all(), where it has any. Until renumber() an
-  // end that is recorded is that of the task that takes its place, if one does.
+  // All tasks are to start again with these ranks, in the order of all(). Until renumber() a recorded end counts
+  // for the task that takes the place of the ended one, if any does.
   void expect_ranks(const value::Idset& ranks);
   [[nodiscard]] bool expects_ranks() const { return renamed_.has_value(); }
-  // Tasks of these ranks that are to be started take the places of all that there are, which have ended and stay
-  // valid.
+  // Tasks with these ranks, which are to be started, take the places of all existing ones. These have ended, and
+  // stay valid.
   void renumber(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
   // The end of a task that does not start again. It counts as that of the start that the job waits for.
   void record_end(value::Idset::Id rank, const exits::Record& record);
@@ -111,7 +111,7 @@ class ShellTasks : Noncopyable {
   Result<void> call_for(task::Task& task, std::string_view topic);
 
   void kill(int signum, const group::Targets& which = std::nullopt);  // none: all
-  // Tasks that still wait, by at-most, and would have got this signal, never start if it ends programs.
+  // If this signal ends programs, tasks that still wait by at-most, and would have got it, never start.
   void leave_out(int signum, const group::Targets& which);
   // What end() ends, and why.
   struct Ending {
@@ -123,7 +123,7 @@ class ShellTasks : Noncopyable {
   };
   // The tasks that run now end as victims, or as over their time limit. Host::kill_tasks() is called with the
   // signal, and after the grace with SIGKILL; only once, and only if there is something to end. False: there was
-  // not.
+  // nothing.
   bool end(Ending what);
 
   [[nodiscard]] Unkillable& unkillable() { return unkillable_; }
@@ -185,7 +185,7 @@ class ShellTasks : Noncopyable {
   ChildsLine* childs_line_ = nullptr;
   std::size_t running_ = 0;
   std::optional<std::map<value::Idset::Id, std::optional<value::Idset::Id>>> renamed_;  // see expect_ranks()
-  value::Idset unforked_;  // tasks that run, and task.fork was not called for them yet
+  value::Idset unforked_;  // tasks that run, for which task.fork was not called yet
   exits::Outcomes outcomes_;
   std::set<std::string> start_failures_;        // those that were logged, of tasks without which the job goes on
   value::Idset victims_;                        // tasks that ran when this shell began to end them

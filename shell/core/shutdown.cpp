@@ -47,7 +47,7 @@ Stragglers::Stragglers() {
   for (pid_t pid : event::Children::descendants()) before_.insert(pid);
 }
 
-// A shell that knows its job's secret has files in /proc which only root can read (transport/secret.hpp), but for
+// In /proc, a shell that knows its job's secret has files that only root can read (transport/secret.hpp), except
 // its name.
 bool Stragglers::is_other_shell(pid_t pid) const {
   std::error_code failed;
@@ -76,7 +76,7 @@ std::vector<pid_t> Stragglers::left(Which which, const event::Children& children
   return pids;
 }
 
-// Whether they have ended, and were reaped if that is this process's to do.
+// Whether all have ended, and this process has reaped its children among them.
 bool Stragglers::all_gone(const std::vector<pid_t>& pids, Which which, const event::Children& children) const {
   if (!pids.empty()) return false;
   bool others =
@@ -149,12 +149,12 @@ constexpr double kDefaultTimeout = 60;    // seconds
 constexpr std::size_t kMostThreads = 64;  // that are looked at
 constexpr std::size_t kMostPids = 4;      // that a line names
 
-// Those that take the descriptor of a file as their first argument, and may wait for what serves it.
+// System calls whose first argument is the descriptor of a file, and that may wait for whoever serves the file.
 constexpr long kOfDescriptor[] = {
     SYS_read,  SYS_write, SYS_pread64, SYS_pwrite64,   SYS_readv,     SYS_writev,    SYS_fsync, SYS_fdatasync,
     SYS_flock, SYS_fcntl, SYS_ioctl,   SYS_getdents64, SYS_ftruncate, SYS_fallocate, SYS_lseek, SYS_sendfile};
 
-// The folders of its threads, "/proc/1/task/1"; none: it has gone.
+// The folders of the process's threads, "/proc/1/task/1"; none: it has gone.
 std::vector<std::string> threads_of(pid_t pid, const std::string& root) {
   std::vector<std::string> out;
   std::error_code failed;
@@ -174,7 +174,7 @@ char state_of(const std::string& thread) {
   return stat ? stat->state : '?';
 }
 
-// The link is only read: to follow it may wait as the process does.
+// The link is only read: to follow it might block as the process does.
 std::string path_of_call(const std::string& thread) {
   auto text = read_file(thread + "/syscall");  // "NUMBER ARG0 ...", the arguments in hex; "running"
   if (!text) return "";
@@ -284,7 +284,7 @@ Result<value::Duration> unkillable_timeout(const job::Options& options) {
 
 // ---- looks -----------------------------------------------------------------------------------
 
-// The next look may be near.
+// The next look may be soon.
 void Unkillable::killed(pid_t pid) {
   bool runs = is_started_;
   start();
@@ -301,7 +301,7 @@ void Unkillable::add(pid_t pid, event::Seconds age) {
   if (std::none_of(waiting_.begin(), waiting_.end(), is_it)) waiting_.push_back({pid, age, false});
 }
 
-// Between looks the loop may sleep; what it runs for is a task, or a hold.
+// Between looks the loop may sleep: only tasks and holds keep it running.
 void Unkillable::start() {
   if (std::exchange(is_started_, true)) return;
   timeout_ = unkillable_timeout(host_.options()).value_or(value::Duration::of_seconds(kDefaultTimeout));

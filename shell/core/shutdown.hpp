@@ -19,7 +19,8 @@ class Shutdown {
  public:
   static Result<Shutdown> create(event::Loop& loop, event::Seconds grace,
                                  std::function<void(int signum)> kill_tasks);
-  // Only once; later calls do nothing, and return false. `signum` comes first; `grace`: another one than usual.
+  // Works once; later calls do nothing, and return false. `signum` is the first signal; `grace` replaces the usual
+  // one.
   bool begin(int signum, std::optional<event::Seconds> grace);
 
  private:
@@ -39,9 +40,9 @@ class Stragglers {
   // Children that this process already has are none of the job's.
   Stragglers();
 
-  // Another shell of the job on this host becomes this one's child too when the shell that started it goes. It is
-  // no straggler, and neither are its descendants. `mark`: NAME=VALUE that is in the environment of all processes
-  // that this shell has started.
+  // Another shell of the job on this host also becomes a child of this one when its own starter goes. It is no
+  // straggler, and neither are its descendants. `mark`: NAME=VALUE that is in the environment of all processes that
+  // this shell has started.
   void exempt_shells(std::string mark) { mark_ = std::move(mark); }
 
   void exempt(pid_t child) { before_.insert(child); }  // this process is none of the job's either
@@ -73,7 +74,7 @@ class Stragglers {
 
 inline constexpr event::Seconds kKillTime{2.0};  // how long SIGKILL may take before a survivor is reported
 
-// Where the kernel keeps a process: of its first thread that is in state D, else of its first one.
+// Where the kernel keeps a process: its first thread in state D or, if there is none, its first thread.
 struct KernelWait {
   char state = '?';   // as in proc(5)
   std::string where;  // the function of the kernel in which it waits; "": in none, or unknown

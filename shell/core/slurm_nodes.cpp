@@ -8,8 +8,8 @@ namespace nacre::core {
 namespace {
 
 constexpr event::Seconds kToWithdraw{20};    // for salloc to end, once its request was withdrawn
-constexpr event::Seconds kWithdrawAgain{1};  // it may not have been there yet
-constexpr event::Seconds kToEnd{20};         // for all of them, with the job
+constexpr event::Seconds kWithdrawAgain{1};  // the first try may have come before the request
+constexpr event::Seconds kToEnd{20};         // for all allocations to end, with the job
 constexpr const char* kManager = "Slurm";
 
 value::Hostlist common(const value::Hostlist& one, const value::Hostlist& other) {
@@ -160,7 +160,7 @@ void SlurmNodes::give_back(const value::Hostlist& hosts, std::function<void(cons
       auto smaller = slurm.release(leaving);
       command = {smaller.name, smaller.argv};
     }
-    // What Slurm does not take now ends with the job.
+    // Allocations that Slurm does not change now end with the job.
     bool is_all = there.empty();
     tell(std::move(command), [this, open, leaving, is_all, id = allocation](const Result<std::string>& told) {
       if (is_all && told) allocations_.erase(id);
@@ -218,7 +218,7 @@ void SlurmNodes::tell_next() {
   }
 }
 
-// From before the first request on, as salloc may be killed with this shell.
+// Called before the first request, as salloc may be killed with this shell.
 void SlurmNodes::watch() const {
   bool has_any = !allocations_.empty() || !requests_.empty();
   when_killed_(!has_any     ? std::vector<std::string>()
@@ -232,8 +232,8 @@ namespace {
 
 constexpr const char* kShell = "/bin/sh";
 
-// Options of salloc and srun are variables, too, which the first allocation has set for itself. $1: the allocation,
-// $2: the new one's name, $3: how many nodes, $4: which, or "", $5: which not, or "".
+// Options of salloc and srun are variables as well, which the first allocation has set for itself. $1: the
+// allocation, $2: the new one's name, $3: how many nodes, $4: which nodes, or "", $5: which not, or "".
 constexpr const char* kRequest = R"sh(set -f
 job=$1 name=$2 count=$3 hosts=$4 without=$5
 for each in salloc scontrol squeue scancel srun; do
@@ -286,7 +286,7 @@ while [ "$looks" -gt 0 ]; do
   looks=$((looks - 1))
 done)sh";
 
-// $1: the allocation, $2: the host, and then words that a shell reads, as sshd's does.
+// $1: the allocation, $2: the host; then words that a shell interprets, as with sshd.
 constexpr const char* kAgent =
     R"sh(unset $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p' | grep -vxF SLURM_CONF)
 job=$1 host=$2; shift 2

@@ -32,7 +32,7 @@ using SlurmCommand = task::CommandRun::What;
 // Waits until Slurm gives the nodes, and writes the allocation's id and its hosts: `8 node[2-3]`. Its time limit is
 // what is left of that of `job`.
 [[nodiscard]] SlurmCommand slurm_request(const SlurmRequest& request);
-// Withdraws a request of this name that is still pending, and writes why it is.
+// Withdraws a request of this name that is still pending, and writes why it was.
 [[nodiscard]] SlurmCommand slurm_withdraw(const std::string& name);
 [[nodiscard]] SlurmCommand slurm_end(const std::string& allocation);
 // Withdraws what is pending of this name, and lists what is there, by lines: `8 node[2-3]`.
@@ -66,19 +66,19 @@ class SlurmNodes {
     std::vector<std::string> hosts;
     std::vector<std::string> agent;  // starts shells there (launch::agent_command)
   };
-  // `done` is called once, perhaps before this returns. Its error is for who has asked.
+  // `done` is called once, perhaps before this returns. Its error is for the requester.
   void ask(Wanted wanted, std::function<void(Result<Nodes>)> done);
 
   // Takes on the allocations that the leader before had got; the job has shells on the hosts `here`.
   void adopt(const value::Hostlist& here);
   // Those of `hosts` that are of these allocations.
   [[nodiscard]] value::Hostlist held(const value::Hostlist& hosts) const;
-  // No shell is left on them. `done`, which may be null, gets what has become of them, as plugin::NodeRelease has
-  // it, one after another, and then null.
+  // No shell is left on `hosts`. `done`, which may be null, gets the outcomes one after another, as
+  // plugin::NodeRelease has them, and then null.
   void give_back(const value::Hostlist& hosts, std::function<void(const Json& outcome)> done);
 
   void stop();         // nothing more is asked for, and what is pending is withdrawn
-  Result<void> end();  // the same, and ends all that there is; runs the loop until that is done
+  Result<void> end();  // as stop(), and ends all allocations; runs the loop until that is done
 
  private:
   struct Request {
@@ -108,7 +108,7 @@ class SlurmNodes {
   std::optional<Result<std::string>> answer_;  // of salloc
   std::optional<event::Timer> time_;           // that Slurm has for it
   bool is_withdrawn_ = false;
-  int withdrawing_ = 0;                                 // so many commands have not ended
+  int withdrawing_ = 0;                                 // how many commands have not ended
   std::string reason_;                                  // why it was pending
   std::deque<Told> told_;                               // the first one runs
   std::map<std::string, value::Hostlist> allocations_;  // by id: the hosts that have not been given back

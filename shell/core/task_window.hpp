@@ -2,7 +2,7 @@
 //
 // Which tasks of a shell start next. Without the option at-most: all that were not started. With at-most=N the
 // shell has N slots, and a task needs one from its start until it has ended for good, so that one that starts again
-// has its own. The tasks come by their places in the list; nothing here takes longer where there are more of them.
+// has its own. The tasks start in the order of the list; no call takes longer where there are more of them.
 #pragma once
 
 #include "task/task.hpp"
@@ -26,7 +26,7 @@ class TaskWindow {
   // How many may start before the loop has to have a turn.
   [[nodiscard]] std::size_t most_at_once() const { return slots_.value_or(SIZE_MAX); }
 
-  // The task there is another one.
+  // Another task is at this place now.
   void look_again_from(std::size_t place) { first_ = std::min(first_, place); }
   // The task has ended for good, or is on another shell: its slot is free.
   void give_back(Rank rank);

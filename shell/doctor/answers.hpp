@@ -14,13 +14,13 @@
 
 namespace nacre::doctor {
 
-// A record of doc/protocol.md, "Channels", up 5: a part of the answer of one shell.
+// A record of doc/protocol.md, "Channels", up 5: a part of one shell's answer.
 struct AnswerPart {
   std::uint64_t number = 0;  // of the question
   bool is_last = false;
   std::vector<TaskGroup> groups;
   std::set<std::string> notes;   // what could not be found out, for people; in the last part
-  std::optional<double> silent;  // seconds since a task has done anything that can be seen; if that was asked
+  std::optional<double> silent;  // seconds since a task has done anything that can be seen; set if that was asked
   std::vector<CollectiveLog> collectives = {};
   std::vector<RasFinding> ras = {};  // in the last part
 
@@ -32,10 +32,10 @@ struct AnswerPart {
                                                  std::vector<CollectiveLog> collectives = {},
                                                  std::vector<RasFinding> ras = {});
 
-// Most shells of a job find the same facts, so the text of each is read once.
+// Reads answers. Most shells of a job find the same facts, so the text of each is read once.
 class AnswerReader {
  public:
-  // An error if anything of it cannot be read: then the shell has not answered.
+  // An error if anything cannot be read; then the shell counts as not having answered.
   Result<AnswerPart> read(std::string_view text);
 
  private:
@@ -51,8 +51,8 @@ class Gathered {
 
   void add(std::uint32_t shell, AnswerPart part);
   [[nodiscard]] const std::vector<TaskGroup>& groups() const { return groups_; }  // as they came
-  [[nodiscard]] double silent() const { return silent_; }  // the least; infinity: nobody has said it
-  // Sets its groups, nodes, collectives, what RAS has found, and notes.
+  [[nodiscard]] double silent() const { return silent_; }  // the least; infinity: no shell has said it
+  // Puts the groups, nodes, collectives, RAS findings and notes into `examination`.
   void put_into(Examination& examination, const HostOf& host_of_shell) &&;
 
  private:

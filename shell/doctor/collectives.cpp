@@ -121,7 +121,7 @@ class PickleReader {
     }
   }
 
-  // Of so many bytes, the least first.
+  // A number of `size` bytes, the least first.
   Result<std::uint64_t> number(std::size_t size) {
     if (bytes_.size() - at_ < size) return invalid("it has no end");
     std::uint64_t out = 0;
@@ -205,7 +205,7 @@ class PickleReader {
     return push_index(found->second);
   }
 
-  // Where what belongs to the mark begins.
+  // Where the items behind the last mark begin.
   [[nodiscard]] std::size_t base() const { return marks_.empty() ? 0 : marks_.back(); }
 
   Result<void> tuple(std::size_t count) {
@@ -224,7 +224,7 @@ class PickleReader {
     return {};
   }
 
-  // What is on the stack from there on.
+  // Moves the stack's items from there on.
   Result<void> move_items(std::size_t from, std::vector<std::uint32_t>& to) {
     items_ += stack_.size() - from;
     if (items_ > Pickle::kMostItems) return invalid(fmt::format("it has more than {} items", Pickle::kMostItems));
@@ -315,7 +315,7 @@ class DumpReader {
     for (std::uint32_t each : entries->items) add(pickle_.at(each));
     CollectiveLog out;
     for (auto& [name, group] : groups_) out.groups.push_back(std::move(group));
-    // Those that have called most are kept.
+    // The groups with the most calls are kept.
     std::stable_sort(out.groups.begin(), out.groups.end(), [](const auto& a, const auto& b) {
       return (a.last.empty() ? 0 : a.last.back().number) > (b.last.empty() ? 0 : b.last.back().number);
     });
@@ -325,7 +325,7 @@ class DumpReader {
   }
 
  private:
-  // Those in which nothing has been called, too.
+  // Adds groups in which nothing has been called as well.
   void add_groups() {
     const PickleValue* config = pickle_.member(pickle_.root(), "pg_config");
     if (config == nullptr || config->kind != PickleKind::dict) return;
@@ -349,7 +349,7 @@ class DumpReader {
     if (what.starts_with("nccl:")) what.remove_prefix(5);
     CollectiveCall one{*number, cut(what), sizes_of(pickle_, pickle_.member(entry, "input_sizes")),
                        cut(text_of(pickle_.member(entry, "state")))};
-    // Several that are called as one have its number; the last of them is it.
+    // Several calls made as one have one number; the last of them represents it.
     if (!group.last.empty() && group.last.back().number == *number)
       group.last.back() = std::move(one);
     else if (group.last.empty() || group.last.back().number < *number)
@@ -386,7 +386,7 @@ struct Member {
 };
 using Members = std::vector<Member>;
 
-// Each task gives as much as the others there.
+// Whether each task gives as much as the others in this collective.
 bool has_equal_sizes(std::string_view name) {
   constexpr std::string_view kNames[] = {"all_reduce", "broadcast", "reduce", "_all_gather_base",
                                          "_reduce_scatter_base"};
@@ -417,7 +417,7 @@ std::string counted_others(std::uint64_t number) {
   return fmt::format("{} other{}", number, number == 1 ? "" : "s");
 }
 
-// Which tasks have called what with a number; those of the most come first.
+// Which tasks have called what with a number; the call of most tasks comes first.
 std::vector<std::pair<std::string, Members>> calls_at(const Members& members, std::uint64_t number) {
   std::map<std::string, Members> by_call;
   for (const Member& each : members) {
@@ -429,7 +429,8 @@ std::vector<std::pair<std::string, Members>> calls_at(const Members& members, st
   return out;
 }
 
-// The first number at which they call different ones; what comes after it is no wonder. False: there is none.
+// The first number at which they call different collectives; later differences follow from it. False: there is
+// none.
 bool differ(const std::string& group, const Members& members, std::vector<CollectiveFinding>& out) {
   std::map<std::uint64_t, int> numbers;
   for (const Member& each : members) {
@@ -449,7 +450,7 @@ bool differ(const std::string& group, const Members& members, std::vector<Collec
   return false;
 }
 
-// Those that have not called what others wait in.
+// The tasks that have not called a collective in which others wait.
 void lag(const std::string& group, const Members& members, std::vector<CollectiveFinding>& out) {
   std::uint64_t most = 0;
   for (const Member& each : members) most = std::max(most, each.last());
@@ -511,7 +512,7 @@ Result<CollectiveLog> collectives_in(std::string_view dump, double now) {
 
 std::vector<CollectiveLog> folded(std::vector<CollectiveLog> logs) {
   std::vector<CollectiveLog> out;
-  std::map<std::string, std::size_t> known;  // by the groups, as text
+  std::map<std::string, std::size_t> known;  // index in `out`, by the text of the groups
   for (CollectiveLog& each : logs) {
     auto [found, is_new] = known.try_emplace(dump_json(wire::to_json(each.groups)), out.size());
     if (is_new) {

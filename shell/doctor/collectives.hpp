@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives that tasks have called, as torch's Flight Recorder has recorded them, and what follows from
-// that of all tasks: one that lags behind, or calls another collective than the others. Pure.
+// The collectives that tasks have called, as torch's Flight Recorder has recorded them, and what follows from the
+// records of all tasks: one lags behind, or calls another collective than the others. Pure.
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -10,8 +10,8 @@
 
 namespace nacre::doctor {
 
-// Reads a pickle of Python, protocols 2 to 4, as data: dicts, lists, tuples, texts, numbers, True, False and
-// None. Nothing of it is run: one that names a function or a class is refused.
+// Reads a pickle of Python, protocols 2 to 4, as data: dicts, lists, tuples, texts, numbers, True, False and None.
+// Nothing in it is run: a pickle that names a function or a class is refused.
 struct PickleValue {
   enum class Kind : std::uint8_t { none, boolean, integer, number, text, list, dict };
   Kind kind = Kind::none;
@@ -28,12 +28,12 @@ class Pickle {
   static constexpr std::size_t kMostItems = 4'000'000;  // in all lists and dicts
   static constexpr std::size_t kMostDepth = 64;         // lists and dicts that are open at a time
 
-  // `bytes` have to stay as long as it does. An error names the place.
+  // `bytes` have to live as long as the pickle. An error names the place.
   static Result<Pickle> read(std::string_view bytes);
 
   [[nodiscard]] const PickleValue& root() const { return values_[root_]; }
   [[nodiscard]] const PickleValue& at(std::uint32_t index) const { return values_[index]; }
-  // The value of a key of a dict; null: it has none, or is no dict.
+  // The value of a key of a dict; null: the dict does not have it, or it is no dict.
   [[nodiscard]] const PickleValue* member(const PickleValue& dict, std::string_view key) const;
 
  private:
@@ -43,7 +43,7 @@ class Pickle {
 };
 
 struct CollectiveCall {
-  std::uint64_t number = 0;  // collective_seq_id: how many the process group has called with it
+  std::uint64_t number = 0;  // collective_seq_id: how many the process group has called up to it
   std::string name;          // "all_reduce"
   std::string sizes;         // of what goes in: "[[1024]]"
   std::string state;         // "scheduled", "started", "completed"
@@ -51,7 +51,7 @@ struct CollectiveCall {
   bool operator==(const CollectiveCall&) const = default;
 };
 
-// Of one process group.
+// The calls of one process group.
 struct CollectiveGroup {
   std::string name;                  // "0 (default_pg)"
   std::string members;               // as torch has it: "[0, 1]"; "": unknown
@@ -60,7 +60,7 @@ struct CollectiveGroup {
   bool operator==(const CollectiveGroup&) const = default;
 };
 
-// Of tasks whose records are equal.
+// The log of tasks whose records are equal.
 struct CollectiveLog {
   static constexpr std::size_t kMostGroups = 8;
   static constexpr std::size_t kMostLast = 16;  // of a group
@@ -69,13 +69,13 @@ struct CollectiveLog {
   value::Idset ranks;
   value::Idset torch_ranks;  // as torch counts them
   std::vector<CollectiveGroup> groups;
-  std::optional<double> since;  // seconds since they have called the newest, of the last one to do so
+  std::optional<double> since;  // seconds since they called the newest; of the last task to do so
 
   [[nodiscard]] Json json() const;
   static Result<CollectiveLog> parse(const Json& json);
 };
 
-// What is in a dump: a pickle. Its ranks are not. `now`: seconds since 1970, when it was written.
+// Reads a dump, which is a pickle, without its ranks. `now`: seconds since 1970, when it was written.
 [[nodiscard]] Result<CollectiveLog> collectives_in(std::string_view dump, double now);
 
 // Logs with equal groups become one.
@@ -87,7 +87,7 @@ struct CollectiveFinding {
   std::string text;          // behind who it is: "at collective 41 in process group 0, and 7 others are at 42"
   std::string evidence;
 };
-// Of folded logs. What is found is certain, or has been so for kLeastLag seconds: no two dumps are of one
+// `logs` are folded. A finding is certain, or has lasted for kLeastLag seconds: no two dumps are of the same
 // moment.
 inline constexpr double kLeastLag = 10;
 [[nodiscard]] std::vector<CollectiveFinding> collective_findings(const std::vector<CollectiveLog>& logs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tasks do at the moment, as `nacre doctor` has it: free of process ids and addresses, so that tasks that
-// do the same have equal facts, and are one group with a set of ranks.
+// What tasks do at the moment, for `nacre doctor`: without process ids and addresses, so that tasks that do the
+// same have equal facts, and form one group with a set of ranks.
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -10,7 +10,7 @@
 
 namespace nacre::doctor {
 
-// Of the process that stands for the task.
+// What the process does that stands for the task.
 enum class Doing : std::uint8_t {
   busy,         // it ran, or was ready to run, for at least half of the interval
   sleeps,       // it waits, and signals reach it
@@ -22,27 +22,28 @@ enum class Doing : std::uint8_t {
   not_started,  // the task has no process yet
 };
 
-// Who has the other end of a pipe open that a task reads from, or writes to. `itself`: only what waits with it.
+// Who has the other end of a pipe open that a task reads from, or writes to. `itself`: only processes of the task
+// that wait with it.
 enum class PipeEnd : std::uint8_t { unknown, nobody, itself, shell, others };
 
-// Whether two stacks of a thread, one after the other, show that it gets on.
+// Whether two stacks of a thread, taken one after the other, show that it gets on.
 enum class Steps : std::uint8_t { unknown, none, some };
 
 // Tasks with equal facts are one group. The busiest thread of the busiest process stands for a task.
 struct Fact {
   Doing doing = Doing::sleeps;
-  std::string program;  // that stands for the task
-  std::string where;    // the function of the kernel in which it waits; "": it does not, or that is unknown
+  std::string program;  // the one that stands for the task
+  std::string where;    // the function of the kernel in which it waits; "": it does not wait, or that is unknown
   std::string call;     // the system call: "read"; "": none, or unknown
   std::string object;   // what the call is about: "pipe", "socket", "terminal", "file", ...; "": unknown
   PipeEnd writer = PipeEnd::unknown;  // of a pipe that it reads
   PipeEnd reader = PipeEnd::unknown;  // of a pipe that it writes to
   bool is_input = false;              // the call is about its standard input
   bool moves = false;                 // it has read, written, or been woken by others in the interval
-  bool wakes = false;        // a thread of it has slept and woken, as a time was over, for all that is known
-  std::uint64_t locked = 0;  // so many threads it has, and all wait for each other for ever; 0: not so
+  bool wakes = false;        // a thread of it has slept and woken because a time was over, as far as is known
+  std::uint64_t locked = 0;  // how many threads it has, if all wait for each other for ever; otherwise 0
   Steps steps = Steps::unknown;
-  bool holds_lock = false;         // its thread waits, and has the lock of Python's interpreter (the GIL) meanwhile
+  bool holds_lock = false;         // its thread waits while it has the lock of Python's interpreter (the GIL)
   std::string pmi;                 // "connected", "finalized"; "": it does not use PMI, or that is unknown
   std::uint64_t barrier = 0;       // number of the PMI barrier that it is in; 0: in none
   std::vector<std::string> stack;  // from the outermost function on; empty: not taken
@@ -53,7 +54,7 @@ struct Fact {
   auto operator<=>(const Fact&) const = default;
 };
 
-// What differs from task to task of a group.
+// A value that differs between tasks of a group.
 struct Range {
   double least = 0, most = 0, sum = 0;
   std::uint64_t count = 0;
@@ -67,9 +68,9 @@ struct TaskGroup {
   value::Idset ranks;
   Fact fact;
   Range cpu;         // of one CPU, over the interval: 1 is 100 %
-  Range ready;       // the same: it was ready to run, and other processes ran
-  Range silent;      // seconds since it has last written, or since its start; of those of which this is known
-  Range bytes;       // of output so far; likewise
+  Range ready;       // the same for when it was ready to run while other processes ran
+  Range silent;      // seconds since it has last written, or since its start, for tasks of which this is known
+  Range bytes;       // of output so far, for tasks of which this is known
   std::string path;  // of the first rank: the file that the call is about, the line of a script; "": none
 
   [[nodiscard]] Json json() const;

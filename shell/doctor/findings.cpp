@@ -27,7 +27,7 @@ bool has_pipe_of_nobody(const Fact& fact) {
   return is_nobody_else(fact.writer) || is_nobody_else(fact.reader) || fact.object == "FIFO";
 }
 
-// What a rule of its own names.
+// Whether a rule of its own names the fact.
 bool is_named(const Fact& fact) {
   return fact.doing == Doing::stuck || fact.doing == Doing::stopped || fact.doing == Doing::traced ||
          fact.doing == Doing::frozen || fact.locked != 0 || has_pipe_of_nobody(fact);
@@ -43,12 +43,12 @@ bool is_of_storage(std::string_view where) {
                      [&](std::string_view each) { return where.find(each) != std::string_view::npos; });
 }
 
-// What the tasks at a place do for the others.
+// What the tasks at a place do, seen from the others.
 enum class Part : std::uint8_t {
-  waits,     // they wait, for all that is known for others
+  waits,     // they wait, as far as is known for others
   sleeps,    // until a time
   works,     // they get on
-  computes,  // or wait without sleeping, in a function of their own
+  computes,  // they compute, or wait without sleeping, in a function of their own
   unsure,    // they compute, or wait without sleeping: there are no stacks
 };
 
@@ -68,7 +68,7 @@ struct Place {
     if (fact().stack.empty()) return Part::unsure;
     return is_in_communication(fact().stack) ? Part::waits : Part::computes;
   }
-  // It does nothing, and does not wake by itself to look for what it waits for.
+  // Whether it does nothing, and does not wake by itself to check what it waits for.
   [[nodiscard]] bool is_still() const { return !wakes && (part() == Part::waits || part() == Part::sleeps); }
   [[nodiscard]] std::string text(bool several) const {
     if (fact().stack.empty()) return what(fact(), several);
@@ -78,7 +78,7 @@ struct Place {
 
 std::string stack_text(const std::vector<std::string>& stack) { return fmt::format("{}", fmt::join(stack, "\n")); }
 
-// Those that wait for others often do so in one of several calls by turns, so only the stacks tell them apart.
+// Tasks that wait for others are often in one of several calls by turns, so only the stacks tell them apart.
 std::string key_of(const Fact& fact) {
   if (fact.barrier != 0) return fmt::format("barrier {}", fact.barrier);
   if (is_named(fact)) return what(fact);
@@ -179,7 +179,7 @@ class Judge {
         fmt::format("it is stopped, its host is, or is slow; it has {}", ranks));
   }
 
-  // What is wrong with them whatever the others do.
+  // What is wrong with them in any case.
   void named(const Place& place) {
     bool several = place.ranks.size() > 1;
     std::string subject = who(place.ranks, examination_) + ' ';
@@ -235,7 +235,7 @@ class Judge {
     if (all_named && (is_few || in_barrier)) return missing(main, odd, odd.named);
     if (!is_few && !in_barrier) return several();
     if (main.part() != Part::waits) return apart(main, odd);
-    // Whoever waits elsewhere may wait for those that are active.
+    // A task that waits elsewhere may wait for the active ones.
     if (!odd.active.empty()) {
       if (!odd.named.empty()) missing(main, odd, odd.named);
       for (const Place* each : odd.active) active(main, *each);
@@ -246,7 +246,7 @@ class Judge {
     }
   }
 
-  // Those that are not where most are.
+  // The tasks that are not where most are.
   struct Odd {
     std::vector<const Place*> places, active;
     value::Idset all, named, still;
@@ -272,7 +272,7 @@ class Judge {
     add(Kind::missing, ranks, not_there(ranks), others + each_of(odd.places));
   }
 
-  // Most are busy, and may wait without sleeping, or sleep until a time.
+  // Most tasks are busy, and may wait without sleeping, or sleep until a time.
   void apart(const Place& main, const Odd& odd) {
     if (!odd.active.empty() || odd.still.empty()) return several();
     bool several = odd.still.size() > 1;
@@ -378,7 +378,7 @@ class Judge {
     for (const Place& each : places_) spins(each);
   }
 
-  // The function farthest from main through which the stacks of more than half of them go; "": there is none.
+  // The function farthest from main that is in the stacks of more than half of them; "": there is none.
   [[nodiscard]] std::string shared_by_most() const {
     StackTree tree = tree_of(examination_.groups);
     const StackTree* at = &tree;

@@ -18,7 +18,7 @@ struct Absent {
   std::uint32_t shell = 0;
   std::string host;
   value::Idset ranks;
-  bool is_lost = false;  // it is not of the job any more; else it has not answered in time
+  bool is_lost = false;  // it is not in the job any more; otherwise it has not answered in time
 };
 
 // All that was found in one look at a job.
@@ -35,14 +35,14 @@ struct Examination {
   std::function<std::string(std::uint32_t rank)> host_of = [](std::uint32_t) { return std::string(); };
 
   [[nodiscard]] Json json() const;                     // without groups, nodes, collectives, RAS and hosts
-  static Result<Examination> parse(const Json& json);  // likewise
+  static Result<Examination> parse(const Json& json);  // without those members
 };
 
 struct Verdict {
   enum class Kind : std::uint8_t {
     no_answer,   // a shell has not answered: it is frozen, or its host is
-    missing,     // the others wait, and this one is elsewhere, and does not get on
-    collective,  // it has not called what the others wait in, or calls another one
+    missing,     // others wait, and this task is elsewhere and does not get on
+    collective,  // it has not called the collective in which others wait, or calls another one
     deadlock,    // all of its threads wait for each other
     stuck,       // in the kernel
     stopped,     // by a signal, a debugger, or a freezer
@@ -54,12 +54,12 @@ struct Verdict {
     ended,       // has ended well while the others wait
     several,     // groups, none of which can be blamed; `ranks`: those that wait while most are busy
     alike,       // all are in the same place
-    fine,        // no sign that anything hangs
+    fine,        // nothing shows that anything hangs
   };
   Kind kind = Kind::fine;
   value::Idset ranks;
   std::string text;      // one line, without the evidence
-  std::string evidence;  // what it is concluded from; "" if the text has it
+  std::string evidence;  // the facts behind it; "" if the text has them
 
   [[nodiscard]] Json json() const;
   static Result<Verdict> parse(const Json& json);
@@ -67,13 +67,13 @@ struct Verdict {
 };
 [[nodiscard]] std::string_view name_of(Verdict::Kind kind);  // "no-answer"
 
-// What follows from absent shells alone.
+// The verdicts that follow from absent shells alone.
 [[nodiscard]] std::vector<Verdict> verdicts_of_absent(const std::vector<Absent>& absent);
 
 // At least one, the most certain first.
 [[nodiscard]] std::vector<Verdict> verdicts(const Examination& examination);
 
-// How what `nacre doctor` finds is put into words. Pure.
+// Puts the findings of `nacre doctor` into words. Pure.
 
 // "reads a pipe that nobody writes to", "is in PMI barrier 2"; `several`: "read a pipe ...".
 [[nodiscard]] std::string what(const Fact& fact, bool several = false);
@@ -81,15 +81,15 @@ struct Verdict {
 // The hosts of these ranks, in their order; none: they are more than 4, or many ranks, or have no names.
 [[nodiscard]] std::vector<std::string> hosts_of(const value::Idset& ranks, const Examination& examination);
 
-// "rank 3 (n0)", "ranks 0-2,4 (n0, n1)": at most 4 hosts are named. No host: those that have no name.
+// "rank 3 (n0)", "ranks 0-2,4 (n0, n1)": at most 4 hosts are named. Hosts without a name are left out.
 [[nodiscard]] std::string who(const value::Idset& ranks, const Examination& examination);
 
 // "9 s", "12 min", "3.5 h".
 [[nodiscard]] std::string time_words(double seconds);
 
-// The whole as text: a line a group, then the verdicts ("=> ..."), and notes.
+// The whole text: a line for each group, then the verdicts ("=> ..."), and notes.
 struct TextOptions {
-  bool by_rank = false;       // a line for each rank: the groups have one each
+  bool by_rank = false;       // a line for each rank: each group has one rank
   std::size_t columns = 160;  // bytes of one line, beyond which a set of ranks is cut
 };
 [[nodiscard]] std::string text_of(const Examination& examination, const std::vector<Verdict>& verdicts,

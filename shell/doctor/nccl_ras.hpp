@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the RAS of NCCL says of its communicators, in JSON (since 2.28.7) or as text (since 2.24), and what follows
+// What NCCL's RAS tells about its communicators, in JSON (since 2.28.7) or as text (since 2.24), and what follows
 // from two such answers, one after the other. Pure.
 #pragma once
 
@@ -23,8 +23,8 @@ struct RasCommunicator {
   using Ranks = std::map<std::uint64_t, RasProcess>;
   Ranks silent;                  // that have not answered
   std::set<std::uint64_t> dead;  // of these
-  // By the operation, "" for all of them, how many of it ranks have launched, where that is not the same for all;
-  // with those that are named, and how many there are in all.
+  // By operation ("": all of them), how many each rank has launched, if that is not the same for all: with the
+  // ranks that are named, and how many there are in all.
   struct Launched {
     Ranks ranks;
     std::uint64_t count = 0;
@@ -42,7 +42,7 @@ inline constexpr std::size_t kMostRasFindings = 8;
 struct RasFinding {
   value::Idset ranks;   // of the job; empty: unknown
   std::string process;  // "process 12 on 10.0.0.1", where they are unknown
-  std::string text;     // behind who it is: "rank 3 of NCCL's communicator 0xae of 8, has launched 41 AllReduce"
+  std::string text;     // follows the subject: "rank 3 of NCCL's communicator 0xae of 8, has launched 41 AllReduce"
   std::string evidence;
 
   [[nodiscard]] Json json() const;
@@ -53,7 +53,7 @@ using RankOf = std::map<RasProcess, std::uint32_t>;
 [[nodiscard]] std::vector<RasFinding> ras_findings(const std::vector<RasCommunicator>& first,
                                                    const std::vector<RasCommunicator>& second,
                                                    const RankOf& rank_of);
-// Those of several shells: equal ones are one, with all of their ranks.
+// The findings of several shells: equal ones become one, with the ranks of all.
 [[nodiscard]] std::vector<RasFinding> folded(const std::vector<RasFinding>& findings);
 
 }  // namespace nacre::doctor

@@ -14,7 +14,7 @@ constexpr double kLeastOutput = 4096;      // bytes for each task, to compare ou
 constexpr std::size_t kMostSlowOf = 3;     // one node of so many may be slow
 constexpr std::size_t kLeastByOutput = 3;  // nodes
 
-// Of the cpu time that its tasks could use, the share that they get; none: they want little.
+// The share that its tasks get of the cpu time that they could use; none: they want little.
 std::optional<double> served(const NodePace& node) {
   double wanted = node.cpu.sum + node.ready.sum;
   bool is_measured = node.cpu.count > 0 && node.ready.count == node.cpu.count;
@@ -105,10 +105,11 @@ namespace {
 constexpr double kParts = 1e4;                  // of a number on the wire
 constexpr std::int64_t kMostParts = 1LL << 53;  // which a double has exactly
 constexpr double kSigma = 1.4826;               // median absolute deviations of a normal distribution
-constexpr double kDeviations = 4;               // of what the others differ by, to be far from them
-constexpr std::size_t kExactly = 8;             // hosts, up to which each is compared with the others alone
-constexpr double kLeastWritten = 32 * 1024.0;   // bytes in a window: several buffers of a program that keeps some
-constexpr double kSomeCpu = 0.05;               // the others get on
+constexpr double kDeviations = 4;               // times the usual distance between the others: how far is far
+constexpr std::size_t kExactly = 8;  // up to this many hosts each one is compared with the others without itself
+constexpr double kLeastWritten = 32 * 1024.0;  // bytes in a window: several buffers of a program that buffers its
+                                               // output
+constexpr double kSomeCpu = 0.05;              // the others get on
 
 double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -187,8 +188,8 @@ std::string_view name_of(PaceMeasure measure) {
 
 struct SlowFinder::Sense {
   PaceMeasure measure;
-  bool is_high;                          // who is slow has more of it, and not less
-  double least_own, least_others;        // else it says nothing
+  bool is_high;                          // a slow one has more of it, and not less
+  double least_own, least_others;        // with less the measure says nothing
   std::size_t least_nodes, least_ranks;  // hosts, and of each
   bool is_of_tasks;                      // a single task can be judged by it
 
@@ -207,7 +208,7 @@ struct SlowFinder::Judged {
   bool is_slow;
 };
 
-// Each against the others, or against all where these are many: the median is the same then.
+// Compares each with the others, or with all if there are many: then the median is the same.
 std::map<SlowFinder::Subject, SlowFinder::Judged> SlowFinder::judge(
     const Sense& sense, const std::map<Subject, std::vector<double>>& of, std::size_t nodes) const {
   std::map<Subject, Judged> out;
@@ -242,13 +243,13 @@ std::map<SlowFinder::Subject, SlowFinder::Judged> SlowFinder::judge(
 
 // ---- windows ---------------------------------------------------------------------------
 
-// The others may have become slower, or wait by now: that is no reason to say that it is as fast as they are.
+// The others may have become slower, or wait now: that does not mean that it is as fast as they are.
 bool SlowFinder::is_better(const Sense& sense, double now, double before) const {
   const double by = 1 + (factor_ - 1) / 2;
   return sense.is_high ? now * by <= before : now >= before * by;
 }
 
-// What is not among them begins anew.
+// Subjects that are not among them begin anew.
 void SlowFinder::note(const Sense& sense, const std::map<Subject, Judged>& judged) {
   std::erase_if(streaks_, [&](auto& each) {
     return each.first.first == sense.measure && !judged.contains(each.first.second);

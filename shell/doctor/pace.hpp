@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How tasks get on: which nodes are slow by one look, and which hosts and tasks by many. Pure.
+// How tasks get on: which nodes are slow according to one look, and which hosts and tasks according to many. Pure.
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -13,12 +13,12 @@ namespace nacre::doctor {
 // How the tasks of each node get on, and which node is slow: its tasks get far less of the cpu time that they could
 // use than those of the others, or have written far less. Pure.
 
-// Of the tasks of one node that have not ended.
+// The pace of those tasks of one node that have not ended.
 struct NodePace {
   std::uint32_t shell = 0;
   std::string host;
   value::Idset ranks;
-  Range cpu;  // as TaskGroup has it; likewise those below
+  Range cpu;  // as in TaskGroup, like those below
   Range ready;
   Range bytes;
 
@@ -30,26 +30,26 @@ struct SlowNode {
   std::string evidence;
 };
 
-// What those who judge by more than one look share with slow_nodes().
+// Shared by slow_nodes() and those who judge by more than one look.
 inline constexpr double kLeastWanted = 0.5;  // of a cpu, for each task: less is no hurry
 inline constexpr double kServed = 0.9;       // of the cpu time that tasks could use, where a node is well
-// Few enough of so many nodes that it is they who are slow.
+// Whether so few of the nodes are slow that it is they who are slow.
 [[nodiscard]] bool is_few(std::size_t slow, std::size_t nodes);
 
-// None, unless it is clear: few nodes are slow, and all others get on well. By cpu time two nodes can be compared,
-// by output three: what one of two has written shows nothing.
+// Empty unless it is clear: few nodes are slow, and all others get on well. Cpu time can be compared between two
+// nodes, output only between three: the output of one of two nodes shows nothing.
 [[nodiscard]] std::vector<SlowNode> slow_nodes(const std::vector<NodePace>& nodes);
 
-// Which host, or which task, is slower than the others for long: what the shells measure of their tasks window by
-// window, judged as in pace.hpp, but against the median of the others, and only where it is so in three windows one
-// after the other. Pure.
+// Finds which host, or which task, is slower than the others for long: what the shells measure of their tasks
+// window by window, judged as in pace.hpp, but against the median of the others, and only where it is so in three
+// windows one after the other. Pure.
 //
-// Which measure tells depends on the job. Where tasks get on by themselves it is what they count or write. Where
-// all wait for the slowest the counts are equal: then the slow host is the one whose tasks are kept from running,
-// or that compute while the others wait. Where tasks wait without sleeping, as those of MPI do, the cpu time is
-// equal too, and only what keeps tasks from running can be seen.
+// Which measure tells depends on the job. If tasks get on independently it is what they count or write. If all wait
+// for the slowest the counts are equal: then the tasks of the slow host are kept from running, or compute while the
+// others wait. If tasks wait without sleeping, as with MPI, the cpu time is also equal, and it can only be seen
+// what keeps tasks from running.
 
-// Of one task in one window; none: it is not known.
+// The pace of one task in one window; none: it is not known.
 struct TaskPace {
   std::uint32_t rank = 0;
   std::optional<double> cpu, ready;  // of one cpu, as TaskGroup has them
@@ -58,8 +58,8 @@ struct TaskPace {
   std::optional<double> rate;        // of the number that it counts in its output: by how much in a second
 };
 
-// Of the tasks of one shell that have run through the whole of a window: a record of doc/protocol.md, "Channels",
-// up 8.
+// The pace of the tasks of one shell that have run through the whole of a window: a record of doc/protocol.md,
+// "Channels", up 8.
 struct PaceWindow {
   double seconds = 0;
   std::vector<TaskPace> tasks;
@@ -68,22 +68,22 @@ struct PaceWindow {
   static Result<PaceWindow> parse(std::string_view text);
 };
 
-// By which a host or a task is found to be slow; the first that tells counts.
+// The measure by which a host or a task is found to be slow; the first that tells counts.
 enum class PaceMeasure : std::uint8_t {
   number,  // TaskPace::rate
   served,  // the share of the cpu time that it could use
   gpu,     // the use of its GPUs, where those of the others are in use all the time
-  busy,    // it runs, or is ready to, while the others wait: of hosts with several tasks only
-  bytes,   // of output; of hosts only, three at least
+  busy,    // it runs, or is ready to, while the others wait; only for hosts with several tasks
+  bytes,   // of output; only for hosts, at least three
 };
 [[nodiscard]] std::string_view name_of(PaceMeasure measure);  // "number"
 
-// What has come out: a host, or some of its tasks, is slow from now on, or no more.
+// A finding: a host, or some of its tasks, is slow from now on, or no more.
 struct SlowFinding {
   std::uint32_t shell = 0;
   std::string host;
   value::Idset ranks;
-  bool is_host = true;  // else some of its tasks
+  bool is_host = true;  // otherwise some of its tasks
   bool is_over = false;
   PaceMeasure measure = PaceMeasure::number;
   double own = 0, others = 0;  // the medians, of all windows
@@ -106,9 +106,9 @@ class SlowFinder {
     std::string name;
     PaceWindow window;
   };
-  // One window of all shells of which it is known. A host that is not among them, and a task, begins anew.
+  // Adds one window of all shells for which it is known. A host or a task that is missing begins anew.
   [[nodiscard]] std::vector<SlowFinding> add(const std::map<std::uint32_t, Host>& shells);
-  void forget(std::uint32_t shell);  // it is not of the job any more
+  void forget(std::uint32_t shell);  // it is not in the job any more
 
  private:
   // A shell, and one of its tasks, or all of them.

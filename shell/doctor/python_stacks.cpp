@@ -18,7 +18,7 @@ struct SymbolTables {
   std::uint64_t hash = 0, symbols = 0, names = 0;
 };
 
-// The loader has put addresses in place of what the file says, or not.
+// The loader may have replaced the file's value by an address, or not.
 std::uint64_t placed(std::uint64_t value, std::uint64_t bias) { return value < bias ? value + bias : value; }
 
 Result<std::vector<Elf64_Phdr>> program_headers(ProcessMemory& memory, std::uint64_t file,
@@ -78,7 +78,7 @@ Result<std::string> ProcessMemory::bytes(std::uint64_t address, std::size_t size
   return out;
 }
 
-// By pieces that end where memory may.
+// Reads pieces that end where memory may end.
 Result<std::string> ProcessMemory::text(std::uint64_t address, std::size_t most) {
   constexpr std::uint64_t kPiece = 64;  // bytes; a page has a whole number of them
   std::string out;
@@ -138,7 +138,7 @@ namespace {
 
 // ---- layouts ----------------------------------------------------------------------------
 
-// Where an interpreter has what is read, in bytes from the beginning of each structure.
+// Where an interpreter keeps what is read here, in bytes from the beginning of each structure.
 struct Layout {
   struct {
     std::uint16_t interpreters;  // the first one
@@ -283,7 +283,7 @@ Error unknown_version(std::uint64_t hex) {
 
 // ---- one process --------------------------------------------------------------------------
 
-// What is known of a function, whatever it does at the moment.
+// What is known of a function, independent of what it does at the moment.
 struct Code {
   std::string name, file, table;
   std::uint32_t first_line = 0;
@@ -333,7 +333,7 @@ class Interpreters {
     return pointer(lock + layout_.gil.holder);
   }
 
-  // The newest thread comes first, and the main one, of the interpreter that comes last, last.
+  // The newest thread comes first; the main thread, of the interpreter that comes last, comes last.
   Result<void> read_threads(std::uint64_t interpreter, std::uint64_t holder, PythonStacks& out) {
     std::uint64_t each = TRY(pointer(interpreter + layout_.interpreter.threads));
     for (ThreadStack& stack : out.threads) stack.is_main = false;
@@ -359,7 +359,7 @@ class Interpreters {
     return {};
   }
 
-  // The innermost first: those that are there at two looks. What was not read at one moment may be anything.
+  // The innermost first: those that two looks have found. Data that was not read at one moment may be anything.
   Result<std::vector<StackFrame>> stable_frames(std::uint64_t thread) {
     Result<std::vector<StackFrame>> out = invalid("its functions change faster than they can be read");
     for (int tries = 0; tries < PythonStacks::kMostTries; ++tries) {

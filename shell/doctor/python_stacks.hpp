@@ -10,8 +10,8 @@
 
 namespace nacre::doctor {
 
-// The memory of another process, which changes while it is read and may hold anything: what is read has bounds.
-// Pure: how it is read is given.
+// The memory of another process, which changes while it is read and may hold anything: reads have limits. Pure: the
+// caller gives the function that reads.
 
 // Copies all `size` bytes at `address`; an error if any of them cannot be read.
 using ReadMemory = std::function<Result<void>(std::uint64_t address, void* to, std::size_t size)>;
@@ -48,7 +48,7 @@ struct LoadedFile {
 
   bool operator==(const LoadedFile&) const = default;
 };
-// Those of the text of /proc/PID/maps that `is_wanted` takes by their path, each once.
+// The files in the text of /proc/PID/maps whose paths `is_wanted` accepts, each once.
 [[nodiscard]] std::vector<LoadedFile> loaded_files(std::string_view maps,
                                                    const std::function<bool(std::string_view path)>& is_wanted);
 
@@ -67,10 +67,10 @@ struct PythonStacks {
   std::vector<ThreadStack> threads;            // those that run functions of Python
   std::map<std::int64_t, std::string> unread;  // threads, and why they are not
   std::int64_t lock_holder = 0;  // the thread that has the interpreter's lock, the GIL; 0: none, or unknown
-  bool may_have_more = false;    // there are more than is read
+  bool may_have_more = false;    // there are more threads than were read
 };
 
-// `files`: those of the process in which an interpreter may be. An error says why its functions are not known.
+// `files`: the process's files that may have an interpreter. An error says why its functions are not known.
 [[nodiscard]] Result<PythonStacks> python_stacks(const ReadMemory& read, const std::vector<LoadedFile>& files);
 
 // Whether an interpreter of Python may be in a program or library of this path.

@@ -119,7 +119,7 @@ bool is_before_main(std::string_view function) {
          begins_with_any(function, {"__libc_start", "start_thread", "clone", "__clone", "generic_start_main"});
 }
 
-// What waits for other tasks inside.
+// Whether a function waits for other tasks inside.
 bool is_communication(std::string_view function) {
   return begins_with_any(function, {"MPI_", "PMPI_", "mpi_", "pmpi_", "MPIX_", "PMI_", "PMI2_", "PMIx_", "shmem_",
                                     "nccl", "rccl", "gasnet", "upc_", "ucp_"});
@@ -127,14 +127,14 @@ bool is_communication(std::string_view function) {
 
 constexpr std::string_view kTorchScript = "distributed_c10d.py";
 
-// Of a Python program there are only the functions of scripts.
+// For a Python program there are only the functions of scripts.
 bool is_communication(const StackFrame& frame) {
   return frame.line == 0 ? is_communication(frame.function) : base_name(frame.module) == kTorchScript;
 }
 
 bool is_python(std::string_view module) { return begins_with_any(base_name(module), {"python", "libpython"}); }
 
-// What the interpreter calls of itself to run a script.
+// Whether the interpreter itself calls the function to run a script.
 bool is_interpreting(const StackFrame& frame) {
   if (!is_python(frame.module)) return false;
   return frame.function.empty() ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks of tasks: what debuggers print of them, made comparable, and folded into one tree. Pure.
+// Makes stacks of tasks, as debuggers print them, comparable, and folds them into one tree. Pure.
 #pragma once
 
 #include "doctor/facts.hpp"
@@ -24,37 +24,37 @@ struct StackFrame {
 };
 struct ThreadStack {
   std::int64_t tid = 0;            // 0: unknown
-  bool is_main = false;            // as far as the tool says so
+  bool is_main = false;            // if the tool says so
   std::vector<StackFrame> frames;  // the innermost first; at least one
 
   bool operator==(const ThreadStack&) const = default;
 };
-// From what such a command has printed.
+// Parses what such a command has printed.
 [[nodiscard]] std::vector<ThreadStack> stacks_in(StackTool tool, std::string_view text);
-// Of this thread, else of the main one, else the first; null: there is none.
+// The stack of this thread, or else of the main thread, or else the first; null: there is none.
 [[nodiscard]] const ThreadStack* stack_of(const std::vector<ThreadStack>& stacks, std::int64_t tid);
 
-// "function (library)", of scripts "function (file:line)", from the outermost function on, so that tasks at the
-// same place have equal stacks: without what comes before main, without addresses, and cut below the first
-// function of MPI and the like, or of a library of the system, as what that does inside changes from moment to
-// moment. What an interpreter of Python calls of itself is one function. `program`: the file that the process
-// executes, whose functions have no library. At most 64. `runs`: the innermost function has no line, which
-// changes from moment to moment.
+// "function (library)", for scripts "function (file:line)", from the outermost function on, so that tasks at the
+// same place have equal stacks: without functions before main, without addresses, and cut below the first function
+// of MPI and the like, or of a system library, as what happens inside changes from moment to moment. Functions that
+// a Python interpreter calls for itself count as one. `program`: the file that the process executes, whose
+// functions have no library. At most 64. `runs`: the innermost function has no line, as that changes from moment to
+// moment.
 [[nodiscard]] std::vector<std::string> comparable(const std::vector<StackFrame>& frames, std::string_view program,
                                                   bool runs = false);
 
 // The innermost place in a script of these frames: "/home/me/train.py:12"; "": there is none.
 [[nodiscard]] std::string script_place(const std::vector<StackFrame>& frames);
 
-// What two stacks of one thread show, taken one after the other: nothing if only what comparable() cuts differs, or
-// the place in the innermost function by less than a short loop has.
+// What two stacks of one thread show, taken one after the other: nothing if they differ only in what comparable()
+// cuts, or in the place within the innermost function by less than a short loop.
 [[nodiscard]] Steps steps_between(const std::vector<StackFrame>& first, const std::vector<StackFrame>& second,
                                   std::string_view program);
 
-// A stack of comparable() ends in a function that waits for other tasks inside, of MPI and the like.
+// Whether a stack of comparable() ends in a function, of MPI and the like, that waits for other tasks inside.
 [[nodiscard]] bool is_in_communication(const std::vector<std::string>& stack);
 
-// "main > run (libapp.so) > read (libc.so.6)": of functions of one library that follow each other the last has it.
+// "main > run (libapp.so) > read (libc.so.6)": of consecutive functions of one library only the last names it.
 [[nodiscard]] std::string path_text(const std::vector<std::string>& stack);
 
 // The stacks of all groups: each node has the ranks whose stacks go through it.

@@ -40,7 +40,7 @@ std::string names_of(const value::Idset& shells, const job::Job& job) {
   return fmt::format("{} (shell {})", hosts.str(), shells.short_str());
 }
 
-// One host has failed each time, or several have in the same way.
+// One host has failed each time, or several hosts have failed in the same way.
 std::string suspect(const IdleRestarts& of, const job::RestartOption& option, const job::Job& job, bool whole) {
   if (job.shells() < 2 || of.shells.empty() || *of.shells.last() >= job.shells()) return "";
   const std::string where = names_of(of.shells, job);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether restarts bring a job forward (restart=...,no-progress=N): what is seen when tasks have ended, compared
-// with what was seen when they had ended before. Where tasks start again alone, or with those of their shell, all
-// shells have one, and note the same in the order of the log; where all tasks do, the shells that end them exchange
-// what they see, and the leader what it has noted, so that they decide alike without having seen the same before.
+// Whether restarts bring a job forward (restart=...,no-progress=N): what is seen when tasks have ended is compared
+// with what was seen at their last end. If tasks start again alone, or with those of their shell, all shells have
+// such an object, and note the same in the order of the log. If all tasks start again, the shells exchange what
+// they see, and the leader gives what it has noted, so that all decide alike even if they have not seen the same
+// before.
 #pragma once
 
 #include "base/json.hpp"
@@ -15,18 +16,18 @@
 
 namespace nacre::elastic {
 
-// What is seen of tasks that have ended and are to start again, and how they have.
+// What is seen of tasks that have ended and are to start again, and how they have ended.
 struct ProgressLook {
-  std::string seen;  // where the output is looked at a number; "": there was none yet
+  std::string seen;  // a number if the output is looked at; "": there was none yet
   double at = 0;     // seconds since the Epoch
   std::uint32_t shell = 0;
   exits::Record record = exits::Record::lost();
 };
 
-// Restarts in a row after which the same was seen, of tasks that start together.
+// Successive restarts of tasks that start together, after which the same was seen.
 struct IdleRestarts {
   std::string seen;
-  double since = 0;                          // when that was seen first
+  double since = 0;                          // when that was first seen
   std::uint64_t restarts = 0;                // since then
   value::Idset shells = {};                  // of the failures, which are one more
   std::optional<exits::Record> record = {};  // of all of them; none: they differ
@@ -36,7 +37,7 @@ struct IdleRestarts {
   [[nodiscard]] std::string text(const job::RestartOption& option, const job::Job& job, bool whole) const;
 };
 
-// What a shell gives to the others before all tasks start together; "" is none.
+// What a shell gives to the others before all tasks start together; "": nothing.
 struct ProgressPart {
   std::string seen;
   double at = 0;
@@ -55,13 +56,14 @@ class RestartProgress {
   explicit RestartProgress(job::RestartOption option) : option_(std::move(option)) {}
   [[nodiscard]] const job::RestartOption& option() const { return option_; }
 
-  // Of this task, or of all of its shell, whose lowest rank it is. Not none: they are not to start again.
+  // For this task, or for all tasks of its shell, of which it has the lowest rank. A result: they are not to start
+  // again.
   std::optional<IdleRestarts> note(Rank rank, const ProgressLook& look) { return note(tasks_[rank], look); }
-  // Of all tasks of the job: what the shells have given, and where the first has failed, and how. None, too, if the
+  // For all tasks of the job: what the shells have given, and where and how the first has failed. Also none if the
   // leader has not looked.
   std::optional<IdleRestarts> note_all(const std::map<std::string, value::Idset>& parts, std::uint32_t shell,
                                        const exits::Record& record);
-  // The leader's, once it has seen this.
+  // The leader's part, once it has seen this.
   [[nodiscard]] ProgressPart leaders_part(std::string seen, double at) const {
     return {std::move(seen), at, true, all_};
   }

@@ -7,13 +7,14 @@
 
 namespace nacre::elastic {
 
-// Something else may have come before it: the end of the job, or of the shell, or a restart of all tasks.
+// Whether the end still counts: the end of the job or of the shell, or a restart of all tasks, may have come before
+// it.
 bool Recovery::stands(std::uint32_t shell, const RestartEnd& end) const {
   return stays_(shell) && end.rank < job_.tasks() && job_.taskmap.node_of(end.rank) == shell &&
          job_.attempt_of(end.rank) == end.attempt;
 }
 
-// Whether restarts have brought forward what is to start again, by the end of `asked` with this number.
+// Whether restarts have brought any progress, according to the end of `asked` with this number.
 void Recovery::look_at(RestartDecision& decision, const RestartMessage& asked, value::Idset::Id rank,
                        std::size_t which) const {
   if (progress_ == nullptr || asked.ordered || asked.seen.empty()) return;
@@ -101,7 +102,7 @@ void Recovery::note(const std::vector<job::Move>& moves) {
   job_.restarts = restarts;
 }
 
-// It is one restart, wherever they start.
+// This counts as one restart, wherever the tasks start.
 void Recovery::start_together(RestartDecision& decision, std::uint32_t shell) {
   value::Idset moved;
   if (shares_cores_ && decision.whole && !decision.ordered) {
@@ -117,7 +118,7 @@ void Recovery::start_together(RestartDecision& decision, std::uint32_t shell) {
   job_.start_again(decision.together - moved);
 }
 
-// Not a shell that tasks have left, as one has failed there, or it was lost.
+// Never a shell that tasks have left, as one has failed there or the shell was lost.
 Result<std::uint32_t> Recovery::spare_for(std::uint32_t shell, const value::Idset& ranks) const {
   auto room = [this](std::uint32_t id) {
     const job::NodeResources& node = job_.resources.nodes[id];
@@ -453,7 +454,7 @@ void elements(auto& io, wire::Of<RestartEnd> auto& m) {
   io.expect(m.record.status().has_value(), "a task that has ended");
 }
 
-// An answer has one of two members in any case.
+// An answer always has exactly one of two members.
 void fields(auto& io, wire::Of<RestartMessage> auto& m, std::uint32_t shells = UINT32_MAX, bool answers = false) {
   io.has("shell", m.shell, wire::Between{0, std::int64_t{shells} - 1});
   io.has("whole", m.whole);

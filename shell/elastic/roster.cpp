@@ -132,7 +132,7 @@ struct JobState {
   std::vector<job::Resize> resizes;
 };
 
-// Of a job, or as it is read.
+// The members of a job's state, to be written from a job, or as it is read.
 constexpr wire::Object kJobState{[](auto& io, auto& m) {
   io.has("moves", m.moves, wire::Each{wire::Array{[](auto& move, auto& of) {
            move.are("a move of tasks");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which shells of a job are there, as one shell has it from the log. A shell may be lost at any time. One that is
-// asked to leave is about to, and has left once it is taken out; if it is lost meanwhile it has left, too.
+// Which shells a job has, as one shell knows it from the log. A shell may be lost at any time. A shell that is
+// asked to leave is about to leave, and has left once it is taken out; if it is lost meanwhile it also counts as
+// having left.
 //
 //   (grow) -> joining -> stays -> leaving -> left
 #pragma once
@@ -21,7 +22,8 @@ class Roster {
   void note_lost(const Idset& shells) { lost_.insert(shells); }
   void note_leaving(const Idset& shells) { leaving_.insert(shells); }
   void note_left(const Idset& shells) { left_.insert(shells); }
-  // Of a grow: those of `missing` have not come. Returns those that get ready now, without any that have gone.
+  // Of a grow, `come` have come, and `missing` have not. Returns the shells that get ready now, without any that
+  // have gone.
   Idset note_joining(const Idset& come, const Idset& missing);
   void note_ready(Id shell) { joining_.remove(shell); }
 
@@ -29,14 +31,14 @@ class Roster {
   [[nodiscard]] const Idset& left() const { return left_; }
   [[nodiscard]] const Idset& leaving() const { return leaving_; }  // asked to leave, whatever has become of them
   [[nodiscard]] Idset gone() const { return lost_ | left_; }
-  // It is of the job, and stays: so it may get tasks.
+  // It is in the job, and stays: so it may get tasks.
   [[nodiscard]] bool stays(Id shell) const { return !(lost_ | left_ | leaving_ | joining_).contains(shell); }
   // It has been asked to leave, whatever has become of it.
   [[nodiscard]] bool is_to_leave(Id shell) const { return leaving_.contains(shell); }
-  // The same, and it is not gone.
+  // The same, but it is not gone yet.
   [[nodiscard]] bool leaves(Id shell) const { return (leaving_ - gone()).contains(shell); }
 
-  // For a shell that joins, which adds it to what it has: {"lost": IDSET, "left", "leaving", "joining"}. Errors
+  // For a shell that joins, which adds this to what it knows: {"lost": IDSET, "left", "leaving", "joining"}. Errors
   // name the place.
   [[nodiscard]] Json json() const;
   Result<void> add(const JsonAt& at);
@@ -46,26 +48,27 @@ class Roster {
   Idset lost_, leaving_, left_, joining_;
 };
 
-// Shrinks, as the leader keeps them: which shells are about to leave, and who waits for that. It has no clock and
-// no links: the owner reports what happens, and asks what is to be done.
+// Shrinks, on the leader: which shells are about to leave, and who waits for that. It has no clock and no links:
+// the owner reports what happens, and asks what is to be done.
 //
 //   asked -> leaving: its tasks end, and its output comes -> ready, lost, or overdue -> taken out -> gone
 //
-// Shells that are asked for at once leave at once. A shell that two orders name leaves once, and both have its end.
+// Shells that are asked for together leave together. A shell that two orders name leaves once, and both orders get
+// its end.
 class Shrinks {
  public:
   using Order = std::uint64_t;  // from 1
   using Idset = value::Idset;
 
-  // Opens an order for these shells, which are not gone; at least one. `fresh` gets those that have to begin to
-  // leave now: they are a batch of this number.
+  // Opens an order for these shells, at least one, which are not gone. `fresh` gets the shells that have to begin
+  // to leave now: they are a batch with this number.
   Order open(const Idset& shells, Idset& fresh);
 
   void ready(std::uint32_t shell);  // it has ended its tasks, and put out what they have written
-  // It is out of the job; `has_ended`: with its tasks, else it may just not answer. False: it is not about to
-  // leave, so its loss is one.
+  // It is out of the job; `has_ended`: with its tasks, otherwise it may just not answer. False: it is not about to
+  // leave, so it is a loss.
   bool lost(std::uint32_t shell, bool has_ended);
-  void overdue(Order batch);  // no shell of this batch is waited for any more
+  void overdue(Order batch);  // nobody waits for shells of this batch any more
   // The next shells that can be taken out of the job, once.
   std::optional<Idset> take_ready();
   void ended(const value::Shrunk& shrunk);  // they have been taken out
@@ -74,38 +77,38 @@ class Shrinks {
 
   [[nodiscard]] bool is_open() const { return !orders_.empty(); }
   [[nodiscard]] bool is_leaving(std::uint32_t shell) const { return leaving_.contains(shell); }
-  // Those that are no longer of the job, or about to leave it.
+  // Shells that are no longer in the job, or about to leave it.
   [[nodiscard]] Idset left() const { return leaving_ | over_; }
 
  private:
   struct Batch {
-    Idset shells;   // that have not been taken out
-    Idset waiting;  // of these: not ready
+    Idset shells;   // those that have not been taken out
+    Idset waiting;  // of these: those that are not ready
   };
 
   std::map<Order, Idset> orders_;   // by number: the shells of each
   std::map<Order, Batch> batches_;  // by the order that has opened it
-  Idset leaving_;                   // asked, and not gone
+  Idset leaving_;                   // asked to leave, and not gone
   Idset over_;
-  Idset unconfirmed_;  // of these
+  Idset unconfirmed_;  // of those in over_
   Order last_ = 0;
 };
 
-// Shells that have joined a job that runs: each shell of the job learns of them by the leader's announcement, in
-// the order of the log, and those that join later from their launch record.
+// Shells that have joined a running job: each shell of the job learns of them by the leader's announcement, in the
+// order of the log; shells that join later learn of them from their launch record.
 
-// Of the leader: these have come (Growth, as JSON). From here on all shells count them.
+// From the leader: these shells have come (Growth, as JSON). From here on all shells count them.
 inline constexpr const char* kGrownTopic = "shell.grown";
-// Of the leader, for those of the last kGrownTopic: what the job has come to by then.
+// From the leader, for the shells of the last kGrownTopic: the job's state at that place.
 inline constexpr const char* kStateTopic = "shell.grown-state";
-// Of a newcomer, once it is a member: {"shell", "offer"}; and whether it is ready, {"shell"}, or has failed, with
+// From a newcomer, once it is a member: {"shell", "offer"}; later that it is ready, {"shell"}, or has failed, with
 // "error".
 inline constexpr const char* kOfferTopic = "shell.grown-offer";
 inline constexpr const char* kReadyTopic = "shell.grown-ready";
 // Of a newcomer that has come to lead, where srun has started the first shells: launch::NextLeader.
 inline constexpr const char* kLeadsTopic = "shell.grown-leads";
 
-// By rank, without gaps. Of one that has not come the host is known, and no cores.
+// By rank, without gaps. For a shell that has not come the host is known, and no cores.
 struct Growth {
   struct Shell {
     std::uint32_t rank = 0;
@@ -123,12 +126,12 @@ struct Growth {
   [[nodiscard]] bool has(std::uint32_t rank) const;
 };
 
-// What a job has come to by now, for a shell that joins it: the moves of its tasks, their starts, the restarts.
+// The state of a job now, for a shell that joins it: the moves of its tasks, their starts, the restarts.
 
 // {"moves": [[RANKS, FROM, TO, TRY], ...], "starts": [[RANK, TRY], ...], "restarts": N, "unfit": SHELLS,
 // "resizes": [[SHELLS, MOVES BEFORE IT], ...]}
 [[nodiscard]] Json job_state(const job::Job& job);
-// Notes it in `job`, in which nothing of that has been noted yet. Errors name the place.
+// Notes that state in `job`, in which nothing of it has been noted yet. Errors name the place.
 Result<void> take_job_state(const JsonAt& at, job::Job& job);
 
 }  // namespace nacre::elastic

@@ -20,7 +20,7 @@ namespace nacre::event {
 
 // When children have died, and in which order, by the kernel: wait(2) has several that have died in the order of
 // their start. Each has a pidfd in one epoll set, whose list of what is ready is in the order in which it became
-// so, however late that is looked at. SIGCHLD's handler looks at once, where times count too.
+// so, even if the list is read late. SIGCHLD's handler looks at once, where times count too.
 struct Death {
   Seconds at{};             // by clock_now(): not before it died, and soon after
   std::uint64_t order = 0;  // among those of this process, from 1; 0: not known
@@ -31,17 +31,17 @@ class Deaths : Noncopyable {
   static Result<std::unique_ptr<Deaths>> create();
   ~Deaths();
 
-  // Of a child that has not been reaped. Does nothing if there is no pidfd to be had.
+  // For a child that has not been reaped. Does nothing if the system gives no pidfd.
   void expect(pid_t pid);
-  // Times are from now on not later because this thread is busy. For one object of a process; SIGCHLD must have its
-  // other handler by then, which is called, too.
+  // From now on times are exact even if this thread is busy. For one object of a process; SIGCHLD must already have
+  // its other handler, which is still called.
   void look_at_signals();
 
   [[nodiscard]] bool expects(pid_t pid) const { return expected_.contains(pid); }
   [[nodiscard]] bool is_idle() const { return expected_.empty(); }
   // The next of those that have died, in the order of their deaths; none: no other has.
   std::optional<pid_t> next();
-  // Its death, once; by now if it is not known.
+  // Its death, once; if that is not known it has died now.
   Death take(pid_t pid);
 
  private:
@@ -61,17 +61,17 @@ class Deaths : Noncopyable {
   std::deque<pid_t> untold_;
   std::map<pid_t, Death> known_;
 
-  std::atomic_flag is_in_use_;  // what follows, which the handler uses, too
+  std::atomic_flag is_in_use_;  // the members below, which the handler also uses
   std::array<Noted, 256> noted_{};
   std::size_t size_ = 0;     // of noted_
-  std::uint64_t count_ = 0;  // of all so far
+  std::uint64_t count_ = 0;  // of all deaths so far
 };
 
 struct ChildExit {
   pid_t pid = 0;
   int status = 0;  // as waitpid(2) stores it
   rusage usage{};
-  Death death = {};       // if it was expected: of expect_death(); else when it was reaped
+  Death death = {};       // by expect_death(); without that, when it was reaped
   bool given_up = false;  // nobody has seen it: see Children::give_up
 };
 
@@ -86,18 +86,17 @@ class Children {
   // Reports the end of `pid` once; Loop::run() goes on while any child is watched. Has to be called before the loop
   // runs again after `pid` was started, so that its end cannot come first.
   void watch(pid_t pid, OnExit on_exit);
-  // Of those that are expected, each end is reported in the order in which they have died. `pid` has not been
-  // reaped.
+  // Children whose deaths are expected are reported in the order of their deaths. `pid` has not been reaped.
   void expect_death(pid_t pid);
-  // When they have died is known even while this thread is busy.
+  // From now on the times of deaths are exact even if this thread is busy.
   void note_deaths_at_once();
-  // Its end is then reported to `on_orphan`. Does nothing if it is not watched.
+  // The child's end is then reported to `on_orphan`. Does nothing if it is not watched.
   void forget(pid_t pid);
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
   [[nodiscard]] bool watches(pid_t pid) const { return watched_.contains(pid); }
   [[nodiscard]] std::vector<pid_t> watched_pids() const;
-  // Of one that does not end though it was sent SIGKILL: reports its end now, as if by that. When it does end, that
-  // is reported to `on_orphan`.
+  // For a child that does not end though it was sent SIGKILL: reports now that SIGKILL has ended it. Its real end
+  // is later reported to `on_orphan`.
   void give_up(pid_t pid);
 
   // Calls `look` with each child that has ended, before it is reaped: its files in /proc are still there then.
@@ -122,15 +121,15 @@ class Children {
   void guard_entry(const std::string& path, bool there) {
     if (guarding_.entry) guarding_.entry(path, there);
   }
-  // What is too old in the list of jobs in the directory `path` is removed once this process has ended, by one that
-  // nobody waits for. False: there is none.
+  // What is too old in the list of jobs in the directory `path` is removed once this process has ended, by a
+  // process that nobody waits for. False: there is no such process.
   [[nodiscard]] bool leave_pruning(const std::string& path) {
     if (guarding_.pruning) guarding_.pruning(path);
     return guarding_.pruning != nullptr;
   }
   enum class GroupState : std::uint8_t {
     led,   // its leader has not been reaped
-    left,  // it has, but not all others of the group have ended
+    left,  // it has been reaped, but not all others of the group have ended
     over,
   };
   struct Guarding {
@@ -142,14 +141,14 @@ class Children {
   void set_guard(Guarding guarding) { guarding_ = std::move(guarding); }
   [[nodiscard]] bool is_guarded() const { return guarding_.group != nullptr; }
 
-  // A process that ends by itself, and that the job does not end, wherever it goes.
+  // A process that ends by itself: the job does not end it, wherever it goes.
   void leave_alone(pid_t pid) { left_alone_.insert(pid); }
   [[nodiscard]] const std::set<pid_t>& left_alone() const { return left_alone_; }
 
   // Reaps now, without waiting for the signal.
   void reap();
-  // While one lives no child is reaped that is not watched: whoever starts it may still wait for it. What has ended
-  // meanwhile is reaped afterwards, as if SIGCHLD came then.
+  // While such an object lives only watched children are reaped: others may still be waited for by their starter.
+  // Children that have ended meanwhile are reaped afterwards, as if SIGCHLD came then.
   class StrangersKept : Noncopyable {
    public:
     explicit StrangersKept(Children& children) : children_(children) { ++children_.keeping_strangers_; }
@@ -177,7 +176,7 @@ class Children {
   bool reap_one(pid_t pid);
   Deaths* deaths();
   void report_group(pid_t leader);
-  void report(const ChildExit& end);  // to whoever watches it
+  void report(const ChildExit& end);  // to its watcher
 
   OnExit on_orphan_;
   std::function<void(pid_t pid)> look_;
@@ -192,7 +191,7 @@ class Children {
   std::unordered_map<pid_t, Watched> watched_;
   std::set<pid_t> unexpected_;  // of these: those whose deaths are not expected
   int keeping_strangers_ = 0;
-  bool has_skipped_ = false;  // reap() meanwhile
+  bool has_skipped_ = false;  // reap(), while StrangersKept lives
   std::unique_ptr<SignalWatcher> sigchld_;
 };
 
@@ -205,8 +204,8 @@ enum class Lookup {
 [[nodiscard]] Lookup best_lookup();
 
 // The processes below `ancestor` that have not ended, children before their parents, except those `without` and the
-// ones below them. Zombies are left out, but not a process whose first thread has ended while others run. Where
-// this process has no descriptor left a child of it looks, which has.
+// ones below them. Zombies are left out, but not a process whose first thread has ended while others run. If this
+// process has no descriptor left, a child of it looks.
 [[nodiscard]] std::vector<pid_t> descendants_of(pid_t ancestor, Lookup lookup, const std::set<pid_t>& without = {});
 
 }  // namespace nacre::event

@@ -56,11 +56,11 @@ class Timer {
   ~Timer();
 
   // Calls back first after `delay`, then every `repeat` if that is not zero. Restarts a running timer. The
-  // resolution is a millisecond, rounded up. Within a timer's callback the least delay is one, so that what works
-  // in steps leaves the loop to others between them.
+  // resolution is a millisecond, rounded up. Within a timer's callback the least delay is one millisecond, so that
+  // work in steps lets other callbacks run between them.
   void start(Seconds delay, Seconds repeat = Seconds::zero());
-  // The same for a time that others are given: while this process itself stands still (SIGSTOP, a virtual machine
-  // that is moved) they mostly do too, so that time does not count. It may then end up to a second late.
+  // As start(), for a time that others are given: while this process stands still (SIGSTOP, a virtual machine that
+  // is moved) others mostly do as well, so that time does not count. It may then end up to a second late.
   void start_grace(Seconds grace, Seconds repeat = Seconds::zero());
   void stop();
   void unref() { keeps_running(false); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timers that the loop has not: finer than a millisecond, and for a moment of the wall clock.
+// Timers that the loop does not have: finer than a millisecond, and for a moment of the wall clock.
 #pragma once
 
 #include "event/clock.hpp"

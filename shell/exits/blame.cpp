@@ -9,11 +9,11 @@ namespace {
 // ---- words ---------------------------------------------------------------------------------------
 
 constexpr std::size_t kLastLines = 40;    // of standard error that are looked at
-constexpr std::size_t kPlainLines = 8;    // ... where there is no traceback
+constexpr std::size_t kPlainLines = 8;    // ... if there is no traceback
 constexpr std::size_t kMessageLines = 6;  // of an exception
 
-// What a process says, in lower case, that has lost another one or waits for it in vain: libc's texts, those of
-// languages, and of the libraries that parallel programs talk by.
+// Words, in lower case, of a process that has lost another one or waits for it in vain: texts of libc, of
+// languages, and of the libraries by which parallel programs communicate.
 constexpr auto kPeersWords = std::to_array<std::string_view>({
     "connection reset",
     "connection closed",
@@ -109,7 +109,7 @@ constexpr auto kOwnWords = std::to_array<std::string_view>({
     "cuda error",
 });
 
-// Exceptions that do not come from a connection, so that what follows in the same text is no part of them.
+// Exceptions that do not come from a connection, so that the text after them does not count.
 constexpr auto kOwnExceptions = std::to_array<std::string_view>({
     "valueerror",          "typeerror",          "keyerror",           "indexerror",
     "assertionerror",      "zerodivisionerror",  "nameerror",          "attributeerror",
@@ -127,7 +127,7 @@ bool has_any(std::string_view line, const Table& table) {
                      [&](std::string_view each) { return line.find(each) != line.npos; });
 }
 
-// Without what PyTorch puts before each line of a traceback: "[rank3]: ".
+// The line without PyTorch's prefix for lines of a traceback: "[rank3]: ".
 std::string_view bare(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (!line.starts_with("[rank")) return line;
@@ -140,7 +140,7 @@ std::string_view bare(std::string_view line) {
 
 bool is_indented(std::string_view line) { return line.starts_with(' ') || line.starts_with('\t'); }
 
-// In lower case, without those that are empty, and without an exception that Python has only noted in passing.
+// In lower case, without empty lines, and without an exception that Python has only mentioned.
 std::vector<std::string> last_lines(std::string_view err) {
   const std::string text = lower(err);
   std::vector<std::string> out;
@@ -154,7 +154,7 @@ std::vector<std::string> last_lines(std::string_view err) {
     }
     bool goes_on = line.starts_with(kTraceback) || is_indented(line);
     if (is_ignored) {
-      is_ignored = goes_on;  // the line of the exception itself is the last of it
+      is_ignored = goes_on;  // the exception ends with its own line
       continue;
     }
     out.emplace_back(line);
@@ -163,7 +163,7 @@ std::vector<std::string> last_lines(std::string_view err) {
   return out;
 }
 
-// Of the exceptions of a traceback, each of which the next one may have come from.
+// The origin of the exceptions of a traceback, each of which the next one may have come from.
 Origin origin_of_traceback(const std::vector<std::string>& lines, std::size_t from) {
   for (std::size_t i = from; i < lines.size(); ++i) {
     if (!lines[i].starts_with(kTraceback)) continue;
@@ -181,7 +181,7 @@ Origin origin_of_traceback(const std::vector<std::string>& lines, std::size_t fr
   return Origin::own;
 }
 
-// From where on the exceptions of the last traceback are one chain.
+// From which line on the exceptions of the last traceback are one chain.
 std::optional<std::size_t> last_traceback(const std::vector<std::string>& lines) {
   std::optional<std::size_t> out;
   bool is_chained = false;
@@ -206,7 +206,7 @@ Origin origin_of_plain_words(const std::vector<std::string>& lines) {
   return is_own ? Origin::own : Origin::unknown;
 }
 
-// What a reason says of the task itself stands, though connections have closed after that.
+// What a reason says about the task itself counts, even if connections have closed after that.
 Origin origin_of_words(std::string_view err) {
   const KnownReason* reason = reason_in(err);
   const Origin known = reason != nullptr ? reason->origin : Origin::unknown;
@@ -215,7 +215,7 @@ Origin origin_of_words(std::string_view err) {
   return plain != Origin::unknown ? plain : known;
 }
 
-// A crash, or somebody outside of the job.
+// A crash, or a signal from outside of the job.
 bool is_own_signal(int signum) {
   constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP, SIGKILL, SIGXCPU, SIGXFSZ};
   return std::find(kSignals.begin(), kSignals.end(), signum) != kSignals.end();
@@ -223,7 +223,7 @@ bool is_own_signal(int signum) {
 
 // ---- times ---------------------------------------------------------------------------------------
 
-// `a` has failed before `b`, whatever their clocks are.
+// Whether `a` has failed before `b`, whatever their clocks are.
 bool precedes(const FailureFacts& a, const FailureFacts& b) {
   if (a.clock == b.clock && a.at == b.at) return a.order != 0 && a.order < b.order;
   double unknown = a.clock == b.clock ? 0 : a.uncertainty + b.uncertainty;
@@ -245,7 +245,7 @@ class Comparison {
     Choice left(all_.size());
     for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
     left = within(left, kCascade);
-    // What came from others is not what they came from.
+    // Failures that came from others cannot be their origin.
     if (Choice rest = but(left, Origin::peer); !rest.empty()) left = rest;
     left = within(left, kInstant);
     if (auto odd = odd_one(left)) return *odd;
@@ -290,7 +290,7 @@ class Comparison {
     }
     return out;
   }
-  // Those that failed so soon after the earliest of them.
+  // Those that failed within `time` of the earliest of them.
   [[nodiscard]] Choice within(const Choice& some, double time) const {
     auto earliest = *std::min_element(some.begin(), some.end(),
                                       [this](std::size_t a, std::size_t b) { return all_[a].at < all_[b].at; });
@@ -300,8 +300,8 @@ class Comparison {
     }
     return out;
   }
-  // Where all others failed alike, and it in another way that shows: they may all have an exception that only one
-  // has brought about, or it alone has one.
+  // The one that failed in another visible way than all others, which failed alike: all others may have an
+  // exception that only one task has caused, or one task alone has an exception.
   [[nodiscard]] std::optional<std::size_t> odd_one(const Choice& some) const {
     std::map<std::pair<Origin, std::string>, Choice> alike;
     for (std::size_t each : some) alike[{all_[each].origin, all_[each].record.str()}].push_back(each);
@@ -312,8 +312,8 @@ class Comparison {
     if (ones.size() == 1) return ones.front();
     return others.size() == 1 ? std::optional(others.front()) : std::nullopt;
   }
-  // The way in which the lowest rank has ended, so that a job's exit code does not depend on moments; of those that
-  // ended so the first by the kernel.
+  // The way in which the lowest rank has ended, so that a job's exit code does not depend on moments; if several
+  // ended like that, the first by the kernel.
   [[nodiscard]] std::size_t of_one_instant(const Choice& some) const {
     auto lowest = *std::min_element(some.begin(), some.end(),
                                     [this](std::size_t a, std::size_t b) { return all_[a].rank < all_[b].rank; });

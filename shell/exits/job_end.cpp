@@ -50,7 +50,7 @@ std::string JobEnd::interrupt_text(std::uint64_t tasks, bool may_leave) {
                      may_leave ? ", and Ctrl-Z leaves it, which then goes on" : "");
 }
 
-// A user who interrupts a job that is being ended does not want to wait for it.
+// A user who interrupts a job that is being ended does not want to wait.
 Action JobEnd::interrupted(double now, Work work) {
   if (agreed_) return Action::nothing;
   if (is_ending()) {
@@ -89,7 +89,7 @@ int JobEnd::code(const Outcomes& outcomes, const Policy& policy) const {
 int JobEnd::plain_code(const Outcomes& outcomes, const Policy& policy) const {
   if (auto code = fixed(outcomes, policy)) return *code;
   const Outcomes all = known(outcomes);
-  // The first task that has failed by itself is the first, though others were ended before.
+  // The first task that has failed by itself counts as the first, even if others were ended before.
   bool is_first = least() == 0 && policy.kind() == Policy::Kind::first;
   if (is_first && first_ && policy.is_failure(first_->record)) return policy.code_of(first_->record);
   return std::max(policy.code(is_first ? but_from_outside(all) : all), least());
@@ -137,7 +137,7 @@ int JobEnd::least() const {
 }
 
 // Adds the end of the task that has ended the job. If that task could not be started, the tasks that were not tried
-// any more count as not started, too.
+// any more also count as not started.
 Outcomes JobEnd::known(const Outcomes& outcomes) const {
   const auto& why = cause();
   if (!why || why->deciding() == nullptr) return outcomes;
@@ -183,7 +183,7 @@ Cause ended_by_signal(int signum, std::uint32_t shell) {
 
 namespace {
 
-// The end of the task that failed first: by evidence, or the cause's task, else the first failure that came.
+// The end of the task that failed first: by evidence, or the cause's task, or else the first failure that came.
 std::optional<Record> first_failure(const JobEnd& end, const Outcomes& outcomes, const Policy& policy) {
   if (end.first() && policy.is_failure(end.first()->record)) return end.first()->record;
   if (end.cause() && end.cause()->deciding() != nullptr) return end.cause()->deciding()->record;

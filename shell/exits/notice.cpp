@@ -335,7 +335,7 @@ void Notifier::drained(double now, const Idset& ranks) { take_waiting(now, ranks
 
 void Notifier::lost(double now, const Idset& ranks) { unite(fresh_cut_, take_waiting(now, ranks)); }
 
-// Has these records sent with the next message.
+// Puts these records into the next message.
 void Notifier::release(double now, const Idset& ranks, const Record& record) {
   unite(fresh_[record.str()], ranks);
   if (options_.policy.is_failure(record)) failed_ += ranks.size();
@@ -434,12 +434,12 @@ NoticeSummary Notifier::summary(int code) const {
 std::optional<Notifier::Message> Notifier::next(std::uint64_t after) const {
   if (seq_ == 0 || after == seq_) return {};
   bool is_kept = after < seq_ && after + 1 >= kept_.front().seq;
-  bool is_late = ended_ && after + 1 < seq_;  // one snapshot has it all
+  bool is_late = ended_ && after + 1 < seq_;  // one snapshot has all messages
   if (!is_kept || is_late) return snapshot();
   return kept_[static_cast<std::size_t>(after + 1 - kept_.front().seq)];
 }
 
-// All that the messages up to seq_ have had.
+// All that the messages up to seq_ contained.
 Notifier::Message Notifier::snapshot() const {
   Notice notice;
   notice.seq = seq_;

@@ -42,7 +42,7 @@
 
 namespace nacre::exits {
 
-inline constexpr std::string_view kNoRecord = "r";  // the class of ranks whose records have not been sent
+inline constexpr std::string_view kNoRecord = "r";  // the class of ranks whose records were not sent
 
 // A summary of the codes of all tasks.
 struct NoticeCodes {
@@ -53,7 +53,7 @@ struct NoticeCodes {
   bool operator==(const NoticeCodes&) const = default;
 };
 
-// What only the last message has.
+// Members of the last message only.
 struct NoticeSummary {
   int code = 0;             // the job's exit code
   std::string policy = {};  // the exit policy; empty: max
@@ -80,7 +80,7 @@ struct Notice {
   std::uint32_t attempt = 0;
   std::optional<NoticeSummary> summary = {};
 
-  // Moves the largest class to `rest`.
+  // Moves the largest class to `rest`, the default.
   void leave_out_largest();
   // Lines with their newlines, each of at most `most` bytes; `most` has to be at least 4096. Sets `more` as needed.
   [[nodiscard]] std::vector<std::string> encode(std::size_t most = kMaxPart) const;
@@ -88,9 +88,8 @@ struct Notice {
   bool operator==(const Notice&) const = default;
 };
 
-// Which notices of how the tasks of a job end its clients get, and when; each client reads at
-// its own pace. Without clock and descriptor: times are seconds that the caller passes, of one clock that never
-// goes back.
+// Decides which notices about the ends of a job's tasks clients get, and when; each client reads at its own pace.
+// It has no clock and no descriptor: times are seconds that the caller passes, by one clock that never goes back.
 //
 //   - If all tasks succeed only the last message is sent.
 //   - kGather after the first failure, or after as many as the threshold: a message with all that is recorded so
@@ -101,7 +100,7 @@ struct Notice {
 //     kDrainLimit is over. Successes, and victims of the job's end, never wait.
 //
 // A client is represented only by the number of the last message that it has. It gets the next message if that is
-// kept, else a snapshot of all. So a client that stops reading costs nothing.
+// kept, otherwise a snapshot of all. So a client that stops reading costs nothing.
 
 // The codes of tasks that have ended as `records`.
 [[nodiscard]] NoticeCodes codes_of(const Notice::Classes& records, const Policy& policy);
@@ -127,7 +126,7 @@ class Notifier {
     [[nodiscard]] std::size_t bytes() const;
   };
 
-  // The number that "5%" or "20" means for so many tasks, at least 1. EINVAL: it is neither.
+  // The number that "5%" or "20" means for `tasks` tasks, at least 1. EINVAL: the text is neither.
   static Result<std::uint64_t> threshold_of(std::string_view text, std::uint64_t tasks);
 
   explicit Notifier(Options options) : options_(std::move(options)) {}
@@ -136,7 +135,7 @@ class Notifier {
   void set_tasks(std::uint64_t tasks) { options_.tasks = tasks; }
   // Records how these tasks have ended. Tasks that have a record already are left out.
   void record(double now, const value::Idset& ranks, const Record& record);
-  // The output of these tasks, of those in waiting(), has come out.
+  // The output of these tasks, which are in waiting(), has come out.
   void drained(double now, const value::Idset& ranks);
   // No more output of these tasks will come, because their shell is lost.
   void lost(double now, const value::Idset& ranks);
@@ -150,8 +149,8 @@ class Notifier {
   [[nodiscard]] std::optional<double> due() const;
   void tick(double now);
 
-  // The next message for a client that has all up to message `after` (0: it has none); none: there is nothing at
-  // the moment. Any number is allowed.
+  // The next message for a client that has all up to message `after` (0: it has none); none: there is nothing now.
+  // Any number is allowed.
   [[nodiscard]] std::optional<Message> next(std::uint64_t after) const;
   [[nodiscard]] std::uint64_t seq() const { return seq_; }  // of the newest message; 0: none yet
   [[nodiscard]] bool ended() const { return ended_; }

@@ -13,14 +13,14 @@ namespace nacre::exits {
 enum class FailureClass : std::uint8_t {
   host,         // a shell or its node was lost, or cannot be reached
   user,         // tasks have failed by themselves
-  no_progress,  // a time limit has ended the job, or hang-watch has, or restarts brought none
+  no_progress,  // a time limit or hang-watch has ended the job, or restarts brought no progress
 };
 
-// Exit codes for whole classes: "host:75,user:cause,no-progress:93"; of a class that is left out, or with "cause",
-// the code is what it would be anyway.
+// Exit codes for whole classes: "host:75,user:cause,no-progress:93"; a class that is left out, or has "cause",
+// keeps the usual code.
 class ExitClasses {
  public:
-  // EINVAL: the error has the part that is wrong, and the names.
+  // EINVAL: the error has the wrong part, and the names.
   static Result<ExitClasses> parse(std::string_view text);
   static std::string_view name_of(FailureClass which);
 
@@ -36,7 +36,7 @@ class Policy {
  public:
   enum class Kind : std::uint8_t {
     max,           // the largest code of all tasks
-    main,          // the main rank's; 1 if it has none of its own
+    main,          // the main rank's; 1 if it has none
     all,           // 0 if each task succeeded, else 1
     main_and_all,  // the main rank's if that is not 0, else as `all`
     first,         // the code of the task that failed first; 0 if none did
@@ -57,9 +57,9 @@ class Policy {
   void set_classes(const ExitClasses& classes) { classes_ = classes; }
   [[nodiscard]] const ExitClasses& classes() const { return classes_; }
 
-  // 0..255: the code of a job that has only this task. 0 for a victim, which has no code of its own.
+  // 0..255: the code of a job with only this task. 0 for a victim, which has no code.
   [[nodiscard]] int code_of(const Record& record) const;
-  // Whether it is neither a success nor a victim.
+  // Whether the record is neither a success nor a victim.
   [[nodiscard]] bool is_failure(const Record& record) const { return code_of(record) != 0; }
 
   // 0..255: the job's code. `outcomes` has a record of each task.

@@ -42,7 +42,7 @@ std::optional<value::WaitStatus> status_in(std::string_view text) {
   return value::WaitStatus::of_raw(*signum | (core ? WCOREFLAG : 0));
 }
 
-// Of a text such as "c/s15".
+// The kind in a text such as "c/s15".
 std::optional<Record::Kind> kind_with_status(char letter) {
   switch (letter) {
     case 't': return Record::Kind::over_time;

@@ -19,8 +19,8 @@
 
 namespace nacre::exits {
 
-// The exit code, of 8 bits, of a failure with this code: 1..255 stay; 0 becomes 1; of any other number the low 8
-// bits count, or 255 if these are 0. So a failure never becomes 0.
+// Turns a failure's code into an exit code of 8 bits: 1..255 stay; 0 becomes 1; of any other number the low 8 bits
+// count, or 255 if these are 0. So a failure never becomes 0.
 [[nodiscard]] int failure_code(std::int64_t code);
 
 class Record {
@@ -39,8 +39,7 @@ class Record {
   [[nodiscard]] Kind kind() const { return kind_; }
   // How the process ended; none: there was no process, or nobody saw its end.
   [[nodiscard]] const std::optional<value::WaitStatus>& status() const { return status_; }
-  // 0..255: the exit code that stands for the record. 0 for what is gone, and for a victim, which has no code of
-  // its own.
+  // 0..255: the exit code that stands for the record. 0 for `g`, and for a victim, which has no code.
   [[nodiscard]] int code() const;
   [[nodiscard]] std::string str() const;
 
@@ -70,12 +69,12 @@ class Outcomes {
 
   // Adds a record; returns those of `ranks` that had none before.
   value::Idset add(const value::Idset& ranks, const Record& record);
-  // These have no record any more.
+  // These ranks have no record any more.
   void forget(const value::Idset& ranks);
 
-  [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // that have a record
+  [[nodiscard]] const value::Idset& ranks() const { return ranks_; }  // ranks that have a record
   [[nodiscard]] std::vector<Class> classes() const;                   // in the order of their texts
-  // The same, in the order in which the first rank of each class came.
+  // The same classes, in the order in which their first ranks came.
   [[nodiscard]] std::vector<Class> in_order() const;
   // The record of one rank; none: it has none yet.
   [[nodiscard]] std::optional<Record> of(value::Idset::Id rank) const;

@@ -55,8 +55,8 @@ std::string what_happened(const Json& cause, const Record& record) {
   return "ended with the job";
 }
 
-// What a task that still ran has done to end the job: "called PMI_Abort with code 7", of a message that names it
-// first.
+// What a running task has done to end the job: "called PMI_Abort with code 7", of a message that begins with its
+// name.
 std::string what_it_did(const Json& cause, std::string_view name) {
   std::string message = plain(member<std::string>(cause, "message"));
   constexpr std::string_view kHang = "hang-watch: ";
@@ -70,7 +70,7 @@ std::string cause_line(const Json& cause, const Record& record) {
   const std::string name = fmt::format("rank {}{}", member<std::uint64_t>(cause, "rank"), on_host(cause));
   std::string out = name;
   if (auto pid = member<std::int64_t>(cause, "pid"); pid != 0) out += fmt::format(" (pid {})", pid);
-  // How it has ended does not tell why that ends the job.
+  // The way it has ended does not show why that ends the job.
   bool tells = record.kind() != Record::Kind::victim && record != Record::of(value::WaitStatus::exited(0));
   if (!tells) return out + " " + what_it_did(cause, name);
   out += " " + what_happened(cause, record);
@@ -147,7 +147,7 @@ std::vector<std::string> details(const Json& cause) {
   std::vector<std::string> out;
   constexpr std::string_view kTail = "last of its stderr:   | ";
   constexpr std::string_view kRestart = "restart: ";
-  // Why the job has ended, and not the task.
+  // This says why the job has ended, not why the task has.
   if (std::string message = escape_controls(member<std::string>(cause, "message")); message.starts_with(kRestart))
     out.push_back("not started again: " + message.substr(kRestart.size()));
   auto lines = last_lines(member<std::string>(cause, "stderr"));

@@ -222,7 +222,7 @@ class BrokerCalls : Noncopyable {
   // A request, or the response to one that the broker has brought. ECONNRESET: the broker is gone.
   Result<void> send(const flux_msg& msg);
   void forget(std::uint32_t matchtag);
-  // For who waits in a call: waits so long for responses, and puts the next one into the inbox.
+  // For a call that waits: waits `seconds` for responses, and puts the next one into the inbox.
   void serve(double seconds);
   // Calls are open that the shell's loop cannot be waited for with: it runs, or does not serve the broker yet.
   [[nodiscard]] bool needs_serving() const;
@@ -369,7 +369,7 @@ struct flux_handle : nacre::Noncopyable {
     flux_future* future;
     std::optional<uint32_t> shell;
   };
-  // Of an original, for its clones too.
+  // Used of an original, also for its clones.
   std::unordered_map<uint32_t, OpenCall> calls;             // by matchtag
   std::unordered_map<uint32_t, flux_future*> publications;  // by last_event: until the event comes back
   uint32_t last_tag = FLUX_MATCHTAG_NONE;

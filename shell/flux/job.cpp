@@ -57,7 +57,7 @@ void report(flux_future_t* f, Watch& watch, const Json& event) {
   if (member_of(event, "name") == kLastEvent) end_watch(f, watch);
 }
 
-// Of the log that Flux's job manager writes: what this shell knows.
+// Reports what this shell knows of the log that Flux's job manager writes.
 void report_of_main(flux_future_t* f, Watch& watch, const Json& event) {
   if (member_of(event, "name") == "exception") report(f, watch, event);
   if (member_of(event, "name") == kLastEvent) end_watch(f, watch);

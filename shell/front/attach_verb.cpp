@@ -29,7 +29,7 @@ namespace nacre::front {
 // ---- attach file ------------------------------------------------------------------------
 //
 // What `nacre attach` shows of a job that went on without its launcher and has ended: the file beside its entry,
-// which has all that would have come out at its terminal.
+// with all that would have come out at its terminal.
 
 struct KeptOutput {
   std::optional<std::uint64_t> lines;  // the last ones; none: all
@@ -47,7 +47,7 @@ std::optional<UniqueFd> file_of(const record::JobList& list, const record::Liste
   return std::nullopt;
 }
 
-// Where the last `lines` lines of the file begin, which has `size` bytes.
+// Where the last `lines` lines of the file begin. The file has `size` bytes.
 Result<std::int64_t> start_of_lines(int fd, std::int64_t size, std::uint64_t lines) {
   std::string buffer(kFilePiece, '\0');
   std::uint64_t found = 0;
@@ -87,7 +87,7 @@ class LinesOfJson {
 
 }  // namespace
 
-// To standard output. False: the job has no such file.
+// Writes it to standard output. False: the job has no such file.
 Result<bool> show_kept_output(const record::JobList& list, const record::Listed& job, const KeptOutput& how) {
   auto file = file_of(list, job);
   if (!file) return false;
@@ -154,7 +154,7 @@ Result<void> take(const Json& part, Seen& seen) {
 
 }  // namespace
 
-// The task whose terminal is meant, which is the first that has one. ENOTTY: none has.
+// The task whose terminal is meant: the first task that has one. ENOTTY: none has.
 Result<std::uint32_t> first_terminal(control::Client& client) {
   auto first = TRY(terminals(client)).first();
   if (!first) return Error{ENOTTY, "--pty: no task of the job has a terminal: it has to be run with --pty"};
@@ -271,11 +271,11 @@ class Attach final : public JobVerb {
     return {};
   }
 
-  // Once a task has ended whose terminal was joined, its job is waited for.
+  // Once a task has ended whose terminal was joined, this waits for its job.
   Result<AttachView::End> join_or_view(control::Client client, AttachView::Options options) {
     if (!rank_) rank_ = TRY(terminal(client));
     if (!rank_ || has_joined_) return view(std::move(client), options);
-    const std::uint32_t rank = *rank_;  // the same one, should another shell come to lead
+    const std::uint32_t rank = *rank_;  // the same task, if another shell comes to lead
     TerminalView joined = TRY(attach_terminal(client, rank));
     if (joined.missed > 0 && !quiet_)
       print_err("nacre attach: {} bytes were missed, as they were taken too slowly\n", joined.missed);
@@ -288,7 +288,7 @@ class Attach final : public JobVerb {
     return view(std::move(client), options);
   }
 
-  // Without --pty a terminal is joined where it is the only one, and nothing else is asked for.
+  // Without --pty, a terminal is joined if it is the only one and nothing else is asked for.
   Result<std::optional<std::uint32_t>> terminal(control::Client& client) const {
     if (verb_->count("--pty") > 0)
       return pty_ == kFirst ? TRY(first_terminal(client)) : static_cast<std::uint32_t>(parse_u64(pty_).value_or(0));

@@ -95,7 +95,7 @@ void AttachView::pass(int signum) {
   await();
 }
 
-// Output is shown once the input is this process's.
+// Called before output is shown: then the input is this process's already.
 void AttachView::open_input() {
   AttachInput::Callbacks callbacks;
   callbacks.on_own = [this] {
@@ -234,7 +234,7 @@ void AttachView::take_part(const Json& part) {
          "missed", *missed);
 }
 
-// What goes there does not come.
+// Output that goes to these files does not come here.
 void AttachView::tell_files(const Json& files) {
   auto path_of = [&](io::Stream stream) {
     const Json& path = member_of(files, std::string(io::name_of(stream)).c_str());
@@ -305,7 +305,7 @@ void AttachInput::begin(const Json& answer) {
   open_reader(STDIN_FILENO);
 }
 
-// What the leader before had, and the tasks have not, is sent once more.
+// Input that the former leader had, and the tasks have not, is sent once more.
 void AttachInput::go_on_at(std::uint64_t at) {
   const launch::InputTail& tail = *followed_.tail;
   if (at < tail.first() || at > tail.behind()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shows a job that runs, as `nacre attach` does, over a link to its leader: AttachView; and what owns the
-// job's standard input beside that: AttachInput.
+// AttachView shows a job that runs, as `nacre attach` does, over a link to its leader; AttachInput owns the job's
+// standard input meanwhile.
 #pragma once
 
 #include "base/json.hpp"
@@ -23,7 +23,7 @@ namespace nacre::front {
 class AttachInput : Noncopyable {
  public:
   struct Callbacks {
-    std::function<void()> on_own;   // the leader has accepted: this is the owner
+    std::function<void()> on_own;   // the leader has accepted: this process is the owner
     std::function<void()> on_sent;  // there may be something to send
     std::function<void(const Error&)> on_error;
     // A line of this program's own; `context`: of the event `input`.
@@ -32,15 +32,15 @@ class AttachInput : Noncopyable {
 
   // Asks for the input. `client` has to outlive this object. None of the callbacks may destroy it.
   AttachInput(event::Loop& loop, control::Client& client, bool takes, Callbacks callbacks);
-  // Of the process that has started the job, which goes on where the next leader says. `followed` has a tail.
+  // For the process that has started the job: it goes on where the next leader says. `followed` has a tail.
   AttachInput(event::Loop& loop, control::Client& client, const FollowedInput& followed, Callbacks callbacks);
 
-  // Of any request of the link: what is not about this one is passed over.
+  // An answer to any request of the link; answers to other requests are ignored.
   void take(const control::Answer& answer);
   // The leader may have given credit.
   void go_on();
 
-  // Somebody else has taken it: from now on this only watches.
+  // Another process has taken the input: from now on this one only watches.
   [[nodiscard]] bool is_taken() const { return is_taken_; }
 
   // SIGINT: passed on to the tasks; a second one soon after it ends the job, a third one kills the tasks.
@@ -81,7 +81,7 @@ class AttachView : Noncopyable {
     event::Loop* loop = nullptr;  // to run on, of the caller; null: one of its own
     bool json = false;            // lines of JSON, all to standard output
     bool label = false;           // the rank before each line
-    bool tells_before = false;    // a line for what is not shown of the output before
+    bool tells_before = false;    // a line about earlier output that is not shown
     bool quiet = false;
     enum class Input { none, own, take } input = Input::none;  // of the job
     // This process has started the job: signals are for its tasks, the shells' messages come out here, and no
@@ -98,7 +98,7 @@ class AttachView : Noncopyable {
     How how = How::link_lost;
     int code = 0;             // of the job, if it has ended
     bool has_all = false;     // all output of the job has come
-    std::string report = {};  // what the shells would have printed at the end, for who follows
+    std::string report = {};  // with `follows`: what the shells would have printed at the end
   };
 
   static Result<std::unique_ptr<AttachView>> create(control::Client client, Options options);
@@ -138,7 +138,7 @@ class AttachView : Noncopyable {
   std::unique_ptr<io::Destination> out_, err_;  // no err_: both streams go to out_
   std::map<std::pair<std::uint32_t, io::Stream>, io::Source> sources_;
   std::unique_ptr<AttachInput> input_;
-  LaunchSignals passed_;          // on to the tasks
+  LaunchSignals passed_;          // signals that are passed on to the tasks
   std::uint64_t id_ = 0;          // of the request; 0: it has not been sent
   std::uint64_t uncredited_ = 0;  // bytes
   std::size_t ended_streams_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bundle: one archive with all that is known of a job, for a ticket; see nacre-report(1), BUNDLES. Values of
-// environment variables are in it by rule, and nothing that looks like a secret (record/shareable.hpp).
+// A bundle: one archive with all that is known of a job, for a ticket; see nacre-report(1), BUNDLES. Rules say
+// which values of environment variables are in it; nothing that looks like a secret is (record/shareable.hpp).
 #pragma once
 
 #include "base/json.hpp"
@@ -14,7 +14,7 @@ class Bundle {
  public:
   static constexpr std::size_t kMostTail = std::size_t{64} << 10;  // bytes of each file of output
 
-  // `folder`: that all files of the archive are in.
+  // `folder`: the one that all files of the archive are in.
   explicit Bundle(std::string folder) : folder_(std::move(folder)) {}
 
   // A file: `path` below the folder. An empty text is no file.
@@ -22,23 +22,23 @@ class Bundle {
   void add_json(const std::string& path, const Json& value);
   // The end of a file of this host, without what looks like a secret.
   void add_tail(const std::string& path, const std::string& file);
-  // What is not there, and why.
+  // Notes what is not there, and why.
   void lacks(const std::string& what, const std::string& why) { lacks_.emplace_back(what, why); }
 
   struct Written {
     std::uint64_t files = 0, bytes = 0;  // without the manifest's
   };
-  // The archive, with the manifest, MANIFEST.json; mode 0600. `about`: more members of that. EEXIST: there is a
-  // file of this name, and `replaces` is not given. After an error, or a signal that ends this process, there is no
-  // file, or the one from before.
+  // The archive, with the manifest, MANIFEST.json; mode 0600. `about`: more members of the manifest. EEXIST: there
+  // is a file of this name, and `replaces` is not given. After an error, or a signal that ends this process, there
+  // is no file, or the former one.
   Result<Written> write(const std::string& path, bool replaces, Json about) const;
 
  private:
   struct File {
     std::string path;
     std::string text;
-    std::string of;           // the file that it is the end of; "": none
-    std::uint64_t whole = 0;  // bytes of that
+    std::string of;           // the file of which this is the end; "": this is a whole text
+    std::uint64_t whole = 0;  // bytes of that file
   };
 
   std::string folder_;
@@ -47,7 +47,7 @@ class Bundle {
 };
 
 // What is known of a job. `details`: as the plugin control makes them, or null. `exits`, `report`, `usage`,
-// `timeline`: of one that runs, what its leader answers; else null.
+// `timeline`: the answers of the leader of a running job; otherwise null.
 struct BundleSources {
   const record::JobEntry& entry;
   std::string text;  // that `nacre report` prints

@@ -80,7 +80,7 @@ class DoctorVerb final : public JobVerb {
     return invalid(fmt::format("job {} has ended; `nacre report {}` prints how", id, id));
   }
 
-  // Shells that say nothing are printed before the others have found out what their tasks do.
+  // Silent shells are printed before the others have found out what their tasks do.
   void tell_silent(const Json& verdict) {
     auto found = doctor::Verdict::parse(verdict);
     if (!found || json_ || !told_.insert(found->line()).second) return;

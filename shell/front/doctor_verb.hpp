@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plugin `doctor` has found, as its leader answers `doctor` (doc/control.md), read and put into words.
+// The plugin `doctor`'s findings, as its leader answers `doctor` (doc/control.md), read and put into words.
 #pragma once
 
 #include "base/json.hpp"

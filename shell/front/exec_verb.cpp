@@ -31,8 +31,8 @@ namespace nacre::front {
 
 // ---- exec output ------------------------------------------------------------------------
 //
-// What `nacre exec` prints of what its commands write: as it comes, in lines with the name of who wrote it, folded
-// while it comes, folded at the end, or as JSON.
+// How `nacre exec` prints what its commands write: as it comes, in lines with the name of the writer, folded while
+// it comes, folded at the end, or as JSON.
 
 // Where a command runs: a shell, or a task that it runs beside.
 struct ExecTarget {
@@ -64,7 +64,8 @@ std::vector<std::string> names_of(const std::vector<ExecTarget>& targets) {
 class ExecOutput : Noncopyable {
  public:
   enum class Mode { raw, lines, live, at_end, json };
-  // Folded at the end: bytes that are kept. Beyond, what is there is printed, and the rest is folded by itself.
+  // Folded at the end: how many bytes are kept. When there are more they are printed, and the rest is folded by
+  // itself.
   static constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
   ExecOutput(Mode mode, std::vector<ExecTarget> targets)
@@ -114,7 +115,7 @@ class ExecOutput : Noncopyable {
     print_kept();
   }
 
-  // Their names as one: hosts as "n[0-2]", ranks as "0-2".
+  // The names of several targets as one: hosts as "n[0-2]", ranks as "0-2".
   [[nodiscard]] std::string names(const value::Idset& targets) const {
     value::Idset ranks;
     std::string hosts;
@@ -187,7 +188,7 @@ class ExecOutput : Noncopyable {
     kept_ = 0;
   }
 
-  // Equal outputs once, in the order of the first of their targets.
+  // Prints equal outputs once, in the order of the first of their targets.
   void print_kept(io::Stream stream) {
     std::map<std::string, value::Idset> by_text;
     for (std::size_t target = 0; target < targets_.size(); ++target) {
@@ -299,7 +300,7 @@ class ExecRun {
   }
 
   Result<void> take(const control::Answer& answer) {
-    if (answer.id != id_) return {};  // of exec-end or exec-signal: what was started may have ended before
+    if (answer.id != id_) return {};  // the answer to exec-end or exec-signal: the processes may have ended before
     if (answer.error) {
       refused_ = *answer.error;
       is_over_ = true;
@@ -375,7 +376,7 @@ class ExecRun {
     return {};
   }
 
-  // The first one ends what was started; after a second one nobody waits for that any more.
+  // The first signal ends what was started; after a second one nobody waits for that any more.
   Result<void> take_signals() {
     signalfd_siginfo got{};
     while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
@@ -432,7 +433,7 @@ class ExecRun {
     return found->second;
   }
 
-  // Those that have failed alike together.
+  // Reports the targets that have failed alike together.
   void report() {
     if (request_.quiet || request_.json || !output_) return;
     static_cast<void>(flush_out());
@@ -462,7 +463,7 @@ class ExecRun {
   std::optional<ExecOutput> output_;
   exits::Outcomes outcomes_;                                              // by index
   std::map<std::pair<std::string, std::string>, value::Idset> failures_;  // record and why: indices
-  std::optional<exits::Record::Kind> ended_as_;  // they have been ended: how those count that run
+  std::optional<exits::Record::Kind> ended_as_;  // set when this has ended them: how those count that still ran
   std::optional<event::Seconds> deadline_;
   int interrupted_ = 0;  // the signal
   std::string held_input_;
@@ -498,7 +499,7 @@ Result<void> take_end(const Json& part, std::optional<CommandEnd>& end) {
   return {};
 }
 
-// A command that has exited by itself has printed what it had to.
+// If a command has exited by itself it has printed all that it had to.
 int report(const CommandEnd& end, bool quiet) {
   using Kind = exits::Record::Kind;
   std::string what = end.message;
@@ -511,7 +512,7 @@ int report(const CommandEnd& end, bool quiet) {
 
 }  // namespace
 
-// `arguments`: of the request `exec`, without size. Returns the exit code.
+// `arguments`: those of the request `exec`, without size. Returns the exit code.
 Result<int> exec_on_terminal(control::Client client, Json arguments, bool quiet) {
   std::optional<CommandEnd> ended;
   TerminalSession session(client,
@@ -607,7 +608,7 @@ class Exec final : public JobVerb {
     return {};
   }
 
-  // The leader looks at what is left: which shells are on a host.
+  // The leader checks the rest: which shells are on a host.
   [[nodiscard]] Result<void> check_one_target() const {
     auto ranks = value::Idset::parse(ranks_);
     auto shells = value::Idset::parse(shells_);

@@ -18,9 +18,9 @@ namespace nacre::front {
 namespace {
 
 constexpr event::Seconds kEach{0.2};           // between two looks
-constexpr event::Seconds kLookForShells{5.0};  // how often it is looked whether any shell is left
+constexpr event::Seconds kLookForShells{5.0};  // between two looks whether any shell is left
 constexpr std::size_t kMostTitle = 4096;       // bytes
-constexpr event::Seconds kToTellSearch{1.0};   // until it is said that it takes long
+constexpr event::Seconds kToTellSearch{1.0};   // until a line says that the search takes long
 constexpr event::Seconds kMostForHost{5.0};    // for a host to answer
 
 struct Leader {
@@ -35,14 +35,14 @@ struct Found {
 };
 
 // In the lists of jobs that this process can read: of this host, or one that hosts share. `lost`: the host of the
-// leader before; null: what is there of other hosts does not count.
+// former leader; null: entries of other hosts do not count.
 Found look_in_list(const FollowPlan& plan, const std::string* lost) {
   auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
   auto job = list.find(plan.job.f58_plain());
   if (!job) return {};
   const record::Listed& listed = **job;
   if (listed.entry.ended() && !listed.entry.end->vanished) return {std::nullopt, listed.entry.end->code};
-  // An entry that the lost leader has left cannot be told from one of a leader there.
+  // An entry that the lost leader has left looks the same as one of a new leader on its host.
   const bool may_be_lost = lost == nullptr || listed.entry.place.host == *lost;
   if (listed.state == record::JobState::unknown && may_be_lost) return {};
   if (listed.entry.ended()) return {};
@@ -58,7 +58,7 @@ std::vector<std::string> bridge_words(const FollowPlan& plan) {
   return words;
 }
 
-// Where the leader of the job keeps its entry for itself: the shells have this process's variables for that.
+// Asks the host for the leader's entry, in its own list: the shells have this process's variables for the place.
 std::optional<Leader> look_on(const std::string& host, const FollowPlan& plan) {
   auto command = launch::agent_command(plan.agent, host, bridge_words(plan));
   if (!command) return std::nullopt;
@@ -117,7 +117,8 @@ bool may_go_on(const FollowPlan& plan, const std::vector<std::string>& hosts) {
                                              [&](const std::string& host) { return may_have_shell(host, plan); });
 }
 
-// Those of the lowest ranks come first, as one of them leads, and the lost leader's last: it may have other shells.
+// Hosts of the lowest ranks come first, as one of these leads. The lost leader's host comes last, as it may have
+// other shells.
 std::vector<std::string> other_hosts(const FollowPlan& plan, const std::string& lost) {
   std::vector<std::string> out;
   std::set<std::string> known{lost};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How `nacre run` goes on when the shell that leads its job is lost, and another one leads
-// (on-leader-lost=take-over): it looks for that one, joins it, and is the job's launcher as before.
+// (on-leader-lost=take-over): it looks for the new leader, joins it, and is the job's launcher as before.
 #pragma once
 
 #include "base/result.hpp"
@@ -23,7 +23,7 @@ struct FollowPlan {
   value::JobId job;
   std::string front;               // with what messages begin
   std::vector<std::string> hosts;  // of the shells, in the order of their ranks; empty: all are on this host
-  std::vector<std::string> agent;  // starts a program on one of them; empty: likewise
+  std::vector<std::string> agent;  // starts a program on one of them; empty: all are on this host
   std::string program;             // nacre, on these hosts
   bool label = false;              // the rank before each line of output
   bool quiet = false;
@@ -40,10 +40,10 @@ struct FollowPlan {
   std::function<void(std::string_view report, std::string_view text)> on_report = {};
 };
 
-inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for who follows
+inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for its follower
 
-// Returns the job's exit code. `loop`: the caller's, which runs while the job is shown. `waits`: called while
-// another leader is looked for; false: it is given up. An error: none was found, or it has refused.
+// Returns the job's exit code. `loop`: the caller's, which runs while the job is shown. `waits` is called while
+// another leader is looked for; false: stop looking. An error: none was found, or it has refused.
 Result<int> follow(event::Loop& loop, const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits);
 
 }  // namespace nacre::front

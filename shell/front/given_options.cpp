@@ -21,10 +21,10 @@ namespace nacre::front {
 
 // What becomes of the value.
 enum class Way : std::uint8_t {
-  text,    // it is the option's, or what `value_of` makes of it
-  parsed,  // the same, as -o reads it
-  sent,    // a file of this host, to which the leader sends what the option is for; "on" for the shells
-  carried  // likewise, but the shells have the option only where it is written
+  text,    // the text is the option's value, or `value_of` makes the value from it
+  parsed,  // as text, but read as -o reads it
+  sent,    // a file of this host, which gets from the leader what the option is for; the shells have "on"
+  carried  // as sent, but only the writing shell has the option
 };
 
 struct WordRow {
@@ -33,10 +33,10 @@ struct WordRow {
   const char* words;  // its names: "-l,--label-io"
   const char* name;   // the shell's option, a dotted path
   Way way;
-  const char* value_text;  // of its value, for --help; "": it has none; "[=...]": it may have one
-  const char* without;     // what it is set to without a value, as -o takes it
+  const char* value_text;  // its value in --help; "": it has none; "[=...]": it may have one
+  const char* without;     // the option's value if the user gives none, as -o takes it
   const char* help;
-  // The option's value, if it is not as `way` has it. An error says what was expected.
+  // Makes the option's value where `way` does not. An error says what was expected.
   Result<Json> (*value_of)(const std::string& text) = nullptr;
   const char* needs = nullptr;  // another option, by a name
 
@@ -61,7 +61,7 @@ constexpr const char* kExitCode = "Exit code";
 constexpr std::uint64_t kManyTasks = 1U << 31;
 constexpr const char* kCommandLine = "command line";
 
-// "77" is a number there.
+// For -o "77" is a number.
 Result<Json> as_argument(std::string_view name, const std::string& text) {
   job::Options set;
   CHECK_OK(set.set_from_argument(fmt::format("{}={}", name, text)));
@@ -128,7 +128,7 @@ Result<Json> failure_limit(const std::string& text) {
   return as_argument("exit-on-error", text);
 }
 
-// As the shell reads it, so that what is wrong is said here.
+// Reads it as the shell does, so that mistakes are reported here.
 template <typename Option>
 Result<Json> read_as(const char* name, const std::string& text) {
   const std::string place = fmt::format("{}: ", name);
@@ -254,14 +254,14 @@ const WordRow kWords[] = {
      "Print which hosts and tasks are slower than the others for three windows (default: of 30s)", slow_watch},
 };
 
-// Of what was given: `text` is "" where that has no value.
+// The option's value for what was given: `text` is "" if the user gave no value.
 Json value_of(const WordRow& row, const std::string& text) {
   const std::string value = text.empty() ? row.without : text;
   if (text.empty() || (row.way == Way::parsed && row.value_of == nullptr)) return *as_argument(row.name, value);
   return row.value_of != nullptr ? *row.value_of(value) : Json(value);
 }
 
-// "on" is 1, 25% are not 50%, 60 is "1m", and a switch is also turned on by an object.
+// Compares by meaning: "on" is 1, 25% is not 50%, 60 is "1m", and an object turns a switch on.
 bool is_same(const GivenOption& mine, const JsonAt& theirs) {
   if (mine.value == theirs.json()) return true;
   JsonAt own = JsonAt::root(mine.value, mine.name);
@@ -379,7 +379,7 @@ Result<std::vector<LaunchReport>> GivenOptions::reports() const {
 std::vector<std::string> GivenOptions::defaults(const job::Options& options) {
   std::vector<std::string> out;
   if (options.find("exit-timeout.after") == nullptr) out.emplace_back("exit-timeout.after=failure");
-  // As torchrun does, which starts all again or ends.
+  // As torchrun, which starts all tasks again or ends the job.
   auto restart = job::RestartOption::read(options);
   if (options.is_switched_on("torch") && options.find("exit-on-error") == nullptr && restart && !restart->is_on())
     out.emplace_back("exit-on-error=1");

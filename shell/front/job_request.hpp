@@ -74,8 +74,9 @@ struct SizeRequest {
   std::optional<std::uint32_t> nodes;  // with tasks
   std::optional<std::uint32_t> tasks_per_node;
   std::uint32_t spares = 0;
-  bool goes_round = false;  // more tasks than nodes with so many each: they get as many again, in turn
-  std::optional<std::uint32_t> least_nodes = {};  // `nodes` is the most of a range
+  bool goes_round = false;  // if tasks are more than nodes times the tasks of each, each node gets as many again,
+                            // in turn
+  std::optional<std::uint32_t> least_nodes = {};  // then `nodes` is the most of a range
 };
 
 struct JobSize {
@@ -84,13 +85,13 @@ struct JobSize {
   // Tasks on each node; none: the tasks go where cores are, as evenly as possible.
   std::optional<std::uint32_t> tasks_per_node;
   std::uint32_t spares = 0;  // nodes without tasks, behind the others
-  // Where the job may get others: the least and the most nodes, with as many tasks on each.
+  // If the job may get other nodes: the least and the most, with as many tasks on each.
   std::optional<std::pair<std::uint32_t, std::uint32_t>> range = {};
   [[nodiscard]] std::uint32_t shells() const { return nodes + spares; }
   bool operator==(const JobSize&) const = default;
 };
 
-// The value of -N: "4", "4+1" with a spare, or "2:8" for so many as there are, and may come and go.
+// The value of -N: "4", "4+1" with a spare, or "2:8" for as many as there are, which may come and go.
 struct NodeCounts {
   std::uint32_t nodes = 1;                  // the most
   std::optional<std::uint32_t> least = {};  // none: no others
@@ -101,14 +102,15 @@ struct NodeCounts {
 
 // `places`: how many nodes there are; none: as many as the request asks for. Without a number of tasks there is 1
 // task, or one on each node if the request has a number of nodes. Without a number of nodes all places are used,
-// but those for spares, and no more than there are tasks; of a range as many as there are. Errors name the options.
+// except those for spares, and at most as many as there are tasks; a range uses as many as there are. Errors name
+// the options.
 Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t> places);
 
-// Of a size that goes round: which ranks each node has, by the scheme `manual` of the option taskmap.
+// For a size that goes round: which ranks each node has, by the scheme `manual` of the option taskmap.
 [[nodiscard]] std::string map_of_rounds(const JobSize& size, std::uint32_t each);
 
-// What stands for a request without any number, of tasks, of nodes, of tasks on each: so many `tasks`, where these
-// were asked for elsewhere, else one on each of `places`, but those for spares.
+// What a request without numbers of tasks, of nodes, and of tasks on each stands for: `tasks`, if these were asked
+// for elsewhere, otherwise one on each of `places`, except those for spares.
 [[nodiscard]] SizeRequest size_of_places(SizeRequest request, std::uint32_t places,
                                          std::optional<std::uint32_t> tasks);
 
@@ -135,7 +137,7 @@ Result<Json> jobspec_of(const JobRequest& request);
 // The value of -t: a number of minutes, or a Flux Standard Duration (RFC 23): "90s", "1.5h".
 Result<double> time_limit_of(const std::string& text);
 
-// What a job takes from the process that starts it: the working directory and the environment.
+// What a job takes over from the process that starts it: the working directory and the environment.
 
 // The working directory: $PWD if that names it, as a shell shows it; else what getcwd(3) returns.
 Result<std::string> own_directory();
@@ -143,9 +145,9 @@ Result<std::string> own_directory();
 // The environment of this process.
 [[nodiscard]] Variables own_environment();
 
-// The soft limits of this process, as options of the shell, by their paths: for tasks on other hosts, as those
-// here have them anyway. Without those that each kernel derives from its host's memory (nproc, sigpending,
-// memlock), and those that need rights.
+// The soft limits of this process, as options of the shell, by their paths. Tasks on other hosts need them; tasks
+// here have them anyway. Limits that each kernel derives from its host's memory (nproc, sigpending, memlock), and
+// those that need rights, are left out.
 [[nodiscard]] std::vector<std::pair<std::string, Json>> own_limits();
 
 // Prints to standard error which variables are left out because a jobspec cannot hold them.
@@ -157,21 +159,22 @@ Result<std::string> with_callers(Json jobspec);
 
 // A job with a task for each element of a list, as GNU parallel and xargs have them.
 
-// Cuts the list off the words of a command: what is behind `:::`, or the lines of the file behind `::::`. None:
-// there is no such word. An error: the list is empty, or there is a second one.
+// Cuts the list off the words of a command: the words behind `:::`, or the lines of the file behind `::::`. None:
+// there is neither. An error: the list is empty, or there is a second one.
 Result<std::optional<std::vector<std::string>>> take_list(std::vector<std::string>& words);
 // The lines of a file but for those that are empty; "-" is standard input.
 Result<std::vector<std::string>> read_list(const std::string& path);
-// Each {} of the command becomes the tag of the task's element; without one that is the last argument.
+// Each {} of the command becomes the tag of the task's element; without {} the tag is the last argument.
 void put_elements(std::vector<std::string>& command);
 
 struct JoblogRequest {
   const std::vector<std::string>& command;  // of each task, with the tags of its element; empty: not known
   const std::vector<std::string>& list;     // the elements, or none
   std::uint32_t tasks;                      // of the job
-  bool again;                               // those that have failed run again
+  bool again;                               // tasks that have failed run again
 };
-// What the option ended-before has of the lines of a joblog (usage::parse_joblog). An error: it is another job's.
+// Makes the option ended-before of the lines of a joblog (usage::parse_joblog). An error: the joblog is another
+// job's.
 Result<Json> ended_before(std::string_view joblog, const JoblogRequest& request);
 
 // Several programs in one job: reads a file as srun's --multi-prog takes it, and makes the shell's option
@@ -186,7 +189,7 @@ Result<Json> ended_before(std::string_view joblog, const JoblogRequest& request)
 // are split as a shell does, with '', "" and \; a line that ends in \ goes on in the next. The shell replaces %t by
 // the task's rank, and %o by the task's number within its line (nacre-shell-options(7)).
 struct Program {
-  std::optional<value::Idset> ranks;  // none: those that no other program has
+  std::optional<value::Idset> ranks;  // none: all that no other program has
   std::vector<std::string> command;   // not empty
   bool operator==(const Program&) const = default;
 };
@@ -202,8 +205,8 @@ struct MultiProg {
 
   // The least number of tasks that the file needs: one more than its largest rank; none, if it has only *.
   [[nodiscard]] std::optional<std::uint64_t> least_tasks() const;
-  // Checks that each of so many tasks has a program, and that no program has a rank beyond them; the error names
-  // the ranks.
+  // Checks that each of `tasks` tasks has a program, and that no program has a higher rank; the error names the
+  // ranks.
   [[nodiscard]] Result<void> check(std::uint64_t tasks) const;
   [[nodiscard]] Json option() const;  // [{"ranks": "0-3", "command": [...]}, {"command": [...]}]
 };

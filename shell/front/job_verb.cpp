@@ -21,7 +21,7 @@
 namespace nacre::front {
 namespace {
 
-// How long the list may lack the end of a job whose leader cannot be reached
+// How long the list may lack the end of a job whose leader cannot be reached.
 constexpr event::Seconds kMostForEntry{5};
 constexpr event::Seconds kMostForLeader{60};  // the same, where another shell may come to lead
 constexpr event::Seconds kToBeLed{20};        // for who only asks
@@ -67,7 +67,7 @@ Result<int> JobVerb::run() {
   return code;
 }
 
-// A refusal of the leader may name what was asked, as the beginning of the line that is printed does.
+// A refusal of the leader may name what was asked, but the beginning of the printed line does so already.
 Error JobVerb::without_verb(Error why) const {
   std::string name = verb_->verb() + ": ";
   if (why.message.starts_with(name)) why.message.erase(0, name.size());

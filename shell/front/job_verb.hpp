@@ -14,7 +14,7 @@
 namespace nacre::front {
 
 // How a job's leader is reached: through its socket if it is on this host; else through a program on its host that
-// copies the bytes (`nacre control --bridge ID`). The first of these ways that can be used is taken:
+// copies the bytes (`nacre control --bridge ID`). The first way that can be used is taken:
 //
 //   unix   the leader is on this host
 //   srun   a step of Slurm
@@ -35,13 +35,13 @@ struct Reach {
 Result<std::vector<std::string>> bridge_command(Via via, const record::JobEntry& entry,
                                                 const std::string& directory);
 
-// The command line, as far as the program, that runs one on this host of an allocation of Slurm, with its standard
-// streams.
+// The command line, up to the program, by which srun runs a program on this host of a Slurm allocation, with its
+// standard streams.
 [[nodiscard]] std::vector<std::string> srun_agent(const std::string& allocation, const std::string& host);
 
 struct ProgramStreams {
   int in = -1, out = -1;  // < 0: nothing
-  bool quiet = false;     // what it prints as errors is dropped
+  bool quiet = false;     // what the bridge prints as errors is dropped
 };
 
 // Starts a program that is looked for in PATH; the caller waits for its end.
@@ -62,8 +62,8 @@ class JobVerb : public cli::Verb {
 
  protected:
   enum class Jobs {
-    one,    // by default the only one that runs: of verbs that only look
-    named,  // it has to be named, if only as `last`: of verbs by which tasks end
+    one,    // by default the only running job: for verbs that only look
+    named,  // a job has to be named, if only as `last`: for verbs that end tasks
     several,
     none
   };
@@ -84,10 +84,10 @@ class JobVerb : public cli::Verb {
   Result<record::Listed> led_job();
   Result<record::Listed> running_job();  // the same; ESRCH: it has ended
   Result<control::Client> reach_job(const record::Listed& job);
-  // The job has ended perhaps, if this is why its leader cannot be reached.
+  // Whether the job may have ended, if this is why its leader cannot be reached.
   [[nodiscard]] static bool may_have_ended(const Error& why);
-  // Why an order has no answer; where its link has ended, and another shell may lead by now, with what becomes of
-  // it.
+  // Why an order has no answer. If its link has ended, and another shell may lead by now, the text says what
+  // becomes of the order.
   [[nodiscard]] static Error order_lost(const record::Listed& job, Error why, std::string_view what);
   // The value of --signal, a name or a number.
   static Result<int> signal_of(const std::string& text);
@@ -95,11 +95,11 @@ class JobVerb : public cli::Verb {
   static Result<value::Idset> idset_of(const char* option, const std::string& text, const char* what);
   // The value of `option`, a hostlist that names one at least, as text.
   static Result<std::string> hosts_of(const char* option, const std::string& text);
-  // What a leader has answered that was asked to change its job's shells: the hosts that it names, else the shells,
-  // which it has at `shells`; as JSON all of it.
+  // Prints the answer of a leader that was asked to change its job's shells: the hosts that it names, or else the
+  // shells, in the member `shells`; with --json all of it.
   void print_changed(const record::Listed& job, const Json& answer, const char* shells) const;
-  // The link has ended, or could not be made, which is `why`: returns the job's entry in the list, once that has
-  // the job's end.
+  // `why` the link has ended, or could not be made. Returns the job's entry in the list, once the entry has the
+  // job's end.
   Result<record::Listed> end_in_list(const record::Listed& job, const std::optional<Error>& why);
 
   cli::CommandLine* verb_ = nullptr;

@@ -29,7 +29,7 @@ namespace {
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
 // How long a job may take to end before its agent is killed: longer than it takes to notice that a shell is lost.
 constexpr event::Seconds kToEnd{10};
-constexpr event::Seconds kToCancel{2};          // likewise for an agent that has not begun to read
+constexpr event::Seconds kToCancel{2};          // the same, for an agent that has not begun to read
 constexpr event::Seconds kToTake{10};           // how long the leader's agent may take to read a signal
 constexpr event::Seconds kToStop{0.5};          // the same, before this process stops itself
 constexpr useconds_t kLookForSignals = 10'000;  // microseconds
@@ -39,10 +39,10 @@ constexpr event::Seconds kAskAgain{0.02};
 constexpr event::Seconds kToShow{0.1};    // how often it is looked whether all tasks run, for a debugger
 constexpr int kTellNotShown = 100;        // after so many looks it is said why they do not
 constexpr event::Seconds kAgentToEnd{2};  // how long the leader's agent has, once the leader goes on alone
-constexpr event::Seconds kToTry{5};       // for the leader's host to say whether it can run a shell
+constexpr event::Seconds kToTry{5};       // how long the leader's host may take to say whether it can run a shell
 constexpr event::Seconds kLook{2};        // how often the state of the leader's process is checked
 constexpr event::Seconds kToJoin{4};  // how long the other shells have once one has ended before all have joined
-constexpr event::Seconds kToEndToo{0.5};   // the same, once a signal has ended one, as the job does not go on then
+constexpr event::Seconds kToEndToo{0.5};  // the same, if a signal has ended a shell, as the job does not go on then
 constexpr event::Seconds kToLeaveStep{5};  // how long srun may take to end, once the job has
 constexpr event::Seconds kToTellHalf{3};   // for a leader, once a shell has lost it, to tell that it lives
 constexpr event::Seconds kToTell{2};       // until it is said that the shells that srun starts are not there yet
@@ -104,7 +104,7 @@ class LaunchRun {
   [[nodiscard]] bool is_leader_lost() const {
     if (!plan_.follow || plan_.srun || has_ended_ || signals_.ended_by() || to_->taken() == 0) return false;
     const value::WaitStatus& status = process_->status();
-    // An agent may say of a signal what sh does.
+    // An agent may report a signal as sh does.
     return status.is_signal() || status.job_code() == launch::kLeaderLost ||
            (through_agent_ && status.job_code() > value::kSignalBase);
   }
@@ -148,7 +148,7 @@ class LaunchRun {
     return interrupted_by_ ? value::kSignalBase + *interrupted_by_ : lost;
   }
 
-  // While another leader is looked for. False: a signal has ended that.
+  // Called while another leader is looked for. False: a signal has ended the search.
   bool look_for_signals(event::Seconds time) {
     const event::Seconds until = event::clock_now() + time;
     auto polled = event::Timer::create(*loop_, [] {});  // a loop that has nothing else to wait for polls nothing
@@ -250,7 +250,7 @@ class LaunchRun {
     if (!process) return in(plan_.srun ? "--srun" : plan_.leader, Error(process.error().error));
     process_ = std::move(*process);
     to_ = process_->stream("stdin");
-    static_cast<void>(to_->write(lines));  // if the process has gone already, its end shows that
+    static_cast<void>(to_->write(lines));  // if the process has gone already, its end will show that
     transport::wipe(lines);
     feed_ = TRY(launch::LaunchFeed::create(*loop_, *to_, plan_.input, plan_.follow ? &sent_ : nullptr));
     look_->start(kLook, kLook);
@@ -301,7 +301,7 @@ class LaunchRun {
   // Whether the leader says which signals it has read, as srun reads for it.
   [[nodiscard]] bool is_confirmed() const { return plan_.srun && reports_->is_carried(); }
 
-  // The leader may have stopped reading: it stands still, or nobody reads the job's input, which precedes the
+  // The leader may have stopped reading: it stands still, or nobody reads the job's input that comes before the
   // signal.
   void end_untaken() {
     int signum = std::exchange(untaken_, 0);
@@ -337,7 +337,7 @@ class LaunchRun {
 
   // ---- srun --------------------------------------------------------------------
 
-  // srun goes on if a shell has ended, as one that leaves the job does; but if one could not even be run, the
+  // srun goes on when a shell has ended, as one that leaves the job does. But if a shell could not even be run, the
   // others would wait for it. What the shells write before all have joined has nothing from tasks in it.
   std::string take_srun_error(std::string_view bytes) {
     const value::Idset before = srun_errors_.ended();
@@ -388,7 +388,7 @@ class LaunchRun {
     reports_->finish([this] { return process_->complete(); });
   }
 
-  // What srun says about shells adds nothing to what the leader, or this process, has said, unless that is nothing.
+  // The leader or this process has said how the job has ended: then what srun says about its shells adds nothing.
   [[nodiscard]] bool is_told() const { return (has_ended_ || ends_step_) && !plan_.verbose; }
 
   void on_ended(std::string_view code) {
@@ -399,7 +399,7 @@ class LaunchRun {
     to_leave_step_->start_grace(kToLeaveStep);
   }
 
-  // A shell that stands still, and was lost to the job, would keep the step, and so this process.
+  // A shell that stands still, and is lost to the job, would keep the step, and so this process.
   void end_kept_step() { end_step("the job has ended, and not all of its shells: one may stand still"); }
 
   void end_step(std::string_view why) {
@@ -519,7 +519,7 @@ class LaunchRun {
     if (std::exchange(holds_tasks_, false)) feed_->signal(SIGCONT);
   }
 
-  // When a terminal is closed srun gets the signal too, and kills the shells: returns that signal.
+  // When a terminal is closed srun gets the signal as well, and kills the shells. Returns that signal.
   [[nodiscard]] std::optional<int> taken_by_srun() const {
     bool killed = plan_.srun && process_->status().job_code() == value::kSignalBase + SIGKILL;
     return killed ? signals_.terminated_since((event::clock_now() - kToEnd).count()) : std::nullopt;
@@ -543,7 +543,7 @@ class LaunchRun {
               remedy);
   }
 
-  // The job's code may be a task's as well: so the leader's host is asked once more for a shell.
+  // The job's code may also be that of a task, so the leader's host is asked once more for a shell.
   [[nodiscard]] bool lacks_shell() {
     std::vector<std::string> words = plan_.record.shell;
     words.emplace_back("--version");
@@ -600,7 +600,7 @@ class LaunchRun {
   bool asks_ = false;     // the leader, to let this process leave
   bool left_ = false;     // the job goes on without this process
   bool hung_up_ = false;  // the terminal has gone
-  // For a debugger: tasks stand still, until it has seen them; it has; how often they were asked for.
+  // For a debugger: tasks stand still until it has seen them; it has seen them; how often they were asked for.
   bool holds_tasks_ = false;
   bool is_shown_ = false;
   int looks_ = 0;
@@ -609,12 +609,12 @@ class LaunchRun {
 }  // namespace
 
 Result<int> launch(LaunchPlan plan) {
-  // A broken pipe is noticed by the process's end. A terminal that another process group has is read again later.
+  // The process's end shows a broken pipe. A terminal that another process group has is read again later.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGTTIN, SIG_IGN);
   auto run = TRY(LaunchRun::create(std::move(plan)));
   int code = run->wait();
-  block_ending_signals();  // before the watchers go
+  block_ending_signals();  // before the watchers are destroyed
   return code;
 }
 
@@ -703,7 +703,7 @@ Result<void> read_on_leader_lost(const job::Options& options, bool label, Launch
   follow.lost_code = code_of_lost_host(options);
   plan.follow = std::move(follow);
   plan.record.options.emplace_back("on-leader-lost=take-over,followed");
-  // A leader on this host writes the others itself, whichever shell that is.
+  // A leader on this host writes the other reports itself, whichever shell it is.
   const bool are_here = plan.record.agent.empty() && !plan.srun;
   for (const LaunchReport& each : plan.reports) {
     if (!are_here || !each.is_path) plan.record.options.back() += "," + each.channel;
@@ -715,7 +715,7 @@ void let_leave(const job::Options& options, LaunchPlan& plan) {
   const auto& words = plan.record.shell;
   bool explains = std::any_of(words.begin(), words.end(),
                               [](const std::string& each) { return each.starts_with("--explain"); });
-  // What is no value of theirs is named by the shell.
+  // The shell reports values that are not allowed.
   bool lends = options.find("pty") != nullptr && options.flag("pty.interactive").value_or(false);
   bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
   if (!plan.srun && plan.record.terminal && !explains && !lends && is_found)
@@ -735,7 +735,7 @@ Result<task::Command> launch_command(const LaunchPlan& plan) {
                                 "--kill-on-bad-exit=0",
                                 "--wait=0",
                                 "--no-kill"};  // even if one of the nodes fails
-  // The step that this is in has what it was given, and a step within it would wait for that.
+  // This process's own step holds the allocation's resources, and a step within it would wait for them.
   if (own_variable("SLURM_STEP_ID") || own_variable("SLURM_STEPID")) argv.emplace_back("--overlap");
   argv.insert(argv.end(), plan.srun->begin(), plan.srun->end());
   argv.insert(argv.end(), words.begin(), words.end());
@@ -763,8 +763,8 @@ Result<UniqueFd> opened(const std::string& path, bool appends) {
 
 }  // namespace
 
-// This process sets close-on-exec on each descriptor that it opens itself: such a one is not the one that the user
-// means.
+// This process sets close-on-exec on each descriptor that it opens itself: such a descriptor is not the one that
+// the user means.
 Result<void> check_report_place(const std::string& to) {
   if (to.empty()) return invalid("expected a file or a descriptor");
   auto fd = descriptor_in(to);
@@ -816,7 +816,7 @@ Result<void> LaunchReports::open(const LaunchReport& report, bool has_child) {
   return {};
 }
 
-// `fd`: none: the file of this path.
+// `fd`: none opens the file of this path.
 Result<std::unique_ptr<io::MessageFile>> LaunchReports::open_file(UniqueFd fd, const File& of,
                                                                   const std::string& path, bool appends) {
   io::MessageFile::Callbacks callbacks;
@@ -900,7 +900,7 @@ void LaunchReports::deliver(std::string_view channel, std::string_view message) 
   }
 }
 
-// What a child had for it goes on where that has stopped.
+// A report that a child wrote into goes on where the child has stopped.
 void LaunchReports::go_on(std::string_view channel, std::string_view text) {
   for (const auto& each : files_) {
     if (each->channel != channel) continue;
@@ -995,7 +995,7 @@ struct ShellsEnd {
   std::string_view how;
 };
 
-// Of "srun: error: HOSTS: task N: HOW" or "srun: error: HOSTS: tasks N-M,...: HOW"; none: it is no such line.
+// Parses "srun: error: HOSTS: task N: HOW" or "srun: error: HOSTS: tasks N-M,...: HOW"; none: it is no such line.
 std::optional<ShellsEnd> end_in(std::string_view line) {
   if (!take_front(line, kError)) return {};
   std::size_t hosts = line.find(": ");
@@ -1008,7 +1008,7 @@ std::optional<ShellsEnd> end_in(std::string_view line) {
   return ShellsEnd{*std::move(shells), line.substr(end + 2)};
 }
 
-// How one ends that a signal has ended, or that has handled it: strsignal(3)'s words, or an exit code.
+// The signal that has ended a shell, or that it has handled, of strsignal(3)'s words or of an exit code.
 std::optional<int> signal_of(std::string_view how) {
   for (int signum : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
     std::string_view name = ::sigdescr_np(signum);
@@ -1029,7 +1029,7 @@ bool SrunErrors::may_be_kept() const {
   return begins_alike(kError);
 }
 
-// Of a line that has ended: whether it is kept.
+// A line has ended: returns whether it is kept.
 bool SrunErrors::take_line() {
   auto end = end_in(std::string_view(line_).substr(0, line_.size() - 1));
   if (!end && !(ends_step_ && may_be_kept())) return false;

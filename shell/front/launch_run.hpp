@@ -16,10 +16,9 @@
 
 namespace nacre::front {
 
-// What the leader of a job reports beside the job's output, as with --notify, and what is written to a file or
-// descriptor of this host. A leader that is this process's child gets a descriptor. Any other leader sends its
-// reports within its standard error (launch/record.hpp): this class reads that, takes the reports out, and passes
-// the rest on.
+// A report of a job's leader beside the job's output, as with --notify, which goes to a file or descriptor of this
+// host. A leader that is this process's child gets a descriptor. Any other leader sends its reports within its
+// standard error (launch/record.hpp): this class reads that, takes the reports out, and passes the rest on.
 struct LaunchReport {
   std::string option;    // as it was given: "--notify"
   std::string channel;   // the option of the shell
@@ -37,7 +36,8 @@ class LaunchReports : Noncopyable {
       1};  // how long other processes may keep the agent's standard error open
   static constexpr event::Seconds kWaitAtEnd{3};  // how long to wait for readers of reports and of standard error
 
-  // For whom a leader's standard error is read even if no report is wanted; of a leader that is no child.
+  // Callbacks for those who need a leader's standard error even if no report is wanted; for a leader that is no
+  // child.
   struct Watch {
     std::function<std::string(std::string_view)> filter;      // of standard error: returns what is passed on of it
     std::function<std::string()> at_end;                      // what is passed on last
@@ -51,8 +51,7 @@ class LaunchReports : Noncopyable {
   };
 
   // A report that cannot be written is a warning, and the leader does not send it. `has_child`: the leader is this
-  // process's child.
-  // `front`: with what its messages begin.
+  // process's child. `front`: the beginning of its messages.
   static Result<std::unique_ptr<LaunchReports>> create(event::Loop& loop, const std::string& front,
                                                        const std::vector<LaunchReport>& wanted, bool has_child,
                                                        Watch watch = {});
@@ -61,11 +60,11 @@ class LaunchReports : Noncopyable {
   void add_to(task::Command& command, launch::LaunchRecord& record) const;
   // Whether the leader's agent needs a stream "stderr" without a line buffer.
   [[nodiscard]] bool is_carried() const { return reader_.has_value(); }
-  // What the leader sends is not read, as nobody reads standard error.
+  // Nothing that the leader sends is read now, as nobody reads standard error.
   [[nodiscard]] bool is_held_up() const { return stderr_ && stderr_->full(); }
   // To be called when there is something to read in that stream.
   void on_ready(task::BufferedStream& from);
-  // Where another leader is followed: more of a report.
+  // Adds to a report, after this process has begun to follow another leader.
   void go_on(std::string_view channel, std::string_view text);
   // Runs the loop until all is written, but not for longer than kWaitAtEnd.
   void flush();
@@ -117,21 +116,22 @@ struct LaunchPlan {
   bool quiet = false;                // nothing but warnings and errors is printed
   bool outlived = false;             // the job goes on if this process goes: on-launcher-lost=go-on
   bool has_own_shell = false;        // the shell is the one that came with this program
-  std::optional<FollowPlan> follow;  // where another shell may come to lead the job, and is the leader then
-  bool in_pod = false;  // this process becomes one of the job's shells: others of them begin in other pods
+  std::optional<FollowPlan> follow;  // if another shell may come to lead the job: how to follow it
+  bool in_pod = false;               // this process becomes one of the job's shells; the others begin in other pods
 };
 
 // The job detaches as soon as it runs, see nacre-run(1); `options` are its own. An error: it cannot.
 Result<void> detach_at_start(const job::Options& options, LaunchPlan& plan);
-// The job's own option on-launcher-lost, in the plan's `outlived`. An error: there is no launcher that counts.
+// Reads the job's own option on-launcher-lost into the plan's `outlived`. An error: there is no launcher that
+// counts.
 Result<void> read_on_launcher_lost(const job::Options& options, LaunchPlan& plan);
 
-// The job's own option on-leader-lost, which on-lost=replace means, too: its leader may change, and this process
-// follows. `label`: the job's output has the rank before each line.
+// Reads the job's own option on-leader-lost, which on-lost=replace implies: the leader may change, and this process
+// follows it. `label`: the job's output has the rank before each line.
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan);
 
-// On a terminal, Ctrl-C and then Ctrl-Z leave the job, which goes on; but not one whose task has the terminal, or
-// that cannot be reached then. To be called before the two above.
+// On a terminal, Ctrl-C and then Ctrl-Z leave the job, which goes on; not if a task has the terminal, or if the job
+// cannot be reached then. Call it before the two functions above.
 void let_leave(const job::Options& options, LaunchPlan& plan);
 
 // Returns the exit code of shell 0 or of srun, or 128 + N if a signal N ended it, or one of srun's shells before
@@ -149,7 +149,8 @@ Result<task::Command> launch_command(const LaunchPlan& plan);
 class LaunchSignals {
  public:
   static constexpr double kTwice = exits::JobEnd::kInterruptWindow;  // between two SIGINT that end the job, at most
-  // Seconds between two of another signal, at least: timeout(1) sends SIGTERM both to a process and to its group.
+  // The least time between two SIGTERM, SIGHUP or SIGQUIT that count as two, in seconds: timeout(1) sends SIGTERM
+  // both to a process and to its group.
   static constexpr double kApart = 0.1;
 
   enum class Act {
@@ -163,7 +164,7 @@ class LaunchSignals {
   Act on_signal(int signum, double now, bool begun);
   // A stop (Ctrl-Z) at `now` soon after a SIGINT that was passed on: this process leaves the job, which goes on.
   [[nodiscard]] bool leaves(double now) const { return !ended_by_ && interrupted_ && now - *interrupted_ < kTwice; }
-  // A signal was passed on and the leader has not read it: so it ends the job.
+  // A signal was passed on, but the leader has not read it: so it ends the job.
   void end_by(int signum);
 
   // Whether it is one of SIGINT, SIGTERM, SIGHUP and SIGQUIT.
@@ -197,7 +198,7 @@ class SrunErrors {
   [[nodiscard]] std::string kept() const { return kept_; }
   [[nodiscard]] std::string rest() const { return line_; }
 
-  [[nodiscard]] const value::Idset& ended() const { return ended_; }  // the shells that have, by those lines
+  [[nodiscard]] const value::Idset& ended() const { return ended_; }  // the shells that have ended, by those lines
 
   // The first signal by which a shell has ended: for SIGINT (2) srun reports "Interrupt", or the exit code 130 if
   // the shell has handled it. Only SIGHUP, SIGINT, SIGQUIT and SIGTERM: no other is meant to end a job.
@@ -207,7 +208,7 @@ class SrunErrors {
   [[nodiscard]] bool may_be_kept() const;
   bool take_line();
 
-  std::string line_;          // that has not ended, up to kMaxLine
+  std::string line_;          // a line that has not ended, up to kMaxLine
   bool passes_line_ = false;  // the rest of this line is passed on
   bool keeps_ = false;
   bool ends_step_ = false;

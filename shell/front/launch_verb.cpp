@@ -85,7 +85,7 @@ class Launch final : public cli::Verb {
         ->option_text("OPT[=VAL]");
   }
 
-  // What -o may set too.
+  // Options that -o may set as well.
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out = words_.given();
     if (!places_.initrc().empty()) out.push_back({"--initrc=" + places_.initrc(), "initrc", places_.initrc()});

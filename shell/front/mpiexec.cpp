@@ -26,7 +26,7 @@ namespace nacre::front {
 namespace {
 
 using Variable = std::function<std::optional<std::string>(const char* name)>;
-using Values = std::vector<std::string>;  // the words behind an option that are its own
+using Values = std::vector<std::string>;  // the words that follow an option and belong to it
 
 // A program with its tasks: mpiexec has one or more, with a `:` between them.
 struct MpiProgram {
@@ -41,7 +41,7 @@ struct MpiProgram {
   std::vector<Change> environment = {};
 };
 
-// What has been read so far.
+// What was read so far.
 class Reading {
  public:
   explicit Reading(std::vector<std::string> words) : left_(words.begin(), words.end()) {}
@@ -54,7 +54,7 @@ class Reading {
   void add(std::string word) { words_.push_back(std::move(word)); }
   void pass_over(std::string option) { passed_over_.push_back(std::move(option)); }
   [[nodiscard]] MpiProgram& program() { return programs_.back(); }
-  // The words of this file come next: a line is a program, with options in front.
+  // The words of this file come next: each line is a program, with its options in front.
   Result<void> take_file(const std::string& path);
   void set_kind(MpiexecRun::Kind kind) { kind_ = kind; }
   void set_input(std::string word) { input_ = std::move(word); }
@@ -96,7 +96,7 @@ Result<std::uint32_t> count(const std::string& text) {
   return cli::NumberRange{1, job::Jobspec::kMaxCount}.expected(text);
 }
 
-// In a rule of --env a $ begins a variable.
+// In a rule of --env a $ begins a variable, so it is doubled.
 std::string set_rule(std::string_view name, std::string_view value) {
   std::string out = fmt::format("--env={}=", name);
   for (char each : value) {
@@ -111,7 +111,8 @@ Result<void> take_tasks(Reading& into, const Values& values) {
   return {};
 }
 
-// Of MPI's set of numbers, "4,8:16:4", the largest that is not above `most`. A step may be negative.
+// The largest number that is not above `most`, in a set of numbers as MPI has it, "4,8:16:4". A step may be
+// negative.
 Result<std::uint32_t> largest_of(const std::string& set, std::optional<std::uint32_t> most) {
   const Error malformed = invalid(fmt::format("expected numbers, or FIRST:LAST or FIRST:LAST:STEP, got {}", set));
   std::int64_t out = 0;
@@ -415,8 +416,8 @@ Result<void> ask_version(Reading& into, const Values& /*none*/) {
 struct MpiOption {
   std::string_view names;   // between blanks, without dashes: each is taken with one or two of them
   std::string_view values;  // what --help calls the words that follow, between blanks; "": none follow
-  // Where there is no `take`: a word of nacre run, % being the first value ("-": none); "": it is passed over, with
-  // a line; "!WHY": it is refused.
+  // Without `take`: a word of nacre run, with % for the first value ("-": none); "": the option is ignored, with a
+  // line; "!WHY": it is refused.
   std::string_view to;
   std::string_view help = "";  // "": --help does not show it
   Take take = nullptr;
@@ -668,8 +669,8 @@ void Reading::add_only_program(const Variable& variable) {
     add(each.value ? set_rule(each.name, *each.value) : "--env=" + each.name);
 }
 
-// Which of so many tasks a host has: as many as its slots, in order, where all have some; what is left, and where
-// not all do, evenly in blocks.
+// Which of `tasks` tasks a host has: as many as its slots, in order, if all hosts have slots. What is left, and all
+// if some host has none, is given out evenly in blocks.
 std::vector<std::uint64_t> places_of(const boot::Allocation& hosts, std::uint64_t tasks) {
   std::vector<std::uint64_t> out(hosts.hosts.size());
   const bool all_known =
@@ -682,7 +683,7 @@ std::vector<std::uint64_t> places_of(const boot::Allocation& hosts, std::uint64_
   return out;
 }
 
-// Those of the first program alone are for all; else each has its own, and its tasks are there.
+// Hosts of the first program alone are for all programs; otherwise each program has its own hosts for its tasks.
 Result<void> Reading::add_hosts() {
   const auto has_hosts = [](const MpiProgram& each) { return !each.hosts.empty(); };
   if (std::none_of(programs_.begin(), programs_.end(), has_hosts)) return {};
@@ -718,7 +719,7 @@ Result<void> Reading::add_hosts() {
   return {};
 }
 
-// As the option multi-prog has them. There % is special.
+// As the option multi-prog has them, where % is special.
 Result<void> Reading::add_programs(const Variable& variable) {
   if (tasks() > job::Jobspec::kMaxCount)
     return invalid(fmt::format("{} tasks; at most {}", tasks(), job::Jobspec::kMaxCount));

@@ -17,7 +17,8 @@ struct MpiexecRun {
   std::vector<std::string> passed_over = {};  // options without a meaning here, as they were given
 };
 
-// `words`: behind the program's name; `variable`: the value of one of the environment. An error is one of usage.
+// `words`: those behind the program's name; `variable`: looks up a variable of the environment. An error is one of
+// usage.
 [[nodiscard]] Result<MpiexecRun> read_mpiexec(
     const std::vector<std::string>& words,
     const std::function<std::optional<std::string>(const char* name)>& variable);

@@ -8,7 +8,7 @@
 #include "record/places.hpp"
 
 // Debuggers know these names and this layout, and write to some of them. The program exports them, so that they are
-// found in one that is stripped, too.
+// found even if it is stripped.
 #define EXPORTED [[gnu::used, gnu::visibility("default")]]
 
 extern "C" {
@@ -21,7 +21,7 @@ struct MPIR_PROCDESC {
 
 enum { MPIR_NULL = 0, MPIR_DEBUG_SPAWNED = 1, MPIR_DEBUG_ABORTING = 2 };
 
-// Declared first: a definition alone would be one that nothing else can know.
+// Declared first: a compiler may take a definition alone for one that nothing else can know.
 extern MPIR_PROCDESC* MPIR_proctable;
 extern int MPIR_proctable_size;
 extern volatile int MPIR_being_debugged;
@@ -37,7 +37,7 @@ EXPORTED int MPIR_proctable_size = 0;
 EXPORTED volatile int MPIR_being_debugged = 0;
 EXPORTED volatile int MPIR_debug_state = MPIR_NULL;
 EXPORTED char* MPIR_debug_abort_string = nullptr;
-// That these are there is what they say.
+// Their presence alone is the information.
 EXPORTED int MPIR_i_am_starter = 1;
 EXPORTED int MPIR_partial_attach_ok = 1;
 EXPORTED int MPIR_acquired_pre_main = 1;

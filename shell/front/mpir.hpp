@@ -22,12 +22,14 @@ struct MpirProcess {
 
 [[nodiscard]] bool debugger_asks();  // it has set MPIR_being_debugged
 
-// Of all tasks, by rank. `tasks`: how many there are. ETIMEDOUT: shells have not answered, and are named.
+// Asks for all tasks, by rank. `tasks`: how many there are. ETIMEDOUT: some shells have not answered; the error
+// names them.
 Result<std::vector<MpirProcess>> mpir_processes(control::Client& client, std::uint64_t tasks);
-// The same of a job that this user has begun on this host, or whose entry can be read here. EAGAIN: not all run.
+// The same for a job that this user has begun on this host, or whose entry can be read here. EAGAIN: not all tasks
+// run.
 Result<std::vector<MpirProcess>> mpir_processes(const value::JobId& job);
 
-// Fills the table, and is stopped by a debugger until that goes on.
+// Fills the table, and stops for a debugger until it goes on.
 void show_to_debugger(std::vector<MpirProcess> processes);
 // The job has failed: MPIR_debug_abort_string says how.
 void show_end_to_debugger(std::string how);

@@ -97,7 +97,7 @@ void note_tasks(const boot::Allocation& found, Places& out) {
         found.all_components);
 }
 
-// What the instance of Flux has. Why its command fails, that prints itself.
+// The allocation that the instance of Flux has. If its command fails, the command itself prints why.
 Result<boot::Allocation> allocation_of_flux() {
   const std::string what = fmt::format("FLUX_URI: {}", boot::kFluxResources);
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(boot::kFluxResources, "re"), ::pclose);
@@ -179,8 +179,8 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
   record.job = boot::new_job_id();
   record.arity = arity_;
   record.timeout = timeout_.value_or(places.pod ? places.pod->timeout : kTimeout);
-  // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths.
-  // What has no slash is looked for in the PATH of each host.
+  // A shell on another host, or one that joins later, starts in another directory, so these need absolute paths. A
+  // name without a slash is looked for in the PATH of each host.
   bool is_name = shell_.find('/') == std::string::npos;
   plan.has_own_shell = shell_.empty();
   record.shell.push_back(shell_.empty() ? beside_own_program("nacre-shell")

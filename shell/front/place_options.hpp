@@ -24,8 +24,7 @@ struct Places {
   bool is_counted = false;                          // --local has given their number
   bool is_named = false;                            // hosts that the user names, or of an allocation
   std::optional<job::MachineShape> pretended = {};  // --pretend: the nodes are made up
-  // Where nobody says how many tasks there are: so many, as `tasks_source` has it; none: one on each of several
-  // hosts.
+  // How many tasks, if nobody says so, by `tasks_source`; none: one on each of several hosts.
   std::optional<std::uint32_t> tasks = {};
   std::string tasks_source = {};
   bool is_of_flux = false;                // the allocation is an instance of Flux, whose brokers start shells
@@ -40,14 +39,14 @@ struct Places {
 
 class PlaceOptions {
  public:
-  // `elsewhere`: a text for the help: where the shells are without these options.
+  // `elsewhere`: for the help: where the shells are without these options.
   void add_to(cli::CommandLine& verb, const char* elsewhere);
   void add_pretend(cli::CommandLine& verb);
   // An error: two options exclude each other.
   [[nodiscard]] Result<void> check() const;
-  // The places that the options name, else those of the allocation that this process is in. With `prefers_srun`
-  // Slurm's srun starts the shells of an allocation of Slurm, if it is on the PATH. None: neither names any.
-  // Without an allocation it is the pods that this one is of, if the verb `joins_pods`.
+  // The places that the options name, or else those of the allocation that this process is in. With `prefers_srun`
+  // Slurm's srun starts the shells of a Slurm allocation, if it is on the PATH. Without an allocation they are the
+  // pods that this one belongs to, if the verb `joins_pods`. None: there are no such places.
   Result<std::optional<Places>> find(bool prefers_srun, bool joins_pods = false) const;
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;

@@ -147,7 +147,7 @@ std::string ranks_text(std::uint64_t spawn, const std::string& ranks) {
   return printable(spawn == 0 ? ranks : fmt::format("{}.{}", spawn, ranks), kRanksWidth);
 }
 
-// What was spawned is not started again.
+// A spawned process is not started again.
 std::string try_text(std::uint64_t spawn, std::uint32_t attempt) {
   return spawn == 0 ? std::to_string(attempt) : "-";
 }
@@ -236,7 +236,7 @@ struct AlikePlaced {
   std::vector<std::string> hosts;
 };
 
-// What is not as planned comes behind the reason.
+// Cores that are not as planned come behind the reason.
 std::string why_of_cpus(const PlaceOfTask& task) {
   std::string out = task.parts[0].why;
   if (!task.unset.empty())
@@ -249,7 +249,7 @@ std::string why_of_cpus(const PlaceOfTask& task) {
 std::string hosts_text(const std::vector<std::string>& hosts) {
   value::Hostlist list;
   for (const std::string& each : hosts) {
-    if (!each.empty()) list.append(each);  // R need not name them
+    if (!each.empty()) list.append(each);  // R need not name the host
   }
   return list.str();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rows of `nacre ps --plan`: where each task is and why, a row for each kind of thing that was placed; tasks
-// that are placed alike, on whichever hosts, have their rows together.
+// that are placed alike, even on different hosts, have their rows together.
 #pragma once
 
 #include "base/json.hpp"
@@ -30,7 +30,7 @@ struct PsTask {
   static Result<PsTask> parse(const Json& json);
 };
 
-// A node without tasks, in the same answer.
+// A node without tasks, in the answer to `ps`.
 struct PsSpare {
   std::string host;
   std::uint32_t shell = 0;
@@ -41,8 +41,8 @@ struct PsSpare {
 inline constexpr std::size_t kPsFoldAbove = 64;  // processes
 
 // The cells RANK HOST PID ST TRY TIME CPU% RSS CMD of each row, tasks first. RANK of a spawned process is
-// SPAWN.RANK. Folded: those of one spawn, host, state, attempt and command are one row, with the longest time, the
-// mean of CPU%, and the sum of RSS.
+// SPAWN.RANK. Folded: processes with the same spawn, host, state, attempt and command are one row, with the longest
+// time, the mean of CPU%, and the sum of RSS.
 [[nodiscard]] std::vector<std::vector<std::string>> ps_rows(const std::vector<PsTask>& tasks, bool folded);
 // The same cells.
 [[nodiscard]] std::vector<std::string> ps_row(const PsSpare& spare);

@@ -82,7 +82,7 @@ std::string head_of(const record::JobEntry& entry) {
          notes;
 }
 
-// How it has ended; it has.
+// How the job, which has ended, has ended.
 std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>& other) {
   const record::EntryEnd& end = *entry.end;
   std::string how = end.vanished ? "vanished" : fmt::format("ended with exit code {}", end.code);
@@ -95,7 +95,7 @@ std::string end_of(const record::JobEntry& entry, const std::optional<OtherCode>
   return out + (end.code != 0 ? exits::report_text(end.report) : exits::slow_lines(end.report));
 }
 
-// How far it is; `exits`: as its leader answers `exits`.
+// How far the job is; `exits`: its leader's answer to `exits`.
 std::string progress_of(const record::JobEntry& entry, const Json& exits) {
   return fmt::format("runs since {}: ranks {}\n",
                      time_text(record::time_of(entry, record::own_witness(), event::wall_clock())),
@@ -107,7 +107,7 @@ std::string progress_of(const record::JobEntry& entry, const Json& exits) {
 
 namespace {
 
-// What --bundle is set to that may have a value, and has none.
+// The value of --bundle if the user gives none.
 constexpr const char* kWithoutValue = "true";
 constexpr std::size_t kMostHost = 64;  // bytes of a host's name
 

@@ -74,7 +74,7 @@ class GrowVerb final : public JobVerb {
     return missing.empty() ? 0 : 1;
   }
 
-  // It may take as long as the hosts need to answer.
+  // The grow may take as long as the hosts need to answer.
   void report_begin(const Json& part) const {
     if (quiet_ || json_ || ::isatty(STDERR_FILENO) == 0) return;
     if (part.contains("nodes"))
@@ -177,7 +177,7 @@ class ShrinkVerb final : public JobVerb {
     }
   }
 
-  // It may take as long as the tasks do.
+  // The shrink may take as long as the tasks do.
   void report_begin(const Json& part) const {
     if (quiet_ || json_ || ::isatty(STDERR_FILENO) == 0 || !part.contains("shells")) return;
     print_err("nacre shrink: shell {} leaves{}\n", part.value("shells", ""),

@@ -62,7 +62,7 @@ Result<Json> wrapper_of(const std::string& text) {
   return out;
 }
 
-// How many tasks of so many gpus a node has room for. It is this one, or what Slurm says of those of the
+// How many tasks with `each` gpus a node has room for. The node is this one, or one as Slurm describes those of the
 // allocation.
 Result<std::uint32_t> gpus_of_a_node(std::uint32_t each) {
   auto told = own_variable("SLURM_GPUS_ON_NODE");
@@ -85,7 +85,7 @@ class RunOptions {
     add_rest(verb);
   }
 
-  // More of them, behind those of where the job is.
+  // Adds more options, behind those for where the job is.
   void add_words(cli::CommandLine& verb) {
     verb.begin_group("");
     words_.add_to(verb, "");
@@ -94,8 +94,8 @@ class RunOptions {
     verb.begin_group("");
   }
 
-  // Takes the words behind the options: COMMAND [ARG...], or several with a `:` between them, each with an -n of
-  // its own. An error is a usage error.
+  // Takes the words behind the options: COMMAND [ARG...], or several of these with a `:` between them, each with
+  // its own -n. An error is a usage error.
   Result<void> take_words(std::vector<std::string> words) {
     if (!words.empty() && words[0] == "--") words.erase(words.begin());
     CHECK_OK(take_elements(words));
@@ -117,7 +117,7 @@ class RunOptions {
     return {};
   }
 
-  // `spares`: as the shell's options have them.
+  // `spares`: as the shell's options say.
   [[nodiscard]] Result<SizeRequest> sizes(std::uint32_t spares) const {
     SizeRequest out{tasks_, {}, per_node_, spares, goes_round_, {}};
     if (per_gpu_) out.tasks_per_node = TRY(in("--tasks-per-node=gpu", gpus_of_a_node(gpus_.value_or(1))));
@@ -141,7 +141,7 @@ class RunOptions {
   }
 
   // The request that the options describe; the files that they name are read now. `setopt`: more options of the
-  // shell, as of -o, which replace those that other options stand for.
+  // shell, such as those of -o; they replace those that other options stand for.
   [[nodiscard]] Result<JobRequest> request(const JobSize& size, const std::vector<std::string>& setopt) const {
     JobRequest out;
     out.size = size;
@@ -166,9 +166,7 @@ class RunOptions {
     return out;
   }
 
-  // For a jobspec from a file: the options of the shell, and the members of attributes.system, that are given here
-  // replace those that it has. The rules of --env change its environment, or the caller's if it has none.
-  // --container, with those variables that --env=NAME=TEXT has set, whatever the image has.
+  // --container, with the variables that --env=NAME=TEXT has set, even if the image has them.
   [[nodiscard]] std::string container() const {
     constexpr std::string_view kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
     std::string out = words_.text("--container");
@@ -200,6 +198,8 @@ class RunOptions {
     return {};
   }
 
+  // For a jobspec from a file: the members of attributes.system that are given here replace those that it has. The
+  // rules of --env change its environment, or the caller's if it has none.
   Result<void> change(Json& jobspec) const {
     Json& system = jobspec["attributes"]["system"];
     if (!time_limit_.empty()) system["duration"] = TRY(in("--time-limit", time_limit_of(time_limit_)));
@@ -222,7 +222,7 @@ class RunOptions {
   [[nodiscard]] const std::string& file() const { return file_; }                 // a jobspec instead; empty: none
   [[nodiscard]] const GivenOptions& words() const { return words_; }
 
-  // What -o may set too.
+  // Options that -o may set as well.
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out;
     if (auto with = spares_of_nodes()) out.push_back({"-N " + nodes_, "spares", *with});
@@ -303,8 +303,7 @@ class RunOptions {
     return {};
   }
 
-  // The numbers of nodes that are asked for, with so many tasks on each; none: none is.
-  // Of -N, or of -n with as many tasks on each node: the numbers of nodes.
+  // The numbers of nodes that are asked for, by -N, or by -n with as many tasks on each node; none: no number is.
   [[nodiscard]] Result<std::optional<NodeCounts>> nodes(const std::optional<std::uint32_t>& each) const {
     if (!task_range_)
       return nodes_.empty() ? std::nullopt : std::optional(TRY(in("-N", NodeCounts::parse(nodes_))));
@@ -379,7 +378,7 @@ class RunOptions {
 
   // ---- the command ---------------------------------------------------------------------
 
-  // What is behind `:::`, or the lines of a file; then there are as many tasks.
+  // Takes what is behind `:::`, or the lines of a file; then there are as many tasks.
   Result<void> take_elements(std::vector<std::string>& words) {
     auto list = TRY(take_list(words));
     if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
@@ -510,7 +509,7 @@ class RunOptions {
     return out.json();
   }
 
-  // What tasks have written stays, too.
+  // The former output of these tasks stays as well.
   Result<void> leave_out_ended(const JobSize& size, job::Options& out) const {
     const std::string path = words_.text("--joblog");
     std::error_code failed;
@@ -565,7 +564,7 @@ class RunOptions {
 //
 // The simplest job: one shell, on this host. This process becomes that shell, so the shell has its terminal, its
 // signals and its standard streams, and needs neither network nor secret. It executes another program only for a
-// shell that the user has chosen, and in a pod, where it becomes one of several.
+// shell that the user has chosen, and in a pod, where it becomes one of several shells.
 
 // Whether the plan is of one shell on this host, or this is one of several pods.
 bool is_here(const LaunchPlan& plan) {
@@ -694,8 +693,8 @@ constexpr std::array<cli::ForeignOption, 48> kForeignOptions{{
 
 }  // namespace
 
-// The options of srun, mpiexec, mpirun, flux run and torchrun that `nacre run` takes, or says another word for; see
-// nacre-run(1).
+// The options of srun, mpiexec, mpirun, flux run and torchrun that `nacre run` takes, or for which it names another
+// option; see nacre-run(1).
 std::span<const cli::ForeignOption> foreign_options() { return kForeignOptions; }
 
 // ---- run verb ---------------------------------------------------------------------------
@@ -747,7 +746,7 @@ class Run final : public cli::Verb {
       print_err("{}: made-up nodes on this host: {} of {}, each of {}; tasks are not bound\n", verb_->program(),
                 job.shells, places.pretended->nodes, places.pretended->node_words());
     LaunchPlan plan = TRY(plan_of(std::move(places), std::move(job)));
-    // Then another process than the shell has to be the launcher, which can go.
+    // Then the launcher has to be another process than the shell, one that can go.
     bool parts = options_.detaches() || plan.outlived;
     bool may_part = plan.record.detaching == launch::Detaching::on_request && ::isatty(STDIN_FILENO) == 1;
     if (parts && options_.lends_terminal())
@@ -769,7 +768,7 @@ class Run final : public cli::Verb {
     std::map<std::string, std::string> sources = {};  // of options, who has set them
   };
 
-  // What -o may set too.
+  // Options that -o may set as well.
   [[nodiscard]] std::vector<GivenOption> given() const {
     std::vector<GivenOption> out = options_.given();
     if (!places_.pretend().empty()) out.push_back({"--pretend=" + places_.pretend(), "pretend", places_.pretend()});
@@ -830,7 +829,7 @@ class Run final : public cli::Verb {
 
   [[nodiscard]] Result<JobPlan> job_of_command(const Places& places) const {
     SizeRequest wanted = TRY(options_.sizes(TRY(spares())));
-    // --local=N is a number of nodes, as -N is, with the spares.
+    // --local=N is a number of nodes, like -N, and includes the spares.
     if (places.is_counted && !wanted.nodes && !wanted.tasks && *places.most() > wanted.spares)
       wanted.nodes = *places.most() - wanted.spares;
     const bool is_open = !wanted.tasks && !wanted.nodes && !wanted.tasks_per_node;
@@ -851,7 +850,8 @@ class Run final : public cli::Verb {
     return JobPlan{dump_json(jobspec), std::move(known), size.shells(), std::move(sources)};
   }
 
-  // As it has them, tasks elsewhere have them: on this host they inherit them, and srun brings them itself.
+  // Tasks elsewhere get this process's limits by options: on this host they inherit the limits, and srun passes
+  // them on.
   static void take_limits(const Places& places, job::Options& options) {
     auto is_elsewhere = [](const std::string& host) { return !launch::is_this_host(host); };
     if (places.is_local || places.by_srun || places.pod ||
@@ -863,7 +863,7 @@ class Run final : public cli::Verb {
     }
   }
 
-  // Each host gets as many tasks as it has slots: where that is not what all get evenly, and no other map, and no
+  // Each host gets as many tasks as it has slots, if that is not the even distribution, and if no other map, and no
   // number of cores or gpus for each task, is asked for.
   void follow_slots(const Places& places, const JobSize& size, job::Options& options) const {
     if (show_.explains() && places.tasks)
@@ -909,7 +909,7 @@ class Run final : public cli::Verb {
     plan.quiet = show_.is_quiet();
     CHECK_OK(places_.put(std::move(places), job.shells, plan));
     if (!job.jobspec.empty()) plan.record.jobspec = std::move(job.jobspec);
-    // The jobspec has them too, where a limit above a hard one is no error.
+    // The jobspec has these limits as well; in it a limit above a hard one is no error.
     for (const std::string& each : options_.setopt()) {
       if (each.starts_with("rlimit")) plan.record.options.push_back(each);
     }

@@ -12,7 +12,7 @@
 namespace nacre::front {
 namespace {
 
-// Its id and its name, as the user may have named it in another way.
+// The job's id and name, as the user may have named it by something else.
 std::string words_for(const record::JobEntry& entry) {
   return entry.name.empty() ? entry.id.f58_plain() : fmt::format("{} ({})", entry.id.f58_plain(), entry.name);
 }

@@ -45,7 +45,7 @@ Result<void> TerminalSession::watch_signals() {
   return {};
 }
 
-// Keys are read even while the leader takes none: the user can leave then, too.
+// Keys are read even while the leader takes none, so that the user can leave then.
 Result<void> TerminalSession::wait() {
   bool reads = terminal_ && keys_.size() < kTypedAhead;
   std::array<pollfd, 5> polled{{{client_.receives_from(), POLLIN, 0},
@@ -84,7 +84,7 @@ Result<void> TerminalSession::take_signals() {
   return {};
 }
 
-// It comes from outside: Ctrl-Z is a key like any other.
+// The signal comes from outside: Ctrl-Z is a key like any other.
 Result<void> TerminalSession::stop_and_continue() {
   if (terminal_) terminal_->suspend();
   ::kill(::getpid(), SIGSTOP);
@@ -103,7 +103,7 @@ Result<void> TerminalSession::take_frames() {
 }
 
 Result<void> TerminalSession::take(const control::Answer& answer) {
-  if (answer.id == resizes_) {  // an error: what has the terminal has ended
+  if (answer.id == resizes_) {  // an error: the program on the terminal has ended
     resizes_.reset();
     if (std::exchange(is_resized_, false)) send_size();
   }
@@ -138,7 +138,7 @@ void TerminalSession::send_keys() {
   }
 }
 
-// The leader may send as much again as has come out.
+// Lets the leader send as much again as has come out.
 void TerminalSession::write_output() {
   while (terminal_ && !output_.empty()) {
     ssize_t written = ::write(terminal_->output(), output_.data(), output_.size());
@@ -150,7 +150,8 @@ void TerminalSession::write_output() {
   }
 }
 
-// One at a time: while a window is drawn larger its size changes more often than a leader far away can answer.
+// One request at a time: while a window is dragged larger its size changes more often than a distant leader can
+// answer.
 void TerminalSession::send_size() {
   if (resizes_) {
     is_resized_ = true;

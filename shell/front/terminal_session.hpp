@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This process's terminal, joined to one elsewhere by a request to the leader of a job: keys go there, and so does
-// the size of the window; what is written there comes out here, unchanged. The terminal is raw from the leader's
-// first answer on, and has its settings back when run() returns, or this process ends in any other way.
+// This process's terminal, joined to one elsewhere by a request to the leader of a job: keys and the size of the
+// window go there, and what is written there comes out here, unchanged. The terminal is raw from the leader's first
+// answer on, and has its settings back when run() returns, or this process ends in any other way.
 #pragma once
 
 #include "base/unique_fd.hpp"
@@ -17,14 +17,14 @@ class EscapeKeys {
  public:
   struct Typed {
     std::string keys;     // to pass on; with `leaves`, what came before
-    bool leaves = false;  // what is typed behind is lost
+    bool leaves = false;  // what is typed after that is lost
   };
-  // A "~" that may begin an escape is passed on with the key behind it.
+  // A "~" that may begin an escape is passed on with the next key.
   Typed take(std::string_view bytes);
 
  private:
   bool at_line_ = true;     // nothing has been typed since the line began
-  bool has_tilde_ = false;  // which has not been passed on
+  bool has_tilde_ = false;  // a "~" that has not been passed on
 };
 
 class TerminalSession : Noncopyable {
@@ -75,8 +75,8 @@ class TerminalSession : Noncopyable {
   control::Client& client_;
   Request request_;
   std::uint64_t id_ = 0;
-  std::optional<std::uint64_t> resizes_;  // a request that has no answer yet
-  bool is_resized_ = false;               // since that was sent
+  std::optional<std::uint64_t> resizes_;  // a request for the size that has no answer yet
+  bool is_resized_ = false;               // since that request
   std::unique_ptr<io::Terminal> terminal_;
   sigset_t before_{};  // signals that were blocked
   UniqueFd signals_;

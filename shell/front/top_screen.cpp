@@ -41,8 +41,7 @@ Result<Curses> load_curses() {
 constexpr short kAlarmPair = 1;
 constexpr int kEscapeDelay = 25;  // milliseconds after which an escape is a key of its own
 
-// Text that is cut in the middle of a letter, or that the locale has no letters for, would take any number of
-// columns.
+// Text that is cut within a letter, or that the locale has no letters for, could take any number of columns.
 std::string showable(std::string_view text) {
   constexpr auto is_rest = [](char each) { return (static_cast<unsigned char>(each) & 0xC0U) == 0x80U; };
   std::string out(text);

@@ -49,7 +49,7 @@ class SignalDescriptor {
   UniqueFd descriptor_;
 };
 
-// How looking at the job has come to its end: the job has ended, or a signal has come, or (neither) it has been
+// Why the program stops looking at the job: the job has ended, a signal has come, or (neither) it has looked often
 // enough.
 struct Over {
   std::optional<int> code;
@@ -150,11 +150,11 @@ class Top final : public JobVerb {
     if (feed_->waiting_since() || (asked_ && now < *asked_ + event::Seconds(view_->delay()))) return {};
     asked_ = now;
     auto asked = feed_->ask();
-    if (!asked && asked.error().code != ECONNRESET) return asked;  // take() finds the end of the link, too
+    if (!asked && asked.error().code != ECONNRESET) return asked;  // take() notices the end of the link as well
     return {};
   }
 
-  // Until one of these is ready, it is time to ask again, or to look how long there has been no answer for.
+  // Waits until one of these is ready, it is time to ask again, or the time without an answer has to be shown.
   Result<void> wait_for(pollfd* all, std::size_t count) {
     event::Seconds now = event::clock_now();
     event::Seconds until =

@@ -50,14 +50,15 @@ struct TopNode {
   double cpu = 0;                         // of one CPU, since the last sample
   double rss = 0;                         // bytes
   std::optional<double> late;             // seconds since its shell has last answered; none: it has answered now
-  std::optional<double> gpu_memory = {};  // of the tasks of which it is known, as is the next: none of none
+  std::optional<double> gpu_memory = {};  // of the tasks for which it is known, as is the next; none: it is known
+                                          // for none
   std::optional<double> gpu_device_use = {};  // the mean
 };
 
 class TopModel {
  public:
-  // `now`: seconds since the Epoch. CPU use is that since the sample before, for a task that has not been seen
-  // before that since its start. A shell that is late keeps the tasks that it had.
+  // `now`: seconds since the Epoch. CPU use is that since the last sample; for a new task, since its start. A shell
+  // that is late keeps the tasks that it had.
   void take(TopSample sample, double now);
 
   [[nodiscard]] bool empty() const { return status_.id.empty(); }  // nothing has been taken yet
@@ -126,20 +127,20 @@ class TopView {
   static constexpr double kLeastDelay = 0.1;  // seconds
   static constexpr double kMostDelay = 3600;
 
-  // `with_gpus`: with columns for these.
+  // `with_gpus`: has columns for GPUs.
   TopView(Rows rows, double delay, bool with_gpus = false)
       : all_(rows), rows_(rows), delay_(delay), with_gpus_(with_gpus) {}
 
   // False: the user leaves. `height`: rows of the screen.
   [[nodiscard]] bool press(TopKey key, const TopModel& model, std::size_t height);
   [[nodiscard]] double delay() const { return delay_; }  // seconds from one look to the next
-  // How long the leader has not answered for, in seconds, if that is worth to be shown.
+  // For how many seconds the leader has not answered, if that is worth showing.
   void set_waiting(std::optional<double> seconds) { waiting_ = seconds; }
 
   // At most `height` lines of at most `width` bytes. Moves the rows that are shown, so that the selected one is
   // among them.
   std::vector<TopLine> screen(const TopModel& model, std::size_t width, std::size_t height);
-  // All of it, for where there is no terminal.
+  // All of it, for output without a terminal.
   [[nodiscard]] std::string text(const TopModel& model) const;
 
  private:
@@ -164,7 +165,7 @@ class TopView {
   void put_gpu(const Each& row, std::vector<std::string>& cells, std::size_t behind) const;
   void next_sort();
   [[nodiscard]] std::string sort_name() const;
-  // Index of the selected row: of what has been selected, or else the nearest.
+  // Index of the selected row: the one that was selected, or else the nearest.
   [[nodiscard]] std::size_t selected(const std::vector<Row>& rows) const;
   bool press_letter(char letter, const TopModel& model);
   void press_in_prompt(TopKey key);
@@ -182,7 +183,7 @@ class TopView {
   std::optional<std::uint32_t> key_;   // of the selected row
   std::size_t index_ = 0;              // where it was last
   std::size_t first_ = 0;              // the first row that is shown
-  std::optional<std::string> prompt_;  // what has been typed of a delay
+  std::optional<std::string> prompt_;  // the delay as typed so far
   std::string message_;
   std::optional<double> waiting_;
 };
@@ -191,17 +192,17 @@ class TopView {
 // Client::receives_from().
 class TopFeed {
  public:
-  // `with_gpus`: what the tasks use of GPUs, too.
+  // `with_gpus`: also what the tasks use of GPUs.
   explicit TopFeed(control::Client client, bool with_gpus = false)
       : client_(std::move(client)), with_gpus_(with_gpus) {}
 
-  // Sends the requests, if those before have been answered. ECONNRESET: the link has ended.
+  // Sends the requests, if the last ones were answered. ECONNRESET: the link has ended.
   Result<void> ask();
   // Takes what has come; returns a sample once all requests have been answered. A leader that is busy gives none.
   // ECONNRESET: the link has ended. Another error: what the leader answers is wrong.
   Result<std::optional<TopSample>> take();
 
-  // When the requests that are open were sent, clock_now(); none: none is.
+  // When the open requests were sent, by clock_now(); none: no request is open.
   [[nodiscard]] std::optional<event::Seconds> waiting_since() const { return waiting_since_; }
   // The job's exit code, once the leader has reported the job's end.
   [[nodiscard]] const std::optional<int>& code() const { return code_; }

@@ -11,15 +11,15 @@ namespace nacre::front {
 
 using cli::VerbPtr;
 
-// Does not return: what this process is from then on, as nacre run becomes the shell of a job that is one shell on
-// this host. `words`: as of the command line of nacre-shell.
+// Does not return: this process becomes the shell, as `nacre run` does for a job that is one shell on this host.
+// `words`: the command line of nacre-shell.
 using BecomeShell = std::function<void(std::vector<std::string> words, const launch::LaunchRecord& record)>;
-// Where it is not set, or another shell is asked for, that program is executed.
+// If it is not set, or another shell is asked for, that program is executed.
 void set_own_shell(BecomeShell become);
 
 VerbPtr make_launch();
 VerbPtr make_run();
-// `nacre mpiexec`, which is `nacre run` with the arguments of others.
+// `nacre mpiexec`: `nacre run` with the arguments of other launchers.
 std::variant<cli::Reply, std::vector<std::string>> words_of_mpiexec(const std::string& program,
                                                                     const std::vector<std::string>& words);
 VerbPtr make_jobs();

@@ -69,7 +69,7 @@ void Alone::tasks_ended(const Ended& ended) {
 
 namespace {
 
-// Which piece it is: who joins while pieces are on their way does not get the first of them.
+// Which piece it is: a shell that joins while pieces are on their way does not get the first ones.
 constexpr char kOnly = '.';
 constexpr char kFirst = '(';
 constexpr char kInside = '+';

@@ -12,14 +12,14 @@ namespace nacre::group {
 
 class Alone final : public Group {
  public:
-  // `rank`: of the only shell that takes part; not 0 if others were left out. `first_order`: the number of the
+  // `rank`: that of the only shell that takes part; not 0 if others were left out. `first_order`: the number of the
   // first order that is given.
   explicit Alone(Rank rank, std::uint64_t first_order = 1) : rank_(rank), next_order_(first_order) {}
 
   [[nodiscard]] const Callbacks& callbacks() const { return callbacks_; }
 
   void serve(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
-  // Made when it is first asked for.
+  // Makes it when it is first asked for.
   Result<const transport::Secret*> secret() override;
   void enter(std::string_view /*barrier*/, std::function<void(Result<void>)> done) override { done({}); }
   void sum_with_all(std::string_view /*barrier*/, std::int64_t mine, WhenCounted done) override { done(mine); }
@@ -72,7 +72,7 @@ Result<std::vector<overlay::Event>> pieces_of(std::string_view topic, std::strin
 // Joins the pieces of all shells.
 class Announcements {
  public:
-  // None: more pieces have to come, this is no piece, or the first one of its announcement came before this shell.
+  // None: more pieces have to come, this is no piece, or the announcement began before this shell came.
   std::optional<Announcement> take(const overlay::Event& piece);
 
  private:

@@ -77,7 +77,8 @@ void BulkDriver::waited() {
 
 void BulkDriver::close() {
   if (cut_off_) return;
-  for (bulk::Channel channel : kUpChannels) static_cast<void>(node_.end(channel));  // EPIPE: it has ended before
+  // EPIPE: the channel has ended before
+  for (bulk::Channel channel : kUpChannels) static_cast<void>(node_.end(channel));
   pump();
 }
 
@@ -201,7 +202,8 @@ void BulkDriver::receive(bulk::DeliverRecord record) {
   call_later([this, record = std::move(record)] { deliver(record); });
 }
 
-// Who only puts on a channel does not take what comes there: of a shell that has come to lead, another one may yet.
+// A user that only puts records on a channel does not take those that come there: on a shell that has come to lead,
+// another user may still take them.
 void BulkDriver::deliver(const bulk::DeliverRecord& record) {
   auto owner = upward_.find(record.channel);
   if (owner != upward_.end() && owner->second.on_record)

@@ -18,9 +18,9 @@ namespace nacre::group {
 
 class BulkDriver final : public bulk::Port {
  public:
-  // `before`: the link's streams up to this one belong to others. `broken` is called for a link that bulk has to
-  // end; its owner then calls gone(). `wait`, if there are channels of answers: waited() is to be called after
-  // kAnswerWait, which begins anew.
+  // `before`: the streams of a link up to this one belong to others. `broken` is called for a link that has to end
+  // because of bulk data; the link's owner then calls gone(). `wait` is for channels of answers: waited() is to be
+  // called kAnswerWait after the last call of it.
   BulkDriver(const bulk::BulkOptions& options, BulkStreams& streams, bulk::StreamId before,
              std::function<void(overlay::LinkName, const Error&)> broken, std::function<void()> wait = {});
 
@@ -53,7 +53,7 @@ class BulkDriver final : public bulk::Port {
   using Stream = std::pair<bulk::LinkName, bulk::StreamId>;
   struct Outgoing {
     std::string bytes;
-    std::size_t at = 0;  // what is before it has been taken
+    std::size_t at = 0;  // all before it has been taken
   };
 
   bool step();  // false: there was nothing to do
@@ -85,7 +85,7 @@ class BulkDriver final : public bulk::Port {
   std::map<bulk::Channel, Downward> downward_;
   bool serves_all_ = false;
   std::vector<bulk::DeliverRecord> unserved_up_;
-  // Of shells that may know an entry of the log which the leader's own users do not know yet (Node::withholds).
+  // Records of shells that may know an entry of the log before the leader's own users do (Node::withholds).
   std::vector<bulk::DeliverRecord> early_up_;
   bool withholds_ = false;
   std::vector<bulk::Announce> unserved_down_;
@@ -97,8 +97,7 @@ class BulkDriver final : public bulk::Port {
 };
 
 // The values of collectives that go beside the log, from the leader to all. They have a broadcast of their own, as
-// the one of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the
-// records.
+// that of the job's input stops while tasks do not read. doc/protocol.md, "Values beside the log", has the records.
 class ValueCarrier : Noncopyable {
  public:
   using Arrived = std::function<void(overlay::Seq entry, std::string value)>;
@@ -112,7 +111,7 @@ class ValueCarrier : Noncopyable {
   struct Outgoing {
     overlay::Seq entry = 0;
     std::string value;
-    std::size_t at = 0;  // what is before it has been sent
+    std::size_t at = 0;  // all before it has been sent
   };
 
   void send_more();
@@ -130,7 +129,8 @@ class ValueCarrier : Noncopyable {
 class NodeBulk {
  public:
   struct Callbacks {
-    std::function<void(overlay::LinkName, const Error&)> broken;  // a link has to be ended; then gone() is called
+    std::function<void(overlay::LinkName, const Error&)> broken;  // a link has to be ended; its owner then calls
+                                                                  // gone()
     // A value that the leader has published has come. Not called on the leader, which has it.
     std::function<void(overlay::Seq entry, std::string value)> arrived;
   };
@@ -141,12 +141,12 @@ class NodeBulk {
 
   [[nodiscard]] BulkDriver& users() { return users_; }
   void perform(overlay::Publish& publish) { carrier_.publish(publish.entry, std::move(publish.value)); }
-  // After each step of the node: what follows for bulk data from where the others are now.
+  // After each step of the node: hands on to bulk data which nodes are where now.
   void look_at(const overlay::Node& node);
 
   void linked(overlay::LinkName link);
   void gone(overlay::LinkName link);
-  // Values go in the log then, but what had been published before may still be on its way.
+  // From then on values go in the log, but those published before may still be on their way.
   void lead(std::uint64_t term);
   void received(overlay::LinkName from, transport::StreamId stream, std::string_view bytes);
   void on_credit(overlay::LinkName to, transport::StreamId stream) { of(stream).on_credit(to, stream); }

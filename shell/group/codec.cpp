@@ -12,7 +12,7 @@
 
 namespace nacre::group {
 
-// The note of an entry. Of one that no shell wrote, what can be understood is taken.
+// The note of an entry. If no shell wrote it, this takes what it understands.
 void fields(auto& io, wire::Of<JobException> auto& m) {
   constexpr bool kReads = wire::kReads<decltype(io)>;
   std::string message = m.message.substr(0, kReads ? std::string::npos : kMaxNote);
@@ -90,7 +90,7 @@ Result<void> EventLog::append(double timestamp, std::string_view name, const Jso
   off_t end = ::lseek(fd_.get(), 0, SEEK_END);
   int code = write_all(fd_.get(), dump_json(entry) + '\n');
   if (code == 0) return {};
-  // The next event must not continue a part of this one. Only a file can be cut; another target has lost its
+  // The next event must not continue a part of this one. Only a file can be cut; any other target has lost its
   // reader.
   std::ignore = ::ftruncate(fd_.get(), end);
   return system_error(code, "--eventlog: " + path_);

@@ -16,12 +16,12 @@ inline constexpr std::size_t kMaxNote = std::size_t{64}
                                         << 10;  // bytes of an exception's message; what is longer is cut
 
 [[nodiscard]] overlay::ExceptionEntry encode(const JobException& exception);
-// Takes what it understands of an entry of another version.
+// Takes what it understands of an entry that another version wrote.
 [[nodiscard]] JobException decode(const overlay::ExceptionEntry& entry);
 
-// EMSGSIZE: more than an entry can have. A set of ranks that is long is in several shares.
+// EMSGSIZE: more than an entry can have. A long set of ranks is cut into several shares.
 Result<overlay::Exec> encode(value::ExecOrder order);
-// What of it is for this shell; none: nothing.
+// The share that this shell has in it; none: it has none.
 [[nodiscard]] std::optional<value::ExecShare> share_of(const overlay::Exec& exec, overlay::Seq number, Rank shell);
 
 [[nodiscard]] overlay::Bytes encode(const Ended& ended);

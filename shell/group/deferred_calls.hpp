@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls to the owner that wait until the caller has nothing else to do: the owner may call back at once. Some of
-// them wait until it serves, too.
+// them also wait until the owner serves.
 #pragma once
 
 #include "base/usual.hpp"
@@ -14,12 +14,12 @@ class DeferredCalls {
 
   void add(Call call) { waiting_.push_back(std::move(call)); }
   void add_for_served(Call call) { (serving_ ? waiting_ : kept_).push_back(std::move(call)); }
-  // From now on the owner serves: what has been kept for that comes behind what waits already.
+  // The owner serves from now on: calls kept for that come behind those that wait already.
   void serve() {
     serving_ = true;
     for (Call& each : std::exchange(kept_, {})) add(std::move(each));
   }
-  // Drops what waits for the owner to serve.
+  // Drops the calls that wait for the owner to serve.
   void drop_kept() { kept_.clear(); }
   [[nodiscard]] bool serving() const { return serving_; }
   // Makes the first call; false: there is none.

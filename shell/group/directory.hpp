@@ -46,10 +46,10 @@ struct Membership {
   std::optional<transport::SocketDirectory> socket_directory;
   std::vector<transport::BoundSocket> sockets;  // on which others dial this shell
   std::string address;  // where others dial it: addresses joined by blanks, at most 1,024 bytes
-  Directory
-      directory;  // has at least the addresses of this shell's ancestors; a newcomer's all of the first shells
+  Directory directory;  // has at least the addresses of this shell's ancestors; a newcomer's has those of all first
+                        // shells
   bool is_newcomer = false;  // joins a job that runs; `rank` is `size` or more
-  // Of a newcomer, of a job that may change its leader: who leads. `directory` has it.
+  // For a newcomer of a job that may change its leader: who leads. `directory` has the leader.
   std::optional<Rank> leader = std::nullopt;
 };
 

@@ -10,8 +10,8 @@
 
 namespace nacre::group {
 
-// The bulk port of a shell that is alone so far. It keeps who serves which channel for the port that the job has
-// once there are others, and passes all on to that then. Until then there is nobody to send to.
+// The bulk port of a shell that is alone so far. Once there are others the job has another port, and this one
+// passes on to it who serves which channel, and all later calls. Until then there is nobody to send to.
 class LaterPort final : public bulk::Port {
  public:
   // From now on `port` is used, which has to outlive this object. At most once.
@@ -36,7 +36,7 @@ class LaterPort final : public bulk::Port {
 
 class Extendable final : public Group {
  public:
-  // Numbers of orders are used once in a job: those given before extend() are above all that a log has.
+  // The numbers of orders are used once in a job: those given before extend() are above all numbers that a log has.
   static constexpr std::uint64_t kFirstOrder = std::uint64_t{1} << 62;
 
   // At most once, after serve(), and before leave(). `membership`: of shell 0 of 1. After an error this shell is

@@ -45,20 +45,23 @@ class Group {
     std::function<void(int signum, const Targets& tasks)> on_signal;
     std::function<void(Rank)> on_lost;  // that shell is no longer of the job
     std::function<void(std::string_view topic, std::string_view bytes)> on_announcement;
-    // An order for this shell, in one order with all of the above. The shell that has asked gets its answer first.
+    // An order for this shell, in one sequence with all of the above. The shell that has asked gets its answer
+    // first.
     std::function<void(const value::ExecShare&)> on_exec;
-    // A shrink: these shells are no longer of the job, as was asked for; those that stay get it, in one order with
-    // all of the above. Once they have gone, or their time is over, it has ended.
+    // A shrink: these shells have left the job, as somebody has asked. The shells that stay get this in one order
+    // with all of the above, once the leaving ones have gone or their time is over.
     std::function<void(const value::Idset& shells)> on_left;
     std::function<void(const value::Shrunk&)> on_shrunk;
-    // A shrink takes this shell out of the job: it has to call leave() at once. What it does reaches the others no
-    // more, but for ends of tasks, so its output should have gone up before. Its collectives end with ECANCELED.
+    // A shrink takes this shell out of the job: it has to call leave() at once. Nothing that it does reaches the
+    // others any more, except ends of tasks, so its output should have gone up before. Its collectives end with
+    // ECANCELED.
     std::function<void()> on_leave;
-    // The leader only: which tasks, of all shells, have newly started or ended.
+    // The leader only: which tasks of all shells have newly started or ended.
     std::function<void(const value::Idset& started, const std::vector<Ended>& ended)> on_tasks;
-    // Another shell leads from now on, in one order with all of the above; the loss of the one before comes next.
+    // Another shell leads from now on, in one order with all of the above; the loss of the former leader comes
+    // next.
     std::function<void(Rank)> on_leader;
-    // This shell, which leads now, has been given by on_tasks all that the others know. Bulk data comes after it.
+    // This shell leads now, and on_tasks has told it all that the others know. Bulk data comes after this.
     std::function<void()> on_leading;
     // This shell and others are half of those that were left, and cannot tell whether the other half goes on: they
     // may without these, if it does not (arbiter_agrees()). Called again as these change.
@@ -73,28 +76,28 @@ class Group {
 
   virtual void serve(Callbacks callbacks) = 0;
 
-  // What all shells of the job know, and nobody else; the group's own.
+  // A secret that all shells of the job know, and nobody else; it belongs to the group.
   virtual Result<const transport::Secret*> secret() = 0;
 
   // Collectives. Each shell enters each name once. `done` is called once: when every shell has entered, or with an
   // error when this shell has been cut off. It may be called before enter() returns. The shells of the job's start
-  // are among themselves, and those that one grow has brought as well; only sum_with_all()
-  // and max_with_all() are for all together.
+  // have their collectives, and so have those that one grow has brought; only sum_with_all() and max_with_all() are
+  // of all shells.
   virtual void enter(std::string_view barrier, std::function<void(Result<void>)> done) = 0;
-  // As a barrier, and `done` is given the sum of what all shells give, which stops at the ends of 64 bits, or the
+  // Like a barrier, but `done` is given the sum of what all shells give, which stops at the ends of 64 bits, or the
   // largest of it.
   using WhenCounted = std::function<void(Result<std::int64_t>)>;
   virtual void sum_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) = 0;
   virtual void max_with_all(std::string_view barrier, std::int64_t mine, WhenCounted done) = 0;
   using WhenGathered = std::function<void(Result<Gathered>)>;
   virtual void gather(std::string_view name, std::string mine, WhenGathered done) = 0;
-  // Of all shells up to `last`, however they have come; this one is among them. `last`: of last_come_with(), at one
-  // place in the order of the job's log for all of them.
+  // As gather(), from all shells up to `last`, whenever they have come; this one is among them. `last` comes from
+  // last_come_with(), which all of them call at the same place in the order of the job's log.
   virtual void gather_up_to(Rank last, std::string_view name, std::string mine, WhenGathered done) = 0;
-  // The last of the shells of the job's start or, if a later grow has brought this one, of those that it brought.
+  // The last shell of the job's start or, if a later grow has brought `rank`, of that grow.
   [[nodiscard]] virtual Rank last_come_with(Rank rank) const = 0;
 
-  // Sends it to every shell.
+  // Sends the announcement to every shell.
   virtual void raise(const JobException& exception) = 0;
   virtual void signal(int signum, const Targets& tasks) = 0;
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
@@ -110,11 +113,11 @@ class Group {
   virtual void shrink(const value::Idset& shells, WhenShrunk done) = 0;
 
   // Waits at most `wait` for shells of these ranks, which no shell has had and which somebody starts, to join the
-  // job; suspect() is for those that will not. `done` is called once: with those that have come, perhaps none, or
+  // job; suspect() reports those that will not. `done` is called once: with those that have come, perhaps none, or
   // with an error. EINVAL: a rank is in use, or was. EPIPE, cut off: as above.
   using WhenGrown = std::function<void(Result<value::Grown>)>;
   virtual void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) = 0;
-  // No shell of the job has had this rank, or a higher one.
+  // The lowest rank above those of all shells that the job has had.
   [[nodiscard]] virtual Rank first_unused() const { return 0; }
   // Where that shell of the job can be dialled; empty: unknown.
   [[nodiscard]] virtual std::vector<transport::Address> addresses_of(Rank /*rank*/) const { return {}; }
@@ -123,20 +126,20 @@ class Group {
   virtual void tasks_started(const value::Idset& tasks) = 0;
   virtual void tasks_ended(const Ended& ended) = 0;
 
-  // Bulk data; null: there is no other shell, and will be none. Until one that may get others has them it can be
-  // served, and sends nothing (ENOTCONN).
+  // Bulk data; null: there is no other shell, and will be none. A shell that may get others can serve it before,
+  // but not send (ENOTCONN).
   virtual bulk::Port* bulk() = 0;
-  // This shell puts nothing more there. It has to be called before the collective that ends the job, so that the
-  // leader gets all.
+  // From now on this shell puts nothing there. It has to be called before the collective that ends the job, so that
+  // the leader gets all.
   virtual void close_bulk() = 0;
 
   // How long a shell may be silent before it counts as lost: 2 seconds or more. The same for all shells.
   virtual void wait_for_silent(std::chrono::milliseconds bound) = 0;
-  // Of a child of this shell that has counted as lost as it was silent: for how long, and how late this shell's own
-  // timers were then; else "".
+  // For a child of this shell that has counted as lost because it was silent: for how long it was, and how late
+  // this shell's own timers were then; otherwise "".
   [[nodiscard]] virtual std::string silence_of(Rank /*rank*/) const { return ""; }
-  // Leader: of a shell that has counted as lost: its process has ended, or its link has, which ends the shell too.
-  // False: it may just not answer.
+  // Leader: a shell that counts as lost has really ended: its process has ended, or its link, which also ends the
+  // shell. False: it may just not answer.
   [[nodiscard]] virtual bool has_ended(Rank /*rank*/) const { return false; }
   // This child of this shell, or a shell that a grow waits for, is known to be lost: its agent has failed.
   virtual void suspect(Rank rank) = 0;
@@ -149,13 +152,13 @@ class Group {
   virtual void arbiter_agrees(const value::Idset& /*others*/) {}
   // This shell, which has come to lead, cannot: it is cut off, and the others choose another one.
   virtual void resign() {}
-  // Who leads, as on_leader has told.
+  // The leader that on_leader has last named.
   [[nodiscard]] virtual Rank leader() const { return 0; }
-  // Of a shell that has come to lead after leave(): the job's exit code.
+  // For a shell that has come to lead after leave(): the job's exit code.
   virtual void end_job(int /*code*/) {}
 
   // From now on nothing passes directly between this shell and these, as if the network between them was cut; what
-  // is sent waits. Between it and all others it does. For rehearsals.
+  // is sent waits. Links to all other shells work. For rehearsals.
   virtual void hold_links(const value::Idset& /*shells*/) {}
 
   // For a job that ends before all shells have joined: its end does not wait for the absent ones.
@@ -170,10 +173,10 @@ class Group {
   // if this shell did not receive it.
   virtual void leave(int code, std::function<void(std::optional<int>)> done) = 0;
 
-  // After leave(), of a shell that a shrink takes out: for the others it has gone once this link is closed, by the
-  // kernel, when the process has ended. None: what was sent is not out yet. Empty: there is no such link.
+  // After leave(), on a shell that a shrink takes out: the others count it as gone once the kernel has closed this
+  // link, when the process has ended. None: not all that was sent is out yet. Empty: there is no such link.
   virtual std::optional<UniqueFd> take_last_link() { return UniqueFd(); }
-  virtual void stay() {}  // in place of that: this process goes on, and is not waited for
+  virtual void stay() {}  // in place of take_last_link(): this process goes on, and nobody waits for its end
 };
 
 }  // namespace nacre::group

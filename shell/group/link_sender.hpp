@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the overlay's node has for its links: messages, entries of the log, dials and ends.
+// Performs what the overlay's node wants of its links: messages, entries of the log, dials and ends.
 #pragma once
 
 #include "base/log.hpp"
@@ -33,7 +33,7 @@ class SendQueue {
   Result<void> send_first(overlay::LinkName to, std::string_view frame) { return links_.send(to, frame); }
 
   Result<void> go_on(overlay::LinkName link) { return drain(link, true); }  // the link has room again
-  // The queue is about to go: sends all that waits, as far as the link takes it.
+  // The queue is about to be destroyed: sends all that waits, as far as the link takes it.
   void flush(overlay::LinkName link);
   void flush_all();
   void forget(overlay::LinkName link) { waiting_.erase(link); }

@@ -351,7 +351,7 @@ void* KeepAlive::serve(void* self) {
 
 void KeepAlive::run() {
   std::unique_lock lock(mutex_);
-  // It begins with looks: the first call, which comes soon, does not have to wake it.
+  // The thread begins with looks: the first call comes soon, and then does not have to wake the thread.
   for (int quiet = 0; !ending_;) {
     if (quiet >= kQuietLooks) {
       waits_ = !CallPage::own().place().within_call();
@@ -370,8 +370,8 @@ bool KeepAlive::look() {
   if (reported_ && place != reported_->place) report_return();
   if (!place.within_call()) return false;
   std::int64_t stuck = CallPage::clock() - page.moved_at();
-  // The loop's own last beat may be an interval old. One that waits for a file system that does not answer may wait
-  // for ever.
+  // The loop's own last beat may be an interval old. A process that waits for a file system that does not answer
+  // may wait for ever.
   if (stuck < interval_.count() / 4 || process_state(::getpid()) == 'D') return true;
   for (const auto& [link, side] : links_) link->send_beside(beat_(side));
   if (stuck >= kFirstLine) report(page);

@@ -27,28 +27,28 @@ namespace nacre::group {
 class BulkStreams {
  public:
   virtual ~BulkStreams() = default;
-  // As transport::Link; nothing is taken where there is no link.
+  // As transport::Link; takes nothing if there is no link.
   virtual std::size_t write(value::LinkName to, bulk::StreamId stream, std::string_view bytes) = 0;
   virtual Result<void> grant(value::LinkName to, bulk::StreamId stream, std::size_t bytes) = 0;
 };
 
-// While a handler of a plugin runs this shell handles nothing else, and the others would count it as lost. A thread
-// notices that, and sends busy beats on the shell's links until the handler returns (rule 16 of doc/protocol.md).
-// It also writes a line to stderr about a handler that takes long.
+// While a handler of a plugin runs this shell handles nothing else, so the others would count it as lost. A thread
+// notices the handler, and sends busy beats on the shell's links until the handler returns (rule 16 of
+// doc/protocol.md). It also writes a line to stderr about a handler that takes long.
 //
-// What the thread uses of a link is Link::send_beside(). While no handler runs it waits, without a timer.
+// On a link the thread only uses Link::send_beside(). While no handler runs it waits, without a timer.
 class KeepAlive : Noncopyable {
  public:
   static constexpr std::int64_t kFirstLine = 10'000;  // milliseconds; when a handler counts as one that takes long
   static constexpr std::int64_t kNextLine = 600'000;  // milliseconds between two lines about the same call
 
-  // `beat`: the message for a link of this side; called in the thread. There are two in each interval. One object
-  // lives at a time in a process.
+  // `beat`: the message for a link of this side; called in the thread. Two are sent in each interval. A process has
+  // one such object at a time.
   static Result<std::unique_ptr<KeepAlive>> create(std::chrono::milliseconds interval,
                                                    std::function<std::string(value::Side)> beat);
   ~KeepAlive();
 
-  // As long as it lives, beats go out on the link, which has to live longer.
+  // While it lives, beats go out on the link, which has to live longer.
   class Share {
    public:
     Share() = default;
@@ -70,7 +70,7 @@ class KeepAlive : Noncopyable {
   static void* serve(void* self);
   void run();
   bool look();
-  // A call about which there was a line. Times are of CallPage::clock().
+  // A call that a line was written about. Times are of CallPage::clock().
   struct LongCall {
     CallPage::Place place;
     std::string plugin;
@@ -115,35 +115,34 @@ class LinkTable final : public BulkStreams {
   // After an error no connection is tried, and on_unlinked is not called.
   Result<void> dial(Rank peer);
   // After an error the caller gives the link up. A message for a link that has gone is dropped: on_unlinked has
-  // reported it or will, and it may already be dialled again.
+  // reported the link or will, and the peer may already be dialled again.
   Result<void> send(overlay::LinkName to, std::string_view message);
   [[nodiscard]] bool has_room(overlay::LinkName to);  // as transport::Link; true if there is no such link
   std::size_t write(overlay::LinkName to, transport::StreamId stream, std::string_view bytes) override;
   Result<void> grant(overlay::LinkName to, transport::StreamId stream, std::size_t bytes) override;
   void hang_up(overlay::LinkName link);     // once all that was sent is out
-  void half_close(overlay::LinkName link);  // the peer is still received from
+  void half_close(overlay::LinkName link);  // this shell still receives from the peer
   void give_up(overlay::LinkName link);     // at once; on_unlinked is not called
   // While set, a link whose peer has finished is kept, so that this shell can still send.
   void keep_half_closed(bool keep) { keep_half_closed_ = keep; }
-  // From now on the links to these shells are held (transport::Link::hold), also those that are made later; all
-  // others are not.
+  // From now on the links to these shells, and only these, are held (transport::Link::hold), also links made later.
   void hold(value::Idset peers);
   // Beats of `sender`, which has to outlive this object, go out on all links.
   void keep_alive(KeepAlive& sender);
-  // Hangs up all links `but` this one; none is accepted or dialled any more.
+  // Hangs up all links except `but`; no link is accepted or dialled any more.
   void stop(std::optional<overlay::LinkName> but = {});
-  // Takes the socket out of a link, which stays open for the peer. None: what was sent is not out yet. Empty: there
-  // is no such link.
+  // Takes the socket out of a link, which stays open for the peer. None: not all that was sent is out yet. Empty:
+  // there is no such link.
   std::optional<UniqueFd> release(overlay::LinkName link);
-  // Whether no link is open or closing, except to shells that have `gone`, those that are hung up to shells below,
-  // which have acknowledged all that they need, and that which stop() has kept.
+  // Whether no link is open or closing. These do not count: links to shells that have `gone`, hung-up links to
+  // shells below that have acknowledged all that they need, and the link that stop() has kept.
   [[nodiscard]] bool idle(const std::function<bool(Rank)>& gone) const;
 
  private:
   struct Wire {
     transport::OwnedLink link;
     KeepAlive::Share share;
-    std::optional<overlay::LinkName> name;  // none: accepted, and HELLO has not come
+    std::optional<overlay::LinkName> name;  // none: an accepted link whose HELLO has not come
     bool introduced = false;                // its first words have come
     bool closing = false;                   // hung up
     double deadline = 0;                    // while it is unnamed or closing
@@ -177,7 +176,7 @@ class LinkTable final : public BulkStreams {
   std::list<Wire> link_table_;
   std::optional<event::Timer> timer_;
   bool keep_half_closed_ = false;
-  std::optional<overlay::LinkName> kept_;  // when all others were hung up
+  std::optional<overlay::LinkName> kept_;  // the link kept when all others were hung up
   value::Idset held_;                      // peers
   KeepAlive* keep_alive_ = nullptr;
 };

@@ -112,7 +112,7 @@ Result<void> OverlayDriver::keep_alive() {
 }
 
 LinkTable::Callbacks OverlayDriver::callbacks() {
-  // After joining, descriptors or memory may become free again. Before, they do not.
+  // After joining, descriptors or memory may become free again; before, they do not.
   auto end_if_short = [this](const Error& why) {
     if ((why.code == EMFILE || why.code == ENOMEM) && !deferred_.serving()) end(why);
   };
@@ -132,7 +132,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     pump();
   };
   out.on_bulk = [this](overlay::LinkName from, transport::StreamId stream, std::string_view bytes) {
-    if (node_.leads() && node_.is_late(present())) {  // it stood still, and may lead no more
+    if (node_.leads() && node_.is_late(present())) {  // it stood still, and perhaps leads no more
       tick();
       pump();
     }
@@ -150,7 +150,7 @@ LinkTable::Callbacks OverlayDriver::callbacks() {
     sender_->forget(link);
     unlinked(link);
     bulk_->gone(link);
-    // Only its shell and that shell's guard remove its socket
+    // Only its shell and that shell's guard remove its socket.
     bool refused = why.code == ECONNREFUSED || why.code == ENOENT;
     if (refused && link.peer == node_.tree().leader() && link.side == overlay::Side::up) node_.leader_refuses();
     end_if_short(why);
@@ -312,7 +312,7 @@ void OverlayDriver::leave(int code, std::function<void(std::optional<int>)> done
   end_if_gone();
 }
 
-// Of a shell that a shrink takes out: over which it has reported that.
+// For a shell that a shrink takes out: the link over which it has reported that it goes.
 std::optional<overlay::LinkName> OverlayDriver::last_link() const {
   auto up = node_.feeder();
   if (!removed_ || !finished_ || !up) return std::nullopt;
@@ -368,7 +368,7 @@ bool OverlayDriver::step() {
   return !failed.empty() || !effects.empty() || deferred_.call_next();
 }
 
-// From now on this shell may be fed by others that have joined later.
+// From now on shells that have joined later may feed this one.
 void OverlayDriver::perform(overlay::Joined& joined) {
   own_scope_.scope = {joined.view, joined.view};
   const overlay::Tree& tree = node_.tree();
@@ -593,7 +593,7 @@ Result<value::ExecAnswer> answer_to_order(const overlay::Entry& entry) {
   return value::ExecAnswer{0, refused->members};
 }
 
-// Takes `key` out of `open`, and has what waits for it called with `answer`.
+// Takes `key` out of `open`, and calls its callback with `answer` later.
 void finish(DeferredCalls& deferred, auto& open, const auto& key, auto answer) {
   auto found = open.extract(key);
   if (!found) return;

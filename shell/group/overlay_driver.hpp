@@ -3,7 +3,7 @@
 // One shell of several: it drives the overlay's node (doc/protocol.md) over links, and passes what the job's log
 // has on to the shell.
 //
-// It dials as soon as it is made. What concerns the whole job is kept until serve() is called.
+// It dials as soon as it is made. Events of the whole job are kept until serve() is called.
 #pragma once
 
 #include <atomic>
@@ -26,25 +26,25 @@
 
 namespace nacre::group {
 
-// What an OverlayDriver tells whoever brings the shells of a job together, beside what Group::Callbacks has. Each
+// What an OverlayDriver tells whoever brings the shells of a job together, in addition to Group::Callbacks. Each
 // may be unset. Called from the loop; they may call members of the driver, but not destroy it.
 struct DriverHooks {
-  // Each exception of severity 0 before serve(), which reports them again.
+  // Called for each exception of severity 0 before serve(), which reports them again.
   std::function<void(const JobException&)> on_ended;
   std::function<void()> on_member;  // of a newcomer
   std::function<void()> on_leader;  // another shell has come to lead before serve()
-  // Each announcement before serve(); true: serve() only reports what comes behind this one.
+  // Called for each announcement before serve(); true: serve() only reports what comes after this one.
   std::function<bool(std::string_view topic, std::string_view bytes)> on_announced;
   std::function<void(Rank)> on_child;  // that shell has dialled this one
   // A shell that a shrink has taken out has left, and its link has ended. It counts as gone once `done` is called,
-  // at once or later.
+  // which may be at once.
   std::function<void(Rank, std::function<void()> done)> on_gone;
-  // The job has ended, and that shell, which this one feeds, is lost: it is not waited for.
+  // The job has ended, and a shell that this one feeds is lost: nobody waits for it.
   std::function<void(Rank)> on_lost_at_end;
 };
 
-// What this shell has asked of the others and has no answer to yet: collectives by their names, orders, shrinks
-// and grows by the numbers of their requests. Each is answered once, by a deferred call.
+// What this shell has asked of the others and has no answer to yet: collectives by name; orders, shrinks and grows
+// by the numbers of their requests. Each is answered once, by a deferred call.
 class OpenCalls {
  public:
   using WhenReleased = std::function<void(Result<overlay::Value>)>;
@@ -72,12 +72,12 @@ class OpenCalls {
 };
 
 // What the overlay's node reports to its owner: entries of the job's log, results of collectives, and how tasks
-// fare. All calls to the owner are deferred.
+// start and end. All calls to the owner are deferred.
 class NodeReports : Noncopyable {
  public:
   using Raise = std::function<void(const JobException&)>;
 
-  // All have to outlive this object. `lead` is called once this shell has come to lead, and its owner knows it.
+  // All have to outlive this object. `lead` is called once this shell has come to lead and its owner knows it.
   NodeReports(Membership& membership, overlay::Node& node, Log& log, DeferredCalls& deferred, OpenCalls& open_calls,
               Raise raise, std::function<void()> lead)
       : membership_(membership),
@@ -101,7 +101,8 @@ class NodeReports : Noncopyable {
   void perform(overlay::AskArbiter& ask);
   void perform(overlay::Note& note) { log_.log(Level::debug, "", "{}", note.text); }
 
-  // Of a child that was suspected because it was silent: since when, and what this shell itself stood still; "".
+  // For a child that was suspected because it was silent: since when, and how long this shell itself stood still;
+  // otherwise "".
   [[nodiscard]] std::string silence_of(Rank rank) const;
   void begin_under(Rank leader) { leader_ = leader; }  // of a newcomer
   // Where that shell can be dialled.
@@ -156,8 +157,8 @@ class NodeTimer : Noncopyable {
 
  private:
   void start() { timer_->start(std::max(event::Seconds::zero(), event::Seconds(due_ - present()))); }
-  // The loop's clock is that of the round's beginning, so the timer may fire a little early; the node would not ask
-  // again.
+  // The loop's time is that of the round's beginning, so the timer may fire a little early, and the node would not
+  // ask again.
   void fired() {
     if (present() < due_) return start();
     on_due_();
@@ -172,7 +173,7 @@ class NodeTimer : Noncopyable {
 struct OwnScope {
   overlay::Scope scope{0, 0};
 
-  // A name counts in the whole job.
+  // The name in the whole job.
   [[nodiscard]] std::string name_of(std::string_view collective) const {
     if (scope.from == 0) return std::string(collective);
     return fmt::format("{}@{}", collective, scope.from);
@@ -244,7 +245,7 @@ class OverlayDriver final : public Group {
   void unlinked(overlay::LinkName link);
   [[nodiscard]] std::optional<overlay::LinkName> last_link() const;
   void tick() { node_.tick(present()); }
-  // Calls `begin`, which gives the key of what is to be answered, or an error; `done` gets the answer.
+  // Calls `begin`, which returns the key of the expected answer, or an error; `done` gets the answer.
   template <typename Done, typename Begin>
   void open(Done done, Begin begin);
   void ask(overlay::RequestBody body);
@@ -263,7 +264,7 @@ class OverlayDriver final : public Group {
   void end(Error why);
   void end_if_gone();
 
-  // What beats of the thread have of the node.
+  // What the thread's beats contain of the node.
   struct Beats {
     std::atomic<std::uint64_t> term{0};
     std::atomic<bool> leads{false};

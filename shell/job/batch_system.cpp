@@ -27,8 +27,8 @@ constexpr Known kKnown[] = {
 
 constexpr std::uint64_t kMostStep = 0xffffffef;  // those above are no steps of srun, but batch scripts and the like
 
-// Makes the job smaller. $1: the job, the others: the hosts that leave. scontrol leaves scripts where it runs, for
-// who wants the new size in the environment.
+// Makes the job smaller. $1: the job, the others: the hosts that leave. scontrol leaves scripts in its directory,
+// for those who want the new size in the environment.
 constexpr const char* kSlurmRelease = R"sh(job=$1; shift
 facts=$(scontrol -o show job "$job" | tr ' ' '\n') || exit
 field() { printf '%s\n' "$facts" | sed -n "s/^$1=//p"; }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell option `container`: in which image the tasks run, by which program, and what of the host is in there.
+// The shell option `container`: in which image the tasks run, by which program, and what the container has of the
+// host.
 //
 //   container=IMAGE[,bind=SOURCE:TARGET[:ro]]...[,env=NAME]...[,runtime=auto|podman|apptainer|enroot|docker]
 //
-// The same as members: container.image, .bind and .env (lists), .runtime. "off": in none.
+// The same as members: container.image, .bind and .env (lists), .runtime. "off": no container.
 #pragma once
 
 #include "base/result.hpp"
@@ -15,7 +16,7 @@ namespace nacre::job {
 // In the order in which `auto` looks for them.
 enum class ContainerRuntime { podman, apptainer, enroot, docker };
 
-[[nodiscard]] std::string_view name_of(ContainerRuntime runtime);  // of its program, too
+[[nodiscard]] std::string_view name_of(ContainerRuntime runtime);  // also the name of its program
 
 struct ContainerBind {
   std::string source, target;  // absolute paths: on the host, in the container
@@ -27,7 +28,7 @@ struct ContainerBind {
 struct ContainerOption {
   std::string image;                        // not empty
   std::vector<ContainerBind> binds;         // each target once
-  std::vector<std::string> variables;       // that are as in the job, whatever the image has
+  std::vector<std::string> variables;       // variables that keep the job's value, whatever the image has
   std::optional<ContainerRuntime> runtime;  // none: the first that is installed
 
   // None: the tasks run in no container.

@@ -16,7 +16,7 @@ class Environment {
   // A layer over `base`, which must outlive it, must not move, and must not change while blocks of the layer are in
   // use.
   static Environment over(const Environment& base);
-  // This process's own; what is no NAME=value there is left out.
+  // This process's own variables; entries that are not NAME=value are left out.
   static Environment own();
 
   // A name is not empty and has neither '=' nor NUL; a value has no NUL.

@@ -45,10 +45,10 @@ void choose(const value::Idset& chosen, value::Idset& ids, value::Idset& more) {
   more = all - chosen;
 }
 
-// Slots without a task are no part of what tasks get, as in flux-shell: where there are fewer tasks than slots on
+// Slots without a task do not add to what tasks get, as in flux-shell: if there are fewer tasks than slots on
 // several nodes, the tasks of a node have the cores and gpus of as many slots.
 //
-// A slot that asks for no gpu has its share of those that R has all the same.
+// A slot that asks for no gpu still has its share of those that R has.
 void leave_out_empty_slots(const Jobspec& spec, const std::vector<NodeShare>& shares, Resources& resources) {
   std::uint64_t gpus = 0;
   for (const NodeResources& node : resources.nodes) gpus += node.gpus.size();
@@ -67,13 +67,13 @@ Result<void> check_spares(std::size_t nodes, std::uint32_t spares) {
                              nodes, nodes == 1 ? "" : "s"));
 }
 
-// `most`: nodes beside the spares.
+// `most`: nodes besides the spares.
 void ask_for_fewer_nodes(Jobspec& spec, std::size_t most) {
   spec.nodes = static_cast<std::uint32_t>(most);
   spec.slots = *spec.nodes * spec.slots_per_node.value_or(1);
 }
 
-// As distribute(), over the nodes of R that are no spares.
+// Like distribute(), over the nodes of R that are no spares.
 Result<std::vector<NodeShare>> distribute_beside(std::uint32_t spares, Jobspec& spec, Resources& resources,
                                                  const std::optional<PerResource>& per_resource,
                                                  bool oversubscribe) {
@@ -223,7 +223,7 @@ Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::s
 
 namespace {
 
-// Of a job: the moves since it was resized, or began.
+// The moves of a job since it was resized, or began.
 std::span<const Move> moves_that_count(const Job& job) {
   return std::span(job.moves).subspan(job.resizes.empty() ? 0 : job.resizes.back().moves);
 }
@@ -321,7 +321,7 @@ std::uint32_t Job::nodes_in_use() const {
   return resizes.empty() ? nodes() : static_cast<std::uint32_t>(resizes.back().shells.size());
 }
 
-// The place of one that is lost goes to those that have its tasks.
+// If a lost shell was replaced, the shells that have its tasks are in use.
 value::Idset Job::shells_in_use() const {
   value::Idset out = resizes.empty() ? value::Idset::range(0, nodes() - 1) : resizes.back().shells;
   for (const Move& each : moves_that_count(*this)) {
@@ -366,7 +366,7 @@ void Job::resize(const value::Idset& shells) {
   std::vector<std::uint32_t> on(*shells.last() + 1);
   for (std::uint32_t shell : shells.ids()) on[shell] = tasks_each;
   taskmap = value::Taskmap::block(on);
-  // Those that are none any more may be some again: what comes late of them is known as such.
+  // Ranks that do not exist any more may exist again: late reports about them have to be known as such.
   for (std::uint64_t rank = 0; rank < std::max(before, tasks()); ++rank)
     starts[static_cast<value::Idset::Id>(rank)] = attempt + 1;
   ++restarts;

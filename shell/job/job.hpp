@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One job as one shell sees it: the facts that do not change while it runs, but for the shells that the tasks are
-// on (Move), and how often they were started.
+// One job as one shell sees it: the facts that do not change while it runs, except which shells the tasks are on
+// (Move), and how often they were started.
 #pragma once
 
 #include "base/json.hpp"
@@ -38,12 +38,12 @@ struct NodeShare {
   std::uint32_t tasks = 0;
 };
 
-// The shell option `oversubscribe`: slots need no cores of their own, and where they have none a line reports it.
-// `share`, which stands for what nobody has asked for, is the same, but the line is only for terminals.
+// The shell option `oversubscribe`: slots need no cores of their own, and if they have none a line reports that.
+// `share`, for jobs in which nobody has asked for it, is the same, but the line is only for terminals.
 enum class Oversubscribe { no, yes, share };
 Result<Oversubscribe> oversubscribe_of(const JsonAt& option);  // errors start with its path
 
-// The shell option `spares`: so many of the last nodes of R get no task. 0 without it.
+// The shell option `spares`: how many of the last nodes of R get no task. 0 without it.
 Result<std::uint32_t> spares_of(const Options& options);
 
 // One Share for each of resources.nodes; a node may have no slots, or slots but no tasks. An error if R cannot hold
@@ -53,22 +53,21 @@ Result<std::vector<NodeShare>> distribute(const Jobspec& spec, const Resources& 
                                           const std::optional<PerResource>& per_resource = std::nullopt,
                                           bool oversubscribe = false);
 
-// "8 tasks share 2 cores on n0" where that is so, of the first node that has more slots than cores for them; else
-// "".
+// "8 tasks share 2 cores on n0" for the first node that has more slots than cores for them; otherwise "".
 [[nodiscard]] std::string sharing_text(const Jobspec& spec, const Resources& resources,
                                        const std::vector<NodeShare>& shares);
 
-// Tasks that start on another shell: theirs was lost, or they have ended and start again on a spare.
+// Tasks that start on another shell: their shell was lost, or they have ended and start again on a spare.
 struct Move {
   value::Idset ranks;
   std::uint32_t from = 0, to = 0;  // shells
-  std::uint32_t attempt = 1;       // the tasks start there for so many-th time
+  std::uint32_t attempt = 1;       // which start of the tasks this is
 };
 
-// The job has started again with another number of tasks, each of these shells having as many as the others.
+// The job has started again with another number of tasks; each of these shells has as many as the others.
 struct Resize {
   value::Idset shells;      // those with tasks since then
-  std::uint32_t moves = 0;  // so many there were before
+  std::uint32_t moves = 0;  // how many moves there were before
   value::Taskmap before = {};
 };
 
@@ -80,34 +79,35 @@ struct Job {
   std::vector<NodeShare> shares;  // by shell rank
   value::Taskmap taskmap;         // block, until a taskmap.* plugin returns another
   bool has_ascii_id = false;      // see f58()
-  std::uint32_t spares = 0;       // so many of the last shells are spares: they have no tasks at first
+  std::uint32_t spares = 0;       // how many of the last shells are spares: they have no tasks at first
   std::vector<Move> moves = {};   // in their order
-  std::uint64_t restarts = 0;     // so often has it started tasks again, here or elsewhere
-  value::Idset unfit = {};        // shells whose host is bad: no task comes to them
-  // Of tasks that were started again where they were: the start that counts, unless they have moved since.
+  std::uint64_t restarts = 0;     // how often it has started tasks again, here or elsewhere
+  value::Idset unfit = {};        // shells whose host is bad: they get no tasks
+  // For tasks that were started again where they were: the start that counts, unless they have moved since.
   std::map<value::Idset::Id, std::uint32_t> starts = {};
-  // Each task gets so many, where its node has them; 0: an even share of what the job has there.
+  // How many cores each task gets, if its node has them; 0: an even share of the job's cores there.
   std::uint32_t cores_each = 0;
   std::uint32_t gpus_each = 0;
-  std::uint32_t leader = 0;  // the shell that leads; another one only once that is lost (on-leader-lost)
-  // On each node that has tasks, where the job may start again on another number of nodes (resize); else 0.
+  std::uint32_t leader = 0;  // the shell that leads; it changes only when that is lost (on-leader-lost)
+  // How many tasks each node with tasks has, if the job may start again on another number of nodes (resize);
+  // otherwise 0.
   std::uint32_t tasks_each = 0;
-  std::uint64_t task_limit = 0;      // likewise: it never has more
+  std::uint64_t task_limit = 0;      // if the job may be resized: it never has more tasks
   std::vector<Resize> resizes = {};  // in their order
 
   // Distributes the tasks and makes the block taskmap; it parses nothing. If the jobspec asks for more nodes than R
-  // has beside the spares, it means these too, and fewer get tasks. An error if `shell_rank` is not in R, if R
-  // cannot hold the job, or if it has no node beside the spares.
-  // One that joins a job that runs begins as `shell_rank` 0, and has its own once the job has grown.
+  // has beside the spares, it also means the spares, and fewer nodes get tasks. An error if `shell_rank` is not in
+  // R, if R cannot hold the job, or if it has no node beside the spares.
+  // A shell that joins a running job begins as `shell_rank` 0, and gets its own rank once the job has grown.
   static Result<Job> create(value::JobId id, std::uint32_t shell_rank, Jobspec spec, Resources resources,
                             const std::optional<PerResource>& per_resource, bool oversubscribe = false,
                             std::uint32_t spares = 0);
 
-  // R is all that the nodes offer: those with slots keep what the slots ask for, the first of each kind, and offer
-  // the rest (more_cores, more_gpus). Gpus if the job asks for some; `cores`: these too. `shares_cores`: tasks get
-  // as many cores as they ask for where there are enough, but R keeps all. Spares keep all.
+  // R is all that the nodes offer: nodes with slots keep what the slots ask for, the first of each kind, and offer
+  // the rest (more_cores, more_gpus). This is done for gpus if the job asks for some, and for cores if `cores`.
+  // `shares_cores`: tasks get as many cores as they ask for if there are enough, but R keeps all. Spares keep all.
   void take_what_was_asked(bool cores, bool shares_cores);
-  // Of this node not the first ones, but these; as many as R has, else R stays as it is.
+  // On this node the job has these cores, and not the first ones; as many as R has, otherwise R is not changed.
   void choose_cores(const value::Idset& ids);
   void choose_gpus(const value::Idset& ids);
 
@@ -115,43 +115,44 @@ struct Job {
   // The shell that led from the start is lost, and another one leads.
   [[nodiscard]] bool has_next_leader() const { return leader != 0; }
   [[nodiscard]] std::uint32_t shells() const { return static_cast<std::uint32_t>(resources.nodes.size()); }
-  [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // those that may have tasks
+  [[nodiscard]] std::uint32_t nodes() const { return shells() - spares; }  // nodes that may have tasks
   [[nodiscard]] bool is_spare(std::uint32_t shell) const;                  // it has no tasks, and may get some
-  // False: it was to join later (grow), and has not come.
+  // False: it was to join later (grow), but has not come.
   [[nodiscard]] bool has_come(std::uint32_t shell) const { return !resources.nodes[shell].cores.empty(); }
   [[nodiscard]] value::Idset shells_that_came() const;
   [[nodiscard]] value::Idset spare_shells() const;
   [[nodiscard]] std::uint64_t tasks() const { return taskmap.tasks(); }
-  // The job may get so many; tasks(), unless it may be resized.
+  // How many tasks the job may ever have; tasks(), unless it may be resized.
   [[nodiscard]] std::uint64_t most_tasks() const { return tasks_each == 0 ? tasks() : task_limit; }
   // The nodes that the tasks are on, or were to be on at the start.
   [[nodiscard]] std::uint32_t nodes_in_use() const;
   [[nodiscard]] value::Idset shells_in_use() const;
   [[nodiscard]] value::Idset all_ranks() const;
-  // These nodes, of shells that have joined since, are the last ones, and spares. One without cores has not come.
+  // Adds nodes of shells that have joined; they are the last ones, and spares. A node without cores has not come.
   void grow(std::vector<NodeResources> more);
-  // Lets it start again with other numbers of tasks: the numbers of nodes that the jobspec asks for, a range, with
-  // as many tasks on each as now. An error: it asks for one number of nodes, or has tasks on them in another way.
+  // Lets the job start again with other numbers of tasks: with the numbers of nodes that the jobspec asks for, a
+  // range, and as many tasks on each as now. An error: the jobspec asks for one number of nodes, or has tasks on
+  // them in another way.
   Result<void> allow_resizes();
-  // These of `shells`, which can have tasks, would have some: as many of them as the jobspec's range allows, at
-  // first those that have some now. ENOSPC: there are too few.
+  // Which of `shells`, which can have tasks, would get some: as many as the jobspec's range allows, first those
+  // that have some now. ENOSPC: there are too few.
   [[nodiscard]] Result<value::Idset> shells_for(const value::Idset& shells) const;
-  // All tasks start again, on these shells, with ranks from 0 on by the shells' order; which is one restart. Their
-  // starts are later ones than all before.
+  // All tasks start again on these shells, with ranks from 0 on in the shells' order; this is one restart. Their
+  // starts count as later than all before.
   void resize(const value::Idset& shells);
-  // From now on the tasks are there, which is a restart.
+  // From now on the tasks are on the new shell; this is a restart.
   void move(Move tasks);
-  // These start once more where they are, which is one restart.
+  // These tasks start again where they are; this is one restart.
   void start_again(const value::Idset& ranks);
-  [[nodiscard]] std::uint32_t attempt_of(value::Idset::Id rank) const;  // its start that counts, from 1
+  [[nodiscard]] std::uint32_t attempt_of(value::Idset::Id rank) const;  // which of its starts counts, from 1
   // Whether the task is on this shell, or was.
   [[nodiscard]] bool has_had(std::uint32_t shell, value::Idset::Id rank) const;
-  // It had tasks, and the job was resized without it.
+  // The shell had tasks, and the job was resized without it.
   [[nodiscard]] bool is_left_out(std::uint32_t shell) const;
   // Whether tasks that were on this shell have gone to another one.
   [[nodiscard]] bool tasks_have_left(std::uint32_t shell) const;
-  // The shell that had tasks from the start and whose place it has taken, perhaps by way of others; else itself.
-  // Once the job was resized: the place of that shell among those that have tasks since.
+  // The shell that had tasks from the start and that this one has replaced, perhaps by way of others; otherwise
+  // itself. After a resize: that shell's place among those that have tasks since then.
   [[nodiscard]] std::uint32_t stands_for(std::uint32_t shell) const;
   // The id in F58, as people and tasks see it. It begins with f, and not with ƒ, if FLUX_F58_FORCE_ASCII is set, in
   // the job's environment or the shell's, or if the job's environment has a locale (LC_ALL, LC_CTYPE or LANG) that
@@ -170,22 +171,23 @@ struct Job {
 // The job's variables of flux-environment(7), each also under NACRE_. `tmpdir` may be "".
 void set_size_variables(Environment& env, const Job& job);  // those that a resize changes
 void set_job_variables(Environment& env, const Job& job, const std::string& tmpdir);
-// One of them marks all that belongs to one shell of the job and ends with it: "JOBID.RANK".
+// The variable whose value, "JOBID.RANK", marks all processes that belong to one shell of the job and end with it.
 inline constexpr const char* kShellMark = "NACRE_SHELL_ID";
 [[nodiscard]] std::string shell_mark(const value::JobId& id, std::uint32_t shell_rank);
-// A task's own: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.
+// Sets a task's own variables: FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID and the same under NACRE_.
 void set_task_variables(Environment& env, std::uint64_t rank, std::uint32_t local_id);
-// Where tasks may be started again: NACRE_TASK_TRY, from 1, and NACRE_JOB_RESTARTS, how often that has been done.
+// For tasks that may be started again: NACRE_TASK_TRY, from 1, and NACRE_JOB_RESTARTS, the job's number of
+// restarts.
 void set_attempt_variables(Environment& env, std::uint32_t attempt, std::uint64_t restarts);
 
 // How many of so many tasks on this shell run at the same time, by the option at-most.
 [[nodiscard]] Result<std::size_t> tasks_at_once(const Options& options, const Job& job, std::size_t tasks);
 
-// Which shells are to leave when a job is ordered to shrink.
+// Chooses the shells that leave when a job is ordered to shrink.
 
-// `gone`: shells that are not of the job any more. `leaving`: those that are about to leave; by count none of them
-// is chosen. EINVAL: no such shell, host, or so many; all of them have gone; shell 0 is one of them. EBUSY: they
-// have tasks, and the order refuses these.
+// `gone`: shells that are not in the job any more. `leaving`: shells that are about to leave; an order by count
+// chooses none of them. EINVAL: there is no such shell or host, or not that many; all of them have gone; shell 0 is
+// one of them. EBUSY: they have tasks, and the order refuses these.
 Result<value::Idset> leavers(const value::ShrinkOrder& order, const Job& job, const value::Idset& gone,
                              const value::Idset& leaving);
 

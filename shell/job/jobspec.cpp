@@ -215,7 +215,7 @@ Result<void> read_shell(const JsonAt& shell, Jobspec& spec) {
   if (!options) return {};
   if (!options->json().is_object()) return options->expected("an object");
   spec.options = options->json();
-  // As flux-shell has it; nacre itself writes "on" where all tasks count.
+  // As in flux-shell; nacre itself writes "on" if failures of all tasks count.
   auto failures = spec.options.find("exit-on-error");
   if (failures != spec.options.end() && (*failures == 1 || *failures == true)) *failures = "first";
   return {};
@@ -240,7 +240,7 @@ Result<void> read_attributes(const JsonAt& root, Jobspec& spec) {
   return {};
 }
 
-// Variables of the task go over those of the job.
+// Variables of the task override those of the job.
 Result<void> read_task_attributes(const JsonAt& root, Jobspec& spec) {
   JsonAt task = TRY(TRY(root.at("tasks")).elements()).front();
   auto attributes = TRY(task.find("attributes"));
@@ -292,8 +292,8 @@ std::uint64_t Jobspec::tasks() const {
 
 // ---- jobspec resources ------------------------------------------------------------------
 //
-// The resources of a jobspec: those of version 1, and what else of Flux RFC 14 has a clear meaning for a shell,
-// whose R already has what the job has got.
+// The resources of a jobspec: those of version 1, and other parts of Flux RFC 14 that have a clear meaning for a
+// shell, whose R already has the job's resources.
 
 namespace {
 
@@ -330,7 +330,7 @@ Result<void> check_vertex(const JsonAt& vertex) {
 
 Result<CountRange> count_of(const JsonAt& vertex) { return CountRange::read(TRY(vertex.at("count"))); }
 
-// A level that is around others: how many there are has to be known.
+// A level that contains others: its count has to be known.
 Result<std::uint32_t> fixed_count(const JsonAt& vertex) {
   CountRange count = TRY(count_of(vertex));
   if (count.is_fixed()) return count.min();
@@ -388,7 +388,7 @@ class Reader {
  public:
   explicit Reader(Jobspec& spec) : spec_(spec) {}
 
-  // The only slot in these vertices. Those without a slot have no effect.
+  // Finds the only slot in these vertices. Vertices without a slot have no effect.
   Result<void> read(const JsonAt& vertices, const Around& around) {
     for (const JsonAt& vertex : TRY(vertices.elements())) {
       CHECK_OK(check_vertex(vertex));
@@ -782,7 +782,7 @@ std::size_t character(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // too long a form, a surrogate, or beyond U+10FFFF
+  // a form that is too long, a surrogate, or beyond U+10FFFF
   bool bad = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
              (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
   return bad ? 0 : size;

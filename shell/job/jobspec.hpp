@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user has requested: a jobspec. Source of the format: Flux RFC 25 (version 1), and RFC 14 for what that
-// refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
+// What the user has requested: a jobspec. Source of the format: Flux RFC 25 (version 1), and the parts of RFC 14
+// that it refers to. The text is JSON, or YAML (1.2 core schema) if it is no JSON.
 //
 // This accepts more than the text of RFC 25 where its schema, RFC 14 or common launchers do: `total` tasks may be
 // more than the slots or fewer than the nodes, `per_slot` may exceed one, and attributes.system and its `duration`
@@ -33,7 +33,7 @@ class CountRange {
   [[nodiscard]] bool contains(std::uint32_t count) const;
   // The largest count that is at most this; none: all are larger.
   [[nodiscard]] std::optional<std::uint32_t> largest(std::uint32_t most) const;
-  [[nodiscard]] std::string str() const;  // "2:8"; "2:": no limit; "2-8:2:*", "1,3": of those between not all
+  [[nodiscard]] std::string str() const;  // "2:8"; "2:": no limit; "2-8:2:*", "1,3": not all numbers between
 
  private:
   CountRange(std::uint32_t min, std::optional<std::uint32_t> max) : min_(min), max_(max) {}
@@ -45,7 +45,7 @@ class CountRange {
   std::optional<std::uint32_t> max_;  // none: no limit
   char operator_ = '+';
   std::uint32_t operand_ = 1;
-  std::optional<value::Idset> ids_;  // just these
+  std::optional<value::Idset> ids_;  // exactly these
 };
 
 struct Jobspec {
@@ -66,7 +66,7 @@ struct Jobspec {
   std::uint32_t cores_per_slot = 1;
   std::uint32_t gpus_per_slot = 0;
   bool node_exclusive = false;
-  // Of counts that are ranges; then `nodes`, `slots_per_node` and `slots` are the least until R is known.
+  // Set if counts are ranges; then `nodes`, `slots_per_node` and `slots` are the least until R is known.
   std::optional<CountRange> node_counts;
   std::optional<CountRange> slot_counts;  // on each node, if there is a node vertex
   // The one program.
@@ -76,13 +76,13 @@ struct Jobspec {
   // attributes.system
   double duration = 0;             // seconds; 0: no limit
   std::optional<std::string> cwd;  // an absolute path
-  // By name. Variables that are null, which means unset, are left out: the job's environment starts with none.
+  // By name. Variables with null, which means unset, are left out: the job's environment starts empty.
   std::vector<std::pair<std::string, std::string>> environment;
   Json options = Json::object();  // shell.options
   Json document;                  // all of it, as JSON
 
   // Reads `text` as JSON, else as YAML. Errors have the path: `resources[0].count: expected a positive integer, got
-  // -1`. If the text starts with '{' but is no JSON, they give the reason for that first, and then the error as
+  // -1`. If the text starts with '{' but is no JSON, they first say why it is no JSON, and then give the error as
   // YAML.
   static Result<Jobspec> parse(std::string_view text);
   static Result<Jobspec> from_json(Json document);
@@ -101,14 +101,14 @@ inline constexpr std::size_t kMaxYamlWeight = std::size_t{32} << 20;
 // `YAML: line L, column C`.
 Result<Json> yaml_to_json(std::string_view text);
 
-// What the resources of a jobspec mean for a shell; see jobspec.hpp for what is read.
+// Interprets the resources of a jobspec for a shell; see jobspec.hpp for what is read.
 
 // Reads them into the requested resources of `spec`; returns the label of the slot. A count that is a range is its
 // least until settle_counts().
 Result<std::string> read_resources(const JsonAt& resources, Jobspec& spec);
 
-// Chooses the counts that the jobspec leaves open: as many nodes, and slots, as R has. An error if it does not ask
-// for that many.
+// Chooses the counts that the jobspec leaves open: as many nodes, and slots, as R has. An error if it cannot use
+// that many.
 Result<void> settle_counts(const Resources& resources, Jobspec& spec);
 
 }  // namespace nacre::job

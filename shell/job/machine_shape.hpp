@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A made-up machine (`nacre run --pretend`): so many nodes that are all alike, by their shape. Pure.
+// A made-up machine (`nacre run --pretend`): a number of nodes that are all alike, by their shape. Pure.
 //
 //   NODESx[PACKAGESp]CORESc[THREADSt][GPUSg]     64x4c2g, 8x2p16c2t4g
 //
@@ -23,13 +23,13 @@ struct MachineShape {
 
   // An error has the text, the place in it, and what was expected there.
   static Result<MachineShape> parse(std::string_view text);
-  // The text that parses as this, in its shortest form.
+  // The shortest text that parses as this.
   [[nodiscard]] std::string str() const;
 
   [[nodiscard]] std::uint32_t cores_of_node() const { return packages * cores; }
   // "4 cores and 2 gpus"; "2 packages of 8 cores of 2 threads, and no gpus".
   [[nodiscard]] std::string node_words() const;
-  // As hwloc_topology_set_synthetic() takes it, of one node, each package with its NUMA node.
+  // The description of one node for hwloc_topology_set_synthetic(), each package with its NUMA node.
   [[nodiscard]] std::string synthetic() const;
   // The name of a node: "pretend3".
   [[nodiscard]] static std::string host(std::uint32_t node) { return fmt::format("pretend{}", node); }

@@ -244,12 +244,12 @@ constexpr OptionEntry kTable[] = {
     {"input.batch-timeout", "duration", "", "input", "", "taken for the sake of Flux's"},
 };
 
-// Of what is no switch, these take 1: the first failure, "on", a level.
+// Options that are no switches, but take 1: the first failure, "on", a level.
 constexpr std::array<std::string_view, 19> kTakeOne{
     "verbose", "oversubscribe", "cpu-affinity", "gpu-affinity", "health", "exit-report", "exit-on-error",
     "exit-on-error.when", "exit-notify.threshold", "usage", "timeline", "per-resource.count", "output.stdout.label",
     "output.stderr.label", "output.stdout.timestamps", "output.stderr.timestamps",
-    // Any text, 1 among it.
+    // any text, so also 1
     "taskmap.value", "stage-in.pattern", "env-expand.<NAME>"};
 
 struct Expected {
@@ -270,7 +270,7 @@ constexpr Expected kExpected[] = {
     {"text", "a value", "TEXT"},
 };
 
-// Whether `name` is `entry`, piece by piece, or the front of it.
+// Whether `name` is `entry`, or its beginning, piece by piece.
 bool stands_for(std::string_view entry, std::string_view name) {
   std::vector<std::string_view> of_entry = split(entry, '.');
   std::vector<std::string_view> of_name = split(name, '.');
@@ -354,7 +354,7 @@ constexpr std::array kFamilies = {"taskmap.", "mustache.render."};
 constexpr std::array kRealms = {"shell.", "task."};  // all topics that begin so are known
 constexpr std::array kGlobs = {"shell.*", "task.*", "shell.log*", "taskmap.*", "mustache.render.*"};
 
-// Those that may be meant by `topic`: of a glob other globs first.
+// Topics that may be meant by `topic`: for a glob, other globs come first.
 std::vector<std::string> topics_like(const std::string& topic) {
   std::vector<std::string> out;
   if (is_glob(topic)) out.assign(kGlobs.begin(), kGlobs.end());

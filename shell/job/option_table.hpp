@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell options that nacre-shell, its builtin plugins and the installed initrc know: for --list-options,
-// completion, and to name the one that a misspelt one is near to. nacre-shell-options(7) is checked against it.
+// The shell options that nacre-shell, its builtin plugins and the installed initrc know: for --list-options, for
+// completion, and to suggest an option for a misspelt one. nacre-shell-options(7) is checked against it.
 #pragma once
 
 #include "base/usual.hpp"
@@ -27,12 +27,12 @@ struct OptionEntry {
 // Whether an option of this name, with dots, is in the table, or one that has it as a member of any name.
 [[nodiscard]] bool is_known_option(std::string_view name);
 
-// The file of Lua that alone reads the option of this name, without dots, if an initrc loads it: "scratch.lua";
-// "": there is none such.
+// The file of Lua that alone reads the option of this name, without dots, if an initrc loads the file:
+// "scratch.lua"; "": there is no such file.
 [[nodiscard]] std::string_view file_that_reads(std::string_view name);
 
-// What `-o NAME` without a value lacks: "expected a time, such as 30s or 1.5h: -o time-limit=TIME". Empty: it means
-// the value 1, as for a switch, or the option is not in the table.
+// What `-o NAME` without a value lacks: "expected a time, such as 30s or 1.5h: -o time-limit=TIME". Empty: the
+// option then has the value 1, as a switch has, or is not in the table.
 [[nodiscard]] std::string missing_value(std::string_view name);
 
 // The topics that shells call, as nacre-shell-plugins(7) lists them, and what a plugin that subscribes to others
@@ -40,8 +40,8 @@ struct OptionEntry {
 struct TopicJudgement {
   enum class Kind {
     called,
-    never_called,  // one of Flux's that this version does not call
-    misspelt,      // no shell calls it, and it is near one that is called, or begins as only topics of the shell do
+    never_called,  // a topic of Flux that this version does not call
+    misspelt,      // no shell calls it; it is near a topic that is called, or begins as only topics of the shell do
     matches_none,  // another glob that matches no topic of the shell
     unknown,       // another name, which a plugin may call
   };

@@ -9,7 +9,7 @@
 namespace nacre::job {
 namespace {
 
-// Options that have one value, or an object with that value as a member, so that other members can be set too.
+// Options that have one value, or an object with that value as a member, so that other members can be set as well.
 struct OneValue {
   std::string_view option;
   std::string_view member;
@@ -18,7 +18,7 @@ constexpr OneValue kOneValue[] = {{"container", "image"},   {"cpu-affinity", "mo
                                   {"exit-notify", "to"},    {"exit-on-error", "when"},  {"exit-timeout", "timeout"},
                                   {"gpu-affinity", "mode"}, {"health", "checks"},       {"pmi", "use"},
                                   {"prolog", "command"},    {"task-epilog", "command"}, {"task-prolog", "command"}};
-// Switches that an object turns on, too.
+// Switches that an object also turns on.
 constexpr std::string_view kSwitches[] = {"fault-tolerance", "pty", "signal", "stage-in", "sysmon", "torch"};
 
 // Empty: it is no such option.
@@ -176,7 +176,7 @@ std::optional<std::uint64_t> share_of(const std::string& text, std::uint64_t job
   double percent = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
   if (error != std::errc() || std::string_view(end) != "%" || !(percent > 0 && percent <= kAll)) return {};
-  // 7% of 100 is 7, though 7.0 / 100 * 100 is a little more.
+  // 7% of 100 is 7, although 7.0 / 100 * 100 is a little more.
   double tasks = std::ceil(percent * static_cast<double>(job_tasks) / kAll - 1e-9);
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(tasks));
 }

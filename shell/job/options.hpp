@@ -15,8 +15,8 @@
 
 namespace nacre::job {
 
-// A switch: false for false, 0, and text of one of these. An error if it is neither boolean nor number nor text of
-// one.
+// Reads a switch: false for false, 0, and the texts that mean it. An error if it is neither boolean, nor number,
+// nor such a text.
 Result<bool> switch_of(const JsonAt& option);
 
 class Options {
@@ -30,26 +30,26 @@ class Options {
   [[nodiscard]] const Json* find(std::string_view path) const;
   // The same, for reading with checks; its path() starts with the option's name.
   [[nodiscard]] std::optional<JsonAt> at(std::string_view path) const;
-  // exit-on-error, exit-timeout and others: the option, or where it is an object the member that its value alone
-  // would be.
+  // For exit-on-error, exit-timeout and others: the option or, if it is an object, the member that a plain value
+  // would set.
   [[nodiscard]] std::optional<JsonAt> value_at(std::string_view name) const;
   // Whether it is set, and switch_of() is true.
   [[nodiscard]] Result<bool> flag(std::string_view path) const;
-  // Of a switch that an object turns on, too (fault-tolerance, pty, signal, ...): whether it is on. What is no
-  // value of its own is off here.
+  // For a switch that an object also turns on (fault-tolerance, pty, signal, ...): whether it is on. An invalid
+  // value counts as off here.
   [[nodiscard]] bool is_switched_on(std::string_view name) const;
 
-  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, but for
-  // options whose value is a member too (exit-timeout is exit-timeout.timeout): set in any order, both are there. A
-  // switch that is an object is on, and stays that object when it is turned on once more.
+  // Sets the option at a dotted path, making the objects on the way. A scalar on the way is replaced, except for
+  // options whose value is also a member (exit-timeout is exit-timeout.timeout): set in any order, both are kept. A
+  // switch that is an object is on, and keeps the object when it is turned on again.
   void set(std::string_view path, Json value);
   void unset(std::string_view path);
-  // Notes who has set the option at this path, for people: "site.lua:7". The command line and the jobspec need no
+  // Notes for people who has set the option at this path: "site.lua:7". The command line and the jobspec need no
   // note.
   void note_setter(std::string_view path, std::string setter);
   [[nodiscard]] const std::map<std::string, std::string>& setters() const { return setters_; }
 
-  // The first names of the paths that were asked for, set or not.
+  // The first names of all paths that were asked for, set or not.
   [[nodiscard]] const std::set<std::string, std::less<>>& asked() const { return asked_; }
   void ask(std::string_view name) const;  // for callers that read json()
 
@@ -67,7 +67,7 @@ class Options {
 };
 
 // Types that several options of the shell share (nacre-shell-options(7), "Values"). Each function reads one option;
-// an error names the option and what was expected. Arrays and numbers are accepted where the command line makes one
+// an error names the option and what was expected. Arrays and numbers are accepted if the command line makes them
 // of the text.
 
 // A time: a number of seconds, or text in Flux Standard Duration (RFC 23). Not negative; may be infinite.
@@ -79,9 +79,9 @@ Result<std::uint64_t> size_option(const JsonAt& option);
 
 // Ranks of tasks: "all" (none), an idset (RFC 22), a rank, or an array of ranks.
 Result<std::optional<value::Idset>> ranks_option(const JsonAt& option);
-// The same, for a job that has so many tasks: others are an error.
+// The same for a job with `tasks` tasks: other ranks are an error.
 Result<std::optional<value::Idset>> ranks_option(const JsonAt& option, std::uint64_t tasks);
-// EINVAL: not all of these are ranks of a job that has so many tasks. `place`: of the option.
+// EINVAL: not all of these are ranks of a job that has so many tasks. `place`: the option's.
 Result<void> check_ranks(const std::string& place, const std::optional<value::Idset>& ranks, std::uint64_t tasks);
 
 // The codes for failures, 1 to 255: a code, an idset of them, or an array.
@@ -107,8 +107,8 @@ inline constexpr double kDefaultKillTimeout = 5;  // seconds
 // The option kill-timeout: how long processes that were asked to end have until SIGKILL.
 Result<value::Duration> kill_timeout(const Options& options);
 
-// The option at-most: so many tasks run at the same time on each node, and the others wait until some of them have
-// ended; none: all run at once. `cores`: on each so many as the slots of the jobspec have cores there.
+// The option at-most: how many tasks run at the same time on each node, while the others wait; none: all run at
+// once. `cores`: on each node as many as there are cores for the slots of the jobspec.
 struct AtMost {
   std::optional<std::uint32_t> tasks;  // none: of_cores, or all
   bool of_cores = false;
@@ -117,15 +117,15 @@ struct AtMost {
   static Result<AtMost> read(const Options& options);
 
   [[nodiscard]] bool is_on() const { return tasks || of_cores; }
-  // On a node that has so many cores.
+  // The number on a node with `cores` cores.
   [[nodiscard]] std::optional<std::uint32_t> on(std::uint64_t cores, std::uint32_t cores_per_slot) const;
 };
 
-// The option ended-before, an object: tasks that an earlier job has run already, by how they have ended, as
-// exits::Record has it: {"x0": "0-7,9", "s9": "8"}. They do not run again.
+// The option ended-before, an object: tasks that an earlier job has run already, by their ends in the form of
+// exits::Record: {"x0": "0-7,9", "s9": "8"}. They do not run again.
 Result<std::vector<std::pair<std::string, value::Idset>>> ended_before(const Options& options, std::uint64_t tasks);
 
-// The option fault-tolerance: a switch, or an object of how.
+// The option fault-tolerance: a switch, or an object with its details.
 Result<bool> is_fault_tolerant(const Options& options);
 
 // Whether tasks that have ended are started again, which, how often and when: the option `restart`.
@@ -133,21 +133,21 @@ struct RestartOption {
   enum class When : std::uint8_t { never, on_request, on_failure, always };
   enum class Scope : std::uint8_t {
     task,  // the task alone, unless PMI does not allow that
-    node,  // all tasks of its shell, likewise
+    node,  // all tasks of its shell, unless PMI does not allow that
     job,   // all tasks of the job
   };
   // Tasks of a lost shell start on a spare, with on-lost=replace; those that have ended, ...
   enum class Where : std::uint8_t {
     same,   // where they were
     spare,  // on a spare, if one can take them
-    any,    // where they were; those of a lost shell on another one too, if no spare can take them
+    any,    // where they were; tasks of a lost shell also on another shell, if no spare can take them
   };
   static constexpr std::uint64_t kMost = 1'000'000;
-  // The job ends when so many restarts in a row have changed nothing of what is looked at.
+  // The job ends when `restarts` restarts in a row have changed nothing that is looked at.
   struct NoProgress {
     enum class Look : std::uint8_t {
       output,   // the largest number that lines of the tasks have behind a word
-      file,     // its time, its size, and the name that it leads to
+      file,     // its time, its size, and the target of a link
       command,  // what it prints
     };
     std::uint64_t restarts = 0;
@@ -176,14 +176,14 @@ struct RestartOption {
   bool operator==(const RestartOption&) const = default;
 };
 
-// The number that tasks count in their output: the word behind `output`, or "step" where there is none. None: it is
-// something else.
+// The word before the number that tasks count in their output: the word behind `output`, or "step" without one.
+// None: the text is something else.
 [[nodiscard]] std::optional<std::string> counted_word(std::string_view text);
 
 // slow-watch=DURATION[,output[:WORD]][,factor=F]|on|off, see nacre-shell-options(7).
 struct SlowWatchOption {
   static constexpr double kLeast = 1;                        // seconds
-  value::Duration window = value::Duration::of_seconds(30);  // that is measured at a time
+  value::Duration window = value::Duration::of_seconds(30);  // the time that is measured at once
   double factor = 1.5;                                       // slower than the others
   std::string word;                                          // that tasks count; "": not looked at
 
@@ -191,10 +191,10 @@ struct SlowWatchOption {
   static Result<std::optional<SlowWatchOption>> read(const Options& options);
 };
 
-// What becomes of a job that loses a shell with tasks, the options `on-lost` and `tolerate-loss`, or its launcher.
+// What becomes of a job that loses a shell with tasks: the options `on-lost` and `tolerate-loss`; or its launcher.
 struct OnLost {
   bool replaces = false;  // a spare starts the tasks again
-  bool goes_on = false;   // the job goes on without them, if they are not replaced; else it ends
+  bool goes_on = false;   // if the tasks are not replaced the job goes on without them; otherwise it ends
 
   // on-lost=end|go-on|replace[,else=end|go-on]. tolerate-loss is on-lost=go-on. An error if the two differ.
   static Result<OnLost> read(const Options& options);
@@ -205,9 +205,9 @@ struct OnLost {
 // What becomes of a job whose leader is lost.
 struct OnLeaderLost {
   bool takes_over = false;   // another shell leads from then on, if more than half of them are left
-  bool is_followed = false;  // who has started the job comes to that one, or the job ends
-  // The options whose reports who has started the job writes itself then, in place of a descriptor or a file of the
-  // first leader.
+  bool is_followed = false;  // the job's starter follows the new leader, or the job ends
+  // The options whose reports the job's starter then writes itself, in place of a descriptor or a file of the first
+  // leader.
   std::vector<std::string> reports = {};
 
   // on-leader-lost=end|take-over[,followed[,REPORT...]]
@@ -220,8 +220,8 @@ struct OnLeaderLost {
 // on-launcher-lost=end|go-on: whether the job goes on if its launcher goes.
 Result<bool> outlives_launcher(const Options& options);
 
-// When the time of a job is over: by the manager that gave it its nodes (Flux by R's expiration, Slurm by a
-// variable), by the jobspec, or by the option time-limit.
+// When the time of a job is over: according to the manager that gave it its nodes (Flux by R's expiration, Slurm by
+// a variable), the jobspec, or the option time-limit.
 struct EndTime {
   double at;         // seconds since the Epoch
   std::string over;  // the message when it is over: "R has expired"

@@ -38,9 +38,9 @@ class RehearsalReader {
     return true;
   }
 
-  // About the word that was taken last.
+  // An error about the word that was taken last.
   [[nodiscard]] Error expected(std::string_view what) const { return fail(begin_, what); }
-  // About the next one.
+  // An error about the next word.
   [[nodiscard]] Error expected_here(std::string_view what) const { return fail(at_, what); }
 
  private:
@@ -85,7 +85,7 @@ Result<void> read_signal(RehearsalReader& reader, RehearsalEvent& event) {
   return {};
 }
 
-// What an event of this kind may have, for errors.
+// The clauses that an event of this kind may have, for errors.
 std::string clauses_of(const RehearsalEvent& event) {
   if (event.action != Action::kill) return "at TIME, for TIME, ';' or the end";
   return event.node.empty() ? "with SIGNAL, at TIME, ';' or the end" : "at TIME, ';' or the end";

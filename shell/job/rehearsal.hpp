@@ -24,7 +24,7 @@ struct RehearsalEvent {
   enum class Action : std::uint8_t { kill, freeze, cut };
 
   Action action = Action::kill;
-  // A host of R, or nN: the shell of rank N; "": `ranks` are meant. Of a cut perhaps two, with '-' between them.
+  // A host of R, or nN for the shell of rank N; "": `ranks` are meant. A cut may have two, with '-' between them.
   std::string node;
   value::Idset ranks;                    // tasks
   int signal = 9;                        // that kills the tasks
@@ -47,9 +47,10 @@ class Rehearsal {
   [[nodiscard]] const std::vector<RehearsalEvent>& events() const { return events_; }
   [[nodiscard]] std::string str() const;
 
-  // The shells of an event's node, or none if it has none. A name of R counts before nN; a host may have several.
+  // The shells of an event's node; empty if it has no node. A name in R counts before nN; a host may have several
+  // shells.
   static Result<value::Idset> shells_of(const RehearsalEvent& event, const Job& job);
-  // The shells of both sides of a cut; of one node they are the node's, and all others.
+  // The shells of both sides of a cut; for a cut of one node these are the node's shells, and all others.
   struct Sides {
     value::Idset one, other;
   };

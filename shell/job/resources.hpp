@@ -2,8 +2,8 @@
 //
 // The job's resources: the resource set R of version 1. Source of the format: Flux RFC 20.
 //
-// This accepts more than RFC 20 in one point: `nodelist` may be missing, as tools older than it leave it out. Keys
-// that RFC 20 does not have are ignored, as it demands for `scheduling`.
+// This accepts more than RFC 20 in one point: `nodelist` may be missing, as older tools leave it out. Keys that RFC
+// 20 does not have are ignored, as it demands for `scheduling`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ struct NodeResources {
   value::Idset cores;             // logical ids on that host
   value::Idset gpus;
   std::vector<std::string> properties;  // in alphabetical order, with what follows an '@'
-  // What the node has to offer beyond that, as the job has not asked for it; see Job::take_what_was_asked().
+  // What the node offers beyond that, and the job has not asked for; see Job::take_what_was_asked().
   value::Idset more_cores = {};
   value::Idset more_gpus = {};
 
@@ -41,7 +41,7 @@ struct Resources {
   double starttime = 0;                // seconds since the epoch; 0: not given
   double expiration = 0;               // the same; 0: never
   std::optional<std::uint32_t> slots;  // execution.nslots
-  bool is_made = false;                // of what the nodes offer, as nobody has given one
+  bool is_made = false;                // made of the nodes' offers, as nobody has given an R
   Json document;                       // all of it
 
   // Errors have the path, such as `execution.R_lite[1].rank: ...`.

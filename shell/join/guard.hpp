@@ -34,13 +34,13 @@ namespace nacre::join {
 //            words, each with a NUL behind it
 enum class GuardKind : std::uint8_t {
   group = 1,         // a process group that ends with the shell; its leader has not been reaped
-  left_group = 7,    // its leader has, others of it have not ended
-  no_group = 8,      // all of it has ended: another one may get its number
+  left_group = 7,    // its leader has been reaped, other processes of it run
+  no_group = 8,      // all its processes have ended: another group may get its number
   directory = 2,     // has to be removed with all that is in it
   no_directory = 3,  // was removed
-  detached = 5,      // nobody has started the shell any more; messages go to this file
-  entry = 4,         // of the job in the list of jobs; "": it needs nothing any more
-  command = 6,       // has to be run; no words: none
+  detached = 5,      // the shell goes on without its starter; messages go to this file
+  entry = 4,         // the job's entry in the list of jobs; "": it needs nothing any more
+  command = 6,       // to be run if the shell is killed; no words: none
   pruning = 9,  // the shell ends in order, and the list of jobs in this directory may have entries that are too old
 };
 
@@ -51,7 +51,7 @@ struct GuardDuty {
   int records = -1;   // the end of the pipe to read from
   int starter = -1;   // a stream that hangs up when the process that started the shell goes; -1: there is none
   pid_t shell = 0;    // the parent of this process
-  pid_t session = 0;  // the shell's
+  pid_t session = 0;  // the shell's session
   std::string mark;   // NAME=VALUE in the environment of the processes that end with the shell; "": none
   // The start of the line that reports a standstill of the shell; "": another process reports it
   std::string watched;
@@ -79,9 +79,9 @@ class Guard : Noncopyable {
   ~Guard();  // ends the guard, which then only does what is left: directories, a command, the list of jobs
   // The job goes on without the process that has started this shell; the guard's messages go to `file`.
   void detached(const std::string& file) { send(GuardKind::detached, file); }
-  // To be called once nothing is left to guard, if that is so: its end takes less time later.
+  // May be called once nothing is left to guard: the guard's end then takes less time later.
   void end_early();
-  // Is run if the shell is killed, and not waited for; empty: none.
+  // Sets a command that is run if the shell is killed, and is not waited for; empty: none.
   void set_command(const std::vector<std::string>& words);
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0: it has ended
 

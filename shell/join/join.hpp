@@ -29,7 +29,7 @@ class JoinProgress {
   // The shells that have not joined, as text. Has to be callable as long as this object lives.
   using Missing = std::function<std::vector<std::string>()>;
 
-  // `front`: with what the line begins.
+  // `front`: the beginning of the line.
   static Result<std::unique_ptr<JoinProgress>> show(event::Loop& loop, const std::string& front, Missing missing);
   ~JoinProgress();                             // erases the line
   JoinProgress(const JoinProgress&) = delete;  // the timer's callback refers to it

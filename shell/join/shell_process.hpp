@@ -37,13 +37,14 @@ class Detachment : Noncopyable {
   explicit Detachment(value::JobId id) : id_(id) {}
   ~Detachment() { give_back(); }
 
-  // Returns in a new process, which leads a session of its own and is the leader from now on. The old one waits for
-  // it: it exits as that does, or with 0 once that has let go. Has to be called before there are loops and threads.
+  // Returns in a new process, which leads a session of its own and is the leader from now on. The old process waits
+  // for the new one: it exits with its code, or with 0 after let_go(). Has to be called before there are loops and
+  // threads.
   Result<void> fork_leader();
 
   // Makes the file, in the first place for entries that takes it. Does nothing if it has been done.
   Result<void> open();
-  // The same, and it replaces standard output and error.
+  // As open(); the file also replaces standard output and error.
   Result<void> take_streams();
   [[nodiscard]] std::optional<int> file() const { return file_ ? std::optional(file_.get()) : std::nullopt; }
   [[nodiscard]] const std::string& directory() const { return directory_; }  // of the file
@@ -115,32 +116,34 @@ class GuardedDirectory {
   std::string path_;
 };
 
-// What a leader, or who may come to lead, keeps to start more shells of its job later, on hosts that it reaches as
-// the others were reached.
+// What a leader, or a shell that may become one, keeps to start more shells of its job later, on hosts that it
+// reaches in the same way as the others.
 struct LaterShells {
   LaterShells(launch::LaunchRecord own, boot::Way way);  // this shell's
 
   launch::LaunchRecord record;
-  // The manager has started the others, and no host is there that it has not given for that.
+  // The manager has started the others, and there are no hosts besides those.
   bool is_managed = false;
-  bool only_pods = false;  // that come again (boot::Latecomers), as only Kubernetes starts them
+  bool only_pods = false;  // later shells are pods that come again (boot::Latecomers), as only Kubernetes starts
+                           // them
   LeaderGiven given;
   std::optional<transport::Secret> secret;
   std::map<group::Rank, std::string> addresses;  // of the shells of the job's start, and of this one
-  GuardedDirectory directory;                    // of a socket that the guard was not given at the start
-  // A shell that was to join later has not been started, or its agent has failed. Set by who starts them.
+  GuardedDirectory directory;                    // of a socket of which the guard was not told at the start
+  // A shell that was to join later has not been started, or its agent has failed. The owner of the launcher sets
+  // this.
   std::function<void(group::Rank, const std::string& why)> on_failed = nullptr;
-  // Makes what others need and this shell does not have so far, `secret` and `addresses` too. After an error it is
-  // as before.
+  // Makes what later shells need and this shell lacks so far, such as `secret` and `addresses`. After an error
+  // nothing has changed.
   std::function<Result<void>()> extend = nullptr;
 
-  // Without R, which all shells have made alike.
+  // Keeps what the leader was given, except R, which all shells have made alike.
   void keep(LeaderGiven leaders);
-  // Has to succeed before others can be started or join.
+  // Has to succeed before later shells can be started or join.
   Result<void> prepare() { return secret ? Result<void>() : extend(); }
-  // What the launcher gives such a shell. `resources`: R, as at the job's start; `is_made`: of what the nodes
-  // offer; `growth`: elastic::Growth, of those that have joined before; `hands_over`: the job may change its
-  // leader.
+  // The lines that the launcher gives a later shell. `resources`: R, as at the job's start; `is_made`: from what
+  // the nodes offer; `growth`: elastic::Growth, of the shells that have joined before; `hands_over`: the job may
+  // change its leader.
   [[nodiscard]] std::string lines_of(group::Rank rank, std::string resources, bool is_made, std::string growth,
                                      bool hands_over) const;
 };
@@ -152,22 +155,21 @@ class LauncherInput : Noncopyable {
   static Result<std::unique_ptr<LauncherInput>> create(event::Loop& loop);
 
   // ---- of the launcher
-  // The stream that calls take() and end(); it has to wait while the pipe is full.
+  // `stream` calls take() and end(), and has to wait while the pipe is full.
   void hold_back(launch::LaunchStream& stream) { stream_ = &stream; }
   void take(std::string_view bytes);
   void end();
-  // Its stream is not used any more; what that has not given yet still comes.
+  // The stream is not used any more, but what it has not given yet still comes.
   void let_go();
 
   // ---- of any owner
-  // What becomes of the input when its owner goes without having ended it: it ends, or waits for another one, which
-  // is the default.
+  // Whether the input ends when its owner goes without having ended it. By default it waits for another owner.
   void ends_with_owner(bool ends) { ends_with_owner_ = ends; }
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] bool is_launchers() const { return stream_ != nullptr && !is_given_; }
   // The caller is the owner; what the launcher's stream brings from now on is dropped.
   void give(std::function<void()> on_room);
-  // Of that owner. False: the pipe is full, and on_room follows.
+  // Takes the owner's bytes. False: the pipe is full, and on_room follows.
   bool put(std::string_view bytes);
   void end_given();
   void leave();
@@ -206,7 +208,8 @@ class Signals {
   void received(int signum, From from);
   // A pod's first process gets a signal for its whole job: what the system sends counts as the launcher's.
   void stand_for_job() { from_system_ = From::launcher; }
-  // That all tasks are sent it, by any shell. All pods may be told to end at one time, and the tasks need it once.
+  // Notes that a shell sends all tasks this signal: all pods may be told to end at one time, and the tasks need it
+  // once.
   void note_sent(int signum);
   [[nodiscard]] bool is_repeated(int signum) const;
 
@@ -235,15 +238,15 @@ struct LauncherEvents {
   std::optional<int> ended_by;  // the launcher has ended the job because of this signal, before it went
   KeptSignals kept;
 
-  // Why the job ends once the launcher has gone; `shell`: this one.
+  // Why the job ends once the launcher has gone; `shell`: this shell's rank.
   [[nodiscard]] exits::Cause end_cause(std::uint32_t shell) const {
     return ended_by ? exits::ended_by_signal(*ended_by, shell) : exits::Cause{gone->message, std::nullopt, shell};
   }
 };
 
-// What a shell that joins a job that runs has to know besides.
+// What a shell that joins a running job also has to know.
 struct LateShell {
-  elastic::Growth growth;  // all shells that have joined later, this one too
+  elastic::Growth growth;  // all shells that have joined later, with this one
   Json state;              // what the job has come to (core/shell_grow.hpp)
 };
 
@@ -271,7 +274,7 @@ struct ShellProcess {
   std::function<void(std::string_view channel, const std::string& leader)> tell_launcher;
   bool joined = false;            // all shells of the job have joined
   bool joins_late = false;        // this one joins a job that runs
-  std::optional<LateShell> late;  // once it has joined, until it is read
+  std::optional<LateShell> late;  // set when this shell has joined late, until it is read
   bool hands_over = false;        // if the leader is lost the others choose another one
   bool left = false;              // this shell has left the others in order
 };

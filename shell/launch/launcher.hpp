@@ -133,7 +133,7 @@ class Launcher : Noncopyable {
 
   [[nodiscard]] std::size_t running() const { return agents_.size(); }
 
-  // Of the agents that have not ended and whose shells have joined: when, by event::clock_now().
+  // The starts of agents that have not ended and whose shells have joined; times of event::clock_now().
   struct Start {
     group::Rank rank = 0;
     std::string program;

@@ -39,8 +39,8 @@ struct Carriage {
   // A message for each signal that the leader has read, its number in decimal: an agent such as srun reads all that
   // is written to it, whether the leader does or not.
   static constexpr std::string_view kSignal = "signal";
-  // Of a shell that has come to lead, in place of one that is lost, where srun has started all: where it is
-  // (NextLeader). It writes nothing else; its lines are numbered from 1 on again.
+  // Where the shell is (NextLeader) that has come to lead in place of a lost one, if srun has started all. It
+  // writes nothing else; its lines are numbered from 1 on again.
   static constexpr std::string_view kLeads = "leads";
   // Of a shell that would lead if the launcher lets it: the same, in one line, which comes between those of the
   // leader.

@@ -40,7 +40,7 @@ class CborCheck {
   }
 
  private:
-  // The number that belongs to the first byte. It has to be in as few bytes as it fits.
+  // The number that belongs to the first byte. It has to be in as few bytes as it fits in.
   Result<std::uint64_t> head() {
     auto first = static_cast<unsigned char>(bytes_[at_++]);
     unsigned low = first & 31U;

@@ -6,7 +6,7 @@
 namespace nacre::overlay {
 namespace {
 
-// Those below `top` that count, if all between them and `top` count, too.
+// The members below `top` that count, if all members between them and `top` count as well.
 template <typename Counts>
 Idset below(Id top, const Tree& tree, Counts counts) {
   Idset out;
@@ -23,14 +23,15 @@ Idset below(Id top, const Tree& tree, Counts counts) {
   return out;
 }
 
-// Who may be lost with a child that never came; suspects() spares those that may live. Without a feeder a member
-// dials those above it, up to the leader. In the time that the child has to come, one that lives has done that, or
-// a member that has feeds it. One that has moved does not need to: a parent of an earlier view may feed it.
+// The members that may be lost with a child that never came; suspects() spares those that may live. A member
+// without a feeder dials the members above it, up to the leader. In the time that the child has to come, a living
+// member has done that, or is fed by one that has. A member that has moved need not do so: a parent of an earlier
+// view may feed it.
 Idset absent_below(Id child, const Tree& tree) {
   return below(child, tree, [&](Id each) { return tree.has_stayed(each); });
 }
 
-// A member that has come to this node lives, and so may those below it. It is still lost itself if its own parent
+// A member that has come to this node lives, and so may those below it. It still counts as lost if its own parent
 // misses it.
 void keep_below(Id id, const Tree& tree, Idset& suspects) {
   auto parent = tree.parent(id);
@@ -149,7 +150,7 @@ void ChildTable::wait_for_absent(Time bound) {
 
 void ChildTable::shift_silence(milliseconds by) {
   for (Child& each : children_) {
-    if (!each.linked) continue;  // its bound is for coming, or for coming back
+    if (!each.linked) continue;  // its bound is for coming, or coming back
     each.deadline += by;
     out_.wake(each.deadline);
   }
@@ -257,7 +258,8 @@ void ChildTable::tick(const Tree& tree) {
   }
   std::erase_if(busy_elsewhere_, [&](const auto& each) { return each.second <= out_.now; });
   std::erase_if(went_, [&](const auto& each) { return each.second < known_since; });
-  // Others may be lost first, and the new parent waits a hello bound; twice, for what comes late.
+  // Others may be lost first, and then the new parent waits a hello bound; there are two of these, for what comes
+  // late.
   const Time broken_since = out_.now - options_.relink_bound - 2 * options_.hello_bound;
   std::erase_if(broken_, [&](const auto& each) { return each.second < broken_since; });
 }

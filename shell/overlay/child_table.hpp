@@ -10,13 +10,13 @@
 
 namespace nacre::overlay {
 
-// What explains a silence: when another member was heard last, and how late this node itself was then.
+// What explains a silence: when another member was last heard, and how late this node itself was then.
 
 // The last times at which something came from one member.
 class LastHeard {
  public:
   static constexpr std::size_t kMost = 4;
-  static constexpr Time kApart = milliseconds(100);  // what comes sooner after one of them is none of them
+  static constexpr Time kApart = milliseconds(100);  // what comes sooner after one of them is not kept
 
   void note(Time now);
   [[nodiscard]] bool any() const { return !times_.empty(); }
@@ -30,12 +30,12 @@ class LastHeard {
   Time last_{};             // of all
 };
 
-// How late this node's ticks were: what the process, or its host, stood still.
+// How late this node's ticks were, because the process or its host stood still.
 class Lateness {
  public:
   static constexpr std::size_t kMost = 600;
-  static constexpr Time kLeast = milliseconds(5);    // what is less says nothing
-  static constexpr Time kApart = milliseconds(100);  // of those that come sooner the largest is kept
+  static constexpr Time kLeast = milliseconds(5);    // smaller values are not kept
+  static constexpr Time kApart = milliseconds(100);  // of ticks closer together the largest is kept
 
   void note(Time now, Time late);
   [[nodiscard]] Time most_since(Time since) const;  // 0: none was
@@ -51,7 +51,7 @@ struct DownLink {
   bool closed = false;         // nothing more is sent on it
   bool ahead = false;          // it names a view that this node does not have
   bool parted = false;         // BYE was received
-  bool has_left = false;       // it has reported itself gone, and is gone when the link ends
+  bool has_left = false;       // it has reported itself gone, and counts as gone when the link ends
   bool knocks = false;         // a newcomer that waits for its view
   Seq fed = 0;                 // the last entry that the peer has, or that was sent to it
   std::uint64_t fed_term = 0;  // of that entry
@@ -65,12 +65,12 @@ struct Child {
   bool was_linked = false;
   bool reported = false;  // has sent a report in this view
   bool suspected = false;
-  bool ended = false;  // once it is suspected: its process has ended, or its link has and did not come back
+  bool ended = false;  // once it is suspected: its process or its link has ended, and the link did not come back
   bool finished = false;
   Seq acked = 0;
-  Idset suspects;         // those that the child suspects in its subtree
+  Idset suspects;         // members that the child suspects in its subtree
   Idset ended_below;      // of these
-  Idset absent;           // once it is suspected and has never come: those below it that may be lost with it
+  Idset absent;           // once it is suspected and has never come: members below it that may be lost with it
   Time named{};           // when a view made it a child
   bool is_first = false;  // by the job's first view
   Time deadline{};
@@ -81,8 +81,8 @@ class ChildTable {
  public:
   ChildTable(const OverlayOptions& options, Outbox& out) : options_(options), out_(out) {}
 
-  // Sets the node's children by a new view. One that was a child before keeps its bound. By the job's first view
-  // they have longer to come.
+  // Sets the node's children by a new view. A former child keeps its bound. Children of the job's first view have
+  // longer to come.
   void set_children(Id self, const Tree& tree, bool is_first = false);
   void drop_children() { children_.clear(); }
   [[nodiscard]] std::vector<Child>& children() { return children_; }
@@ -90,37 +90,36 @@ class ChildTable {
   [[nodiscard]] Child* child(Id id);
   [[nodiscard]] std::vector<DownLink>& down_links() { return down_links_; }
   [[nodiscard]] DownLink* down(Id peer);
-  [[nodiscard]] bool any_ends() const;  // a member that has left, and whose link has not ended
+  [[nodiscard]] bool any_ends() const;  // a member has left, and its link has not ended
 
   void linked(Id peer);
   void unlinked(Id peer);
   void received(Id peer);
-  // A member runs a handler: it lives, but may not be busy for longer than until the time that was set for that.
-  // False: it is no child, and its parent may suspect it, as it does not come. For the silent bound that does not
-  // count.
+  // A member runs a handler: it lives, but may be busy only until the time set for that. False: it is no child, and
+  // its parent may suspect it because it does not come; the silent bound does not count this.
   bool busy(Id id);
   void bear_busy_until(Time at) { busy_until_ = std::min(busy_until_, at); }
-  // From now on a child that has not come has this long to come, if not less, unless the first view has named it.
+  // From now on a child that has not come has at most this long to come, unless the first view has named it.
   void wait_for_absent(Time bound);
-  void shift_silence(milliseconds by);  // moves the bound of each linked child by this
+  void shift_silence(milliseconds by);  // moves the bound of each linked child
   void welcome(DownLink& down);
   // Another member has lost its links to these ids, which need not be children.
   void doubted(const Idset& ids);
 
-  // The least entry that all children have acknowledged; kNoEnd without children. With `without_lost`, lost ones do
-  // not count.
+  // The least entry that all children have acknowledged; kNoEnd without children. With `without_lost`, lost
+  // children do not count.
   [[nodiscard]] Seq acked(bool without_lost) const;
   [[nodiscard]] Idset lost() const;  // the children that are suspected and have not finished
-  // The children of which nothing is heard now, and all below them that are not heard here themselves.
+  // The children from which nothing comes now, and all below them from which nothing comes here directly.
   [[nodiscard]] Idset away(const Tree& tree) const;
-  // Those that this node and the nodes below it suspect.
+  // The members that this node and the nodes below it suspect.
   [[nodiscard]] Idset suspects(const Tree& tree) const;
 
-  // Those that are not just silent, as many of them as a message has room for. One whose link has broken may have
-  // another parent meanwhile, as others are lost, which only sees that it does not come.
+  // The suspected members that are not just silent, as many as a message has room for. A member whose link has
+  // broken may have another parent by now, as others are lost; that parent only sees that it does not come.
   [[nodiscard]] Idset ended(const Tree& tree) const;
 
-  // This node itself was stopped for so long: no child is blamed for it.
+  // This node itself was stopped for `gap`: no child is blamed for that.
   void excuse(Time gap);
   void tick(const Tree& tree);
   // The children that this node has begun to suspect since the last call because they were silent, though linked.
@@ -135,9 +134,9 @@ class ChildTable {
   std::vector<Child> children_;
   std::vector<Id> silent_;
   Time busy_until_ = Outbox::kNever;
-  std::map<Id, Time> busy_elsewhere_;  // no children: until when none is suspected
-  std::map<Id, Time> went_;            // when a link of a member ended: kept for a hello bound at least
-  std::map<Id, Time> broken_;          // likewise, not on purpose, and it has not come back here
+  std::map<Id, Time> busy_elsewhere_;  // members that are no children: until when they are not suspected
+  std::map<Id, Time> went_;            // when a link of a member ended; kept for at least a hello bound
+  std::map<Id, Time> broken_;  // the same, for links that ended by accident, until the member comes back here
   Time absent_bound_ = Outbox::kNever;
 };
 

@@ -10,7 +10,7 @@
 
 namespace nacre::overlay {
 
-// Where a link takes the place of another, the driver calls unlinked() first, then linked().
+// If a link replaces another, the driver calls unlinked() first, then linked().
 using value::LinkName;
 using value::Side;
 
@@ -72,9 +72,9 @@ struct Finished {   // the node has nothing more to do: the shell may end once a
 struct Arm {  // call tick() at this time; replaces the Arm before
   Time at{};
 };
-struct Silent {  // this child is suspected, as nothing comes on its link
+struct Silent {  // this child is suspected because nothing comes on its link
   Id peer = 0;
-  std::string why;  // how long, and what this node itself stood still
+  std::string why;  // how long, and how long this node itself stood still
 };
 struct AskArbiter {  // whether this half may go on without these: the answer, if it may, is Node::arbiter_agrees()
   Idset others;

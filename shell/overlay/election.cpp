@@ -55,7 +55,7 @@ void Node::watch_leader() {
   }
   if (!election_.is_open()) begin_election();
   const Time silent_at = std::max(election_.since, election_.heard_at) + Time(options_.welcome_bound);
-  if (uplink_.current() && out_.now >= silent_at) uplink_.leave(*uplink_.current());  // lost, too
+  if (uplink_.current() && out_.now >= silent_at) uplink_.leave(*uplink_.current());  // the feeder is lost as well
   if (uplink_.current()) out_.wake(silent_at);
   const bool has_claimed = election_.claim && election_.claim->candidate == options_.self;
   const bool is_due = out_.now >= election_.claim_at || (!has_claimed && uplink_.tried_all());
@@ -65,7 +65,7 @@ void Node::watch_leader() {
   }
   if (end_ == 0 && has_claimed && count_votes(true)) return;
   if (end_ == 0) return claim(true, std::max(out_.term, election_.latest) + 1);
-  const Time lingers_until = election_.since + 2 * Time(options_.welcome_bound);  // for those that lack the end
+  const Time lingers_until = election_.since + 2 * Time(options_.welcome_bound);  // for members that lack the end
   if (out_.now < lingers_until) return out_.wake(lingers_until);
   stage_ = Stage::over;
   out_.put(Finished{});
@@ -76,8 +76,8 @@ void Node::found_leader() {
   uplink_.route(tree_.ancestors(options_.self));
 }
 
-// Those that may feed it now: the lowest slot that lives is to lead, so all ask upward in the order of the slots.
-// The leader itself is the last: it may only have stood still.
+// The members that may feed it now. The lowest living slot is to lead, so all ask upward in the order of the slots.
+// The leader itself comes last: it may only have stood still.
 std::vector<Id> Node::above_without_leader() const {
   constexpr Slot kMost = 64;
   std::vector<Id> out = tree_.ancestors(options_.self);
@@ -165,7 +165,7 @@ void Node::take(LinkName from, const Claim& claim) {
   if (claim.ballot < election_.latest || claim.ballot <= log_.last_term()) return;
   election_.latest = claim.ballot;
   election_.heard_at = out_.now;
-  if (election_.claim == claim) {  // by another way
+  if (election_.claim == claim) {  // it has come by another way
     if (!election_.votes.contains(options_.self)) return consider_vote();
     election_.unsent = election_.votes;
     return send_votes();
@@ -176,7 +176,7 @@ void Node::take(LinkName from, const Claim& claim) {
   consider_vote();
 }
 
-// Again whenever something has changed by which this member may vote.
+// Called whenever something has changed by which this member may vote.
 void Node::consider_vote() {
   const std::optional<Claim>& claim = election_.claim;
   const auto feeder = uplink_.current();
@@ -219,7 +219,7 @@ void Node::take(LinkName from, const Vote& vote) {
   if (election_.votes.contains(options_.self)) send_votes();
 }
 
-// The candidate lacks these: it may have been cut off from the last leader a little earlier.
+// The candidate lacks these entries: it may have been cut off from the last leader a little earlier.
 void Node::feed_up(LinkName feeder, Seq behind) {
   for (Seq seq = behind + 1; seq <= applied(); ++seq) {
     if (log_.find(seq) != nullptr) out_.put(SendEntry{feeder, seq});
@@ -239,7 +239,7 @@ void Node::take_from_below(const Entry& entry, std::uint64_t term) {
 
 // ---- the new leader --------------------------------------------------------------------------
 
-// All that it has to know is in its log, or is offered again by the others when they have the view.
+// All that it has to know is in its log, or the others offer it again when they have the view.
 void Node::take_over() {
   const Id before = tree_.leader();
   View change;

@@ -9,8 +9,8 @@
 
 namespace nacre::overlay {
 
-// The views of which more than half is needed: the last one that all of its members are known to have, and those
-// after it.
+// The views of which more than half is needed: the last one that all of its members are known to have, and all
+// later ones.
 class Quorums {
  public:
   void add(Seq view, Idset members) { views_.push_back({view, std::move(members)}); }
@@ -18,13 +18,13 @@ class Quorums {
   [[nodiscard]] std::vector<Quorum> all() const { return {views_.begin(), views_.end()}; }
   void complete(Seq upto);  // all members have the entries up to this one
 
-  // Whether members that are `present` may choose a leader. `over`: those that have left as planned.
+  // Whether members that are `present` may choose a leader. `over`: members that have left as planned.
   [[nodiscard]] bool may_choose(const Idset& present, const Idset& over) const;
   // Whether they may if an arbiter agrees, whose word counts as one more: they are half.
   [[nodiscard]] bool may_choose_with_arbiter(const Idset& present, const Idset& over) const;
   // Whether a leader that reaches these members, itself included, still leads: half is enough, as the others are no
-  // more than that. So a leader that is lost counts for those who choose another, even where its end is known: it
-  // may have gone on with half, and without them.
+  // more than half. So those who choose another leader count a lost leader as a member, even if its end is known:
+  // it may have gone on with half, and without them.
   [[nodiscard]] bool may_lead(const Idset& present, const Idset& over) const;
   // Whether these are just enough for that.
   [[nodiscard]] bool is_half(const Idset& present, const Idset& over) const;
@@ -41,18 +41,18 @@ struct Election {
   Time since = Outbox::kNever;     // when the leader was missed; kNever: there is one
   bool is_sure = false;            // the leader's process has ended
   std::optional<Claim> claim;      // the last one, of the feeder or its own
-  Idset votes;                     // for it
-  Idset unsent;                    // of these, which the feeder has not got
+  Idset votes;                     // for this claim
+  Idset unsent;                    // of these votes, those that the feeder has not got
   Time claim_at = Outbox::kNever;  // its own next claim
   Time heard_at{};                 // when the feeder has passed on a claim, or was found
-  std::uint64_t latest = 0;        // of all ballots that it has heard of
+  std::uint64_t latest = 0;        // the latest ballot that it has heard of
   std::optional<Id> follows = {};  // whom it has promised to follow in the latest term
 
   [[nodiscard]] bool is_open() const { return since != Outbox::kNever; }
   void close();
 };
 
-// What the owner of a leader is told in the order of the log, once all members have it.
+// What the owner of a leader is told in the order of the log, once all members have the entry.
 class Withheld {
  public:
   // `until`: the entry that all members have to have first.

@@ -16,17 +16,18 @@ using Idset = value::Idset;  // of members, or of tasks: each field has its own 
 
 inline constexpr std::uint64_t kNoEnd = UINT64_MAX;
 
-// Of a collective's value: bytes in one message, and the limit.
+// Bytes of a collective's value: in one message, and at most.
 inline constexpr std::size_t kPiece = std::size_t{256} << 10;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 30;
-// A larger value is only promised by the log. Loading the code that makes a digest costs a shell 2 ms, as much as
-// reading so many bytes.
+// The log only promises a larger value. To load the code that makes a digest costs a shell 2 ms, as much as to read
+// this many bytes.
 inline constexpr std::size_t kMaxLogged = std::size_t{1} << 20;
 inline constexpr std::size_t kDigest = 32;  // bytes
 // Members that one answer names: as text they are far below the limit of an idset.
 inline constexpr std::uint64_t kMaxNamed = 4096;
 
-// The members whose parts a collective needs: those that joined at a view in from..to; the first ones at 0.
+// The members whose parts a collective needs: those that joined at a view in from..to. The first members joined at
+// 0.
 struct Scope {
   Seq from = 0;
   Seq to = kNoEnd;
@@ -78,14 +79,14 @@ struct Event {
 using ExecKind = value::ExecOrder::Kind;
 struct RankShare {
   Id member = 0;
-  Idset ranks;  // of a tool: of the tasks that it runs beside, or none
+  Idset ranks;  // of a tool: the ranks of the tasks that it runs beside, or none
   bool operator==(const RankShare&) const = default;
 };
 struct Exec {
   Seq view = 0;  // the view that the map was made for; in the log: the view in which it holds
   std::vector<RankShare> map;
   Bytes command;
-  bool strict = false;  // refused if a member of the map is none of the view; else its ranks go to the others
+  bool strict = false;  // refused if a member of the map is not in the view; otherwise its ranks go to the others
   ExecKind kind = ExecKind::tasks;
   bool operator==(const Exec&) const = default;
 };
@@ -113,7 +114,7 @@ struct Grow {
   std::uint64_t wait = 0;  // milliseconds to wait for the newcomers; those that have come by then join
   bool operator==(const Grow&) const = default;
 };
-struct Campaign {  // the one end of a shrink or grow
+struct Campaign {  // the single end of a shrink or grow
   bool grow = false;
   Seq view = 0;       // the entry that named the members; 0: there is none
   Idset done;         // these have gone, or have joined
@@ -122,7 +123,7 @@ struct Campaign {  // the one end of a shrink or grow
 };
 struct Refused {
   std::string why;
-  Idset members;  // of a strict EXEC: those of its map that are no members, the first kMaxNamed of them
+  Idset members;  // of a strict EXEC: the members of its map that do not exist, the first kMaxNamed of them
   bool operator==(const Refused&) const = default;
 };
 

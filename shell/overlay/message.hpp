@@ -14,7 +14,7 @@ struct Hello {
   Standing standing = Standing::member;
   Seq applied = 0;
   Seq view = 0;
-  std::string address;         // where others can dial it; only of a joining one
+  std::string address;         // where others can dial it; only for a joining member
   Idset suspects;              // parents to which it has lost its link
   std::uint64_t log_term = 0;  // of its last entry
   bool operator==(const Hello&) const = default;
@@ -42,7 +42,7 @@ struct Quorum {
   Idset members;
   bool operator==(const Quorum&) const = default;
 };
-// All that a newcomer needs of what the log has decided so far.
+// All that a newcomer needs to know of the log so far.
 struct Snapshot {
   std::uint32_t first = 0;  // members of the first view
   std::uint32_t arity = 0;
@@ -86,15 +86,15 @@ struct Up {
   Idset started;
   std::vector<TaskReport> exited;
   std::vector<Part> parts;
-  Idset ended = {};  // whose process has ended, or whose link has: if they are suspected, they are not just silent
+  Idset ended = {};  // members whose process or link has ended: if they are suspected, they are not just silent
   bool operator==(const Up&) const = default;
 };
 
 struct Beat {
   std::uint64_t number = 0;  // down: the leader's; up: the last one received
   Seq stable = 0;            // no member needs this entry or an earlier one; 0 on the way up
-  Idset busy;                // the sender, or members below it, that run a handler of a plugin and do nothing else
-  Seq complete = 0;          // all members have this entry; 0 on the way up
+  Idset busy;  // of the sender and the members below it, those that run a handler of a plugin and do nothing else
+  Seq complete = 0;  // all members have this entry; 0 on the way up
   bool operator==(const Beat&) const = default;
 };
 
@@ -117,14 +117,14 @@ struct Bye {
   bool operator==(const Bye&) const = default;
 };
 
-// The leader is lost: this member asks to lead, or on trial whether it would be followed. It goes down, to all that
-// it feeds.
+// The leader is lost: this member asks to lead, or on trial asks whether the others would follow it. The claim goes
+// down, to all that the member feeds.
 struct Claim {
   std::uint64_t ballot = 0;  // the term in which it will lead
   Id candidate = 0;
   Seq applied = 0;  // its last entry, and the term of that
   std::uint64_t log_term = 0;
-  bool trial = false;  // who answers promises nothing
+  bool trial = false;  // an answer promises nothing
   bool sure = false;   // the process of the leader has ended: it is not just silent
   bool operator==(const Claim&) const = default;
 };
@@ -140,7 +140,8 @@ using Body = std::variant<Hello, Welcome, Entry, Up, Beat, Request, Bye, Claim, 
 
 struct Message {
   std::uint64_t job = 0;
-  // Of an entry: in which it was appended; else the latest that its sender has promised to follow.
+  // Of an entry: the term in which it was appended; otherwise the latest term that the sender has promised to
+  // follow.
   std::uint64_t term = 0;
   Body body;
   bool operator==(const Message&) const = default;

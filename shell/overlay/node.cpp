@@ -66,7 +66,7 @@ void Node::tick(Time now) {
   arm();
 }
 
-// When a node was stopped, every bound has passed, and what the others have sent meanwhile is yet to be read.
+// When a node was stopped every bound has passed, but what the others have sent meanwhile is still to be read.
 void Node::stood_still(Time gap) {
   child_table_.excuse(gap);
   uplink_.excuse(gap);
@@ -75,12 +75,12 @@ void Node::stood_still(Time gap) {
   fed_at_ += gap;
   pulse_.wake(out_.now);
   stood_still_at_ = out_.now;
-  // The others may have another leader: what it tells its owner next waits until they have an entry of now.
+  // The others may have another leader: what this one tells its owner next waits until they have a new entry.
   is_in_doubt_ = leads() && options_.hands_over && tree_.size() > 1 && gap >= options_.silent_bound / 2;
   cut_off_until_ = std::max(cut_off_until_, out_.now + options_.hello_bound);
 }
 
-// What explains it is of now: the view that takes the child out comes later.
+// Notes the reason for the silence now, as the view that takes the child out comes later.
 void Node::note_silence(Id id) {
   const Child* child = child_table_.child(id);
   if (child == nullptr) return;
@@ -147,7 +147,8 @@ void Node::step(LinkName from, const Message& message) {
   settle();
 }
 
-// Of another job, of a start before this one, or of a term that this member has left behind.
+// Whether the message is of another job, of an earlier start of this one, or of a term that this member has left
+// behind.
 bool Node::is_of_another(LinkName from, const Message& message) {
   const bool is_old = options_.hands_over ? message.term < options_.term : message.term != out_.term;
   if (message.job != out_.job || is_old) {
@@ -162,7 +163,7 @@ bool Node::is_of_another(LinkName from, const Message& message) {
   }
   promise(message.term, std::nullopt);
   if (from.side == Side::down || std::holds_alternative<Entry>(message.body)) return false;
-  if (message.term < out_.term) {  // its sender may still have the leader before
+  if (message.term < out_.term) {  // its sender may still follow the former leader
     if (std::holds_alternative<Welcome>(message.body)) uplink_.drop(from.peer);
     return !std::holds_alternative<Bye>(message.body);
   }
@@ -304,7 +305,7 @@ void Node::unlinked(LinkName link) {
   settle();
 }
 
-// The tick before has done so: it is not the end of the link that may take this one's place.
+// Whether the last tick has given the link up: then this is not the end of a link that may have replaced it.
 bool Node::has_let_go(LinkName link) const {
   return std::any_of(out_.effects.begin(), out_.effects.end(), [&](const Effect& each) {
     const auto* hang_up = std::get_if<HangUp>(&each);
@@ -358,7 +359,8 @@ void Node::admit(DownLink& down, const Hello& hello) {
   down.ahead = hello.view > view_;
   child_table_.welcome(down);
   out_.send(link, Welcome{applied(), view_, std::nullopt, log_.last_term()});
-  // A node that waited for a beat in vain gets one now. Only from the leader: another node's last beat can be old.
+  // A node that waited for a beat in vain gets one now, but only from the leader: another node's last beat can be
+  // old.
   if (leads() && pulse_.number() > 0) {
     out_.send(link, Beat{pulse_.number(), campaigns_.stable(complete_), {}, complete_});
     fed_at_ = std::max(fed_at_, out_.now);
@@ -369,7 +371,7 @@ void Node::admit(DownLink& down, const Hello& hello) {
   if (passes) out_.send(link, *claim);
 }
 
-// This log has one entry more, in the place of which a peer may have one of a leader that is lost.
+// This log has one more entry. At its place a peer may have an entry of a lost leader.
 void Node::feed_all() {
   std::vector<Id> parted;
   for (DownLink& each : child_table_.down_links()) {
@@ -491,8 +493,8 @@ void Node::take(LinkName from, const Beat& beat) {
   pass_on({beat.number, beat.stable, {}, beat.complete});
 }
 
-// One that has become busy cannot dial a new parent: who still feeds it reports it up to that parent, or to the
-// leader. Who leaves is no parent any more.
+// A member that has become busy cannot dial a new parent. The node that still feeds it reports it up to that
+// parent, or to the leader. A member that leaves is no parent any more.
 void Node::take_busy(const Idset& busy) {
   Idset elsewhere;
   for (Id id : busy.ids()) {
@@ -645,7 +647,7 @@ void Node::send_up(LinkName to, Up up, bool with_standing) {
 
 namespace {
 
-// What an owner does by it is seen by others, or ends something.
+// What an owner does by this entry is seen by others, or ends something.
 bool waits_for_all(const Entry& entry) {
   return !std::holds_alternative<Release>(entry.body) && !std::holds_alternative<Promise>(entry.body) &&
          !std::holds_alternative<Signal>(entry.body) && !std::holds_alternative<End>(entry.body);
@@ -667,7 +669,7 @@ void Node::take(LinkName from, const Entry& entry, std::uint64_t term) {
     return refuse(from, Farewell::refused, "entries come from above");
   if (from.side == Side::down) return take_from_below(entry, term);
   if (leads() || stage_ != Stage::member) return;
-  if (entry.seq <= applied()) {  // if it is another one, of a later leader, the next HELLO shows it
+  if (entry.seq <= applied()) {  // if it is another entry, of a later leader, the next HELLO shows it
     if (log_.term_of(entry.seq) < term) uplink_.drop(from.peer);
     return;
   }
@@ -691,8 +693,8 @@ void Node::accept(const Entry& entry, std::uint64_t term) {
   std::visit([&](const auto& body) { apply(entry, body); }, entry.body);
 }
 
-// Where another may come to lead, nobody may see what this leader does by an entry that is lost with it. All
-// follows in the order of the log.
+// Where another shell may come to lead, nobody may see what this leader does by an entry that could be lost with
+// it. All effects follow in the order of the log.
 void Node::tell(Seq until, Effect effect) {
   const bool waits = (leads() || takes_over_) && options_.hands_over && (until > complete_ || !withheld_.empty());
   if (waits) return withheld_.add(until, std::move(effect));
@@ -731,7 +733,7 @@ void Node::apply(const Entry& entry, const View& change) {
   }
 }
 
-// The way up stays that of the view before.
+// The way up stays that of the former view.
 void Node::begin_leaving(const View& change) {
   stage_ = Stage::leaving;
   for (const Child& each : child_table_.children()) {
@@ -834,13 +836,13 @@ void Node::note_complete() {
   Seq all = acked();
   const bool are_enough = !options_.hands_over || quorums_.may_lead(tree_.members(), reports_.gone());
   if (all >= view_ && are_enough) quorums_.complete(view_);
-  if (options_.hands_over && quorums_.first_open() <= view_) return;  // who has acknowledged it are too few
+  if (options_.hands_over && quorums_.first_open() <= view_) return;  // too few members have acknowledged it
   if (all <= complete_) return;
   const bool has_new_view = complete_ < view_ && view_ <= all;
   complete_ = all;
   out_.put(Completed{all});
   withheld_.release(complete_, out_);
-  // If this leader is lost next, what the others choose by is this view alone.
+  // If this leader is lost next, the others choose by this view alone.
   if (options_.hands_over && has_new_view) send_beat();
 }
 
@@ -862,7 +864,7 @@ bool Node::may_lead(const Idset& suspects) {
   if (reaches_enough(suspects)) {
     if (cut_off_since_ == Outbox::kNever) return true;
     if (reached_since_ == Outbox::kNever) reached_since_ = out_.now;
-    // Not at once: what was held up on its way proves nothing.
+    // Not at once: what was delayed on its way proves nothing.
     if (out_.now >= reached_since_ + options_.silent_bound)
       cut_off_since_ = cut_off_until_ = reached_since_ = Outbox::kNever;
     return true;
@@ -880,8 +882,7 @@ bool Node::may_lead(const Idset& suspects) {
 
 bool Node::bury() {
   View change;
-  // No beat reaches a member but from the leader. If the leader could send none for so long, all others
-  // have ended by rule 10.
+  // Only the leader sends beats. If it could send none for so long, all others have ended by rule 10.
   bool is_alone =
       !options_.hands_over && tree_.size() > 1 && out_.now >= fed_at_ + options_.fence + options_.beat_interval;
   Idset suspects = is_alone ? Idset::range(0, Idset::kMaxId) : child_table_.suspects(tree_);
@@ -960,8 +961,8 @@ bool Node::release_collectives() {
   return true;
 }
 
-// None: the value goes in the log. A newcomer needs it there, as it does not get what was published before it is
-// fed, and so does who comes to lead.
+// None: the value goes in the log. A newcomer needs it there, as it does not get values published before it is fed,
+// and so does a member that comes to lead.
 std::optional<Bytes> Node::digest_of(const Bytes& encoded, Scope scope) {
   if (encoded.size() <= options_.max_logged || !options_.digest) return std::nullopt;
   if (options_.hands_over || tree_.any_in(0, {std::max(scope.from, Seq{1}), scope.to})) return std::nullopt;
@@ -1007,7 +1008,7 @@ void Node::answer(RequestId id, const Exec& body) {
     if (!lost.empty()) return append(id, Refused{"exec: a shell that it names is not of the job any more", lost});
   }
   Exec mapped{view_, remap(body.map, tree_), body.command, body.strict, body.kind};
-  // Where ranks go to others, their text becomes longer.
+  // When ranks go to other members, their text becomes longer.
   auto frame = encode({out_.job, out_.term, Entry{applied() + 1, id, mapped}});
   Result<Message> fits = frame ? decode(*frame) : Result<Message>(std::move(frame).error());
   if (!fits) return append(id, Refused{"exec: " + fits.error().message.substr(0, kMaxText / 2), {}});
@@ -1210,8 +1211,7 @@ std::uint64_t Pulse::make(Time now) {
 bool Pulse::receive(std::uint64_t number, Time now) {
   if (number <= number_) return false;
   number_ = number;
-  // The beat was made at its number plus the least delay of all beats: one that was held up on its way proves
-  // little.
+  // The beat was made at its number plus the least delay of all beats: a beat that was delayed proves little.
   Time made = milliseconds(std::min(number, kLatest));
   least_delay_ = std::min(least_delay_, now - made);
   made_ = std::max(made_, made + least_delay_);

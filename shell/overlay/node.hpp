@@ -26,10 +26,10 @@ struct OpenCampaign {
   RequestId request;
   bool grow = false;
   Seq view = 0;  // 0: a grow whose newcomers have not come yet
-  Seq hold = 0;  // the leaving members may still need the entries after this one
+  Seq hold = 0;  // the leaving members may still need later entries
   Idset targets;
   Time deadline{};
-  Idset missing = {};  // of a grow: these will not come
+  Idset missing = {};  // of a grow: members that will not come
 };
 
 class Campaigns {
@@ -44,15 +44,15 @@ class Campaigns {
   [[nodiscard]] bool awaits(Id id) const;
   void give_up(Id id);  // no grow waits for it any more
 
-  // Of members that do not lead: what the log has of the open ones, in case that they come to lead.
+  // For members that do not lead: notes the open ones of the log, in case the member comes to lead.
   void follow(const Entry& entry, const View& change);
   void follow(const Entry& entry, const Campaign& /*end*/);
   void follow(const OpenView& open);
-  void wait_until(Time deadline);  // this member leads from now on: all have until then
+  void wait_until(Time deadline);  // this member leads from now on: every open one ends by then at the latest
   [[nodiscard]] std::vector<OpenView> views() const;
 
   // Closes a campaign that is over, if there is one, and returns its end. `complete`: all members have applied the
-  // entries up to it.
+  // entries up to this one.
   std::optional<std::pair<RequestId, Campaign>> over(Time now, Seq complete, const Idset& gone, const Tree& tree);
   // The last entry that may be dropped.
   [[nodiscard]] Seq stable(Seq complete) const;
@@ -65,11 +65,11 @@ class Campaigns {
   LastRequests taken_;
 };
 
-// Those of the map that are no members, the first kMaxNamed of them.
+// The members of the map that do not exist, the first kMaxNamed of them.
 [[nodiscard]] Idset not_members(const std::vector<RankShare>& map, const Tree& tree);
 
-// Gives the shares of those that are no members to the members of the map, in turn; to the leader if there are
-// none.
+// Gives the shares of members that do not exist to the other members of the map, in turn; to the leader if there
+// are none.
 [[nodiscard]] std::vector<RankShare> remap(const std::vector<RankShare>& map, const Tree& tree);
 
 // The entries that a member has applied and that others may still need: the newest part of the job's log.
@@ -82,10 +82,10 @@ class EntryLog {
   [[nodiscard]] const Entry* find(Seq seq) const {
     return seq >= first_ && seq <= last() ? &entries_[seq - first_] : nullptr;
   }
-  // In which this entry was appended.
+  // The term in which this entry was appended.
   [[nodiscard]] std::uint64_t term_of(Seq seq) const;
   [[nodiscard]] std::uint64_t last_term() const { return terms_.back().second; }
-  // Whether a log whose last entry is this one, of this term, has entries that were never in this log.
+  // Whether a log whose last entry is this one, of this term, has entries that never were in this log.
   [[nodiscard]] bool parts_from(std::uint64_t term, Seq seq) const;
 
   void append(Entry entry, std::uint64_t term) {
@@ -109,16 +109,16 @@ class EntryLog {
   friend struct NodeState;
   Seq first_ = 1;
   std::deque<Entry> entries_;
-  std::vector<std::pair<Seq, std::uint64_t>> terms_{{0, 0}};  // the first entry of each
+  std::vector<std::pair<Seq, std::uint64_t>> terms_{{0, 0}};  // each term's first entry
 };
 
-// Values that come beside the log: the promises of entries, and the values that have arrived, in either order.
+// Values that come beside the log: entries' promises, and values that have arrived, in either order.
 class Promises {
  public:
   void promised(Seq entry, Promise promise) { promises_.emplace(entry, std::move(promise)); }
   void arrived(Seq entry, Bytes value) { values_[entry] = std::move(value); }
-  // Releases the values of which both are here. Drops values that no entry up to `applied` has promised to this
-  // member.
+  // Releases the values that have arrived and are promised. Drops values that no entry up to `applied` has promised
+  // to this member.
   void settle(Seq applied, const OverlayOptions& options, Outbox& out);
   [[nodiscard]] bool empty() const { return promises_.empty() && values_.empty(); }
 
@@ -128,7 +128,7 @@ class Promises {
   std::map<Seq, Bytes> values_;
 };
 
-// Beats: the numbers that the leader gives them, and what the others learn from these (rule 10 of doc/protocol.md).
+// Beats: how the leader numbers them, and what the others learn from the numbers (rule 10 of doc/protocol.md).
 class Pulse {
  public:
   explicit Pulse(const OverlayOptions& options) : options_(options) {}
@@ -140,20 +140,20 @@ class Pulse {
   bool receive(std::uint64_t number, Time now);
   // The feeder lives, but passes no beats on.
   void feeder_lives(Time now) { lives_ = now; }
-  // The node was stopped until now. If no beat has come since the last such time, it gets no more time.
+  // The node was stopped until now. It gets more time, but only once between two beats.
   void wake(Time now);
 
-  // Of the last beat; 0: none yet.
+  // The number of the last beat; 0: none yet.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   // When the last beat was made, as far as this node knows.
   [[nodiscard]] Time made() const { return made_; }
   // When a node at this depth of the tree has waited too long for a beat, and dials the leader.
   [[nodiscard]] Time starving_at(std::uint32_t depth) const;
-  // When the node has to end.
+  // When the node has to end itself.
   [[nodiscard]] Time fence_at() const;
   // When the leader counts as lost for a node at this depth, which has dialled it by then.
   [[nodiscard]] Time lost_at(std::uint32_t depth) const;
-  // Another one leads from now on, whose clock is another one.
+  // Another member, with another clock, leads from now on.
   void follow(Time now);
 
  private:
@@ -180,15 +180,16 @@ class Node {
   void step(LinkName from, const Message& message);
   void wait_for_silent(milliseconds bound);  // counted from when each node was last received from
   void expect_end(milliseconds busy_bound);  // the job is to end: busy and absent children get less time
-  // Enters a collective, once: the name is used once in a job. The part: a number for max and sum, else bytes.
+  // Enters a collective, once: a name is used once in a job. The part is a number for max and sum, bytes for the
+  // others.
   Result<void> enter(std::string name, Merge merge, const Own& part, Scope scope = {});
-  void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before the entry
-  // Returns the number that the entry which answers has. EMSGSIZE, or EPIPE after the end.
+  void arrived(Seq entry, Bytes value);  // the value that an entry promises; it may come before that entry
+  // Returns the number that the answering entry will have. EMSGSIZE, or EPIPE after the end.
   Result<std::uint64_t> request(RequestBody body);
   void started(const Idset& tasks);
   void exited(const Idset& tasks, Bytes record);
   void tasks_ended();  // after Leave
-  void stays();        // after Finished, of one that has left: nobody is to wait for the end of its process
+  void stays();        // after Finished, in a node that has left: nobody has to wait for the end of its process
   // From now on this member takes part in the choice of another leader; all do so before anything depends on it.
   // `has_arbiter`: of the options.
   void hand_over(bool has_arbiter = false) {
@@ -212,13 +213,13 @@ class Node {
   [[nodiscard]] Seq applied() const { return log_.last(); }
   [[nodiscard]] Seq view() const { return view_; }
   [[nodiscard]] Seq complete() const { return complete_; }  // leader
-  // No timer has run for so long that this node's process must have stood still: tick() first.
+  // No timer has run for so long that this node's process must have stood still; then call tick() first.
   [[nodiscard]] bool is_late(Time now) const { return now - options_.beat_interval > out_.due; }
-  // A leader that hands over: others know entries already whose effects its own owner does not have yet.
-  // Likewise once it has stood still for so long that the others may have another leader.
+  // For a leader that hands over: other members know entries whose effects its own owner does not have yet. Also
+  // true once it has stood still for so long that the others may have another leader.
   [[nodiscard]] bool withholds() const { return !withheld_.empty(); }
-  // Leader: of one that it has declared dead, or that was to leave: its process has ended, or its link has; else it
-  // may be just silent.
+  // Leader: whether a member that it has declared dead, or that was to leave, has really ended: its process or its
+  // link has. Otherwise it may be just silent.
   [[nodiscard]] bool has_ended(Id id) const { return ended_.contains(id); }
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const EntryLog& log() const { return log_; }
@@ -226,7 +227,7 @@ class Node {
   [[nodiscard]] const std::vector<OpenCampaign>& campaigns() const { return campaigns_.open(); }
   [[nodiscard]] std::vector<Request> pending() const { return requests_.pending(); }
   [[nodiscard]] std::optional<Id> feeder() const { return uplink_.current(); }
-  [[nodiscard]] bool has_left(Id peer);  // it is gone once its down link ends
+  [[nodiscard]] bool has_left(Id peer);  // the peer is gone once its down link ends
   [[nodiscard]] bool settled() const { return leads() || uplink_.at_parent(); }
   [[nodiscard]] const OverlayOptions& options() const { return options_; }
 
@@ -257,7 +258,7 @@ class Node {
   void offer_again();
   void refuse(LinkName link, Farewell why, std::string text);
   void beat();
-  void send_beat();  // alone: the owner may still take what else is in the log
+  void send_beat();  // if it is alone: the owner may still take what else is in the log
   bool pass_on(const Beat& beat);
   void forget(Seq stable);
   [[nodiscard]] bool has_let_go(LinkName link) const;
@@ -334,7 +335,7 @@ class Node {
   Requests requests_;
   Campaigns campaigns_;
   std::vector<Collective> collectives_;
-  std::map<std::string, Seq> released_;  // until no member can offer a part of it
+  std::map<std::string, Seq> released_;  // until no member can offer a part of them
   Pieces incoming_;                      // the value that is being released
   Promises promises_;
   Quorums quorums_;
@@ -343,9 +344,9 @@ class Node {
   Idset asked_, agreed_;                 // the arbiter: about these
   bool takes_over_ = false;              // appends its first entry
   std::uint64_t feeder_term_ = 0;        // the latest that the feeder has named
-  Time cut_off_since_ = Outbox::kNever;  // leader: it reaches less than half
+  Time cut_off_since_ = Outbox::kNever;  // leader: since when it reaches less than half
   Time cut_off_until_ = Outbox::kNever;
-  Time reached_since_ = Outbox::kNever;  // half again, while it is cut off
+  Time reached_since_ = Outbox::kNever;  // since when it reaches half again, while it is cut off
   Time stood_still_at_ = kLongAgo;
   bool is_in_doubt_ = false;  // leader: it stood still for long
   Stage stage_ = Stage::member;
@@ -357,7 +358,8 @@ class Node {
   Idset ended_;             // leader: see has_ended()
   Idset processes_over_;    // of members that leave, or have left: they are gone once their links have ended
   std::uint64_t next_request_ = 1;
-  Time sent_up_at_{}, leave_deadline_ = Outbox::kNever, fed_at_{};  // fed_at_: the leader's last beat to any
+  Time sent_up_at_{}, leave_deadline_ = Outbox::kNever, fed_at_{};  // fed_at_: when the leader last sent a beat to
+                                                                    // anybody
   bool begun_ = false, tasks_done_ = false;                         // begun: by the first tick
   Up sent_standing_{kNoEnd, 0, {}, {}, {}, {}, {}};                 // the last standing that the parent was sent
 };

@@ -21,8 +21,8 @@ struct OverlayOptions {
   bool newcomer = false;      // not of the first view: the leader sends it all that it needs
   std::string address;        // of a newcomer: where others dial it
   Id leader = 0;              // of a newcomer: who leads
-  // When the leader is lost the others choose another one; else they end. The same for all members, from the
-  // start or by Node::hand_over().
+  // When the leader is lost the other members choose another one; without this they end. It is the same for all
+  // members, from the start or by Node::hand_over().
   bool hands_over = false;
   // Besides: where two halves cannot tell which of them goes on, somebody outside says so, to one of them only
   // (AskArbiter, Node::arbiter_agrees()). It counts as long as the first leader leads.
@@ -30,14 +30,15 @@ struct OverlayOptions {
   // Of a collective's value: bytes in one message, and the limit.
   std::size_t piece = kPiece;
   std::size_t max_value = kMaxValue;
-  // Makes the digest by which the log refers to a value above max_logged. Without it all values go in the log.
+  // Makes the digest by which the log refers to a value larger than max_logged. Without it all values go in the
+  // log.
   std::size_t max_logged = kMaxLogged;
   std::function<Result<Bytes>(std::string_view)> digest;
 
   // The leader sends a beat this often. A node that has sent its parent nothing for this long sends one up.
   milliseconds beat_interval{1000};
-  // After this time without a beat, and a little more for each level of depth, a node dials the leader. So the
-  // nodes above recover first.
+  // After this time without a beat, and a little more for each level of depth, a node dials the leader. So nodes
+  // higher up recover first.
   milliseconds beat_bound{4000};
   milliseconds beat_bound_per_level{250};
   // After this time without a beat a node ends the tasks, and the shell.
@@ -49,21 +50,21 @@ struct OverlayOptions {
   milliseconds first_hello_bound{60'000};
   // or if its link broke and it is not back in this time.
   milliseconds relink_bound{3000};
-  // A dialled parent has to answer HELLO within welcome_bound. If it does not it is dialled again: at first soon,
-  // as it may just be starting, then after twice the time each, up to redial_interval.
+  // A dialled parent has to answer HELLO within welcome_bound. If it does not, it is dialled again: at first soon,
+  // as it may just be starting, then each time after twice the time, up to redial_interval.
   milliseconds welcome_bound{2000};
   milliseconds redial_first{10};
   milliseconds redial_interval{500};
-  // In this time a leaving node has to end its tasks, and its leaving children have to report; then it goes without
-  // them.
+  // A leaving node has this time to end its tasks, and its leaving children to report; after it the node goes
+  // without them.
   milliseconds leave_bound{15'000};
-  // A shrink ends after this time, and names those whose leaving was not confirmed. More than leave_bound.
+  // A shrink ends after this time, and names the members whose leaving was not confirmed. More than leave_bound.
   milliseconds campaign_bound{20'000};
 
   // How long a member that wants to lead waits for votes before it asks again.
   milliseconds vote_bound{500};
 
-  // Sets silent_bound, and in proportion all bounds by which nodes find out whether another one lives.
+  // Sets silent_bound, and in proportion all bounds by which nodes find out whether another node lives.
   void wait_for_silent(milliseconds bound);
 };
 

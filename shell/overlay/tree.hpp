@@ -21,9 +21,9 @@ class Tree {
   // Writes the tree's part of a snapshot.
   void write(Snapshot& snapshot) const;
 
-  // A leader that is new changes places with the one before. Takes out those that leave or are dead, in the order
-  // of their ids, and fills each one's slot with the last member; then puts newcomers at the end. Ignores unknown
-  // ids that leave, known ids that are added, and the leader's own leave.
+  // A new leader changes places with the former one. Takes out those that leave or are dead, in the order of their
+  // ids, and fills each one's slot with the last member; then puts newcomers at the end. Ignores unknown ids that
+  // leave, known ids that are added, and the leader's own leave.
   void apply(Seq view, const View& change);
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -36,14 +36,14 @@ class Tree {
   // One of the first members, which has been in the slot of its id all the time.
   [[nodiscard]] bool has_stayed(Id id) const { return id < first_ && find(id) == nullptr; }
   [[nodiscard]] Seq joined(Id id) const;                 // the view that brought the member; 0 for the first ones
-  [[nodiscard]] Id last_joined(Seq view) const;          // the last of those that this view, not 0, has brought
-  [[nodiscard]] Id first_unused() const;                 // it, and all above, have never been members
+  [[nodiscard]] Id last_joined(Seq view) const;          // the last member that this view, not 0, has brought
+  [[nodiscard]] Id first_unused() const;                 // this id, and all above it, have never been members
   [[nodiscard]] std::string address(Id id) const;        // of a later member; "" for the first ones
   [[nodiscard]] std::optional<Id> parent(Id id) const;   // none: the leader, or no member
   [[nodiscard]] std::vector<Id> children(Id id) const;   // in the order of their slots
   [[nodiscard]] std::vector<Id> ancestors(Id id) const;  // from the parent up to the leader
   [[nodiscard]] std::uint32_t depth(Id id) const;        // of the leader: 0
-  // Those of these ids that are members, ascending. The cost depends on the smaller of the two sets.
+  // The members among these ids, ascending. The cost depends on the smaller of the two sets.
   [[nodiscard]] std::vector<Id> members_of(const Idset& ids) const;
   // Whether any member in the subtree of this slot is in the scope. Looks at the whole subtree, unless the scope
   // has all members.
@@ -72,7 +72,7 @@ class Tree {
   std::uint32_t first_;
   std::uint32_t arity_;
   std::uint32_t size_;
-  Seq latest_ = 0;              // the largest joined() that any member has had
+  Seq latest_ = 0;              // the largest joined() of all members so far
   std::vector<Placed> placed_;  // by id
   std::vector<Moved> moved_;    // by slot
 };

@@ -15,7 +15,8 @@ bool Uplink::wants_parent() const {
   return !above_.empty() && !at_parent() && !trying(above_.front()) && !elsewhere;
 }
 
-// After a change of the leader the feeder may be one that is not above: who misses this node would not know of it.
+// After a change of the leader the feeder may be a node that is not above: the node that misses this one would not
+// know of it.
 bool Uplink::has_feeder_above() const {
   if (!current_ || !options_.hands_over) return current_.has_value();
   return std::find(above_.begin(), above_.end(), *current_) != above_.end();
@@ -150,7 +151,7 @@ void Uplink::drop(Id peer, bool with_bye) {
   unlinked(peer);
 }
 
-// Two that feed each other would leave and dial at full speed, did this not count as a dial in vain.
+// Counts as a dial in vain, or two nodes that feed each other would leave and dial at full speed.
 void Uplink::leave(Id feeder) {
   hang_up(feeder, true);
   if (current_ == feeder) {

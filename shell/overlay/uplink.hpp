@@ -20,7 +20,7 @@ class Uplink {
   // The feeder; none while no node has answered.
   [[nodiscard]] std::optional<Id> current() const { return current_; }
   [[nodiscard]] bool at_parent() const { return current_ && !above_.empty() && *current_ == above_.front(); }
-  // None of those above has answered since route().
+  // No node above has answered since route().
   [[nodiscard]] bool tried_all() const { return above_.empty() || (others_ && tried_all_); }
   // Parents that were lost or did not answer.
   [[nodiscard]] const Idset& lost() const { return lost_; }
@@ -30,13 +30,13 @@ class Uplink {
   void unlinked(Id peer);
   // True if the peer feeds from now on; else its link is given up.
   bool welcomed(Id peer);
-  // Gives up a peer that is of no use; `with_bye`: which is to know that this was on purpose.
+  // Gives up a peer that is of no use; `with_bye`: the peer is told that this was on purpose.
   void drop(Id peer, bool with_bye = false);
-  // Gives up the feeder, which knows that it was on purpose, and dials others than the parent, too.
+  // Gives up the feeder, tells it that this was on purpose, and dials nodes other than the parent as well.
   void leave(Id feeder);
   // Whether the beat is overdue.
   void starve(bool starving);
-  // This node itself was stopped for so long: the others get the same time again.
+  // This node itself was stopped for `gap`: the others get as much more time.
   void excuse(Time gap);
   void tick();
   // When to call tick().
@@ -70,7 +70,7 @@ class Uplink {
   bool others_ = false;  // the parent was tried in vain: dial those above it
   bool tried_all_ = false;
   std::size_t next_ = 1;  // index into above_ of the node to dial next
-  Time parent_at_{};      // the parent is not dialled before
+  Time parent_at_{};      // the parent is not dialled before this time
   Time pause_{};          // how long the parent is not dialled after a failure
   Time other_at_{};
 };
@@ -113,19 +113,20 @@ class Reports {
   void add_started(const Idset& tasks);
   // An exit implies a start.
   void add_exited(const TaskReport& record);
-  // These are of no interest any more.
+  // The members `ids` are of no interest any more.
   void forget_gone(const Idset& ids);
 
   [[nodiscard]] const Idset& gone() const { return gone_; }
 
-  // Takes what was not taken since the last offer_again(), as much as fits into one message; false: there is
+  // Takes as much as fits into one message of what was not taken since the last offer_again(); false: there is
   // nothing.
   bool take_unsent(Up& up);
   void offer_again();
 
  private:
   friend struct NodeState;
-  // What has not been sent is kept apart, so that each more of very many tasks costs by its own size.
+  // What has not been sent is kept apart, so that a new outcome costs by its own size, however many tasks there
+  // are.
   struct Outcome {
     Bytes what;
     Idset tasks;

@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;   // bytes after 
 inline constexpr std::size_t kMaxData = std::size_t{512} << 10;  // bytes of one data field
 inline constexpr std::size_t kMaxText = 1024;                    // bytes of one text field, printable ASCII
 inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;   // bytes of the text of an idset
-inline constexpr std::size_t kSplitIds = kMaxIds / 2;            // who sends one that is longer sends it in parts
+inline constexpr std::size_t kSplitIds = kMaxIds / 2;            // a longer idset is sent in parts
 inline constexpr std::size_t kMaxList = std::size_t{1} << 16;    // elements
 inline constexpr int kMaxDepth = 8;                              // maps and arrays within each other
 

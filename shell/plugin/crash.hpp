@@ -16,8 +16,9 @@ namespace nacre::plugin {
 // In a forked child that runs task.exec: leaves a crash to the parent, which reports the signal that has ended the
 // child.
 void leave_crashes_to_parent();
-// Sets what is called before a plugin's failure ends the process (end_at_once): act(of), possibly from a signal
-// handler, and only in the process that has set it; nullptr: nothing. It ends the tasks, as nothing else does then.
+// Sets a function that end_at_once() calls as act(of) before a plugin's failure ends the process: possibly from a
+// signal handler, and only in the process that has set it; nullptr: none. The function ends the tasks, as nothing
+// else does then.
 void set_last_act(void (*act)(void* of), void* of);
 
 // Performs the last act and ends the process. Safe in a signal handler.
@@ -49,14 +50,14 @@ class CrashScope : Noncopyable {
 // The plugin of the innermost scope; "?" outside of scopes.
 [[nodiscard]] std::string running_plugin_name();
 
-// For a plugin's handler, or an initrc, that blocks the shell or ends its process. While it runs the loop does not,
-// so signals are handled only when it returns. One line names it, then the tasks are killed and the process ends:
+// For a plugin's handler, or an initrc, that blocks the shell or ends its process. While the handler runs the loop
+// does not, so signals wait until it returns. One line names it, then the tasks are killed and the process ends:
 //
 //   nacre-shell[R]: plugin 'NAME' does not return from TOPIC: ended by a second SIGTERM          with 128 + the
 //                                                                                                signal
 //   nacre-shell[R]: plugin 'NAME' called exit(3) in TOPIC                                        with 1
 //
-// The previous handlers of the signals still get each of them.
+// The previous handlers still get each signal.
 
 // While it lives, a second SIGTERM, SIGINT, SIGHUP or SIGQUIT within one call ends the process. A signal that comes
 // less than kApart after the first counts as the same one, sent in two ways. A call that runs the loop is not

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shells tell plugins of how the job changes, by the topics of nacre-shell-plugins(7). A builtin takes each as
-// a value: on<TasksExited>(...).
+// The events by which the shell tells plugins how the job changes: topics of nacre-shell-plugins(7). A builtin
+// takes each as a value: on<TasksExited>(...).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 
 namespace nacre::plugin {
 
-// Tasks of any shell have ended in the same way; on shell 0.
+// On shell 0: tasks of any shell have ended in the same way.
 struct TasksExited final : TopicEvent {
   static constexpr const char* kTopic = "job.tasks-exited";
   TasksExited(value::Idset tasks, exits::Record how) : ranks(std::move(tasks)), record(how) {}

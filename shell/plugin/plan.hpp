@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plan of a job as text for users: what would run where, bound to what, which changes to the environment, which
-// options there are and who has set them, and which plugins take part. Each shell makes its part; the parts of all
-// become one plan, in which what differs is marked with the hosts that it is of.
+// options there are and who has set them, and which plugins take part. Each shell makes its part; all parts become
+// one plan, in which differences are marked with their hosts.
 #pragma once
 
 #include "base/json.hpp"
@@ -20,7 +20,7 @@ struct PlanSources {
 
 struct PlanPartOptions {
   std::size_t most_tasks = std::numeric_limits<std::size_t>::max();  // the first ones of this shell
-  // Whether the value of a variable may be in it; unset: each may.
+  // Whether the plan may have the value of a variable; unset: each may.
   std::function<bool(std::string_view name, std::string_view value)> shows;
 };
 
@@ -32,7 +32,7 @@ struct PlanPartOptions {
 // brief: where tasks run, and the options; env: all but plugins and files.
 enum class PlanDetail { brief, env, all };
 
-// `parts`: of each shell, by its rank, not none; shells that are missing have been lost. `is_alone`: there is no
+// `parts`: by the rank of the shell, at least one; shells that are missing have been lost. `is_alone`: there is no
 // other shell, whatever R has.
 [[nodiscard]] std::string merged_plan(const job::Job& job, const PlanSources& sources,
                                       const std::map<std::uint32_t, Json>& parts, bool is_alone,

@@ -20,7 +20,7 @@ exits::FailureFacts failure_of(Host& host, const task::Task& task, const exits::
   out.origin = exits::origin_of(record, err, error);
   out.at = task.death().at.count();
   out.order = task.death().order;
-  // Its words are written before what they are about closes its connections.
+  // A task writes these words before it closes its connections because of the failure.
   bool by_words = out.origin != exits::Origin::unknown && exits::origin_of(record, "") != out.origin;
   if (by_words && tail && tail->last_read > 0) {
     double read = event::clock_now().count() - (event::wall_clock() - tail->last_read);

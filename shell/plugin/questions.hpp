@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the leader asks the shells of all nodes by an announcement, and they answer by records that come up to it.
+// Questions of the leader to the shells of all nodes: it asks by an announcement, and they answer by records that
+// come up to it.
 #pragma once
 
 #include "bulk/port.hpp"
@@ -15,13 +16,13 @@ namespace nacre::plugin {
 
 // The leader's side of what it asks other shells: questions that not all have answered yet. Each has a number,
 // which the announcement and the answers have to carry, and an Answer, which is put together from what the shells
-// send. A question is done when each shell that was asked has sent its last, or has gone, or when its time is
-// over: then those that have not answered are late.
+// send. A question is done when each shell that was asked has sent its last part or has gone, or when the
+// question's time is over; shells that have not answered then are late.
 
-// The bookkeeping of OpenQuestions: which shells each question still waits for, and what there is of the
-// answer. It has no clock, and sends nothing.
+// The bookkeeping of OpenQuestions: which shells each question still waits for, and the answer so far. It has no
+// clock, and sends nothing.
 
-// `Kept`: is destroyed once the question is not open any more.
+// `Kept` is destroyed once the question is not open any more.
 template <typename Answer, typename Kept = std::monostate>
 class OpenAnswers {
  public:
@@ -34,32 +35,32 @@ class OpenAnswers {
   };
   struct Awaited {
     value::Idset shells;  // that are waited for
-    Answer begun;         // what there is of the answer
+    Answer begun;         // so far
     std::function<void(Answered)> done;
   };
 
   [[nodiscard]] std::size_t size() const { return open_.size(); }
-  // The number of a new question, which no other shell gives one of its own: answers to a leader that is lost may
-  // come to the next one.
+  // The number of a new question. No other shell gives the same number, as answers to a lost leader may come to the
+  // next one.
   [[nodiscard]] Number next(std::uint32_t shell = 0) { return (Number{shell} << 32U) + ++last_; }
   void open(Number number, Awaited question, Kept kept = {}) {
     open_.emplace(number, Open{std::move(question), std::move(kept)});
   }
 
-  // To put in what the shell has sent; null if it came too late, or the shell is not waited for (any more).
+  // Where to put what the shell has sent; null: it came too late, or the question does not wait for the shell.
   [[nodiscard]] Answer* find(Number number, std::uint32_t shell) {
     auto found = open_.find(number);
     bool waits = found != open_.end() && found->second.question.shells.contains(shell);
     return waits ? &found->second.question.begun : nullptr;
   }
 
-  // Those that it still waits for; none: it is not open (any more).
+  // The shells that the question still waits for; none: it is not open.
   [[nodiscard]] value::Idset awaited(Number number) const {
     auto found = open_.find(number);
     return found == open_.end() ? value::Idset() : found->second.question.shells;
   }
 
-  // The shell has sent its last for this question, which may be done now.
+  // The shell has sent the last part of its answer; the question may be done now.
   void complete(Number number, std::uint32_t shell) {
     auto found = open_.find(number);
     if (found == open_.end()) return;
@@ -70,7 +71,7 @@ class OpenAnswers {
     auto found = open_.find(number);
     if (found != open_.end() && found->second.question.shells.empty()) finish(number);
   }
-  // Those that have not answered are late.
+  // Ends the question: shells that have not answered are late.
   void finish(Number number) {
     auto taken = open_.extract(number);
     if (!taken) return;
@@ -87,13 +88,13 @@ class OpenAnswers {
   }
   [[nodiscard]] const value::Idset& gone() const { return gone_; }
 
-  // What there is of the answers of those that are open.
+  // Calls `act` with the number of each open question, and its answer so far.
   template <typename Act>
   void each(const Act& act) const {
     for (const auto& [number, open] : open_) act(open.question.begun);
   }
 
-  // Without calling what waits for the answer.
+  // Ends the question without a call of `done`.
   void drop(Number number) { open_.erase(number); }
   void drop_all() { open_.clear(); }
 
@@ -115,9 +116,9 @@ class OpenQuestions {
   using Number = typename Answers::Number;
   using Answered = typename Answers::Answered;
   struct Question {
-    // Who is waited for. The leader may be among them: it is not asked, but gives its own part.
+    // The shells that are waited for. The leader may be among them: it is not asked, but gives its own part.
     value::Idset shells;
-    event::Seconds time;  // until they are late: a grace
+    event::Seconds time;  // until shells are late: a grace
     Answer begun;
     std::function<std::string(Number)> text;  // that is announced
     std::function<void(Answered)> done;
@@ -125,8 +126,8 @@ class OpenQuestions {
 
   static constexpr std::size_t kMostOpen = 1024;
 
-  // Announces as `topic`; at most `most` questions are open at a time. `busy`: begins the error of one more, and is
-  // followed by their number. The host has to outlive this object.
+  // Announces questions as `topic`; at most `most` are open at a time. The error for one more is `busy` and their
+  // number. The host has to outlive this object.
   OpenQuestions(Host& host, std::string topic, std::size_t most = kMostOpen,
                 std::string busy = "the shells are asked by")
       : host_(host), topic_(std::move(topic)), most_(most), busy_(std::move(busy)) {}
@@ -161,7 +162,7 @@ class OpenQuestions {
     return number;
   }
 
-  // As OpenAnswers has them.
+  // As the members of OpenAnswers.
   [[nodiscard]] Answer* find(Number number, std::uint32_t shell) { return open_.find(number, shell); }
   [[nodiscard]] value::Idset awaited(Number number) const { return open_.awaited(number); }
   void complete(Number number, std::uint32_t shell) { open_.complete(number, shell); }
@@ -187,20 +188,20 @@ class OpenQuestions {
   Answers open_;
 };
 
-// What the shell of a task knows of why and when it has failed, for exits::first_of(). Of a task of this shell
-// that has ended as `record`; times are those of clock_now(). `error`: what it has written to its error file. What
-// waits in its pipes is read first.
+// What this shell knows of why and when its task has failed, for exits::first_of(). The task has ended as `record`;
+// times are those of clock_now(). `error`: what it has written to its error file. What waits in its pipes is read
+// first.
 [[nodiscard]] exits::FailureFacts failure_of(Host& host, const task::Task& task, const exits::Record& record,
                                              std::string_view error = {});
 
-// The ranks of this shell's tasks that are connected to PMI, by whatever plugin (topic pmi.connected). What one
-// answers wrongly is named in a warning of `component`.
+// The ranks of this shell's tasks that are connected to PMI, through any plugin (topic pmi.connected). A wrong
+// answer is named in a warning of `component`.
 [[nodiscard]] value::Idset pmi_connected(Host& host, std::string_view component);
-// Whether processes of this shell are that tasks have spawned (topic pmi.spawned).
+// Whether spawned processes of this shell are connected to PMI (topic pmi.spawned).
 [[nodiscard]] bool spawned_connected(Host& host);
 
-// In shell.init of every shell: serves the channel of `records`, with `take` as RecordQueue::serve() has it. Any
-// other shell than the leader gets what is announced as `topic` in `asked`, until the registration ends. Nothing is
+// Called in shell.init of every shell: serves the channel of `records`, with `take` as for RecordQueue::serve(). On
+// all shells but the leader, `asked` gets what is announced as `topic` until the registration ends. Nothing is
 // served if this shell is the only one. `records` has to outlive the job.
 [[nodiscard]] Registration serve_questions(Host& host, bulk::RecordQueue& records, std::string topic,
                                            std::function<void(bulk::Id origin, std::string_view bytes)> take,

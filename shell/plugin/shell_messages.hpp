@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages from one shell of the job to another. They go by announcements, in one order with them; so each costs a
-// message to every shell: for rare things. One that nobody takes waits until this shell has run shell.init, and is
-// then refused. All calls are made on the loop's thread.
+// Messages from one shell of the job to another. They are announcements, and come in one order with these. Each
+// costs a message to every shell: for rare things. A message that nobody takes waits until this shell has run
+// shell.init, and is refused then. All calls are made on the loop's thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,7 +21,8 @@ class ShellMessages {
   ShellMessages(std::uint32_t own, std::uint32_t size, Announce announce)
       : own_(own), size_(size), announce_(std::move(announce)) {}
 
-  // EINVAL: this shell, or none. EHOSTUNREACH: it is lost, or this shell is cut off. EMSGSIZE: kMaxMessage.
+  // EINVAL: `to` is this shell, or no shell. EHOSTUNREACH: it is lost, or this shell is cut off. EMSGSIZE:
+  // kMaxMessage.
   Result<void> send(std::uint32_t to, std::string_view bytes);
 
   struct Message {
@@ -34,21 +35,21 @@ class ShellMessages {
   [[nodiscard]] Registration on_message(std::function<void(Message&)> receive) {
     return messages_.add(std::move(receive));
   }
-  // Offers what has waited once more: somebody is ready for it who was not before.
+  // Offers waiting messages again: a receiver has become ready.
   void offer();
-  // What was sent to that shell, and has not been answered, will not be. EHOSTUNREACH: it is lost, or this shell is
-  // cut off; ENOSYS: nobody there takes messages; ENOBUFS: kMaxKept.
+  // Messages to that shell that have no answer yet get none. EHOSTUNREACH: it is lost, or this shell is cut off;
+  // ENOSYS: nobody there takes messages; ENOBUFS: kMaxKept.
   [[nodiscard]] Registration on_unreachable(std::function<void(std::uint32_t shell, int code)> receive) {
     return unreachable_.add(std::move(receive));
   }
 
-  // How many announcements this shell has received, of whatever kind: of each the same number on all shells.
+  // How many announcements of any kind this shell has received; at each the number is the same on all shells.
   [[nodiscard]] std::uint64_t announcements() const { return announcements_; }
 
   // The job has so many shells now.
   void grow(std::uint32_t size) { size_ = size; }
 
-  // For the shell: each announcement; true: it was one of these messages.
+  // For the shell, at each announcement. True: it was one of these messages.
   bool take(std::string_view topic, std::string_view bytes);
   void initialized();  // shell.init has been run
   void lost(std::uint32_t shell);

@@ -32,7 +32,7 @@ const Plugin* Stack::find(std::string_view name) const {
 
 namespace {
 
-// An exception is the error of a plugin without which there is no job, and else only reported.
+// An exception is the error of a plugin that the job needs; from other plugins it is only reported.
 Result<void> run(const Plugin& plugin, const Handler& handler, Call& call) {
   CurrentCall current(plugin.name(), call.topic);
   const Component* component = plugin.component();

@@ -15,7 +15,7 @@ namespace nacre::plugin {
 // A plugin: a name, and handlers that are subscribed to topics by glob(7). Builtins, loaded objects and Lua plugins
 // are all Plugins.
 
-// What a topic tells that builtins take as a value, see plugin/events.hpp; others get its members.
+// What a topic tells, as a value for builtins: see plugin/events.hpp. Other plugins get its members.
 struct TopicEvent {
   virtual ~TopicEvent() = default;
   [[nodiscard]] virtual Json members() const = 0;
@@ -73,7 +73,7 @@ class Plugin : Noncopyable {
     else
       on(std::move(topic), Handler(std::move(act)));
   }
-  // To the topic of a TopicEvent.
+  // Subscribes to the topic of a TopicEvent.
   template <typename What, typename Act>
   void on(Act act) {
     auto take = [act = std::move(act)](const Call& call) -> Result<void> {

@@ -35,8 +35,7 @@ Result<void> check_tags(Host& host, std::string_view text);
 // tags that plugins render differently for the first shell and the second.
 Result<bool> differs_by_rank(Host& host, std::string_view text);
 
-// Whether `text` has a tag that only a task gives a value to: those of tasks, and those to which a plugin gives
-// none without a task.
+// Whether `text` has a tag whose value needs a task: one of tasks, or one that a plugin renders only for a task.
 Result<bool> differs_by_task(Host& host, std::string_view text);
 
 // Whether no two tasks of the job have the same text: by the task's rank, by its number on its node and the

@@ -68,8 +68,7 @@ std::string_view words_of(std::string_view line) {
   return at == std::string_view::npos ? "without a reason" : trim(line.substr(at + kKey.size()));
 }
 
-// `value` is the rest of the line, but Hydra of MPICH 4.1 and 4.2 writes `found` behind it; that of 4.3 writes it
-// before.
+// `value` is the rest of the line. Hydra of MPICH 4.1 and 4.2 writes `found` behind it, Hydra of 4.3 before it.
 std::string_view value_in(std::string_view rest) {
   constexpr std::string_view kBehind = " found=TRUE";
   if (rest.ends_with(kBehind)) rest.remove_suffix(kBehind.size());
@@ -205,7 +204,7 @@ Result<ClientSession::Reply> ClientSession::read(std::string_view line) {
   if (!parsed) return broken(parsed.error().message);
   const PmiMessage& message = *parsed;
   if (message.command() != answer_) return broken(fmt::format("expected {}, got {}", answer_, in_quotes(line)));
-  // Slurm says by `info` only that a name is not there.
+  // Slurm only says by `info` that a name does not exist.
   bool refused = message.find("rc").value_or("0") != "0" || message.find("info") == "fail";
   if (request_ == "init") {
     if (refused || message.find("pmi_version") != "1")

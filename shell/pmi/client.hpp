@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started. It takes what
-// the servers of Hydra, Slurm, Flux and nacre-shell itself answer (t/unit/pmi/servers has each one's words), also
-// if they offer a later PMI 1.
+// The client's side of PMI-1.1 (Flux RFC 13), sans-I/O: for a shell that a PMI server has started. It understands
+// the answers of the servers of Hydra, Slurm, Flux and nacre-shell itself (t/unit/pmi/servers has each one's
+// words), also if they offer a later PMI 1.
 //
 // A request returns the bytes to be sent. What comes back goes to receive(), until that returns the reply. There is
-// one request at a time: a second one is an error and changes nothing, and so is a request that cannot be written
+// one request at a time: a second one is an error and changes nothing, and so does a request that cannot be written
 // as a message, or that exceeds the server's limits. If the server refuses, receive() returns an error with the
 // server's text, and the session goes on. After an error with the code EPROTO, after abort() and after finalize's
 // reply the session is over: every request is an error.
@@ -37,8 +37,8 @@ class ClientSession {
   Result<std::string> get_kvsname() { return ask("get_my_kvsname", "my_kvsname"); }
   Result<std::string> get_universe_size() { return ask("get_universe_size", "universe_size"); }
   Result<std::string> get_appnum() { return ask("get_appnum", "appnum"); }
-  // A key is a word: visible characters but '='. A value may have blanks, at which some servers (Hydra) cut it. One
-  // that ends with " found=TRUE" comes back without that.
+  // A key is a word: visible characters except '='. A value may have blanks, at which some servers (Hydra) cut it.
+  // A value that ends with " found=TRUE" comes back without that.
   Result<std::string> put(std::string_view key, std::string_view value);
   Result<std::string> get(std::string_view key);
   Result<std::string> barrier() { return ask("barrier_in", "barrier_out"); }

@@ -18,10 +18,10 @@ class KeyExchange {
   // All clients of this node are in the barrier, and have put `mine` since the last one. Calls `done` once, when
   // all nodes are there, perhaps before fence() returns. `mine` has to be valid until fence() returns.
   virtual void fence(const EntryRefs& mine, Done done) = 0;
-  // The same for a group of processes, some of which are here: its barriers are one after the other for each name,
-  // and those of several names at a time.
+  // The same for a group of processes, some of which are here. Barriers with one name come one after the other;
+  // those with several names may be under way at the same time.
   virtual void fence_group(const BarrierGroup& group, const EntryRefs& mine, Done done) = 0;
-  // `awaited` is called with a group, some of whose processes are here, that waits on other nodes for this one.
+  // `awaited` is called with a group that waits on other nodes for this one; some of its processes are here.
   using Awaited = std::function<void(const BarrierGroup& group)>;
   virtual void when_awaited(Awaited /*awaited*/) {}
 };

@@ -14,7 +14,7 @@ using EntryRefs = std::vector<const std::pair<const std::string, std::string>*>;
 struct Quota {
   std::uint64_t limit = 0;  // bytes, as Kvs::bytes() counts them
   std::uint64_t used = 0;
-  bool reported = false;  // it was reported that something was refused
+  bool reported = false;  // it has been reported that something was refused
 };
 
 class Kvs {
@@ -57,7 +57,7 @@ class Names {
   void when_changed(OnChange on_change) { on_change_ = std::move(on_change); }
   // A change that any node has announced, this one too. Has to be called in the same order on all nodes.
   void changed(std::string_view name, const std::optional<std::string_view>& port);
-  // At one place in that order: all names are free again.
+  // Called at one place in that order: all names are free again.
   void forget() { here_ = agreed_ = Kvs(); }
 
  private:

@@ -58,10 +58,10 @@ class BodyWriter {
   std::size_t start_;
 };
 
-// `text` without the backslashes that escape a character: MPICH 4.1 and later read PMI-1 so.
+// `text` without the backslashes that escape a character: this is how MPICH 4.1 and later read PMI-1.
 [[nodiscard]] std::string unescape(std::string_view text);
 
-// Cuts what one client sends into messages: lines, and several lines at once from "mcmd=spawn" to "endcmd", until
+// Cuts what one client sends into messages: lines (from "mcmd=spawn" to "endcmd" several lines are one) until
 // counted() is called; from then on PMI-2 messages, each after its length.
 
 inline constexpr std::size_t kMaxMessage = std::size_t{64} << 10;  // bytes of a line, or of a PMI-2 message

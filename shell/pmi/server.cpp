@@ -44,7 +44,7 @@ Result<void> Server::greet(std::uint32_t client, const PmiMessage& message) {
   asker.asked = fmt::format("{}.{}", version, minor);
   bool offered = (version == 1 && group_.pmi1) || (version == 2 && group_.pmi2);
   int chosen = offered ? static_cast<int>(version) : (group_.pmi1 ? 1 : 2);
-  // MPICH 5 asks for 1.1, and uses what is new in 1.2 with a server that answers so.
+  // MPICH 5 asks for 1.1, and uses what is new in 1.2 if the server answers with that.
   const bool groups = offered && chosen == 1 && minor >= 1 && group_.takes_groups && group_.takes_groups(client);
   connections_[client].groups = groups;
   reply(client) += fmt::format("cmd=response_to_init pmi_version={} pmi_subversion={} rc={}\n", chosen,
@@ -126,13 +126,13 @@ Result<void> Server::finalize(std::uint32_t client) {
   return {};
 }
 
-// Obeyed at any time, whatever the message has besides: MPICH does this when init is refused, and then waits to be
-// ended. In PMI-1 the text is a line, but MPICH 4.1 and later send all lines that it has: the others are ignored.
+// Obeyed at any time, and with any further fields: MPICH sends it when init is refused, and then waits to be ended.
+// In PMI-1 the text is a line, but MPICH 4.1 and later send all their lines: the others are ignored.
 void Server::abort(std::uint32_t client, const PmiMessage& message) {
   auto code = message.integer("exitcode");
   bool fits = code && *code >= INT_MIN && *code <= INT_MAX;
   auto text = message.find("message");
-  if (!text) text = message.find("error_msg");  // of Flux's clients
+  if (!text) text = message.find("error_msg");  // as Flux's clients call it
   if (!text) text = message.find("msg");
   std::string reason(text.value_or(""));
   clients_[client].last_command = message.command();
@@ -201,7 +201,8 @@ constexpr std::uint32_t kMaxGroupBarriers = 1024;  // in which one client waits
 
 }  // namespace
 
-// A fault of the group is answered; else the others of it would be waited for by this client alone.
+// A fault of the group is answered with an error; otherwise only this client would wait for the others of the
+// group.
 Result<void> Server::enter_group_barrier(std::uint32_t client, std::string_view text) {
   if (text == "WORLD") return enter_barrier(client);
   if (clients_[client].group_barriers >= kMaxGroupBarriers) {
@@ -341,8 +342,8 @@ constexpr Command kCommands[] = {
     {"abort", ""},
 };
 
-// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey, where it is to wait for a key; others only look whether
-// a code is 0.
+// Codes of <pmi.h>. Flux's libpmi2 asks again after kNoKey if it has to wait for a key; other clients only check
+// whether a code is 0.
 constexpr int kFail = -1;
 constexpr int kNoKey = 4;  // PMI_ERR_INVALID_KEY
 
@@ -652,7 +653,7 @@ GroupKeys::~GroupKeys() {
 Result<void> GroupKeys::put(std::uint32_t client, std::string_view key, std::string_view value) {
   CHECK_OK(fits(key, value));
   if (const std::string* there = get(key)) {
-    if (*there == value) return {};  // by a program that makes its exchange once more
+    if (*there == value) return {};  // by a program that makes its exchange again
     return invalid(fmt::format("the key {} is there already, with another value", key));
   }
   CHECK_OK(look_for_room(client, key, value));

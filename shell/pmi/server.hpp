@@ -5,8 +5,8 @@
 // demands. PMI 1.2 is 1.1 with barriers of some processes, several at a time.
 //
 // A client's fault harms no other. If the protocol can refuse a request, the answer refuses it; otherwise (a line
-// without end, a second barrier before the first is over) the client is dropped, and the barriers of the others go
-// on without it. Barriers wait for the clients that may still come: not for one that has finalized, has left, or
+// without end, a second barrier before the first is over) the client is dropped, and the other clients' barriers go
+// on without it. Barriers wait for clients that may still come, but not for one that has finalized, has left, or
 // was dropped.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace nacre::pmi {
 
 // A process group, what its server knows of each client, and the events that the server has for its owner.
 
-// As get_maxes announces them, with the final NUL of C. MPICH 4.0 reads lines of 1,024 bytes, and fails an
-// assertion if they are larger.
+// The limits that get_maxes announces, with the final NUL of C. MPICH 4.0 reads lines of 1,024 bytes, and fails an
+// assertion if the limits are larger.
 inline constexpr std::size_t kMaxName = 64;
 inline constexpr std::size_t kMaxKey = 64;
 inline constexpr std::size_t kMaxValue = 1024;
@@ -36,8 +36,8 @@ struct ClientGroup {
   bool pmi1 = true;                    // which of the two protocols are offered
   bool pmi2 = true;
   Quota* quota = nullptr;  // outlives the server; nullptr: no limit
-  // Whether a client that asks for PMI 1.1 is answered with 1.2, as MPICH 5 expects; null: none is. Flux's client
-  // refuses that.
+  // Whether a client that asks for PMI 1.1 is answered with 1.2, as MPICH 5 expects; null: no client is. Flux's
+  // client refuses such an answer.
   std::function<bool(std::uint32_t client)> takes_groups = nullptr;
 
   [[nodiscard]] std::uint32_t appnum(std::uint32_t client) const { return appnums.empty() ? 0 : appnums[client]; }
@@ -58,7 +58,7 @@ struct ClientProgress {
   int version = 0;            // 1 or 2, once greeted
   std::string asked;          // the version that it has asked for, "1.1"
   bool waits = false;         // in a barrier or fence
-  bool left_waiting = false;  // so it was when it left
+  bool left_waiting = false;  // it was waiting when it left
   std::uint64_t barriers = 0;
   std::string last_command;
   std::uint32_t group_barriers = 0;  // of PMI 1.2, in which it waits
@@ -70,8 +70,8 @@ struct Fence {        // all clients are in the barrier; the owner answers with 
 };
 struct GroupFence {  // the same for a barrier of some processes; the owner answers with group_fenced()
   BarrierGroup group;
-  std::vector<std::uint32_t> clients;  // those of its processes that are here
-  EntryRefs entries;                   // put since it was fenced last, or all were; they belong to the server
+  std::vector<std::uint32_t> clients;  // its processes on this node
+  EntryRefs entries;  // put since the group's last fence, or the last of all; they belong to the server
 };
 struct Abort {
   std::uint32_t client = 0;
@@ -88,13 +88,13 @@ struct SpawnRequest {  // the owner answers with spawned()
 };
 struct Full {                           // for the first time, something was refused because it exceeds the quota
   std::optional<std::uint32_t> client;  // none: the keys of other nodes, and so the barrier
-  std::uint64_t bytes = 0;              // that would have been stored
+  std::uint64_t bytes = 0;              // how many would have been stored
   std::uint64_t limit = 0;              // of the quota
 };
 using Event = std::variant<Fence, Abort, Dropped, SpawnRequest, Full, GroupFence>;
 
 // What the clients of a process group have stored on this node: keys, attributes of the job and of the node, and,
-// with the other groups, names. All of it is charged to the quota.
+// with the other groups, names. Everything is charged to the quota.
 class GroupKeys : Noncopyable {
  public:
   // All have to outlive it; `quota` may be null: no limit. `events` gets a Full if something is refused.
@@ -104,9 +104,9 @@ class GroupKeys : Noncopyable {
 
   Result<void> put(std::uint32_t client, std::string_view key, std::string_view value);
   [[nodiscard]] const std::string* get(std::string_view key) const;           // a key that was put, or an attribute
-  [[nodiscard]] EntryRefs take_fresh() { return std::exchange(fresh_, {}); }  // put since this was called last
+  [[nodiscard]] EntryRefs take_fresh() { return std::exchange(fresh_, {}); }  // put since the last call
   [[nodiscard]] const EntryRefs& fresh() const { return fresh_; }
-  // The n-th key that this node has come to know; null: there are not so many.
+  // The n-th key that this node has learnt; null: there are not that many.
   [[nodiscard]] EntryRefs::value_type at(std::uint64_t n) const { return n < known_.size() ? known_[n] : nullptr; }
   // Stores what all nodes have put, or, if that is more than the quota allows, nothing.
   Result<void> take_over(Entries others);
@@ -143,11 +143,11 @@ class Server : Noncopyable {
   void receive(std::uint32_t client, std::string_view bytes);
   void closed(std::uint32_t client);                   // its stream has ended
   void ended(std::uint32_t client) { leave(client); }  // its process has gone
-  void reopened(std::uint32_t client);                 // it has gone before init, and another comes in its place
+  void reopened(std::uint32_t client);  // its process has gone before init, and another one replaces it
   // With an error, or with more keys than the quota allows, the barrier fails and no key is stored.
   void fenced(Result<Entries> others);
   void group_fenced(const std::string& name, Result<Entries> others);
-  // Processes of the group on other nodes are in its barrier, and this node has not been for it: it follows with a
+  // Processes of the group on other nodes are in its barrier, but this node's have not all come: it follows with a
   // GroupFence once all of its own that may still come are in it.
   void group_awaited(const BarrierGroup& group);
   // The kvsname of the new group, and an error code for each requested process, 0 if it runs.

@@ -69,7 +69,7 @@ class Reader {
     return {};
   }
 
-  // Checks that all that was announced has come.
+  // Checks that everything that was announced has come.
   Result<void> end_program() {
     const SpawnProgram& program = spawn_.programs.back();
     if (program.argv.front().empty()) return wrong(keys_.program, "expected a program");

@@ -24,16 +24,16 @@ struct BadHosts {
 
   std::vector<BadHostNote> notes;  // the oldest first
 
-  // Of the text of a file; lines that are none, and notes that are too old or of the future, are left out.
+  // Parses a file; wrong lines, and notes that are too old or in the future, are left out.
   static BadHosts parse(std::string_view text, double now);
-  // Of the files of all these directories.
+  // Reads the files in all these directories.
   static BadHosts read(const std::vector<EntryDirectory>& directories, double now);
-  // Those whose place is there.
+  // The same for places that exist.
   static BadHosts read(const std::vector<std::string>& places, double now);
-  // Adds them to the file in the directory; one that has grown too long loses what does not count any more.
+  // Adds notes to the file in the directory; a file that has grown too long loses what does not count any more.
   static Result<void> add(const EntryDirectory& directory, std::vector<BadHostNote> notes, double now);
 
-  // By host the last note, and how many there are.
+  // By host, the last note and how many there are.
   struct Summary {
     BadHostNote last;
     std::size_t times = 0;

@@ -11,7 +11,7 @@ namespace {
 constexpr int kEntryVersion = 1;
 constexpr int kMaxCode = 255;
 
-// The beginning of `text`: at most so many bytes, and whole characters of UTF-8.
+// The beginning of `text`: at most `most` bytes, in whole characters of UTF-8.
 std::string shortened(const std::string& text, std::size_t most = JobEntry::kMaxLine) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
@@ -30,7 +30,7 @@ Json shortened_command(const std::vector<std::string>& words) {
   return out;
 }
 
-// JSON may escape one byte by six, so a line can be too long though its texts are short enough: then whole members
+// JSON may escape one byte by six, so a line can be too long even if its texts are short enough. Then whole members
 // are emptied.
 std::string fitting_line(Json out) {
   std::string line = dump_json(out);
@@ -46,7 +46,7 @@ std::string fitting_line(Json out) {
   return line;
 }
 
-// Shortened when it is written.
+// A text that is shortened when it is written.
 struct Line {
   std::size_t most = JobEntry::kMaxLine;
 
@@ -214,8 +214,8 @@ Result<exits::Record> record_at(const JsonAt& at) {
   return record;
 }
 
-// The records of all tasks. Only which rank is `main` matters: ranks that were left out, as they are many, may be
-// any others.
+// The records of all tasks. It only matters which rank is `main`: ranks that were left out because they are many
+// may be any others.
 Result<exits::Outcomes> outcomes_of(const EntryEnd& end, bool needs_ranks) {
   exits::Outcomes out;
   value::Idset::Id unknown = value::Idset::kMaxId;

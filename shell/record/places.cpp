@@ -39,8 +39,8 @@ Result<void> check_owner(int fd, const std::string& path, mode_t forbidden) {
                                   status.st_mode & kAccessBits)};
 }
 
-// Makes the parents. They may be anybody's, except for /tmp/nacre-UID: others could put a directory of theirs in
-// its place.
+// Makes the parents. They may belong to anybody, except /tmp/nacre-UID: others could replace it by a directory of
+// theirs.
 Result<void> make_parents(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     std::string parent = path.substr(0, slash);
@@ -70,7 +70,7 @@ std::string absolute_variable(const Variables& variables, const char* name) {
   return value.starts_with('/') ? value : "";
 }
 
-// Of a home, or what the system makes for a session: the directory itself is not ours to make.
+// A home, or what the system makes for a session: nacre does not make the directory itself.
 std::string existing_variable(const Variables& variables, const char* name) {
   std::string value = absolute_variable(variables, name);
   struct stat status {};
@@ -129,7 +129,7 @@ std::optional<std::uint64_t> start_of(std::int64_t pid) {
 }
 
 Result<EntryDirectory> EntryDirectory::open(std::string path) {
-  // The owner of the parent can put another directory in this one's place.
+  // The owner of the parent can replace this directory by another.
   if (auto parent = shared_parent(path)) {
     UniqueFd fd = open_directory(*parent);
     if (!fd) return system_error(errno, *parent);
@@ -328,8 +328,8 @@ namespace {
 
 constexpr int kKilledCode = 137;           // 128 + SIGKILL
 constexpr std::size_t kMostShown = 8;      // jobs that an error lists
-constexpr std::size_t kMostWarnings = 8;   // one more has the number of the others
-constexpr double kTemporaryFor = 60 * 60;  // seconds: nobody writes one entry so long
+constexpr std::size_t kMostWarnings = 8;   // one more line has the number of the others
+constexpr double kTemporaryFor = 60 * 60;  // seconds: nobody takes that long to write an entry
 constexpr std::string_view kSlurm = "slurm:";
 constexpr std::string_view kF58Mark = "\u0192";  // the first letter of an id in F58
 
@@ -362,7 +362,7 @@ Matches all_of(const std::vector<Listed>& jobs) {
   return out;
 }
 
-// Those that have not ended; if all have, the one that has ended last.
+// Jobs that have not ended; if all have, the one that has ended last.
 Matches of_name(const Matches& jobs, std::string_view name) {
   Matches out =
       those_that(jobs, [&](const Listed& job) { return job.state != JobState::ended && job.entry.name == name; });
@@ -406,26 +406,25 @@ Matches of_text(const Matches& jobs, std::string_view text) {
     Matches same = those_that(jobs, [&](const Listed& job) { return job.entry.id == *id; });
     if (!same.empty()) return same;
   }
-  // Of a job that has ended too: who means it does not get another one.
+  // Also a job that has ended: whoever means it gets no other one.
   if (Matches named = of_name(jobs, text); !named.empty()) return named;
   return those_that(jobs, [&](const Listed& job) { return begins_with(job.entry, text); });
 }
 
-// Of two entries of one job. One that has vanished may have been left behind as its place could not be written any
-// more.
+// Whether an entry tells more than another one of the same job. A vanished entry may have been left behind because
+// its place could not be written any more.
 bool knows_more(const JobEntry& entry, const JobEntry& than) {
   return entry.ended() && (!than.ended() || (than.end->vanished && !entry.end->vanished));
 }
 
 bool has_failed(const EntryEnd& end) { return end.code != 0 || end.vanished; }
 
-// Which of the ended jobs are forgotten, by their end. How many have failed says nothing of how many may be kept
-// that went well, and the other way round.
+// Decides which ended jobs are forgotten, by their end. Failed jobs and successful ones are counted separately.
 class Forgotten {
  public:
   explicit Forgotten(double now) : now_(now) {}
   void count(const EntryEnd& end) { ++ended_[has_failed(end) ? 1 : 0]; }
-  // Of all that were counted the oldest comes first.
+  // Called for the oldest first, of all that are counted.
   bool operator()(const EntryEnd& end) {
     std::size_t& left = ended_[has_failed(end) ? 1 : 0];
     const bool goes = left > JobList::kKept || end.time < now_ - JobList::kKeptFor;
@@ -468,7 +467,7 @@ Leader leader_of(const JobEntry& entry, const Witness& witness) {
   const ProcessPlace& place = entry.place;
   const ProcessPlace& here = witness.here;
   if (place.host != here.host || place.machine != here.machine) return Leader::out_of_sight;
-  // Without /proc there, or here.
+  // There is no /proc, on that host or here.
   if (place.boot.empty() || here.boot.empty() || entry.pid_start == 0) return Leader::out_of_sight;
   if (place.boot != here.boot) return Leader::gone;
   if (place.pids != here.pids) return Leader::out_of_sight;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where entries are: ID.json in the first of these directories that can be written to. All of them are searched.
+// Where entries are: ID.json in the first of these directories that can be written to. Readers search all of them.
 //
 //   $XDG_STATE_HOME/nacre/jobs, or if that is not set ~/.local/state/nacre/jobs
 //   $XDG_RUNTIME_DIR/nacre/jobs
 //   /tmp/nacre-UID/jobs; below /var/tmp or /dev/shm where /tmp cannot be written
 //
-// If $NACRE_JOBS_DIR is set it is the only one. What is missing of a path is made, but no home and no
-// $XDG_RUNTIME_DIR.
-// Each belongs to this user, and nobody else may enter it (0700). A directory that another user has made there is
-// not used.
+// If $NACRE_JOBS_DIR is set it is the only one. Missing parts of a path are made, except a home and
+// $XDG_RUNTIME_DIR. Each belongs to this user, and nobody else may enter it (0700). A directory that another user
+// has made there is not used.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,7 +20,7 @@ namespace nacre::record {
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
 // Absolute paths, in the order above, without those whose variable is not set or is not an absolute path, and
-// without those in a home, or an $XDG_RUNTIME_DIR, that is not there.
+// without those in a home or $XDG_RUNTIME_DIR that does not exist.
 [[nodiscard]] std::vector<std::string> places(const Variables& variables);
 
 // The place of this process.
@@ -39,37 +38,37 @@ class EntryDirectory {
   static Result<EntryDirectory> open(std::string path);
   // The same, but makes the missing directories of the path, with mode 0700.
   static Result<EntryDirectory> make(std::string path);
-  // The first of `candidates` that can be made and written to. `skipped` gets a line for each one before it: why it
-  // cannot.
+  // The first of `candidates` that can be made and written to. `skipped` gets a line for each candidate before it,
+  // with the reason.
   static Result<EntryDirectory> choose(const std::vector<std::string>& candidates,
                                        std::vector<std::string>* skipped);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string path_of(const value::JobId& id) const;
 
-  // Replaces the entry of this id at once: a reader gets the old one or the new one.
+  // Replaces the entry of this id atomically: a reader gets the old one or the new one.
   Result<void> write(const JobEntry& entry) const;
-  // And the files of its output and its details.
+  // Also removes the files of its output and its details.
   Result<void> remove(const value::JobId& id) const;
   // ID.out, beside the entry: what a detached job writes to its terminal. Makes it, or adds to it.
   Result<UniqueFd> open_output(const value::JobId& id) const;
-  // ENOENT: there is none.
+  // ENOENT: there is no such file.
   Result<UniqueFd> read_output(const value::JobId& id) const;
   Result<void> remove_output(const value::JobId& id) const;
   // ID.details, beside the entry: what else a bundle needs to know of the job (nacre-report(1)), at most
-  // kMaxDetails bytes of JSON. It replaces what is there at once.
+  // kMaxDetails bytes of JSON. It replaces an existing file atomically.
   Result<void> write_details(const value::JobId& id, std::string_view text) const;
   // ENOENT: there are none.
   Result<std::string> read_details(const value::JobId& id) const;
   // The file of record/bad_hosts.hpp. ENOENT: there is none.
   Result<std::string> read_bad_hosts() const;
-  Result<void> add_bad_hosts(std::string_view lines) const;  // at its end
+  Result<void> add_bad_hosts(std::string_view lines) const;  // adds them at its end
   Result<void> replace_bad_hosts(std::string_view text) const;
   // Removes outputs and details that have no entry, and were written to more than `age` seconds ago.
   void remove_outputs(double age) const;
   // Removes what process `pid` of this host has left if it was killed while it wrote the entry with this file name.
   void remove_temporary(const std::string& name, std::int64_t pid) const;
-  // Removes what any process has left in this way more than `age` seconds ago.
+  // Removes what any process has left in the same way more than `age` seconds ago.
   void remove_temporaries(double age) const;
   // ENOENT: there is no such entry.
   Result<JobEntry> read(const value::JobId& id) const;
@@ -108,24 +107,24 @@ struct Listed {
   [[nodiscard]] std::string_view status() const;
 };
 
-// What is used to find out whether a leader still runs; tests use others than own_witness().
+// The facts by which it is found out whether a leader still runs; tests use others than own_witness().
 struct Witness {
   ProcessPlace here;
   // When a process was started, as places.hpp has it; none: there is no such process, or it has ended.
   std::function<std::optional<std::uint64_t>(std::int64_t pid)> start_of;
-  double since_boot = 0;  // seconds, proc(5): as processes' starts
+  double since_boot = 0;  // seconds, proc(5), on the same clock as processes' starts
 };
 [[nodiscard]] Witness own_witness();
 
-// How long a job has run, in seconds, at `now` (since the Epoch) if it still runs: by a clock that nobody sets, if
-// the job is of this boot of this host, or its leader has told so at its end.
+// How long a job has run, in seconds, at `now` (since the Epoch) if it still runs: measured by a clock that nobody
+// sets, if the job ran in this boot of this host, or its leader has recorded that at its end.
 [[nodiscard]] double time_of(const JobEntry& entry, const Witness& witness, double now);
 
 // Whether the leader of a job without an end runs, is gone (the job has vanished), or cannot be seen from here.
 enum class Leader : std::uint8_t { there, gone, out_of_sight };
 [[nodiscard]] Leader leader_of(const JobEntry& entry, const Witness& witness);
 
-// The entry of a job whose end nobody has recorded: with an end now, `vanished`, and code 137, as if its leader was
+// The entry of a job whose end nobody has recorded, with an end: `vanished`, and code 137, as if its leader was
 // killed.
 [[nodiscard]] JobEntry vanished(JobEntry entry, double now);
 
@@ -144,8 +143,8 @@ struct JobList {
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
   // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, or if
-  // none does, that of the job that has ended last of those with it; `last`, slurm:JOB or slurm:JOB.STEP, HOST/ID.
-  // EINVAL: several jobs match, and the message lists them. ENOENT: none does.
+  // none has it, the job of that name that has ended last; `last`, slurm:JOB or slurm:JOB.STEP, HOST/ID. EINVAL:
+  // several jobs match, and the message lists them. ENOENT: none does.
   [[nodiscard]] Result<const Listed*> find(std::string_view job) const;
   // The only job that runs, if perhaps without a leader; if none does, the only one that may run. ENOENT: there is
   // none. EINVAL: there are several.
@@ -158,8 +157,8 @@ struct JobList {
   std::map<value::JobId, std::size_t> by_id_;  // indices of jobs, while entries are read
 };
 
-// Removes the entries that JobList::read() would: too old, or beyond kKept. For processes that write an entry now
-// and then.
+// Removes the entries that JobList::read() would remove: too old, or beyond kKept. For processes that write an
+// entry now and then.
 void prune(const EntryDirectory& directory, double now);
 
 }  // namespace nacre::record

@@ -99,7 +99,7 @@ constexpr std::array<std::string_view, 15> kSecretWords{
 constexpr std::array<std::string_view, 4> kSecretParts{"PASS", "PWD", "PW", "SIG"};
 
 // How tokens of services begin, as the services publish it so that scanners find them, and how many characters
-// follow at least. "/" in a beginning: an address that is all that its caller must know.
+// follow at least. A beginning with "/" is an address that is itself the secret.
 struct TokenStart {
   std::string_view start;
   std::size_t least;
@@ -195,7 +195,8 @@ struct SecretOption {
   Value value;
 };
 
-constexpr std::size_t kLeastTokenOfUrl = 20;  // characters before the '@' of a URL that are no user's name any more
+constexpr std::size_t kLeastTokenOfUrl = 20;  // a text of so many characters before the '@' of a URL is no user's
+                                              // name
 
 constexpr std::array<SecretOption, 15> kSecretOptions{{
     {"curl", "-u", SecretOption::Value::of_user},
@@ -248,7 +249,7 @@ constexpr bool is_address(const TokenStart& token) { return token.start.find('/'
 
 using Characters = std::array<bool, 256>;
 
-// With which characters tokens begin, so that most of a text is not compared with the whole table.
+// The first characters of all tokens, so that most of a text is not compared with the whole table.
 constexpr Characters first_characters(bool of_addresses_only) {
   Characters out{};
   for (const TokenStart& each : kTokenStarts) {
@@ -259,7 +260,7 @@ constexpr Characters first_characters(bool of_addresses_only) {
 
 constexpr Characters kFirstOfTokens = first_characters(false), kFirstOfAddresses = first_characters(true);
 
-// Where a token that begins as those of kTokenStarts is. One without a digit is a word.
+// Where a token is that begins like one of kTokenStarts. Without a digit it is a word.
 std::optional<Range> known_token(std::string_view text, std::size_t from) {
   for (std::size_t at = from; at < text.size(); ++at) {
     bool is_within = at > 0 && is_of_name(text[at - 1]);
@@ -315,7 +316,7 @@ Range value_behind(std::string_view text, std::size_t at) {
   return {value, has_words ? line : std::min(text.find_first_of(" \t\n,;&", value), text.size())};
 }
 
-// A secret's name, one of these signs, and a value: where the value is.
+// Finds a secret's name, one of these signs, and a value; returns where the value is.
 std::optional<Range> named_value(std::string_view text, std::size_t from, std::string_view signs) {
   for (std::size_t at = text.find_first_of(signs, from); at != std::string_view::npos;
        at = text.find_first_of(signs, at + 1)) {
@@ -327,7 +328,7 @@ std::optional<Range> named_value(std::string_view text, std::size_t from, std::s
   return std::nullopt;
 }
 
-// A JSON web token, a token of a known service, or the text of a private key: where it is.
+// Finds a JSON web token, a token of a known service, or the text of a private key; returns where it is.
 std::optional<Range> bare_secret(std::string_view text, std::size_t from) {
   constexpr std::string_view kToken = "eyJ";
   constexpr std::size_t kLeastToken = 30;
@@ -388,11 +389,11 @@ class CommandLine {
     }
   }
 
-  std::string_view program_;  // the last of kSecretOptions that was among the words
+  std::string_view program_;  // the last word that is a program of kSecretOptions
   Next next_;
 };
 
-// A text in which command lines may be.
+// Leaves secrets out of a text that may have command lines.
 std::string without_options(std::string_view text) {
   constexpr std::string_view kBetween = " \t\n;|&";
   std::string out;
@@ -429,7 +430,7 @@ bool is_secret_name(std::string_view name) {
                      [&](std::string_view part) { return has_part(text, part); });
 }
 
-// A ':' is between the directories of a path, too.
+// A ':' also separates the directories of a path.
 bool may_show(std::string_view name, std::string_view value) {
   if (!is_listed(name) || is_secret_name(name) || value.size() > kMaxShownValue) return false;
   return !user_of_url(value, 0) && !bare_secret(value, 0) && !named_value(value, 0, "=");

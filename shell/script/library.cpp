@@ -229,7 +229,7 @@ const luaL_Reg HostlistType::kOperators[] = {{"__add", trampoline<hostlist_plus>
 
 void add_hostlist_type(lua_State* lua) { add_userdata_type<HostlistType>(lua); }
 
-// Of text, an array of texts, or a hostlist.
+// Makes it of text, an array of texts, or a hostlist.
 Result<int> make_hostlist(Interpreter&, lua_State* lua) {
   return push_hosts(lua, TRY(hosts_at(lua, Arguments(lua, "nacre.hostlist"), 1)));
 }
@@ -406,7 +406,7 @@ void add_idset_type(lua_State* lua) { add_userdata_type<IdsetType>(lua); }
 
 int push_idset(lua_State* lua, value::Idset set) { return push_userdata<IdsetType>(lua, std::move(set)); }
 
-// Of text, an id, an array of ids, or an idset.
+// Makes it of text, an id, an array of ids, or an idset.
 Result<int> make_idset(Interpreter&, lua_State* lua) {
   return push_idset(lua, TRY(set_at(lua, Arguments(lua, "nacre.idset"), 1)));
 }

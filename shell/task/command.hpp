@@ -20,19 +20,19 @@ struct MemoryPolicy {
   CpuMask nodes;
 };
 
-// A container that runs, of which a command becomes a part: it enters namespaces of a process there. It stays a
-// child of who starts it, with its descriptors, limits, cpus and cgroup.
+// A running container that a command enters, by the namespaces of a process there. The command stays a child of the
+// process that starts it, and keeps its descriptors, limits, cpus and cgroup.
 struct Container {
-  // Where a variable is as it was outside it has another value in the container; none: it is not set.
+  // If the command's variable has the value `outside` it gets another in the container; none: it is unset there.
   struct Variable {
     std::string name;
     std::optional<std::string> outside, inside;
   };
 
   int process = -1;    // a pidfd of that process, open in the parent
-  int namespaces = 0;  // CLONE_NEWUSER and CLONE_NEWNS, those of them that are not the parent's own
+  int namespaces = 0;  // CLONE_NEWUSER and CLONE_NEWNS, if they differ from the parent's
   std::vector<Variable> variables;
-  std::string directory;  // where a command runs that names no other
+  std::string directory;  // the working directory of a command that names none
 };
 
 struct ChildSetup {
@@ -48,7 +48,7 @@ struct ChildSetup {
   std::vector<Fd> fds;  // all others are closed; 0, 1 and 2 are inherited unless they are targets
   bool new_process_group = true;
   bool new_session = false;  // leads a session, and so a process group, of its own
-  // The same, and is controlled by the terminal that is its stdin.
+  // As new_session; the terminal that is its stdin also controls it.
   bool controlling_terminal = false;
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
@@ -57,11 +57,11 @@ struct ChildSetup {
   bool is_pretended = false;                 // `cpus` and `memory` are of a made-up machine: they are not set
   std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
   std::optional<int> scheduler;  // SCHED_OTHER, SCHED_BATCH or SCHED_IDLE, see sched(7); none: as inherited
-  // By SIGKILL, when the thread that started it ends. Not for one with a terminal, which the kernel hangs up.
+  // By SIGKILL, when the thread that started it ends. Not for a command with a terminal, which the kernel hangs up.
   bool ends_with_parent = false;
   bool trace_me = false;  // PTRACE_TRACEME: stops in exec
-  // PR_SET_PTRACER: what the starting process starts may trace it, where Yama lets only ancestors do that. Nothing
-  // where there is no Yama.
+  // PR_SET_PTRACER: all that the starting process starts may trace it, if Yama lets only ancestors do that. Without
+  // Yama this does nothing.
   bool traced_by_siblings = false;
   std::optional<Container> container;  // entered before the working directory is changed to
   bool adopts = false;                 // PR_SET_CHILD_SUBREAPER: orphans below it become its children
@@ -75,16 +75,16 @@ struct Command {
   job::Environment env;
   ChildSetup setup;
   std::vector<std::string> channels = {};  // streams besides stdin, stdout, stderr: see class Channels
-  std::map<std::string, std::string> stream_options = {};  // likewise
+  std::map<std::string, std::string> stream_options = {};  // their options
   std::vector<std::string> notes = {};  // why it is set up like this, for people: lines of the plan (--explain)
   std::string label = {};               // for the code that made it; it has no meaning here
 };
 
-// Has the command run in the container: its setup, and the variables of its environment.
+// Makes the command run in the container: changes its setup, and the variables of its environment.
 void enter(Command& command, const Container& container);
 
-// The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, "nofile"; "ofile" is taken for
-// that.
+// The names of resource limits: those of getrlimit(2) in lower case without RLIMIT_, such as "nofile", for which
+// "ofile" is another name.
 struct LimitName {
   std::string_view name;
   int resource = 0;  // RLIMIT_*

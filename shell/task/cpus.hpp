@@ -17,12 +17,12 @@ inline constexpr const char* kSystemDirectory = "/sys/devices/system";
 
 [[nodiscard]] Result<value::Idset> read_online_cpus(const std::string& system = kSystemDirectory);
 
-// The cores, and what some of them share: each set by its cpus, in the order of its first core. Sets of one kind
+// The cores, and what some of them share: each as sets of cpus, in the order of their first cores. Sets of one kind
 // do not overlap; sets of different kinds are nested. A kind of which nothing is known has no sets.
 struct CpuTopology {
   struct Numa {
     value::Idset::Id id = 0;  // the kernel's
-    value::Idset cpus;        // those that are nearest to it; empty: none is
+    value::Idset cpus;        // the nearest ones; empty: there are none
     bool has_memory = true;
   };
 
@@ -47,7 +47,7 @@ Result<std::vector<value::Idset>> read_unordered_cores(const value::Idset& onlin
 Result<std::optional<std::vector<value::Idset>>> read_cores(const value::Idset& online,
                                                             const std::string& system = kSystemDirectory);
 
-// The same, with what they share.
+// As read_cores(), with what the cores share.
 Result<std::optional<CpuTopology>> read_cpu_topology(const value::Idset& online,
                                                      const std::string& system = kSystemDirectory);
 
@@ -58,15 +58,15 @@ struct CpuRights {
   value::Idset allowed;  // of these, the ones set now: those that this process, and so its tasks, may use
 };
 
-// Of the calling thread. Where the kernel's files about cpus are missing, as in a container without /sys, those
-// that the cgroup grants are all that are known to be online.
+// The rights of the calling thread. If the kernel's files about cpus are missing, as in a container without /sys,
+// only the cpus that the cgroup grants are known to be online.
 [[nodiscard]] Result<CpuRights> read_cpu_rights(const std::string& system = kSystemDirectory);
 
 // For each core the cpus that are in `cpus`, without the cores that have none there.
 [[nodiscard]] std::vector<value::Idset> cores_within(const std::vector<value::Idset>& cores,
                                                      const value::Idset& cpus);
 
-// Those that the first thread of another process may use now; 0: this thread. Empty: there is no such process.
+// The cpus that the first thread of another process may use now; 0: this thread. Empty: there is no such process.
 [[nodiscard]] value::Idset cpus_allowed_to(pid_t process);
 
 [[nodiscard]] CpuMask mask_of(const value::Idset& cpus);

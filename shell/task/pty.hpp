@@ -26,22 +26,22 @@ class Pty {
   void close_slave() { slave_.reset(); }                      // once the task has it
   void hang_up();                                             // the master must not be watched any more
 
-  // The foreground processes get SIGWINCH if the size changes. With viewers it is the smallest of theirs and, if it
-  // `is_shown` at one of this size, of this one.
+  // The foreground processes get SIGWINCH if the size changes. With viewers the size is the smallest of theirs and,
+  // if `is_shown`, of this one.
   Result<void> set_size(const winsize& size, bool is_shown = false);
   // Sets the terminal's modes on the slave, which has to be open.
   Result<void> set_modes(const termios& modes);
 
   // Takes the master out, as a Pty without a slave, for an owner that passes on what the task writes. That owner
-  // writes to the pipe of which `reader`, which replaces the master here, is the other end. Before there are
-  // viewers; it has to live as long as this.
+  // writes to a pipe, whose other end, `reader`, replaces the master here. To be called before there are viewers;
+  // the new Pty has to live as long as this one.
   [[nodiscard]] std::unique_ptr<Pty> split(UniqueFd reader);
 
   // ---- viewers, beside the one that reads the master
-  static constexpr std::size_t kKept = std::size_t{64} << 10;  // bytes that those who come later can read
-  // From now on what note() gets is kept.
+  static constexpr std::size_t kKept = std::size_t{64} << 10;  // bytes that later viewers can read
+  // Keeps what note() gets from now on.
   void keep() { keeps_ = true; }
-  // The one that reads the master reports what it has read, and the end of it.
+  // The reader of the master reports what it has read, and the end of it.
   void note(std::string_view bytes);
   void note_end();
   [[nodiscard]] bool ended() const { return ended_; }
@@ -52,7 +52,7 @@ class Pty {
   std::uint64_t add_viewer(const winsize& size, std::function<void()> on_change);
   void resize_viewer(std::uint64_t viewer, const winsize& size);
   void remove_viewer(std::uint64_t viewer);
-  // The one to which viewers belong: this, or what split() has made of it.
+  // The Pty to which viewers belong: this one, or the one that split() has made.
   [[nodiscard]] Pty& viewed() { return split_ != nullptr ? *split_ : *this; }
 
   // Whether what the task writes goes where its stdout goes; if not, another owner reads the master.

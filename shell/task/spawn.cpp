@@ -579,7 +579,7 @@ bool lacks_interpreter(const Command& command) {
   return ::access(path.c_str(), X_OK) == 0;
 }
 
-// Of a name without a slash.
+// For a name without a slash.
 std::string where_it_was_looked_for(const Command& command) {
   auto path = command.env.get("PATH");
   std::string folders(path.value_or(kDefaultPath).substr(0, kMostPath));
@@ -587,7 +587,7 @@ std::string where_it_was_looked_for(const Command& command) {
   return path ? fmt::format(" (PATH: {})", folders) : fmt::format(" (PATH is not set, so in {})", folders);
 }
 
-// Of a name without a slash: the working directory is not looked in.
+// For a name without a slash: it is not looked for in the working directory.
 std::string lies_here(const Command& command) {
   const std::string& name = command.argv.front();
   const std::string path = command.setup.cwd.value_or(".") + '/' + name;

@@ -113,7 +113,7 @@ struct Image {
 // What is the same for all children that this process starts at about the same time. 65 system calls.
 struct Parent {
   pid_t pid = 0;
-  std::vector<int> changed_signals;  // those with a handler, and those ignored
+  std::vector<int> changed_signals;  // signals with a handler, and ignored ones
 
   static Parent now();
 };
@@ -122,7 +122,7 @@ struct Parent {
 struct Plan {
   Plan(const Command& command, const Parent& from);
 
-  void keep(int fd);           // leaves this descriptor open until exec
+  void keep(int fd);           // keeps this descriptor open until exec
   void keep_crash_handlers();  // SIGSEGV and the like stay with their handlers until exec
 
   const ChildSetup& setup;
@@ -157,7 +157,7 @@ class SpawnPool : Noncopyable {
   // How many threads are worth it: one for each cpu that this process may use, up to kMaxThreads, as each start
   // still takes locks of the whole process.
   static constexpr unsigned kMaxThreads = 8;
-  // Up to so many commands the caller starts alone: that takes less time than to make a thread and to end it.
+  // Up to this many commands the caller starts alone, which takes less time than making and ending a thread.
   static constexpr std::size_t kAlone = 4;
   [[nodiscard]] static unsigned useful_threads();
 
@@ -178,19 +178,21 @@ class SpawnPool : Noncopyable {
     Times times{};
   };
 
-  // Starts `command` as Spawner::spawn does without a hook. It stays as it is until it has been taken, and until
-  // then no thread may wait for a child that was not taken: it would get those that failed to start.
+  // Starts `command` as Spawner::spawn does without a hook. The command must not change until it has been taken,
+  // and until then no thread may wait for any other child than those taken: it would get those that failed to
+  // start.
   void begin(const Command& command);
   [[nodiscard]] std::size_t under_way() const { return under_way_; }  // begun, and not taken
-  // Those that are over, in the order in which they were begun: their programs have begun, or they have failed. One
-  // that is over waits for those before it.
+  // The starts that are over, in the order in which they were begun: their programs have begun, or they have
+  // failed. A start that is over waits for those before it.
   [[nodiscard]] std::vector<Over> take();
-  // Returns once take() has one, or when the caller has started one that no other thread has begun with. Does
-  // nothing if all have been taken.
+  // Returns once take() has a start, or when the caller has made one that no other thread has begun. Does nothing
+  // if all have been taken.
   void work();
-  // The handlers of this process's signals have changed. begin() looks by itself now and then only.
+  // To be called when this process's signal handlers have changed: begin() by itself looks at them only now and
+  // then.
   void look_at_signals() { looked_ = 0; }
-  // Reads times, too; they cost two calls each.
+  // Also reads times, by two calls for each start.
   void note_times(bool are_wanted) { are_times_wanted_ = are_wanted; }
 
  private:

@@ -58,7 +58,7 @@ class Subprocess : Noncopyable {
   }  // nullptr: none
   [[nodiscard]] Command& command() { return command_; }
 
-  // Of its terminal; null: it has none.
+  // The process's terminal; null: it has none.
   [[nodiscard]] Pty* pty() const { return pty_.get(); }
   // Takes its terminal away: what is in the foreground there gets SIGHUP. It may be complete then, see on_complete.
   void hang_up();

@@ -66,7 +66,7 @@ class Task {
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }          // in the job
   [[nodiscard]] std::uint32_t local_id() const { return local_id_; }  // in this shell, from 0
-  // Of the tasks that run at the same time in this shell each has another, from 0: what it is bound to goes by it.
+  // From 0; all tasks that run at the same time in this shell have different slots, by which they are bound.
   // Without the option at-most it is the local id.
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   void set_slot(std::uint32_t slot) { slot_ = slot; }

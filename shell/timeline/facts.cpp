@@ -7,7 +7,7 @@
 namespace nacre::timeline {
 namespace {
 
-// An interval of this name that has begun ends.
+// Ends an interval of this name that has begun.
 void close(std::vector<Interval>& all, const std::string& name, Time time) {
   auto open =
       std::find_if(all.rbegin(), all.rend(), [&](const Interval& each) { return each.name == name && !each.end; });
@@ -51,7 +51,7 @@ void take(const ShellTimeline& shell, const TimelineEvent& event, Time time, She
     case Kind::phase_begins: out.phases.push_back({name, time, {}}); break;
     case Kind::phase_ends: close(out.phases, name, time); break;
     case Kind::enters:
-      // Of the exit barrier a shell notes it before it sends all, and once more when it enters.
+      // A shell notes the exit barrier before it sends all, and again when it enters.
       if (When& in = out.barriers[name].in; !in) in = time;
       break;
     case Kind::passes: out.barriers[name].out = time; break;
@@ -175,7 +175,7 @@ void Clock::add_exchange(Time sent, Time received, Time answered, Time taken) {
   add({received + (answered - received) / 2, answered - taken, received - sent});
 }
 
-// Whoever passes it does so after all have entered.
+// A shell passes a barrier after all have entered it.
 void Clock::add_barrier(Time entered, Time passed, Time shell_entered, Time shell_passed) {
   if (passed < entered || shell_passed < shell_entered) return;
   add({shell_entered + (shell_passed - shell_entered) / 2, shell_entered - passed, shell_passed - entered});
@@ -189,7 +189,7 @@ void Clock::add(const Bounds& bounds) {
   bool after = next != bounds_.end() && next->at - bounds.at < kWindow;
   if (before || after) {
     Bounds& other = before ? *std::prev(next) : *next;
-    // The window stays where it is, so that bounds that come one after the other do not move it.
+    // The window does not move, so that a series of bounds does not shift it.
     if (bounds.width() < other.width()) other = {other.at, bounds.least, bounds.most};
     return;
   }

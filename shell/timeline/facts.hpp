@@ -16,11 +16,11 @@ struct TimelineBatch {
   Time received = 0;         // when the question came to the shell
   Time sent = 0;
   bool is_last = false;               // of the answer
-  std::string clock;                  // equal where the same clock counts; "": not known
+  std::string clock;                  // equal for shells with the same clock; "": not known
   std::uint64_t dropped = 0;          // events so far
   std::vector<std::string> names;     // all so far; in the last one
   std::vector<TimelineEvent> events;  // that were not sent before
-  std::uint64_t first = 0;            // so many the shell has sent before these
+  std::uint64_t first = 0;            // how many events the shell has sent before these
 
   [[nodiscard]] std::string text() const;
   // An error names what is wrong.
@@ -28,21 +28,21 @@ struct TimelineBatch {
   bool operator==(const TimelineBatch&) const = default;
 };
 
-// What is known of the difference between a shell's clock and the leader's. Each message between the two bounds it
-// from one side: what is received was sent before. So a question and its answer, or a barrier, bound it from both
-// sides, and the narrowest bounds count. Clocks drift: bounds of long ago count for less.
+// What is known of the difference between a shell's clock and the leader's. Each message between the two gives a
+// bound on one side, as it was sent before it was received. So a question and its answer, or a barrier, bound it
+// from both sides, and the narrowest bounds count. Clocks drift, so old bounds count less.
 class Clock {
  public:
-  static constexpr double kMostDrift = 500e-6;      // of two clocks, by which they go apart
-  static constexpr Time kWindow = 5'000'000'000;    // of the bounds in it one is kept
+  static constexpr double kMostDrift = 500e-6;      // how fast two clocks may drift apart
+  static constexpr Time kWindow = 5'000'000'000;    // one bound is kept for each such window
   static constexpr std::size_t kMostBounds = 1024;  // when there are more, each second one is dropped
   static constexpr Time kUnknown = INT64_MAX;       // an uncertainty
 
   // The leader has sent a question and taken the answer, by its clock; the shell has received and sent, by its own.
   void add_exchange(Time sent, Time received, Time answered, Time taken);
-  // Both have entered and passed a barrier.
+  // The leader and the shell have both entered and passed a barrier.
   void add_barrier(Time entered, Time passed, Time shell_entered, Time shell_passed);
-  // It is the leader's own clock, or that of the same host.
+  // The clock is the leader's own, or one of the same host.
   void set_same() { is_same_ = true; }
   [[nodiscard]] bool is_same() const { return is_same_; }
 
@@ -79,7 +79,7 @@ class Clock {
 enum class Presence : std::uint8_t {
   complete,
   late,  // it has not answered in time
-  lost   // it was lost, and what it had not sent with it
+  lost   // it was lost, with what it had not sent
 };
 
 struct ShellTimeline {
@@ -91,12 +91,12 @@ struct ShellTimeline {
   std::vector<std::string> names;
   std::vector<TimelineEvent> events;
   std::uint64_t dropped = 0;       // events, by the shell
-  std::uint64_t dropped_here = 0;  // likewise, as all shells have sent too many
+  std::uint64_t dropped_here = 0;  // events dropped here, as all shells together have sent too many
   Clock clock;
   Presence presence = Presence::complete;
 
-  // Of its events those that are not here yet, at most `room` of them; none, if some before them are missing: of a
-  // leader that is lost they had come, and the shell sends all once more.
+  // Takes the events that are not here yet, at most `room` of them. None if earlier ones are missing: a lost leader
+  // had them, and the shell sends all again.
   void take(const TimelineBatch& batch, std::size_t room = kMostEvents);
   [[nodiscard]] std::uint64_t missing_events() const { return dropped + dropped_here; }
   // "n7", or where that is not enough "shell 7 on n7", or "shell 7".
@@ -140,7 +140,7 @@ struct RankFacts {
   };
   std::vector<Mark> marks;
 
-  // From its start until it could work: PMI's init, or its execution.
+  // From its start until it could work: until PMI's init or, without that, its execution.
   [[nodiscard]] Time start_time() const;
 };
 
@@ -181,7 +181,7 @@ inline constexpr const char* kStartBarrier = "start";
 inline constexpr const char* kExitBarrier = "exit";
 inline constexpr const char* kEndBarrier = "end";
 
-// Bounds the clocks of shells by the barriers that they have passed with the leader. To be called once.
+// Uses the barriers that shells have passed with the leader as bounds for their clocks. To be called once.
 void add_barriers_to_clocks(JobTimeline& job);
 
 [[nodiscard]] Facts facts_of(const JobTimeline& job);

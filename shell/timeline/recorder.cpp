@@ -31,7 +31,7 @@ void Recorder::keep(const TimelineEvent& event) {
     events_.push_back(event);
 }
 
-// The first name is "": of events without one, and of those that come when there are too many names.
+// The first name is "": for events without a name, and for those that come when there are too many names.
 std::uint16_t Recorder::index_of(std::string_view name) {
   if (names_.empty()) names_.emplace_back();
   name = name.substr(0, kMostName);

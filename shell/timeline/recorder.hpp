@@ -9,8 +9,8 @@ namespace nacre::timeline {
 
 // What a shell keeps of what happens in a job, and when: events of 24 bytes.
 
-// Nanoseconds of a monotonic clock, which no change of the time of day moves. Of each host's own, from a start of
-// its own.
+// Nanoseconds of a monotonic clock, which no change of the time of day moves. Each host has its own clock, with its
+// own start.
 using Time = std::int64_t;
 
 // The numbers go to other shells: doc/protocol.md, "The timeline", has them.
@@ -22,13 +22,13 @@ enum class Kind : std::uint16_t {
   phase_ends = 5,
   enters = 6,  // `name`: a barrier of the shells
   passes = 7,
-  hold_begins = 8,  // `name`: a plugin lets the start of the tasks wait
+  hold_begins = 8,  // `name`: a plugin makes the start of the tasks wait
   hold_ends = 9,
-  end_hold_begins = 10,  // likewise, the end of the job
+  end_hold_begins = 10,  // the same for the end of the job
   end_hold_ends = 11,
   agent_starts = 12,  // `subject`: the shell that it starts; `name`: its program
   agent_joined = 13,  // `subject`: that shell has joined this one
-  spawn = 14,         // `subject`, here and in those below: the rank
+  spawn = 14,         // `subject`, here and below: the rank
   exec = 15,          // its program has begun
   not_started = 16,   // or could not be
   first_output = 17,
@@ -59,7 +59,7 @@ static_assert(sizeof(TimelineEvent) == 24);
   return (kind >= Kind::spawn && kind <= Kind::exit) || kind == Kind::mark;
 }
 
-// Of this host, now.
+// The current time on this host.
 [[nodiscard]] Time now();
 
 class Recorder {
@@ -67,9 +67,9 @@ class Recorder {
   static constexpr std::size_t kMostEvents = std::size_t{64} << 10;
   static constexpr std::size_t kForShell = 1024;  // of these, which events of ranks do not take
   static constexpr std::size_t kMostNames = 256;
-  static constexpr std::size_t kMostName = 64;  // bytes of a name; what is longer is cut
+  static constexpr std::size_t kMostName = 64;  // bytes of a name; the rest is cut
 
-  // When a shell begins it does not know yet whether it is to record: these three are kept for that.
+  // When a shell begins it does not know yet whether it has to record: it keeps these three for that.
   struct Early {
     Time booted = 0, joining = 0, joined = 0;
   };
@@ -96,7 +96,7 @@ class Recorder {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
-  // `act` is called before this shell enters the exit barrier, and closes the way by which it sends bulk data.
+  // `act` is called before this shell enters the exit barrier, after which it sends no more bulk data.
   void when_closing(std::function<void()> act) { on_closing_ = std::move(act); }
   void closing() {
     if (on_closing_) on_closing_();

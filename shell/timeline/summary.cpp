@@ -35,7 +35,7 @@ class Finder {
  private:
   using Moment = std::function<When(const ShellFacts&)>;
 
-  // The shell that comes last at a moment that all shells have; none: there is only one, or none has it.
+  // The shell that comes last at a moment that all shells have; none: there is only one shell, or none has it.
   struct Latest {
     std::uint32_t shell = 0;
     Time time = 0;
@@ -86,7 +86,7 @@ class Finder {
     at_ = end;
   }
 
-  // By whatever starts them: the program that a shell has started for it, or a manager.
+  // For all ways to start shells: the program that a shell has started for another one, or a manager.
   void start_of_shells() {
     if (!has_others()) {
       if (When joined = facts_.shells[job_.leader].joined) step(out_.launch_steps, "boot", *joined, {});
@@ -136,7 +136,7 @@ class Finder {
     step(out_.launch_steps, name, over->time, std::move(longest));
   }
 
-  // `since`: when the shells have begun with what leads to it.
+  // `since`: when the shells began to work towards the barrier.
   void barrier_step(const char* name, const Moment& since, const ShellFacts& leader) {
     When passed = leader.barrier(name).out;
     if (!passed) return;
@@ -153,7 +153,7 @@ class Finder {
     return out;
   }
 
-  // Of all that this shell did from then on, and before it came, what took longest.
+  // What took longest of all that this shell did from then on, and before it came.
   void explain(const ShellFacts& shell, const Moment& since, Time until, Last& out) const {
     When from = since(shell);
     auto look = [&](const Interval& each, const std::string& name) {
@@ -165,7 +165,7 @@ class Finder {
     };
     for (const Interval& each : shell.holds) look(each, hold_name(each.name, false));
     for (const Interval& each : shell.phases) {
-      // What it waits for is a hold.
+      // the phase only waits for a hold
       look(each, each.name == kSpawnPhase ? tasks_text(shell.ranks.size()) : each.name);
     }
   }
@@ -198,7 +198,7 @@ class Finder {
     return out;
   }
 
-  // Each since all tasks have been started.
+  // Each step counts from the moment when all tasks had been started.
   void run() {
     auto add = [this](const char* name, Pick pick, const std::function<When(const RankFacts&)>& moment) {
       auto found = rank_at(pick, moment);
@@ -234,7 +234,7 @@ class Finder {
       step(out_.end_steps, "end barrier", *end, {});
   }
 
-  // The last of its tasks, unless a plugin has let the end wait after that.
+  // Its last task, unless a plugin has made the end wait after that.
   void explain_end(Last& out) const {
     const ShellFacts& shell = facts_.shells[out.shell];
     const std::string& host = job_.shells[out.shell].host;
@@ -348,7 +348,7 @@ std::string steps_text(const std::vector<LaunchStep>& steps) {
   return out;
 }
 
-// What is first is not last.
+// What comes first is not also named as last.
 std::string run_text(const std::vector<LaunchStep>& steps) {
   std::string out;
   for (const LaunchStep& each : steps) {

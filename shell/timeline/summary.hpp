@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What took how long, in one line for people: the steps of the launch one after the other, who came last in each,
-// and why. The members of the JSON are in nacre-timeline(1).
+// How long things took, for people: the steps of the launch one after the other, who came last in each, and why.
+// The members of the JSON are in nacre-timeline(1).
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -15,9 +15,9 @@ struct Last {
   std::uint32_t shell = 0;
   std::string place;                  // a host, or "shell 7"
   std::optional<std::uint32_t> rank;  // the task, where one is meant
-  std::string why;                    // "its prolog took"; "": nothing that the timeline has explains it
+  std::string why;                    // "its prolog took"; "": the timeline does not explain it
   Time time = 0;                      // that it took
-  bool is_slowest = false;            // it took longest, `time`; not that it came last
+  bool is_slowest = false;            // it took longest, `time`, but did not come last
 
   bool operator==(const Last&) const = default;
 };
@@ -34,13 +34,13 @@ struct Summary {
   Time launch = 0;  // the sum of its steps: until all tasks have been started
   std::vector<LaunchStep> launch_steps;
   bool has_launched = false;  // all shells have passed the start barrier
-  // Since the launch, not one after the other: the first output of a task, PMI's init by all that have called it,
-  // the first and the last end of a task.
+  // Counted from the launch, not one after the other: the first output of a task, PMI's init by all tasks that have
+  // called it, the first and the last end of a task.
   std::vector<LaunchStep> run_steps;
   std::vector<LaunchStep> end_steps;  // since the last task has ended
-  // Of the clocks of other shells against the leader's, during the launch: how far they may be wrong.
+  // How far other shells' clocks may be wrong against the leader's during the launch.
   struct ClockError {
-    Time most = 0;      // Clock::kUnknown: of one nothing is known
+    Time most = 0;      // Clock::kUnknown: nothing is known of one clock
     std::string place;  // whose that is; "": there is no other clock
     bool operator==(const ClockError&) const = default;
   };

@@ -54,7 +54,7 @@ struct TraceEvent {
 namespace {
 
 constexpr double kMicrosecond = 1e3;  // nanoseconds
-constexpr Time kGrain = 125;          // nanoseconds: times and durations of the trace are multiples
+constexpr Time kGrain = 125;          // nanoseconds: all times and durations of the trace are multiples of this
 constexpr std::size_t kOfRank = 7;    // events at most, without its marks
 constexpr std::size_t kOfShell = 6;   // names, and the shell's start
 constexpr const char* kUnfinished = R"({"unfinished":true})";
@@ -82,7 +82,7 @@ class Writer {
  private:
   // ---- what is shown -----------------------------------------------------------------
 
-  // Half of the room is for shells, which have arrows and counters too, and what they leave is for ranks.
+  // Half of the room is for shells, with their arrows and counters; ranks get the rest, and what shells leave.
   void choose() {
     std::vector<Sampled> shells, ranks;
     for (const ShellFacts& each : facts_.shells) {
@@ -107,8 +107,8 @@ class Writer {
 
   // ---- events ------------------------------------------------------------------------
 
-  // In eighths of a microsecond, which double has exactly: viewers add a duration to its begin, and where a sum is
-  // too large by a rounding the slice overlaps with the next one, which some of them do not show then.
+  // In eighths of a microsecond, which double has exactly: viewers add a duration to its beginning, and if the sum
+  // is too large by a rounding the slice overlaps with the next one, which some viewers then do not show.
   [[nodiscard]] double ts(Time time) const {
     return microseconds(std::max<Time>(0, time - facts_.begin) / kGrain * kGrain);
   }
@@ -118,7 +118,7 @@ class Writer {
   // No two threads of the job have the same number.
   [[nodiscard]] std::uint64_t tid_of_shell(std::uint32_t shell) const { return job_.tasks + 1 + shell; }
 
-  // Names first; of those that begin at the same time the longest, which has the others in it.
+  // Names come first; of events that begin at the same time the longest comes first, as the others are within it.
   void sort() {
     auto order = [](const TraceEvent& each) {
       return std::tuple(each.phase != 'M', each.ts.value_or(0), -each.dur.value_or(0));
@@ -150,7 +150,7 @@ class Writer {
     add('M', what, track).args = fmt::format(R"({{"sort_index":{}}})", index);
   }
 
-  // What has not ended goes on until the end of the trace, and is marked.
+  // A slice that has not ended goes on until the end of the trace, and is marked.
   TraceEvent& slice(std::string name, const char* category, const Track& track, Time begin, When end) {
     Time last = std::max(begin, end.value_or(facts_.until));
     TraceEvent& out = add('X', std::move(name), track);
@@ -168,7 +168,7 @@ class Writer {
     out.is_of_thread = true;
   }
 
-  // What may overlap with others of its kind.
+  // For intervals that may overlap with others of their kind.
   void span(const std::string& name, const char* category, const Track& track, const std::string& id, Time begin,
             When end) {
     Time last = std::max(begin, end.value_or(facts_.until));
@@ -213,7 +213,7 @@ class Writer {
     counters(facts, track);
   }
 
-  // The leader has passed the exit barrier once all have entered it; it gets no more from them then.
+  // The leader has passed the exit barrier once all have entered it; it gets no more from the shells then.
   [[nodiscard]] When release(const std::string& barrier, const Passage& passage) const {
     if (passage.out || barrier != kExitBarrier) return passage.out;
     When leaders = facts_.shells[job_.leader].barrier(barrier).out;
@@ -263,7 +263,7 @@ class Writer {
         run.args = fmt::format(R"({{"end":{}}})", json_string(value::WaitStatus::of_raw(facts.status).str()));
     }
     if (facts.pmi_init && facts.exec) {
-      // Within the slice above it, even if its end came together with the task's.
+      // Stays within the slice above it, even if its end came together with the task's.
       Time last = facts.exit.value_or(facts_.until);
       Time begin = std::clamp(*facts.pmi_init, *facts.exec, std::max(*facts.exec, last));
       When end = facts.pmi_finalize ? facts.pmi_finalize : facts.exit;
@@ -276,8 +276,8 @@ class Writer {
 
   // ---- arrows ------------------------------------------------------------------------------
 
-  // From the shell that came last at a barrier to the release of each other one. An arrow that would go back in
-  // time, as the clocks are not exact enough, is left out and counted.
+  // Arrows go from the shell that came last at a barrier to each other shell's release. An arrow that would go back
+  // in time, as the clocks are not exact enough, is left out and counted.
   void arrows(const char* name) {
     std::uint32_t last = 0;
     When came;
@@ -291,7 +291,7 @@ class Writer {
       if (i == last || !shows_shell_[i] || !passage.in) continue;
       When out = release(name, passage);
       if (!out) continue;
-      // Just before its end, where the slice still is.
+      // just before its end, where the slice still is
       Time end = std::max(*passage.in, *out - kGrain);
       if (end < *came) {
         ++backwards_;
@@ -412,7 +412,7 @@ std::vector<bool> sample_of(const std::vector<Sampled>& all, std::size_t budget)
     out[*each] = true;
     used += all[*each].events;
   }
-  // One of the others is taken whenever the events so far have come to the next multiple of their share.
+  // One of the others is taken whenever the events so far reach the next multiple of their share.
   std::size_t room = budget > used ? budget - used : 0;
   std::size_t left = sum - used;
   std::size_t passed = 0, taken = 0;

@@ -21,14 +21,15 @@ struct Trace {
   [[nodiscard]] std::string text() const;
 };
 
-// `most`: events; with more, the slowest ranks and a sample are shown, which `about` names.
+// `most`: events; if there are more, the slowest ranks and a sample are shown, and `about` names them.
 [[nodiscard]] Trace trace_of(const JobTimeline& job, const Facts& facts, std::size_t most = kMostTraceEvents);
 
 // The same document in parts: what comes before the events, between two of them, and after them.
 [[nodiscard]] std::string trace_head();
 [[nodiscard]] std::string trace_tail(const Json& about);
 
-// Which of many things a trace shows: the slowest 1 %, and of the others as many as there is room for, evenly.
+// One of many things of which a trace shows some: the slowest 1 %, and of the others as many as there is room for,
+// evenly.
 struct Sampled {
   Time time = 0;           // that it took
   std::size_t events = 0;  // that it would have in the trace

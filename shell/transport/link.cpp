@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLinkRead = std::size_t{64} << 10;  // bytes of one recv(2)
 constexpr int kReadsInARow = 4;                           // then other descriptors have their turn
-// Of on_credit, and of on_room; then others have their turn
+// Calls of on_credit, and of on_room; then other descriptors have their turn
 constexpr int kCallsInARow = 16;
 constexpr std::size_t kBatch = std::size_t{64} << 10;  // bytes that are made ready for one send(2)
 // Bytes that may be in the socket before a control frame

@@ -26,7 +26,7 @@ using StreamId = std::uint32_t;
 
 struct SessionLimits {
   std::size_t max_frame = kMaxFrame;  // bytes
-  // Bytes of frames that wait; two more frames may come on top
+  // Bytes of frames that wait; two more frames may be added
   std::size_t max_control = std::size_t{64} << 20;
   std::size_t enough_control = std::size_t{512} << 10;  // bytes of frames that wait: then has_room() is false
   std::size_t max_bulk = std::size_t{256} << 10;        // bytes of bulk that wait, of all streams together
@@ -142,7 +142,7 @@ class Link : Noncopyable {
     // The other end will send nothing more; what this end sends still reaches it. If this is unset, this end
     // finishes too.
     std::function<void()> on_finished;
-    // The last callback, called once. None: both ends have finished. Else one line that starts with the peer's
+    // The last callback, called once. None: both ends have finished. Otherwise one line that starts with the peer's
     // address.
     std::function<void(const std::optional<Error>& why)> on_closed;
   };
@@ -174,9 +174,9 @@ class Link : Noncopyable {
   Result<void> grant(StreamId stream, std::size_t bytes);  // how many more bytes of a stream the other end may send
   void finish();                     // closes after all that was taken, when the other end has finished too
   void abort();                      // closes at once; on_closed is not called
-  [[nodiscard]] UniqueFd release();  // likewise, but the socket stays open: the other end sees nothing of it
-  // Sends a frame from another thread, while the loop's stands still in a callback. If bytes of before still wait,
-  // it sends these instead. The caller sees to it that the link lives meanwhile.
+  [[nodiscard]] UniqueFd release();  // as abort(), but the socket stays open: the other end notices nothing
+  // Sends a frame from another thread, while the loop's thread stands still in a callback. If earlier bytes still
+  // wait, it sends those instead. The caller sees to it that the link lives meanwhile.
   void send_beside(std::string_view frame);
   // While held nothing is sent and nothing is read, as if the network between the ends was cut; what is sent
   // meanwhile waits. For rehearsals.
@@ -219,7 +219,7 @@ class Link : Noncopyable {
   void fail(Error error) { end_with(in(start_.peer, std::move(error))); }
   void end_with(const std::optional<Error>& why);
 
-  // Of all that is sent: held by who uses the session, TLS or the socket, but never while a callback runs.
+  // Held while the session, TLS or the socket is used to send, but never while a callback runs.
   std::recursive_mutex sending_;
   LinkSession session_;
   Start start_;

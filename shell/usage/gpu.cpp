@@ -13,7 +13,7 @@ void raise_to(std::optional<Number>& most, const std::optional<Number>& value) {
   if (value) most = std::max(most.value_or(0), *value);
 }
 
-// As it goes to other shells: the leader's own rows are the same as if they came from there.
+// The mean as it is sent to other shells, so that the leader's own rows look the same as theirs.
 double mean_share(double sum, std::uint64_t count) {
   return std::round(sum / static_cast<double>(count) * kThousandths) / kThousandths;
 }
@@ -104,8 +104,8 @@ std::vector<NodeGpu> NodeGpuTally::taken() const {
 
 // ---- gpu text ---------------------------------------------------------------------------
 //
-// Readers of what GPUs' tools print. What a tool does not know it names in many ways; what is neither that nor a
-// value is an error, so that no other text is taken for "no GPU is used".
+// Readers of what GPUs' tools print. Tools have many words for an unknown value; a field that is neither such a
+// word nor a value is an error, so that no other text is taken for "no GPU is used".
 
 namespace {
 
@@ -165,7 +165,7 @@ Result<std::string> id_of(std::string_view field) {
 
 // ---- rocm-smi ----------------------------------------------------------------------------
 
-// Of a text or a number; what is another text is not known.
+// A text or a number; any other text means unknown.
 Number rocm_number(const Json& value, std::uint64_t most) {
   if (value.is_number_unsigned()) {
     auto number = value.get<std::uint64_t>();
@@ -201,13 +201,13 @@ Result<GpuProcess> rocm_process(std::uint64_t pid, const Json& value, const std:
   out.pid = static_cast<std::int64_t>(pid);
   Number memory = parse_u64(trim(fields[fields.size() - kMemory]));
   if (memory && *memory <= kMostBytes) out.memory = memory;
-  // Only how many it uses is said, so which these are is known only of all, and of none.
+  // Only their number is given, so it is known which they are only if it is all or none.
   Number devices = parse_u64(trim(fields[fields.size() - kDevices]));
   if (devices == cards.size()) out.devices = cards;
   return out;
 }
 
-// It may warn before the JSON, on the same stream.
+// The tool may print warnings before the JSON, on the same stream.
 Result<Json> rocm_json(std::string_view text) {
   std::size_t begin = text.starts_with('{') ? 0 : text.find("\n{");
   if (begin == std::string_view::npos)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What GPUs are used: what nvidia-smi and rocm-smi print, which is read here, and what follows from it for a task
-// and for a node. Memory is in bytes, a device's use from 0 to 1: the share of time in which something ran on it,
-// over what its tool takes for "now". No tool says how much of that is whose.
+// The use of GPUs: reads what nvidia-smi and rocm-smi print, and computes from it the use of a task and of a node.
+// Memory is in bytes, a device's use from 0 to 1: the share of time in which something ran on it, over what its
+// tool takes for "now". No tool says how much of that is whose.
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -14,7 +14,7 @@ struct GpuDevice {
   std::string vendor;  // "nvidia", "amd"
   std::uint32_t index = 0;
   std::string id;             // the same in a process's `devices`: a UUID, or a card's name
-  std::optional<double> use;  // none, as of all members: the tool does not know it
+  std::optional<double> use;  // none, as for all members: the tool does not know it
   std::optional<std::uint64_t> memory_used, memory;
   bool operator==(const GpuDevice&) const = default;
 };
@@ -30,10 +30,9 @@ struct GpuProcess {
 struct GpuLook {
   std::vector<GpuDevice> devices;
   std::vector<GpuProcess> processes;
-  bool is_complete = false;  // all tools have answered: what they do not list uses no GPU
+  bool is_complete = false;  // all tools have answered: a process that they do not list uses no GPU
 
-  // Each adds what a text has, which is all that the command has printed, or nothing: then the error says what is
-  // wrong with it.
+  // Each adds the whole output of a command, or nothing if the text is wrong; the error says why.
   //   nvidia-smi --query-gpu=index,uuid,utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits
   Result<void> add_nvidia_devices(std::string_view text);
   //   nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv,noheader,nounits
@@ -44,14 +43,15 @@ struct GpuLook {
   bool operator==(const GpuLook&) const = default;
 };
 
-// A task's at one look, or, in its row, over all looks: the most memory, the mean use of its devices.
+// A task's use at one look or, in its row, over all looks: the most memory, the mean use of its devices.
 struct TaskGpu {
   std::optional<std::uint64_t> memory;  // of all of its processes, on all devices
-  std::optional<double> device_use;     // the mean of the devices that it is on; none: on none, or not known
+  std::optional<double> device_use;     // the mean of the devices that it uses; none: it uses none, or that is not
+                                        // known
   bool operator==(const TaskGpu&) const = default;
 };
 
-// Of the tasks that have a process in `look`. `task_of`: the rank that a process is of.
+// For the tasks that have a process in `look`. `task_of`: the rank that a process belongs to.
 [[nodiscard]] std::map<std::uint32_t, TaskGpu> gpus_by_rank(
     const GpuLook& look, const std::function<std::optional<std::uint32_t>(std::int64_t pid)>& task_of);
 
@@ -59,7 +59,7 @@ struct TaskGpu {
 class TaskGpuTally {
  public:
   void add(const TaskGpu& at_look);
-  // None: there was no look while it ran. Its memory is not known if it was not at some look.
+  // None: there was no look while it ran. Its memory is unknown if some look did not know it.
   [[nodiscard]] std::optional<TaskGpu> taken() const;
 
  private:
@@ -69,7 +69,7 @@ class TaskGpuTally {
   double sum_of_use_ = 0;
 };
 
-// A device in the row of a node: by all that run on it, also what is not of the job.
+// A device in the row of a node: with all processes on it, also those of other jobs.
 struct NodeGpu {
   static constexpr std::size_t kMost = 64;  // of a node; those beyond are left out
 
@@ -77,7 +77,7 @@ struct NodeGpu {
   std::uint32_t index = 0;
   std::string id;
   std::optional<std::uint64_t> memory_peak;  // at a look
-  std::optional<std::uint64_t> memory;       // that it has
+  std::optional<std::uint64_t> memory;       // the device's own
   std::optional<double> use;                 // the mean of all looks
 
   [[nodiscard]] Json json() const;
@@ -99,6 +99,6 @@ class NodeGpuTally {
   std::map<std::pair<std::string, std::uint32_t>, Sums> devices_;
 };
 
-inline constexpr double kThousandths = 1e3;  // as which shares go to other shells
+inline constexpr double kThousandths = 1e3;  // shares are sent to other shells in thousandths
 
 }  // namespace nacre::usage

@@ -68,7 +68,7 @@ constexpr std::array<Measure, kMeasures> kTable{{
     {"gpu_device_use", "GPU device use", Unit::share, false, kLeastShareOfUse, gpu_device_use},
 }};
 
-// The lower rank, of equal values.
+// If the values are equal the lower rank comes first.
 bool is_before(const Spread::Extreme& one, const Spread::Extreme& other) {
   return one.value == other.value && one.rank < other.rank;
 }
@@ -454,7 +454,7 @@ namespace {
 constexpr std::size_t kColumns = 9;
 constexpr std::uint64_t kMaxSignal = 64;
 
-// A joblog is a line for each task: whoever writes it keeps these out of the commands.
+// A joblog has a line for each task: its writer keeps newlines and tabs out of the commands.
 std::string on_one_line(std::string_view text) {
   std::string out(text);
   std::replace_if(
@@ -509,7 +509,7 @@ bool JoblogEntry::is_of(std::string_view line) const {
   return command == on_one_line(line.substr(0, TaskRow::kMaxCommand));
 }
 
-// Nothing is sent before a job as GNU parallel does with --transferfile; what is received is the output.
+// Nothing is sent before a job, as GNU parallel does with --transferfile; the output counts as received.
 std::string joblog_line(const TaskRow& row, std::string_view host, std::string_view command) {
   std::uint64_t received = row.out.value_or(0) + row.err.value_or(0);
   return fmt::format("{}\t{}\t{:.3f}\t{:10.3f}\t0\t{}\t{}\t{}\t{}\n", std::uint64_t{row.rank} + 1,

@@ -12,10 +12,10 @@
 
 namespace nacre::usage {
 
-// What one task, and one node, has used: a row of the job's usage. Time is in seconds, memory and i/o in bytes.
+// What one task, or one node, has used: a row of the job's usage. Time is in seconds, memory and i/o in bytes.
 //
-// The kernel counts for a task what it has waited for, too: times and faults are added, of memory the largest
-// process counts. What a task has left behind, or never waited for, is not counted.
+// The kernel also counts for a task the children that it has waited for: times and faults are added, and for memory
+// the largest process counts. Processes that a task has left behind, or never waited for, are not counted.
 
 inline constexpr double kMicroseconds = 1e6;                        // of a second: times go to other shells as such
 inline constexpr std::int64_t kMostOnWire = std::int64_t{1} << 60;  // of each number
@@ -34,22 +34,24 @@ struct TaskRow {
   static constexpr std::size_t kMaxCommand = 512;  // bytes
 
   std::uint32_t rank = 0;
-  std::optional<double> started;  // since the Epoch; none: it could not be started, all below but `status` is 0
+  std::optional<double> started;  // since the Epoch; none: it could not be started, and all below except `status`
+                                  // is 0
   double wall = 0;
   value::WaitStatus status;
   double user = 0, system = 0;
   std::uint64_t max_rss = 0;
-  bool is_bound = false;  // max_rss is not more than the shell's, whose copy a task is at first: at most so much
+  bool is_bound = false;  // max_rss is not more than the shell's, of which a task is a copy at first: it is only an
+                          // upper bound
   std::uint64_t minor_faults = 0, major_faults = 0;
   std::uint64_t blocks_in = 0, blocks_out = 0;   // of 512 bytes, as the kernel counts them
   std::uint64_t voluntary = 0, involuntary = 0;  // context switches
   std::optional<TaskIo> io;                      // none: it could not be read
-  // Of its own cgroup (cgroup=task) are: user, system; if its memory was counted max_rss, of all of its processes
-  // together, and how many of these were killed as memory ran out.
+  // Values of its own cgroup (cgroup=task): user and system; if its memory was counted max_rss, of all its
+  // processes together, and how many of these were killed because memory ran out.
   bool has_cgroup = false;
   std::optional<std::uint64_t> oom_kills;
-  std::optional<std::uint64_t> out, err;  // bytes on its standard output and error; none: not through the shell
-  std::string command;                    // "": the job's, or it was not asked for
+  std::optional<std::uint64_t> out, err;  // bytes of its stdout and stderr; none: not through the shell
+  std::string command;                    // "": the job's, or not asked for
   std::optional<TaskGpu> gpu;             // of all looks; none: it was not asked for, or there was no look
 
   // Fills in what wait4(2) reports. `shell_peak`: the most memory that the shell had had when the task was started.
@@ -68,9 +70,10 @@ struct TaskRow {
 
 struct NodeRow {
   std::uint32_t shell = 0;
-  std::uint64_t tasks = 0;                   // that have ended
+  std::uint64_t tasks = 0;                   // tasks that have ended
   double cpu = 0;                            // of these tasks
-  std::optional<std::uint64_t> memory_peak;  // of all processes of the job there; none: no cgroup of its own
+  std::optional<std::uint64_t> memory_peak;  // of all processes of the job on the node; none: the job has no cgroup
+                                             // of its own there
   std::optional<std::uint64_t> oom_kills;    // processes that the kernel has killed in the shell's cgroup
   std::vector<NodeGpu> gpus = {};            // if they were asked for
 
@@ -95,13 +98,13 @@ struct JoblogEntry {
   value::WaitStatus status;
   std::string command;
 
-  // Whether a line of this command, for a shell, would have it so.
+  // Whether a line for this command, for a shell, would have the same text.
   [[nodiscard]] bool is_of(std::string_view line) const;
 };
 // Errors name the line. An empty text is a log without lines.
 Result<std::vector<JoblogEntry>> parse_joblog(std::string_view text);
 
-// The words as a command line for a shell.
+// Joins the words to a command line for a shell.
 [[nodiscard]] std::string command_line(const std::vector<std::string>& words);
 
 enum class Unit : std::uint8_t { seconds, bytes, count, share };  // share: from 0 to 1
@@ -114,7 +117,7 @@ struct Measure {
   double least_gap;  // a smaller distance from the median makes no outlier; 0: nothing does
   std::optional<double> (*of)(const TaskRow& row);  // none: not known of this task
 
-  // Whether its value in `row` is one that the exact one is at most.
+  // Whether the value in `row` is only an upper bound of the exact one.
   [[nodiscard]] bool is_bound(const TaskRow& row) const { return name == "maxrss" && row.is_bound; }
   [[nodiscard]] bool has_sum() const { return !is_peak && unit != Unit::share; }
 };
@@ -123,12 +126,12 @@ inline constexpr std::size_t kMeasures = 18;
 inline constexpr std::size_t kMeasuresWithoutGpus = 16;  // the first ones
 [[nodiscard]] std::span<const Measure, kMeasures> measures();
 
-// The values of one measure, without the values: any two can be merged, in any order.
+// Statistics of one measure, without its values: any two can be merged, in any order.
 class Spread {
  public:
   struct Extreme {
     double value = 0;
-    std::uint32_t rank = 0;  // the lowest that has it
+    std::uint32_t rank = 0;  // the lowest rank with this value
     bool is_bound = false;   // the exact value is at most this one: TaskRow::is_bound; of a minimum, of any row
     bool operator==(const Extreme&) const = default;
   };
@@ -159,7 +162,7 @@ class Spread {
   std::array<std::uint64_t, kBuckets> buckets_{};
 };
 
-// Of all measures, in the order of measures().
+// For all measures, in the order of measures().
 struct Totals {
   std::array<Spread, kMeasures> spreads;
   std::uint64_t ended = 0;      // tasks that ran
@@ -167,7 +170,7 @@ struct Totals {
 
   void add(const TaskRow& row);
   void merge(const Totals& other);
-  [[nodiscard]] bool has_gpus() const;  // something of them is known
+  [[nodiscard]] bool has_gpus() const;  // something is known of GPUs
 
   [[nodiscard]] Json wire() const;
   static Result<Totals> parse(const Json& wire);
@@ -182,15 +185,15 @@ struct UsageBatch {
   std::vector<TaskRow> rows;
   std::optional<NodeRow> node;   // in the last one: nothing more comes from this shell
   std::optional<Totals> totals;  // in the last one, where the job has too many tasks for rows
-  bool is_again = false;         // for another leader: the one before may have had it
+  bool is_again = false;         // for a new leader: the former one may have had it
 
   [[nodiscard]] std::string text() const;
   static Result<UsageBatch> parse(std::string_view text);
   bool operator==(const UsageBatch&) const = default;
 };
 
-// What is read of a summary, which may be another version's: members that are missing, or of another type, are as
-// none. And numbers for people.
+// Reads a summary, which may be another version's: members that are missing, or of another type, count as absent.
+// Also formats numbers for people.
 
 inline constexpr std::size_t kMostText = 200;  // bytes of a host's name, and of a set of ranks
 

@@ -11,7 +11,7 @@ constexpr std::size_t kLeastForOutliers = 5;  // values
 constexpr double kLeastShare = 0.1;           // of the median: a smaller distance makes no outlier
 constexpr const char* kOutliersLeftOut = "outliers_left_out";
 
-// `values` is put into another order. Of an even number the mean of both in the middle.
+// Changes the order of `values`. For an even number of values it is the mean of the two in the middle.
 double median_of(std::vector<double>& values) {
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -21,7 +21,7 @@ double median_of(std::vector<double>& values) {
 
 struct Centre {
   double median = 0;
-  double lower = 0;      // of an even number the lower one in the middle, else the median
+  double lower = 0;      // for an even number of values the lower one in the middle, otherwise the median
   double deviation = 0;  // the median absolute deviation
 };
 
@@ -36,7 +36,7 @@ Centre centre_of(std::vector<double> values) {
   return out;
 }
 
-// Where most values are equal the deviation is 0, so a value has to be far off by itself, too.
+// Where most values are equal the deviation is 0, so a value also has to be far off by itself.
 bool is_outlier(double value, const Centre& centre, const Measure& measure) {
   double gap = std::abs(value - centre.median);
   return measure.least_gap > 0 && gap > kFarDeviations * centre.deviation && gap >= measure.least_gap &&
@@ -58,7 +58,7 @@ Json histogram_of(const Spread& spread, const Measure& measure) {
   return out;
 }
 
-// Of four digits, which is enough for a picture, and short.
+// Rounds to four digits, which is enough for a picture, and short.
 Json short_number(double value) {
   constexpr double kDigits = 1000;
   if (value <= 0) return 0;
@@ -106,7 +106,7 @@ Json UsageTable::measure(std::size_t number, const Spread& spread, const Hosts& 
            {"histogram", histogram_of(spread, measure)}};
   if (measure.has_sum()) out["sum"] = spread.sum();
   std::vector<double> values;
-  std::optional<double> bound;  // the largest value of which only a bound is known
+  std::optional<double> bound;  // the largest value that is only an upper bound
   for (const auto& [rank, row] : rows_) {
     if (!row.started) continue;
     auto value = measure.of(row);
@@ -135,7 +135,7 @@ Json UsageTable::measure(std::size_t number, const Spread& spread, const Hosts& 
   return out;
 }
 
-// {"ranks": N, "max": [...]}: the most of N ranks each, null where none is known; with "min" if N is above 1.
+// {"ranks": N, "max": [...]}: the largest of each N ranks, null if none is known; with "min" if N is above 1.
 Json UsageTable::by_rank(const Measure& measure, std::uint64_t tasks, std::size_t cells) const {
   std::uint64_t width = std::max<std::uint64_t>(1, (tasks + cells - 1) / cells);
   std::vector<std::optional<std::pair<double, double>>> found((tasks + width - 1) / width);
@@ -203,7 +203,7 @@ constexpr std::size_t kMostBlocks = 64;  // block characters of a line
 
 using Cells = std::vector<std::string>;
 
-// Columns as wide as their widest cell; the first one is on the left, the others on the right.
+// Aligns columns as wide as their widest cell: the first one to the left, the others to the right.
 std::string aligned(const std::vector<Cells>& rows, std::string_view prefix) {
   std::vector<std::size_t> widths;
   for (const Cells& row : rows) {
@@ -251,7 +251,7 @@ std::string head_of(const Json& summary) {
   return out + '\n';
 }
 
-// A character for each cell, as high as the value to the largest one; a blank where none is known.
+// A character for each cell, with a height in proportion to the largest value; a blank if none is known.
 std::string blocks_of(const Json& measure) {
   constexpr std::array<const char*, 8> kBlocks = {"\u2581", "\u2582", "\u2583", "\u2584",
                                                   "\u2585", "\u2586", "\u2587", "\u2588"};
@@ -272,7 +272,7 @@ std::string blocks_title(const Json& summary) {
   return tasks > 1 ? fmt::format("RANKS 0-{:.0f}", tasks - 1) : "RANK 0";
 }
 
-// Each line of `text` with a cell behind it. Cells have several bytes a character, and nothing comes behind them.
+// Adds a cell behind each line of `text`. It is the last column because its characters have several bytes.
 std::string with_last_column(std::string_view text, const std::vector<std::string>& cells) {
   std::vector<std::string_view> lines = split(text.substr(0, text.size() - 1), '\n');
   std::size_t width = 0;
@@ -292,7 +292,7 @@ std::string measures_text(const Json& summary, std::string_view prefix, bool has
     const Json& of = member_in(all, each.name);
     auto most = number_in(member_in(of, "max"), "value");
     if (each.title.empty() || !most) continue;
-    // Nothing read, nothing written: a row of zeros informs nobody.
+    // A row of zeros for what was never read or written tells nobody anything.
     bool is_core = each.name == "wall" || each.name == "cpu" || each.is_peak;
     if (*most == 0 && !is_core) continue;
     rows.push_back({std::string(each.title), extreme_text(member_in(of, "min"), each.unit),
@@ -308,7 +308,7 @@ std::string measures_text(const Json& summary, std::string_view prefix, bool has
   return with_last_column(out, blocks);
 }
 
-// A line for each task, of all that it is far off in.
+// A line for each task, with all values by which it is an outlier.
 std::string outliers_text(const Json& summary, std::string_view prefix) {
   const Json& outliers = member_in(summary, "outliers");
   if (!outliers.is_array()) return "";
@@ -455,13 +455,13 @@ struct Bar {
   double low = 0, high = 0;  // low: of several ranks, the least
   std::string about;         // "rank 3"
   std::string label;         // below it, where there is room
-  bool is_far = false;       // one of its ranks is far from the others
+  bool is_far = false;       // one of its ranks is an outlier
   bool is_known = true;
 };
 
 struct Panel {
   std::string heading;
-  std::string below;  // what the bars are
+  std::string below;  // the caption below the bars
   Unit unit = Unit::count;
   double most = 0;
   std::optional<double> median;
@@ -632,7 +632,7 @@ class Drawing {
                         y1, x2, y2);
   }
 
-  // What all ranks of a bar have is dark, what only some have is light.
+  // The part of a bar that all its ranks reach is dark, the rest is light.
   void add_bar(const Panel& panel, const Bar& bar, double x, double step, double top) {
     if (!bar.is_known || panel.most <= 0) return;
     double width = step > kGapAbove ? step - 1 : step;

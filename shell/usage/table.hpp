@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The usage of a job's tasks as its leader has it: rows, or in a large job only their totals; and what follows from
-// them, as the JSON object that nacre-report(1) describes under USAGE.
+// The usage of a job's tasks, on its leader: rows, or in a large job only their totals; and what follows from them,
+// as the JSON object that nacre-report(1) describes under USAGE.
 #pragma once
 
 #include "base/json_fwd.hpp"
@@ -26,7 +26,7 @@ struct Hosts {
 
 class UsageTable {
  public:
-  // The first row of a rank counts, as does the first node of a shell.
+  // The first row of a rank counts, and the first node of a shell.
   void add(const UsageBatch& batch);
 
   [[nodiscard]] const std::map<std::uint32_t, TaskRow>& rows() const { return rows_; }    // by rank
@@ -35,8 +35,8 @@ class UsageTable {
   // Tasks that have a row.
   [[nodiscard]] value::Idset ranks() const;
 
-  // `tasks`: of the job. `missing`: of them, those of which nothing has come, as their shell is lost or late.
-  // `cells`: at most so many values of a measure by rank, from 1 on.
+  // `tasks`: how many the job has. `missing`: tasks from which nothing has come, as their shell is lost or late.
+  // `cells`: the most values of a measure by rank, from 1 on.
   [[nodiscard]] Json summary(std::uint64_t tasks, const value::Idset& missing, const Hosts& hosts,
                              std::size_t cells = kFewCells) const;
 
@@ -49,18 +49,18 @@ class UsageTable {
   Totals totals_;  // of the rows that shells have not sent
 };
 
-// `summary` itself if it has at most `most` bytes as text; else without its largest parts, and with
-// "shortened": true; before anything else go the measures by rank, which is not said.
+// Returns `summary` itself if it has at most `most` bytes as text; otherwise without its largest parts, and with
+// "shortened": true. The measures by rank are dropped first, without that member.
 [[nodiscard]] Json fitting_summary(Json summary, std::size_t most = kMostKept);
 
 // A job's usage for people: nacre-report(1), "USAGE".
 
-// Whether it is only what wait4(2) has told: then there are no measures, nor anything by task or node.
+// Whether the summary is only what wait4(2) has told: then it has no measures, and nothing by task or node.
 [[nodiscard]] bool is_unmeasured(const Json& summary);
 
-// Lines that begin with `prefix`. `summary`: as UsageTable makes it, or of what was not measured; members that are
-// missing or of another type are left out. `has_blocks`: with a column of block characters, UTF-8, that has each
-// measure by rank.
+// Lines that begin with `prefix`. `summary`: as UsageTable makes it, or an unmeasured one; members that are missing
+// or of another type are left out. `has_blocks`: with a column of block characters, UTF-8, that has each measure by
+// rank.
 [[nodiscard]] std::string summary_text(const Json& summary, std::string_view prefix, bool has_blocks = false);
 
 // A table of tasks, of TaskRow::json(), with a line of titles.

@@ -34,8 +34,8 @@ std::string shortened(double n) {
   return text;
 }
 
-// Takes the number off the start of `text`. Works as strtod(3), but in the C locale, and without leading blanks and
-// a minus.
+// Takes the number off the start of `text`. Works like strtod(3), but in the C locale, and refuses leading blanks
+// and a minus.
 Result<double> take_number(std::string_view& text) {
   std::string_view rest = text;
   if (rest.starts_with('-')) return invalid("expected a duration that is not negative");

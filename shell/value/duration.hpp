@@ -20,7 +20,7 @@ class Duration {
 
   [[nodiscard]] double seconds() const { return seconds_; }
   [[nodiscard]] bool is_infinite() const { return std::isinf(seconds_); }
-  // FSD that parses back to this very value: in the largest unit in which it is at least 1 and has at most three
+  // FSD that parses back to exactly this value: in the largest unit in which it is at least 1 and has at most three
   // decimals ("1.5h", "90s" as "1.5m", "100s"); if there is none, in seconds with all digits.
   [[nodiscard]] std::string str() const;
 

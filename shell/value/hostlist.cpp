@@ -148,7 +148,7 @@ void Hostlist::Run::write_numbers(std::string& out) const {
 
 void Hostlist::push(Run run) {
   Run* back = runs_.empty() ? nullptr : &runs_.back();
-  // A width that pads nothing counts as none, unless the neighbour has it: "10" after "09" is of the same form.
+  // A width that pads nothing counts as none, unless the neighbour has it: "10" after "09" has the same form.
   int shortest = digits_in(run.first);
   if (run.width <= shortest) run.width = 0;
   if (run.width == 0 && back && back->width <= shortest) {

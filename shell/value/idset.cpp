@@ -55,7 +55,7 @@ Result<std::string_view> without_brackets(std::string_view text) {
   return open ? text.substr(1, text.size() - 2) : text;
 }
 
-// By digits of 11 bits, the lowest first: several times as fast as std::sort on a million ids.
+// Sorts by digits of 11 bits, the lowest first: several times as fast as std::sort on a million ids.
 void sort(std::vector<Id>& ids) {
   constexpr int kBits = 11;
   constexpr std::size_t kBuckets = std::size_t{1} << kBits;
@@ -250,7 +250,7 @@ void Idset::remove(Id first, Id last) {
   auto end = begin;
   while (end != ranges_.end() && end->first <= last) ++end;
   if (begin == end) return;
-  // What is left of the first and of the last of them takes their place.
+  // The rest of the first range, and of the last one, take their place.
   std::array<Range, 2> rest{};
   auto rest_end = rest.begin();
   if (begin->first < first) *rest_end++ = {begin->first, first - 1};

@@ -35,7 +35,7 @@ class Idset {
 
   // "0-3,7"; "" if empty. With `brackets`, in brackets if there is more than one id.
   [[nodiscard]] std::string str(bool brackets = false) const;
-  // For messages: of more than 16 ranges these, and how many ids there are: "0,2,4, ... (500 in all)".
+  // For messages: of more than 16 ranges only these, and how many ids there are: "0,2,4, ... (500 in all)".
   [[nodiscard]] std::string short_str() const;
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
@@ -53,11 +53,10 @@ class Idset {
   // the operators.
   void insert(Id id) { insert(id, id); }
   void insert(Id first, Id last);
-  void insert(const Idset& other);  // fast if that is small and this is large
+  void insert(const Idset& other);  // fast if `other` is small and this set is large
   void remove(Id id) { remove(id, id); }
   void remove(Id first, Id last);
-  // Takes off the first ids and returns them: as many ranges as have at most `text` bytes as text, but at least
-  // one.
+  // Takes off the first ids and returns them: as many ranges as fit into `text` bytes as text, but at least one.
   Idset take_first(std::size_t text);
 
   [[nodiscard]] Idset operator|(const Idset& other) const;

@@ -227,8 +227,7 @@ constinit const std::u32string_view kJobIdEmoji =
 
 namespace {
 
-// One text, as a table of views would be 1626 addresses for each start of a program to relocate.
-// clang-format off
+// One text, as a table of views would have 1626 addresses to relocate at each start of a program.
 constexpr std::string_view kJobIdWordText =
     "academy acrobat active actor adam admiral adrian africa agenda agent airline airport aladdin alarm alaska "
     "albert albino album alcohol alex algebra alibi alice alien alpha alpine amadeus amanda amazon amber "
@@ -338,7 +337,7 @@ constexpr std::string_view kJobIdWordText =
     "whiskey wisdom deal null nurse quebec reserve reunion roof singer verbal amen ";
 // clang-format on
 
-// Where each begins, and where one behind the last would.
+// Where each word begins, and where one behind the last would begin.
 constexpr auto kJobIdWordBegins = [] {
   std::array<std::uint16_t, kJobIdWordCount + 1> begins{};
   std::size_t count = 0;

@@ -26,7 +26,7 @@ class JobId {
   [[nodiscard]] std::string f58_plain() const;                                    // f..., ASCII
   [[nodiscard]] std::string words() const;                                        // a-b-c--d-e-f
   [[nodiscard]] std::string emoji() const;                                        // UTF-8
-  // As files and messages have it.
+  // The form for files and messages.
   [[nodiscard]] std::string str() const { return f58_plain(); }
 
   auto operator<=>(const JobId&) const = default;

@@ -16,7 +16,7 @@ class TaskRuns {
   explicit TaskRuns(const std::vector<Taskmap::Block>& blocks) : blocks_(blocks) { enter(); }
 
   [[nodiscard]] bool more() const { return block_ < blocks_.size(); }
-  // Of the current run; only while there is more().
+  // The node of the current run; only while there is more().
   [[nodiscard]] std::uint32_t node() const { return blocks_[block_].nodeid + index_; }
   [[nodiscard]] std::uint32_t count() const { return left_; }  // tasks left in it, at least 1
 

@@ -35,8 +35,8 @@ class Taskmap {
   // write it. Errors start with "taskmap: "; a map beyond the limits is refused before it is expanded.
   static Result<Taskmap> parse(std::string_view text);
   static Result<Taskmap> from_json(const Json& json);
-  // The next two need at most kMaxTasks tasks and kMaxNodes nodes; callers have to ensure that (asserted).
-  // tasks[i] tasks for node i, consecutive ranks: the block map.
+  // The next two functions take at most kMaxTasks tasks and kMaxNodes nodes; callers have to ensure that
+  // (asserted). block: tasks[i] tasks for node i, with consecutive ranks.
   static Taskmap block(const std::vector<std::uint32_t>& tasks);
   // node_of[rank] for each rank.
   static Taskmap of(const std::vector<std::uint32_t>& node_of);

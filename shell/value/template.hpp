@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text with {{tags}}, as in flux-submit(1) "MUSTACHE TEMPLATES". A tag that the lookup does not know stays as it
-// is, as there; an unclosed "{{" is plain text. A tag is the shortest piece from "{{" to "}}", so "{{{id}}}" is the
-// tag id in plain braces; a tag without a name is plain text. There are none of mustache's sections, comments,
-// partials or escapes.
+// Text with {{tags}}, as in flux-submit(1) "MUSTACHE TEMPLATES". As there, a tag that the lookup does not know
+// stays unchanged; an unclosed "{{" is plain text. A tag is the shortest piece from "{{" to "}}", so "{{{id}}}" is
+// the tag id in plain braces; a tag without a name is plain text. Mustache's sections, comments, partials and
+// escapes do not exist here.
 #pragma once
 
 #include "base/result.hpp"

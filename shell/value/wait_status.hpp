@@ -9,7 +9,7 @@
 
 namespace nacre::value {
 
-constexpr int kSignalBase = 128;  // added to a signal's number for the exit code of what it has ended
+constexpr int kSignalBase = 128;  // added to a signal's number: the exit code of what the signal has ended
 
 class WaitStatus {
  public:
@@ -24,7 +24,7 @@ class WaitStatus {
   [[nodiscard]] int exit_code() const { return is_exit() ? WEXITSTATUS(raw_) : 0; }  // if it exited; 0 otherwise
   [[nodiscard]] int signal() const;  // if a signal ended it; 0 otherwise
   [[nodiscard]] bool dumped_core() const;
-  // The shell's code for it: the exit code, or 128 + signal.
+  // The job's code for it: the exit code, or 128 + signal.
   [[nodiscard]] int job_code() const { return is_signal() ? kSignalBase + signal() : exit_code(); }
   [[nodiscard]] bool success() const { return job_code() == 0; }
   [[nodiscard]] std::string str() const;  // "exited with code 3", "killed by SIGSEGV (core dumped)"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Messages and files in JSON, each described once. A function names the members of an object, or the elements of an
-// array, and each back end goes through it: so nothing is written that is not read, and the other way round.
+// array, and each back end calls it: so what is written is also read, and the other way round.
 //
 //   struct Lease { std::uint32_t shell = 0; value::Idset ranks; std::string why; };
 //
@@ -16,10 +16,10 @@
 //   wire::from_text<Lease>(text)          an error: "shell: expected an integer from 0 to 63, got 64"
 //
 // What a member looks like follows from its type: a number, true or false, text; text also of what has str() and
-// parse(); an array of a vector, a set or a pair, an object of a map with texts as keys; a Json as it is; of an
-// optional its value, or null; and what has a description of its own. A rule behind it says more: it is a check,
-// called with the place and the value that was read, or an object with read(at, value) and, if it is also written
-// in another way, write(value).
+// parse(); a vector, a set or a pair is an array, a map with texts as keys an object, a Json is written as it is,
+// an optional as its value or null, and a type with a description of its own by that. A rule behind the member says
+// more: it is a check, called with the place and the value that was read, or an object with read(at, value) and, if
+// it is also written in another way, write(value).
 //
 // The function stands in the namespace of the type, not in an anonymous one, before it is used. After an error all
 // other members are left as they are: the first one counts, in the order of the description.
@@ -36,7 +36,7 @@ namespace nacre::wire {
 template <typename M, typename T>
 concept Of = std::same_as<std::remove_const_t<M>, T>;
 
-// Whether `io` reads: for what a message has to do then, and for what has no place in a back end that writes.
+// Whether `io` reads: for code that only a reader needs, or that a back end that writes cannot have.
 template <typename IO>
 inline constexpr bool kReads = std::remove_reference_t<IO>::kIsReader;
 
@@ -83,7 +83,7 @@ struct Between {
   }
 };
 
-// A number as a whole one of parts: `scale` of them are 1. At most `most`.
+// A number that is written as a whole number of parts: `scale` of them are 1. At most `most`.
 struct Scaled {
   double scale;
   std::int64_t most;
@@ -108,7 +108,7 @@ struct Bit {
   }
 };
 
-// One that is passed over if it is wrong by this rule, or by its type.
+// A member that is ignored if it is wrong by this rule, or by its type.
 template <typename... Rule>
 struct Lenient {
   std::tuple<Rule...> rule;
@@ -125,7 +125,7 @@ inline constexpr bool kIsLenient = false;
 template <typename... Rule>
 inline constexpr bool kIsLenient<Lenient<Rule...>> = true;
 
-// The words of an enum, or of a bool, in the order of its values. Another one is an error: `expected WANT, got
+// The words of an enum, or of a bool, in the order of its values. Any other word is an error: `expected WANT, got
 // VALUE`, where WANT is `one of` all words unless it is given, or `why` as a whole.
 class Words {
  public:
@@ -155,7 +155,7 @@ class Words {
   const char* why_;
 };
 
-// What a list is made of: of a map pairs that can be set.
+// The element type of a list; for a map, pairs that can be assigned.
 template <typename T>
 struct ElementOf {
   using Type = typename T::value_type;
@@ -181,8 +181,8 @@ struct Each {
 template <typename Rule>
 Each(Rule) -> Each<Rule>;
 
-// An object, or an array, that a function describes where it stands, called as fields() and elements() are: for a
-// type that looks different in different messages, or that only knows its limits there.
+// An object, or an array, that is described in place by a function called as fields() and elements() are: for a
+// type that looks different in different messages, or whose limits are only known there.
 template <typename Describe>
 struct Object {
   Describe describe;
@@ -232,7 +232,7 @@ Result<void> read(const JsonAt& at, T& value);
 template <typename T, typename Rule>
 Result<void> read(const JsonAt& at, T& value, const Rule& rule);
 
-// Whether may_have() leaves it out: it is 0, false, "", empty, null, none, or the first of an enum.
+// Whether may_have() leaves the member out: it is 0, false, "", empty, null, none, or the first value of an enum.
 template <typename T>
 bool is_none(const T& value) {
   if constexpr (IsOptional<T>) {
@@ -255,33 +255,33 @@ class ObjectWriter {
   void has(const char* key, const T& value, const Rule&... rule) {
     out_[key] = wire::to_json(value, rule...);
   }
-  // One that is only there if `is_there`; if it is not, who reads leaves it as it is in a new message.
+  // A member that is only there if `is_there`; if it is not, a reader leaves it as it is in a new message.
   template <typename T, typename... Rule>
   void has_if(bool is_there, const char* key, const T& value, const Rule&... rule) {
     if (is_there) has(key, value, rule...);
   }
-  // One that is left out if it is_none().
+  // A member that is left out if it is_none().
   template <typename T, typename... Rule>
   void may_have(const char* key, const T& value, const Rule&... rule) {
     has_if(!wire::is_none(value), key, value, rule...);
   }
-  // One that is always written, and that who reads may do without.
+  // A member that is always written, and that a reader does not require.
   template <typename T, typename... Rule>
   void may_lack(const char* key, const T& value, const Rule&... rule) {
     has(key, value, rule...);
   }
-  // Who reads refuses members that the description does not have.
+  // A reader refuses members that the description does not have.
   template <typename M>
   void refuse_others(const M& /*message*/) {}
-  // The message as a whole, or its member `key`, is an error for who reads unless it is `ok`: `PATH: expected WANT,
-  // got VALUE`, or `PATH.KEY: WHY`; `why` may be a function that makes the text.
+  // A reader takes the message as a whole, or its member `key`, for an error unless it is `ok`: `PATH: expected
+  // WANT, got VALUE`, or `PATH.KEY: WHY`; `why` may be a function that makes the text.
   void expect(bool /*ok*/, const char* /*want*/) {}
   template <typename Why>
   void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
-  // Unless it is `ok` the message is an error as a whole: `why` makes it, or its text.
+  // Unless it is `ok` the whole message is an error; `why` is its text, or makes it.
   template <typename Why>
   void require(bool /*ok*/, const Why& /*why*/) {}
-  // Who reads takes exactly one of these members: the error `expected one of A, B and C` comes before theirs.
+  // A reader takes exactly one of these members: the error `expected one of A, B and C` comes before theirs.
   void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] Json take() && { return std::move(out_); }
@@ -299,10 +299,10 @@ class ArrayWriter {
   void has(const T& value, const Rule&... rule) {
     out_.push_back(wire::to_json(value, rule...));
   }
-  // Whether there are more, where elements are left out at the end: `wanted` when it is written. Who reads has at
+  // Whether there are more elements, if elements may be left out at the end: `wanted` for a writer. A reader has at
   // least one, or exactly as many as `count` says.
   [[nodiscard]] static bool has_more(bool wanted, std::size_t /*count*/ = 0) { return wanted; }
-  // Who reads takes no other number of elements: the error has `want`. With `others` it ignores what comes behind.
+  // A reader takes no other number of elements: the error has `want`. With `others` it ignores further elements.
   enum class Others : std::uint8_t { refuse, ignore };
   void are(const char* /*want*/, Others /*others*/ = Others::refuse) {}
   void expect(bool /*ok*/, const char* /*want*/) {}
@@ -322,7 +322,7 @@ class ErrorKeeper {
   void expect(bool ok, const char* want) {
     if (!ok && !error_) error_ = at_.expected(want);
   }
-  // What is read, for what no member can say.
+  // The value that is read, for checks that no member can express.
   [[nodiscard]] const JsonAt& at() const { return at_; }
 
  protected:
@@ -492,7 +492,7 @@ Json to_json(const T& value, const Rule& rule) {
   }
 }
 
-// What a Result has goes to `to`.
+// Puts the value of a Result into `to`.
 template <typename From, typename To>
 Result<void> take(Result<From> from, To& to) {
   if (!from) return std::move(from).error();
@@ -648,7 +648,7 @@ Result<void> Each<Rule>::read(const JsonAt& at, T& values) const {
 
 // ---- whole messages ---------------------------------------------------------------------------
 
-// What `more` has is passed to fields() behind the message: what not the message knows, but who reads or writes it.
+// `more` is passed to fields() after the message: what the reader or writer knows, and the message does not.
 
 template <typename M, typename... More>
 std::string to_text(const M& message, const More&... more) {

@@ -50,7 +50,8 @@ int flux_cmd_setcwd(flux_cmd_t* cmd, const char* cwd) FLUX_NOTHROW;
 
 /* --- further streams besides stdin, stdout, stderr, and options of streams --- */
 
-/* A socket of both directions; the process finds its number in the environment variable `name`. EEXIST: it exists. */
+/* A socket for both directions; the process finds its number in the environment variable `name`. EEXIST: it
+ * exists. */
 int flux_cmd_add_channel(flux_cmd_t* cmd, const char* name) FLUX_NOTHROW;
 /* STREAM_LINE_BUFFER "false": on_output is called as output comes; STREAM_BUFSIZE: bytes, with K or M; STREAM_STREAM_STOP
  * "true": output can be read only after flux_subprocess_stream_start(). Other options are kept, without effect. */

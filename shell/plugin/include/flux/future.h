@@ -20,13 +20,13 @@ extern "C" {
 
 typedef void (*flux_continuation_f)(flux_future_t* f, void* arg);
 
-/* Calls `cb` from the loop once the future is fulfilled; for each further fulfilment if the continuation resets the future.
- * After `timeout` (negative: never) it is fulfilled with ETIMEDOUT. A reset starts that time again. A further call replaces the
- * continuation and its time. */
+/* Calls `cb` from the loop once the future is fulfilled, and for each later fulfilment if the continuation
+ * resets the future. After `timeout` (negative: never) the future is fulfilled with ETIMEDOUT; a reset starts
+ * that time again. A further call replaces the continuation and its time. */
 int flux_future_then(flux_future_t* f, double timeout, flux_continuation_f cb, void* arg) FLUX_NOTHROW;
-/* Waits on a loop of its own; while a call to another shell is open, on the shell's too. ETIMEDOUT, for such a call also
- * after the option rpc-timeout; EDEADLOCK if nothing could fulfil it, as in a callback where that would need the shell's
- * loop; ECANCELED: the job is being ended. */
+/* Waits on a loop of its own, and on the shell's as well while a call to another shell is open. ETIMEDOUT:
+ * `timeout` has passed, or for such a call the option rpc-timeout. EDEADLOCK: nothing can fulfil the future, as
+ * in a callback where that needs the shell's loop. ECANCELED: the job is being ended. */
 int flux_future_wait_for(flux_future_t* f, double timeout);
 /* Waits if needed. errno is the error with which it was fulfilled. `result` may be NULL. */
 int flux_future_get(flux_future_t* f, const void** result);
@@ -49,17 +49,17 @@ flux_future_t* flux_future_create(flux_future_init_f cb, void* arg) FLUX_NOTHROW
 
 void flux_future_fulfill(flux_future_t* f, void* result, flux_free_f free_fn) FLUX_NOTHROW;
 void flux_future_fulfill_error(flux_future_t* f, int errnum, const char* errstr) FLUX_NOTHROW;
-/* Fulfils with what `p` was fulfilled with; keeps `p` for it. EAGAIN: `p` is not fulfilled; EEXIST: it was another
- * `p` the last time. */
+/* Fulfils `f` with the result or error of `p`, and keeps `p` for that. EAGAIN: `p` is not fulfilled. EEXIST: the
+ * last call was for another `p`. */
 int flux_future_fulfill_with(flux_future_t* f, flux_future_t* p) FLUX_NOTHROW;
-/* Precedes all results, and stays. */
+/* Sets an error that comes before all results, and that stays. */
 void flux_future_fatal_error(flux_future_t* f, int errnum, const char* errstr) FLUX_NOTHROW;
 
 /* As flux_plugin_aux_set(). get also searches the future that has fulfilled this one. */
 int flux_future_aux_set(flux_future_t* f, const char* name, void* aux, flux_free_f destroy) FLUX_NOTHROW;
 void* flux_future_aux_get(flux_future_t* f, const char* name) FLUX_NOTHROW;
 
-/* While it is waited for: the reactor of that wait. */
+/* get_reactor: while somebody waits for the future, the reactor of that wait. */
 void flux_future_set_reactor(flux_future_t* f, flux_reactor_t* r) FLUX_NOTHROW;
 flux_reactor_t* flux_future_get_reactor(flux_future_t* f) FLUX_NOTHROW;
 void flux_future_set_flux(flux_future_t* f, flux_t* h) FLUX_NOTHROW;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The handle with which a plugin sends and receives messages. In Flux it is a connection to a broker. Here it ends in this
- * shell: a request goes to the handler that was registered for its topic, an event to all handlers, a response to the future
- * that waits for it, each from the loop, never from within the call that sends. To the job's other shells go published events,
- * and requests for their services: see flux_shell_rpc_pack(). Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in the debug log.
+ * The handle with which a plugin sends and receives messages. In Flux it is a connection to a broker. Here it ends
+ * in this shell: a request goes to the handler that was registered for its topic, an event to all handlers, a
+ * response to the future that waits for it. Each is delivered from the loop, never from within the call that sends.
+ * Published events, and requests for services of the job's other shells, go to those shells: see
+ * flux_shell_rpc_pack(). Requests that a broker would answer, such as those of the KVS, get ENOSYS and a line in
+ * the debug log.
  *
  * In a job of a Flux instance the handle also reaches the broker of its node: requests that nothing here takes go there, events
  * are published there, and requests of others for the job's service come to the handlers. A call to it can be waited for anywhere.
@@ -57,9 +59,9 @@ void flux_flags_set(flux_t* h, int flags) FLUX_NOTHROW; /* remembered, without e
 void flux_flags_unset(flux_t* h, int flags) FLUX_NOTHROW;
 int flux_flags_get(flux_t* h) FLUX_NOTHROW;
 
-/* EINVAL: another option, or `len` is not the size of its type. The testing ones (uint32_t, get and set) are the sender of
- * messages that are sent from then on; the counts (size_t, get) the messages that wait to be handled here, or at the other
- * end of an interthread handle. */
+/* EINVAL: there is no such option, or `len` is not the size of its type. The two testing options (uint32_t, get
+ * and set) are the sender of messages that are sent afterwards. The two counts (size_t, get) are the messages
+ * that wait to be handled here, or at the other end of an interthread handle. */
 #define FLUX_OPT_TESTING_USERID "flux::testing_userid"
 #define FLUX_OPT_TESTING_ROLEMASK "flux::testing_rolemask"
 #define FLUX_OPT_SEND_QUEUE_COUNT "flux::send_queue_count"
@@ -67,8 +69,8 @@ int flux_flags_get(flux_t* h) FLUX_NOTHROW;
 int flux_opt_set(flux_t* h, const char* option, const void* val, size_t len) FLUX_NOTHROW;
 int flux_opt_get(flux_t* h, const char* option, void* val, size_t len) FLUX_NOTHROW;
 
-/* The rank of this shell's node in the enclosing instance, by R; and how many shells the job has, in an instance how many brokers
- * that has. */
+/* get_rank: the rank of this shell's node in the enclosing instance, by R. get_size: how many shells the job
+ * has; in an instance, how many brokers the instance has. */
 int flux_get_rank(flux_t* h, uint32_t* rank) FLUX_NOTHROW;
 int flux_get_size(flux_t* h, uint32_t* size) FLUX_NOTHROW;
 /* "rank", "size", "hostname", "hostlist", "jobid", in an instance those of the broker; ENOENT for all others. They cannot be set:
@@ -92,9 +94,9 @@ void flux_llog(void* arg, const char* file, int line, const char* func, const ch
 /* --- messages --- */
 
 int flux_send(flux_t* h, const flux_msg_t* msg, int flags) FLUX_NOTHROW;
-/* The same; the handle takes over the reference. EINVAL if there are others. */
+/* The same, but the handle takes over the reference. EINVAL if the message has other references. */
 int flux_send_new(flux_t* h, flux_msg_t** msg, int flags) FLUX_NOTHROW;
-/* The first one that matches of those that wait to be handled. If there is none EAGAIN, with or without
+/* Takes the first matching message of those that wait to be handled. EAGAIN if there is none, with or without
  * FLUX_O_NONBLOCK: only the loop brings more. */
 flux_msg_t* flux_recv(flux_t* h, struct flux_match match, int flags) FLUX_NOTHROW;
 enum {
@@ -108,15 +110,16 @@ int flux_pollfd(flux_t* h) FLUX_NOTHROW; /* readable while a message waits; it b
 uint32_t flux_matchtag_alloc(flux_t* h) FLUX_NOTHROW; /* FLUX_MATCHTAG_NONE and errno if there is none */
 void flux_matchtag_free(flux_t* h, uint32_t matchtag) FLUX_NOTHROW;
 
-/* --- handlers. A request goes to the one registered last of those with its very topic, else of those that match;
- * an event to all that match. `arg` belongs to the caller. --- */
+/* --- handlers. A request goes to the handler registered last for exactly its topic, or else to the last one
+ * that matches; an event goes to all that match. `arg` belongs to the caller. --- */
 
 flux_msg_handler_t* flux_msg_handler_create(flux_t* h, const struct flux_match match, flux_msg_handler_f cb,
                                             void* arg) FLUX_NOTHROW;
 void flux_msg_handler_destroy(flux_msg_handler_t* mh) FLUX_NOTHROW;
 void flux_msg_handler_start(flux_msg_handler_t* mh) FLUX_NOTHROW;
 void flux_msg_handler_stop(flux_msg_handler_t* mh) FLUX_NOTHROW;
-/* From which users it gets messages, besides the owner; a request of another user is answered with EPERM. */
+/* Sets from which users, besides the owner, the handler gets messages; a request of another user is answered
+ * with EPERM. */
 void flux_msg_handler_allow_rolemask(flux_msg_handler_t* mh, uint32_t rolemask) FLUX_NOTHROW;
 void flux_msg_handler_deny_rolemask(flux_msg_handler_t* mh, uint32_t rolemask) FLUX_NOTHROW;
 

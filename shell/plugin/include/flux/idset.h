@@ -63,7 +63,7 @@ FLUX_DEPRECATED(struct idset* idset_ndecode(const char* s, size_t len) FLUX_NOTH
  * is 1 if it may grow, else EINVAL. */
 struct idset* idset_decode_ex(const char* s, ssize_t len, ssize_t size, int flags,
                               idset_error_t* error) FLUX_NOTHROW;
-bool idset_decode_empty(const char* s, ssize_t len) FLUX_NOTHROW; /* false too if malformed */
+bool idset_decode_empty(const char* s, ssize_t len) FLUX_NOTHROW; /* false if malformed */
 /* Either may be NULL; the maximum of no ids is IDSET_INVALID_ID. */
 int idset_decode_info(const char* s, ssize_t len, size_t* count, unsigned int* maxid,
                       idset_error_t* error) FLUX_NOTHROW;
@@ -105,9 +105,9 @@ int idset_subtract(struct idset* a, const struct idset* b) FLUX_NOTHROW;
 
 /* ---- a set as a store of ids: made with IDSET_FLAG_INITFULL (else EINVAL), it holds the free ones ---- */
 
-/* Takes one out. If none is left the set grows, or the call fails with EINVAL. */
+/* Takes an id out. If none is left the set grows, or the call fails with EINVAL. */
 int idset_alloc(struct idset* idset, unsigned int* val) FLUX_NOTHROW;
-/* Puts it back; the second fails with EEXIST if it is there already. */
+/* Put an id back. idset_free_check() fails with EEXIST if the id is there already. */
 void idset_free(struct idset* idset, unsigned int val) FLUX_NOTHROW;
 int idset_free_check(struct idset* idset, unsigned int val) FLUX_NOTHROW;
 

@@ -128,7 +128,8 @@ int flux_msg_get_cred(const flux_msg_t* msg, struct flux_msg_cred* cred) FLUX_NO
 int flux_msg_authorize(const flux_msg_t* msg, uint32_t userid) FLUX_NOTHROW;
 int flux_msg_cred_authorize(struct flux_msg_cred cred, uint32_t userid) FLUX_NOTHROW;
 bool flux_msg_is_local(const flux_msg_t* msg) FLUX_NOTHROW;
-/* A stack of ids, which only plugins push; a response has its request's. EPROTO until they are enabled. */
+/* The route is a stack of ids, which only plugins push; a response has its request's. EPROTO until it is
+ * enabled. */
 void flux_msg_route_enable(flux_msg_t* msg) FLUX_NOTHROW;
 void flux_msg_route_disable(flux_msg_t* msg) FLUX_NOTHROW;
 void flux_msg_route_clear(flux_msg_t* msg) FLUX_NOTHROW;
@@ -140,7 +141,7 @@ int flux_msg_route_count(const flux_msg_t* msg) FLUX_NOTHROW;
 char* flux_msg_route_string(const flux_msg_t* msg)
     FLUX_NOTHROW; /* "first!second", 8 characters of each; free(3) it */
 bool flux_msg_route_match_first(const flux_msg_t* msg1,
-                                const flux_msg_t* msg2) FLUX_NOTHROW; /* also both without */
+                                const flux_msg_t* msg2) FLUX_NOTHROW; /* true if neither has a route */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -71,8 +71,9 @@ int flux_plugin_register(flux_plugin_t* p, const char* name, const struct flux_p
 
 /* --- attached data --- */
 
-/* Attaches `val` under `key`; free_fn (if any) is called on it when it is replaced or the plugin is destroyed. Without a
- * key, that is all it is for. A NULL `val` removes the value. EINVAL if both are NULL, or for free_fn without val. */
+/* Attaches `val` under `key`; free_fn (if any) is called on it when it is replaced or the plugin is destroyed. A
+ * value without a key can only be freed, not got. A NULL `val` removes the value. EINVAL if both are NULL, or
+ * for free_fn without val. */
 int flux_plugin_aux_set(flux_plugin_t* p, const char* key, void* val, flux_free_f free_fn) FLUX_NOTHROW;
 void* flux_plugin_aux_get(flux_plugin_t* p, const char* key) FLUX_NOTHROW; /* NULL and ENOENT if there is none */
 void flux_plugin_aux_delete_value(flux_plugin_t* p, const void* val) FLUX_NOTHROW;

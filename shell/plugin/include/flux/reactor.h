@@ -39,7 +39,7 @@ void flux_reactor_decref(flux_reactor_t* r) FLUX_NOTHROW;
 /* Runs until no referenced watcher is active any more, or until it is stopped. Returns how many watchers are
  * active; -1 after flux_reactor_stop_error(). EBUSY for the shell's own, which runs already. */
 int flux_reactor_run(flux_reactor_t* r, int flags);
-void flux_reactor_stop(flux_reactor_t* r) FLUX_NOTHROW; /* the shell's own: nothing */
+void flux_reactor_stop(flux_reactor_t* r) FLUX_NOTHROW; /* does nothing to the shell's own */
 void flux_reactor_stop_error(flux_reactor_t* r) FLUX_NOTHROW;
 
 double flux_reactor_now(flux_reactor_t* r) FLUX_NOTHROW; /* since the epoch, as of this round of events */

@@ -69,7 +69,7 @@ int flux_shell_rank_info_unpack(flux_shell_t* shell, int shell_rank, const char*
 int flux_shell_get_jobspec_info(flux_shell_t* shell, char** json_str) FLUX_NOTHROW;
 int flux_shell_jobspec_info_unpack(flux_shell_t* shell, const char* fmt, ...) FLUX_NOTHROW;
 
-/* The job's current task map: before shell.init it is block, if it was not remapped yet. */
+/* The job's current task map: before shell.init it is block, unless it was remapped. */
 const struct taskmap* flux_shell_get_taskmap(flux_shell_t* shell) FLUX_NOTHROW;
 /* The hosts of the shells by rank, with R's names. It belongs to the shell. */
 const struct hostlist* flux_shell_get_hostlist(flux_shell_t* shell) FLUX_NOTHROW;
@@ -108,8 +108,9 @@ flux_cmd_t* flux_shell_task_cmd(flux_shell_task_t* task) FLUX_NOTHROW;
 
 /* The task as a process, to signal it, and to read and write its channels. The caller does not destroy it. */
 flux_subprocess_t* flux_shell_task_subprocess(flux_shell_task_t* task) FLUX_NOTHROW;
-/* In task.init: calls `cb` when the task has written to a channel of flux_cmd_add_channel(), or to "stdout" or "stderr" if
- * no other plugin reads them. What no plugin reads is dropped. EEXIST if it is read already, ENOENT if there is none. */
+/* In task.init: calls `cb` when the task has written to a channel of flux_cmd_add_channel(), or to "stdout" or
+ * "stderr" if no other plugin reads them. What no plugin reads is dropped. EEXIST: the channel is read already.
+ * ENOENT: there is no such channel. */
 int flux_shell_task_channel_subscribe(flux_shell_task_t* task, const char* channel, flux_shell_task_io_f cb,
                                       void* arg) FLUX_NOTHROW;
 
@@ -133,9 +134,10 @@ int flux_shell_service_register(flux_shell_t* shell, const char* method, flux_ms
                                 void* arg) FLUX_NOTHROW;
 int flux_shell_add_event_handler(flux_shell_t* shell, const char* subtopic, flux_msg_handler_f cb,
                                  void* arg) FLUX_NOTHROW;
-/* Sends a request to that service of a shell of the job. EINVAL: no such shell; EMSGSIZE: more than 16 MiB, to another
- * shell. The future fails with ENOSYS (no such service) and EHOSTUNREACH (the shell is lost). A shell that has not run
- * shell.init keeps requests that it has no service for. Each message to another shell costs one to every shell. */
+/* Sends a request to that service of a shell of the job. EINVAL: no such shell; EMSGSIZE: more than 16 MiB, to
+ * another shell. The future fails with ENOSYS (no such service) and EHOSTUNREACH (the shell is lost). A shell
+ * that has not run shell.init keeps requests that it has no service for. Each message to another shell costs a
+ * message to every shell. */
 flux_future_t* flux_shell_rpc_pack(flux_shell_t* shell, const char* method, int shell_rank, int flags,
                                    const char* fmt, ...) FLUX_NOTHROW;
 

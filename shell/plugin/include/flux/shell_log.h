@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logging, ending the job, and what Flux has not; part of <flux/shell.h>. Functions without a handle are of the shell
- * that has loaded the plugin; without a shell messages are dropped.
+ * Logging, ending the job, and what Flux has not; part of <flux/shell.h>. Functions without a handle act on the
+ * shell that has loaded the plugin; without a shell messages are dropped.
  */
 #ifndef FLUX_SHELL_LOG_H
 #define FLUX_SHELL_LOG_H
@@ -25,7 +25,7 @@ enum {
 
 void flux_shell_log(const char* component, int level, const char* file, int line, const char* fmt, ...) FLUX_NOTHROW
     FLUX_PRINTF(5, 6);
-/* At level error, with ": strerror(errnum)" added if it is not 0. Returns -1 with errno = errnum. */
+/* Logs at level error, and adds ": strerror(errnum)" if errnum is not 0. Returns -1 with errno = errnum. */
 int flux_shell_err(const char* component, const char* file, int line, int errnum, const char* fmt, ...) FLUX_NOTHROW
     FLUX_PRINTF(5, 6);
 /* Logs the same at level fatal and ends the job with this exit code. It returns; the plugin should return too. */
@@ -36,17 +36,18 @@ void flux_shell_fatal(const char* component, const char* file, int line, int err
 void flux_shell_raise(const char* type, int severity, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 /* Ends the job by an exception of type exec; wait_status >= 0 (as of waitpid(2)) becomes the job's status. */
 void flux_shell_raise_exit_status(int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(2, 3);
-/* Only here, not in Flux. The same, because of the task of this rank, on any shell: the reports and notices name it as
- * the cause. A task that still runs becomes a victim of the job's end. A rank that the job has not is left out. */
+/* Only here, not in Flux. Does the same, and names the task of this rank, on any shell, as the cause in reports
+ * and notices. A task that still runs becomes a victim of the job's end. If the job has no such rank, no task is
+ * named. */
 #define NACRE_SHELL_HAVE_RAISE_TASK_STATUS 1
 void nacre_shell_raise_task_status(int rank, int wait_status, const char* fmt, ...) FLUX_NOTHROW FLUX_PRINTF(3, 4);
 
-/* Only here, not in Flux. While tasks run, asks the job's leader, from any shell, to take shells out of the job, as
- * nacre-shrink(1) does. `fmt` packs one of "shells":s, "hosts":s and "count":i, and perhaps "signal":i (or s),
- * "grace":f (seconds), "tasks":s ("end" or "refuse") and "force":b. `fn` (may be NULL) is called once, perhaps before this
- * returns: with errnum 0 and the answer as JSON, "gone":s "unconfirmed":s "hosts":s "unconfirmed_hosts":s; or with an
- * errno and its reason: EINVAL, EBUSY, EAGAIN (the job is being started), ECANCELED (the job has ended, or this shell
- * has left). EINVAL: fmt packs no such order; `fn` is not called. */
+/* Only here, not in Flux. While tasks run, asks the job's leader, from any shell, to take shells out of the job,
+ * as nacre-shrink(1) does. `fmt` packs one of "shells":s, "hosts":s and "count":i, and perhaps "signal":i (or
+ * s), "grace":f (seconds), "tasks":s ("end" or "refuse") and "force":b. `fn` (may be NULL) is called once,
+ * perhaps before this returns: with errnum 0 and the answer as JSON, "gone":s "unconfirmed":s "hosts":s
+ * "unconfirmed_hosts":s; or with an errno and its reason: EINVAL, EBUSY, EAGAIN (the job is being started),
+ * ECANCELED (the job has ended, or this shell has left). EINVAL: fmt packs none of these; `fn` is not called. */
 #define NACRE_SHELL_HAVE_SHRINK 1
 struct flux_shell; /* flux_shell_t */
 typedef void (*nacre_shell_shrink_f)(struct flux_shell* shell, int errnum, const char* text, void* arg);

@@ -29,7 +29,7 @@ enum {
   FLUX_SUBPROCESS_FLAGS_STDIO_FALLTHROUGH = 1, /* stdin, stdout, stderr are the shell's own */
   FLUX_SUBPROCESS_FLAGS_NO_SETPGRP = 2,        /* no process group of its own */
   FLUX_SUBPROCESS_FLAGS_FORK_EXEC = 4,         /* no effect */
-  FLUX_SUBPROCESS_FLAGS_LOCAL_UNBUF = 8,       /* of a broker's: no effect */
+  FLUX_SUBPROCESS_FLAGS_LOCAL_UNBUF = 8,       /* for processes of a broker: no effect */
 };
 
 typedef void (*flux_subprocess_f)(flux_subprocess_t* p);
@@ -46,7 +46,7 @@ typedef struct {
   flux_subprocess_output_f on_channel_out;
   flux_subprocess_output_f on_stdout;
   flux_subprocess_output_f on_stderr;
-  flux_subprocess_credit_f on_credit; /* so much more may be written; first the size of the buffer */
+  flux_subprocess_credit_f on_credit; /* so many more bytes may be written; at first the size of the buffer */
 } flux_subprocess_ops_t;
 
 typedef struct {
@@ -67,7 +67,7 @@ flux_subprocess_t* flux_local_exec(flux_reactor_t* r, int flags, const flux_cmd_
 flux_subprocess_t* flux_local_exec_ex(flux_reactor_t* r, int flags, const flux_cmd_t* cmd,
                                       const flux_subprocess_ops_t* ops, const flux_subprocess_hooks_t* hooks,
                                       subprocess_log_f log_fn, void* log_data) FLUX_NOTHROW;
-/* For other nodes, which needs a broker. NULL and ENOSYS. */
+/* Would start a process on another node, which needs a broker: NULL and ENOSYS. */
 flux_subprocess_t* flux_rexec(flux_t* h, int rank, int flags, const flux_cmd_t* cmd,
                               const flux_subprocess_ops_t* ops) FLUX_NOTHROW;
 /* A process that still runs is left alone, and its output is lost. */
@@ -91,16 +91,18 @@ void flux_subprocess_stream_stop(flux_subprocess_t* p, const char* stream) FLUX_
 
 /* --- the process --- */
 
-/* Signals its process group, if it has one. Fulfilled at once; with ESRCH if it has ended. */
+/* Signals its process group, if it has one. The future is fulfilled at once, with ESRCH if the process has
+ * ended. */
 flux_future_t* flux_subprocess_kill(flux_subprocess_t* p, int signum) FLUX_NOTHROW;
 flux_subprocess_state_t flux_subprocess_state(flux_subprocess_t* p) FLUX_NOTHROW;
 const char* flux_subprocess_state_string(flux_subprocess_state_t state) FLUX_NOTHROW; /* "Init", "Running", ... */
 bool flux_subprocess_active(flux_subprocess_t* p) FLUX_NOTHROW; /* it runs, or has output to be offered */
 pid_t flux_subprocess_pid(flux_subprocess_t* p) FLUX_NOTHROW;
-int flux_subprocess_rank(flux_subprocess_t* p) FLUX_NOTHROW;       /* EINVAL: it is of this node */
+int flux_subprocess_rank(flux_subprocess_t* p) FLUX_NOTHROW;       /* EINVAL: the process is on this node */
 int flux_subprocess_fail_errno(flux_subprocess_t* p) FLUX_NOTHROW; /* -1: it has not failed */
 const char* flux_subprocess_fail_error(flux_subprocess_t* p) FLUX_NOTHROW;
-/* The status of waitpid(2); of a normal exit; of an end by a signal. EINVAL if it has not ended in this way. */
+/* status: that of waitpid(2). exit_code: that of a normal exit. signaled: the signal. EINVAL if the process has
+ * not ended in this way. */
 int flux_subprocess_status(flux_subprocess_t* p) FLUX_NOTHROW;
 int flux_subprocess_exit_code(flux_subprocess_t* p) FLUX_NOTHROW;
 int flux_subprocess_signaled(flux_subprocess_t* p) FLUX_NOTHROW;

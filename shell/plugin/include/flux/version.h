@@ -20,7 +20,8 @@ extern "C" {
 #define FLUX_CORE_VERSION_HEX \
   ((FLUX_CORE_VERSION_MAJOR << 16) | (FLUX_CORE_VERSION_MINOR << 8) | FLUX_CORE_VERSION_PATCH)
 
-/* What the shell follows that has loaded the plugin; the macros are what the plugin was compiled with. */
+/* The version that the shell follows which has loaded the plugin; the macros are the one that it was compiled
+ * with. */
 const char* flux_core_version_string(void) FLUX_NOTHROW;
 int flux_core_version(int* major, int* minor, int* patch) FLUX_NOTHROW; /* FLUX_CORE_VERSION_HEX; any may be NULL */
 
