@@ -11,7 +11,7 @@ struct Builtin {
   bool is_vital = true;
 };
 
-// It only tells what the job does: where it fails, the job goes on without it.
+// The plugin only tells what the job does: if it fails, the job goes on without it.
 constexpr bool kTells = false;
 
 // The order in which each topic reaches the builtins.
@@ -19,7 +19,7 @@ constexpr bool kTells = false;
 constexpr Builtin kBuiltins[] = {
     {make_log},
     {make_health},
-    {make_instance},  // before those that take what it knows of the instance
+    {make_instance},  // before the plugins that use what it knows of the instance
     {make_taskmap},
     {make_pty},  // before input and output, which look at what it gave to a task
     {make_input},
@@ -27,7 +27,7 @@ constexpr Builtin kBuiltins[] = {
     {make_stage_in},  // before tmpdir, which removes what this writes to
     {make_tmpdir},
     {make_files},  // after tmpdir, whose directory it fills
-    {make_batch},  // before mustache, which renders the words that it has made
+    {make_batch},  // before mustache, which renders the words that batch has made
     {make_multi_prog},  // before wrap, which puts words before its own
     {make_wrap},
     {make_mustache},
@@ -44,7 +44,7 @@ constexpr Builtin kBuiltins[] = {
     {make_stop_tasks_in_exec},
     {make_signal},
     {make_time_limit},
-    {make_pmi},  // before exit-timeout and exit-on-error: it knows more of a task's end
+    {make_pmi},  // before exit-timeout and exit-on-error, as it knows more of a task's end
     {make_exit_timeout},
     {make_exit_on_error},
     {make_exit_report, kTells},
@@ -52,14 +52,14 @@ constexpr Builtin kBuiltins[] = {
     {make_usage, kTells},  // after output, which knows what a task has written
     {make_timeline, kTells},
     {make_events, kTells},  // after exit-report and exit-notify: the end of the job is the last event
-    {make_control, kTells},  // after exit-report, usage and timeline, of which it keeps what they have found
+    {make_control, kTells},  // after exit-report, usage and timeline, whose findings it keeps
     {make_doctor, kTells},
     {make_coprocess},
     {make_elastic},
     {make_sysmon, kTells},
     {make_rehearse},
     {make_hooks},  // after those that set variables of tasks
-    {make_container},  // after all that change commands, which it has run elsewhere
+    {make_container},  // after all that change commands, which it has run in a container
 };
 // clang-format on
 
@@ -81,7 +81,7 @@ std::string without_origin(std::string message) {
     if (topic == std::string::npos || !is_builtin(message.substr(name, topic - name))) continue;
     const std::size_t end = message.find(kBehindTopic, topic + kBehindName.size());
     const std::string_view named = std::string_view(message).substr(topic + kBehindName.size());
-    // "taskmap.manual" is what the user has asked for, too.
+    // "taskmap.manual" is also what the user has asked for.
     const bool is_phase = named.starts_with("shell.") || named.starts_with("task.");
     const std::size_t left =
         is_phase && end != std::string::npos ? end + kBehindTopic.size() : topic + kBehindName.size();

@@ -43,10 +43,10 @@ PluginPtr make_rlimit(plugin::Host& host);
 PluginPtr make_scheduling(plugin::Host& host);
 PluginPtr make_signal(plugin::Host& host);
 PluginPtr make_slurm_variables(plugin::Host& host);
-// The sink of the log that is quiet where an instance of Flux takes messages in its store.
+// The log's sink that is silent where an instance of Flux takes messages in its store.
 inline constexpr const char* kStandardErrorSink = "stderr";
 
-// Writes messages as the output of a job that has none otherwise to the store of its instance, and waits for that.
+// For a job without other output: writes messages, as its output, to the store of its instance, and waits for that.
 // False: the store has not taken them.
 bool write_guest_output(broker::Instance& instance, const std::vector<LogEntry>& messages);
 
@@ -65,19 +65,19 @@ PluginPtr make_torch(plugin::Host& host);
 PluginPtr make_usage(plugin::Host& host);
 PluginPtr make_wrap(plugin::Host& host);
 
-// Whether the option cpu-affinity binds each task to whole cores of its own; false if it is wrong, which the plugin
-// reports.
+// Whether the option cpu-affinity binds each task to whole cores of its own; false if the option is wrong, which
+// the plugin reports.
 [[nodiscard]] bool binds_to_own_cores(const job::Options& options);
 
-// Pushes all of them, in the order of the table in builtins.cpp.
+// Pushes all builtins, in the order of the table in builtins.cpp.
 void load_builtins(plugin::Host& host);
 
-// A message without what only helps to find its place in nacre: which builtin plugin, of those that are loaded, has
-// failed in which topic, and "exec: ", the type of most exceptions.
+// A message without what only tells its place in nacre: which of the loaded builtin plugins has failed in which
+// topic, and "exec: ", the type of most exceptions.
 [[nodiscard]] std::string without_origin(std::string message);
 
-// Loads what comes with nacre for those jobs only that ask for it, once no option can change any more: the plugin
-// `pmix`, for -o pmi=pmix, from the searchpath. An error if it is not there.
+// Loads, once no option can change any more, plugins of nacre that only some jobs ask for: `pmix`, for -o pmi=pmix,
+// from the searchpath. An error if it is not there.
 Result<void> load_on_request(plugin::Host& host);
 
 }  // namespace nacre::plugins

@@ -31,7 +31,7 @@ Result<UniqueFd> open_output(const std::string& path, bool empties) {
   return file;
 }
 
-// What an error is about: a member of the option.
+// The member of the option that an error is about.
 std::string key(const std::string& coprocess, std::string_view member) {
   return fmt::format("coprocess.{}.{}", coprocess, member);
 }
@@ -43,7 +43,7 @@ class CoprocessPlugin final : public plugin::Plugin {
     on("shell.post-init", [this] { return launch(); });
     on("shell.finish", [this] { return end(); });
   }
-  // Where another plugin takes its place: what runs is the shell's to end, as it ends all that tasks leave behind.
+  // If another plugin replaces this one: the shell ends what runs, as it ends all that tasks leave behind.
   ~CoprocessPlugin() override {
     for (const Running& each : running_) {
       if (!each.ended()) release();
@@ -89,7 +89,7 @@ class CoprocessPlugin final : public plugin::Plugin {
     for (const Coprocess& each : wanted_) all.push_back(TRY(prepare(each, files)));
     for (Prepared& each : all) {
       Result<void> started = start(std::move(each));
-      ending_ = !started;  // the shell ends those that run
+      ending_ = !started;  // the shell ends the coprocesses that run
       if (!started) return started;
     }
     return {};
@@ -131,7 +131,7 @@ class CoprocessPlugin final : public plugin::Plugin {
     return {};
   }
 
-  // After the last task.
+  // Called after the last task.
   Result<void> end() {
     ending_ = true;
     std::string names;
@@ -139,7 +139,7 @@ class CoprocessPlugin final : public plugin::Plugin {
       if (each.ended()) continue;
       names += (names.empty() ? "" : ", ") + each.str();
       kill(each, SIGTERM);
-      kill(each, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
+      kill(each, SIGCONT);  // a stopped process takes the SIGTERM only once it runs
     }
     if (names.empty()) return {};
     log(host_, *this, Level::debug, "SIGTERM to {}; waiting up to {} before SIGKILL", names, timeout_.str());
@@ -157,7 +157,7 @@ class CoprocessPlugin final : public plugin::Plugin {
     }
   }
 
-  // It may have ended, and not have been waited for.
+  // The process may have ended without having been reaped.
   static void kill(const Running& running, int signum) { static_cast<void>(running.process->kill(signum)); }
 
   void exited(const Running& running) {
@@ -183,7 +183,7 @@ class CoprocessPlugin final : public plugin::Plugin {
   plugin::Host& host_;
   value::Duration timeout_ = value::Duration::of_seconds(kGraceBeforeKill);
   std::vector<Coprocess> wanted_;  // on this node
-  std::deque<Running> running_;    // those too that have ended; stable addresses
+  std::deque<Running> running_;    // also those that have ended; their addresses are stable
   bool ending_ = false;
   std::optional<event::Timer> timer_;
 };

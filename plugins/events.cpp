@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where `output.events` is set: exceptions, lost shells, tasks that start again, and the end of the job
-// as lines of JSON at the leader's standard output, behind the tasks' output. How tasks end comes from exit-notify,
-// the report from exit-report, and who attaches from control.
+// With `output.events`: exceptions, lost shells, tasks that start again, and the end of the job as lines of JSON at
+// the leader's standard output, behind the tasks' output. exit-notify writes how tasks end, exit-report the report,
+// and control who attaches.
 #include "plugin/events.hpp"
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"
@@ -45,7 +45,7 @@ class Events final : public plugin::Plugin {
         {{"shell", lost.shell}, {"host", lost.host}, {"ranks", host_.job().taskmap.ranks_on(lost.shell).str()}});
   }
 
-  // The output's plugin may have gone.
+  // The plugin `output` may have gone.
   void put(std::string_view name, const Json& context) {
     if (auto* output = host_.task_output()) output->put_event(name, context);
   }

@@ -3,8 +3,7 @@
 // exit-notify: the notices of how the job's tasks end (exits::Notifier), as lines of JSON to a file, a FIFO or a
 // descriptor, and with output.events among the events of the job. Only the leader writes them; another leader
 // begins with all that is known, which replaces what a reader has. A reader that is slow or has gone costs nothing:
-// it is written the next message once it has taken the one before, and what it lacks is made of the notifier's
-// state then.
+// it gets the next message once it has taken the last one, and that message is then made of the notifier's state.
 #include <fcntl.h>
 
 #include <filesystem>
@@ -25,21 +24,22 @@ namespace {
 using exits::Notifier;
 using Ranks = value::Idset;
 
-constexpr event::Seconds kOutputLook{0.02};  // whether output has come out that failures wait for
-constexpr event::Seconds kWaitAtEnd{3};      // for a reader of the last messages
+constexpr event::Seconds kOutputLook{0.02};  // how often it is looked whether output that failures wait for has
+                                             // come out
+constexpr event::Seconds kWaitAtEnd{3};      // the most time that a reader has for the last messages
 constexpr int kLastStandard = 2;
 
 // Where notices go.
 struct NoticePlace {
   std::string path;           // empty: none
   int fd = -1;                // < 0: none
-  bool is_launchers = false;  // who has started the job writes it
+  bool is_launchers = false;  // the process that has started the job writes it
 
   [[nodiscard]] bool is_none() const { return path.empty() && fd < 0 && !is_launchers; }
 };
 
-// The shell opens what it has for itself so that no other program gets it. What lacks this mark it was started
-// with.
+// The shell opens its own descriptors so that no other program gets them. A descriptor without this mark was
+// inherited.
 Result<int> inherited(const JsonAt& option, int fd) {
   int flags = ::fcntl(fd, F_GETFD);
   if (flags < 0 || (fd > kLastStandard && (flags & FD_CLOEXEC) != 0))
@@ -106,14 +106,14 @@ class ExitNotify final : public plugin::Plugin {
     return {};
   }
 
-  // This shell leads in place of another one, and a descriptor was that one's.
+  // This shell leads in place of another one, which had the descriptor.
   Result<void> begin_next(std::uint64_t threshold) {
     if (TRY(job::OnLeaderLost::read(host_.options())).launcher_has(name()))
       place_ = {"", -1, true};
     else if (place_.fd >= 0)
       place_ = {};
     if (place_.is_none() && !has_events_) return {};
-    constexpr std::uint64_t kOfAnother = UINT64_MAX;  // no number of this one's messages
+    constexpr std::uint64_t kOfAnother = UINT64_MAX;  // a number that no message of this leader has
     shown_ = written_ = kOfAnother;
     return begin(threshold);
   }
@@ -159,7 +159,7 @@ class ExitNotify final : public plugin::Plugin {
     return io::MessageFile::of(host_.loop(), std::move(fd), shown(), std::move(callbacks));
   }
 
-  // A descriptor with its file, as `nacre launch` gives the one that it has opened.
+  // A descriptor with its file, for those that `nacre launch` has opened and passes on.
   [[nodiscard]] std::string shown() const {
     if (place_.fd < 0) return place_.path;
     std::error_code failed;
@@ -167,7 +167,7 @@ class ExitNotify final : public plugin::Plugin {
     return fmt::format("descriptor {}{}", place_.fd, file.starts_with('/') ? fmt::format(" ({})", file) : "");
   }
 
-  // The job goes on without.
+  // The job goes on without notices.
   void give_up(std::string_view why) {
     if (std::exchange(gave_up_, true)) return;
     log(host_, *this, Level::warn, "{}: no more notices are written there", why);
@@ -181,8 +181,8 @@ class ExitNotify final : public plugin::Plugin {
 
   static double now() { return event::clock_now().count(); }
 
-  // The next leader opens the place once it has something to write: the job runs, and does not end for one that is
-  // not there.
+  // The next leader opens the place only when it has something to write: the job runs, and does not end because the
+  // place is missing.
   void tasks_exited(const plugin::TasksExited& exited) {
     if (host_.job().has_next_leader()) {
       Result<void> opened = open();
@@ -248,7 +248,7 @@ class ExitNotify final : public plugin::Plugin {
     }
   }
 
-  // The same notices, each as the context of an event `exits`.
+  // Writes the same notices as events, each as the context of an event `exits`.
   void put_events() {
     plugin::TaskOutput* output = host_.task_output();
     while (auto message = notifier_->next(shown_)) {
@@ -262,7 +262,7 @@ class ExitNotify final : public plugin::Plugin {
 
   // ---- the end -----------------------------------------------------------------
 
-  // The summary has a record of each task, also of those of which nothing has been reported.
+  // The summary has a record of each task, even of those about which nothing was reported.
   Result<void> job_ended(const Json& end) {
     if (!works()) return {};
     CHECK_OK(open());
@@ -273,7 +273,7 @@ class ExitNotify final : public plugin::Plugin {
     look_at_output();
     notifier_->end(now(), end.at("exit").value("code", 1));
     timer_->stop();
-    if (!file_ || gave_up_) {  // whom the launcher writes for, too
+    if (!file_ || gave_up_) {  // also if the launcher writes for it
       write();
       return {};
     }
@@ -291,7 +291,7 @@ class ExitNotify final : public plugin::Plugin {
                         kWaitAtEnd.count()));
   }
 
-  // All that there is has been written, or never will be.
+  // All notices were written, or never will be.
   void let_go() {
     if (!std::exchange(holds_, false)) return;
     end_timer_->stop();
@@ -300,9 +300,9 @@ class ExitNotify final : public plugin::Plugin {
 
   plugin::Host& host_;
   NoticePlace place_;
-  std::optional<Notifier> notifier_;  // of shell 0, where the option is set
+  std::optional<Notifier> notifier_;  // on shell 0, if the option is set
   std::unique_ptr<io::MessageFile> file_;
-  bool has_events_ = false;    // the job's events come out at standard output: notices too
+  bool has_events_ = false;    // the job's events come out at standard output, notices included
   std::uint64_t shown_ = 0;    // the last message among these events
   std::uint64_t written_ = 0;  // the message that the reader has, or is being written
   std::optional<event::Timer> timer_, end_timer_;

@@ -4,9 +4,9 @@
 // (job::FailureLimit). `ranks` and `codes` select the failures that count, `grace` is how much later the job ends,
 // `then` whether it does.
 //
-// Shell 0 judges by the ends of all tasks. Where the first failure ends the job at once each shell judges its own
-// tasks, too, before the others know of them. A task that has only lost another one (exits::Origin::peer) waits for
-// a moment, so that the job ends with what the other did.
+// Shell 0 judges by the ends of all tasks. If the first failure ends the job at once, each shell also judges its
+// own tasks, before the other shells know of them. The failure of a task that has only lost another one
+// (exits::Origin::peer) waits for a moment, so that the other task's failure ends the job.
 
 #include "base/json.hpp"
 #include "job/options.hpp"
@@ -26,7 +26,7 @@ class ExitOnError final : public plugin::Plugin {
       return task.starts_again() ? Result<void>() : task_exited(task);
     });
     on<plugin::TasksExited>([this](const plugin::TasksExited& exited) { return tasks_exited(exited); });
-    on("job.resized", [this] { return read(); });  // it may be a share of the tasks
+    on("job.resized", [this] { return read(); });  // the limit may be a share of the tasks
     on("shell.tasks-complete", [this] {
       timer_.reset();
       settle_timer_.reset();
@@ -66,7 +66,7 @@ class ExitOnError final : public plugin::Plugin {
     return ranks;
   }
 
-  // A failure of this shell's that ends the job at once.
+  // A failure on this shell may end the job at once.
   Result<void> task_exited(const task::Task& task) {
     exits::Record record = exits::Record::of(task.status());
     if (!is_at_once() || is_reached_ || !counts(record) || !concerns(static_cast<Rank>(task.rank()))) return {};
@@ -75,7 +75,7 @@ class ExitOnError final : public plugin::Plugin {
       if (!settle_timer_) settle(kSettle, [this] { judge_here(); });
       return {};
     }
-    host_.children().reap();  // which may call this
+    host_.children().reap();  // which may call this function
     judge_here();
     return {};
   }
@@ -100,7 +100,7 @@ class ExitOnError final : public plugin::Plugin {
     settle_timer_->start(time);
   }
 
-  // Shell 0's. Lost tasks are those of `tolerate-loss`, and one that could not be started has its own message.
+  // On shell 0. `tolerate-loss` decides about lost tasks, and a task that could not be started has its own message.
   void tasks_exited(const plugin::TasksExited& exited) {
     if (limit_.tasks == 0) return;
     const exits::Record record = exited.record;
@@ -111,7 +111,7 @@ class ExitOnError final : public plugin::Plugin {
     failed_ = failed_ | ranks;
     if (failed_.size() < limit_.tasks) return;
     auto end = [this, rank = *ranks.first(), record] { reached(rank, record, failed_, ""); };
-    // The shell of the task does so, unless it is lost meanwhile.
+    // The task's shell ends the job, unless it is lost meanwhile.
     if (!is_at_once())
       end();
     else if (!settle_timer_)
@@ -152,20 +152,20 @@ class ExitOnError final : public plugin::Plugin {
     return fmt::format("{} of {} tasks have failed ({}): {}", failed.size(), job.tasks(), failed.str(), last);
   }
 
-  static constexpr event::Seconds kSettle{0.15};   // for a failure that this one comes from
-  static constexpr event::Seconds kOfOthers{0.5};  // for another shell to judge
+  static constexpr event::Seconds kSettle{0.15};   // how long to wait for a failure that this one follows from
+  static constexpr event::Seconds kOfOthers{0.5};  // how long to wait until another shell has judged
   static constexpr int kNote = 2;                  // severity of an exception that does not end the job
 
   plugin::Host& host_;
   job::FailureLimit limit_;
   std::optional<value::Idset> ranks_;  // whose failures count; none: all
-  value::Idset codes_;                 // that count; none: all
+  value::Idset codes_;                 // the codes that count; none: all
   value::Duration grace_ = value::Duration::of_seconds(0);
   bool notes_ = false;          // instead of ending the job
-  bool one_has_ended_ = false;  // of `ranks`
+  bool one_has_ended_ = false;  // a task of `ranks` has
   bool is_reached_ = false;
-  value::Idset failed_;                    // of all nodes, as far as they count
-  std::vector<exits::FailureFacts> here_;  // of this shell, that count
+  value::Idset failed_;                    // on all nodes, without failures that do not count
+  std::vector<exits::FailureFacts> here_;  // failures of this shell that count
   std::optional<event::Timer> timer_, settle_timer_;
 };
 

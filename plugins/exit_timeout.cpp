@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-timeout=T: once one task of the job has ended, the others have T (30 s by default; `none`: for ever) before
-// the job is ended. With exit-timeout.after=failure the time begins when a task fails. One that has ended well
-// begins it, too, but then the job is ended only if some that still run are connected to PMI, that is, have called
+// the job is ended. With exit-timeout.after=failure the time begins when a task fails. A task that has ended well
+// also begins it, but then the job is ended only if some running tasks are connected to PMI, that is, have called
 // init and not finalize: they may wait for it. With the option `fault-tolerance` it is `none` by default.
 //
-// With the option at-most tasks are not started for each other, and an end says nothing about the others: there is
-// no such time.
+// With the option at-most tasks do not depend on each other, and an end says nothing about the others: there is no
+// such time.
 //
-// Only when that time is over does shell 0 ask for these: each shell gathers what its plugins answer to the topic
-// `pmi.connected`.
+// Only when that time is over does shell 0 ask for the connected tasks: each shell gathers what its plugins answer
+// to the topic `pmi.connected`.
 
 #include "base/json.hpp"
 #include "job/options.hpp"
@@ -48,7 +48,7 @@ class ExitTimeout final : public plugin::Plugin {
     if (auto timeout = host_.options().value_at(name())) {
       timeout_ = timeout->json() == "none" ? value::Duration::infinite() : TRY(job::seconds_option(*timeout));
     } else if (TRY(job::is_fault_tolerant(host_.options()))) {
-      timeout_ = value::Duration::infinite();  // the others go on for as long as they like
+      timeout_ = value::Duration::infinite();  // the other tasks go on for as long as they like
     }
     if (TRY(job::AtMost::read(host_.options())).is_on()) timeout_ = value::Duration::infinite();
     if (host_.bulk() != nullptr) {
@@ -61,7 +61,7 @@ class ExitTimeout final : public plugin::Plugin {
 
   Result<void> tasks_exited(const plugin::TasksExited& exited) {
     const value::Idset& ranks = exited.ranks;
-    // Those of a lost shell have not ended by themselves; `tolerate-loss` decides what becomes of the job.
+    // Tasks of a lost shell have not ended by themselves; `tolerate-loss` decides what becomes of the job.
     if (exited.record.kind() == exits::Record::Kind::lost) return {};
     if (ranks.empty() || timeout_.is_infinite() || host_.job().tasks() == 1) return {};
     bool failed = host_.exit_policy().is_failure(exited.record);
@@ -98,7 +98,7 @@ class ExitTimeout final : public plugin::Plugin {
 
   // ---- who is connected to PMI -----------------------------------------------
 
-  // By each shell, once.
+  // Called once on each shell.
   void answer() {
     const std::uint32_t last = host_.last_with_tasks();
     if (host_.job().shell_rank > last) return;
@@ -126,8 +126,8 @@ class ExitTimeout final : public plugin::Plugin {
   value::Duration timeout_ = value::Duration::of_seconds(kDefaultTimeout);
   bool only_failures_ = false;
   std::uint64_t first_ = 0;                    // the rank of the task that ended first
-  std::optional<event::Timer> timer_;          // from the first end; only_failures_: of a task that succeeded
-  std::optional<event::Timer> failure_timer_;  // only_failures_: from the first failure
+  std::optional<event::Timer> timer_;          // from the first end; with only_failures_, of a task that succeeded
+  std::optional<event::Timer> failure_timer_;  // with only_failures_: from the first failure
   plugin::Registration announcements_;
   plugin::Registration answer_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// files: what the jobspec has in attributes.system.files (Flux RFC 14) is in the job's directory, FLUX_JOB_TMPDIR,
-// of each node before any task starts.
+// files: before any task starts, the files of the jobspec's attributes.system.files (Flux RFC 14) are put into the
+// job's directory, FLUX_JOB_TMPDIR, on each node.
 #include "plugins/files.hpp"
 
 #include <sys/stat.h>
@@ -61,7 +61,7 @@ Result<archive::ArchiveEntry> entry_of(const JsonAt& object, const std::string& 
   return entry;
 }
 
-// What is in the object itself.
+// The content that is in the object itself.
 Result<std::string> content_of(const JsonAt& encoding, const JsonAt& data, bool has_store) {
   const std::string form = TRY(encoding.string());
   if (form == "utf-8") return data.string();
@@ -75,7 +75,7 @@ Result<std::string> content_of(const JsonAt& encoding, const JsonAt& data, bool 
   return *std::move(bytes);
 }
 
-// The parts of a file whose content is in the store. What is between them is a hole.
+// The parts of a file whose content is in the store. Between them are holes.
 struct Blobs {
   std::vector<archive::Extent> extents;
   std::vector<std::string> references;
@@ -145,7 +145,7 @@ class ObjectExtraction {
       content = encoding ? TRY(content_of(*encoding, *data, content_ != nullptr)) : dump_json(data->json());
     CHECK_OK(check_size(object, entry, content, blobs));
     UniqueFd file = TRY(in(object.path(), destination_.open_file(entry)));
-    // Of an array's elements the path says more than the place; what the destination reports has it.
+    // For elements of an array the path says more than their place; the errors of the destination have it already.
     const std::string place =
         key.empty() ? fmt::format("{}: {}", object.path(), in_quotes(entry.path)) : object.path();
     Result<void> written = in(place, in_store ? copy(blobs, file.get()) : write(content, 0, file.get()));
@@ -154,7 +154,7 @@ class ObjectExtraction {
     return written;
   }
 
-  // The size is what the object says; it need not.
+  // The size that the object states may be wrong.
   static Result<void> check_size(const JsonAt& object, archive::ArchiveEntry& entry, const std::string& content,
                                  const Blobs& blobs) {
     std::uint64_t end = content.size();

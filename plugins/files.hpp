@@ -12,8 +12,8 @@
 
 namespace nacre::plugins {
 
-// As archive::extract() does; errors name the object. `content` has that of files with the encoding blobvec; null:
-// such a file is an error.
+// As archive::extract() does; errors name the object. `content` has the content of files with the encoding blobvec;
+// null: such a file is an error.
 Result<archive::Progress> extract_objects(const JsonAt& objects, const archive::ExtractOptions& options,
                                           const archive::Watch& watch, broker::ContentStore* content);
 

@@ -5,8 +5,8 @@
 // several do, the shell reads it for them. The shell also reads a terminal for a single task, since a task in a
 // process group of its own would be stopped when it reads.
 //
-// In a job of several shells the stdin is the leader's, and each shell gets it as a pipe (JobInput). Another leader
-// asks all shells what they have, and goes on where the first of them stopped, once the launcher has come to it.
+// In a job of several shells the stdin is the leader's, and each shell gets it as a pipe (JobInput). A new leader
+// asks all shells what they have, and goes on at the earliest position, once the launcher has come to it.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -35,14 +35,14 @@ namespace nacre::plugins {
 // ---- job input --------------------------------------------------------------------------
 //
 // The standard input of a job of several shells, for the plugin `input`: the leader reads it and broadcasts it, and
-// each shell has it as a pipe. What the tasks of one shell do not take is kept there in a file, so that the others
-// can go on. A record of the broadcast says which bytes of the input it has (doc/protocol.md): a shell passes over
-// what it has had of the leader before.
+// each shell has it as a pipe. Input that the tasks of one shell do not take is kept there in a file, so that other
+// shells can go on. A record of the broadcast says which bytes of the input it has (doc/protocol.md): a shell
+// ignores what it has had of the former leader.
 
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{60} << 10;  // bytes of input in one record
-constexpr std::size_t kPieceHead = 9;                  // before them: whose it is, and where it begins
+constexpr std::size_t kPieceHead = 9;  // bytes before them: which tasks' input it is, and where it begins
 
 }  // namespace
 
@@ -56,13 +56,13 @@ class JobInput : Noncopyable {
   struct Callbacks {
     std::function<void(const Error&)> on_error;
     std::function<void()> on_wait;    // called once: the other shells have to wait for the tasks of this one
-    std::function<bool()> was_taken;  // leader: somebody else than the launcher has had the input
+    std::function<bool()> was_taken;  // leader: another owner than the launcher has had the input
   };
-  // What this shell has had.
+  // How far this shell has got.
   struct Position {
     std::uint64_t behind = 0;  // bytes
     bool reads = false;        // tasks of this shell still read
-    bool was_taken = false;    // as the leader has said
+    bool was_taken = false;    // as the leader has announced
   };
 
   // Serves the port's channel. `port` and `loop` have to outlive it; no callback may destroy it.
@@ -91,7 +91,7 @@ class JobInput : Noncopyable {
     go_on();
   }
 
-  // They get no more than what has come so far.
+  // The tasks get no more than what has come so far.
   void end() {
     ended_ = true;
     position_.reads = false;
@@ -100,7 +100,7 @@ class JobInput : Noncopyable {
 
   [[nodiscard]] const Position& position() const { return position_; }
 
-  // Leader: broadcasts all that comes out of this pipe, from this byte of the input on. To be called once.
+  // Leader: broadcasts all that comes out of `source`, which begins at byte `from` of the input. To be called once.
   Result<void> broadcast(UniqueFd source, std::uint64_t from) {
     next_ = from;
     source_ = std::move(source);
@@ -108,7 +108,7 @@ class JobInput : Noncopyable {
     return poll_->start(event::Poll::kReadable);
   }
 
-  // Leader: likewise, but the input ends there.
+  // Leader: announces that the input ends at this byte.
   void broadcast_end(std::uint64_t from) {
     next_ = from;
     is_over_ = true;
@@ -116,7 +116,7 @@ class JobInput : Noncopyable {
     send();
   }
 
-  // Leader: a shell that has come since may have missed the end.
+  // Leader: a shell that has joined since may have missed the end.
   void repeat_end() {
     if (is_over_) broadcast_end(next_);
   }
@@ -203,7 +203,7 @@ class JobInput : Noncopyable {
     unconsumed_.push_back(number);
   }
 
-  // A shell that has come later begins where the broadcast is.
+  // A shell that has joined later begins where the broadcast is.
   void take_piece(std::uint64_t at, std::string_view bytes) {
     if (!std::exchange(has_begun_, true)) position_.behind = at;
     if (at > position_.behind) {
@@ -259,7 +259,7 @@ class JobInput : Noncopyable {
 
 // ---- another leader ---------------------------------------------------------------------
 //
-// What the next leader asks all shells for, by a number, which they answer with their position.
+// The next leader's question to all shells, with a number; they answer with their position.
 
 struct InputAnswer {
   std::uint64_t number = 0;
@@ -279,9 +279,9 @@ void fields(auto& io, wire::Of<InputAnswer> auto& m) {
   io.has("position", m.position);
 }
 
-// Of all shells.
+// The positions of all shells.
 struct InputPositions {
-  std::optional<std::uint64_t> least;  // that a shell has whose tasks read; none: none of them does
+  std::optional<std::uint64_t> least;  // the least position of shells whose tasks read; none: no task reads
   std::uint64_t most = 0;
   bool was_taken = false;
 
@@ -407,7 +407,7 @@ class Input final : public plugin::Plugin {
 
   [[nodiscard]] JobInput::Position position() const { return input_ ? input_->position() : JobInput::Position(); }
 
-  // It came to the shell that led before. Nobody reads it: the launcher is told that it has ended.
+  // The input came to the former leader, and nobody reads it: the launcher is told that it has ended.
   Result<void> ask_positions() {
     if (!input_) return go_on(InputPositions());
     InputPositions all;
@@ -429,7 +429,7 @@ class Input final : public plugin::Plugin {
     positions_.complete(answer->number, shell);
   }
 
-  // Who has the input next is told by job.input from where on it is to send.
+  // job.input tells the next owner of the input from which byte on it has to send.
   Result<void> go_on(const InputPositions& all) {
     plugin::Call call("job.input");
     const bool is_followed = TRY(job::OnLeaderLost::read(host_.options())).is_followed;
@@ -482,7 +482,7 @@ class Input final : public plugin::Plugin {
     return leads ? make_source(0) : Result<void>();
   }
 
-  // Sets the leader's stdin as the source, which begins with this byte of the input; it is read at the pace of the
+  // Sets the leader's stdin as the source, which begins at byte `from` of the input; it is read at the pace of the
   // broadcast.
   Result<void> make_source(std::uint64_t from) {
     io::Fanout::Options options = fanout_options();
@@ -493,7 +493,7 @@ class Input final : public plugin::Plugin {
     return source_->add(std::move(pipe.write));
   }
 
-  // A manager may copy the input to each shell, and waits if one does not read it: so it is read and dropped.
+  // A manager may copy the input to each shell, and waits if a shell does not read it: so it is read and dropped.
   Result<void> drop_own() {
     struct stat info {};
     if (::fstat(STDIN_FILENO, &info) < 0 || !(S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) return {};
@@ -512,7 +512,7 @@ class Input final : public plugin::Plugin {
     return source_ ? source_->start() : Result<void>();
   }
 
-  // The leader goes on for other shells while any task of the job runs.
+  // For other shells, the leader goes on while any task of the job runs.
   Result<void> stop(bool all) {
     fanout_.reset();
     if (!all && (source_ || (hands_over_ && input_))) {
@@ -525,7 +525,7 @@ class Input final : public plugin::Plugin {
     return {};
   }
 
-  // The input of these tasks is over, that of others goes on: a Flux instance may say so.
+  // The input of these tasks ends, while that of others goes on: a Flux instance may say so.
   void end(std::string_view ranks) {
     auto parsed = value::Idset::parse(ranks);
     if (!parsed) return;
@@ -560,7 +560,7 @@ class Input final : public plugin::Plugin {
     return fd && at >= 0 && ::lseek(fd.get(), at, SEEK_SET) == at ? std::move(fd) : UniqueFd();
   }
 
-  // So that one that cannot be read on this node is known before any task of the job starts.
+  // Opens files early, so that it is known before any task starts if one cannot be read on this node.
   Result<void> open_files() {
     if (options_.path.empty()) return {};
     const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
@@ -576,7 +576,7 @@ class Input final : public plugin::Plugin {
   Result<void> give(task::Task& task) {
     if (task.pty() != nullptr) return {};
     UniqueFd& end = task_ends_[task.local_id()];
-    // What comes through a pipe of the task's own ends with its first start: it is not sent once more.
+    // Input through a pipe of the task's own ends with its first start, as it is not sent again.
     bool has_had = task.attempt() > 1 && options_.path.empty() && (way_ == Way::carried || way_ == Way::relay);
     has_had = has_had || ended_.contains(task.rank());
     if (!reads(task) || (options_.path.empty() && way_ == Way::none) || has_had) {
@@ -678,7 +678,7 @@ class Input final : public plugin::Plugin {
 
   plugin::Host& host_;
   InputOptions options_;
-  bool only_files_ = false;  // a pipe is not passed on
+  bool only_files_ = false;  // tasks get no pipe of the shell's stdin
   std::size_t readers_ = 0;
   Way way_ = Way::inherit;
   std::map<std::uint32_t, UniqueFd> task_ends_;  // by local id, until the task has it

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a Flux instance has started the shells, as its job shells: the broker's part in the job. It gets the job's
-// events and exceptions, and sends input, signals and messages; see nacre-flux(7). What the tasks write goes to its
-// store by the plugin `output`.
+// If a Flux instance has started the shells as its job shells: the connection to its broker. The broker gets the
+// job's events and exceptions, and sends input, signals and messages; see nacre-flux(7). The plugin `output` writes
+// the tasks' output to the instance's store.
 #include <unistd.h>
 
 #include "base/bytes.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kProctable = "proctable";
 
-// The lists of the answer.
+// The lists of the answer, made of rows.
 Json lists_of(Json rows) {
   std::sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) { return a[0] < b[0]; });
   Json out{{"hosts", Json::array()},
@@ -46,10 +46,11 @@ Json lists_of(Json rows) {
 }
 
 // The table of all tasks for debuggers, for clients of a Flux instance such as `flux job attach --debug`: the
-// request SERVICE.proctable. The shell that leads has that of the whole job, the others that of their own tasks.
+// request SERVICE.proctable. The leader has the table of the whole job, other shells have that of their own tasks.
 //
 // The answer has five lists of an entry for each task, in the order of ranks: "hosts" and "executables", which are
-// texts, and "ids" (ranks of tasks), "pids" and "ranks" (of brokers), numbers as the difference to the one before.
+// texts, and "ids" (ranks of tasks), "pids" and "ranks" (of brokers), numbers as the difference to the number
+// before.
 class Proctable : Noncopyable {
  public:
   // Both have to outlive it.
@@ -105,7 +106,7 @@ class Proctable : Noncopyable {
     done();
   }
 
-  // [rank, pid, executable, host, broker], each.
+  // Rows of [rank, pid, executable, host, broker].
   [[nodiscard]] Json own_rows() const {
     Json rows = Json::array();
     for (const auto& task : host_.tasks()) {
@@ -118,7 +119,7 @@ class Proctable : Noncopyable {
 
   plugin::Host& host_;
   broker::Instance& instance_;
-  std::vector<std::uint32_t> calls_;  // tags, of those that were ever made
+  std::vector<std::uint32_t> calls_;  // tags of all calls that were made
 };
 
 constexpr const char* kRexec = "rexec";
@@ -132,7 +133,7 @@ Result<std::vector<std::string>> strings_of(const JsonAt& array) {
 }
 
 // Commands beside the tasks for clients of a Flux instance, such as `flux exec --jobid`: requests to SERVICE.rexec
-// (RFC 42), on each shell for those on its node.
+// (RFC 42), each shell serves those for its node.
 //
 //   exec    starts a command. A stream of responses has all about it up to its end, which the client's input can
 //           reach by `write`; asked for without a stream it runs in the background, and its output is logged
@@ -141,11 +142,11 @@ Result<std::vector<std::string>> strings_of(const JsonAt& array) {
 //   list    those that run
 //   wait    how a command in the background, started to be waited for, has ended
 //
-// Only the job's user may send them, and only in an instance that is that user's own: the broker of another user
-// could claim anything about who asks.
+// Only the job's user may send them, and only in an instance of that user's own: another user's broker could claim
+// anything about the sender.
 class Rexec : Noncopyable {
  public:
-  // Both have to outlive it. `after_term`: between SIGTERM and SIGKILL, in the end.
+  // Both have to outlive it. `after_term`: the time between SIGTERM and SIGKILL at the end.
   Rexec(plugin::Host& host, broker::Instance& instance, value::Duration after_term)
       : host_(host),
         instance_(instance),
@@ -183,14 +184,14 @@ class Rexec : Noncopyable {
   struct Process {
     Request request;
     bool is_streamed = false;
-    bool is_waited = false;  // for; it stays after its end until somebody has asked
+    bool is_waited = false;  // by somebody; it stays after its end until then
     std::int64_t flags = 0;
     std::string label;
     std::string name;  // of its program
     std::unique_ptr<task::Subprocess> child;
-    std::string input;              // that its stdin has no room for
-    bool input_ends = false;        // behind it
-    std::optional<Request> waiter;  // for its end
+    std::string input;              // input that its stdin has no room for
+    bool input_ends = false;        // behind that input
+    std::optional<Request> waiter;  // who waits for its end
     bool is_complete = false;
   };
 
@@ -364,7 +365,7 @@ class Rexec : Noncopyable {
 
   // ---- input --------------------------------------------------------------------------
 
-  // It is about a command that may have ended meanwhile, and nobody waits for an answer.
+  // The command may have ended meanwhile, and nobody waits for an answer.
   void write(const Request& request) {
     auto done = [&]() -> Result<void> {
       const Json parsed = TRY(parse_json(request.text()));
@@ -570,10 +571,10 @@ class InputService {
   plugin::Host& host_;
   broker::Instance& instance_;
   std::optional<event::Poll> poll_;
-  std::string bytes_;     // that wait
-  bool ends_ = false;     // behind them
+  std::string bytes_;     // bytes that wait
+  bool ends_ = false;     // the input ends behind them
   value::Idset open_;     // the tasks whose input is not over
-  bool is_file_ = false;  // which each task opens by itself
+  bool is_file_ = false;  // a file that each task opens by itself
   std::deque<Request> waiting_;
 };
 
@@ -589,7 +590,7 @@ class FluxInstance final : public plugin::Plugin {
     on("shell.post-init", [this] { forget_keys(); });
     on("shell.start", [this] {
       enter_barrier();
-      proctable_.emplace(host_, *instance_);  // all its tasks have been started
+      proctable_.emplace(host_, *instance_);  // all tasks of the job have been started
     });
     on("shell.finish", [this] {
       if (rexec_) rexec_->end_all();
@@ -643,7 +644,7 @@ class FluxInstance final : public plugin::Plugin {
     return {};
   }
 
-  // Others have found this shell by now.
+  // The other shells have found this one by now.
   void forget_keys() {
     if (!leads() || host_.job().shells() == 1) return;
     Json operations = Json::array({broker::unlink_of("nacre")});
@@ -651,7 +652,7 @@ class FluxInstance final : public plugin::Plugin {
         broker().call(kCommit, broker::commit(instance_->kvs_namespace, std::move(operations)), nullptr));
   }
 
-  // Those of the instance's own, by which it notices a shell that does not start. No task starts before the first;
+  // The instance's own barriers, by which it notices a shell that does not start. No task starts before the first;
   // nacre's shells keep in step by themselves, so nothing waits for the second, which a shell enters once the first
   // is passed.
   void enter_barrier() {
@@ -691,7 +692,7 @@ class FluxInstance final : public plugin::Plugin {
     passed ? barrier_passed() : barrier_failed();
   }
 
-  // The instance has the reason, and ends the job.
+  // The instance has the reason for this, and ends the job.
   void barrier_failed() {
     if (!has_begun_ && !host_.ending()) host_.die(1, "", "the Flux instance does not let the job begin");
   }
@@ -703,7 +704,7 @@ class FluxInstance final : public plugin::Plugin {
       const std::string name = event.value("name", "");
       const Json& context = member_of(event, "context");
       if (name == "exception") return raise(context);
-      if (name == "shell.exit") return;  // the instance has its own
+      if (name == "shell.exit") return;  // the instance writes its own
       instance_->eventlogs->append(kEvents, event_line(event.value("timestamp", 0.0), name, context));
     });
     ended_ = host_.on_ended([this](const Json& /*summary*/) {
@@ -713,21 +714,23 @@ class FluxInstance final : public plugin::Plugin {
     });
   }
 
-  // What has been said since the leader takes nothing of others, and nobody waits for its own.
+  // Sends the last events: the leader takes none of other shells any more, and nobody waits for its own.
   void finish_eventlogs() {
     constexpr double kPatience = 2;  // seconds
     broker().forget(instance_->resource_updates.tag);
     static_cast<void>(instance_->eventlogs->flush(kPatience));
   }
 
-  // It knows itself of a signal that it has sent.
+  // The instance knows of signals that it has sent itself.
   void raise(const Json& context) {
     const std::string note = context.value("note", "");
     for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM}) {
       if (note.starts_with(exits::ended_by_signal(signum, 0).message)) return;
     }
     const int severity = context.value("severity", 0);
-    if (severity == 0 && std::exchange(has_raised_, true)) return;  // other shells' of the same, or what followed
+    if (severity == 0 && std::exchange(has_raised_, true))
+      return;  // the same exception from other shells, or a
+               // consequence of it
     Json exception{{"id", host_.job().id.value()},
                    {"type", context.value("type", "exec")},
                    {"severity", severity},
@@ -745,7 +748,7 @@ class FluxInstance final : public plugin::Plugin {
     static_cast<void>(host_.release(kHold));
   }
 
-  // What is to be said cannot go to the store any more.
+  // Nothing can be sent to the store any more.
   void lose(const Error& why, std::string_view what = "the Flux instance is gone") {
     host_.log().set_sink_level(kStandardErrorSink, Level::trace);
     if (!host_.ending()) host_.die(1, "", fmt::format("{} ({}): the job ends", what, why.message));
@@ -813,13 +816,14 @@ class FluxInstance final : public plugin::Plugin {
   std::unique_ptr<InputService> input_;
   std::optional<Rexec> rexec_;
   std::optional<Proctable> proctable_;
-  std::optional<event::SignalWatcher> alarm_;  // which the instance sends all shells when the job's time is over
+  std::optional<event::SignalWatcher> alarm_;  // SIGALRM, which the instance sends to all shells when the job's
+                                               // time is over
   bool is_attached_ = false;
   bool holds_ = false;
   std::optional<event::Poll> barrier_poll_;
   bool has_begun_ = false;   // the first barrier is passed
   bool has_raised_ = false;  // an exception that ends the job
-  int barriers_ = 0;         // that are entered, or are to be
+  int barriers_ = 0;         // barriers that are entered, or are to be entered
   broker::EventlogWriter::Listener listener_;
   std::unique_ptr<plugin::EventRecord::Follower> follower_;
   plugin::Registration ended_;

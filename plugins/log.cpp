@@ -17,7 +17,7 @@ class LogPlugin final : public plugin::Plugin {
   ~LogPlugin() override { host_.log().remove_sink(kName); }
 
  private:
-  // What a handler of shell.log logs itself goes to the other sinks only: see Log::add_sink.
+  // Messages that a handler of shell.log logs go to the other sinks only: see Log::add_sink.
   void offer(const LogEntry& entry) {
     plugin::Host& host = host_;  // a handler may replace this plugin
     if (!host.stack().listens(kTopic)) return;

@@ -15,7 +15,7 @@ namespace {
 constexpr event::Seconds kLookForRoom{1};
 constexpr std::size_t kMaxTold = 32;  // texts
 
-// As /proc/net/tcp has it.
+// The address as /proc/net/tcp writes it.
 std::string in_table(const sockaddr_in& address) {
   return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
 }
@@ -29,7 +29,7 @@ sockaddr_in address_of(int socket, bool peer) {
 }
 
 // The users of those ends of established connections whose other end is `ours`, by address. A client may connect by
-// a socket of IPv6, as PyTorch's do; the table of these has IPv4 addresses behind a prefix.
+// a socket of IPv6, as PyTorch's do; the table for IPv6 has IPv4 addresses behind a prefix.
 Result<std::map<std::string, uid_t>> users_of(const std::string& ours) {
   constexpr std::string_view kEstablished = "01", kMapped = "0000000000000000FFFF0000";
   constexpr std::size_t kAddress = 1, kOther = 2, kState = 3, kUser = 7;
@@ -60,7 +60,7 @@ Result<std::unique_ptr<LoopbackPort>> LoopbackPort::open(event::Loop& loop, std:
 Result<void> LoopbackPort::listen(event::Loop& loop, std::uint16_t port) {
   socket_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_) return system_error(errno, "cannot make a socket");
-  constexpr int kOn = 1;  // connections of an earlier job that have just ended do not count
+  constexpr int kOn = 1;  // so that connections of an earlier job that have just ended do not count
   if (port != 0) static_cast<void>(::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn));
   sockaddr_in address{};
   address.sin_family = AF_INET;

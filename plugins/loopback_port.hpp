@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A port of the node's loopback at which only processes of this shell's user get a connection: who is at the other
-// end is looked up in the kernel's table of connections.
+// A port of the node's loopback at which only processes of this shell's user get a connection: the user at the
+// other end is looked up in the kernel's table of connections.
 #pragma once
 
 #include "base/result.hpp"
@@ -13,11 +13,13 @@ namespace nacre::plugins {
 class LoopbackPort : Noncopyable {
  public:
   struct Callbacks {
-    std::function<std::size_t()> room;  // how many more connections may come now; looked at each second where none
+    std::function<std::size_t()> room;  // how many more connections may come now; called again each second while it
+                                        // is 0
     std::function<void(UniqueFd connection)> connected;   // does not block, sends at once (TCP_NODELAY)
-    std::function<void(const std::string& why)> refused;  // somebody else, or by refuse(); each text once
+    std::function<void(const std::string& why)> refused;  // another user's connection, or one that refuse()
+                                                          // refuses; each text once
   };
-  // Port 0: one that is free.
+  // Port 0: any free port.
   static Result<std::unique_ptr<LoopbackPort>> open(event::Loop& loop, std::uint16_t port, Callbacks callbacks);
 
   [[nodiscard]] std::uint16_t number() const { return number_; }

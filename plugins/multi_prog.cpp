@@ -21,7 +21,7 @@ using value::Idset;
 struct ProgramOfRanks {
   std::optional<Idset> ranks;  // none: the rest
   std::vector<std::string> command;
-  std::map<std::string, std::optional<std::string>> environment;  // none: it is removed
+  std::map<std::string, std::optional<std::string>> environment;  // none: the variable is removed
   std::string cwd;                                                // "": the job's
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mustache: {{tags}} (see tags.hpp) in the arguments of the tasks, of which {{task.argument}} is the task's element
-// of the option `arguments`, an array with one for each rank; and in the variables of the option `env-expand`,
-// an object of templates by name. A variable's tags are rendered for the job at shell.init, and those of a task for
-// each task.
+// mustache: renders {{tags}} (see tags.hpp) in the arguments of the tasks, and in the variables of the option
+// `env-expand`, an object of templates by name. {{task.argument}} is the task's element of the option `arguments`,
+// an array with an element for each rank. A variable's tags are rendered for the job at shell.init, and those of a
+// task for each task.
 
 #include "base/json.hpp"
 #include "plugin/tags.hpp"

@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kPmix = "pmi/pmix.so";  // below a directory of the searchpath, as it is not for every job
 constexpr const char* kWithPmix = "simple,pmi2,pmix";
 
-// The file that a task will execute; "" if there is none. Relative to the job's directory, as execvp(3) in a task.
+// The file that a task will execute; "" if there is none. Relative to the job's directory, as for execvp(3) in a
+// task.
 std::string program_of(const plugin::Host& host, std::string_view path) {
   const job::Jobspec& spec = host.job().spec;
   std::string front = spec.cwd ? *spec.cwd + "/" : "";
@@ -36,8 +37,8 @@ bool is_of_pmix(std::string_view library) {
          library.find("-openmpi.so") != std::string_view::npos;
 }
 
-// A Python program that uses MPI, by its file's beginning or its module's name: the interpreter itself needs no
-// library of MPI, and loads that of either MPI later.
+// A Python program that uses MPI, as the beginning of its file or its module's name shows: the interpreter itself
+// needs no library of MPI, and may load one of either MPI later.
 bool is_of_mpi4py(const plugin::Host& host, std::string_view program) {
   constexpr std::string_view kPackage = "mpi4py";
   constexpr std::size_t kBeginning = std::size_t{64} << 10;
@@ -57,7 +58,7 @@ bool is_of_mpi4py(const plugin::Host& host, std::string_view program) {
   return false;
 }
 
-// A program of Open MPI is a job of its own in each task unless there is a PMIx server.
+// Without a PMIx server a program of Open MPI is a job of its own in each task.
 bool needs_pmix(plugin::Host& host) {
   if (!capi::find_objects(kPmix, host.plugin_searchpath())) return false;
   std::string program = program_of(host, host.environment().get("PATH").value_or(""));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // oom.adjust=N: how ready the kernel is to kill each task when memory runs out, -1000 (never; needs privilege) to
-// 1000. See oom_score_adj in proc(5). Where this shell may not go below its own score, a warning reports it, and
-// the tasks have that score.
+// 1000. See oom_score_adj in proc(5). If this shell may not go below its own score, it logs a warning, and the
+// tasks have its score.
 
 #include "base/file.hpp"
 #include "base/json.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rehearse=EVENTS: does to the job what goes wrong with jobs, at the times that job/rehearsal.hpp describes, so
-// that its users can see what becomes of it. Each shell does what is about itself or its tasks; the leader reports
-// each event, and the plugins get it there by the topic `rehearse.event`: {"event": text, "at": seconds}.
+// rehearse=EVENTS: lets things go wrong with the job, at the times that job/rehearsal.hpp describes, so that its
+// users can see what becomes of it. Each shell performs the events for itself and its tasks; the leader reports
+// each event, and plugins on the leader get it by the topic `rehearse.event`: {"event": text, "at": seconds}.
 //
 //   kill rank     the signal to the tasks' process groups
 //   freeze rank   SIGSTOP to these, then SIGCONT
@@ -101,8 +101,8 @@ class Rehearse final : public plugin::Plugin {
     return out;
   }
 
-  // The leader has to have reported it before it shows: so another shell waits for its own announcement to come
-  // back, but not for long, as it may be cut off from the leader.
+  // The leader has to report an event before its effect shows. So other shells wait for their own announcement to
+  // come back, but not for long, as they may be cut off from the leader.
   void happen(std::size_t index) {
     if (leads()) {
       report(index);
@@ -148,7 +148,7 @@ class Rehearse final : public plugin::Plugin {
       log(host_, *this, Level::warn, "{}", called.error().message);
   }
 
-  // Those that run still; a line about the others.
+  // The tasks that still run; one line about the others.
   [[nodiscard]] std::vector<task::Task*> running(const job::RehearsalEvent& event) {
     std::vector<task::Task*> out;
     for (task::Task* each : tasks_of(event)) {
@@ -182,7 +182,7 @@ class Rehearse final : public plugin::Plugin {
     host_.hold_links(held);
   }
 
-  // The tasks have ended: shells that are held apart could not end the job.
+  // The tasks have ended: shells whose links are held could not end the job.
   void stop() {
     timers_.clear();
     if (cuts_.empty()) return;
@@ -199,7 +199,7 @@ class Rehearse final : public plugin::Plugin {
     if (!armed) log(host_, *this, Level::warn, "{}: {}", event.str(), armed.error().message);
   }
 
-  // Who stands still cannot let itself go on.
+  // A shell that stands still cannot let itself go on.
   void freeze_node(const job::RehearsalEvent& event) {
     std::string processes = fmt::format("{}", ::getpid());
     for (task::Task* each : running(event)) processes += fmt::format(" -{}", each->pid());
@@ -223,7 +223,7 @@ class Rehearse final : public plugin::Plugin {
   plugin::Registration announced_;
   std::set<std::size_t> waiting_, reported_;  // indices of events
   std::list<event::Timer> timers_;
-  std::vector<const job::RehearsalEvent*> cuts_;  // those that last
+  std::vector<const job::RehearsalEvent*> cuts_;  // cuts that last
   std::list<std::unique_ptr<task::Subprocess>> wakers_;
 };
 

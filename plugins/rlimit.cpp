@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rlimit: soft resource limits of the tasks, {"core": 0, "nofile": 4096, "stack": -1}; -1 is unlimited. Names are
-// those of getrlimit(2) in lower case without RLIMIT_, and ofile. The shell's own limits stay as they are.
+// those of getrlimit(2) in lower case without RLIMIT_, and `ofile`. The shell's own limits stay as they are.
 //
-// A jobspec may have all limits of the host where the job was submitted, so one above the hard limit here is
-// lowered to that; one that was given on the command line is an error.
+// A jobspec may have all limits of the host where the job was submitted, so a limit above the hard limit here is
+// lowered to that. A limit of the command line that is too high is an error.
 #include <sys/resource.h>
 
 #include "base/json.hpp"

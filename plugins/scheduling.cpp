@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). None: the shell's own.
-// session=task: each task leads a session of its own, which on kernels with autogroups is a group of its own for
-// their scheduler: the default where these are on and tasks have no terminal, as otherwise all tasks of a job have
-// together what one process of another session has; but not where tasks yield to each other. `shell`: tasks are in
-// the shell's session.
+// sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). Without it: the shell's
+// own. session=task: each task leads a session of its own, which is a group of its own for the scheduler of kernels
+// with autogroups. It is the default if autogroups are on and tasks have no terminal, unless tasks yield to each
+// other: otherwise all tasks of a job get together as much as one process of another session. session=shell: tasks
+// are in the shell's session.
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -26,8 +26,8 @@ bool has_autogroups() {
   return text && trim(*text) == "1";
 }
 
-// Tasks that lead sessions do not reach it by /dev/tty. A shell that was launched has /dev/null as its standard
-// input, whatever its launcher has.
+// Tasks that lead sessions do not reach the terminal by /dev/tty. A shell that was launched has /dev/null as its
+// standard input, whatever its launcher has.
 bool has_terminal() {
   if (::isatty(STDIN_FILENO) == 1) return true;
   const UniqueFd terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
@@ -63,7 +63,7 @@ class Scheduling final : public plugin::Plugin {
     return {};
   }
 
-  // Ranks of Open MPI that share cores (let_yield of plugins/pmi), which sched_yield(2) does within a group only.
+  // Whether ranks of Open MPI share cores (let_yield of plugins/pmi): sched_yield(2) only yields within a group.
   [[nodiscard]] bool tasks_yield() const {
     return host_.stack().find("pmix") != nullptr && host_.tasks().size() > host_.job().node().cores.size();
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // signal: a warning before the job's time is up. {"signum": N, "timeleft": T} sends signal N to all tasks T before
-// its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. An older Slurm has no
-// variable for the end of a job: squeue tells. Shell 0 measures the time, and sends it to all shells.
+// its earliest end (job::earliest_end); a bare `signal` is SIGUSR1 60 s before it. An older Slurm has no variable
+// for the end of a job, so squeue is asked. Shell 0 measures the time, and sends it to all shells.
 
 #include "base/program.hpp"
 #include "base/text.hpp"
@@ -67,7 +67,7 @@ class Signal final : public plugin::Plugin {
     return {};
   }
 
-  // A number that is no switch is meant as a signal: refused, for it would be passed over.
+  // A number that is no switch is meant as a signal: it is refused, as it would have no effect.
   Result<bool> switched_on(const JsonAt& option) {
     Result<bool> on = host_.options().flag("signal");
     bool number = option.json().is_number() && option.json() != 0 && option.json() != 1;
@@ -88,7 +88,7 @@ class Signal final : public plugin::Plugin {
     return {};
   }
 
-  // An earlier end wins.
+  // The earlier of several ends counts.
   void arm_for(const std::optional<job::EndTime>& end) {
     if (!end || (end_ && *end_ <= end->at)) return;
     end_ = end->at;

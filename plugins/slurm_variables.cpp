@@ -2,8 +2,8 @@
 //
 // slurm-variables: tasks of a job in an allocation of Slurm, whose environment has SLURM_JOB_ID, get the variables
 // that srun sets for the tasks of a step (srun(1), OUTPUT ENVIRONMENT VARIABLES). JAX, TensorFlow, Lightning and
-// submitit take a rank, a number of tasks and a list of hosts from them, and go wrong where only those of the
-// allocation are there.
+// submitit take a rank, a number of tasks and a list of hosts from them, and go wrong if only those of the
+// allocation are set.
 //
 // SLURM_STEP_ID is not set: there is no step, and Slurm's own programs would look for it. SLURM_TASKS_PER_NODE goes
 // with SLURM_JOB_NODELIST, and stays the allocation's.
@@ -32,7 +32,7 @@ class SlurmVariables final : public plugin::Plugin {
  public:
   explicit SlurmVariables(plugin::Host& host) : Plugin("slurm-variables"), host_(host) {
     on("shell.init", [this] { return initialize(); });
-    on("shell.take-over", [this] { return initialize(); });  // the tasks that have come
+    on("shell.take-over", [this] { return initialize(); });  // for tasks that have come
     on("job.resized", [this] { return initialize(); });
     on("task.init", [this] {
       if (is_on_) number(*host_.current_task());
@@ -58,7 +58,7 @@ class SlurmVariables final : public plugin::Plugin {
     for (const char* each : {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"})
       environment.set(each, fmt::format("{}", job.tasks()));
     environment.set("SLURM_STEP_TASKS_PER_NODE", in_runs(counts));
-    // What was asked of sbatch may not be what this job has.
+    // The numbers that sbatch was asked for may not be those of this job.
     if (std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end())
       environment.set("SLURM_NTASKS_PER_NODE", fmt::format("{}", counts[0]));
     else
@@ -81,7 +81,7 @@ class SlurmVariables final : public plugin::Plugin {
 
   plugin::Host& host_;
   bool is_on_ = false;
-  std::size_t node_ = 0;  // this one's number among those with tasks
+  std::size_t node_ = 0;  // this node's number among those with tasks
 };
 
 }  // namespace

@@ -97,7 +97,7 @@ Result<std::optional<Request>> read_request(const job::Options& options) {
 }
 
 struct Source {
-  std::string place;  // the archive's path, or its key in the store of the instance
+  std::string place;  // the archive's path, or its key in the instance's store
   Json objects;       // its files, if it is there
 };
 
@@ -106,7 +106,7 @@ struct Work {
   std::vector<Source> archives;
   std::optional<broker::ContentStore> content;  // of the instance
   bool lists = false;
-  std::vector<std::string> listed;  // what was extracted, in the form of ls -l
+  std::vector<std::string> listed;  // the extracted files, in the form of ls -l
   archive::ExtractOptions options;
   std::atomic<bool> stop{false};
   UniqueFd done;  // closed, and so readable at its other end, when the outcome is there
@@ -224,7 +224,7 @@ class StageIn final : public plugin::Plugin {
 
   // Not std::thread, which throws where the system has no more threads.
   Result<void> start_thread() {
-    SignalsBlocked blocked;  // they are the loop's
+    SignalsBlocked blocked;  // signals are the loop's
     pthread_t thread{};
     auto run = [](void* work) -> void* {
       auto& mine = *static_cast<Work*>(work);
@@ -248,11 +248,11 @@ class StageIn final : public plugin::Plugin {
     } else if (!host_.ending()) {
       host_.die(1, name(), outcome.error().message);
     }
-    // There has been a hold since the thread was started.
+    // The start has been held since the thread was started.
     static_cast<void>(host_.release_start(kStartHold));
   }
 
-  // Waits until the thread has ended, and lets go of all that served it.
+  // Waits until the thread has ended, and frees what served it.
   void stop() {
     if (!thread_) return;
     work_->stop = true;

@@ -10,7 +10,7 @@ class StopTasksInExec final : public plugin::Plugin {
  public:
   explicit StopTasksInExec(plugin::Host& host) : Plugin("stop-tasks-in-exec"), host_(host) {
     on("shell.init", [this]() -> Result<void> {
-      // A debugger's starter learns by it that the tasks wait for it to let them go.
+      // This tells a debugger's starter that the tasks wait until it lets them go.
       if (TRY(host_.options().flag(name()))) host_.add_event_context("shell.start", {{"sync", true}});
       return {};
     });

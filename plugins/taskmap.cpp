@@ -36,7 +36,7 @@ std::vector<std::uint32_t> room_of(const Taskmap& map) {
 
 Taskmap cyclic(const Taskmap& block, std::uint32_t stride) {
   std::vector<std::uint32_t> room = room_of(block);
-  std::vector<std::uint32_t> open;  // the nodes that have room, so that no round walks over full ones
+  std::vector<std::uint32_t> open;  // the nodes that have room, so that no round visits full ones
   for (std::uint32_t node = 0; node < room.size(); ++node) open.push_back(node);
   std::vector<std::uint32_t> node_of;
   node_of.reserve(block.tasks());
@@ -79,7 +79,7 @@ Result<std::vector<std::string>> read_hostfile(const std::string& path) {
   return hosts.names();
 }
 
-// Deals tasks to hosts by name. R may have one host several times: its nodes are filled one after the other.
+// Deals tasks to hosts by name. R may list a host several times: its nodes are filled one after the other.
 class HostDealer {
  public:
   HostDealer(const Taskmap& block, const job::Job& job) : job_(job), room_(room_of(block)), left_(block.tasks()) {
@@ -113,7 +113,7 @@ class HostDealer {
     return {};
   }
 
-  // To the first of these nodes that has room; those without are dropped.
+  // Gives a task to the first of these nodes that has room; nodes without room are removed from the list.
   void give_one(std::vector<std::uint32_t>& nodes) {
     auto open =
         std::find_if(nodes.begin(), nodes.end(), [&](auto node) { return node < room_.size() && room_[node] > 0; });
@@ -128,7 +128,7 @@ class HostDealer {
   std::vector<std::uint32_t> room_;  // by node
   std::uint64_t left_;               // tasks
   std::unordered_map<std::string, std::vector<std::uint32_t>> nodes_;
-  std::vector<std::uint32_t> node_of_;  // by rank, as far as dealt
+  std::vector<std::uint32_t> node_of_;  // by rank, for the tasks given out so far
 };
 
 class TaskmapPlugin final : public plugin::Plugin {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// time-limit: ends the job when its time is over. Its tasks then count as 124, whatever they make of SIGTERM
-// (exits::Record, `t`). The time is the option's, from the start of the tasks; or else R's expiration; or else what
-// ends first: the time that the manager has given (job::manager_end), or the jobspec's duration, from the start of
-// the tasks. Shell 0 alone measures it. A Flux instance ends its jobs by itself.
+// time-limit: ends the job when its time is over. Its tasks then count as 124, however they react to SIGTERM
+// (exits::Record, `t`). The time is the option's, from the start of the tasks; without the option, R's expiration;
+// without that, what ends first: the time that the manager has given (job::manager_end), or the jobspec's duration,
+// from the start of the tasks. Shell 0 alone measures it. A Flux instance ends its jobs by itself.
 
 #include "base/json.hpp"
 #include "base/program.hpp"
@@ -64,7 +64,7 @@ class TimeLimit final : public plugin::Plugin {
     std::string what = fmt::format(fmt::runtime(over), duration.str());
     log(host_, *this, Level::debug, "the job has {}", duration.str());
     timer_ = TRY(event::Timer::create(host_.loop(), [this, what] { expired(what); }));
-    const event::Seconds run = event::clock_now() - *began_;  // by which another shell has led
+    const event::Seconds run = event::clock_now() - *began_;  // when another shell led
     timer_->start(std::max(event::Seconds::zero(), event::Seconds(duration.seconds()) - run));
     return {};
   }

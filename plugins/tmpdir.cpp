@@ -2,11 +2,11 @@
 //
 // tmpdir: a directory of the job's own on this node, FLUX_JOB_TMPDIR and {{tmpdir}}, which exists before any task
 // starts and is removed after all have ended. It is below the shell's $TMPDIR, or /tmp. What earlier shells have
-// left there is removed too. In an instance of Flux it is that of flux-shell, in the broker's directory; where that
-// takes none, as a guest's, it is below the tasks' $TMPDIR.
+// left there is also removed. In an instance of Flux it is the same as flux-shell's, in the broker's directory; if
+// this shell may not write there, as a guest's, it is below the tasks' $TMPDIR.
 //
-// A $TMPDIR that is not there, of the shell or of the tasks, is made, as another host's may be in the jobspec; if
-// it cannot be made /tmp takes its place, with a warning.
+// If the $TMPDIR of the shell or of the tasks is missing it is made, as the jobspec may have that of another host;
+// if that fails, /tmp is used with a warning.
 
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -35,8 +35,8 @@ namespace {
 
 constexpr std::size_t kMostNamed = 3;
 
-// Runs in a forked child, with all signals blocked. It ends with the shell, or when the shell ends
-// what its tasks have left.
+// Runs in a forked child, with all signals blocked. It ends with the shell, or when the shell ends leftover
+// processes.
 [[noreturn]] void remove_all(const std::vector<OwnedDirectory>& directories, pid_t shell) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != shell) ::_exit(1);
@@ -63,7 +63,7 @@ class Sweep {
   // Both have to outlive it.
   Sweep(plugin::Host& host, const plugin::Plugin& plugin) : host_(host), plugin_(plugin) {}
 
-  // `own`: this shell's directory in `parent`; those that are newer belong to shells that begin.
+  // `own`: this shell's directory in `parent`; newer directories belong to shells that are starting.
   Result<void> start(const std::string& parent, LeftDirectories::OthersLook others_look,
                      const OwnedDirectory& own) {
     left_.emplace(TRY(LeftDirectories::in(parent, std::move(others_look), &own)));
@@ -113,7 +113,7 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
 }
 
-// As mkdir(1) of the directory alone, not of those above it.
+// Like mkdir(1): makes the directory alone, not those above it.
 bool is_or_becomes_directory(const std::string& path) {
   constexpr mode_t kPrivate = 0700;
   return is_there(path) || ::mkdir(path.c_str(), kPrivate) == 0 || errno == EEXIST;
@@ -139,7 +139,7 @@ class Tmpdir final : public plugin::Plugin {
  private:
   [[nodiscard]] std::string name_front() const { return fmt::format("-{}-", host_.job().id.f58_plain()); }
 
-  // `path` or, if it cannot be had, /tmp; `whose`: for the warning.
+  // `path`, or /tmp if it cannot be used; `whose`: for the warning.
   [[nodiscard]] std::string usable(const std::string& path, std::string_view whose) {
     if (is_or_becomes_directory(path)) return path;
     log(host_, *this, Level::warn, "{}: {}; /tmp takes its place", whose,
@@ -160,7 +160,7 @@ class Tmpdir final : public plugin::Plugin {
     std::string base = own != nullptr ? own : "";
     if (host_.instance() != nullptr) base = host_.environment().get("TMPDIR").value_or("");
     std::error_code error;
-    // absolute, as the shell and the tasks change to other working directories
+    // Absolute, as the shell and the tasks change to other working directories.
     auto below = fs::absolute(base.empty() ? kDefaultParent : base, error);
     if (error) return in("tmpdir", system_error(error.value(), "cannot find the working directory"));
     parent_ = usable(below.native(), "TMPDIR");
@@ -199,7 +199,8 @@ class Tmpdir final : public plugin::Plugin {
   void remove() {
     if (path_.empty()) return;
     Result<void> removed = remove_tree(path_);
-    directory_ = {};  // only now, as other shells would take it for left; its descriptor may be needed for the rest
+    directory_ = {};  // let go only now, as other shells would take it for left over; its descriptor may be needed
+                      // below
     for (int round = 1; !removed && is_there(path_) && round < kRounds; ++round) removed = remove_tree(path_);
     // The guard has descriptors of its own
     bool left_to_guard = host_.children().is_guarded() && wants_descriptors(removed);

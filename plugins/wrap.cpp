@@ -6,7 +6,7 @@
 //   ranks    an idset of task ranks (RFC 22), or "all"; all by default
 //   command  the program and its arguments, before those of the task
 //
-// Of a task that several entries name, the first one's program is the outermost.
+// If several entries name a task, the first entry's program is the outermost.
 
 #include "base/json.hpp"
 #include "plugins/builtins.hpp"

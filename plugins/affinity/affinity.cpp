@@ -136,7 +136,7 @@ class CpuAffinity final : public plugin::Plugin {
     const bool closest = gpus.mode == Mode::closest && !request_.gpu_ids.empty();
     const bool prefers = gpus.mode == Mode::prefer_closest && !request_.gpu_ids.empty();
     const bool has_names = prefers && have_only_names(host_);
-    // A card is to be near to a task's own gpus, too.
+    // A card should also be near to a task's own gpus.
     if (closest) request_.gpus = PlacementRequest::Gpus::closest;
     if (prefers && !has_names) request_.gpus = PlacementRequest::Gpus::prefer_closest;
     if ((gpus.mode == Mode::per_task || has_names) && request_.nics) request_.gpus = PlacementRequest::Gpus::evenly;
@@ -145,7 +145,7 @@ class CpuAffinity final : public plugin::Plugin {
     return {};
   }
 
-  // Where they are: if it can't be told, the node stays as it is.
+  // Finds where they are; if that cannot be told the node stays as it is.
   void find_gpus() {
     if (auto node = read_node(host_, rights_, true))
       node_ = *std::move(node);
@@ -153,7 +153,7 @@ class CpuAffinity final : public plugin::Plugin {
       log(host_, *this, Level::debug, "where gpus are is not known: {}", node.error().message);
   }
 
-  // Once it is known which cpus the tasks have, unless the plan is to decide that.
+  // Called once it is known which cpus the tasks have, unless the plan decides that.
   Result<void> make_plan() {
     if (option_.mode == Mode::off) CHECK_OK(find_rights());
     if (!node_) CHECK_OK(find_node());
@@ -176,10 +176,10 @@ class CpuAffinity final : public plugin::Plugin {
     return {};
   }
 
-  // What the tasks have got is the job's, of all that the node offers.
+  // The cores that the tasks have got are the job's, of all that the node offers.
   void choose_cores() {
     const Idset all = host_.job().node().all_cores();
-    if (plan_->placement.used.empty() || all.size() != cores_.size()) return;  // some may not be used here
+    if (plan_->placement.used.empty() || all.size() != cores_.size()) return;  // some cores may not be usable here
     const std::vector<Idset::Id> ids = all.ids();
     Idset chosen, cpus;
     for (std::size_t unit : plan_->placement.used) {
@@ -195,7 +195,7 @@ class CpuAffinity final : public plugin::Plugin {
     rights_ = TRY(node_rights(host_));
     for (Idset& cpus : option_.map) {
       Idset wanted = cpus;
-      // "4-" means 4 and all above
+      // "4-" means 4 and all above.
       if (wanted.last() == kMaxAffinityId) wanted = wanted & rights_.online;
       if (Idset missing = wanted - rights_.online; !missing.empty() || wanted.empty()) {
         return invalid(fmt::format("{}: map: this node has cpus {}, not {}", name(), rights_.online.str(),
@@ -244,7 +244,7 @@ class CpuAffinity final : public plugin::Plugin {
   bool is_pretended_ = false;
   CpuRights rights_;
   std::vector<Idset> cores_;  // per-task: the job's cores, each as its cpus
-  Idset all_;                 // on, per-task: the cpus of all of them
+  Idset all_;                 // on, per-task: all cpus of these cores
   std::optional<NodeTopology> node_;
   PlacementRequest request_;
   std::optional<AffinityPlan> plan_;
@@ -261,8 +261,8 @@ PluginPtr make_cpu_affinity(plugin::Host& host) { return std::make_unique<CpuAff
 //   interleave   page by page from each of these
 //   off          as inherited; the default
 //
-// Which cpus these are, and which nodes are theirs, is in the plan of cpu-affinity (affinity.hpp). A kernel
-// that refuses fails the start of the task, with the policy in the message.
+// The plan of cpu-affinity has these cpus, and the nodes that belong to them (affinity.hpp). If the kernel refuses,
+// the start of the task fails with the policy in the message.
 namespace {
 
 class MemAffinity final : public plugin::Plugin {
@@ -284,7 +284,7 @@ class MemAffinity final : public plugin::Plugin {
   void set(task::Task& task) {
     const PlacedTask& placed = plan_.placement.tasks[task.slot()];
     task.command().notes.push_back(fmt::format("memory  {}", placed.memory_why));
-    // The nodes of a dry run may be another machine's.
+    // In a dry run the nodes may be another machine's.
     if (!plan_.is_dry_run) task.command().setup.memory = task::memory_policy(policy_, placed.memory);
   }
 
@@ -299,17 +299,17 @@ PluginPtr make_mem_affinity(plugin::Host& host) { return std::make_unique<MemAff
 
 // gpu-affinity: restricts each task to its gpus, by the variables that the vendors' libraries read.
 // affinity_option.hpp has the forms of the option. `on` (the default): all gpus of the job on this node;
-// `per-task`: each task its part of them; `closest`: the same, but the ones that are near its cpus, by the plan of
-// cpu-affinity (affinity.hpp); `prefer-closest`: as `closest` where the node tells where its gpus are, else as
-// `per-task`; `map:LIST`: each task a set of its own, which need not be the job's; `off`: the environment is not
-// changed.
+// `per-task`: each task gets its part of them; `closest`: each task gets those near its cpus, by the plan of
+// cpu-affinity (affinity.hpp); `prefer-closest`: as `closest` if the node tells where its gpus are, otherwise as
+// `per-task`; `map:LIST`: each task gets a set of its own, which need not be the job's; `off`: the environment is
+// not changed.
 //
 //   CUDA_VISIBLE_DEVICES  NVIDIA; "-1" for none. With CUDA_DEVICE_ORDER=PCI_BUS_ID, so that ids mean the same as in
 //                         R.
 //   HIP_VISIBLE_DEVICES   AMD; "-1" for none
 //   ZE_AFFINITY_MASK      Intel; cannot express none, and is unset then
 //
-// ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would number only the gpus that it leaves. So it is
+// ROCR_VISIBLE_DEVICES is also AMD's, one layer below: HIP would only number the gpus that it leaves. So it is
 // unset.
 //
 // If nobody has given an R and no gpus were found, all of them are left alone. If nobody has given an R and a
@@ -371,7 +371,8 @@ class GpuAffinity final : public plugin::Plugin {
     return {};
   }
 
-  // Each task gets as many as it has asked for, of all that the node offers; those are the job's then.
+  // Each task gets as many as it has asked for, out of all that the node offers; the chosen ones are the job's
+  // then.
   void choose() {
     dealt_ = host_.job().node().all_gpus().ids();
     Gpus chosen;
@@ -410,7 +411,7 @@ class GpuAffinity final : public plugin::Plugin {
             dealt_.begin() + static_cast<std::ptrdiff_t>(last)};
   }
 
-  // Ids beyond the names are of another process than the one that has made R.
+  // Ids beyond the names come from another process than the one that has made R.
   [[nodiscard]] std::string names_of(const Gpus& gpus) const {
     std::string out;
     for (Idset::Id id : gpus) {
@@ -435,9 +436,9 @@ class GpuAffinity final : public plugin::Plugin {
   plugin::Host& host_;
   AffinityOption option_;
   Gpus gpus_;   // the job's on this node
-  Gpus dealt_;  // those that are dealt to the tasks: the job's, and with them what it has not asked for
+  Gpus dealt_;  // the gpus that are given to tasks: the job's, and others that it has not asked for
   std::size_t slots_ = 0;
-  task::Gpus named_;   // by names, where a manager has given those
+  task::Gpus named_;   // gpus by name, if a manager has given names
   AffinityPlan plan_;  // if is_planned()
 };
 

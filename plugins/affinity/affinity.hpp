@@ -7,8 +7,8 @@
 //               "why": {"cpus": TEXT, "memory": TEXT, "gpus": TEXT, "nics": TEXT}}, ...],
 //    "unused": IDSET, "dry-run": BOOL}
 //
-// by the slot of a task (task::Task::slot()). What no option asks for is empty. It is made once, at the first call
-// from shell.init on. With dry-run cpus and memory may be another machine's.
+// by the slot of a task (task::Task::slot()). A member that no option asks for is empty. The plan is made once, at
+// the first call from shell.init on. With dry-run, cpus and memory may be another machine's.
 #pragma once
 
 #include "base/json.hpp"
@@ -25,10 +25,11 @@ struct AffinityPlan {
 
 [[nodiscard]] Json to_json(const AffinityPlan& plan);
 
-// Whether the job's gpus are known by names only, as a manager has given them: where they are is not known then.
+// Whether the job's gpus are known only by names that a manager has given them: then nothing is known of where they
+// are.
 [[nodiscard]] bool have_only_names(const plugin::Host& host);
 
-// Asks for the plan; it has each slot of this shell. An error names `option`, which needs it.
+// Asks for the plan, which has each slot of this shell. An error names `option`, which needs the plan.
 Result<AffinityPlan> ask_for_plan(plugin::Host& host, std::string_view option);
 
 }  // namespace nacre::plugins

@@ -65,7 +65,7 @@ Result<Idset> parse_list(std::string_view text) {
     if (range.empty()) return invalid("a part of the list is empty");
     if (*range.last() > kMaxAffinityId) return above_limit();
     if (open) range.insert(*range.last(), kMaxAffinityId);
-    // unlike in an idset, the items of a list may have any order
+    // Unlike in an idset, the items of a list may have any order.
     set = set | range;
   }
   return set;
@@ -140,7 +140,7 @@ Result<void> read_object(const JsonAt& option, Resource of, AffinityOption& out)
   return {};
 }
 
-// A word that has to be one of these; `off`, false and 0 are the same.
+// Reads a word that has to be one of these; false and 0 mean `off`.
 Result<std::string> read_word(const std::optional<JsonAt>& option, std::initializer_list<std::string_view> words) {
   if (!option || option->json() == false || option->json() == 0) return std::string("off");
   if (option->json().is_string()) {

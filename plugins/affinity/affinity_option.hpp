@@ -55,10 +55,10 @@ Result<value::Idset> parse_affinity_set(std::string_view text);
 
 // The part [first, last) of `count` things that task `task` of `tasks` gets. The parts are as even as possible and
 // have neighbouring things. With more tasks than things each task gets one, and as many tasks as possible share
-// theirs with no other. None if there are no things.
+// theirs with nobody. None if there are no things.
 [[nodiscard]] std::pair<std::size_t, std::size_t> share_of(std::size_t task, std::size_t tasks, std::size_t count);
 
-// The first `each` of that part, if there are as many for each task; else, or with 0, all of it.
+// The first `each` of that part, if there are as many for each task; otherwise, or if `each` is 0, all of it.
 [[nodiscard]] std::pair<std::size_t, std::size_t> part_of(std::size_t task, std::size_t tasks, std::size_t count,
                                                           std::size_t each);
 

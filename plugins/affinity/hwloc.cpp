@@ -8,8 +8,8 @@
 //   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes then
 //                     count only these.
 //
-// FLUX_HWLOC_XMLFILE in the job's environment, else HWLOC_XMLFILE there, names a topology of the node that is
-// there already: nothing is discovered then. By the former cores are bound too, where sysfs would be enough
+// FLUX_HWLOC_XMLFILE in the job's environment, else HWLOC_XMLFILE there, names a topology of the node that is there
+// already: nothing is discovered then. The former is also used to bind cores, where sysfs would be enough
 // otherwise.
 //
 // A made-up machine (-o pretend) has the topology that its shape describes; HWLOC_THISSYSTEM is 0 then.
@@ -48,7 +48,7 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-// The functions that this uses, with their types in <hwloc.h>.
+// The functions of hwloc that are used, with their types in <hwloc.h>.
 struct Functions {
   decltype(&hwloc_topology_init) topology_init;
   decltype(&hwloc_topology_destroy) topology_destroy;
@@ -105,8 +105,8 @@ Result<Functions> find_all(void* library) {
 using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
 using IsGpu = bool (*)(const PciAttributes&);
 
-// By the classes of PCI: 0x03 is display, 0x1200 a processing accelerator. A server's own graphics have other
-// vendors.
+// By the classes of PCI: 0x03 is display, 0x1200 a processing accelerator. A server's on-board graphics are of
+// other vendors.
 bool is_nvidia(const PciAttributes& device) { return device.vendor_id == 0x10de && device.class_id >> 8 == 0x03; }
 
 bool is_amd(const PciAttributes& device) {
@@ -120,8 +120,8 @@ std::string bus_of(hwloc_obj_t device) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(pci.domain), pci.bus, pci.dev, pci.func);
 }
 
-// The driver of NVIDIA numbers only those that a process may open, as a manager grants them: see task/gpus.hpp. Of
-// the other vendors', and without the driver's files, nothing is known.
+// NVIDIA's driver numbers only the gpus that a process may open, as a manager grants them: see task/gpus.hpp. For
+// other vendors, or without the driver's files, nothing is known.
 bool may_be_opened(const std::string& bus) {
   auto text = read_file("/proc/driver/nvidia/gpus/" + bus + "/information");
   if (!text) return true;
@@ -163,8 +163,8 @@ std::optional<std::string> name_with_port(hwloc_obj_t device) {
   ::_exit(hwloc.topology_load(topology) < 0 ? 1 : 0);
 }
 
-// Whether hwloc can load it, tried in a process of its own: an object that lacks a set of cpus, for one, crashes
-// hwloc 2.9.
+// Whether hwloc can load the file, tried in a process of its own: for instance, an object without a set of cpus
+// crashes hwloc 2.9.
 Result<bool> can_be_loaded(const Functions& hwloc, hwloc_topology_t topology) {
   pid_t pid = -1;
   {
@@ -208,7 +208,7 @@ struct HwlocTopology::Loaded : Noncopyable {
     return out;
   }
 
-  // Of the object, or the nearest one around it that has cpus.
+  // The cpus of the object, or of the nearest one around it that has cpus.
   [[nodiscard]] Result<Idset> cpus_of(hwloc_obj_t object) const {
     while (object->cpuset == nullptr && object->parent != nullptr) object = object->parent;
     char* text = nullptr;
@@ -250,7 +250,7 @@ struct HwlocTopology::Loaded : Noncopyable {
     return std::vector<Device>();
   }
 
-  // RDMA devices are a cluster's network: beside them its other cards are for something else.
+  // RDMA devices are a cluster's network; if there are any, other cards are for something else.
   [[nodiscard]] Result<std::vector<Device>> nics() const {
     bool is_here = hwloc.is_thissystem(topology) != 0;
     for (hwloc_obj_osdev_type_t type : {HWLOC_OBJ_OSDEV_OPENFABRICS, HWLOC_OBJ_OSDEV_NETWORK}) {
@@ -445,7 +445,7 @@ class Hwloc final : public plugin::Plugin {
     return {};
   }
 
-  // A topology that is made up for hwloc cannot have any. They are spread over the packages.
+  // A topology that is made up for hwloc cannot have gpus. They are spread over the packages.
   static void add_gpus(const job::MachineShape& shape, NodeTopology& node) {
     for (std::uint32_t i = 0; i < shape.gpus; ++i) {
       std::uint64_t package = std::uint64_t{i} * shape.packages / shape.gpus;

@@ -23,10 +23,11 @@ namespace nacre::plugins {
 // with CPUS an idset of the kernel's numbers, DEVICE {"name": TEXT, "bus": TEXT, "cpus": CPUS, "bridges": [N,
 // ...]}.
 struct Device {
-  std::string name;                    // of a network card: "mlx5_0:1" with the port of an RDMA device, or "eth0"
+  std::string name;                    // a network card's: "mlx5_0:1" with the port of an RDMA device, or "eth0"
   std::string bus;                     // on PCI: "0000:07:00.0"
-  value::Idset cpus;                   // those that are nearest to it; all of the node: nothing is known
-  std::vector<std::uint64_t> bridges;  // between it and the cpus, the host bridge first; by any numbers
+  value::Idset cpus;                   // the cpus nearest to it; all of the node: nothing is known
+  std::vector<std::uint64_t> bridges;  // between it and the cpus, the host bridge first; the numbers only have to
+                                       // be different
 };
 
 struct NodeTopology {
@@ -35,7 +36,7 @@ struct NodeTopology {
   std::vector<Device> nics;  // RDMA devices, or network interfaces if there are none
 
   [[nodiscard]] value::Idset all_cpus() const;
-  // False: nothing of the node is nearer to a cpu than to another.
+  // False: no part of the node is nearer to one cpu than to another.
   [[nodiscard]] bool has_parts() const;
 };
 
@@ -52,7 +53,7 @@ class HwlocTopology {
   // `file`: XML of hwloc, instead of this machine; none: what HWLOC_XMLFILE of the shell's environment names, or
   // this machine.
   static Result<HwlocTopology> load(Devices devices, const std::optional<std::string>& file = std::nullopt);
-  // A made-up one without devices; `description`: of hwloc_topology_set_synthetic().
+  // A made-up topology without devices; `description`: as for hwloc_topology_set_synthetic().
   static Result<HwlocTopology> synthetic(const std::string& description);
   HwlocTopology(HwlocTopology&&) noexcept;
   HwlocTopology& operator=(HwlocTopology&&) noexcept;
@@ -62,12 +63,12 @@ class HwlocTopology {
   // cores.
   [[nodiscard]] Result<std::vector<value::Idset>> cores() const;
 
-  // All that placements go by; an error as of cores(). With Devices::none it has no gpus and no cards. Gpus are
-  // those of NVIDIA, or else AMD's, or else Intel's that are no part of a processor. On this machine cards that
-  // are down, and NVIDIA's gpus that this process may not open, are left out.
+  // All that placements depend on; fails as cores() does. With Devices::none it has no gpus and no cards. Gpus are
+  // those of NVIDIA; if there are none, AMD's; if there are none of these, Intel's that are no part of a processor.
+  // On this machine cards that are down, and NVIDIA's gpus that this process may not open, are left out.
   [[nodiscard]] Result<NodeTopology> node() const;
 
-  // Drops all that has none of these cpus. Keeps devices.
+  // Drops all objects that have none of these cpus. Keeps devices.
   Result<void> restrict_to(const value::Idset& cpus);
 
   // XML of hwloc 2; write_xml() makes a file for HWLOC_XMLFILE.

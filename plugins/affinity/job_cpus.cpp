@@ -30,7 +30,7 @@ Result<std::vector<Idset>> ask_hwloc(plugin::Host& host) {
   return cores;
 }
 
-// Whether the order of the cores is given by a file, or made up, whatever the kernel's files have.
+// Whether a file, or a made-up machine, gives the order of the cores, instead of the kernel's files.
 bool is_given(plugin::Host& host) {
   if (host.options().find("pretend") != nullptr) return true;
   auto path = host.environment().get(kTopology);
@@ -85,7 +85,7 @@ Result<std::vector<Idset>> job_cores(plugin::Host& host, const CpuRights& rights
   if (!cores) cores = TRY(ask_hwloc(host));
   const job::NodeResources& node = host.job().node();
   if (node.more_cores.empty()) return pick_cores(node.cores, *cores, rights);
-  // Which cores these are is known of all that the node offers.
+  // The ids are known among all cores that the node offers.
   const Idset all = node.all_cores();
   std::vector<Idset> picked = TRY(pick_cores(all, *cores, rights));
   if (picked.size() != all.size()) return pick_cores(node.cores, *cores, rights);

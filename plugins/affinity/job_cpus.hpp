@@ -22,8 +22,8 @@ using task::one_cpu_a_core;
 using task::read_cores;
 using task::read_cpu_rights;
 
-// For each core of the job the cpus that the shell may use, in the order of `ids`, which are R's. `cores`: all
-// online ones, in logical order. An error if an id has no core, or if none of the cores may be used.
+// For each core of the job, the cpus that the shell may use, in the order of `ids`, which are R's. `cores`: all
+// online cores, in logical order. An error if an id has no core, or if none of the cores may be used.
 [[nodiscard]] Result<std::vector<value::Idset>> pick_cores(const value::Idset& ids,
                                                            const std::vector<value::Idset>& cores,
                                                            const CpuRights& rights);
@@ -35,10 +35,11 @@ struct TopologyFile {
 };
 [[nodiscard]] std::optional<TopologyFile> topology_file(plugin::Host& host);
 
-// The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE, or a made-up one; none: it is neither.
+// The cpus that a shell could use on the machine of FLUX_HWLOC_XMLFILE, or a made-up one; none: the machine is
+// neither.
 [[nodiscard]] Result<std::optional<CpuRights>> rights_in_file(plugin::Host& host);
 
-// What this shell may use of its node; all of a made-up one.
+// What this shell may use of its node; of a made-up node, all.
 [[nodiscard]] Result<CpuRights> node_rights(plugin::Host& host);
 
 // The same for the host's job on this machine. If FLUX_HWLOC_XMLFILE is set, or the kernel's files leave the order
@@ -46,8 +47,8 @@ struct TopologyFile {
 // ...]}.
 [[nodiscard]] Result<std::vector<value::Idset>> job_cores(plugin::Host& host, const CpuRights& rights);
 
-// This machine, or that of FLUX_HWLOC_XMLFILE. By the kernel's files if `with_devices` is false and they are
-// enough; else by the topic `hwloc.topology`.
+// This machine, or that of FLUX_HWLOC_XMLFILE. It is read from the kernel's files if `with_devices` is false and
+// they are enough; otherwise by the topic `hwloc.topology`.
 [[nodiscard]] Result<NodeTopology> read_node(plugin::Host& host, const CpuRights& rights, bool with_devices);
 
 // All cpus of the job's cores. Costs less if these are all cores of the node.
@@ -56,7 +57,7 @@ struct TopologyFile {
 // The made-up machine that the job's nodes are taken for (`nacre run --pretend`): placements are made for it, and
 // shown by --explain, but nothing of the tasks is bound, as this machine is another one.
 
-// None: the nodes are what they are.
+// None: the nodes are real.
 [[nodiscard]] Result<std::optional<job::MachineShape>> pretended_machine(const job::Options& options);
 
 }  // namespace nacre::plugins

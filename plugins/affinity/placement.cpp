@@ -7,15 +7,14 @@ namespace nacre::plugins {
 //
 // How units (cores, or larger or smaller ones) are divided among tasks. Pure.
 //
-// With at least as many units as tasks, each task gets at least the even share, rounded down, and no unit is
-// another's too. Groups, such as NUMA nodes, are nested: no task has units of several groups if all even shares
-// fit into groups without that. So a share may be larger than the even one, and units of a group in which no share
-// fits may be left over. With fewer units than tasks each task gets one; the tasks are shared out by the units'
-// weights.
+// With at least as many units as tasks, each task gets at least the even share, rounded down, and shares no unit.
+// Groups, such as NUMA nodes, are nested: no task has units of several groups if all even shares fit into groups
+// without that. So a share may be larger than the even one, and units of a group in which no share fits may be left
+// over. With fewer units than tasks each task gets one; the tasks are shared out by the units' weights.
 
 struct Units {
-  std::vector<std::size_t> weights;  // of each unit, in the order of neighbours: how many cores it has; above 0
-  // For each kind of group, by unit, the number of the group that it is in. Neighbours of one number are a group.
+  std::vector<std::size_t> weights;  // for each unit, in the order of neighbours: how many cores it has; above 0
+  // For each kind of group, by unit, the number of the unit's group. Neighbours with the same number are a group.
   std::vector<std::vector<std::size_t>> groups;
 };
 
@@ -51,7 +50,7 @@ std::vector<Group> groups_of(const Units& units) {
   return out;
 }
 
-// Puts the groups from `next` on that are within `group` into it. One that is only partly in it is passed over, as
+// Puts the groups from `next` on that are within `group` into it. A group that is only partly in it is left out, as
 // groups are nested.
 void fill(Group& group, const std::vector<Group>& groups, std::size_t& next) {
   std::size_t covered = group.first;
@@ -106,8 +105,8 @@ class Divider {
     }
   }
 
-  // The tasks one by one to the part in which a task then has the most: the least that a task has is the most that
-  // can be.
+  // Gives the tasks one by one to the part in which a task then has the most: this makes the smallest share as
+  // large as possible.
   static std::vector<std::size_t> apportion(const std::vector<std::size_t>& weights, std::size_t tasks) {
     std::vector<std::size_t> counts(weights.size());
     for (; tasks > 0; --tasks) {
@@ -120,7 +119,7 @@ class Divider {
     return counts;
   }
 
-  // Fewer units than tasks.
+  // For fewer units than tasks.
   void divide_few(const Group& group, const Share& free, std::size_t tasks) {
     if (free.size() == 1) {
       shares.insert(shares.end(), tasks, free);
@@ -149,7 +148,7 @@ class Divider {
       for (std::size_t i = 0; i < counts.size(); ++i) divide(group.parts[i], counts[i]);
       return;
     }
-    // Each part has as many tasks as it can hold, and the rest have what is left of several parts.
+    // Each part gets as many tasks as it can hold; the rest get what is left of several parts.
     Share left;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       take(group.parts[i], sizes[i] % share, share, left);
@@ -330,7 +329,7 @@ namespace {
 
 using value::Idset;
 
-// For each task how near each device is. Neighbours with the same cpus have one row.
+// How near each device is to each task. Neighbours with the same cpus have one row.
 class NearnessTable {
  public:
   NearnessTable(const NodeMap& map, const std::vector<PlacedTask>& tasks,
@@ -404,7 +403,8 @@ class GpuPairing {
   }
 
  private:
-  // Of those with the fewest users, the one that is near to the fewest cpus: others may be near to more tasks.
+  // Takes, of the gpus with the fewest users, the one that is near to the fewest cpus: others may be near to more
+  // tasks.
   void take_best(std::size_t task, Nearness wanted, std::size_t most_users) {
     std::size_t best = gpus_.size();
     auto rank = [&](std::size_t gpu) { return std::tuple(users_[gpu], cpus_[gpu], gpu); };
@@ -417,7 +417,7 @@ class GpuPairing {
     of_task_[task].push_back(best);
   }
 
-  // What is left over, where the number of gpus is no multiple of that of tasks.
+  // Gives out what is left, if the number of gpus is no multiple of that of tasks.
   void deal_rest() {
     for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
       if (users_[gpu] > 0) continue;
@@ -431,7 +431,7 @@ class GpuPairing {
     }
   }
 
-  // Tasks to which the same gpus are near exchange them, so that each has neighbours.
+  // Tasks that are equally near to the same gpus exchange them, so that each has neighbouring gpus.
   void exchange() {
     std::size_t tasks = of_task_.size();
     for (std::size_t first = 0, last = 0; first < tasks; first = last) {
@@ -472,7 +472,7 @@ Error no_such_gpu(const NodeTopology& topology, Idset::Id id) {
       has));
 }
 
-// Without those that hwloc does not see, if there are enough others for what each task has asked for.
+// The ids without those that hwloc does not see, if there are enough others for what each task has asked for.
 std::vector<Idset::Id> ids_for(const NodeTopology& topology, const PlacementRequest& request) {
   std::vector<Idset::Id> seen = request.gpu_ids;
   std::erase_if(seen, [&](Idset::Id id) { return id >= topology.gpus.size(); });
@@ -536,7 +536,7 @@ void choose_nics_of(const NodeTopology& topology, const NodeMap& map, const Near
 
 }  // namespace
 
-// Whether it decides which gpus tasks get where these are.
+// Whether the places of the gpus decide which ones tasks get.
 bool goes_by_place(const NodeTopology& topology, const PlacementRequest& request) {
   if (request.gpus != PlacementRequest::Gpus::prefer_closest)
     return request.gpus == PlacementRequest::Gpus::closest;
@@ -582,7 +582,7 @@ Result<void> choose_gpus(const NodeTopology& topology, const NodeMap& map, const
   return {};
 }
 
-// After the gpus.
+// Called after the gpus are chosen.
 Result<void> choose_nics(const NodeTopology& topology, const NodeMap& map, std::vector<PlacedTask>& tasks) {
   if (topology.nics.empty())
     return invalid(
@@ -642,7 +642,7 @@ class LevelUnits {
     for (SetKind each : {SetKind::package, SetKind::numa, SetKind::l3, SetKind::core}) add_groups(map, each);
   }
 
-  // Of several units.
+  // The cpus of several units.
   [[nodiscard]] Idset cpus(const std::vector<std::size_t>& share) const {
     std::vector<Idset::Id> out;
     for (std::size_t unit : share) out.insert(out.end(), ids_[unit].begin(), ids_[unit].end());
@@ -662,7 +662,7 @@ class LevelUnits {
     std::vector<std::size_t>& numbers = units.groups.emplace_back();
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       std::size_t number = map.index(kind, ids_[i].front());
-      // a unit of its own, where it is in no set
+      // a unit that is in no set counts as a set of its own
       numbers.push_back(number == NodeMap::kNone ? NodeMap::kNone - 1 - i : number);
     }
   }
@@ -688,7 +688,7 @@ class GpuLocalities {
     for (std::size_t unit = 0; unit < locality_of_.size(); ++unit) add_unit(unit, level.cpus({unit}));
   }
 
-  // Whether each task's units are near as many gpus as it has asked for, that no other task needs.
+  // Whether each task's units are near as many gpus as it has asked for, without gpus that another task needs.
   [[nodiscard]] bool suit(const Shares& shares) const {
     std::vector<std::size_t> tasks(all_.size());
     for (const auto& share : shares) {
@@ -701,7 +701,7 @@ class GpuLocalities {
     return true;
   }
 
-  // Shares that do; none: there are none, or the node does not tell where its gpus are.
+  // Shares for which suit() is true; none: there are none, or the node does not tell where its gpus are.
   [[nodiscard]] std::optional<Shares> divide_near() const {
     std::vector<std::size_t> counts(all_.size());
     if (overlap_) return std::nullopt;
@@ -738,7 +738,7 @@ class GpuLocalities {
     }
   }
 
-  // For tasks.
+  // How many tasks there is room for.
   [[nodiscard]] std::size_t room(std::size_t locality) const {
     return std::min(all_[locality].gpus / request_.gpus_each, all_[locality].units.size() / request_.cpus_each);
   }
@@ -826,7 +826,7 @@ class Placer {
     return {};
   }
 
-  // As many units as asked for; where some tasks would be far from their gpus, in other places if there are any.
+  // As many units as asked for; if some tasks would be far from their gpus, in other places if possible.
   [[nodiscard]] Shares exact_shares(const LevelUnits& level) const {
     Shares shares = divide(level.units, request_.tasks);
     auto cut = [&] {
@@ -869,7 +869,7 @@ class Placer {
     return out;
   }
 
-  // Of the indexes of NUMA nodes, those that have memory.
+  // Those of these NUMA nodes that have memory.
   [[nodiscard]] Idset with_memory(const Idset& numas) const {
     Idset out;
     for (const auto& each : topology_.cpus.numas) {
@@ -916,7 +916,7 @@ class Placer {
       task.memory_why = fmt::format("numa {}, where its cpus are", task.memory.str());
       return;
     }
-    // Its cpus have none: next to them is what is in their packages.
+    // Its cpus have no memory: the nearest is that in their packages.
     Idset packages = map_.numbers(SetKind::package, task.cpus);
     for (const auto& each : topology_.cpus.numas) {
       if (each.has_memory && !(map_.numbers(SetKind::package, each.cpus) & packages).empty())

@@ -8,7 +8,8 @@
 //   shell.finish     the container is removed; the job's end waits for that
 //
 // With podman a node has one container, whose user and mount namespaces the tasks enter as children of the shell.
-// So they have their descriptors, cpus, limits, cgroup, signals and exit codes as without. See container.hpp.
+// So they have the same descriptors, cpus, limits, cgroup, signals and exit codes as without a container. See
+// container.hpp.
 #include "plugins/container/container.hpp"
 
 #include <fcntl.h>
@@ -46,14 +47,14 @@ constexpr const char* kKeeperInside = "/run/nacre/keeper";
 constexpr const char* kSocketInside = "/run/nacre/socket";
 constexpr std::string_view kDockerTransport = "docker://";  // podman's usual one
 
-// Below /, those that are the image's. What users have is elsewhere.
+// Folders of / that are the image's. What users have is elsewhere.
 constexpr std::array<std::string_view, 12> kOfSystem{"bin",   "boot",   "dev",  "etc",  "lib", "lib32",
                                                      "lib64", "libx32", "proc", "sbin", "sys", "usr"};
 
-// Likewise, but not what is below them.
+// Folders as those above, but what is below them is not the image's.
 constexpr std::array<std::string_view, 3> kShared{"opt", "run", "var"};
 
-// Variables whose values are places of this host, or which its programs need.
+// Variables whose values are places of this host, or that programs of this host need.
 constexpr std::array<std::string_view, 14> kOfHost{"PATH",
                                                    "HOME",
                                                    "SHELL",
@@ -69,7 +70,7 @@ constexpr std::array<std::string_view, 14> kOfHost{"PATH",
                                                    "SSH_AUTH_SOCK",
                                                    "DBUS_SESSION_BUS_ADDRESS"};
 
-// Of podman, and not of the image.
+// Variables that come from podman, and not from the image.
 constexpr std::array<std::string_view, 2> kOfPodman{"TERM", "HOSTNAME"};
 
 template <typename List>
@@ -138,8 +139,8 @@ std::string volume(const job::ContainerBind& bind) {
 std::vector<std::string> podman_run(const ContainerSetup& setup, const Keeper& keeper) {
   std::vector<std::string> out{"podman", "run", "--rm", "--pull=never", "--log-driver=none", "--sdnotify=ignore"};
   auto add = [&out](std::string word) { out.push_back(std::move(word)); };
-  // Made in the host's: those for which podman would make network, files or limits. A filter of system calls would
-  // be the keeper's only, and takes a sixth of podman's time.
+  // Namespaces that are the host's: those for which podman would set up network, files or limits. A filter of
+  // system calls would apply to the keeper only, and costs a sixth of podman's time.
   for (const char* each : {"--network=host", "--pid=host", "--security-opt=label=disable",
                            "--security-opt=seccomp=unconfined", "--workdir=/"})
     add(each);
@@ -181,7 +182,7 @@ std::string enroot_name(const std::string& image) {
 
 std::vector<std::string> bring_words(job::ContainerRuntime runtime, const std::string& image,
                                      const std::string& directory, const std::string& name) {
-  // Another job may have brought it meanwhile.
+  // Another job may have brought the image meanwhile.
   constexpr const char* kPodman = R"(podman image exists "$1" && echo "$1" || exec podman pull "$1")";
   constexpr const char* kDocker =
       R"({ docker image inspect "$1" >/dev/null 2>&1 || docker pull "$1" >&2; } && echo "$1")";
@@ -276,7 +277,7 @@ std::vector<std::string> passed_variables(const job::ContainerOption& option, co
 // ---- podman's leftovers, variables ---------------------------------------------------------
 
 std::vector<std::string> podman_sweep() {
-  // Of one that is being made or removed the process is 0, the shell's own group.
+  // While a container is being made or removed its process is 0, which means the shell's own group.
   constexpr const char* kScript =
       "podman ps -a --filter label=nacre.job --format '{{.ID}} {{.Pid}}' | while read -r id pid; do "
       "kill -0 \"$pid\" || podman rm -f \"$id\"; done";
@@ -301,7 +302,7 @@ std::vector<task::Container::Variable> changed_variables(const job::ContainerOpt
     auto value = job.get(name);
     return value ? std::optional(std::string(*value)) : std::nullopt;
   };
-  // Neither nacre nor an initrc has set it.
+  // Whether neither nacre nor an initrc has set it.
   auto is_inherited = [&](const std::string& name, const std::optional<std::string>& value) {
     auto given = std::find_if(spec.environment.begin(), spec.environment.end(),
                               [&](const auto& each) { return each.first == name; });
@@ -326,8 +327,8 @@ namespace {
 constexpr event::Seconds kFirstWord{1};
 constexpr event::Seconds kBetweenWords{10};
 constexpr event::Seconds kBetweenTries{0.05};  // for the lock
-constexpr std::size_t kMostText = 64 << 10;    // of what a program has written
-constexpr int kNoContainer = 125;              // podman itself has failed, not what it runs
+constexpr std::size_t kMostText = 64 << 10;    // of what a program writes
+constexpr int kNoContainer = 125;              // podman itself has failed, not the program in the container
 
 // podman's "Error: WHY", or a line of JSON of the OCI runtime's.
 std::string last_line(std::string_view text) {
@@ -340,7 +341,7 @@ std::string last_line(std::string_view text) {
   return escape_controls(is_runtimes ? object.at("msg").get<std::string>() : std::string(line));
 }
 
-// A file or the like, which `podman run` would bring by itself, each time: "docker-archive:/x.tar".
+// A file or the like, which `podman run` itself would load each time: "docker-archive:/x.tar".
 bool is_transported(std::string_view image) {
   constexpr std::string_view kTransports[] = {
       "dir:", "docker-archive:", "docker-daemon:", "oci:", "oci-archive:", "containers-storage:"};
@@ -353,7 +354,7 @@ std::string namespace_of(const std::string& process, const char* name) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/ns/{}", process, name), failed);
 }
 
-// Those that a task has to enter: one's own cannot be.
+// The namespaces that a task has to enter: a process cannot enter its own.
 int other_namespaces(pid_t pid) {
   int out = 0;
   for (auto [name, flag] : {std::pair{"user", CLONE_NEWUSER}, std::pair{"mnt", CLONE_NEWNS}}) {
@@ -362,7 +363,7 @@ int other_namespaces(pid_t pid) {
   return out;
 }
 
-// podman raises its limits to these if it may, and gives them to the container.
+// podman raises its own limits to these values if it may, and gives them to the container.
 std::uint64_t hard_limit(__rlimit_resource resource, std::uint64_t most) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) < 0) return most;
@@ -379,7 +380,8 @@ Keeper keeper_of(const std::string& socket) {
           hard_limit(RLIMIT_NOFILE, kMostFiles), hard_limit(RLIMIT_NPROC, most)};
 }
 
-// Of this user and host, which all shells on it take. None: it cannot be had; then all bring the image.
+// A lock of this user on this host, for all shells there. None: it cannot be made; then each shell brings the
+// image.
 UniqueFd lock_file() {
   const auto directory = own_variable("XDG_RUNTIME_DIR");
   std::string path = fmt::format("{}/nacre-container-{}.lock",
@@ -390,8 +392,8 @@ UniqueFd lock_file() {
   return out;
 }
 
-// The image on this node, which is brought if it is not there, by one process of the host at a time; and with
-// podman the container that tasks enter: its first process is the keeper (keeper.c), which ends with the socket.
+// The image on this node, which one process of the host at a time brings if it is not there. With podman also the
+// container that tasks enter: its first process is the keeper (keeper.c), which ends when the socket is closed.
 //
 //   start -> podman run -> on_ready -> end -> on_gone
 //              |  ^
@@ -407,15 +409,15 @@ class NodeContainer : Noncopyable {
     std::function<void()> on_gone;                // removed, or it has ended by itself; after on_ready only
     std::function<void(const std::string&)> on_progress;
   };
-  // `loop` and `children` have to outlive it. `variables`: of podman, over this process's own.
+  // `loop` and `children` have to outlive it. `variables`: for podman, in addition to this process's own.
   NodeContainer(event::Loop& loop, event::Children& children, job::Environment variables, Callbacks callbacks)
       : loop_(loop), children_(children), variables_(std::move(variables)), callbacks_(std::move(callbacks)) {}
   ~NodeContainer() { end(); }
 
   struct Place {
-    std::string directory;  // of the job on this node
+    std::string directory;  // the job's, on this node
     std::string host;       // for messages
-    std::string name;       // no other shell's
+    std::string name;       // one that no other shell has
   };
 
   Result<void> start(job::ContainerRuntime runtime, ContainerSetup setup, const Place& place) {
@@ -441,9 +443,9 @@ class NodeContainer : Noncopyable {
 
   [[nodiscard]] const std::string& image() const { return setup_.image; }  // as the runtime finds it, once ready
 
-  // It goes, and what brings its image is killed. `on_gone` is called if it was ready.
-  // What podman leaves may be adopted by this process: conmon, which removes the container, and the process that
-  // keeps the user's namespaces for later containers.
+  // Ends the container, and kills what brings its image. `on_gone` is called if the container was ready. What
+  // podman leaves may be adopted by this process: conmon, which removes the container, and the process that keeps
+  // the user's namespaces for later containers.
   void end() {
     if (std::exchange(is_ending_, true)) return;
     if (run_ && !run_->exited()) {
@@ -459,8 +461,7 @@ class NodeContainer : Noncopyable {
     }
   }
 
-  // Removes what earlier jobs have left, beside the tasks.
-  // If it fails the job is not harmed.
+  // Removes what earlier jobs have left, while the tasks run. If that fails the job is not harmed.
   void sweep() {
     task::Command command = command_of(podman_sweep());
     command.setup.ends_with_parent = true;
@@ -470,11 +471,11 @@ class NodeContainer : Noncopyable {
 
   [[nodiscard]] bool runs() const { return run_ != nullptr && !run_->exited(); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  // What tasks enter, once podman's is ready; without variables and directory.
+  // The container that tasks enter, once it is ready with podman; without variables and directory.
   [[nodiscard]] const task::Container& entry() const { return entry_; }
 
  private:
-  // The socket's path may be longer than an address can hold, so it is bound by that of its directory's descriptor.
+  // The socket's path may be too long for an address, so the socket is bound through its directory's descriptor.
   Result<void> listen(const std::string& directory) {
     constexpr const char* kName = "container";
     UniqueFd folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -492,7 +493,7 @@ class NodeContainer : Noncopyable {
     return incoming_->start(event::Poll::kReadable);
   }
 
-  // It goes on if this shell is killed, and then ends with the keeper; and what it leaves is its own to end.
+  // podman goes on if this shell is killed, and then ends with the keeper; it ends its own processes itself.
   Result<void> run() {
     set_step(fmt::format("podman makes a container of {}", image_));
     run_ = TRY(start_program(podman_run(setup_, keeper_), true));
@@ -517,7 +518,7 @@ class NodeContainer : Noncopyable {
     on.on_ready = [this, is_run](const std::string&) {
       if (auto& process = is_run ? run_ : bring_) read(*process);
     };
-    // Not once its streams have come to their end, which conmon may hold.
+    // Not called when the streams end, as conmon may keep them open.
     on.on_exit = [this, is_run] { is_run ? run_ended() : brought(); };
     auto started = task::Subprocess::start(loop_, children_, std::move(command), {}, std::move(on));
     if (!started) return Error(started.error().error);
@@ -647,7 +648,7 @@ class NodeContainer : Noncopyable {
   std::optional<event::Poll> incoming_;
   std::unique_ptr<task::Subprocess> run_, bring_, sweep_;
   std::optional<event::Timer> progress_, retry_;
-  std::string step_, out_, err_;  // what the program that runs has written
+  std::string step_, out_, err_;  // the step, and what the program that runs has written
   double begun_ = 0;
   bool was_brought_ = false, is_ready_ = false, is_ending_ = false, has_failed_ = false;
   task::Container entry_;
@@ -664,7 +665,7 @@ constexpr std::size_t kBitsOfWord = sizeof(unsigned long) * CHAR_BIT;
 constexpr const char* kSharedMemory = "/dev/shm";
 constexpr const char* kInfiniband = "/dev/infiniband";
 
-// The job's variables that runtimes go by, whoever has started this shell.
+// The job's variables that runtimes read, however this shell was started.
 constexpr std::string_view kOfRuntimes[] = {"APPTAINER_",         "ENROOT_",     "DOCKER_",     "CONTAINERS_",
                                             "REGISTRY_AUTH_FILE", "HTTP_PROXY",  "HTTPS_PROXY", "NO_PROXY",
                                             "http_proxy",         "https_proxy", "no_proxy"};
@@ -761,7 +762,8 @@ class ContainerPlugin final : public plugin::Plugin {
     return out;
   }
 
-  // Of the container that only this shell has, or with a task's rank and try behind it of one that only that has.
+  // The name of the container that only this shell has; a container for one task has the task's rank and try behind
+  // it.
   [[nodiscard]] std::string shell_name() const {
     return fmt::format("nacre-{}-{}", host_.job().id.f58_plain(), host_.job().shell_rank);
   }
@@ -809,7 +811,7 @@ class ContainerPlugin final : public plugin::Plugin {
     command.argv = task_words(runtime_, setup_, words);
   }
 
-  // What docker's client does not remove, as it has been killed.
+  // Removes what docker's client has not removed because it was killed.
   void look_at_end(const task::Task& task) {
     if (runtime_ == ContainerRuntime::docker && task.status().is_signal()) remove(name_of_task(task));
   }
@@ -827,7 +829,7 @@ class ContainerPlugin final : public plugin::Plugin {
     removals_.push_back(*std::move(started));
   }
 
-  // Of what short jobs leave longer ones take care.
+  // Longer jobs remove what short jobs leave.
   Result<void> sweep_later() {
     if (!container_ || !container_->is_ready() || runtime_ != ContainerRuntime::podman) return {};
     sweep_ = TRY(event::Timer::create(host_.loop(), [this] { container_->sweep(); }));
@@ -843,7 +845,7 @@ class ContainerPlugin final : public plugin::Plugin {
     if (container_) container_->end();
   }
 
-  // A job that has been ended before its tasks has had no shell.finish.
+  // A job that was ended before its tasks started has had no shell.finish.
   void end_now() {
     end();
     if (!container_ || !container_->runs() || host_.loop().running()) return;
@@ -863,7 +865,7 @@ class ContainerPlugin final : public plugin::Plugin {
   plugin::Host& host_;
   std::optional<ContainerOption> option_;
   ContainerRuntime runtime_ = ContainerRuntime::podman;
-  std::string directory_;  // the tasks', here and in there
+  std::string directory_;  // the tasks', the same on the host and in the container
   ContainerSetup setup_;
   std::optional<NodeContainer> container_;
   std::vector<std::unique_ptr<task::Subprocess>> removals_;

@@ -18,8 +18,8 @@ namespace nacre::plugins {
 namespace {
 
 constexpr std::size_t kRowsInPart = 2048;    // of an answer that comes in parts: far below a frame's limit
-constexpr std::size_t kEventsInPart = 1024;  // likewise
-constexpr std::size_t kMostInPart = std::size_t{256} << 10;    // bytes of rows in a part, likewise
+constexpr std::size_t kEventsInPart = 1024;  // of an answer that comes in parts
+constexpr std::size_t kMostInPart = std::size_t{256} << 10;    // bytes of rows in a part
 constexpr std::size_t kMostUsage = std::size_t{512} << 10;     // bytes of the answer: below a frame's limit
 constexpr std::size_t kMostHostBytes = std::size_t{64} << 10;  // bytes of the hosts' names
 
@@ -67,7 +67,7 @@ std::optional<int> Answers::code_of_tasks() const {
 std::optional<std::string> Answers::hosts() const {
   value::Hostlist hosts;
   for (const auto& node : host_.job().resources.nodes) {
-    if (node.hostname.empty()) return std::nullopt;  // R need not name them
+    if (node.hostname.empty()) return std::nullopt;  // R need not name its hosts
     hosts.append(node.hostname);
   }
   std::string text = hosts.str();
@@ -202,7 +202,7 @@ Json Answers::row_of(const TaskProcess& process) const {
   const auto& job = host_.job();
   Result<std::uint32_t> shell =
       process.origin ? Result<std::uint32_t>(process.origin->shell) : job.taskmap.node_of(process.rank);
-  // Member by member, which is several times as fast as a list of them: `nacre top` asks for this often.
+  // Set member by member, which is several times as fast as a list of members: `nacre top` asks for this often.
   Json row = Json::object();
   if (process.origin) row["spawn"] = process.origin->spawn;
   row["rank"] = process.rank;
@@ -224,7 +224,7 @@ Json Answers::row_of(const TaskProcess& process) const {
   return row;
 }
 
-// In parts of a bounded size.
+// Sends parts of a bounded size.
 void Answers::processes(const Json& arguments, Reply reply) {
   bool has_gpus = arguments.value("gpu", Json()) == true;
   auto done = [this, reply, has_gpus](const std::vector<TaskProcess>& all, const value::Idset& late,
@@ -252,7 +252,7 @@ void Answers::processes(const Json& arguments, Reply reply) {
   if (Result<void> asked = questions_.ask_processes(done); !asked) reply.answer(asked.error());
 }
 
-// In parts of a bounded size, as reasons are long.
+// Sends parts of a bounded size, as reasons are long.
 void Answers::places(const Reply& reply) {
   auto done = [this, reply](const std::vector<TaskPlace>& all, const value::Idset& late, const Questions::Notes&) {
     Json rows = Json::array();

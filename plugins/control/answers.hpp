@@ -27,19 +27,19 @@ class Answers {
   // The job has ended: nothing can be done to it any more. `summary`: exits::summary().
   void job_ended(const Json& summary) { summary_ = summary; }
 
-  // `entry`: what the list of jobs has of it.
+  // `entry`: the job's, in the list of jobs.
   void serve(const control::ControlRequest& request, const record::JobEntry& entry, Reply reply);
 
   // The tasks that have not ended for good.
   [[nodiscard]] value::Idset running() const;
-  // The job's exit code by its tasks alone, once all have ended; none: some run, or the job is ended for another
+  // The job's exit code by its tasks alone, once all have ended. None: some run, or the job is ended for another
   // reason.
   [[nodiscard]] std::optional<int> code_of_tasks() const;
 
   // What the plugin exit-report knows so far, or null. `summary`: of the job's end, or {}.
   [[nodiscard]] Json report(const Json& summary) const;
-  // What the plugin usage knows so far, of at most so many bytes; null: it measures nothing.
-  // `cells`: of measures by rank, at most so many.
+  // What the plugin usage knows so far, in at most `most` bytes; null: it measures nothing. `cells`: how many cells
+  // measures by rank have, at most.
   [[nodiscard]] Json usage(std::size_t most, std::size_t cells) const;
   // What the entry of a job that has ended keeps of its timeline; null: it has none.
   [[nodiscard]] Json timeline() const;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // control: a job that runs is in the list of jobs (record/places.hpp) and can be reached through its leader's
-// socket (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. Both are made once the tasks
-// run, a moment later: a job that is over by then only leaves how it has ended. -o control=off: none of it. A
-// standalone shell has it only with -o control.
+// socket (control/server.hpp), for `nacre jobs`, `ps`, `kill`, `attach` and the like. The entry and the socket are
+// made a moment after the tasks have started: a job that is over by then only leaves how it has ended. With -o
+// control=off there is neither. A standalone shell has both only with -o control.
 
 #include <gnu/libc-version.h>
 #include <link.h>
@@ -43,7 +43,7 @@ namespace nacre::plugins {
 
 // ---- changes ----------------------------------------------------------------------------
 //
-// What changes a job that runs, on the leader: `nacre shrink`, `nacre grow` and `nacre restart`.
+// Changes of a running job, on the leader: `nacre shrink`, `nacre grow` and `nacre restart`.
 
 // `nacre grow`, on the leader: what a front end asks for, and what it gets (doc/control.md, "grow").
 class GrowService {
@@ -66,7 +66,7 @@ class GrowService {
 namespace {
 
 constexpr std::string_view kOrdered = "shell.restart-order";    // doc/protocol.md
-constexpr std::string_view kRefused = "shell.restart-refused";  // likewise
+constexpr std::string_view kRefused = "shell.restart-refused";  // doc/protocol.md
 
 void refuse(Json& refused, const value::Idset& ranks, const std::string& why) {
   if (!ranks.empty()) refused.push_back({{"ranks", ranks.str()}, {"why", why}});
@@ -75,7 +75,7 @@ void refuse(Json& refused, const value::Idset& ranks, const std::string& why) {
 }  // namespace
 
 // `nacre restart`, on the leader: what a front end asks for, and what it gets (doc/control.md, "restart"). The
-// shells do it (core/shell_restart.hpp).
+// shells perform it (core/shell_restart.hpp).
 class RestartService {
  public:
   explicit RestartService(plugin::Host& host) : host_(host) {}
@@ -101,7 +101,7 @@ class RestartService {
     answer_complete();
   }
 
-  // What job.tasks-restart or job.tasks-moved has.
+  // `what`: the members of job.tasks-restart or job.tasks-moved.
   void started(const Json& what) {
     auto ranks = value::Idset::parse(what.value("ranks", ""));
     if (!ranks) return;
@@ -112,7 +112,7 @@ class RestartService {
     answer_complete();
   }
 
-  // The job has so many tasks from now on.
+  // The job has `tasks` tasks from now on.
   void resized(std::uint64_t tasks) {
     const value::Idset left = value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
     for (Open& each : open_) {
@@ -122,7 +122,7 @@ class RestartService {
     answer_complete();
   }
 
-  // They have ended for good.
+  // These tasks have ended for good.
   void ended(const value::Idset& ranks) { refused(ranks, "it has ended"); }
 
   void job_ended() {
@@ -132,7 +132,7 @@ class RestartService {
  private:
   struct Open {
     Answers::Reply reply;
-    value::Idset waiting;  // for their end, and the next start
+    value::Idset waiting;  // tasks whose end, and next start, are waited for
     value::Idset started = {};
     Json refused = Json::array();
   };
@@ -211,7 +211,7 @@ class ShrinkService {
 struct Changes {
   explicit Changes(plugin::Host& host) : shrinks(host), grows(host), restarts(host) {}
 
-  // False: the request is another's. `answers`: what is known of the tasks.
+  // False: it is another kind of request. `answers`: what is known of the tasks.
   bool take(const control::ControlRequest& request, const Answers::Reply& reply, const Answers& answers) {
     if (request.action == "shrink")
       shrinks.serve(request.arguments, reply);
@@ -265,7 +265,7 @@ class InputService {
     if (!begun) server_()->answer(client, request.id, begun.error());
   }
 
-  // Of requests of any kind: what is not the owner's is passed over.
+  // Data of any request; what does not come from the owner is dropped.
   void data(ClientId client, const control::StreamData& data) {
     if (!is_owner(client, data.id) || data.stream != kInputStream) return;
     owner_->uncredited += std::max<std::size_t>(data.data.size(), 1);
@@ -287,17 +287,17 @@ class InputService {
   }
 
   // ---- of another leader
-  // The launcher is waited for, and is the input's owner then. Until it is known from where on it is to send, its
+  // The launcher is waited for, and then owns the input. Until it is known from which byte on it has to send, its
   // request waits.
   void await_launcher() { awaits_ = true; }
 
-  // It comes no more: the input has no owner.
+  // The launcher comes no more: the input has no owner.
   void give_up_launcher() {
     if (!std::exchange(awaits_, false)) return;
     if (auto* input = plugin::launchers_input(host_)) input->leave();
   }
 
-  // From this byte on; none: nobody reads the input any more.
+  // The input goes on from byte `at`; none: nobody reads it any more.
   void goes_on(std::optional<std::uint64_t> at) {
     is_known_ = true;
     at_ = at;
@@ -312,10 +312,10 @@ class InputService {
     ClientId client = 0;
     std::uint64_t id = 0;  // of its request
     std::string name;
-    std::size_t uncredited = 0;  // bytes that it has sent, and that it gets no credit for yet
+    std::size_t uncredited = 0;  // bytes that it has sent, and not got new credit for
   };
 
-  // The launcher's input, if a front end can have it now.
+  // The launcher's input, if a front end can take it now.
   Result<plugin::JobInput*> find(bool takes) const {
     if (host_.options().find("input.stdin.path") != nullptr)
       return Error{ENOTSUP, "the job's tasks read a file (input.stdin.path), and no standard input"};
@@ -390,15 +390,15 @@ class InputService {
   std::function<control::ControlServer*()> server_;
   std::optional<Owner> owner_;
   bool awaits_ = false;
-  bool is_known_ = false;                                       // where it goes on
-  std::optional<std::uint64_t> at_;                             // there
-  std::optional<std::pair<ClientId, std::uint64_t>> launcher_;  // the request that waits for that
+  bool is_known_ = false;                                       // whether it is known where the input goes on
+  std::optional<std::uint64_t> at_;                             // the byte where it goes on
+  std::optional<std::pair<ClientId, std::uint64_t>> launcher_;  // the request that waits until that is known
 };
 
 // ---- details ----------------------------------------------------------------------------
 //
 // What a bundle for a ticket needs to know of a job, beyond its entry in the list of jobs (nacre-report(1),
-// BUNDLES): the leader makes it, for who asks, and as a file beside the entry. It has no secrets, see
+// BUNDLES): the leader makes it when asked, and as a file beside the entry. It has no secrets, see
 // record/shareable.hpp.
 
 namespace {
@@ -408,7 +408,7 @@ constexpr std::size_t kMostPart = std::size_t{64} << 10;   // bytes of options, 
 constexpr std::size_t kMostPlan = std::size_t{192} << 10;  // bytes of the plan
 constexpr std::size_t kMostFiles = 64;                     // files of output that are named
 
-// Files are named by what they are: libfoo.so.1.2.3.
+// Lists a library by its real file name: libfoo.so.1.2.3.
 int take_library(dl_phdr_info* info, std::size_t /*size*/, void* to) {
   std::unique_ptr<char, decltype(&std::free)> path(::realpath(info->dlpi_name, nullptr), std::free);
   if (info->dlpi_name[0] == '/' && path) static_cast<Json*>(to)->push_back(path.get());
@@ -444,7 +444,7 @@ Json environment_json(const job::Environment& environment) {
   return out;
 }
 
-// The values that are no objects, with their dotted paths.
+// Calls `take` with each value that is no object, and its dotted path.
 void each_value(const Json& value, const std::string& path,
                 const std::function<void(const std::string&, const Json&)>& take) {
   if (!value.is_object() || value.empty()) {
@@ -455,7 +455,7 @@ void each_value(const Json& value, const std::string& path,
     each_value(member, path.empty() ? name : path + '.' + name, take);
 }
 
-// The first and the last of them.
+// The first and the last events.
 Json events_json(const std::vector<Json>& events) {
   constexpr std::size_t kFirst = 16;
   Json out = Json::array();
@@ -469,14 +469,14 @@ Json events_json(const std::vector<Json>& events) {
   return out;
 }
 
-// Of lines: without the first ones, so that the rest is short enough.
+// Drops lines from the beginning until the rest is short enough.
 void shorten(std::string& text, std::size_t most) {
   if (text.size() <= most) return;
   std::size_t newline = text.find('\n', text.size() - most);
   text.erase(0, newline == std::string::npos ? text.size() - most : newline + 1);
 }
 
-// JSON is longer than what it stands for where that has bytes that are no text.
+// Bytes that are no text take more room in JSON.
 Json fitting(Json all, std::size_t most) {
   if (dump_json(all).size() <= most) return all;
   for (const char* part : {"output", "messages"}) {
@@ -497,8 +497,8 @@ Json fitting(Json all, std::size_t most) {
 class Details : Noncopyable {
  public:
   static constexpr std::size_t kMostTail = std::size_t{64} << 10;  // bytes of messages, and of output
-  static constexpr std::size_t kTasksKept = 32;                    // whose plan is in the file
-  static constexpr std::size_t kTasksAsked = 4096;                 // whose plan is in an answer
+  static constexpr std::size_t kTasksKept = 32;                    // tasks whose plan is in the file
+  static constexpr std::size_t kTasksAsked = 4096;                 // tasks whose plan is in an answer
 
   explicit Details(plugin::Host& host) : host_(host) {}
 
@@ -520,8 +520,8 @@ class Details : Noncopyable {
     });
   }
 
-  // An object, of at most `most` bytes of text: what is long loses its beginning, or the rest. `tasks`: whose plan
-  // is in it, of this shell. `output`: the last of what has come out at the job's standard output and error.
+  // An object, of at most `most` bytes of text; long members lose their beginning, or their rest. `tasks`: how many
+  // tasks of this shell have their plan in it. `output`: the last output at the job's standard output and error.
   [[nodiscard]] Json make(std::size_t most, std::size_t tasks, std::string output) const {
     std::string messages;
     for (const std::string& each : messages_) messages += each;
@@ -580,7 +580,7 @@ class Details : Noncopyable {
     for (const std::string& each : record::words_without_secrets(job.spec.command))
       command += " " + in_quotes(each);
     text.replace(begin, end - begin, "\ncommand  " + command);
-    // Options have a place of their own.
+    // Options have a member of their own.
     std::size_t own = text.find("\noptions, and where they come from\n");
     if (own != std::string::npos) text.erase(own, text.find("\nplugins, in order\n", own) - own);
     for (const char* each : {"options", "setters", "files"}) part.erase(each);
@@ -591,7 +591,7 @@ class Details : Noncopyable {
     return plan(shown / 2);
   }
 
-  // Those of the tasks of this shell; a template where the others' cannot be named here.
+  // The files of this shell's tasks; a template if the files of other tasks cannot be named here.
   [[nodiscard]] Json files() const {
     Json out = Json::array();
     auto options = OutputOptions::read(host_.options());
@@ -670,7 +670,7 @@ record::JobEntry own_entry(const job::Job& job, const job::Options& options) {
   return entry;
 }
 
-// What has changed since shells came, went or were replaced, or tasks started again. `gone`: shells.
+// Notes what has changed since shells came, went or were replaced, or tasks started again. `gone`: shells.
 void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idset& gone) {
   const value::Idset came = job.shells_that_came();
   entry.shells = came.size();
@@ -680,7 +680,7 @@ void set_changes(record::JobEntry& entry, const job::Job& job, const value::Idse
   entry.tasks = job.tasks();
 }
 
-// Adds what takes system calls; to be called once the tasks run. The second time it does nothing.
+// Adds members that take system calls; to be called once the tasks run. The second time it does nothing.
 void complete_entry(record::JobEntry& entry, const job::Job& job) {
   if (entry.pid_start != 0) return;
   entry.place = record::own_place();
@@ -700,8 +700,8 @@ Result<record::EntryDirectory> choose_directory(const std::vector<std::string>& 
   return chosen;
 }
 
-// Writes it to `directory`, or else to the first place that takes it, which is `directory` then: it may be full, or
-// have gone since. `first`: a place that comes before the others; "": there is none.
+// Writes the entry to `directory`, or if that is full or gone to the first place that takes it, which becomes
+// `directory`. `first`: a place that comes before the others; "": there is none.
 Result<void> put_entry(const record::JobEntry& entry, std::optional<record::EntryDirectory>& directory,
                        const std::string& first, const OnOtherPlace& other) {
   std::optional<Error> why;
@@ -734,14 +734,15 @@ Result<void> put_entry(const record::JobEntry& entry, std::optional<record::Entr
 namespace {
 
 constexpr event::Seconds kBeforeOpen{0.01};    // from the start of the tasks on
-constexpr event::Seconds kBeforeDetails{0.5};  // then: a job that is over by then, and ends well, leaves none
+constexpr event::Seconds kBeforeDetails{0.5};  // after that: a job that is over by then, and ends well, leaves no
+                                               // details
 constexpr event::Seconds kLookEach{30};        // whether somebody has removed the socket, or the entry
-constexpr event::Seconds kMostToFollow{60};    // for who has started the job to come to another leader
-constexpr event::Seconds kMostLastTime{1};     // for those who wait for the job's end to take it
-constexpr event::Seconds kMostStill{0.2};      // of it, in which none of them takes anything
+constexpr event::Seconds kMostToFollow{60};    // how long the job's starter may take to come to another leader
+constexpr event::Seconds kMostLastTime{1};     // how long those who wait for the job's end may take to receive it
+constexpr event::Seconds kMostStill{0.2};      // of that time, how long none of them may take anything
 constexpr event::Seconds kLastLook{0.005};
 constexpr std::size_t kMostDetails = std::size_t{768} << 10;  // bytes of an answer: below a frame's limit
-constexpr std::uint64_t kPruneOne = 32;                       // in as many jobs what is too old is removed
+constexpr std::uint64_t kPruneOne = 32;                       // one of so many jobs removes old entries
 constexpr std::size_t kFewEntries = 64;                       // which nobody minds
 
 class Control final : public plugin::Plugin {
@@ -855,7 +856,7 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  // Who has started the job is connected to the shell that is lost.
+  // The job's starter is connected to the lost shell.
   Result<void> await_follower() {
     input_.await_launcher();
     viewers_->await_follower([this] {
@@ -893,7 +894,7 @@ class Control final : public plugin::Plugin {
         write_changes();
       });
     on("job.resized", [this] { changes_.restarts.resized(host_.job().tasks()); });
-    // Many shells may go at once.
+    // Many shells may go at once, so the entry is written a moment later.
     gone_ = TRY(event::Timer::create(host_.loop(), [this] { write_changes(); }));
     gone_->unref();
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { is_open_ ? look() : open(); }));
@@ -914,7 +915,7 @@ class Control final : public plugin::Plugin {
     return host_.launcher_tie() != nullptr && host_.launcher_tie()->starts_detached();
   }
 
-  // What tasks write to their terminals is kept for those who join these.
+  // What tasks write to their terminals is kept for those who join these terminals.
   Result<void> serve_terminals() {
     PtyOptions options = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
     if (options.ranks.empty()) return {};
@@ -980,7 +981,7 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  // What a bundle lacks if this fails is not worth more than a message for who looks for it.
+  // If this fails a bundle lacks the details, which is worth only a debug message.
   void write_details(std::string output) {
     Json details = details_.make(record::EntryDirectory::kMaxDetails, Details::kTasksKept, std::move(output));
     Result<void> written = directory_->write_details(entry_.id, dump_json(details) + '\n');
@@ -992,7 +993,7 @@ class Control final : public plugin::Plugin {
     return viewers_->text(Details::kMostTail, host_.job().tasks() > 1);
   }
 
-  // This shell stood still, or was cut off, and another one leads the job by now.
+  // Whether another shell leads by now, because this one stood still or was cut off.
   [[nodiscard]] bool is_another_leaders() const {
     if (!directory_) return false;
     auto now = directory_->read(entry_.id);
@@ -1020,7 +1021,7 @@ class Control final : public plugin::Plugin {
     if (Result<void> written = write_entry(); !written) without(written.error());
   }
 
-  // A job that ends at once is not in the list yet, but will be if there is a place for it.
+  // A job that ends at once is not in the list yet, but will be if some place takes it.
   Result<void> listed(plugin::Call& call) {
     if (gave_up_) return {};
     if (!directory_)
@@ -1030,7 +1031,7 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  // The job goes on without.
+  // The job goes on without an entry.
   void without(const Error& why) {
     log(host_, *this, Level::warn, "{}: `nacre jobs` does not list this job, or it cannot be reached", why.message);
     timer_->stop();
@@ -1048,7 +1049,7 @@ class Control final : public plugin::Plugin {
     if (Result<void> written = write_entry(); !written) without(written.error());
   }
 
-  // The directory that is removed if this process is killed; "": none any more.
+  // The directory that is removed if this process is killed; "": there is none any more.
   void guard(const std::string& directory) {
     if (!guarded_.empty()) host_.children().guard_directory(guarded_, false);
     guarded_ = directory;
@@ -1084,7 +1085,7 @@ class Control final : public plugin::Plugin {
                     Error{ENOTSUP, "the job's output goes through no plugin that others can read from"});
   }
 
-  // By its name the file of each stream that comes out nowhere else. The output has been opened.
+  // By stream, the file of each stream that comes out only there. The output was opened before.
   Json files_of_output() {
     Json out = Json::object();
     auto options = OutputOptions::read(host_.options());
@@ -1116,7 +1117,7 @@ class Control final : public plugin::Plugin {
     end_job(summary);
   }
 
-  // It gets the code here: nobody else would tell it.
+  // The follower gets the code here, as nobody else would tell it.
   void wait_for_follower(const Json& summary) {
     auto timer = event::Timer::create(host_.loop(), [this, summary] {
       if (viewers_->awaits_follower()) return;
@@ -1151,7 +1152,7 @@ class Control final : public plugin::Plugin {
     if (!is_taken()) wait_for_clients();
   }
 
-  // For who cannot read it at this shell's standard error.
+  // The text for those who cannot read it at this shell's standard error.
   [[nodiscard]] std::string report_text(const Json& summary) {
     auto shown = host_.options().at("exit-report");
     const bool is_full = !shown || shown->json() == "full" || shown->json() == true || shown->json() == 1;
@@ -1183,8 +1184,8 @@ class Control final : public plugin::Plugin {
     return {};
   }
 
-  // Only names are read here: who has started the job waits for this process. In a container each job may have the
-  // same process id.
+  // Only reads names, as the job's starter waits for this process. In a container each job may have the same
+  // process id.
   void prune() {
     const std::uint64_t number = static_cast<std::uint64_t>(entry_.pid) + entry_.id.value();
     if (number % kPruneOne != 0 || directory_->names().size() <= kFewEntries) return;
@@ -1226,7 +1227,7 @@ class Control final : public plugin::Plugin {
   Changes changes_;
   Details details_;
   record::JobEntry entry_;
-  event::Seconds begun_{};  // as its `started`
+  event::Seconds begun_{};  // the same time as `started`
   std::optional<record::EntryDirectory> directory_;
   std::optional<Viewers> viewers_;  // on the leader
   std::unique_ptr<control::ControlServer> server_;
@@ -1239,8 +1240,8 @@ class Control final : public plugin::Plugin {
   std::optional<event::Timer> gone_;  // shells have gone: the entry is about to be written
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
-  event::Seconds last_{};         // when those who wait for the end are waited for no more
-  event::Seconds still_until_{};  // the same, unless one of them takes something before
+  event::Seconds last_{};         // until when clients that wait for the job's end may take it
+  event::Seconds still_until_{};  // until when one of them has to take something
   std::uint64_t last_sent_ = 0;   // bytes, at the last look
   bool holds_ = false, gave_up_ = false, outlives_launcher_ = false, has_details_ = false;
   bool is_open_ = false;     // it leads, and requests are served

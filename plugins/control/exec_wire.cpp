@@ -102,7 +102,7 @@ Result<value::Idset> ids_of(const JsonAt& at, std::uint64_t count, const char* w
   return ids;
 }
 
-// A short name means the host of that name in any domain.
+// A short name matches the host of that name in any domain.
 bool is_named(std::string_view host, std::string_view name) {
   if (host == name) return true;
   return name.find('.') == std::string_view::npos && host.substr(0, host.find('.')) == name;

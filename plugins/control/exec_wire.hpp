@@ -18,32 +18,33 @@ inline constexpr std::size_t kExecChunk = std::size_t{32} << 10;  // bytes of ou
 inline constexpr std::size_t kExecInputWindow = std::size_t{256}
                                                 << 10;  // bytes of input that not all targets have taken
 
-// Of a command on a terminal: as much as a user wants to see after Ctrl-C.
+// For a command on a terminal: as much as a user wants to see after Ctrl-C.
 inline constexpr std::uint64_t kTerminalWindow = std::uint64_t{64} << 10;
 
-// What each target starts.
+// What every target starts.
 struct ExecCommand {
   std::vector<std::string> argv;           // not empty, unless it joins
-  std::map<std::string, std::string> env;  // set besides
+  std::map<std::string, std::string> env;  // variables that are set additionally
   std::optional<std::string> cwd;          // none: the task's, or the job's
-  bool has_input = false;                  // its stdin is the client's; else /dev/null
-  std::uint64_t window = 0;                // bytes of output of each target that the client has not taken
-  bool joins = false;                      // it is a viewer of the target's terminal: nothing is started
-  std::optional<winsize> pty = {};         // it has a terminal of this size, for its input and its output
+  bool has_input = false;                  // its stdin is the client's; otherwise /dev/null
+  std::uint64_t window = 0;         // bytes of output that each target may have sent and the client not taken
+  bool joins = false;               // it is a viewer of the target's terminal: nothing is started
+  std::optional<winsize> pty = {};  // it has a terminal of this size, for its input and its output
 
   [[nodiscard]] std::string text() const;
   static Result<ExecCommand> parse(std::string_view text);
 };
 
-// Of one target: a shell, or a task if the order names ranks.
+// A record about one target: a shell, or a task if the order names ranks.
 struct ExecRecord {
   enum class What : std::uint8_t {
     started = 1,  // no body
     out = 2,      // what it has written
     err = 3,
-    exited = 4,       // how, as exits::Record has it; then a newline and why, if it could not be started. The last
+    exited = 4,  // how, as exits::Record has it; then a newline and why, if it could not be started; the target's
+                 // last record
     input_taken = 5,  // in decimal: bytes of input so far
-    missed = 6,       // likewise: bytes of output that a viewer has not got here
+    missed = 6,       // in decimal: bytes of output that a viewer has missed here
   };
 
   What what = What::started;
@@ -72,10 +73,10 @@ struct ExecNotice {
 // Other members are ignored.
 Result<winsize> terminal_size_of(const JsonAt& at);
 
-// Where a command beside the tasks is to run: what a front end asks for, as shells and ranks.
+// Where a command beside the tasks is to run: the shells and ranks that a front end asks for.
 struct ExecTargets {
   std::map<std::uint32_t, value::Idset> shares;  // ranks by shell; empty: the shell itself
-  bool is_all = false;                           // nothing in particular was asked for: what is lost is left out
+  bool is_all = false;  // the request names nothing in particular: lost shells and tasks are left out
 
   // Reads ranks, shells, hosts and exclude (doc/control.md). At least one target.
   static Result<ExecTargets> read(const JsonAt& request, const job::Job& job);

@@ -34,7 +34,7 @@ void Execs::begin(Key key, const Json& arguments) {
   auto command = ExecCommand::parse(dump_json(arguments));
   if (command && command->argv.empty()) command = invalid("command: expected a command");
   if (!command) return replies_.answer(key, command.error());
-  command->joins = false;  // that is another request
+  command->joins = false;  // to join is another request
   auto wanted = ExecTargets::read(JsonAt::root(arguments), host_.job());
   if (!wanted) return replies_.answer(key, wanted.error());
   Exec exec;
@@ -61,7 +61,7 @@ Result<void> Execs::check_room() const {
                            kMaxExecs)};
 }
 
-// What is lost, or has left, is left out where nothing in particular was asked for.
+// If the request names nothing in particular, shells that are lost or have left are left out.
 void Execs::order(Key key) {
   Exec& exec = execs_.at(key);
   if (exec.wanted.is_all) {
@@ -158,7 +158,7 @@ Result<Execs::Exec*> Execs::find(std::uint64_t client, const JsonAt& id) {
 
 void Execs::end(Exec& exec, bool drops) {
   exec.ends = true;
-  if (exec.number == 0) return;  // it is done once it has a number
+  if (exec.number == 0) return;  // ended once it has a number
   ExecNotice notice;
   notice.number = exec.number;
   notice.ends = true;
@@ -299,7 +299,7 @@ void Execs::put_end(Key key, Exec& exec, const Piece& piece) {
   if (!exec.is_gone) replies_.part(key, {{"exits", Json::array({std::move(row)})}});
 }
 
-// All that have got something go with the one that has got half of its window.
+// All targets with output are granted more together with one that has got half of its window.
 void Execs::note_taken(Exec& exec, std::uint32_t target, std::size_t bytes) {
   auto of = exec.targets.find(target);
   if (of == exec.targets.end()) return;
@@ -395,7 +395,8 @@ Result<Json> Execs::resize(std::uint64_t client, const JsonAt& arguments) {
 
 // ---- input ---------------------------------------------------------------------------------
 
-// Once all have started: before, a shell would not know whose input it is. The slowest decides.
+// Called once all targets have started: before, a shell would not know whose input it is. The slowest target
+// decides.
 void Execs::grant_input(Key key, Exec& exec) {
   if (!exec.command.has_input || exec.is_gone) return;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
@@ -485,7 +486,8 @@ Execs::Replies ExecService::replies() {
 bool ExecService::broadcast(std::string_view record) {
   bulk::Port* port = host_.bulk();
   if (port != nullptr && host_.job().shells() > 1)
-    return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // cut off: all is over
+    return port->broadcast(bulk::down::kExecInput, record).value_or(true);  // false on an error: this shell is cut
+                                                                            // off, and all is over
   runner_.feed(record);
   return true;
 }
@@ -538,10 +540,10 @@ void ExecService::end_all() {
 
 namespace {
 
-// All that a command has started has it in its environment, so that it is found when the command ends.
+// All processes that a command starts have this in their environment, so that they are found when the command ends.
 constexpr const char* kMark = "NACRE_EXEC_ID";
 constexpr const char* kTaskPid = "NACRE_TASK_PID";  // of the task that the command runs beside
-constexpr event::Seconds kAfterKill{1};             // then what is left open is not waited for
+constexpr event::Seconds kAfterKill{1};             // after that, open streams are not waited for
 constexpr std::array kOutputs{"stdout", "stderr", "pty"};
 constexpr int kGivenUp = 3;                                    // a stage
 constexpr std::uint64_t kInputStep = std::uint64_t{32} << 10;  // bytes, after which the leader gets a report
@@ -602,7 +604,7 @@ task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wa
   out.env = job::Environment::over(task != nullptr ? task->command().env : host_.environment());
   out.env.set(kMark, fmt::format("{}", number));
   if (task != nullptr) {
-    // Its connection, which only the task has.
+    // the task's connection, which only the task may use
     for (const char* name : {"PMI_FD", "PMI_PORT", "PMI_ID"}) out.env.unset(name);
     out.env.set(kTaskPid, fmt::format("{}", task->pid()));
     out.setup.cpus = task->command().setup.cpus;
@@ -616,7 +618,7 @@ task::Command ExecRunner::command_of(std::uint64_t number, const ExecCommand& wa
     out.stream_options[std::string(stream) + "_LINE_BUFFER"] = "false";
     out.stream_options[std::string(stream) + "_BUFSIZE"] = "64K";
   }
-  out.stream_options["pty_BUFSIZE"] = fmt::format("{}", kExecInputWindow);  // it has the input, too
+  out.stream_options["pty_BUFSIZE"] = fmt::format("{}", kExecInputWindow);  // its buffer also holds the input
   return out;
 }
 
@@ -706,15 +708,15 @@ task::BufferedStream* ExecRunner::Process::input() const {
 
 void ExecRunner::kill(const Order& order, int signum) {
   for (const Process& each : order.processes) {
-    if (each.child) static_cast<void>(each.child->kill(signum));  // it may have ended
+    if (each.child) static_cast<void>(each.child->kill(signum));  // the process may have ended
   }
 }
 
-// The last that is done with the order: it may be over then.
+// The last thing that is done with the order, which may be over then.
 bool ExecRunner::hang_up(const Order& order) {
   for (const Process& each : order.processes) {
     if (!each.child || each.child->pty() == nullptr) continue;
-    each.child->hang_up();  // there is only one
+    each.child->hang_up();  // there is only one target
     return true;
   }
   return false;
@@ -728,8 +730,8 @@ void ExecRunner::resize(const Order& order, const winsize& size) {
   }
 }
 
-// Those that have left the process group, or whose group's leader has ended. On a terminal that is about to be hung
-// up the kernel only signals the session's leader: what else is in the foreground gets SIGHUP here.
+// Processes that have left the process group, or whose group's leader has ended. If a terminal is about to be hung
+// up, the kernel only signals the session's leader: other processes in the foreground get SIGHUP here.
 ExecRunner::Signals ExecRunner::signals_of_marked(std::uint64_t number, const Order& order, int signum) {
   Signals out;
   std::set<pid_t> leaders, groups, foreground;
@@ -758,7 +760,8 @@ void ExecRunner::send_all(const Signals& signals) {
   for (auto [pid, signum] : signals) ::kill(pid, signum);
 }
 
-// The command itself gets its signal first: once what it waits for has ended it may exit before it gets one.
+// The command itself gets its signal first: once a process that it waits for has ended, it may exit before it gets
+// one.
 void ExecRunner::end(std::uint64_t number, Order& order) {
   auto timer = event::Timer::create(host_.loop(), [this, number] { go_on_ending(number); });
   if (timer) {
@@ -767,10 +770,11 @@ void ExecRunner::end(std::uint64_t number, Order& order) {
   }
   order.stage = timer ? 1 : 2;
   int signum = timer ? SIGTERM : SIGKILL;
-  Signals others = signals_of_marked(number, order, signum);  // first, as it looks below those that are ended
+  Signals others = signals_of_marked(number, order, signum);  // found first, as it searches below the processes
+                                                              // that are ended
   if (timer && hang_up(order)) return send_all(others);
   kill(order, signum);
-  kill(order, SIGCONT);  // a stopped one takes the SIGTERM only once it runs
+  kill(order, SIGCONT);  // a stopped process takes the SIGTERM only once it runs
   send_all(others);
 }
 
@@ -813,7 +817,7 @@ bool ExecRunner::step() {
   std::string record = std::move(unsent_.front());
   unsent_.pop_front();
   Result<bool> sent = put_(record);
-  if (!sent) {  // the shell ends, and all that it has started with it
+  if (!sent) {  // the shell ends, and with it all that it has started
     cut_off_ = true;
     return true;
   }
@@ -900,7 +904,7 @@ bool ExecRunner::queue_end(std::uint64_t number, const Order& order, const Proce
     send(number, process.target, What::exited, process.failure);
     return true;
   }
-  if (in_stream_) return false;  // its end calls by itself
+  if (in_stream_) return false;  // the end of the stream calls by itself
   const task::Subprocess& child = *process.child;
   bool is_read = true;
   for (const char* name : kOutputs) {
@@ -943,7 +947,7 @@ JoinedTerminal::~JoinedTerminal() {
   if (viewer_ != 0) pty_.remove_viewer(viewer_);
 }
 
-// While it had the terminal open, the task would not be hung up.
+// While this object has the terminal open, the task would not be hung up.
 void JoinedTerminal::change() {
   if (pty_.master() < 0) keys_->hang_up();
   auto on_change = callbacks_.on_change;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The leader's side of commands beside the tasks: each request `exec` of a front end is an order to shells
-// (Host::exec). What their processes write goes on to the front end as fast as that takes it; what it has not taken
-// is bounded, for each target.
+// (Host::exec). What their processes write goes on to the front end as fast as it takes it; for each target, what
+// it has not taken is limited.
 #pragma once
 
 #include "base/pump.hpp"
@@ -16,16 +16,16 @@
 
 namespace nacre::plugins {
 
-// The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes what it
-// writes on to the leader, and ends it when the leader orders that.
+// The commands beside the tasks that this shell runs (`nacre exec`): it starts what an order names, passes the
+// output on to the leader, and ends the processes when the leader orders that.
 
 // A viewer of a task's terminal: it reads what the task has written, from the last 64 KiB on, types, and has a
-// size. The task never waits for it: what it has not read in time it misses.
+// size. The task never waits for the viewer, which misses what it does not read in time.
 class JoinedTerminal : Noncopyable {
  public:
   struct Callbacks {
     std::function<void()> on_change;  // there is more to read, or the end. It may destroy this object
-    std::function<void()> on_taken;   // of what was typed
+    std::function<void()> on_taken;   // some of the typed bytes were taken
   };
 
   // ENOTTY: the task has no terminal. ESRCH: it does not run. The task has to outlive this object.
@@ -69,10 +69,11 @@ class ExecRunner : Noncopyable {
   Result<void> serve(Put put);
   void on_room() { pump(); }
   void task_ended() { pump(); }  // viewers of its terminal may be over
-  // Who has asked for these is gone with the leader: what runs is ended, but for what goes on alone.
+  // The front ends that asked for these are gone with the leader: running commands are ended, except those that go
+  // on alone.
   void leader_lost();
-  // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if it is
-  // not here.
+  // Input for the targets of an order: its number (8 bytes), then bytes; none: the end. Nothing happens if the
+  // order is not here.
   void feed(std::string_view bytes);
   [[nodiscard]] std::size_t running() const { return orders_.size(); }  // orders
 
@@ -85,9 +86,9 @@ class ExecRunner : Noncopyable {
     std::uint64_t may_write = 0;              // in all
     std::uint64_t input_reported = 0;         // bytes of input that the leader knows to be taken
     std::string failure;                      // the body of the record of its end
-    bool given_up = false;                    // what it has left open is not waited for
+    bool given_up = false;                    // what it has left open is not waited for any more
 
-    // Of its input, whatever that is; null: it has none.
+    // The stream for its input, whatever it is; null: it has no input.
     [[nodiscard]] task::BufferedStream* input() const;
   };
   struct Order {
@@ -107,9 +108,9 @@ class ExecRunner : Noncopyable {
   void go_on_ending(std::uint64_t number);
   static void kill(const Order& order, int signum);
   static void resize(const Order& order, const winsize& size);
-  // True: some of it has a terminal, which is taken away.
+  // True: some process of the order has a terminal, which is taken away.
   static bool hang_up(const Order& order);
-  using Signals = std::vector<std::pair<pid_t, int>>;  // to which process which
+  using Signals = std::vector<std::pair<pid_t, int>>;  // which process gets which signal
   static Signals signals_of_marked(std::uint64_t number, const Order& order, int signum);
   static void send_all(const Signals& signals);
   [[nodiscard]] task::Task* task_of(std::uint32_t rank);
@@ -117,7 +118,7 @@ class ExecRunner : Noncopyable {
   void pump();
   void pump_in_stream();
   bool step();
-  // They queue at most one record of each process; false: there was none.
+  // Queues at most one record of each process; false: there was none.
   bool queue_some();
   bool queue_output(std::uint64_t number, const Order& order, Process& process);
   bool queue_joined(std::uint64_t number, const Order& order, Process& process);
@@ -137,7 +138,8 @@ class ExecRunner : Noncopyable {
 };
 
 inline constexpr std::size_t kMaxExecs = 64;                          // of a job at a time
-inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;  // bytes that one holds at the leader, or ...
+inline constexpr std::uint64_t kExecOutput = std::uint64_t{4} << 20;  // bytes that one command holds at the leader,
+                                                                      // or ...
 inline constexpr std::uint64_t kLeastExecWindow = std::uint64_t{4}
                                                   << 10;  // ... this much of each target, if that is more
 inline constexpr std::uint64_t kMostExecWindow = std::uint64_t{256} << 10;  // of one target
@@ -152,7 +154,7 @@ class Execs {
     std::uint64_t id = 0;
     auto operator<=>(const Key&) const = default;
   };
-  // The streams of requests, as control::ControlServer has them.
+  // The streams of requests, as in control::ControlServer.
   struct Replies {
     std::function<void(Key, Json)> part;
     std::function<void(Key, const Result<Json>&)> answer;
@@ -169,9 +171,9 @@ class Execs {
   void begin(Key key, const Json& arguments);
   // A viewer of a task's terminal: its request is answered once the task has ended.
   void join(Key key, const Json& arguments);
-  // The requests exec-signal and exec-end, about one of the same link.
+  // The requests exec-signal and exec-end, about a request of the same link.
   Result<Json> control(std::uint64_t client, const std::string& action, const Json& arguments);
-  // Input of the front end; none: its end. What comes on another stream than that of the input is dropped.
+  // Input of the front end; none: its end. Bytes on another stream than that of the input are dropped.
   void input(Key key, std::string_view stream, std::string_view bytes);
   void on_room(Key key) { pump(key); }
   void on_broadcast_room();
@@ -179,7 +181,8 @@ class Execs {
 
   void take(std::uint32_t shell, std::string_view record);
   void shell_gone(std::uint32_t shell, bool as_planned);  // a shell that was lost, or has left the job
-  // The job's tasks have ended: all are ended, and no other one begins. `done` is called once they are over.
+  // The job's tasks have ended: all commands are ended, and none begins any more. `done` is called once they are
+  // over.
   void end_all(std::function<void()> done);
 
  private:
@@ -187,8 +190,8 @@ class Execs {
     std::uint32_t shell = 0;
     bool is_rank = false;
     bool is_started = false;
-    std::uint64_t taken = 0;      // bytes of output by the front end
-    std::uint64_t announced = 0;  // of these: what the shell knows
+    std::uint64_t taken = 0;      // bytes of output that the front end has taken
+    std::uint64_t announced = 0;  // of these: as many as the shell knows of
     std::uint64_t input = 0;      // bytes of input that it has taken
   };
   struct Piece {
@@ -207,7 +210,7 @@ class Execs {
     std::uint64_t granted = 0;     // bytes of input
     std::uint64_t received = 0;
     std::deque<std::string> input;  // that was not broadcast; "": the end
-    std::optional<winsize> size;    // of its terminal, that the shell does not know yet
+    std::optional<winsize> size;    // of its terminal: a size that the shell does not know yet
     bool ends = false;
     bool detaches = false;  // its front end has its answer once all have started
     bool is_gone = false;   // its front end
@@ -216,7 +219,7 @@ class Execs {
     plugin::Registration order;
   };
 
-  // What a terminal cannot be had with.
+  // Refuses what a terminal cannot be combined with.
   static Result<void> check_pty(const Exec& exec, std::uint64_t targets);
   Result<Json> resize(std::uint64_t client, const JsonAt& arguments);
   Result<Exec*> find(std::uint64_t client, const JsonAt& id);
@@ -237,7 +240,7 @@ class Execs {
   void detach(Key key, Exec& exec);
   void finish(Key key, const Result<Json>& answer);
   void leave_slow();
-  // Their front ends take nothing any more.
+  // The front ends of these take nothing any more.
   void leave(const std::vector<Key>& keys);
   [[nodiscard]] std::string why_not_started(const value::Idset& shells) const;
   [[nodiscard]] Json members_of(std::uint32_t target, const Target& of) const;
@@ -250,12 +253,12 @@ class Execs {
   std::set<std::uint32_t> lost_, left_;  // shells that are not of the job any more
   std::function<void()> when_over_;
   bool is_over_ = false;
-  std::optional<event::Timer> looks_;  // once it is over
+  std::optional<event::Timer> looks_;  // due when it is time for the next look
 };
 
-// Commands beside the tasks (`nacre exec`), as one shell has them: it runs what it is ordered to (ExecRunner); on
-// the leader front ends ask for them (Execs). Both are connected here to the bulk data between shells and to the
-// server of front ends.
+// Commands beside the tasks (`nacre exec`), as one shell has them: it runs commands that it is ordered to run
+// (ExecRunner); on the leader, front ends ask for commands (Execs). Both are connected here to the bulk data
+// between shells and to the server of front ends.
 class ExecService {
  public:
   using ClientId = control::ControlServer::ClientId;
@@ -264,7 +267,7 @@ class ExecService {
   ExecService(plugin::Host& host, std::function<control::ControlServer*()> server)
       : host_(host), server_(std::move(server)), runner_(host) {}
 
-  // In shell.init: from here on this shell runs what it is ordered to.
+  // In shell.init: from here on this shell runs commands that it is ordered to run.
   Result<void> serve();
 
   void task_ended() { runner_.task_ended(); }  // of this shell

@@ -19,7 +19,8 @@
 namespace nacre::plugins {
 namespace {
 
-constexpr std::size_t kMostInRecord = std::size_t{32} << 10;  // bytes of rows, but for the last: below its limit
+constexpr std::size_t kMostInRecord = std::size_t{32} << 10;  // bytes of rows before the last: less than a record's
+                                                              // limit
 constexpr std::size_t kMostUnsentAnswers = 4096;              // records
 constexpr std::string_view kProcesses = "processes";
 constexpr std::string_view kProcessesWithGpus = "processes-gpu";
@@ -44,7 +45,7 @@ void Questions::serve() {
 
 // ---- a shell that is asked -----------------------------------------------------------------
 
-// What is not sent, as the leader asks more than it takes, counts as late there.
+// An answer that is not sent, because the leader asks more than it takes, counts as late there.
 void Questions::answer(std::string_view question) {
   auto words = split(question, ' ');
   auto number = words.size() == 2 ? parse_u64(words[1]) : std::nullopt;
@@ -95,7 +96,7 @@ Result<void> Questions::ask_processes(Done<TaskProcess> done) {
   return ask<TaskProcess>(kProcesses, task_processes(host_), notes_on_processes(host_), std::move(done));
 }
 
-// First its own: the others are asked once these are known, and their time begins then.
+// Asks this shell first: the other shells are asked once its answer is there, and only then does their time begin.
 void Questions::ask_processes_with_gpus(Done<TaskProcess> done, std::function<void(const Error&)> refused) {
   gpus_.ask([this, done = std::move(done), refused = std::move(refused)](const auto& gpus, const Notes& notes) {
     auto asked = ask<TaskProcess>(kProcessesWithGpus, task_processes(host_, gpus), notes, done);
@@ -156,7 +157,7 @@ const ProcessStat* find_process(const std::vector<Process>& all, std::int64_t pi
   return found != all.end() && found->first == pid ? &found->second : nullptr;
 }
 
-// The one of `tasks` that a process is, or is below of; 0: none. Numbers are used again, so the way up is bounded.
+// The one of `tasks` that a process is or is below; 0: none. Process ids are reused, so the way up is limited.
 std::int64_t task_above(const std::vector<Process>& all, const std::set<std::int64_t>& tasks, std::int64_t pid) {
   constexpr int kMaxDepth = 1024;
   for (int depth = 0; depth < kMaxDepth; ++depth) {
@@ -168,7 +169,7 @@ std::int64_t task_above(const std::vector<Process>& all, const std::set<std::int
   return 0;
 }
 
-// With what the shell knows of them itself.
+// Tasks with what the shell itself knows of them.
 std::vector<TaskProcess> tasks_that_run(plugin::Host& host, const std::map<std::uint32_t, usage::TaskGpu>& gpus) {
   std::vector<TaskProcess> out;
   for (const auto& task : host.tasks()) {
@@ -181,7 +182,7 @@ std::vector<TaskProcess> tasks_that_run(plugin::Host& host, const std::map<std::
   return out;
 }
 
-// As the plugin pmi tells it.
+// Parses a row of the plugin pmi.
 Result<TaskProcess> parse_spawned(const JsonAt& at, std::uint32_t shell) {
   TaskProcess out;
   out.origin = SpawnOrigin{0, 0, shell};
@@ -401,7 +402,7 @@ class Placing {
     return out;
   }
 
-  // What it sees is what its environment names; why, the option has it.
+  // The task sees what its environment names; the option has the reason.
   [[nodiscard]] TaskPlace::Part gpus(const task::Task& task, const PlacedTask* placed) const {
     auto count = host_.job().node().gpus.size();
     if (count == 0 && !gpu_option_.given) return {};

@@ -14,11 +14,11 @@
 
 namespace nacre::plugins {
 
-// What this shell's tasks use of GPUs at the moment, for who asks (`nacre top --gpu`): what the plugin usage has
-// seen last if it measures them (usage-gpu), else by a look of its own, which is begun only then.
+// What this shell's tasks use of GPUs at the moment, for `nacre top --gpu`: what the plugin usage has seen last, if
+// it measures GPUs (usage-gpu); otherwise by a look of its own, which begins only when somebody asks.
 class GpuAnswers {
  public:
-  // For a look; then the one before is told. Below what the leader waits for an answer.
+  // The most time for a look; after it the last look's result is given. Less than the leader waits for an answer.
   static constexpr event::Seconds kMostWait{1.5};
 
   explicit GpuAnswers(plugin::Host& host) : host_(host) {}
@@ -27,7 +27,7 @@ class GpuAnswers {
   // `notes`: what is wrong, for people. It is called once, perhaps before ask() returns.
   using Done = std::function<void(const GpusByRank& tasks, const std::set<std::string>& notes)>;
   void ask(Done done);
-  // Ends the look that is under way; who waits for it gets nothing more.
+  // Ends the look that is under way; those who wait for it get nothing more.
   void stop();
 
  private:
@@ -45,7 +45,7 @@ class GpuAnswers {
 // What the tasks of this shell, and the processes that tasks have spawned on it, do and use at the moment: by one
 // look at all processes, proc(5), and only when somebody asks.
 
-// Of a process that is no task: whose it is.
+// For a process that is no task: who has spawned it.
 struct SpawnOrigin {
   std::uint64_t spawn = 0;  // counted from 1, in this start of all tasks
   std::uint32_t task = 0;   // the rank as whose output its own comes out
@@ -57,11 +57,11 @@ struct TaskProcess {
   std::int64_t pid = 0;
   std::string state;                       // a letter of proc(5)
   double elapsed = 0;                      // seconds since its start
-  double cpu = 0;                          // seconds of CPU time that it and what is below it have used
-  std::uint64_t memory = 0;                // resident, of all of these: bytes
+  double cpu = 0;                          // seconds of CPU time that it and the processes below it have used
+  std::uint64_t memory = 0;                // resident memory of all of these, bytes
   std::string program;                     // that it runs now
   std::optional<usage::TaskGpu> gpu = {};  // if it was asked for, and something is known
-  std::optional<SpawnOrigin> origin = {};  // it was spawned; `rank` is that in its spawn
+  std::optional<SpawnOrigin> origin = {};  // set if it was spawned; then `rank` is that in its spawn
 
   // [rank, pid, state, elapsed, cpu, memory, program], then, with `gpu`, its memory and use, null for none, or,
   // with `origin`, [spawn, task, shell]
@@ -72,17 +72,17 @@ struct TaskProcess {
 // Tasks come first, then what was spawned, by spawn; each in the order of ranks.
 bool operator<(const TaskProcess& a, const TaskProcess& b);
 
-// What is wrong with what this shell knows of processes, for people: a line, where /proc is missing.
+// What this shell cannot know of processes, for people: a line, if /proc is missing.
 [[nodiscard]] std::set<std::string> notes_on_processes(plugin::Host& host);
 
-// Of those that run, in that order. Without /proc their states are "?", and the rest is not known.
+// The tasks and processes that run, in that order. Without /proc their states are "?", and the rest is not known.
 [[nodiscard]] std::vector<TaskProcess> task_processes(plugin::Host& host,
                                                       const std::map<std::uint32_t, usage::TaskGpu>& gpus = {});
 
-// Where the tasks of this shell are, and why: by the plan of cpu-affinity, what was set as each was started, and
-// the cpus that its process may use now. Looked up only when somebody asks (`nacre ps --plan`).
+// Where the tasks of this shell are, and why: by the plan of cpu-affinity, by what was set when each task was
+// started, and by the cpus that its process may use now. Looked up only when somebody asks (`nacre ps --plan`).
 struct TaskPlace {
-  // Of cpus, memory, gpus, network cards. Both empty: no option asks for it, and there is nothing to tell.
+  // For cpus, memory, gpus, network cards. Both empty: no option asks for it, and there is nothing to tell.
   struct Part {
     std::string where;  // "0-3", "bind 0", "0,1", "mlx5_0:1"; "none"
     std::string why;
@@ -92,9 +92,9 @@ struct TaskPlace {
   std::uint32_t rank = 0;
   std::int64_t pid = 0;
   Part cpus, memory, gpus, nics;
-  std::string cpus_now;    // that its process may use; "": it has ended meanwhile
+  std::string cpus_now;    // the cpus that its process may use; "": it has ended meanwhile
   std::string unset;       // why cpus and memory are planned, but not set: "dry-run"; "": they are set
-  std::string executable;  // the file that it runs now; "": it has ended meanwhile, or that may not be read
+  std::string executable;  // the file that it executes now; "": it has ended meanwhile, or that may not be read
 
   [[nodiscard]] Json json() const;  // an array, for the leader
   static Result<TaskPlace> parse(const Json& json);
@@ -103,7 +103,7 @@ struct TaskPlace {
   friend bool operator<(const TaskPlace& a, const TaskPlace& b) { return a.rank < b.rank; }
 };
 
-// Of those that run, in the order of their ranks.
+// The places of the tasks that run, in the order of their ranks.
 [[nodiscard]] std::vector<TaskPlace> task_places(plugin::Host& host);
 
 class Questions {
@@ -113,16 +113,16 @@ class Questions {
 
   explicit Questions(plugin::Host& host) : host_(host), gpus_(host) {}
 
-  // Every shell's, in shell.init: from here on it answers.
+  // On every shell, in shell.init: from here on it answers.
   void serve();
 
-  // The leader's. `done` is called once, perhaps before this returns: a row for each process that runs, in
+  // On the leader. `done` is called once, perhaps before this returns: with a row for each process that runs, in
   // their order, the shells that are late, and what is wrong, for people. EBUSY: too many are open.
   using Notes = std::set<std::string>;
   template <typename Row>
   using Done = std::function<void(std::vector<Row> rows, const value::Idset& late, const Notes& notes)>;
   Result<void> ask_processes(Done<TaskProcess> done);
-  // With what they use of GPUs. It takes longer, so the error comes to `refused`.
+  // The same, with what they use of GPUs. That takes longer, so `refused` gets the error.
   void ask_processes_with_gpus(Done<TaskProcess> done, std::function<void(const Error&)> refused);
   Result<void> ask_places(Done<TaskPlace> done);
   // The job ends: no GPU is looked at any more.
@@ -130,7 +130,7 @@ class Questions {
     gpus_.stop();
     return {};
   }
-  // That shell answers no more.
+  // That shell will not answer any more.
   void lost(std::uint32_t shell) { open_.gone(shell); }
   [[nodiscard]] const value::Idset& gone() const { return open_.gone(); }
 

@@ -80,7 +80,7 @@ void Viewers::report(const std::string& report, std::string_view text) {
   serve_all();
 }
 
-// As far as there is room.
+// Sends as much as there is room for.
 void Viewers::send_reports(const Key& key) {
   const auto& [client, id] = key;
   while (!reports_.empty()) {
@@ -172,7 +172,7 @@ bool Viewers::serve(const Key& key, Viewer& viewer) {
   return false;
 }
 
-// What there is room for, unless that cuts a line that only has to wait.
+// The part that there is room for, unless that cuts a line that only has to wait.
 std::optional<Scrollback::Piece> Viewers::next(const Key& key, Viewer& viewer) {
   std::size_t room = std::min(link_.room(key.first, key.second), control::kMaxStreamData);
   auto piece = viewer.reader.next(std::max(room, viewer.least));
@@ -193,7 +193,7 @@ bool Viewers::send(const Key& key, Viewer& viewer, const Scrollback::Piece& piec
   return true;
 }
 
-// Where they are missing: before what follows.
+// Reports missed bytes before what follows them.
 void Viewers::report_missed(const Key& key, Viewer& viewer) {
   Scrollback::Missed missed = viewer.reader.missed();
   if (missed.bytes == 0) return;
@@ -204,10 +204,10 @@ void Viewers::report_missed(const Key& key, Viewer& viewer) {
 
 namespace {
 
-// Sixteen bytes at a time: a job that writes fast must not wait for this.
+// Looks at sixteen bytes at a time: a job that writes fast must not wait for this.
 std::uint64_t lines_in(std::string_view text) {
   using Bytes = std::uint8_t __attribute__((vector_size(16)));
-  constexpr std::size_t kMostRounds = 255;  // so many fit into a byte
+  constexpr std::size_t kMostRounds = 255;  // this many counts fit into a byte
   std::uint64_t out = 0;
   while (text.size() >= sizeof(Bytes)) {
     std::size_t rounds = std::min(text.size() / sizeof(Bytes), kMostRounds);
@@ -283,7 +283,7 @@ void Scrollback::shorten() {
   }
 }
 
-// Drops the first piece up to this byte.
+// Drops bytes of the first piece up to this one.
 void Scrollback::drop_first(std::size_t end) {
   const Piece& first = pieces_.front();
   bool is_whole = end == first.text.size();
@@ -345,7 +345,7 @@ void Scrollback::Reader::start() {
   before_ += offset_ - (number_ == from_.first_ ? from_.first_offset_ : 0);
 }
 
-// Goes back from the end, until there are so many beginnings of lines.
+// Goes back from the end past so many beginnings of lines.
 void Scrollback::Reader::start_at_lines(std::uint64_t lines) {
   number_ = from_.last();
   offset_ = 0;
@@ -370,7 +370,7 @@ std::optional<Scrollback::Piece> Scrollback::Reader::next(std::size_t most) {
     if (offset_ >= piece.text.size() || !wants(piece)) continue;
     bool continues = offset_ == 0 ? piece.continues : piece.text[offset_ - 1] != '\n';
     if (continues && !wanted_.rests &&
-        !begun_.contains({piece.rank, piece.stream})) {  // its beginning is not there
+        !begun_.contains({piece.rank, piece.stream})) {  // the line's beginning is not kept
       std::size_t newline = piece.text.find('\n', offset_);
       std::size_t end = std::min(newline, piece.text.size() - 1) + 1;
       if (has_missed_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The requests `attach` of a job's leader: each viewer gets what is kept of the job's output, then what comes, as
-// fast as it takes it, and the job's exit code at last. A slow one misses lines; the job does not wait for it.
-// Without clock and descriptors.
+// The requests `attach` of a job's leader: each viewer gets the kept output of the job, then new output, as fast as
+// it takes it, and at last the job's exit code. A slow viewer misses lines; the job does not wait for it. Without
+// clock and descriptors.
 #pragma once
 
 #include "base/json.hpp"
@@ -17,8 +17,8 @@
 namespace nacre::plugins {
 
 // The last output of a job, for viewers that come later, and for those that are slow: each reads at a position of
-// its own. What is too old goes, by whole lines; a reader that has not had it yet learns how much it has missed.
-// Without clock and descriptors.
+// its own. Output that is too old is dropped, by whole lines; a reader that has not had it learns how much it has
+// missed. Without clock and descriptors.
 class Scrollback {
  public:
   static constexpr std::size_t kUsual = std::size_t{1} << 20;   // bytes that are kept, by default
@@ -36,11 +36,11 @@ class Scrollback {
     bool open = false;
   };
   struct Wanted {
-    std::optional<value::Idset> ranks = {};  // none: all
+    std::optional<value::Idset> ranks = {};  // tasks whose output it gets; none: all
     std::array<bool, io::kStreams.size()> streams{true, true};
-    std::optional<std::uint64_t> lines = {};  // the last ones of what is kept; none: all of it
-    std::optional<double> since = {};         // a time; nothing older
-    bool rests = false;                       // of lines, too, whose beginning was never here
+    std::optional<std::uint64_t> lines = {};  // how many of the kept lines it gets, from the end; none: all
+    std::optional<double> since = {};         // nothing older than this time
+    bool rests = false;                       // also rests of lines whose beginning was never here
   };
   struct Missed {  // a line counts where it ends; a reader may have had its beginning
     std::uint64_t lines = 0, bytes = 0;
@@ -53,15 +53,15 @@ class Scrollback {
     Reader(Scrollback& from, Wanted wanted);
     ~Reader();
 
-    // The next part, of at most `most` bytes; it ends with a line if one ends in it. None: there is no more yet. It
-    // stays the next one until pass().
+    // The next part, of at most `most` bytes; it ends with a line if one ends in it. None: there is no more yet.
+    // The part stays the next one until pass().
     std::optional<Piece> next(std::size_t most);
     void pass(const Piece& piece);
-    // What went before it was read, since the last call.
+    // What was dropped since the last call before this reader has had it.
     Missed missed() { return std::exchange(missed_, {}); }
     // Bytes of the job's output before the first one that this reader gets, of any task.
     [[nodiscard]] std::uint64_t before() const { return before_; }
-    [[nodiscard]] bool is_last() const { return number_ == from_.first_; }  // of all that is kept, nothing was read
+    [[nodiscard]] bool is_last() const { return number_ == from_.first_; }  // it has read none of what is kept
 
    private:
     friend class Scrollback;
@@ -76,7 +76,7 @@ class Scrollback {
     std::uint64_t before_ = 0;
     Missed missed_;
     bool has_missed_ = false;                               // once
-    std::set<std::pair<std::uint32_t, io::Stream>> begun_;  // whose line this reader has the beginning of
+    std::set<std::pair<std::uint32_t, io::Stream>> begun_;  // lines whose beginning this reader has
   };
 
   // `keep`: bytes that are kept while nobody reads; 0: none.
@@ -86,10 +86,10 @@ class Scrollback {
   explicit Scrollback(std::size_t keep) : keep_(keep) {}
 
   void put(const io::Batch& batch);
-  // As if somebody read from here on, though nobody does yet.
+  // Keeps output as if somebody read from here on, though nobody does yet.
   void wait_for_reader(bool waits) { waits_ = waits; }
   [[nodiscard]] std::size_t size() const { return size_; }  // bytes, with what each piece costs
-  // The last lines as text, about so many bytes; `labels`: with the rank before each.
+  // The last lines as text of about `most` bytes; `labels`: with the rank before each line.
   [[nodiscard]] std::string text(std::size_t most, bool labels) const;
 
  private:
@@ -104,7 +104,7 @@ class Scrollback {
   std::uint64_t first_ = 0;
   std::size_t first_offset_ = 0;  // bytes of the first one that are gone
   std::size_t size_ = 0;
-  std::uint64_t gone_ = 0;  // bytes
+  std::uint64_t gone_ = 0;  // bytes that were dropped
   bool waits_ = false;
   std::vector<Reader*> readers_;
 };
@@ -121,20 +121,20 @@ class Viewers final : public plugin::OutputFollower {
     std::function<void(ClientId, const control::StreamEnd&)> put_end;
     std::function<void(ClientId, std::uint64_t id, Json)> part;
     std::function<void(ClientId, std::uint64_t id, const Result<Json>&)> answer;
-    // The job's exit code as far as it is certain: all tasks have ended, and nothing else has failed. None: it is
-    // not yet.
+    // The job's exit code if it is certain: all tasks have ended, and nothing else has failed. None: it is not
+    // certain yet.
     std::function<std::optional<int>()> code_of_tasks;
   };
 
-  // `keep`: bytes of output that are kept for those who come later.
+  // `keep`: bytes of output that are kept for later viewers.
   Viewers(std::size_t keep, Link link) : kept_(keep), link_(std::move(link)) {}
 
   // ---- where who has started the job follows it to another leader: `attach` with `follows`
-  // It is waited for. `on_room`: called when there is room again for what full() has held up.
+  // The follower is waited for. `on_room`: there is room again for what full() has held up.
   void await_follower(std::function<void()> on_room);
-  // A line of the shells, for whom has come; it may have come before.
+  // A line of the shells, for the follower, which may come later.
   void message(std::string line);
-  // More of one of its reports (LaunchReport::channel).
+  // More of one of the leader's reports (LaunchReport::channel).
   void report(const std::string& report, std::string_view text);
   [[nodiscard]] bool awaits_follower() const { return awaits_; }
   void give_up_follower();
@@ -142,7 +142,7 @@ class Viewers final : public plugin::OutputFollower {
   // The output stops here: nothing that a follower has not had may be dropped.
   [[nodiscard]] bool full() const override;
 
-  // The job's tasks are ranks 0 to `tasks` - 1. `files`: those that streams go to instead, by the streams' names.
+  // The job's tasks are ranks 0 to `tasks` - 1. `files`: files that get the output instead, by the streams' names.
   void attach(ClientId client, const control::ControlRequest& request, std::uint64_t tasks,
               const Json& files = Json::object());
   void has_room(ClientId client, std::uint64_t id);
@@ -153,7 +153,7 @@ class Viewers final : public plugin::OutputFollower {
   void ended(int code, std::string report = {});
   // The last of what is kept; see Scrollback::text().
   [[nodiscard]] std::string text(std::size_t most, bool labels) const { return kept_.text(most, labels); }
-  // Whether one still has to get something.
+  // Whether a viewer still has to get something.
   [[nodiscard]] bool any() const { return !viewers_.empty(); }
 
   void put(const io::Batch& batch) override;
@@ -165,7 +165,7 @@ class Viewers final : public plugin::OutputFollower {
         : reader(kept, std::move(wanted)), least(cut) {}
     Scrollback::Reader reader;
     bool follows = false;
-    std::size_t least;   // bytes that it can take at once: a longer line is cut, a shorter one waits for room
+    std::size_t least;   // bytes that it can take at once: a longer line is cut, and a shorter one waits for room
     bool waits = false;  // for room
     bool has_all = false;
   };
@@ -184,9 +184,9 @@ class Viewers final : public plugin::OutputFollower {
   Scrollback kept_;
   Link link_;
   bool awaits_ = false;
-  std::optional<ClientId> follower_;                         // that has come
-  std::vector<std::string> messages_;                        // until it comes
-  std::deque<std::pair<std::string, std::string>> reports_;  // that it has not had, in pieces
+  std::optional<ClientId> follower_;                         // the follower, once it has come
+  std::vector<std::string> messages_;                        // lines for the follower, until it comes
+  std::deque<std::pair<std::string, std::string>> reports_;  // for the follower: what it has not had, in pieces
   std::function<void()> on_room_;                            // if it is waited for, or was
   mutable bool was_full_ = false;
   std::map<Key, std::unique_ptr<Viewer>> viewers_;
@@ -198,7 +198,7 @@ class Viewers final : public plugin::OutputFollower {
 
 // How viewers are reached: by the leader's server of front ends.
 
-// `server`: null while there is none; then all goes nowhere. `code_of_tasks`: see Viewers::Link.
+// `server`: returns null while there is none; then all output is dropped. `code_of_tasks`: see Viewers::Link.
 Viewers::Link viewer_link(const std::function<control::ControlServer*()>& server,
                           std::function<std::optional<int>()> code_of_tasks);
 

@@ -3,11 +3,11 @@
 // doctor: finds out what the tasks of all shells do at the moment, when somebody asks for it (`nacre doctor`, by
 // the plugin control), and what follows from it: who hangs, and where.
 //
-// hang-watch=DURATION[,kill]: it does so by itself, see doctor.hpp.
+// hang-watch=DURATION[,kill]: it examines the tasks by itself, see doctor.hpp.
 //
 // slow-watch=DURATION[,...]: which hosts and tasks are slower than the others, see doctor.hpp.
 //
-// doctor.trace=on: what the shell starts may trace its tasks where Yama lets only ancestors do that.
+// doctor.trace=on: processes that the shell starts may trace its tasks even if Yama lets only ancestors do that.
 #include "plugins/doctor/doctor.hpp"
 
 #include "base/json.hpp"
@@ -35,7 +35,7 @@ void Examinations::serve() {
 
 // ---- in each shell -----------------------------------------------------------
 
-// What is not sent counts as not answered: the leader asks more than it takes.
+// An answer that is not sent counts as missing: the leader accepts fewer than it asks for.
 void Examinations::asked(std::string_view bytes) {
   auto json = parse_json(bytes);
   if (!json || !member_of(*json, "number").is_number_unsigned()) return;
@@ -73,7 +73,7 @@ void Examinations::look_again(std::uint64_t number) {
   own.examined = own.looks->look_again(own.order.interval);
   own.ras.emplace(host_);
   own.ras->start([this, number] { answer_if_ready(number); });
-  own.dumps.emplace(host_);  // not before: those that write a dump seem to get on
+  own.dumps.emplace(host_);  // not earlier: tasks that write a dump seem to get on
   own.dumps->start([this, number] { answer_if_ready(number); });
   if (own.order.stacks == StackWay::none) return complete(number, {}, {});
   take_stacks(number, own);
@@ -173,7 +173,7 @@ Result<void> Examinations::watch_silent(std::uint64_t number, const ExaminationO
   return {};
 }
 
-// First they are told, then they are not waited for any more.
+// At first they are reported, and later they are not waited for any more.
 void Examinations::silence_is_over(std::uint64_t number) {
   Attendance& of = attendance_.at(number);
   if (!std::exchange(of.is_told, true)) {
@@ -283,7 +283,7 @@ constexpr double kLooks = 4;        // in the time
 constexpr double kMostPeriod = 60;  // seconds from one look to the next
 constexpr int kCode = 124;          // of a job that is ended, as of one that is over its time limit
 
-// The first verdict, if it is that some tasks hang, or keep the others waiting; null: it blames none.
+// The first verdict, if it says that some tasks hang, or keep the others waiting; null: it blames no task.
 const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
   using Kind = doctor::Verdict::Kind;
   if (verdicts.empty() || verdicts.front().ranks.empty()) return nullptr;
@@ -369,7 +369,7 @@ double HangWatch::silent() {
   return (now - active_).count();
 }
 
-// Since the last look at them.
+// Whether the task has moved since the last look at it.
 bool HangWatch::moved(const Mark& mark, double interval) {
   bool out = false;
   for (pid_t pid : mark.processes) {
@@ -389,7 +389,7 @@ void HangWatch::look() {
   if (host_.job().leads() && is_due && !asks_ && reports_ < kMostReports && !host_.ending()) ask();
 }
 
-// The other shells may know better.
+// Asks the other shells, which may have seen something.
 void HangWatch::ask() {
   ExaminationOrder order;
   order.only_silence = true;
@@ -413,7 +413,7 @@ void HangWatch::examine() {
   if (!begun) asks_ = false;
 }
 
-// A job whose tasks wait for what somebody types does not hang.
+// A job does not hang if its tasks wait for input that somebody types.
 void HangWatch::report(const Examined& examined) {
   bool waits = std::any_of(examined.verdicts.begin(), examined.verdicts.end(),
                            [](const doctor::Verdict& each) { return each.kind == doctor::Verdict::Kind::input; });
@@ -447,10 +447,11 @@ void HangWatch::report(const Examined& examined) {
 
 namespace {
 
-constexpr double kForOthers = 0.25;             // of a window: the leader waits for those of other shells
-constexpr double kMostForOthers = 5;            // seconds, likewise
-constexpr double kLateGrowth = 1.5;             // of the time from one growth to the next: then it is slower by now
-constexpr std::size_t kMostUnsentWindows = 16;  // windows: who takes none for long gets no more
+constexpr double kForOthers = 0.25;   // of a window: how long the leader waits for windows of other shells
+constexpr double kMostForOthers = 5;  // seconds; the most for that
+constexpr double kLateGrowth = 1.5;   // of the time from one growth to the next: after this the task has become
+                                      // slower
+constexpr std::size_t kMostUnsentWindows = 16;  // windows: a leader that takes none for long gets no more
 constexpr std::size_t kMostSent = 4096;         // tasks in a record
 
 double cpu_of_this_thread() {
@@ -480,7 +481,7 @@ PaceMeter::Mark PaceMeter::mark_of(const task::Task& task) const {
   return out;
 }
 
-// By when it has grown, as a window ends anywhere between two steps.
+// The count at the last growth, as a window may end anywhere between two steps.
 void PaceMeter::count(const Mark& before, Mark& now) const {
   now.has_grown = before.has_grown;
   now.rate = before.rate;
@@ -546,7 +547,7 @@ doctor::PaceWindow PaceMeter::measure() {
   return out;
 }
 
-// By the last look of the option usage-gpu.
+// Adds the GPUs as the option usage-gpu has last seen them.
 void PaceMeter::add_gpus(doctor::PaceWindow& window) {
   if (host_.options().find("usage-gpu") == nullptr) return;
   plugin::Call call("usage.gpus");
@@ -617,7 +618,7 @@ void SlowWatch::take(std::uint32_t shell, std::string_view bytes) {
                   window.error().message);
 }
 
-// A task that has been started elsewhere meanwhile is not its any more.
+// A task that was started elsewhere meanwhile does not count for this shell any more.
 void SlowWatch::keep(std::uint32_t shell, doctor::PaceWindow window) {
   const job::Job& job = host_.job();
   std::erase_if(window.tasks,

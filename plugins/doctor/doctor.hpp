@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plugin doctor is made of: examinations of all tasks, and two watches, of which one asks for them by
-// itself, and the other measures how fast the hosts and tasks get on.
+// The parts of the plugin doctor: examinations of all tasks, and two watches. One of these asks for examinations by
+// itself; the other measures how fast the hosts and tasks get on.
 #pragma once
 
 #include "bulk/port.hpp"
@@ -17,26 +17,27 @@
 
 namespace nacre::plugins {
 
-// Examinations of all tasks of a job: the leader asks the shells by an announcement. Each says at once that it
-// is at it, looks twice at its tasks, and sends their facts, folded, up to the leader alone. A shell that has
-// not answered in time is absent; one that has said nothing is told before, and not waited for as long.
+// Examinations of all tasks of a job: the leader asks the shells by an announcement. Each shell says at once that
+// it has begun, looks twice at its tasks, and sends their facts, folded, to the leader alone. A shell that has not
+// answered in time is absent; a shell that has not even said that it has begun is reported earlier, and not waited
+// for as long.
 class Examinations {
  public:
   static constexpr std::size_t kMostOpen = 4;  // examinations
 
   explicit Examinations(plugin::Host& host) : host_(host) {}
 
-  // Every shell's, in shell.init: from here on it answers.
+  // On every shell, in shell.init: from here on it answers.
   void serve();
 
-  // The leader's; as Examiner::examine().
+  // On the leader; see Examiner::examine().
   using Silent = std::function<void(std::vector<doctor::Absent>)>;
   Result<void> examine(const ExaminationOrder& order, std::function<void(Examined)> done, Silent silent = nullptr);
   void lost(std::uint32_t shell) { open_.gone(shell); }               // it answers no more
   [[nodiscard]] const Json& last_look() const { return last_look_; }  // as Examiner::last_look()
-  // Who knows for how long the tasks of this shell have done nothing that can be seen, in seconds.
+  // `silence` returns for how many seconds the tasks of this shell have done nothing that can be seen.
   void when_silent(std::function<double()> silence) { silence_ = std::move(silence); }
-  // Who has to know that the tasks of this shell have been traced, or asked for a dump, which wakes their threads.
+  // `traced` is called when tasks of this shell have been traced, or asked for a dump, which wakes their threads.
   void when_traced(std::function<void()> traced) { traced_ = std::move(traced); }
 
  private:
@@ -56,22 +57,22 @@ class Examinations {
     std::optional<NcclRasClient> ras;
     std::vector<TaskLooks::Examined> examined;
     std::optional<event::Timer> timer;
-    bool is_examined = false;  // `answer` has all but what the dumps and NCCL's RAS say
+    bool is_examined = false;  // `answer` has all except what the dumps and NCCL's RAS say
     Answer answer;
     std::function<void(Answer)> done;
   };
-  // What has come from all.
+  // What all shells have found.
   struct Found {
     ExaminationOrder order;
     doctor::Gathered from_all;
   };
-  // Who is silent, while the others are at it.
+  // Which shells are silent, while the others are at work.
   struct Attendance {
     ExaminationOrder order;
     Silent tell;
-    std::set<std::uint32_t> at_it;  // shells that have said so
+    std::set<std::uint32_t> at_it;  // shells that have said that they have begun
     bool is_told = false;
-    bool is_over = false;  // those that are silent are not waited for any more
+    bool is_over = false;  // nobody waits for the silent shells any more
     std::optional<event::Timer> timer;
   };
 
@@ -107,14 +108,14 @@ class Examinations {
 
 // hang-watch=DURATION[,kill]: when no task of the job has written, read, been woken by others, ended or called PMI
 // for that time, the job is examined, and what was found is printed and kept in the report; with `kill` the job is
-// ended then. Without, it is examined again after twice and four times that time.
+// ended then. Without `kill` it is examined again after twice and four times that time.
 struct HangWatchOption {
   static constexpr double kLeast = 1;  // seconds
 
   value::Duration time;
   bool kills = false;
 
-  // None: it is not given, or off.
+  // None: the option is not given, or off.
   static Result<std::optional<HangWatchOption>> read(const job::Options& options);
 };
 
@@ -126,18 +127,18 @@ class HangWatch {
       : host_(host), examinations_(examinations), option_(std::move(option)) {}
 
   Result<void> start();  // the tasks run
-  void stop();           // those of this shell have ended: they count as still
-  void all_ended();      // the leader's: those of all shells have
+  void stop();           // this shell's tasks have ended: they count as still
+  void all_ended();      // on the leader: the tasks of all shells have ended
 
   // Seconds since a task of this shell has last done something that can be seen.
   [[nodiscard]] double silent();
-  void traced() { looks_.clear(); }  // what that has woken does not count
+  void traced() { looks_.clear(); }  // what the tracing has woken does not count
 
  private:
-  // Of a task: what changes when it does something.
+  // For a task: what changes when it does something.
   struct Mark {
     std::uint64_t written = 0;
-    std::set<pid_t> processes;  // it and all below it
+    std::set<pid_t> processes;  // the task's process and all below it
     task::State state{};
     bool operator==(const Mark&) const = default;
   };
@@ -160,19 +161,20 @@ class HangWatch {
 };
 
 // slow-watch=DURATION[,output[:WORD]][,factor=F]: each shell measures its tasks window by window, and sends what it
-// has measured to the leader, which says when a host or a task is slower than the others for long (SlowFinder of
-// shell/doctor), and when no more. Nothing else follows from it.
+// has measured to the leader, which says when a host or a task has been slower than the others for long (SlowFinder
+// of shell/doctor), and when it is so no more. Nothing else follows from it.
 
-// What this shell's tasks do in windows.
+// Measures the tasks of this shell in windows.
 class PaceMeter {
  public:
   static constexpr std::size_t kMostThreads = 64;  // of a process
-  static constexpr double kMostCost = 0.005;       // of a cpu: then fewer threads are looked at
+  static constexpr double kMostCost = 0.005;  // share of a cpu that looking may take; above it fewer threads are
+                                              // looked at
 
-  // `word`: of what the tasks count in their output; "": they do not.
+  // `word`: the one behind which tasks print their count; "": they do not.
   PaceMeter(plugin::Host& host, std::string word) : host_(host), word_(std::move(word)) {}
 
-  // Since the last call; of the tasks that ran at both.
+  // Measures from the last call to this one, for the tasks that ran at both.
   [[nodiscard]] doctor::PaceWindow measure();
   [[nodiscard]] std::size_t most_threads() const { return most_threads_; }
 
@@ -181,7 +183,7 @@ class PaceMeter {
     pid_t pid = 0;
     std::optional<std::uint64_t> bytes;
     std::map<pid_t, CpuLook> processes;
-    // What it counts. After a start nothing of it is known before it has grown.
+    // The task's count. After a start it is not known before it has grown.
     std::optional<plugin::TaskOutput::Number> number;
     bool has_grown = false;
     std::optional<double> rate;
@@ -204,10 +206,10 @@ class SlowWatch {
   SlowWatch(plugin::Host& host, job::SlowWatchOption option)
       : host_(host), option_(std::move(option)), meter_(host, option_.word), finder_(option_.factor) {}
 
-  void serve();          // every shell's, in shell.init
+  void serve();          // on every shell, in shell.init
   Result<void> start();  // the tasks run
-  void stop();           // those of this shell have ended
-  void all_ended();      // the leader's: those of all shells have
+  void stop();           // this shell's tasks have ended
+  void all_ended();      // on the leader: the tasks of all shells have ended
   void gone(std::uint32_t shell);
 
  private:
@@ -223,7 +225,7 @@ class SlowWatch {
   bulk::RecordQueue records_{bulk::up::kPace};
   std::optional<event::Timer> timer_;
   bool has_stopped_ = false;
-  // The leader's.
+  // On the leader only.
   doctor::SlowFinder finder_;
   std::map<std::uint32_t, doctor::SlowFinder::Host> come_;  // windows that are not judged yet, by shell
   std::optional<event::Timer> judging_;

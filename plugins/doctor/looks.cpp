@@ -23,17 +23,17 @@ namespace {
 std::string proc(pid_t pid, std::string_view file) { return fmt::format("/proc/{}/{}", pid, file); }
 
 constexpr double kNanoseconds = 1e9;   // of a second
-constexpr double kMilliseconds = 1e3;  // likewise
+constexpr double kMilliseconds = 1e3;  // of a second
 
-// "0": it runs. The other: the call has been restarted, and the kernel does not see where it is.
+// "0": the thread runs. The other: the call was restarted, and the kernel does not tell where it is.
 bool is_no_place(std::string_view where) { return where == "0" || where == "do_syscall_64"; }
 
-// How a call says when it returns whatever comes.
+// How a call's arguments say that it returns after some time.
 enum class Limit : std::uint8_t {
-  none,          // it does not
-  always,        // it does
-  pointer,       // by an argument that is null where it does not
-  milliseconds,  // by an argument that is below 0 where it does not
+  none,          // it has no limit
+  always,        // it always has one
+  pointer,       // an argument is null if it has none
+  milliseconds,  // an argument is below 0 if it has none
 };
 
 struct NamedCall {
@@ -41,10 +41,10 @@ struct NamedCall {
   const char* name;
   bool has_fd;
   Limit limit = Limit::none;
-  std::size_t argument = 0;  // that has the limit
+  std::size_t argument = 0;  // which argument has the limit
 };
 
-// Those in which programs wait.
+// The calls in which programs wait.
 constexpr NamedCall kCalls[] = {
     {SYS_read, "read", true},
     {SYS_write, "write", true},
@@ -131,7 +131,7 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return out;
 }
 
-// Seconds. None: it is gone, or the kernel does not count that.
+// In seconds. None: the thread is gone, or the kernel does not count that.
 std::optional<double> ready_of(pid_t pid, pid_t tid) {
   auto times = read_file(proc(pid, tid, "schedstat"));  // nanoseconds: it ran; it was ready; and how often
   if (!times) return std::nullopt;
@@ -170,7 +170,7 @@ std::optional<double> returns_after(const NamedCall& call, const std::array<std:
 
 enum class Waking : std::uint8_t { none, by_time, by_others };
 
-// A thread that runs all the time sleeps now and then for reasons of the kernel's; one that sleeps often exchanges
+// A thread that runs all the time sleeps now and then because of the kernel; a thread that sleeps often exchanges
 // something with others.
 Waking waking_of(pid_t pid, const ThreadLook& before, const ThreadLook& now, double interval) {
   constexpr double kRunsMostly = 0.5;  // of the interval
@@ -211,7 +211,8 @@ bool is_shared(pid_t pid, std::uint64_t address) {
   return true;
 }
 
-// It handles a signal of timers, of descriptors, or of other processes, and its handler may wake a thread.
+// Whether the process handles a signal of timers, of descriptors, or of other processes, whose handler may wake a
+// thread.
 bool may_wake_by_signal(pid_t pid) {
   auto status = read_file(proc(pid, "status"));
   if (!status) return true;
@@ -287,8 +288,8 @@ double ProcessLook::ready() const {
   return out;
 }
 
-// With version 1 it is in state D, with version 2 it sleeps where it would handle a signal, or where the kernel
-// does not say.
+// With version 1 it is in state D. With version 2 it sleeps at the place where it would handle a signal, or the
+// kernel does not tell where.
 bool is_frozen(const ProcessLook& look) {
   const ThreadLook& first = look.first();
   bool may_be = first.state == 'D' || (first.state == 'S' && (first.where.empty() || first.where == "get_signal" ||
@@ -437,7 +438,7 @@ using doctor::Doing;
 using doctor::PipeEnd;
 
 constexpr double kBusy = 0.5;   // of the interval
-constexpr double kRuns = 0.05;  // of the interval, for a process to stand for its task
+constexpr double kRuns = 0.05;  // of the interval: less does not make a process stand for its task
 
 bool waits_for_child(const ProcessLook& look) { return look.first().where.starts_with("do_wait"); }
 
@@ -457,7 +458,7 @@ Doing doing_of(const ProcessLook* before, const ProcessLook& process, const Thre
   return before != nullptr && change.wanted() >= kBusy * interval ? Doing::busy : Doing::sleeps;
 }
 
-// The one that ran most; null: none did.
+// The thread that ran most; null: none ran.
 const ThreadLook* busiest_of(const ProcessLook* before, const ProcessLook& now, double interval) {
   const ThreadLook* out = nullptr;
   double most = kRuns * interval;
@@ -475,7 +476,7 @@ bool waits_for_more(const SystemCall& call) {
   return call.fd >= 0 || call.name == "openat" || call.name == "open" || call.name.starts_with("wait");
 }
 
-// What the first thread waits for if that is another one: for that which waits for something else.
+// The first thread stands for the process; if it waits for another thread, one that waits for something else.
 const ThreadLook& thread_that_stands_for(const ProcessLook* before, const ProcessLook& now, double interval) {
   if (const ThreadLook* busiest = busiest_of(before, now, interval)) return *busiest;
   const ThreadLook& first = now.first();
@@ -596,7 +597,7 @@ TaskLooks::Examined TaskLooks::examine(const task::Task& task, double interval) 
   return out;
 }
 
-// A process that has begun or ended moves its task.
+// A process that has begun or ended counts as a move of its task.
 void TaskLooks::add_changes(const Looks& before, const Looks& now, double interval, doctor::TaskGroup& group) {
   Change all;
   all.moves =
@@ -634,7 +635,7 @@ void TaskLooks::add_call(Examined& examined, const ThreadLook& thread) {
   bool writes = fact.call.starts_with("write");
   fact.is_input = reads && answer.call.fd == STDIN_FILENO;
   examined.group.path = kind.path;
-  // Whoever finds the path of a FIFO may open its other end yet.
+  // A process that finds the path of a FIFO may still open its other end.
   if ((reads || writes) && kind.object == "pipe" && kind.path.empty()) pipes_[examined.rank] = kind.link;
 }
 
@@ -654,7 +655,7 @@ void TaskLooks::add_pipe_ends(std::vector<Examined>& all) {
   }
 }
 
-// Those of its ancestors in the task that wait for their child use it neither; but other threads of its own may.
+// An ancestor in the task that waits for its child does not use the pipe either, but other threads of it may.
 PipeEnd TaskLooks::end_of(const Examined& examined, const std::set<pid_t>& holders) const {
   if (holders.empty()) return PipeEnd::nobody;
   const Looks& looks = now_.at(examined.rank);

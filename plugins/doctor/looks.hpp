@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks at processes, by proc(5), and what two of them say of this shell's tasks.
+// Looks at processes, by proc(5), and what two looks tell of this shell's tasks.
 #pragma once
 
 #include <sys/types.h>
@@ -28,47 +28,48 @@ struct ProcessLook {
 
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;         // of its program, at most 15 bytes
+  std::string name;         // the program's, at most 15 bytes
   double cpu = 0;           // seconds that all of its threads have run
   double started = 0;       // seconds since the boot
   std::uint64_t moved = 0;  // bytes read and written, by system calls; 0 if that may not be known
   std::uint64_t threads_in_all = 1;
   std::vector<ThreadLook> threads;  // by id, at most kMostThreads; at least one
 
-  [[nodiscard]] const ThreadLook& first() const;            // whose id is that of the process
+  [[nodiscard]] const ThreadLook& first() const;            // the one whose id is that of the process
   [[nodiscard]] const ThreadLook* thread(pid_t tid) const;  // null: there is none
-  [[nodiscard]] double ready() const;                       // of all of them
+  [[nodiscard]] double ready() const;                       // of all its threads
 };
 
-// As ProcessLook::moved.
+// See ProcessLook::moved.
 [[nodiscard]] std::uint64_t bytes_moved_by(pid_t pid);
 
-// None: it is gone.
+// None: the process is gone.
 [[nodiscard]] std::optional<ProcessLook> look_at(pid_t pid);
 
 // What a process has used of the cpus, in seconds; by less reading than look_at() needs.
 struct CpuLook {
-  double cpu = 0;                 // that it has run, with its children that it has waited for
-  std::map<pid_t, double> ready;  // that each of its first `most_threads` threads was ready to run and did not
+  double cpu = 0;                 // that it has run, with the children that it has waited for
+  std::map<pid_t, double> ready;  // for each of its first `most_threads` threads: that it was ready to run and did
+                                  // not
 };
-// None: it is gone.
+// None: the process is gone.
 [[nodiscard]] std::optional<CpuLook> cpu_look_at(pid_t pid, std::size_t most_threads);
 
-// Whether the cgroup of a process, of version 2 or 1, is frozen. Only where the look at its first thread is that of
-// a process which may be, files of /proc and of cgroups are read.
+// Whether the cgroup of a process, of version 2 or 1, is frozen. Files of /proc and of cgroups are read only if the
+// look at its first thread is that of a process that may be frozen.
 [[nodiscard]] bool is_frozen(const ProcessLook& look);
 
 // The system call in which a thread is.
 struct SystemCall {
   std::string name;  // "read"; "" if it is in none
-  int fd = -1;       // that a read or write is about; -1: none
-  // Seconds after which it returns whatever comes, 0: unknown how many; none: it waits until something comes.
+  int fd = -1;       // the descriptor of a read or write; -1: none
+  // Seconds after which the call returns in any case; 0: unknown how many; none: it waits until something comes.
   std::optional<double> limit;
-  bool is_lock = false;       // it waits for a lock, or for a thread to end: for a change of memory at `address`
-  bool is_private = false;    // which no other process has, says the call
-  std::uint64_t address = 0;  // of its memory
+  bool is_lock = false;     // it waits for a lock, or for the end of a thread: for a change of memory at `address`
+  bool is_private = false;  // by the call, no other process has that memory
+  std::uint64_t address = 0;  // in its memory
 };
-// EPERM, EACCES: this may not be known. ESRCH: it is gone.
+// EPERM, EACCES: this may not be known. ESRCH: the process is gone.
 struct CallAnswer {
   SystemCall call;
   int code = 0;
@@ -79,27 +80,27 @@ struct CallAnswer {
 struct Change {
   double cpu = 0, ready = 0;  // seconds, of all threads
   bool moves = false;         // it has read or written, a thread has begun or ended, or has been woken by others
-  bool wakes = false;         // a thread has slept and woken, as a time was over, for all that is known
+  bool wakes = false;         // a thread has slept and woken because a time was over, as far as is known
 
   [[nodiscard]] double wanted() const { return cpu + ready; }
 };
-// `interval`: seconds between the looks. Where a process may not be traced, any thread that has woken counts as
-// woken by others, but for those that sleep in nanosleep.
+// `interval`: seconds between the looks. If a process may not be traced, any thread that has woken counts as woken
+// by others, except those that sleep in nanosleep.
 [[nodiscard]] Change change_of(const ProcessLook& before, const ProcessLook& now, double interval);
 
-// A thread that a library has for itself, like UCX for its connections: it neither uses the program's locks and
-// pipes nor shows what the program does.
+// Whether a library has the thread for itself, like UCX for its connections: such a thread does not use the
+// program's locks and pipes, and does not show what the program does.
 [[nodiscard]] bool is_of_library(pid_t pid, const ThreadLook& thread);
 
-// Those of its threads that have waited at both looks, and were not woken, in calls that no time ends; without
-// those of libraries; likewise below.
+// The threads of the process that have waited at both looks without being woken, in calls without a time limit;
+// libraries' threads are left out, here and below.
 [[nodiscard]] std::set<pid_t> waiting_threads(const ProcessLook& before, const ProcessLook& now);
 
-// The number of its threads, if all have waited at both looks for locks of their own, or for each other to end: for
-// ever, as nobody else can wake them. 0: not so, or that may not be known.
+// The number of its threads, if all have waited at both looks for locks of the process, or for each other's end:
+// for ever, as nobody else can wake them. 0: this is not so, or may not be known.
 [[nodiscard]] std::uint64_t locked_threads(const ProcessLook& before, const ProcessLook& now);
 
-// What a process that waits in `where` does, where its system call may not be known; `object` as in doctor::Fact.
+// What a process does that waits in `where`, if its system call may not be known; `object` as in doctor::Fact.
 struct GuessedCall {
   std::string name, object;
 };
@@ -114,8 +115,8 @@ struct DescriptorKind {
 [[nodiscard]] DescriptorKind kind_of_descriptor(pid_t pid, int fd);
 
 // What the tasks of this shell do, by two looks at each of their processes and threads. The busiest thread of the
-// busiest process of a task stands for it; if none runs, the process that its first process waits for, by its first
-// thread, or by one that waits for a descriptor if the first waits for a thread.
+// busiest process of a task stands for the task. If none runs, the process stands for it that its first process
+// waits for, by its first thread; if this thread waits for another, by one that waits for a descriptor.
 class TaskLooks {
  public:
   explicit TaskLooks(plugin::Host& host);  // the first look
@@ -123,15 +124,15 @@ class TaskLooks {
   // A task of this shell that has not ended.
   struct Examined {
     std::uint32_t rank = 0;
-    pid_t pid = 0;            // that stands for it; 0: it has no process
-    pid_t tid = 0;            // of its thread
-    std::set<pid_t> waiting;  // other threads of it, as waiting_threads() has them
+    pid_t pid = 0;            // the process that stands for the task; 0: it has no process
+    pid_t tid = 0;            // the thread that stands for it
+    std::set<pid_t> waiting;  // its other threads, as in waiting_threads()
     bool was_stopped = false;
     doctor::TaskGroup group;  // of this rank alone
   };
   // The second look, `interval` seconds after the first.
   [[nodiscard]] std::vector<Examined> look_again(double interval);
-  // What could not be found out, for people; after the second look.
+  // What could not be found out, for people; valid after the second look.
   [[nodiscard]] const std::set<std::string>& notes() const { return notes_; }
 
  private:
@@ -154,13 +155,13 @@ class TaskLooks {
   std::set<std::string> notes_;
 };
 
-// Who has pipes open: by one look at the descriptors of all processes, and only if a task waits to read from a
-// pipe, or to write to one.
+// Finds who has pipes open: by one look at the descriptors of all processes, and only if a task waits to read from
+// a pipe, or to write to one.
 struct PipeEnds {
   std::set<pid_t> writers, readers;
 };
 
-// `links`: of pipes, as /proc/PID/fd has them. Processes whose descriptors this one may not see are left out.
+// `links`: the pipes' links, as in /proc/PID/fd. Processes whose descriptors this one may not see are left out.
 [[nodiscard]] std::map<std::string, PipeEnds> pipe_ends(const std::set<std::string>& links);
 
 }  // namespace nacre::plugins

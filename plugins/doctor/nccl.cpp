@@ -17,19 +17,20 @@ namespace {
 
 constexpr std::size_t kMostEnvironment = std::size_t{4} << 20;  // bytes
 
-// As the process itself would find it.
+// The path as the process itself would find it.
 std::string reached(pid_t pid, const std::string& path) {
   return fmt::format("/proc/{}/{}/{}", pid, path.starts_with('/') ? "root" : "cwd", path);
 }
 
-// 0, or an errno: ENXIO, nobody reads it.
+// 0, or an errno; ENXIO: nobody reads the pipe.
 int write_to_pipe(const std::string& path) {
   UniqueFd pipe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!pipe) return errno;
   struct stat about {};
   if (::fstat(pipe.get(), &about) != 0) return errno;
   if (!S_ISFIFO(about.st_mode)) return ENXIO;
-  return ::write(pipe.get(), "1", 1) == 1 || errno == EAGAIN ? 0 : errno;  // it is full of what others have asked
+  return ::write(pipe.get(), "1", 1) == 1 || errno == EAGAIN ? 0 : errno;  // EAGAIN: others have asked already, and
+                                                                           // the pipe is full
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ void FlightDumps::start(std::function<void()> done) {
   timer_->start(kPeriod, kPeriod);
 }
 
-// Those that it has started have the same environment, and no pipe of their own.
+// Processes that it has started have the same environment, but no pipe of their own.
 void FlightDumps::ask(std::uint32_t rank, pid_t pid) {
   auto environment = read_file(fmt::format("/proc/{}/environ", pid), kMostEnvironment);
   if (!environment || open_.size() >= kMostProcesses) return;
@@ -81,7 +82,7 @@ void FlightDumps::ask(std::uint32_t rank, pid_t pid) {
   if (code == 0) {
     pipes_.insert(path);
     open_.push_back(std::move(asked));
-  } else if (code != ENOENT && code != ENXIO) {  // it has not begun with torch yet, or is not what does
+  } else if (code != ENOENT && code != ENXIO) {  // otherwise torch has not begun in it, or it does not use torch
     notes_.insert(fmt::format("no dump of torch's Flight Recorder: its pipe: {}", std::strerror(code)));
   }
 }
@@ -97,10 +98,10 @@ void FlightDumps::look() {
   if (!open_.empty() && event::clock_now() >= until_) give_up();
   if (!open_.empty()) return;
   timer_->stop();
-  if (auto done = std::exchange(done_, nullptr)) done();  // it may destroy this object
+  if (auto done = std::exchange(done_, nullptr)) done();  // the callback may destroy this object
 }
 
-// It may be in the middle of writing, so its file is read when it has been the same at two looks.
+// The process may be in the middle of writing, so its file is read when two looks have found it the same.
 bool FlightDumps::take(Asked& asked) {
   Stamp now = stamp_of(asked.file);
   bool is_new = now.size > 0 && now != asked.before;
@@ -112,7 +113,7 @@ bool FlightDumps::take(Asked& asked) {
   constexpr double kNanoseconds = 1e9;  // of a second
   double written = static_cast<double>(now.seconds) + static_cast<double>(now.nanoseconds) / kNanoseconds;
   auto log = dump ? doctor::collectives_in(*dump, written) : Result<doctor::CollectiveLog>(dump.error());
-  asked.before = now;  // it is read again if there is more of it
+  asked.before = now;  // the file is read again if it grows
   if (!log) {
     asked.error = log.error().message;
     return false;
@@ -135,7 +136,8 @@ void FlightDumps::give_up() {
 namespace {
 
 constexpr const char* kUsualAddress = "localhost:28028";
-// The protocol is of lines; a server that does not know JSON says so, and answers in text. It closes at the end.
+// The protocol consists of lines. A server that does not know JSON says so, and answers in text. The server closes
+// the connection at the end.
 constexpr std::string_view kRequest = "CLIENT PROTOCOL 2\nTIMEOUT 2\nSET FORMAT json\nVERBOSE STATUS\n";
 constexpr int kLinesBefore = 3;  // the answers to all but the last
 
@@ -216,7 +218,7 @@ void NcclRasClient::start(std::function<void()> done) {
   begin();
 }
 
-// Its process is known by its id and each address of this host.
+// The process is identified by its id and each address of this host.
 void NcclRasClient::look_at(std::uint32_t rank, pid_t pid, const std::vector<std::string>& own_hosts) {
   constexpr std::size_t kMostEnvironment = std::size_t{4} << 20;  // bytes
   auto environment = read_file(fmt::format("/proc/{}/environ", pid), kMostEnvironment);
@@ -243,7 +245,7 @@ void NcclRasClient::ask(const RasAddress& to) {
   int connected = question->socket
                       ? ::connect(question->socket.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size)
                       : -1;
-  // Nobody is there: NCCL is older than 2.24, or has not begun.
+  // Nobody listens: NCCL is older than 2.24, or has not begun.
   if (connected != 0 && errno != EINPROGRESS) return;
   auto poll = event::Poll::create(host_.loop(), question->socket.get(),
                                   [this, of = question.get()](int events) { go_on(*of, events); });
@@ -286,7 +288,7 @@ bool NcclRasClient::receive(Question& question) {
 
 void NcclRasClient::take(const Question& question) {
   std::string_view rest = question.received;
-  if (rest.empty()) return;  // nobody is there
+  if (rest.empty()) return;  // nobody listens
   if (rest.size() > doctor::kMostRasAnswer) {
     notes_.insert(
         fmt::format("the answer of NCCL's RAS is not read: it has more than {} bytes", doctor::kMostRasAnswer));
@@ -304,7 +306,7 @@ void NcclRasClient::take(const Question& question) {
   all.insert(all.end(), found->begin(), found->end());
 }
 
-// The time between two has passed, or all of it.
+// The time between two questions is over, or the time for all.
 void NcclRasClient::next() {
   bool all_over = std::all_of(questions_.begin(), questions_.end(), [](const auto& each) { return each->is_over; });
   if (event::clock_now() >= until_) {
@@ -316,13 +318,13 @@ void NcclRasClient::next() {
   if (is_second_ || first_.empty()) return finish();
   is_second_ = true;
   begin();
-  timer_->start(kLook);  // there is nothing to wait for behind them
+  timer_->start(kLook);  // nothing else wakes the loop for them
 }
 
 void NcclRasClient::finish() {
   questions_.clear();
   is_done_ = true;
-  if (auto done = std::exchange(done_, nullptr)) done();  // it may destroy this object
+  if (auto done = std::exchange(done_, nullptr)) done();  // the callback may destroy this object
 }
 
 std::vector<doctor::RasFinding> NcclRasClient::findings() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NCCL, and torch above it, say of the collectives of this shell's tasks: dumps of torch's Flight Recorder,
-// and the answers of NCCL's RAS.
+// What NCCL, and torch above it, tell about the collectives of this shell's tasks: dumps of torch's Flight
+// Recorder, and answers of NCCL's RAS.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,10 +15,9 @@
 
 namespace nacre::plugins {
 
-// Dumps of torch's Flight Recorder, which has the collectives that a process has called: each process of the
-// tasks that has been started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE is asked for one, by a byte for its FIFO,
-// and what it then writes to its file is read. No others are asked, and for nothing is waited longer than
-// kMostTime.
+// Dumps of torch's Flight Recorder, which records the collectives that a process has called. Each process of the
+// tasks that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE is asked for a dump, by a byte to its FIFO, and the
+// file that it then writes is read. Other processes are not asked, and nothing is waited for longer than kMostTime.
 class FlightDumps {
  public:
   static constexpr event::Seconds kMostTime{5};
@@ -35,20 +34,20 @@ class FlightDumps {
   [[nodiscard]] const std::set<std::string>& notes() const { return notes_; }
 
  private:
-  // What tells a file from what it was before.
+  // Tells whether a file has changed.
   struct Stamp {
     std::int64_t seconds = 0, nanoseconds = 0;
     std::uint64_t inode = 0;
-    std::int64_t size = -1;  // there is none
+    std::int64_t size = -1;  // -1: there is no file
     bool operator==(const Stamp&) const = default;
   };
   struct Asked {
     std::uint32_t rank = 0;
     std::uint32_t torch_rank = 0;
-    std::string file;  // as this process reaches it
+    std::string file;  // the path by which this process reaches it
     Stamp before;
     Stamp seen;         // at the last look
-    std::string error;  // of what has been read so far
+    std::string error;  // in what was read so far
   };
 
   void ask(std::uint32_t rank, pid_t pid);
@@ -60,7 +59,7 @@ class FlightDumps {
   plugin::Host& host_;
   std::function<void()> done_;
   std::vector<Asked> open_;
-  std::set<std::string> pipes_;  // that have been written to
+  std::set<std::string> pipes_;  // pipes that were written to
   std::vector<doctor::CollectiveLog> logs_;
   std::set<std::string> notes_;
   event::Seconds until_{};
@@ -70,23 +69,23 @@ class FlightDumps {
 // The value of a variable in the text of /proc/PID/environ; none: it is not set.
 [[nodiscard]] std::optional<std::string> variable_in(std::string_view environment, std::string_view name);
 
-// Asks the RAS of NCCL, which runs in the processes of the tasks, how its communicators are: on the node of this
-// shell, twice, as only what stays the same shows that something hangs. Only where the environment of a task, or
-// what it has loaded, shows NCCL.
+// Asks the RAS of NCCL, which runs in the processes of the tasks, for the state of its communicators, on the node
+// of this shell. It asks twice, as only a state that stays shows that something hangs. It asks only if the
+// environment of a task, or what the task has loaded, shows NCCL.
 
 // "HOST:PORT" of NCCL_RAS_ADDR: numbers, "[::1]:28028", or localhost.
 struct RasAddress {
   sockaddr_storage address{};
   socklen_t size = 0;
 
-  // None: it is a name, or none at all.
+  // None: the text has a name, or no address.
   static std::optional<RasAddress> parse(const std::string& text);
 };
 
 class NcclRasClient {
  public:
-  static constexpr event::Seconds kMostTime{8};  // of all
-  static constexpr event::Seconds kBetween{3};   // from one time that they are asked to the next
+  static constexpr event::Seconds kMostTime{8};  // for all
+  static constexpr event::Seconds kBetween{3};   // between the two times that they are asked
   static constexpr std::size_t kMostAddresses = 4;
 
   explicit NcclRasClient(plugin::Host& host) : host_(host) {}

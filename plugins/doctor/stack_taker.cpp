@@ -23,7 +23,7 @@ Error not_allowed(int code) {
 
 Result<void> copy_from(pid_t pid, std::uint64_t address, void* to, std::size_t size) {
   iovec here{to, size};
-  iovec there{reinterpret_cast<void*>(address), size};  // NOLINT: of the other process
+  iovec there{reinterpret_cast<void*>(address), size};  // in the other process
   ssize_t copied = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
   if (copied == static_cast<ssize_t>(size)) return {};
   if (copied >= 0 || errno == EFAULT) return Error{EFAULT, "their memory is not what it seemed to be"};
@@ -146,7 +146,7 @@ void StackTaker::begin_more() {
   timer_->start(suspects_.empty() ? event::Seconds::zero() : kAfterTracer);
 }
 
-// Of those with the same first stack a few are enough.
+// Of targets with the same first stack a few are enough.
 void StackTaker::begin_again() {
   is_again_ = true;
   for (const auto& [rank, first] : firsts_) alike_[stacks_[rank].stack].push_back(rank);
@@ -157,7 +157,7 @@ void StackTaker::begin_again() {
   begin_more();
 }
 
-// Those that have no second stack are as the others with the same first one.
+// Targets without a second stack count as the others with the same first one.
 void StackTaker::share_steps() {
   for (const auto& [stack, ranks] : alike_) {
     doctor::Steps steps = doctor::Steps::unknown;
@@ -174,7 +174,7 @@ void StackTaker::begin(const Target& target, StackTool tool) {
   run->tool = tool;
   run->program = program_of(target.pid);
   task::Command command{doctor::command_of(tool, target.pid), job::Environment::own(), {}};
-  command.env.unset("DEBUGINFOD_URLS");  // nothing is fetched for it
+  command.env.unset("DEBUGINFOD_URLS");  // so that nothing is fetched for it
   command.setup.ends_with_parent = true;
   std::uint32_t rank = target.rank;
   task::Subprocess::Callbacks callbacks;
@@ -182,7 +182,7 @@ void StackTaker::begin(const Target& target, StackTool tool) {
   callbacks.on_complete = [this, rank] { complete(rank); };
   auto limit = event::Timer::create(host_.loop(), [run = run.get()] {
     run->is_late = true;
-    static_cast<void>(run->process->kill(SIGKILL));  // it may have ended without having been reaped
+    static_cast<void>(run->process->kill(SIGKILL));  // the process may have ended without having been reaped
   });
   auto started =
       task::Subprocess::start(host_.loop(), host_.children(), std::move(command), {}, std::move(callbacks));
@@ -208,7 +208,7 @@ void StackTaker::read(Run& run) {
 void StackTaker::complete(std::uint32_t rank) {
   auto taken = running_.extract(rank);
   if (!taken) return;
-  std::unique_ptr<Run> run = std::move(taken.mapped());  // it lives to the end of this call
+  std::unique_ptr<Run> run = std::move(taken.mapped());  // keeps it alive to the end of this call
   read(*run);
   run->limit.reset();
   if (run->is_late || !run->process->status().success()) suspects_.push_back(run->target);
@@ -218,13 +218,13 @@ void StackTaker::complete(std::uint32_t rank) {
     bool may_retry = run->tool == StackTool::py_spy && way_ == StackWay::automatic;
     if (may_retry && is_there(StackTool::eu_stack)) begin(run->target, StackTool::eu_stack);
   } else if (!threads.empty()) {
-    // What py-spy prints is of the script alone.
+    // py-spy prints only the script's functions.
     take({run->target, run->tool, {}}, run->tool == StackTool::py_spy ? "" : run->program, threads);
   }
   begin_more();
 }
 
-// Returns false if it has to be traced, as far as that is possible. It takes no more than some milliseconds.
+// Returns false if the process has to be traced, as far as that is possible. Takes at most some milliseconds.
 bool StackTaker::read_python(const Target& target, const std::string& program) {
   auto read = python_stacks_of(target.pid, program);
   if (!read) {
@@ -282,7 +282,8 @@ void StackTaker::note_failure(const Run& run) {
     return;
   }
   std::string why = error_shown(run.err);
-  std::size_t number = why.find(std::to_string(run.target.pid));  // so that the notes of all tasks are one
+  std::size_t number = why.find(std::to_string(run.target.pid));  // removed, so that equal notes of several tasks
+                                                                  // become one
   if (number != std::string::npos) why.replace(number, std::to_string(run.target.pid).size(), "PID");
   std::string setting = trace_setting();
   notes_.insert(fmt::format("no stack by {}: {}{}", name_of(run.tool),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// elastic.manager=auto|off|COMMAND: the nodes of shells that have left the job by a shrink go back to the manager
-// of its allocation, before who has asked for it gets its answer. On the leader; nothing happens in a job that does
-// not shrink.
+// elastic.manager=auto|off|COMMAND: when shells have left the job by a shrink, their nodes go back to the manager
+// of the job's allocation before the shrink is answered. This runs on the leader; nothing happens in a job that
+// does not shrink.
 
 #include "base/json.hpp"
 #include "base/program.hpp"
@@ -46,7 +46,7 @@ class Elastic final : public plugin::Plugin, private plugin::NodeRelease {
     return {};
   }
 
-  // One after another, as each may change what the next one has to know.
+  // Requests are served one after another, as each may change what the next one has to know.
   void release(const value::Hostlist& hosts, std::function<void(const Json& outcome)> done) override {
     waiting_.push_back({hosts, std::move(done)});
     if (waiting_.size() == 1) begin();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // exit-report=off|line|full: names the tasks that fail as they do (line), and when the job has failed reports what
-// went wrong first, and where (full, the default). Not named are those that the end of the job has ended (victims),
-// or a signal to all tasks (Ctrl-C), and what another message names: the task whose end ends the job, commands that
-// could not be started and end it, lost shells. report=FILE: the report as JSON, of each job, whatever its end.
+// went wrong first, and where (full, the default). Not named are tasks that were ended by the end of the job
+// (victims) or by a signal to all tasks (Ctrl-C), and what another message names: the task whose end ends the job,
+// commands that could not be started, lost shells. report=FILE: the report as JSON, of each job, whatever its end.
 // In a container of Kubernetes its termination log has two lines of it.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,27 +33,27 @@ namespace nacre::plugins {
 namespace {
 
 // What went wrong first, and where: the leader's report of a job that has failed, as nacre-exits(7) describes it.
-// It asks the shells of a few tasks, while the job runs, for what they know of them: of the first that failed, and
-// of one of each other way to fail.
+// While the job runs it asks the shells of a few tasks what they know of them: of the first task that failed, and
+// of one task for each other way to fail.
 
 constexpr std::string_view kDigests =
     "exit-report.digests";               // an announcement of the leader: records; and a collective
 constexpr event::Seconds kWritten{0.5};  // for the output of tasks to end
 constexpr event::Seconds kLookWritten{0.02};
-constexpr std::size_t kMostCores = 4;  // that are looked at, of tasks that have failed alike but for that
+constexpr std::size_t kMostCores = 4;  // core dumps that are looked at, of tasks that have failed alike in all else
 
 std::string module_of(const TaskFacts& facts, const task::Task& task) {
   Json core = facts.core(task);
   return core.is_object() ? core.value("module", "") : "";
 }
 
-// Which tasks have failed alike: in the same way, with the same last line on standard error, and, where a core dump
-// shows it, in the same module. The leader asks all shells once, when the tasks of the job have ended; each answers
-// for its own.
+// Finds which tasks have failed alike: in the same way, with the same last line on standard error and, if a core
+// dump shows it, in the same module. The leader asks all shells once, when the job's tasks have ended; each answers
+// for its own tasks.
 class FailureDigests {
  public:
-  static constexpr std::size_t kMostHere = 16;  // that a shell sends of each way to fail
-  static constexpr std::size_t kMostAll = 32;   // of all shells
+  static constexpr std::size_t kMostHere = 16;  // classes that a shell sends, for each way to fail
+  static constexpr std::size_t kMostAll = 32;   // classes in all
 
   struct Class {
     std::string last;    // line
@@ -64,26 +64,26 @@ class FailureDigests {
   // Both have to outlive it.
   FailureDigests(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
 
-  // From here on the leader is answered.
+  // From here on this shell answers the leader.
   void serve() {
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
       if (topic == kDigests) asked(bytes);
     });
   }
 
-  // The leader's: of tasks whose records have these texts. `done` is called once, perhaps before it returns, unless
-  // this is destroyed.
+  // On the leader: asks about tasks whose records have these texts. `done` is called once, perhaps before this
+  // returns, unless this object is destroyed.
   void ask(const std::vector<std::string>& records, std::function<void()> done) {
     done_ = std::move(done);
     if (!host_.announce(kDigests, fmt::format("{}", fmt::join(records, " ")))) std::exchange(done_, {})();
   }
 
-  // By the record's text, the largest first. Tasks of which nothing is known, and of a shell's or the job's classes
-  // beyond the most, are in none.
+  // By the record's text, the largest class first. Tasks about which nothing is known are in no class, nor are
+  // those of classes beyond the limits.
   [[nodiscard]] const std::map<std::string, std::vector<Class>>& classes() const { return classes_; }
 
  private:
-  // By each shell, once.
+  // Called once on each shell.
   void asked(std::string_view records) {
     if (!records_.empty()) return;
     for (std::string_view each : split(records, ' ')) records_.emplace(each);
@@ -117,7 +117,7 @@ class FailureDigests {
   [[nodiscard]] std::string own() const {
     std::map<std::pair<std::string, std::string>, std::vector<const task::Task*>> alike;
     for (const auto& task : host_.tasks()) {
-      if (task->starts_again()) continue;  // elsewhere
+      if (task->starts_again()) continue;  // it starts again elsewhere
       std::string record = exits::Record::of(task->status()).str();
       if (records_.contains(record)) alike[{std::move(record), facts_.last_line(*task)}].push_back(task.get());
     }
@@ -137,7 +137,7 @@ class FailureDigests {
     return out.empty() ? "" : dump_json(out);
   }
 
-  // What another shell has sent is looked at member by member.
+  // Checks each member of what another shell has sent.
   void take(const plugin::Gathered& all) {
     std::map<std::tuple<std::string, std::string, std::string>, value::Idset> united;
     for (const auto& [bytes, shells] : all) {
@@ -167,7 +167,7 @@ class FailureDigests {
   plugin::Registration announcements_, gathered_;
   std::function<void()> done_;
   std::set<std::string> records_;  // that are asked for
-  event::Seconds until_{};         // when what their tasks have written is waited for no longer
+  event::Seconds until_{};         // until then it is waited for the output of their tasks
   std::optional<event::Timer> timer_;
   std::map<std::string, std::vector<Class>> classes_;
 };
@@ -176,7 +176,7 @@ constexpr std::string_view kEvidence = "exit-report.evidence";  // an announceme
 constexpr event::Seconds kEvidenceWritten{0.5};                 // for the output of tasks to end
 constexpr event::Seconds kLookForEvidence{0.02};
 constexpr std::size_t kMostLookedAt = 256;  // tasks of a shell, the first that died
-constexpr double kLate = 0.005;             // seconds by which a shell may see a death later than another one does
+constexpr double kLate = 0.005;             // seconds by which a shell may see a death later than another shell
 
 timeline::Time nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -197,33 +197,33 @@ std::optional<exits::FailureFacts> failure_in(const Json& json, std::uint32_t sh
   return out;
 }
 
-// What the shells of a job know of the tasks that have failed, from which it follows which was the first
-// (exits/blame.hpp). The leader asks all shells once, when the tasks have ended; each answers for its own, with
-// those that may have been the first.
+// What the job's shells know of failed tasks; from this it follows which failure was the first (exits/blame.hpp).
+// The leader asks all shells once, when the tasks have ended; each shell answers for those of its own tasks that
+// may have been the first.
 class FailureEvidence {
  public:
-  static constexpr std::size_t kMostOwn = 6;    // that a shell sends: of those that others have not brought about
-  static constexpr std::size_t kMostPeers = 2;  // ... and of the rest
+  static constexpr std::size_t kMostOwn = 6;    // failures that a shell sends, if no other task has caused them
+  static constexpr std::size_t kMostPeers = 2;  // ... and of the others
 
   // Both have to outlive it.
   FailureEvidence(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
 
-  // From here on the leader is answered.
+  // From here on this shell answers the leader.
   void serve() {
     announcements_ = host_.on_announcement([this](std::string_view topic, std::string_view /*bytes*/) {
       if (topic == kEvidence) asked();
     });
   }
 
-  // The leader's. `done` is called once, perhaps before it returns, unless this is destroyed.
+  // On the leader. `done` is called once, perhaps before this returns, unless this object is destroyed.
   void ask(std::function<void()> done) {
     done_ = std::move(done);
     sent_ = event::clock_now();
     if (!host_.announce(kEvidence, "{}")) std::exchange(done_, {})();
   }
 
-  // How the clock of a shell is to the leader's: of a question and its answer, in seconds by the clock of who has
-  // sent or received it.
+  // Relates the clock of a shell to the leader's: times of a question and its answer, in seconds, each by the clock
+  // of the shell that has sent or received it.
   struct Exchange {
     double sent = 0, received = 0, answered = 0, taken = 0;
   };
@@ -233,7 +233,7 @@ class FailureEvidence {
                                 nanoseconds(exchange.answered), nanoseconds(exchange.taken));
   }
 
-  // By the leader's clock; those of a shell that has answered are all that may have been the first there.
+  // By the leader's clock. For a shell that has answered these are all that may have been the first there.
   [[nodiscard]] std::vector<exits::FailureFacts> failures() const {
     std::vector<exits::FailureFacts> out = failures_;
     for (exits::FailureFacts& each : out) {
@@ -255,7 +255,7 @@ class FailureEvidence {
   [[nodiscard]] const value::Idset& answered() const { return answered_; }  // shells
 
  private:
-  // By each shell, once.
+  // Called once on each shell.
   void asked() {
     if (received_ > event::Seconds::zero()) return;
     received_ = event::clock_now();
@@ -283,7 +283,7 @@ class FailureEvidence {
     for (const exits::FailureFacts& each : own()) mine["failures"].push_back(json_of(each));
     mine["received"] = received_.count();
     mine["answered"] = event::clock_now().count();
-    // Shells that have nothing to say all say the same.
+    // Shells without failures all give the same.
     std::string part = mine["failures"].empty() ? "" : dump_json(mine);
     gathered_ = host_.gather(kEvidence, std::move(part), [this](const Result<plugin::Gathered>& all) {
       if (all && host_.job().leads()) take(*all);
@@ -291,8 +291,8 @@ class FailureEvidence {
     });
   }
 
-  // Those that may have been the first here, and the first of the rest. One that the end of the job has ended may
-  // have failed by itself before.
+  // The failures that may have been the first here, and the first of the others. A task that the end of the job has
+  // ended may have failed by itself before.
   [[nodiscard]] std::vector<exits::FailureFacts> own() const {
     std::vector<const task::Task*> failed;
     for (const auto& task : host_.tasks()) {
@@ -319,7 +319,7 @@ class FailureEvidence {
     return out;
   }
 
-  // What another shell has sent is looked at member by member.
+  // Checks each member of what another shell has sent.
   void take(const plugin::Gathered& all) {
     const double taken = event::clock_now().count();
     for (const auto& [bytes, shells] : all) {
@@ -351,9 +351,9 @@ class FailureEvidence {
   plugin::Registration announcements_, gathered_;
   std::function<void()> done_;
   event::Seconds sent_{};      // when all were asked
-  event::Seconds received_{};  // when this shell was
+  event::Seconds received_{};  // when this shell was asked
   std::optional<event::Timer> timer_;
-  std::vector<exits::FailureFacts> failures_;  // by the clocks of their shells, which are their `clock`
+  std::vector<exits::FailureFacts> failures_;  // by the clock of each one's shell, which its `clock` names
   std::map<std::uint32_t, timeline::Clock> clocks_;
   value::Idset answered_;
 };
@@ -366,7 +366,7 @@ constexpr const char* kLeft = "exit-report.left";    // announcement: processes 
 constexpr const char* kReportHold = "exit-report";
 constexpr event::Seconds kLookAgain{0.02};
 constexpr event::Seconds kMostDrain{
-    0.5};  // for the output of a task to end, which a process that it left may hold open
+    0.5};  // how long to wait for the end of a task's output, which a process that it left may hold open
 constexpr event::Seconds kReportAnswerTime{2.0};  // for answers
 constexpr std::size_t kMostEvents = 64;
 constexpr std::size_t kMostArrivals = 256;  // of failures
@@ -389,7 +389,7 @@ std::optional<exits::Record> record_in(const Json& end, Rank rank) {
 
 Json letter_of(const exits::Record& record) { return record.str().substr(0, 1); }
 
-// Not that it has lost another, where it has failed by itself.
+// Leaves out that it has lost another task, if it has failed by itself.
 void add_reason(Json& facts, const exits::Record& record) {
   const std::string err = facts.value("stderr", "");
   const exits::KnownReason* reason = exits::reason_in(err);
@@ -417,7 +417,7 @@ class FailureReport {
     evidence_.serve();
   }
 
-  // The leader's, with the time of it, in seconds since the Epoch.
+  // On the leader; `time`: seconds since the Epoch.
   void tasks_ended(const value::Idset& ranks, const exits::Record& record, double time) {
     if (is_victim(record)) victims_.insert(ranks);
     if (record.kind() == exits::Record::Kind::gone) gone_.insert(ranks);
@@ -432,7 +432,7 @@ class FailureReport {
     if (record.kind() != exits::Record::Kind::lost) ask(rank);
   }
 
-  // for the timeline
+  // For the timeline.
   void note(std::string_view event, Json what, double time) {
     hangs_ = hangs_ || event == "hang";
     if (timeline_.size() == kMostEvents) return;
@@ -441,8 +441,8 @@ class FailureReport {
     timeline_.push_back(std::move(what));
   }
 
-  // Of this shell: processes that have outlived their tasks and are being ended, as the topic shell.processes-left
-  // has them.
+  // On this shell: processes that have outlived their tasks and are being ended, in the form of the topic
+  // shell.processes-left.
   void left(const Json& processes) {
     const job::Job& job = host_.job();
     Json told{{"processes", Json::array()}};
@@ -453,16 +453,16 @@ class FailureReport {
       told["processes"].back()["host"] = job.resources.nodes[job.shell_rank].hostname;
     }
     if (processes.size() > kMostLeftHere) told["more"] = processes.size() - kMostLeftHere;
-    static_cast<void>(host_.announce(kLeft, dump_json(told)));  // likewise
+    static_cast<void>(host_.announce(kLeft, dump_json(told)));  // a shell that is cut off need not report
   }
 
-  // The leader's: the shell is lost, it answers no more.
+  // On the leader: the shell is lost, and answers no more.
   void lost(std::uint32_t shell) {
     if (shell >= host_.job().shells()) return;
     for (Rank rank : (waited_for_ & host_.job().taskmap.ranks_on(shell)).ids()) settle(rank);
   }
 
-  // All tasks have ended: what has been asked is waited for, for a moment.
+  // All tasks have ended: waits for a moment for open answers.
   Result<void> finish() {
     auto end = host_.ended_by();
     bool has_ended = end && (is_failure(end->record) || is_victim(end->record));
@@ -484,7 +484,7 @@ class FailureReport {
     return {};
   }
 
-  // How the job has ended (exits::summary): the report.
+  // Makes the report of how the job has ended (exits::summary).
   [[nodiscard]] Json make(const Json& end) const {
     const job::Job& job = host_.job();
     Json classes = Json::array();
@@ -511,8 +511,8 @@ class FailureReport {
     return out;
   }
 
-  // Whether a task has failed that ran, and did more than write to a reader that has gone. Of commands that could
-  // not be started, and of lost shells, the error that ends the job is complete.
+  // Whether a running task has failed, other than by writing to a reader that has gone. For commands that could not
+  // be started, and for lost shells, the error that ends the job says all.
   [[nodiscard]] bool has_news() const {
     if (auto end = host_.ended_by(); end && is_victim(end->record)) return true;
     return std::any_of(representatives_.begin(), representatives_.end(), [](const auto& each) {
@@ -523,12 +523,12 @@ class FailureReport {
   }
 
  private:
-  // The first that failed, as far as it is known by now; none: nothing has failed.
+  // The first that failed, as far as it is known now; none: nothing has failed.
   struct Verdict {
     exits::TaskEnd first;
     exits::Origin origin = exits::Origin::unknown;
     bool is_certain = false;
-    value::Idset others;  // that may have been the first
+    value::Idset others;  // others that may have been the first
   };
 
   [[nodiscard]] bool is_waiting() const {
@@ -537,7 +537,7 @@ class FailureReport {
 
   // ---- what the leader learns ----------------------------------------------------------
 
-  // Not what a signal to all tasks has ended, from outside.
+  // A task that a signal to all tasks from outside has ended has not failed.
   [[nodiscard]] bool is_failure(const exits::Record& record) const {
     if (!host_.exit_policy().is_failure(record)) return false;
     bool by_itself = record.kind() == exits::Record::Kind::ended;
@@ -594,7 +594,7 @@ class FailureReport {
     settle(rank);
   }
 
-  // The shell that has answered has its own clock.
+  // The times are by the clock of the shell that has answered.
   void note_clock(Rank rank, Json& facts) {
     auto times = facts.find("clock");
     if (times == facts.end()) return;
@@ -620,7 +620,7 @@ class FailureReport {
     });
   }
 
-  // What the first was is asked for, too.
+  // Also asks which failure was the first.
   void ask_for_evidence() {
     waits_for_evidence_ = true;
     evidence_.ask([this] {
@@ -692,7 +692,7 @@ class FailureReport {
     return out;
   }
 
-  // Of a victim that has ended the job: how it has ended then.
+  // If a victim has ended the job: how it has ended by now.
   [[nodiscard]] Json cause(const Json& end) const {
     auto found = verdict();
     Json out = Json::object();
@@ -725,7 +725,7 @@ class FailureReport {
     return out;
   }
 
-  // Of tasks whose shells have not told more: the first of those that arrived together.
+  // For tasks whose shells have told no more: adds the first of those that arrived together.
   void add_by_arrival(std::vector<exits::FailureFacts>& failures) const {
     for (const Arrival& each : arrivals_) {
       bool may_be_told = each.record.kind() == exits::Record::Kind::ended;
@@ -736,18 +736,20 @@ class FailureReport {
       if (rest.empty()) continue;
       failures.push_back(failure_by_arrival(*rest.first(), each.record, each.at));
       if (each.record.kind() != exits::Record::Kind::lost) continue;
-      failures.back().uncertainty = exits::kCascade;  // it has been silent for some time
+      failures.back().uncertainty = exits::kCascade;  // the shell has been silent for some time
       failures.back().clock = host_.job().taskmap.node_of(*rest.first()).value_or(0);
     }
   }
 
-  // What has failed by itself, and what the end of the job may have ended though it had failed.
+  // The tasks that have failed by themselves, and those that the end of the job may have ended although they had
+  // failed.
   [[nodiscard]] std::vector<exits::FailureFacts> failures() const {
     auto end = host_.ended_by();
     std::vector<exits::FailureFacts> out = evidence_.failures();
     std::erase_if(out, [&](const exits::FailureFacts& each) {
       auto record = arrived(each.rank);
-      return record && record->kind() != exits::Record::Kind::ended;  // those come by arrival
+      return record && record->kind() != exits::Record::Kind::ended;  // failures without more facts are added by
+                                                                      // their arrival
     });
     add_by_arrival(out);
     std::erase_if(out, [&](const exits::FailureFacts& each) {
@@ -780,7 +782,7 @@ class FailureReport {
       }
     }
     const exits::FailureFacts& first = all[blame.first];
-    // What the doctor concludes of a job that hangs is no more than likely.
+    // What the doctor concludes about a hanging job is only likely.
     bool has_hung = has_ended && is_victim(end->record) && first.rank == end->rank && hangs_;
     blame.is_certain = blame.is_certain && !has_hung;
     return Verdict{{first.rank, first.record},
@@ -789,7 +791,7 @@ class FailureReport {
                    blame.others | arrived_at_the_time_of(first.rank)};
   }
 
-  // The others whose failures came to be known so soon before or after it.
+  // The others whose failures became known shortly before or after this one.
   [[nodiscard]] value::Idset arrived_at_the_time_of(Rank rank) const {
     auto its = std::find_if(arrivals_.begin(), arrivals_.end(),
                             [&](const Arrival& each) { return each.ranks.contains(rank); });
@@ -808,7 +810,7 @@ class FailureReport {
     return known != known_.end() ? exits::last_line_of(known->second.value("stderr", "")) : "";
   }
 
-  // Tasks of one record, by what else is the same of them.
+  // Groups tasks with one record by what else they have in common.
   [[nodiscard]] Json classes(const std::string& record, const value::Idset& ranks) const {
     Json out = Json::array();
     value::Idset rest = ranks;
@@ -833,7 +835,7 @@ class FailureReport {
     return out;
   }
 
-  // Processes, and core dumps, which stay.
+  // Processes, and core dumps, that the job leaves behind.
   [[nodiscard]] Json all_left() const {
     Json out = Json::object();
     if (!left_.empty()) out["processes"] = left_;
@@ -846,7 +848,7 @@ class FailureReport {
     return out;
   }
 
-  // What the option health has found.
+  // The bad hosts that the option health has found.
   [[nodiscard]] Json bad_hosts() const {
     if (host_.options().find("health") == nullptr) return {};
     plugin::Call call("job.health");
@@ -856,45 +858,46 @@ class FailureReport {
   plugin::Host& host_;
   TaskFacts& facts_;
   plugin::Registration heard_;
-  // Of this shell, that are to be reported: until when what they have written is waited for.
+  // Tasks of this shell to be reported: until when to wait for their output.
   std::map<const task::Task*, event::Seconds> asked_here_;
   std::optional<event::Timer> answer_timer_;
-  // The leader's.
+  // On the leader.
   struct Arrival {
     double at;  // by clock_now()
     value::Idset ranks;
     exits::Record record;
   };
-  std::vector<Arrival> arrivals_;                            // of failures, the first
-  value::Idset victims_;                                     // of the job's end
-  value::Idset gone_;                                        // with their shells, which is no failure
-  std::map<std::string, value::Idset::Id> representatives_;  // of ways to end, by the record's text
+  std::vector<Arrival> arrivals_;  // the first failures
+  value::Idset victims_;           // tasks that the job's end has ended
+  value::Idset gone_;              // tasks that left with their shells, which is no failure
+  std::map<std::string, value::Idset::Id> representatives_;  // one task for each way to end, by the record's text
   value::Idset asked_, waited_for_;                          // tasks
   std::map<value::Idset::Id, Json> known_;                   // by rank
   std::map<value::Idset::Id, double> asked_at_;              // by clock_now()
   FailureDigests digests_;
   FailureEvidence evidence_;
-  std::uint64_t failed_ = 0;  // tasks that ran
+  std::uint64_t failed_ = 0;  // tasks that failed while they ran
   bool waits_for_digests_ = false, waits_for_evidence_ = false;
   Json left_ = Json::array();  // processes
   std::uint64_t more_left_ = 0;
   Json timeline_ = Json::array();
   std::optional<event::Timer> finish_timer_;
   bool holds_ = false;
-  bool hangs_ = false;  // the doctor has found so
+  bool hangs_ = false;  // the doctor has found that the job hangs
 };
 
 using Ranks = value::Idset;
 
-// How long failures are gathered for a line: the first ones hardly, so that the line comes at once, but it is one
-// if all tasks fail together; then the longer, the more lines there have been, until none fails for a while.
+// How long failures are gathered for one line: at first very shortly, so that the line comes at once but is one
+// line if all tasks fail together; later the longer, the more lines there have been, until no task fails for a
+// while.
 constexpr event::Seconds kFirstWait{0.02};
 constexpr event::Seconds kSecondWait{0.15};
 constexpr event::Seconds kLongestWait{2.0};
-// For what the tasks have written to come out: how often it is looked at, and how long it is waited for.
+// How often it is looked whether the tasks' output has come out, and for how long.
 constexpr event::Seconds kLookAtOutput{0.02};
 constexpr event::Seconds kMostDelay{1.0};
-// In one line, and in a moment; of more than that only the number is given.
+// The most ranges in one line, and in a moment; of more only the number is given.
 constexpr std::size_t kMostRanges = 16;
 constexpr std::size_t kMostHosts = 8;
 constexpr std::size_t kMostLines = 16;
@@ -910,7 +913,7 @@ std::string ranks_text(const Ranks& ranks) {
   return out;
 }
 
-// "3, 7-9 on n1, 12 on n2"; without hosts where they are many, or unknown.
+// "3, 7-9 on n1, 12 on n2"; without hosts if there are many, or unknown ones.
 std::string place_of(const job::Job& job, const Ranks& ranks) {
   std::vector<std::pair<std::string, Ranks>> hosts;
   for (Ranks left = ranks; !left.empty();) {
@@ -940,14 +943,14 @@ std::string record_text(const exits::Record& record) {
   return status.exit_code() == kNoSuchCommand ? "not started: no such command" : "not started: not executable";
 }
 
-// Names the tasks that fail, in one line for all that fail alike within a moment, on all nodes: "task 3, 7-9 on n1:
-// exit code 3". What they have written comes out first.
+// Names failing tasks, in one line for all on all nodes that fail alike within a moment: "task 3, 7-9 on n1: exit
+// code 3". Their output comes out first.
 class FailureNaming {
  public:
-  // It has to outlive it.
+  // The host has to outlive this object.
   explicit FailureNaming(plugin::Host& host) : host_(host) {}
 
-  // They have ended by themselves, or could not be started.
+  // These tasks have ended by themselves, or could not be started.
   Result<void> add(const Ranks& ranks, const exits::Record& record) {
     Ranks& alike = failed_[record.str()];
     alike = alike | ranks;
@@ -961,7 +964,7 @@ class FailureNaming {
     return {};
   }
 
-  // What waits is named now.
+  // Names the waiting tasks now.
   void finish() {
     timer_.reset();
     report(std::exchange(failed_, {}));
@@ -979,7 +982,7 @@ class FailureNaming {
       timer_->start(kLookAtOutput);
   }
 
-  // Those whose output has come out.
+  // The tasks whose output has come out.
   Failed take_ready() {
     if (host_.task_output() == nullptr) return std::exchange(failed_, {});
     Ranks left = host_.task_output()->come_out();
@@ -1013,7 +1016,7 @@ class FailureNaming {
   }
 
   plugin::Host& host_;
-  Failed failed_;  // that are not named yet
+  Failed failed_;  // tasks that are not named yet
   std::optional<event::Timer> timer_;
   event::Seconds wait_{};         // before the next line
   event::Seconds waits_since_{};  // for output
@@ -1024,10 +1027,10 @@ class FailureNaming {
 
 enum class Extent : std::uint8_t { off, line, full };
 
-constexpr std::size_t kMostTerminationLine = 2047;  // bytes; Kubernetes reads two of them, with their ends
+constexpr std::size_t kMostTerminationLine = 2047;  // bytes; Kubernetes reads two lines, with their newlines
 
-// What Kubernetes shows as why a container has ended: the report's first line, what went wrong, and its last, the
-// exit code. Its file is there in each container; another one, which somebody has named, is made.
+// Kubernetes shows this text as the reason why a container has ended: the report's first line, what went wrong, and
+// its last, the exit code. The usual file exists in each container; a file that somebody has named is made.
 void write_termination_log(const std::string& report) {
   const std::string given = own_variable("NACRE_TERMINATION_LOG").value_or("");
   const std::string path = given.empty() ? "/dev/termination-log" : given;
@@ -1055,7 +1058,7 @@ class ExitReport final : public plugin::Plugin {
  private:
   Result<void> read() {
     auto option = host_.options().at(name());
-    // What a job shell prints an instance takes for messages.
+    // An instance of Flux takes what a job shell prints for messages.
     if (!option && host_.instance() != nullptr) extent_ = Extent::line;
     if (option && option->json() == "line") {
       extent_ = Extent::line;
@@ -1077,7 +1080,7 @@ class ExitReport final : public plugin::Plugin {
     return host_.options().at("report") || TRY(job::OnLeaderLost::read(host_.options())).launcher_has("report");
   }
 
-  // The exit policy, which is known in shell.init, asks which was the first whether there is a report or not.
+  // In shell.init the exit policy is known. It may ask which failure was the first even if there is no report.
   Result<void> prepare() {
     if (!is_read_) CHECK_OK(read());
     is_read_ = true;
@@ -1108,7 +1111,7 @@ class ExitReport final : public plugin::Plugin {
     return {};
   }
 
-  // Where another shell may come to lead, all of them know what has become of the job.
+  // If another shell may come to lead, all shells note what has become of the job.
   void note_changes() {
     on<plugin::ShellLost>([this](const plugin::ShellLost& lost) { shell_lost(lost.shell); });
     on("job.tasks-moved", [this](plugin::Call& call) { report_.note("moved", call.in, event::wall_clock()); });
@@ -1153,7 +1156,7 @@ class ExitReport final : public plugin::Plugin {
     if (failed && extent_ == Extent::full) show(report);
   }
 
-  // Somebody who wants no more than errors has had the lines that name the tasks.
+  // With only errors shown, the lines that name the tasks are enough.
   void show(const Json& report) {
     plugin::TaskOutput* output = host_.task_output();
     if (output != nullptr && output->takes_events()) return output->put_event("failure", report);
@@ -1161,7 +1164,7 @@ class ExitReport final : public plugin::Plugin {
     plugin::Call listed("job.listed");
     bool is_listed = host_.stack().call(listed).has_value() && listed.out.contains("id");
     std::string text = exits::report_text(report, is_listed ? listed.out["id"].get<std::string>() : "");
-    const std::size_t first = text.find('\n');  // what went wrong
+    const std::size_t first = text.find('\n');  // the end of the line that says what went wrong
     print_err(coloured(Colour::red, text.substr(0, first)) + text.substr(std::min(first, text.size())));
   }
 

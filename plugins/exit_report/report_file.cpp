@@ -77,7 +77,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::at(plugin::Host& host, const Jso
   out->path_ = std::filesystem::absolute(path, failed).native();
   if (failed) return option.error("cannot find the working directory: " + failed.message());
   out->before_ = file_at(out->path_);
-  // The next leader finds that out when it writes it: the job runs, and does not end for that.
+  // The next leader finds out when it writes the file: the job runs, and does not end because of that.
   if (!host.job().has_next_leader()) CHECK_OK(in(out->names_.option, check_replaceable(out->path_)));
   return out;
 }
@@ -101,7 +101,7 @@ bool ReportFile::write_text(std::string_view text) {
     return false;
   }
   struct stat info {};
-  // A link stays: /dev/stdout is one, of a file that others write.
+  // A link stays: /dev/stdout is a link to a file that others write.
   bool is_sent = fd_ || (::lstat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode));
   Result<void> written = is_sent ? send(text) : replace(text);
   if (!written) warn(written.error().message);
@@ -160,7 +160,7 @@ void ReportFile::add(std::string_view text, bool keeps) {
     if (Result<void> opened = open(keeps); !opened) return warn(opened.error().message);
   }
   if (!to_) return;
-  if (takes_over_ && to_->has_others_text()) {  // before this one knows, perhaps
+  if (takes_over_ && to_->has_others_text()) {  // perhaps before this shell knows
     warn(fmt::format(kLedSince, path_));
     return to_.reset();
   }

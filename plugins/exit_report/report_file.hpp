@@ -21,29 +21,30 @@ class ReportFile {
     std::string what;  // "the report"
   };
 
-  // What the host's option names: null if it is not given, or only on or off. Of a shell that has come to lead, its
-  // launcher may write it (job::OnLeaderLost); null, too, if it went to a descriptor of another shell.
+  // The file that the host's option names; null if the option is not given, or only on or off. On a shell that has
+  // come to lead, its launcher may write the report (job::OnLeaderLost); null as well if the report went to a
+  // descriptor of another shell.
   static Result<std::unique_ptr<ReportFile>> of_option(plugin::Host& host, Names names);
   // The option: a path, relative to the working directory of this process as it is now, or the number of a
-  // descriptor that was open when this process began, which is taken. An error too if it could not be written now:
-  // a job is not started for a report that nobody gets.
+  // descriptor that was open when this process began, which this object takes over. It is also an error if the file
+  // could not be written now: no job is started for a report that nobody gets.
   static Result<std::unique_ptr<ReportFile>> at(plugin::Host& host, const JsonAt& option, Names names);
 
   // Whether an option is on or off, and no file; a number above 1 is a descriptor, as `nacre launch` gives one.
   [[nodiscard]] static bool is_switch(const Json& option);
-  // "": it is a descriptor, or the launcher writes it.
+  // "": the report goes to a descriptor, or the launcher writes it.
   [[nodiscard]] std::string file() const { return fd_ || is_taken_ || is_launchers_ ? "" : path_; }
 
-  // Adds the file's own name to the report, as "file", if it could be written; else warns. A file that was there
-  // before is replaced at once, or stays; what a link names is written. A reader is waited for: the host is held
-  // meanwhile. Of a shell that is cut off, a file that has come since then stays: it is the next leader's.
+  // Adds the file's own name to the report, as "file", if it could be written; otherwise warns. An existing file is
+  // replaced as a whole, or stays; the target of a link is written. The job is held until the reader has all. On a
+  // shell that is cut off, a file that was made since then stays: it is the next leader's.
   void write(Json& report);
-  // Likewise. False: it has warned.
+  // The same for a text. False: it has warned.
   bool write_text(std::string_view text);
-  // Another way: it is written bit by bit, from the file's beginning or, if it `keeps` what it has, behind that. A
+  // Another way: the report is written bit by bit, from the file's beginning or, if `keeps`, behind its content. A
   // failure is a warning, and nothing more is written.
   void add(std::string_view text, bool keeps);
-  // Nothing more is added. A reader is waited for.
+  // Nothing more is added. Waits for the reader.
   void end();
 
  private:
@@ -69,9 +70,9 @@ class ReportFile {
   bool holds_ = false, is_opened_ = false;
 };
 
-// Of a shell that has come to lead: who has started the job puts it behind what it has of this report.
+// On a shell that has come to lead: the job's starter appends this to what it has of the report.
 void send_to_launcher(plugin::Host& host, std::string_view report, std::string_view text);
-// For the launcher's standard error: of a shell that has come to lead its own leads nowhere.
+// Prints for the launcher's standard error: on a shell that has come to lead its own one leads nowhere.
 void print_report(plugin::Host& host, const std::string& text);
 
 }  // namespace nacre::plugins

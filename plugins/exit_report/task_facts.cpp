@@ -31,7 +31,7 @@ struct CloseLibdw {
   void operator()(void* handle) const { ::dlclose(handle); }
 };
 
-// The functions that are used, of libdw and of libelf, which it needs.
+// The functions of libdw that are used, and of libelf, which libdw needs.
 struct DwflFunctions {
   decltype(&::elf_version) elf_version;
   decltype(&::elf_begin) elf_begin;
@@ -66,7 +66,7 @@ bool all_found_in(void* library, DwflFunctions& f) {
          found_in(library, "dwfl_module_info", f.module_info);
 }
 
-// Nothing is looked for beyond the dump, above all no debug information, for which libdw would ask servers.
+// Nothing but the dump is read, above all no debug information, for which libdw would ask servers.
 int no_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; }
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
@@ -83,7 +83,7 @@ int take_frame(Dwfl_Frame* frame, void* of) {
   return DWARF_CB_ABORT;  // the first frame is enough
 }
 
-// The kernel writes the thread first that got the signal.
+// The kernel writes the thread that got the signal first.
 int take_thread(Dwfl_Thread* thread, void* of) {
   static_cast<CrashPlace*>(of)->dwfl.thread_getframes(thread, take_frame, of);
   return DWARF_CB_ABORT;
@@ -100,9 +100,9 @@ std::string module_in(const DwflFunctions& f, Dwfl* dwfl, Elf* elf) {
   return name != nullptr ? name : "";
 }
 
-// The file of the program or library that has the address at which the thread stood that got the signal, by the
-// core dump. "" if that cannot be found. elfutils' libdw reads it, where it was there when nacre was built; it is
-// loaded when there is a core dump to look at, so that jobs without do not pay for it.
+// The file of the program or library in which the thread stood that got the signal, by the core dump; "" if that
+// cannot be found. elfutils' libdw reads it, if it was there when nacre was built. It is loaded only when there is
+// a core dump, so that jobs without one do not pay for it.
 std::string core_module(const std::string& core) {
   std::unique_ptr<void, CloseLibdw> library(::dlopen(kLibdw, RTLD_NOW | RTLD_LOCAL));
   DwflFunctions f{};
@@ -127,10 +127,10 @@ constexpr std::size_t kMostErrorBytes = std::size_t{16} << 10;  // bytes of such
 constexpr std::size_t kMostWords = 64;                          // of the command
 constexpr std::size_t kMostWord = 1024;                         // bytes
 constexpr std::size_t kMostNote = std::size_t{16} << 10;        // bytes of a member that a plugin adds
-// Also of a program whose child was killed so, as sh(1) reports it
+// Also the code of a program whose child was killed, as sh(1) reports it.
 constexpr int kKilled = value::kSignalBase + SIGKILL;
-// When the count of kills is first read: so that short jobs do not pay for it. A task that has run for less may
-// have been killed before.
+// When the count of kills is first read, so that short jobs do not pay for it. A task that has run for less time
+// may have been killed before.
 constexpr event::Seconds kBaseline{0.1};
 
 std::string working_directory() {
@@ -252,7 +252,7 @@ Json TaskFacts::core(const task::Task& task) const {
   return out;
 }
 
-// What the shell itself knows is not replaced.
+// Members that the shell itself has set are not replaced.
 void TaskFacts::add_notes(Json& facts, const task::Task& task) const {
   plugin::Call call("report.note");
   call.in["rank"] = task.rank();
@@ -309,7 +309,7 @@ void append_value(std::string& glob, char letter, const Dumped& process) {
   }
 }
 
-// The newest of those that match and are not older than the process.
+// The newest of the files that match and are not older than the process.
 std::string newest(const std::string& pattern, double started) {
   glob_t found{};
   std::string out;
@@ -371,7 +371,7 @@ Json core_file(const Dumped& process, const std::string& root) {
 namespace {
 
 constexpr std::string_view kKills = "oom_kill ";
-constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;  // version 1 has a number for that, of about 2^63
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;  // version 1 means no limit by a number of about 2^63
 
 }  // namespace
 

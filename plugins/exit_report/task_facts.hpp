@@ -10,11 +10,11 @@
 
 namespace nacre::plugins {
 
-// Whether the kernel has killed processes of this shell's cgroup because memory ran out. It counts them:
-// memory.events of version 2, memory.oom_control of version 1. A count is compared with the last one that was seen.
+// Whether the kernel has killed processes of this shell's cgroup because memory ran out. The kernel counts these:
+// memory.events of version 2, memory.oom_control of version 1. This compares the count with the last one.
 class OomKills {
  public:
-  // Of the cgroup of `shell`. `root` is put before all names of files.
+  // For the cgroup of `shell`. `root` is put before all names of files.
   static OomKills of_shell(pid_t shell, const std::string& root = "");
 
   [[nodiscard]] bool are_counted() const { return !events_file_.empty(); }
@@ -33,17 +33,17 @@ class TaskFacts {
  public:
   explicit TaskFacts(plugin::Host& host) : host_(host) {}
 
-  // Before it starts: NACRE_ERROR_FILE, where a program may write why it fails; `torch`: by PyTorch's name for it,
-  // too.
+  // Before the task starts: sets NACRE_ERROR_FILE, where a program may write why it fails; `torch`: also by
+  // PyTorch's name for it.
   void prepare(task::Task& task, bool torch) const;
   void started(const task::Task& task);
   Result<void> watch_memory();  // once the tasks run
   void exited(const task::Task& task);
-  // Whether what it has written is known: its streams have ended, or it could not be executed.
+  // Whether all that the task has written is known: its streams have ended, or it could not be executed.
   [[nodiscard]] bool is_complete(const task::Task& task) const;
-  // With what plugins add to it (report.note).
+  // The facts, with what plugins add to them (report.note).
   [[nodiscard]] Json of(const task::Task& task) const;
-  // By its status, and not by a signal to all tasks from outside.
+  // Whether it has failed by its status, and not by a signal that was sent to all tasks from outside.
   [[nodiscard]] bool has_failed(const task::Task& task) const;
   // What it has written to its error file, as one text; "" if there is nothing.
   [[nodiscard]] std::string error_text(const task::Task& task) const;
@@ -57,7 +57,7 @@ class TaskFacts {
   struct Times {
     double started = 0;  // seconds since the Epoch
     double ended = 0;
-    std::uint64_t oom_kills = 0;  // that may have been it
+    std::uint64_t oom_kills = 0;  // kills that may have hit this task
     bool oom_is_certain = false;
   };
 
@@ -68,7 +68,7 @@ class TaskFacts {
   plugin::Host& host_;
   std::vector<Times> times_;  // by local id
   std::optional<OomKills> oom_;
-  std::uint64_t oom_left_ = 0;  // kills that no task has ended by yet
+  std::uint64_t oom_left_ = 0;  // kills that belong to no ended task yet
   std::optional<event::Timer> oom_timer_;
 };
 
@@ -80,12 +80,12 @@ struct Dumped {
   std::string directory;  // in which it ran when it started
 };
 
-// {"dumped": true}, and {"file": path} if it is there, or {"handler": program} where the kernel gives core dumps to
-// one; {"pattern"} with neither: what the kernel's pattern is, as there is no such file. `root` is put before the
-// names of the kernel's files.
+// {"dumped": true}, and {"file": path} if it is there, or {"handler": program} if the kernel passes core dumps to a
+// program; otherwise {"pattern"}, the kernel's pattern, as there is no such file. `root` is put before the names of
+// the kernel's files.
 [[nodiscard]] Json core_file(const Dumped& process, const std::string& root = "");
 
-// The glob(7) of the file's name by core_pattern: what is not known of the process is `*`.
+// The glob(7) of the file's name by core_pattern; `*` stands for what is not known of the process.
 [[nodiscard]] std::string core_glob(std::string_view pattern, bool uses_pid, const Dumped& process);
 
 }  // namespace nacre::plugins

@@ -69,7 +69,7 @@ Result<void> CheckProcess::start(const std::function<int()>& act, event::Seconds
   return {};
 }
 
-// What its own processes hold open is not waited for.
+// Does not wait for processes of its own that hold the pipe open.
 void CheckProcess::read() {
   char some[4096];
   for (;;) {
@@ -82,7 +82,7 @@ void CheckProcess::read() {
   }
 }
 
-// One that waits in the kernel does not end: nobody waits for it.
+// A process that waits in the kernel does not end, and nobody waits for it.
 void CheckProcess::kill() {
   if (pid_ < 0) return;
   ::kill(-pid_, SIGKILL);
@@ -121,7 +121,7 @@ std::function<int()> shell_command(std::string command, std::string directory,
 
 namespace {
 
-// Before what each call prints.
+// Printed before the output of each call.
 constexpr std::string_view kGpuDevices = "=devices", kGpuErrors = "=errors", kGpuProcesses = "=processes",
                            kGpuRocm = "=rocm";
 constexpr std::string_view kGpuCsv = " --format=csv,noheader,nounits";
@@ -202,7 +202,7 @@ GpuJudgement judge_gpus(const GpuState& state, const value::Idset& wanted,
   for (const usage::GpuDevice& each : devices) {
     if (wanted.contains(each.index)) own.push_back(&each);
   }
-  if (own.size() < wanted.size()) return out;  // their numbers are others
+  if (own.size() < wanted.size()) return out;  // the tools have other numbers
   for (const usage::GpuDevice* each : own) {
     auto errors = state.errors.find(each->index);
     if (each->vendor != "nvidia" || errors == state.errors.end() || errors->second == 0) continue;
@@ -225,7 +225,7 @@ GpuJudgement judge_gpus(const GpuState& state, const value::Idset& wanted,
 
 std::string fault_of_kernel_record(std::string_view record, std::uint64_t now) {
   // Of NVIDIA's "XID Errors": memory (48, 64, 92, 95), NVLink (74), a device that is gone or halted (62, 79), its
-  // system processor (119, 120). Others are mostly a program's.
+  // system processor (119, 120). Others are mostly caused by programs.
   constexpr std::uint64_t kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120};
   constexpr std::uint64_t kRecent = std::uint64_t{600} * 1'000'000;
   const std::size_t text = record.find(';');
@@ -315,7 +315,7 @@ Result<event::Seconds> check_time(const JsonAt& option) {
   return event::Seconds(time.seconds());
 }
 
-// The command line makes JSON of "true" and "false", which are commands.
+// The command line turns "true" and "false" into JSON, but they are commands.
 Result<std::string> check_command(const JsonAt& option) {
   if (option.json().is_boolean()) return std::string(option.json().get<bool>() ? "true" : "false");
   std::string out = TRY(option.string());
@@ -397,7 +397,7 @@ Judged judge(const std::map<std::uint32_t, HostCheck>& hosts, const ClockWindow&
 namespace {
 
 constexpr std::uint64_t kLeastFree = std::uint64_t{16} << 20;  // bytes that a file system has to have left
-constexpr double kLeastAvailable = 0.02;                       // of all, that has to be available
+constexpr double kLeastAvailable = 0.02;                       // of all memory, that has to be available
 
 std::optional<std::uint64_t> meminfo_kibibytes(std::string_view meminfo, std::string_view name) {
   for (std::string_view line : split(meminfo, '\n')) {
@@ -421,7 +421,7 @@ std::string fault_of_directory(const std::string& path) {
   if (int error = write_all(fd.get(), some); error != 0) return directory_error(path, error);
   struct statvfs space {};
   const bool is_known = ::fstatvfs(fd.get(), &space) == 0;
-  if (::close(fd.release()) < 0) return directory_error(path, errno);  // of NFS: what was written has no room
+  if (::close(fd.release()) < 0) return directory_error(path, errno);  // on NFS, what was written may have no room
   if (!is_known) return "";
   const std::uint64_t room = std::uint64_t{space.f_bavail} * space.f_frsize;
   if (room < kLeastFree) return fmt::format("{}: {} MiB are free, {} expected", path, room >> 20, kLeastFree >> 20);
@@ -456,7 +456,7 @@ void HostChecks::start(const Places& places, std::optional<HostFault> known, Whe
     };
   };
   running_.reserve(5);
-  add("disk", [directory, path = places.temporary] {  // one that is not there is made, or /tmp takes its place
+  add("disk", [directory, path = places.temporary] {  // a missing one is made, or /tmp is used instead
     return directory(::access(path.c_str(), F_OK) == 0 || errno != ENOENT ? path : kUsualTemporary)();
   });
   if (!places.work.empty() && places.work != places.temporary) add("disk", directory(places.work), true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The option health, what a shell finds of its own host by it, and what follows from what all shells have found.
+// The option health: what a shell finds by it of its own host, and what follows from the findings of all shells.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +17,14 @@
 
 namespace nacre::plugins {
 
-// A check of this host, in a process of its own: where a file system or a driver hangs, it does, and the shell goes
-// on without it.
+// A check of this host, in a process of its own: if a file system or a driver hangs, the process hangs, and the
+// shell goes on without it.
 class CheckProcess : Noncopyable {
  public:
-  static constexpr std::size_t kMostOutput = std::size_t{1} << 16;  // bytes; of more the last ones are kept
+  static constexpr std::size_t kMostOutput = std::size_t{1} << 16;  // bytes; of more output the last ones are kept
 
   struct Outcome {
-    bool is_late = false;  // it has been killed; else it has ended
+    bool is_late = false;  // it was killed; otherwise it has ended
     value::WaitStatus status = {};
     std::string output = {};  // and standard error
     event::Seconds took{};
@@ -35,12 +35,12 @@ class CheckProcess : Noncopyable {
   };
   using WhenDone = std::function<void(const Outcome& outcome)>;
 
-  // It has to outlive it.
+  // The host has to outlive this object.
   explicit CheckProcess(plugin::Host& host) : host_(host) {}
   ~CheckProcess() { kill(); }
 
   // `act` runs in a forked child, and returns its exit code, unless it executes another program. `done` is called
-  // once, from the loop; it may not destroy this object. An error: it has not been started.
+  // once, from the loop; it may not destroy this object. An error: the process could not be started.
   Result<void> start(const std::function<int()>& act, event::Seconds most, WhenDone done);
 
  private:
@@ -49,7 +49,7 @@ class CheckProcess : Noncopyable {
   void end(bool is_late, const value::WaitStatus& status);
 
   plugin::Host& host_;
-  pid_t pid_ = -1;  // of one that runs
+  pid_t pid_ = -1;  // the process that runs
   UniqueFd output_;
   std::optional<event::Poll> poll_;
   std::optional<event::Timer> limit_;
@@ -63,54 +63,54 @@ class CheckProcess : Noncopyable {
 [[nodiscard]] std::function<int()> shell_command(std::string command, std::string directory,
                                                  std::vector<std::string> environment);
 
-// The GPUs that a job has on this host, as nvidia-smi and rocm-smi see them: that they are there, have had no
-// errors that cannot be corrected, and that nobody else uses them.
+// The GPUs that a job has on this host, as nvidia-smi and rocm-smi see them: whether they are there, have had no
+// uncorrectable errors, and are used by nobody else.
 
 // What the tools have printed.
 struct GpuState {
   usage::GpuLook look;
-  std::map<std::uint32_t, std::uint64_t> errors;  // by index, of NVIDIA's: those that cannot be corrected
+  std::map<std::uint32_t, std::uint64_t> errors;  // by index: NVIDIA's uncorrectable errors
 
-  // Of the output of gpu_command().
+  // Parses the output of gpu_command().
   static Result<GpuState> parse(std::string_view text);
 };
 
-// A command of /bin/sh that has these tools, at least one, print what GpuState reads.
+// A command of /bin/sh by which the tools that are there, at least one, print what GpuState reads.
 [[nodiscard]] std::string gpu_command(bool nvidia, bool rocm);
 
 struct GpuJudgement {
   std::string fault;   // "": none
-  std::string in_use;  // by whom; "": by nobody else
+  std::string in_use;  // who else uses them; "": nobody
 };
 
-// `wanted`: the GPUs of the job here, by the numbers that the tools have, too; where these have others only how
-// many there are counts. `is_own`: whether a process is of the job.
+// `wanted`: the job's GPUs here, by the numbers that the tools also have; if the tools have other numbers only the
+// count matters. `is_own`: whether a process belongs to the job.
 [[nodiscard]] GpuJudgement judge_gpus(const GpuState& state, const value::Idset& wanted,
                                       const std::function<bool(std::int64_t pid)>& is_own);
 
-// What is wrong by a record of /dev/kmsg, "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT": an Xid of NVIDIA's driver that
-// is the hardware's, of the last ten minutes; "": nothing. `now`: microseconds since the boot.
+// What is wrong according to a record of /dev/kmsg, "PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT": an Xid of NVIDIA's
+// driver of the last ten minutes that means a hardware fault; "": nothing. `now`: microseconds since the boot.
 [[nodiscard]] std::string fault_of_kernel_record(std::string_view record, std::uint64_t now);
-// Of all records that this process may read; it does not wait for others.
+// The same for all records that this process may read; it does not wait for more.
 [[nodiscard]] std::string fault_of_kernel_log();
 
 class GpuCheck {
  public:
-  static constexpr event::Seconds kAgain{0.5};  // between looks, while somebody else uses them
+  static constexpr event::Seconds kAgain{0.5};  // between looks, while somebody else uses the GPUs
 
   struct Limits {
     event::Seconds look;  // of one look
-    event::Seconds wait;  // until nobody else uses them
+    event::Seconds wait;  // how long to wait until nobody else uses the GPUs
   };
-  // With what is wrong; "": nothing, or there is no tool.
+  // `fault`: what is wrong; "": nothing, or there is no tool.
   using WhenDone = std::function<void(const std::string& fault)>;
 
-  // The host has to outlive it.
+  // The host has to outlive this object.
   GpuCheck(plugin::Host& host, const Limits& limits) : host_(host), limits_(limits) {}
 
   // Whether a tool is in the PATH.
   [[nodiscard]] static bool has_tool();
-  // `done` is called once, from the loop; it may not destroy this object. An error: it has not been started.
+  // `done` is called once, from the loop; it may not destroy this object. An error: the look could not be started.
   Result<void> start(WhenDone done);
 
  private:
@@ -132,10 +132,10 @@ struct HealthOption {
 
   Depth depth = Depth::off;
   std::optional<std::string> command;  // of /bin/sh
-  std::string pair_command;            // likewise; with pairs it is not empty
+  std::string pair_command;            // the same; not empty with pairs
   event::Seconds timeout{5};           // of each check
-  event::Seconds wait{10};             // until nobody else uses the GPUs
-  bool ends = true;                    // on-bad: the job, where no spare takes the tasks of a bad host
+  event::Seconds wait{10};             // how long to wait until nobody else uses the GPUs
+  bool ends = true;                    // on-bad: end the job if no spare takes the tasks of a bad host
 
   static Result<HealthOption> read(const job::Options& options);
 
@@ -156,13 +156,13 @@ void fields(auto& io, wire::Of<HostFault> auto& m) {
   io.has("reason", m.reason);
 }
 
-// What a shell gives to the others of its host.
+// What a shell gives to the others about its host.
 struct HostCheck {
   std::optional<HostFault> bad = {};
   std::string directory = {};  // why the working directory cannot be written to; "": it can
   double clock = 0;            // seconds since the Epoch, once all hosts have been looked at
 
-  // An error: it is none.
+  // An error: the text is no such check.
   static Result<HostCheck> parse(const std::string& text) { return wire::from_text<HostCheck>(text); }
 };
 
@@ -182,7 +182,7 @@ void fields(auto& io, wire::Of<BadHost> auto& m) {
   io.has("fault", m.fault);
 }
 
-// What the leader announces of all hosts.
+// What the leader announces about all hosts.
 struct HealthVerdict {
   std::vector<BadHost> bad = {};
 
@@ -191,26 +191,26 @@ struct HealthVerdict {
 
 void fields(auto& io, wire::Of<HealthVerdict> auto& m) { io.has("bad", m.bad); }
 
-// The leader's clock: all clocks were read between these two times by it.
+// By the leader's clock: all clocks were read between these two times.
 struct ClockWindow {
   double from = 0, to = 0;
 };
 constexpr double kMostClockDifference = 1;  // seconds
 
-// A working directory that no host can write to is as it should be: then no host is bad for it. `notes`: what is
-// only worth a warning, by shell; of the leader where it is of all.
+// If no host can write to the working directory that is as it should be, and no host is bad for it. `notes`:
+// warnings by shell; a warning about all hosts is the leader's.
 struct Judged {
   HealthVerdict verdict;
   std::map<std::uint32_t, std::string> notes;
 };
 [[nodiscard]] Judged judge(const std::map<std::uint32_t, HostCheck>& hosts, const ClockWindow& window);
 
-inline constexpr const char* kUsualTemporary = "/tmp";  // where there is no $TMPDIR, or it cannot be made
+inline constexpr const char* kUsualTemporary = "/tmp";  // used if there is no $TMPDIR, or it cannot be made
 
-// What is wrong with a directory that this process should be able to write to: in a few words that begin with its
-// name; "": nothing. It may hang.
+// What is wrong with a directory that this process should be able to write to, in a few words that begin with its
+// name; "": nothing. The call may hang.
 [[nodiscard]] std::string fault_of_directory(const std::string& path);
-// What is wrong with the memory by the text of /proc/meminfo; "": nothing.
+// What is wrong with the memory according to the text of /proc/meminfo; "": nothing.
 [[nodiscard]] std::string fault_of_memory(std::string_view meminfo);
 
 // The checks of this host, all at the same time, each in a process of its own.
@@ -218,8 +218,8 @@ class HostChecks {
  public:
   using WhenDone = std::function<void(const HostCheck& found)>;
 
-  // `work`: the directory in which the tasks run; "": there is none to be looked at. `variables`: NAME=value, of
-  // the command beside the job's.
+  // `work`: the directory in which the tasks run; "": no directory is looked at. `variables`: NAME=value, which the
+  // command gets in addition to the job's.
   struct Places {
     std::string work, temporary;
     std::vector<std::string> variables;
@@ -227,11 +227,11 @@ class HostChecks {
 
   explicit HostChecks(plugin::Host& host, const HealthOption& option) : host_(host), option_(option) {}
 
-  // `done` is called once, from the loop or before this returns; what is found first counts, in this order:
-  // `known`, memory, disk, GPUs, the command.
+  // `done` is called once, from the loop or before this returns. The first fault in this order counts: `known`,
+  // memory, disk, GPUs, the command.
   void start(const Places& places, std::optional<HostFault> known, WhenDone done);
 
-  // A command of /bin/sh as that of the option, with the job's environment.
+  // Runs a command of /bin/sh as the option's command is run, with the job's environment.
   [[nodiscard]] static std::function<int()> command(plugin::Host& host, const std::string& text,
                                                     const Places& places);
 
@@ -250,7 +250,7 @@ class HostChecks {
   };
   std::vector<Running> running_;
   std::unique_ptr<GpuCheck> gpus_;
-  std::size_t left_ = 0;  // that run, and one while they are started
+  std::size_t left_ = 0;  // checks that run, plus one while they are started
   HostCheck found_;
   WhenDone done_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// health=off|quick|pairs: each host is looked at before its tasks start. A bad one is left out: its tasks start on
-// a spare; where none takes them the job ends, or with health.on-bad=warn they start all the same.
+// health=off|quick|pairs: each host is looked at before its tasks start. A bad host is left out: its tasks start on
+// a spare. If no spare takes them the job ends, or with health.on-bad=warn they start anyway.
 //
 //   shell.pre-init  all shells look, at the same time; with pairs the leader has pairs of the good ones run a
 //                   command, in rounds; it announces which hosts are bad; all move the tasks
@@ -26,13 +26,13 @@ namespace nacre::plugins {
 namespace {
 
 constexpr std::string_view kHealthTopic = "shell.health";      // of other plugins' checks
-constexpr std::string_view kBecameBad = "health.bad";          // likewise
+constexpr std::string_view kBecameBad = "health.bad";          // of other plugins' checks, when tasks start again
 constexpr std::string_view kHealthVerdict = "health.verdict";  // doc/protocol.md
-constexpr std::string_view kHealthPairs = "health.pairs";      // likewise
-constexpr const char* kPairsEnded = "health.pairs.";           // a collective; and the round
+constexpr std::string_view kHealthPairs = "health.pairs";      // doc/protocol.md
+constexpr const char* kPairsEnded = "health.pairs.";           // a collective; the round follows
 constexpr const char* kHostsLooked = "health.looked";          // a collective, before the clocks are read
-constexpr const char* kHostsAgain = "health.restart.";         // and the restarts of the job
-constexpr const char* kHostsFound = "health.found";            // likewise, what the hosts have found
+constexpr const char* kHostsAgain = "health.restart.";         // the restarts of the job follow
+constexpr const char* kHostsFound = "health.found";            // a collective, with what the hosts have found
 constexpr std::string_view kHealthType = "health";             // of exceptions
 
 constexpr std::size_t kMostWereBad = 4;  // hosts in the line on earlier jobs
@@ -47,7 +47,7 @@ std::string without_place(const std::string& message) {
   return is_place ? message.substr(end + 2) : message;
 }
 
-// "plugin 'NAME': TOPIC: why" of a plugin that is no builtin is a check of this name.
+// The check of "plugin 'NAME': TOPIC: why", for a plugin that is no builtin, has this name.
 HostFault fault_of(const std::string& message) {
   const std::string front = "plugin '", behind = fmt::format("': {}: ", kHealthTopic);
   const std::size_t end = message.find(behind);
@@ -103,7 +103,7 @@ class Health final : public plugin::Plugin {
     return {};
   }
 
-  // A host whose initrc does not set it would not take part, and the others would wait for it for ever.
+  // A host whose initrc does not set the option would take no part, and the others would wait for it for ever.
   [[nodiscard]] Result<void> refuse_initrc() const {
     if (job().shells() == 1 || host_.standalone()) return {};
     for (const auto& [path, setter] : host_.options().setters()) {
@@ -161,7 +161,7 @@ class Health final : public plugin::Plugin {
     places.variables.insert(places.variables.end(), {"NACRE_HEALTH_PEER=" + host,
                                                      fmt::format("NACRE_HEALTH_ROLE={}", peer->is_first ? 0 : 1),
                                                      fmt::format("NACRE_HEALTH_ROUND={}", round->number)});
-    // The next round may come while the process of this one tells that it has ended.
+    // The next round may come while this round's process reports its end.
     CheckProcess& process = *pairs_.emplace_back(std::make_unique<CheckProcess>(host_));
     auto done = [this, number = round->number](const CheckProcess::Outcome& outcome) {
       give_pair(number, {outcome.is_good() ? "" : outcome.why(option_.timeout), outcome.took.count()});
@@ -306,7 +306,7 @@ class Health final : public plugin::Plugin {
                            fmt::join(ends, "; "), why));
   }
 
-  // `spare`: null: it has no tasks.
+  // `spare`: null if the host has no tasks.
   void settle(const BadHost& bad, const Result<std::uint32_t>* spare) {
     const auto& nodes = job().resources.nodes;
     if (spare == nullptr) {
@@ -326,8 +326,8 @@ class Health final : public plugin::Plugin {
 
   // ---- before tasks start again ----------------------------------------------------
 
-  // From here on it is known for all shells alike who takes part in a start of all tasks. One that has begun before
-  // does not stand any more.
+  // From here on all shells know alike which ones take part in a start of all tasks. A start that has begun before
+  // does not count any more.
   void restarted(const Json& what) {
     if (!is_on() || what.value("scope", "") != "job") return;
     number_ = what.value("restarts", std::uint64_t{0});
@@ -393,7 +393,7 @@ class Health final : public plugin::Plugin {
     waits_for_loss_ = then == Later::is_lost;
   }
 
-  // What becomes of a host that has become bad; the leader says so.
+  // What becomes of a host that has become bad; the leader decides.
   enum class Later : std::uint8_t { starts, is_lost, ends };
   Later settle_later(const BadHost& bad) {
     Later then = !option_.ends                            ? Later::starts
@@ -416,7 +416,7 @@ class Health final : public plugin::Plugin {
     return then;
   }
 
-  // "n3", or "n3 (shell 2)" where several shells are there.
+  // "n3", or "n3 (shell 2)" if the host has several shells.
   [[nodiscard]] std::string name_of(std::uint32_t shell) const {
     const auto& nodes = job().resources.nodes;
     const std::string& host = nodes[shell].hostname;
@@ -435,17 +435,17 @@ class Health final : public plugin::Plugin {
   HealthOption option_;
   HostChecks checks_;
   ClockWindow window_;              // the leader's
-  Json told_ = Json::array();       // likewise
-  HealthVerdict verdict_;           // likewise, so far
-  std::optional<PairTrial> trial_;  // likewise
+  Json told_ = Json::array();       // the leader's
+  HealthVerdict verdict_;           // the leader's, so far
+  std::optional<PairTrial> trial_;  // the leader's
   std::vector<std::unique_ptr<CheckProcess>> pairs_;
   bool replaces_ = false;  // a spare starts the tasks of a lost shell
-  // Of the last start of all tasks: the restarts of the job, and the last shell that takes part.
+  // For the last start of all tasks: the job's number of restarts, and the last shell that takes part.
   std::uint64_t number_ = 0;
   std::uint32_t last_ = 0;
-  bool looks_with_all_ = false;              // for it
-  bool waits_for_loss_ = false;              // all have looked, and until another shell is lost
-  std::vector<plugin::Registration> tried_;  // a round may be over before the one before it is noted
+  bool looks_with_all_ = false;              // for that start
+  bool waits_for_loss_ = false;              // all have looked, and it waits until another shell is lost
+  std::vector<plugin::Registration> tried_;  // a round may be over before the former one is noted
   plugin::Registration looked_, given_, announced_;
 };
 

@@ -21,7 +21,7 @@ bool PairTrial::is_bad(const Tried& host) const {
                      [this](const Failure& each) { return hosts_.at(each.with).is_good; });
 }
 
-// Those of which it is to be found out whether they are good.
+// The hosts of which it is not known yet whether they are good.
 std::vector<std::uint32_t> PairTrial::open() const {
   std::vector<std::uint32_t> out;
   for (const auto& [shell, host] : hosts_) {
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> PairTrial::open() const {
   return out;
 }
 
-// Each of `these` that is not taken with one of `others` that is not, and that it has not been with.
+// Pairs each free host of `these` with a free one of `others` that it has not been with.
 void PairTrial::pair_up(const std::vector<std::uint32_t>& these, const std::vector<std::uint32_t>& others,
                         std::set<std::uint32_t>& taken) {
   for (std::uint32_t one : these) {

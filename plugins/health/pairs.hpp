@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of several hosts is bad where only pairs of them can be tried: in rounds, in each of which a host is in one
-// pair at most. A host of a good pair is good; the others are tried again, each with a good one as far as these
-// reach, and never twice with the same. Who has failed with two others, one of whom is good, is bad.
+// Finds the bad ones of several hosts when only pairs of hosts can be tested. In each round a host is in at most
+// one pair. The hosts of a good pair are good. The others are tested again, each with a good host as long as there
+// are enough, and never twice with the same host. A host is bad that has failed with two others, if one of these is
+// good.
 #pragma once
 
 #include "plugins/health/checks.hpp"
@@ -12,7 +13,7 @@ namespace nacre::plugins {
 
 // How a command of a pair has ended on one of its hosts.
 struct PairResult {
-  std::string why = {};  // it has failed; "": it has not
+  std::string why = {};  // why it has failed; "": it has not failed
   double took = 0;       // seconds; 0: this host was in no pair
 };
 
@@ -26,7 +27,7 @@ struct PairRound {
   std::uint32_t number = 0;  // from 1
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs = {};
 
-  // Its other host, and whether this one comes first; none: it is in no pair.
+  // The host's partner, and whether this host comes first; none: it is in no pair.
   struct Peer {
     std::uint32_t shell = 0;
     bool is_first = false;
@@ -42,20 +43,20 @@ void fields(auto& io, wire::Of<PairRound> auto& m) {
 class PairTrial {
  public:
   static constexpr std::uint32_t kMostRounds = 4;
-  // A pair is slow that takes longer than so many times the median of all so far, and so many seconds more.
+  // A pair is slow if it takes more than kSlow times the median of all pairs so far plus kSlowSeconds.
   static constexpr double kSlow = 2, kSlowSeconds = 0.25;
 
   explicit PairTrial(const value::Idset& shells);
 
-  // None: nothing more can be found out.
+  // The next round; none: nothing more can be found out.
   std::optional<PairRound> next();
-  // Of the last round; a host that is missing has been lost.
+  // Takes the results of the last round; a host that is missing has been lost.
   void take(const std::map<std::uint32_t, PairResult>& results);
 
-  // `name`: of a host.
+  // The name of a shell's host.
   using Name = std::function<std::string(std::uint32_t shell)>;
   [[nodiscard]] std::vector<BadHost> bad(const Name& name) const;
-  // Hosts that have failed, of which it cannot be said whether they or the others are bad.
+  // Hosts that have failed, if it is not known whether they or their partners are bad.
   [[nodiscard]] value::Idset doubtful() const;
 
  private:
@@ -76,7 +77,7 @@ class PairTrial {
 
   std::map<std::uint32_t, Tried> hosts_;
   PairRound round_;
-  std::vector<double> times_;  // of pairs that have not failed
+  std::vector<double> times_;  // how long pairs took that have not failed
 };
 
 }  // namespace nacre::plugins

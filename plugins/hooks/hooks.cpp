@@ -9,8 +9,8 @@
 //   task.exit         the task-epilog
 //   shell.finish      the epilog, once the task-epilogs have ended
 //
-// A prolog that fails ends the job. If an epilog fails the job fails once all has ended: running tasks are not
-// ended for it. Hooks get the signals that ask a job to end, and SIGKILL if they do not end then.
+// A prolog that fails ends the job. If an epilog fails the job fails when all tasks have ended: it ends no running
+// tasks. Hooks get the signals that ask a job to end, and SIGKILL if they do not end.
 
 #include "plugins/hooks/hooks.hpp"
 
@@ -92,7 +92,7 @@ class Hooks final : public plugin::Plugin {
     return {};
   }
 
-  // `ranks`: of these tasks; none: of all.
+  // `ranks`: the tasks; none: all.
   Result<void> run_task_prologs(const std::optional<value::Idset>& ranks = std::nullopt) {
     if (!task_prolog_ || host_.tasks().empty()) return host_.release_start(name());
     prologs_left_ = ranks ? ranks->size() : host_.tasks().size();
@@ -115,13 +115,13 @@ class Hooks final : public plugin::Plugin {
     if (!ended) fail(ended.error());
   }
 
-  // The first error is the one that is shown.
+  // Only the first error is shown.
   void fail(const Error& error) {
     runner_.drop_waiting();
     if (!std::exchange(failed_, true)) host_.raise({"exec", 0, error.message + here(), std::nullopt});
   }
 
-  // " on HOST", if there are several.
+  // " on HOST", if there are several hosts.
   [[nodiscard]] std::string here() const {
     const job::Job& job = host_.job();
     return job.shells() > 1 ? job.resources.nodes[job.shell_rank].on() : "";
@@ -158,7 +158,7 @@ class Hooks final : public plugin::Plugin {
     task::Command command = command_of(*task_epilog_, task.command().env);
     command.env.set(kExitStatus, fmt::format("{}", task.status().job_code()));
     ++epilogs_left_;
-    bool starts_again = task.starts_again();  // once this has ended
+    bool starts_again = task.starts_again();  // once this task-epilog has ended
     if (starts_again) host_.hold_start(kEpilogHold);
     runner_.add({.name = fmt::format("task {}: {}", task.rank(), task_epilog_->name),
                  .command = std::move(command),
@@ -178,8 +178,8 @@ class Hooks final : public plugin::Plugin {
     end_if_done();
   }
 
-  // Once all tasks and their epilogs have ended, runs the node's epilog; once that has ended, fails the job if one
-  // has failed.
+  // Runs the node's epilog once all tasks and their epilogs have ended; when it has ended, fails the job if an
+  // epilog has failed.
   void end_if_done() {
     if (!tasks_ended_ || epilogs_left_ > 0 || (!epilog_ && !task_epilog_)) return;
     if (epilog_ && !std::exchange(epilog_begun_, true)) {
@@ -212,7 +212,7 @@ class Hooks final : public plugin::Plugin {
 
   static task::Command command_of(const HookCommand& hook, const job::Environment& env) {
     task::Command out{hook.argv, job::Environment::over(env), {}};
-    // It has no mark of the shell, as it may be cleaning up when the shell is killed
+    // It has no mark of the shell, as it may be cleaning up when the shell is killed.
     out.env.unset(job::kShellMark);
     return out;
   }
@@ -258,7 +258,7 @@ Result<void> read_command(const JsonAt& option, std::string_view name, const std
   return {};
 }
 
-// What follows `word` and a blank; none if `line` does not begin so.
+// What follows `word` and a blank; none if `line` does not begin like that.
 std::optional<std::string_view> after(std::string_view line, std::string_view word) {
   if (!line.starts_with(word)) return std::nullopt;
   line.remove_prefix(word.size());
@@ -345,7 +345,7 @@ void HookRunner::end_all(int signum, event::Seconds grace) {
 
 void HookRunner::give_up(Running& running, const std::string& why) {
   if (running.killed.empty()) running.killed = why;
-  static_cast<void>(running.process->kill(SIGKILL));  // it may have ended without having been reaped
+  static_cast<void>(running.process->kill(SIGKILL));  // the program may have ended without having been reaped
 }
 
 void HookRunner::start_next() {
@@ -400,7 +400,7 @@ void HookRunner::read(Running& running) {
 }
 
 void HookRunner::end(Place place) {
-  std::list<Running> ended;  // destroyed at the end of this call, as their callback is running
+  std::list<Running> ended;  // destroyed at the end of this call, as their callbacks are running
   ended.splice(ended.begin(), running_, place);
   Running& running = ended.front();
   Result<void> result = std::move(running.lines);

@@ -24,7 +24,7 @@ struct HookCommand {
   std::vector<std::string> argv;  // not empty
   value::Duration timeout = value::Duration::infinite();
 
-  // None if the option is not set. `command`: the job's.
+  // None if the option is not set. `command`: that of the job.
   static Result<std::optional<HookCommand>> read(const job::Options& options, std::string_view option,
                                                  const std::vector<std::string>& command);
 };
@@ -51,8 +51,8 @@ struct PrologLine {
 class HookRunner {
  public:
   static constexpr std::size_t kMaxAtOnce = 64;
-  // How long stdout may stay open after the end of a program whose lines are wanted, as a process that it has left
-  // may hold it.
+  // How long stdout may stay open after the end of a program whose lines are wanted: a process that the program has
+  // left may hold it open.
   static constexpr event::Seconds kLinger{1.0};
 
   struct Run {
@@ -68,7 +68,8 @@ class HookRunner {
 
   void add(Run run);  // on_end may be called at once, if the program cannot be started
   void drop_waiting() { waiting_.clear(); }
-  // Sends the signal to all that run, and to what they have started. What has not ended after the grace is killed.
+  // Sends the signal to all running programs, and to what they have started. What has not ended after the grace is
+  // killed.
   void end_all(int signum, event::Seconds grace);
 
  private:

@@ -103,7 +103,7 @@ Result<void> read_stream(const JsonAt& option, StreamOptions& out) {
   return {};
 }
 
-// It only affects how Flux's shells send output to their leader.
+// The option only affects how Flux's shells send output to their leader.
 Result<void> check_client(const JsonAt& option) {
   CHECK_OK(option.only_keys({"lwm", "hwm"}));
   constexpr std::int64_t kLow = 100, kHigh = 1000;
@@ -138,7 +138,7 @@ Result<void> read_common(const JsonAt& option, OutputOptions& out) {
   return {};
 }
 
-// What comes out at standard output besides events is JSON as well.
+// Apart from events, what comes out at standard output is also JSON.
 Result<void> make_json(const JsonAt& option, OutputOptions& out) {
   for (io::Stream each : io::kStreams) {
     StreamOptions& stream = out.streams.at(static_cast<std::size_t>(each));

@@ -19,10 +19,10 @@ namespace nacre::plugins {
 
 enum class OutputType { term, file, kvs };
 
-// What equal lines are named by that are printed once.
+// By which name folded lines, which are equal and printed once, are labelled.
 enum class Fold { off, ranks, hosts };
 
-// Whether a task writes to a file of its own by itself.
+// Whether a task writes to a file of its own directly.
 enum class Direct { if_possible, off, on };
 
 struct StreamOptions {
@@ -44,9 +44,9 @@ struct OutputOptions {
   bool append = false;
   bool makes_directories = false;  // mkdir
   Direct direct = Direct::if_possible;
-  bool is_looked_at = false;  // no option of its own: the shell looks at what the tasks write
+  bool is_looked_at = false;  // not an option: the shell looks at what the tasks write
   Fold fold = Fold::off;
-  bool events = false;                 // all that comes out at standard output is JSON, events among it
+  bool events = false;                 // all that comes out at standard output is JSON, and events are among it
   std::optional<std::uint64_t> limit;  // bytes of each stream; does not apply to files
   io::Overflow overflow = io::Overflow::block;
   std::uint64_t spill_limit = io::FdSink::kSpillLimit;  // bytes
@@ -55,8 +55,7 @@ struct OutputOptions {
 
   [[nodiscard]] bool has_files() const;  // something goes to a file that the options name
   [[nodiscard]] bool prints(value::Idset::Id rank) const { return !ranks || ranks->contains(rank); }
-  // Settings that are missing for stderr are taken from stdout. `usual`: where a stream goes for which nothing is
-  // said.
+  // Settings that are missing for stderr are taken from stdout. `usual`: where a stream goes if no option says so.
   static Result<OutputOptions> read(const job::Options& options, OutputType usual = OutputType::term);
   // EINVAL: a stream goes to the job's record, and there is none.
   [[nodiscard]] Result<void> check_record(bool is_there) const;
@@ -64,8 +63,8 @@ struct OutputOptions {
 
 // The files that output goes to, by the templates described in nacre-shell-options(7).
 
-// Expands a template; a relative name is below the working directory. Without `task`, the tags of tasks are left as
-// they are, and those that nobody knows always.
+// Expands a template; a relative name is below the working directory. Without `task` the tags of tasks are left as
+// they are; unknown tags always are.
 Result<std::string> output_path(plugin::Host& host, const std::string& text, const task::Task* task);
 
 // Opens or makes a file to append to; with `empties` it is emptied first. Never waits, so a FIFO without a reader
@@ -77,14 +76,14 @@ class OutputFiles {
   OutputFiles(bool append, bool makes_directories) : append_(append), makes_directories_(makes_directories) {}
 
   // Opens a file for appending; the first time it is emptied, unless its content is kept. Directories on the way to
-  // it are made, where that is asked for.
+  // it are made if the option mkdir asks for that.
   Result<UniqueFd> open(const std::string& path);
-  // Another shell has emptied it.
+  // Another shell has emptied this file.
   void keep(const std::string& path) { ++opened_[path]; }
 
  private:
   bool append_, makes_directories_;
-  std::map<std::string, int> opened_;  // how many times
+  std::map<std::string, int> opened_;  // how many times each was opened
 };
 
 // Makes reads and writes of the descriptor wait again, for a task that gets it. An error begins with `what`.
@@ -92,11 +91,11 @@ Result<void> make_blocking(int fd, const std::string& what);
 
 inline constexpr std::size_t kUsualPipe = std::size_t{64} << 10;   // bytes that a pipe holds by default
 inline constexpr std::size_t kReadSize = std::size_t{256} << 10;   // bytes that are read from one at once
-inline constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // likewise, where they go to the leader's shell
+inline constexpr std::size_t kReadToSend = std::size_t{60} << 10;  // as kReadSize, if they go to the leader's shell
 
-// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer waits later. The system limits all pipes
-// of a user together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe stays as
-// it is. Returns how many bytes it holds then.
+// Makes a pipe, one of `pipes` of its kind, hold more, so that its writer does not wait so soon. The system limits
+// all pipes of a user together (pipe(7)), so the more there are the less each gets; if the system refuses the pipe
+// stays as it is. Returns how many bytes it holds then.
 inline std::size_t widen_pipe(int fd, std::size_t pipes) {
   constexpr std::size_t kAll = std::size_t{16} << 20;     // bytes
   constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes

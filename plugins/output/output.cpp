@@ -35,14 +35,14 @@ class OutputCollector : Noncopyable {
  public:
   struct Callbacks {
     std::function<void()> on_put;
-    std::function<void(const value::Idset& ranks)> on_complete;  // nothing more comes of these tasks
-    std::function<void()> on_ended;  // called once for each other shell: nothing more of it is waited for
-    // A shell has sent records that are not valid; nothing more of it comes out.
+    std::function<void(const value::Idset& ranks)> on_complete;  // nothing more comes from these tasks
+    std::function<void()> on_ended;  // called once for each other shell: nothing more from it is waited for
+    // A shell has sent invalid records; nothing more from it comes out.
     std::function<void(bulk::Id shell, const Error&)> on_error;
   };
 
-  // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which calls back at once for
-  // what has come already. `others`: the shells that are waited for.
+  // `port`, `job` and `places` have to outlive it. It receives nothing before serve(), which passes on at once what
+  // has come already. `others`: the shells that are waited for.
   OutputCollector(bulk::Port& port, const job::Job& job, OutputRouting& places, const value::Idset& others,
                   Callbacks callbacks)
       : port_(port),
@@ -68,7 +68,7 @@ class OutputCollector : Noncopyable {
     port_.serve(bulk::down::kOutputClosed, std::move(downward));
   }
 
-  // The same of a shell that has come to lead.
+  // The same on a shell that has come to lead.
   Result<void> serve_in_place() {
     auto take_it = [this](bulk::Id shell, bulk::Numbered number, std::string_view bytes) {
       take(shell, number, bytes);
@@ -76,7 +76,7 @@ class OutputCollector : Noncopyable {
     return places_.lead(take_it, [this] { send_closed(); });
   }
 
-  // the places have room again, or all has come out
+  // The places have room again, or all has come out.
   void go_on() {
     while (!untaken_.empty() && !full() && OutputRouting::has_passed(untaken_.front().marks)) {
       const Untaken each = std::move(untaken_.front());
@@ -93,8 +93,8 @@ class OutputCollector : Noncopyable {
 
   [[nodiscard]] bool has_all_of(bulk::Id shell) { return origin(shell).over; }
 
-  // A place has failed. If it was the last one of a stream, all shells are notified that the stream is not taken
-  // any more.
+  // A place has failed. If it was the last one of a stream, all shells are told that nobody takes the stream any
+  // more.
   void look_for_closed() {
     for (io::Stream stream : io::kStreams) {
       const auto& places = places_.collected(stream);
@@ -109,13 +109,13 @@ class OutputCollector : Noncopyable {
 
  private:
   struct Origin {
-    std::unique_ptr<io::BatchReader> reader;  // none: it has sent records that are not valid
+    std::unique_ptr<io::BatchReader> reader;  // none: it has sent invalid records
     bool over = false;                        // is not waited for
   };
   struct Untaken {
     bulk::Id shell;
     bulk::Numbered number;
-    OutputRouting::Marks marks;  // where all of it has come out, if that is waited for
+    OutputRouting::Marks marks;  // set if it is waited for: the positions of places at which all of it has come out
   };
 
   [[nodiscard]] bool full() const {
@@ -147,7 +147,7 @@ class OutputCollector : Noncopyable {
     return place->second;
   }
 
-  // What tasks have spawned on other shells writes as they do.
+  // Output of processes that tasks have spawned on other shells counts as the tasks' output.
   Result<void> check(bulk::Id shell, const io::Source& source) const {
     bool is_part = source.is_part && source.rank < job_.tasks();
     if (shell < job_.shells() && (is_part || job_.has_had(shell, source.rank))) return {};
@@ -168,7 +168,7 @@ class OutputCollector : Noncopyable {
     untaken_.push_back({shell, number, keeps_until_out_ ? places_.marks() : OutputRouting::Marks()});
   }
 
-  // What a lost shell has sent may still come while other shells are waited for.
+  // Data of a lost shell may still come while other shells are waited for.
   void over(bulk::Id shell) {
     if (shell == job_.shell_rank || std::exchange(origin(shell).over, true)) return;
     if (--waits_for_ == 0) {
@@ -194,7 +194,7 @@ class OutputCollector : Noncopyable {
   Callbacks callbacks_;
   std::map<bulk::Id, Origin> origins_;
   std::uint32_t waits_for_;  // shells
-  bool keeps_until_out_;     // another shell may come to lead: it gets what has not come out here
+  bool keeps_until_out_;     // another shell may come to lead, which then gets what has not come out here
   std::deque<Untaken> untaken_;
   std::vector<io::Stream> closed_, unsent_;
 };
@@ -209,7 +209,7 @@ class OutputComeOut {
   // `places` has to outlive it.
   explicit OutputComeOut(const OutputRouting& places) : places_(places) {}
 
-  // Their streams have ended; all that they have written was put into its places.
+  // The streams of these tasks have ended, and all that they have written was put into its places.
   void complete(const value::Idset& ranks) {
     if (places_.flushed())
       ranks_ = ranks_ | ranks;
@@ -248,8 +248,8 @@ class OutputComeOut {
 
 // ---- early events -----------------------------------------------------------------------
 //
-// Events of a job, as lines, that come while standard output is not opened yet, or never is, as the job has failed
-// before.
+// The lines of a job's events that come before standard output is opened. It is never opened if the job fails
+// earlier.
 
 class EarlyEvents {
  public:
@@ -257,9 +257,9 @@ class EarlyEvents {
     lines_ += line;
     if (is_over_) print();
   }
-  // Those that are kept: standard output is open now.
+  // The kept lines: standard output is open now.
   [[nodiscard]] std::string take() { return std::exchange(lines_, {}); }
-  // Standard output will not be opened: they are printed, and so is what comes from now on.
+  // Standard output will not be opened: kept events are printed, and so are later ones.
   void end() {
     is_over_ = true;
     print();
@@ -279,7 +279,7 @@ class EarlyEvents {
 
 // ---- fold timer -------------------------------------------------------------------------
 //
-// When folded lines that wait are let out, for the plugin `output`.
+// Decides when waiting folded lines are let out, for the plugin `output`.
 
 class FoldTimer {
  public:
@@ -365,7 +365,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (host_.instance() == nullptr) return;
     host_.log().set_sink_level(kStandardErrorSink, Level::trace);
     if (keep_early()) return;
-    for (LogEntry& each : early_) host_.log().post(std::move(each));  // there was no other place
+    for (LogEntry& each : early_) host_.log().post(std::move(each));  // there was no other place for them
   }
 
   // Before any place is open nothing is on its way.
@@ -420,14 +420,16 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
  private:
   // The shells' messages are part of what the job has written.
   void keep(const LogEntry& entry) {
-    // In a forked process, before a task executes (task.exec), the files are closed: it is on its standard error.
+    // In a forked process, before a task executes (task.exec), the files are closed: the message is on its standard
+    // error.
     const bool is_kept = entry.level <= Level::notice || host_.instance() != nullptr;
     if (!is_kept || ::getpid() != shell_) return;
     if (places_) return places_->post_message(entry);
     if (early_.size() < kMostEarly) early_.push_back(entry);
   }
 
-  // Of a job that has ended before its places were open, in the store of its instance. False: it cannot be.
+  // For a job that has ended before its places were open: puts the messages into its instance's store. False: that
+  // is not possible.
   bool keep_early() {
     broker::Instance& instance = *host_.instance();
     if (!host_.job().leads() || instance.broker->is_lost() || instance.eventlogs->failure()) return false;
@@ -487,8 +489,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     if (host_.bulk() == nullptr) come_out_.emplace(*places_);
     if (file_ != nullptr) places_->redirect_terminals(file_);
     for (const LogEntry& entry : std::exchange(early_, {})) places_->post_message(entry);
-    static_cast<void>(places_->put_event(early_events_.take()));  // the end of the job is behind them
-    places_->follow(follower_);  // before the others join: what they have sent already comes at once
+    static_cast<void>(places_->put_event(early_events_.take()));  // the job's end comes behind them
+    places_->follow(follower_);  // before the other shells join: what they have sent already comes at once
     return host_.bulk() != nullptr ? join_others() : Result<void>();
   }
 
@@ -522,7 +524,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     collector_.emplace(*host_.bulk(), host_.job(), *places_, others, std::move(callbacks));
   }
 
-  // This shell has come to lead: all that has not come out at the leader before comes out here.
+  // This shell has come to lead: output that has not come out at the former leader comes out here.
   Result<void> lead() {
     come_out_.emplace(*places_);
     collect();
@@ -532,7 +534,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  // It is waited for as long only as others need its host.
+  // The leaving shell is waited for only as long as others need its host.
   void left(const plugin::ShellLeft& change) {
     gone_.insert(change.shell);
     if (!collector_) return;
@@ -615,8 +617,8 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   // Reads at most about as much as one read may bring, so that a task that never stops writing cannot starve the
   // others.
   //
-  // A task that writes fast and little at a time would cost a turn of the loop for each piece, and be held up
-  // itself as it wakes this process. So what comes so is left in its pipe for a moment.
+  // A task that often writes a little would cost a turn of the loop for each piece, and would itself be held up, as
+  // each write wakes this process. So its output is left in its pipe for a moment.
   void read_ready(OutputChannel& channel) {
     constexpr double kQuick = 100e-6;  // seconds
     constexpr int kMost = 8;
@@ -636,7 +638,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
 
   static bool reads(const OutputChannel& channel) { return channel.open() && !channel.paused; }
 
-  // It is not watched, and read after a moment. False: there is no timer.
+  // The channel is not watched, but read after a moment. False: there is no timer.
   bool rest(OutputChannel& channel) {
     constexpr event::Seconds kRest(200e-6);
     if (!rest_timer_) {
@@ -649,11 +651,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return true;
   }
 
-  // Where much has come this process would rather not rest: it has as much to do as the task.
+  // If much has come this process does not rest: it has as much to do as the task.
   void end_rests() {
     constexpr std::size_t kMuch = std::size_t{64} << 10;  // bytes
     for (OutputChannel* each : std::exchange(resting_, {})) {
-      if (!reads(*each)) continue;  // go_on() has it watched
+      if (!reads(*each)) continue;  // go_on() will watch it
       const std::size_t got = read_some(*each);
       look_at_places(*each);
       if (!reads(*each)) continue;
@@ -672,7 +674,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     ssize_t got = ::read(channel.watched, buffer_.get(), read_size_);
     while (got < 0 && errno == EINTR) got = ::read(channel.watched, buffer_.get(), read_size_);
     if (got < 0 && errno == EAGAIN) return 0;
-    if (got <= 0) {  // EIO: no process has the other end of the pty any more
+    if (got <= 0) {  // EIO: no process has the other end of the pty open
       close(channel);
       return 0;
     }
@@ -734,7 +736,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     }
   }
 
-  // What is in it now, also while its places are full.
+  // Reads what is in the pipe now, even while its places are full.
   void read_pipe(OutputChannel& channel) {
     auto left = std::max<std::int64_t>(::fcntl(channel.watched, F_GETPIPE_SZ), kUsualPipe);
     for (; left >= 0 && channel.open() && read_some(channel) > 0;) left -= static_cast<std::int64_t>(read_size_);
@@ -784,11 +786,11 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     return {};
   }
 
-  // What was written until now comes out. A plugin that has made a pipe of its own waits for its process.
+  // Lets out what was written until now. A plugin that has made a pipe of its own waits for its process.
   void give_up() {
     outputs_.for_each_of_tasks([this](OutputChannel& channel) {
       read_pipe(channel);
-      if (!channel.open()) return;  // nobody holds it any more
+      if (!channel.open()) return;  // nobody has it open any more
       log(host_, *this, Level::warn, "task {}: its {} is held open by a process that it left; it is not waited for",
           channel.source.rank, io::name_of(channel.source.stream));
       close(channel);
@@ -816,12 +818,12 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
   std::vector<OutputChannel*> resting_;         // are read when rest_timer_ is due, and not watched until then
   std::optional<event::FineTimer> rest_timer_;  // none: nothing has rested yet
   std::unique_ptr<char[]> buffer_;              // not cleared: a task that writes little costs few pages
-  std::vector<LogEntry> early_;                 // until places are open
-  bool has_begun_ = false;                      // what the store of an instance has of it
+  std::vector<LogEntry> early_;                 // messages until places are open
+  bool has_begun_ = false;                      // whether the instance's store has the beginning of the output
   int closed_ = 0;                              // channels whose holds remain until all is flushed
   int held_ = 0;                                // holds
-  bool may_start_again_ = false;                // tasks; until then their streams are not over
-  bool finishes_ = false;                       // the tasks of this shell have ended
+  bool may_start_again_ = false;  // tasks may; until they have ended for good their streams are not over
+  bool finishes_ = false;         // the tasks of this shell have ended
   plugin::OutputFollower* follower_ = nullptr;  // until all is out
   plugin::OutputFile* file_ = nullptr;
   FoldTimer fold_timer_;

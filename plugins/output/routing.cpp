@@ -16,10 +16,10 @@
 namespace nacre::plugins {
 namespace {
 
-const std::string kOutputKey = "output";  // of the job's namespace
+const std::string kOutputKey = "output";  // in the job's namespace
 constexpr const char* kLogEvent = "log";
 
-// Whether this is the first shell on its host that has the file.
+// Whether this shell is the first on its host that has the file.
 Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
   const job::Job& job = host.job();
   const auto& nodes = job.resources.nodes;
@@ -33,7 +33,7 @@ Result<bool> first_to_have(plugin::Host& host, const std::string& path) {
 
 std::string path_option(io::Stream stream) { return fmt::format("output.{}.path", io::name_of(stream)); }
 
-// What an eventlog of output begins with: its context, for so many tasks.
+// The first event of an output eventlog: its context, for `tasks` tasks.
 Json eventlog_header(std::size_t tasks) {
   Json encoding{{"stdout", "UTF-8"}, {"stderr", "UTF-8"}};
   Json count{{"stdout", tasks}, {"stderr", tasks}};
@@ -44,7 +44,7 @@ std::string header_event(std::size_t tasks) {
   return dump_json({{"timestamp", event::wall_clock()}, {"name", "header"}, {"context", eventlog_header(tasks)}});
 }
 
-// `shell`: by which it is, if it names none.
+// `shell`: the shell of the message, if it names none.
 std::string message_event(const LogEntry& entry, std::uint32_t shell) {
   Json context{{"level", static_cast<int>(entry.level)},
                {"message", entry.message},
@@ -77,7 +77,7 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   return {};
 }
 
-// But files.
+// Opens the shared places except files.
 Result<void> OutputRouting::open_shared(io::Stream stream) {
   bool merged = stream == io::Stream::err && one_terminal();
   bool is_terminal = of(stream).has(OutputType::term) && !merged;
@@ -118,10 +118,10 @@ Result<void> OutputRouting::open_file(io::Stream stream) {
   return {};
 }
 
-// A task with a terminal writes to it alone, which is stdout.
+// A task with a terminal writes only to it, which counts as stdout.
 Result<void> OutputRouting::open_of_tasks(io::Stream stream) {
   const auto pty = TRY(PtyOptions::read(host_.options(), host_.job().tasks()));
-  // The files of those that start later are opened then: there may be more of them than descriptors.
+  // The files of tasks that start later are opened then: there may be more of them than descriptors.
   const std::size_t most = TRY(job::tasks_at_once(host_.options(), host_.job(), host_.tasks().size()));
   for (const auto& task : host_.tasks().first(most)) {
     if (!ranks_.contains(task->rank())) continue;
@@ -150,7 +150,7 @@ void OutputRouting::open_uplink() {
   }
 }
 
-// The tasks of all shells whose output comes out here.
+// The tasks, of all shells, whose output comes out here.
 value::Idset OutputRouting::writers() const { return host_.bulk() == nullptr ? ranks_ : wanted(); }
 
 value::Idset OutputRouting::wanted() const {
@@ -158,8 +158,8 @@ value::Idset OutputRouting::wanted() const {
   return options_.ranks ? all & *options_.ranks : all;
 }
 
-// Whether both streams of several tasks come out at the same pipe or terminal, and look alike: then only whole
-// lines of both may come out. A single task's output is not changed.
+// Whether both streams of several tasks come out at one pipe or terminal, and look alike: then only whole lines of
+// both may come out. The output of a single task is not changed.
 bool OutputRouting::one_terminal() const {
   const StreamOptions& out = of(io::Stream::out);
   const StreamOptions& err = of(io::Stream::err);
@@ -182,7 +182,7 @@ Result<void> OutputRouting::open_terminal(io::Stream stream) {
   OutputTarget::Options options = place_options(stream, std::string(io::name_of(stream)));
   options.limit = options_.limit;
   if (options_.events) options.format = {io::Form::json, false, io::Timestamps::none};
-  // The terminal is lent to task 0, whose own terminal ends lines already.
+  // The terminal is lent to task 0, whose own terminal already ends lines.
   options.format.carriage_return = ::isatty(fd) == 1 && TRY(host_.options().flag("pty.interactive"));
   auto& place = terminals_.at(static_cast<std::size_t>(stream));
   place = TRY(OutputTarget::create(host_.loop(), fd, UniqueFd(), std::move(options), callbacks_));
@@ -210,7 +210,7 @@ Result<void> OutputRouting::open_eventlog() {
   options.limit = options_.limit;
   if (auto* instance = host_.instance()) {
     options.name = "guest.output";
-    options.format.by_line = true;  // its clients put a label before what an event has
+    options.format.by_line = true;  // its clients put a label before each event's text
     eventlog_ = OutputTarget::create(*instance->eventlogs, std::move(options), callbacks_);
   } else {
     if (uplink_) files_.keep(options.name);
@@ -237,7 +237,7 @@ void OutputRouting::add_to_guest_output(broker::Instance& instance, const LogEnt
   instance.eventlogs->append(kOutputKey, message_event(entry, host_.job().shell_rank) + '\n');
 }
 
-// Why all that tasks write there has to pass through the shell; empty: it need not.
+// Why all output of tasks to this place has to pass through the shell; empty: it need not.
 Result<std::string> OutputRouting::why_not_direct(io::Stream stream) const {
   const StreamOptions& options = of(stream);
   if (options.types != std::vector{OutputType::file}) return "it does not go to a file alone";
@@ -263,7 +263,7 @@ Result<void> OutputRouting::choose_direct() {
     why.at(i) = TRY(in(path_option(stream), why_not_direct(stream)));
     paths.at(i) = TRY(in(path_option(stream), output_path(host_, of(stream).path, &any)));
   }
-  // One file has one kind of writers, or lines may mix.
+  // Either all writers of a file are tasks, or none, as lines may mix otherwise.
   if (direct_[0] && direct_[1] && paths[0] == paths[1] && why[0].empty() != why[1].empty())
     why.at(why[0].empty() ? 0 : 1) = "the other stream goes to the same file, through the shell";
   if (options_.direct == Direct::on && !options_.has_files()) return refuse("no stream goes to a file");
@@ -311,13 +311,13 @@ Result<UniqueFd> OutputRouting::open_for(const task::Task& task, io::Stream stre
   UniqueFd fd = TRY(in(path_option(stream), files_.open(path)));
   CHECK_OK(make_blocking(fd.get(), path));
   const std::string last = task.attempt() > 1 && !joins ? tail_of_file(path, 1) : "";
-  // An earlier start has ended within a line. If this fails the task's own writes do.
+  // An earlier start has ended within a line. If this write fails, the task's own writes fail as well.
   if (!last.empty() && last != "\n") static_cast<void>(write_all(fd.get(), "\n"));
   redirect(stream, value::Idset::range(task.rank(), task.rank()), path);
   return fd;
 }
 
-// A task that starts again writes behind what it has written before.
+// A task that starts again writes behind its earlier output.
 void OutputRouting::keep_earlier(const task::Task& task, const std::string& path) {
   if (task.attempt() > 1) files_.keep(path);
 }
@@ -397,7 +397,7 @@ void OutputRouting::post_message(const LogEntry& entry) {
   if (eventlog_ || uplink_ || messages_ != nullptr) post_line(message_event(entry, host_.job().shell_rank));
 }
 
-// Of any shell, as its event.
+// Writes a message of any shell as its event.
 void OutputRouting::write_message(std::string_view line) {
   Json event = Json::parse(line, nullptr, false);
   if (member_of(event, "name") != kLogEvent || !event.contains("context")) return;
@@ -427,7 +427,7 @@ void OutputRouting::post_line(std::string_view line) {
   uplink_->put(std::array{std::string_view(record)});
 }
 
-// Where it is full the text must not be lost: half a line is better.
+// If a sink is full the text must not be lost: half a line is better.
 bool OutputRouting::take_err(std::string_view text) {
   const auto& own = terminals_.at(static_cast<std::size_t>(io::Stream::err));
   OutputTarget* place = own || options_.events || !one_terminal() ? own.get() : terminal(io::Stream::err);
@@ -517,7 +517,7 @@ TaskStreams& OutputChannels::begin(const task::Task& task, bool may_start_again)
   return streams;
 }
 
-// What is open of the earlier start goes on as a process that writes as the task does.
+// Open channels of the earlier start go on as those of a process that writes as the task does.
 TaskStreams& OutputChannels::renew(std::uint32_t rank) {
   auto node = tasks.extract(rank);
   TaskStreams& fresh = tasks[rank];
@@ -620,7 +620,7 @@ Result<void> ChannelMaker::prepare(task::Task& task, TaskStreams& output) {
 Result<void> ChannelMaker::add_pipe(const task::Task& task, io::Stream stream, OutputChannel& channel) const {
   CHECK_OK(make(task, stream, channel));
   Pipe pipe = TRY(make_pipe(O_CLOEXEC));
-  // A spare that takes tasks over has expected none.
+  // A spare that takes tasks over has not expected any.
   const std::size_t all = io::kStreams.size() * (printed_ > 0 ? printed_ : host_.tasks().size());
   channel.may_rest = widen_pipe(pipe.write.get(), all) >= kReadSize;
   channel.pipe = std::move(pipe.read);
@@ -646,7 +646,7 @@ Result<void> ChannelMaker::make(const task::Task& task, io::Stream stream, Outpu
   return {};
 }
 
-// A single task that writes to a terminal or a pipe is not buffered: a prompt, or half a line, appears at once.
+// The output of a single task to a terminal or a pipe is not buffered: a prompt, or half a line, appears at once.
 io::Buffering ChannelMaker::buffering(io::Stream stream) const {
   const StreamOptions& options = options_.streams.at(static_cast<std::size_t>(stream));
   bool alone = host_.job().tasks() == 1 && options.types == std::vector{OutputType::term};
@@ -676,7 +676,7 @@ Result<std::unique_ptr<OutputTarget>> OutputTarget::create(event::Loop& loop, in
 
 namespace {
 
-// What comes out is in the store.
+// All that comes out here is in the store.
 class StoreSink final : public io::Sink {
  public:
   explicit StoreSink(broker::EventlogWriter& store) : store_(store) {}
@@ -711,7 +711,7 @@ std::unique_ptr<OutputTarget> OutputTarget::create(broker::EventlogWriter& store
   return place;
 }
 
-// With what precedes it, and a label, a batch of it is within a bulk record.
+// With what precedes it, and a label, a batch of this size is still within a bulk record.
 constexpr std::size_t kMostWhole = std::size_t{48} << 10;
 
 std::unique_ptr<OutputTarget> OutputTarget::create(OutputUplink& uplink, io::Stream stream, Callbacks callbacks) {
@@ -736,7 +736,7 @@ void OutputTarget::redirect(plugin::OutputFile* to) {
   sink_->redirect(*fd);
 }
 
-// Within redirect() of another place the file may have come to be there.
+// redirect() of another place may have made the file meanwhile.
 io::FdSink::AfterError OutputTarget::after_error(const Error& why, std::size_t bytes) {
   using AfterError = io::FdSink::AfterError;
   if (file_ == nullptr) return AfterError::fail;
@@ -882,7 +882,7 @@ std::unique_ptr<io::Sink> OutputUplink::sink(io::Stream stream) {
 void OutputUplink::put(std::span<const std::string_view> record) {
   std::size_t size = 0;
   for (std::string_view piece : record) size += piece.size();
-  const bool is_apart = way_back_ && way_back_->before == queue_.size();  // the last one is kBegins
+  const bool is_apart = way_back_ && way_back_->before == queue_.size();  // the last record is kBegins
   bool fits = !queue_.empty() && !is_apart && queue_.back().size() + size <= bulk::kMaxRecord;
   if (!fits) queue_.emplace_back();
   for (std::string_view piece : record) append(piece);

@@ -25,7 +25,7 @@
 
 namespace nacre::plugins {
 
-// Output that is not taken any more. The leader sends all shells one byte for the stream, see doc/protocol.md,
+// Output that nobody takes any more. The leader sends all shells one byte for the stream, see doc/protocol.md,
 // "Channels".
 
 [[nodiscard]] inline std::string closing(io::Stream stream) { return {static_cast<char>(stream)}; }
@@ -38,8 +38,8 @@ namespace nacre::plugins {
   return std::nullopt;
 }
 
-// SIGHUP if the shell's own output is a terminal that has hung up: an error of it may be seen before the signal
-// comes. (ioctl_tty(2) on such a terminal fails with EIO, and not with ENOTTY.)
+// SIGHUP if the shell's own output is a terminal that has hung up: the error may be seen before the signal comes.
+// (ioctl_tty(2) on such a terminal fails with EIO, and not with ENOTTY.)
 [[nodiscard]] inline std::optional<value::WaitStatus> hangup_behind(const Error& error) {
   auto has_hung_up = [](int fd) { return ::isatty(fd) == 0 && errno == EIO; };
   bool hung_up = error.code == EIO && (has_hung_up(STDOUT_FILENO) || has_hung_up(STDERR_FILENO));
@@ -77,15 +77,16 @@ class OutputTail {
   return stream == io::Stream::err && tasks <= kManyTasks ? 4096 : 1024;
 }
 
-// The way of this shell's output to the leader's, for the plugin `output`: it is sent in pieces of at most a bulk
-// record, which wait here while there is no room.
+// The way of this shell's output to the leader's shell, for the plugin `output`: it is sent in pieces of at most a
+// bulk record, which wait here while there is no room.
 class OutputUplink : Noncopyable {
  public:
   static constexpr std::size_t kQueue = std::size_t{1} << 20;  // it is full when so many bytes wait
 
   struct Callbacks {
     std::function<void()> on_room;                                // it is no longer full, or all has been sent
-    std::function<void(io::Stream, const Error& why)> on_closed;  // what is written there is not taken any more
+    std::function<void(io::Stream, const Error& why)> on_closed;  // what is written to that stream is not taken any
+                                                                  // more
   };
 
   // It serves `port`, which has to outlive it.
@@ -96,28 +97,28 @@ class OutputUplink : Noncopyable {
   std::unique_ptr<io::Sink> sink(io::Stream stream);
 
   void put(std::span<const std::string_view> record);
-  // Another shell may come to lead, which begins with any record: each message is within one of them.
+  // Another shell may come to lead, and may begin with any record: so each message is within one record.
   void keep_whole() { keeps_whole_ = true; }
   [[nodiscard]] bool keeps_whole() const { return keeps_whole_; }
   using Take = std::function<void(bulk::Id shell, bulk::Numbered number, std::string_view bytes)>;
-  // This shell, `self`, has come to lead: what all put is `take`'s, that of this shell too; `on_room` as for a
+  // This shell, `self`, has come to lead: `take` gets what all shells put, this one included; `on_room` as for a
   // broadcast.
   void lead(bulk::Id self, Take take, std::function<void()> on_room);
   [[nodiscard]] bool full() const { return queued_ >= kQueue; }
-  // The leader's own has come back to it, too: that may wait behind an entry of the log.
+  // Its own records have also come back to a new leader: they may wait behind an entry of the log.
   [[nodiscard]] bool flushed() const { return queue_.empty() && (!way_back_ || way_back_->is_over()); }
   [[nodiscard]] const std::optional<Error>& failure(io::Stream stream) const {
     return failures_.at(static_cast<std::size_t>(stream));
   }
 
  private:
-  // Of a shell that has come to lead: its own records that `take` does not have yet. What it has put before may be
-  // at the leader before, so they are counted from a record on that says so.
+  // For a shell that has come to lead: its own records that `take` does not have yet. The former leader may have
+  // what it put before, so records are counted from a marked record on.
   struct WayBack {
     static constexpr std::string_view kBegins = "leads";
-    std::size_t before = 0;  // records of the queue that are put before they count, this one among them
+    std::size_t before = 0;  // records of the queue that are put before they count, the marked one among them
     std::size_t count = 0;
-    bool has_begun = false;  // that record is back
+    bool has_begun = false;  // the marked record is back
     [[nodiscard]] bool is_over() const { return has_begun && count == 0; }
   };
 
@@ -171,7 +172,7 @@ class OutputTarget : Noncopyable {
   void put(const io::Batch& batch);
   // Receives what is put here from now on, before it is folded and cut; null: nobody does.
   void follow(plugin::OutputFollower* follower) { follower_ = follower; }
-  // As plugin::TaskOutput::redirect(): of a terminal or pipe of the shell.
+  // See plugin::TaskOutput::redirect(); for a terminal or pipe of the shell.
   void redirect(plugin::OutputFile* to);
   void end(const io::Source& source, double time);
   // Writes text in the place's own form.
@@ -220,12 +221,12 @@ struct OutputChannel {
   UniqueFd task_end;         // until the task has it
   UniqueFd pipe;             // our end; none for a pty
   task::Pty* pty = nullptr;  // instead of a pipe
-  int watched = -1;          // the descriptor that is read, while it is open
+  int watched = -1;          // the descriptor that is read, as long as it is open
   std::optional<event::Poll> poll;
   // The task has a file of its own, and writes there from this offset on; nothing is read.
   std::optional<off_t> own_from = std::nullopt;
   bool paused = false;
-  bool may_rest = false;          // its pipe holds what comes within a rest
+  bool may_rest = false;          // its pipe holds all that comes within a rest
   int quick_reads = 0;            // in succession
   OutputChannel* main = nullptr;  // for a process that writes as a task does: the task's own channel
   int others = 0;                 // for a task: open channels of such processes
@@ -235,7 +236,7 @@ struct OutputChannel {
   [[nodiscard]] bool open() const { return watched >= 0; }
   // When something was last read of it, seconds since the Epoch; 0: never.
   [[nodiscard]] double last_read() const { return (main != nullptr ? main->tail : tail).last_time(); }
-  // Of a shell that has so many tasks; `time`: when it was read, seconds since the Epoch.
+  // For a shell with `tasks` tasks; `time`: when it was read, seconds since the Epoch.
   void note(std::string_view bytes, std::size_t tasks, double time) {
     if (pty != nullptr) pty->note(bytes);
     (main != nullptr ? main->tail : tail).add(bytes, tail_size(source.stream, tasks), time);
@@ -246,7 +247,7 @@ struct OutputChannel {
 struct TaskStreams {
   std::array<OutputChannel, io::kStreams.size()> channels;
   bool failed = false;       // the task has ended with a failure
-  bool has_written = false;  // as the timeline has noted
+  bool has_written = false;  // the timeline has noted that
   bool is_last = true;       // the task has ended for good, or nobody would start it again
 
   [[nodiscard]] OutputChannel& of(io::Stream stream) { return channels.at(static_cast<std::size_t>(stream)); }
@@ -298,9 +299,9 @@ class TaskNumbers {
 struct OutputChannels {
   std::map<std::uint32_t, TaskStreams> tasks;  // by rank
   std::list<OutputChannel> others;             // of processes that write as a task does
-  // Of tasks that were started again: what they have left behind may still write, as such processes do.
+  // For tasks that were started again: processes that they have left behind may still write.
   std::vector<std::map<std::uint32_t, TaskStreams>::node_type> earlier;
-  std::map<std::string, TaskNumbers, std::less<>> numbers;  // by the words that are looked at
+  std::map<std::string, TaskNumbers, std::less<>> numbers;  // by the words that the options name
 
   // The streams of a task that is about to start, perhaps again.
   TaskStreams& begin(const task::Task& task, bool may_start_again);
@@ -309,9 +310,10 @@ struct OutputChannels {
   void end_source(OutputChannel& channel, double now);
   // The task does not start again. Returns whether it has failed and its streams are over.
   bool end_for_good(const task::Task& task, double now);
-  // Those of other ranks than these do not start again here: the job has others now.
+  // Tasks with other ranks than these do not start again here, as the job has other ranks now.
   void end_former(std::span<const std::unique_ptr<task::Task>> all, double now);
-  // The same of all that were to start again; returns the ranks of those for which it is true.
+  // The same for all that were to start again; returns the ranks of tasks that have failed and whose streams are
+  // over.
   std::vector<std::uint32_t> end_all_for_good(std::span<const std::unique_ptr<task::Task>> all, double now);
 
   // There is something to read from it.
@@ -320,7 +322,7 @@ struct OutputChannels {
     recorder.add(timeline::Kind::first_output, channel.source.rank);
   }
 
-  // On a terminal all is standard output's.
+  // On a terminal all output counts as standard output.
   [[nodiscard]] plugin::TaskOutput::Written written(std::uint32_t rank) const {
     auto found = tasks.find(rank);
     if (found == tasks.end()) return {};
@@ -340,7 +342,7 @@ struct OutputChannels {
       if (channel.open()) what(channel);
     }
   }
-  // The same, without those that other processes got from plugins.
+  // As for_each(), without channels that other processes got from plugins.
   template <typename Do>
   void for_each_of_tasks(Do what) {
     auto look = [&what](TaskStreams& output) {
@@ -365,49 +367,50 @@ class OutputRouting {
         callbacks_(std::move(callbacks)),
         files_(options.append, options.makes_directories) {}
 
-  // Leader, before others may watch for it: what guest.output begins with.
+  // Leader, before others may watch for it: writes the beginning of guest.output.
   void begin_guest_output(broker::Instance& instance) const;
   void add_to_guest_output(broker::Instance& instance, const LogEntry& entry) const;
   // Opens all places that the options name, so that errors are found before any task runs. `ranks`: the tasks whose
   // output is wanted.
   Result<void> open(const value::Idset& ranks);
 
-  // This shell has come to lead: opens the places that all shells share, whose files have been begun. What this
-  // shell's own tasks write still goes by the uplink, which `take` and `on_room` are for, see
-  // OutputUplink::lead().
+  // This shell has come to lead: opens the places that all shells share, whose files were begun already. What this
+  // shell's own tasks write still goes by the uplink; `take` and `on_room` are for that, see OutputUplink::lead().
   Result<void> lead(std::function<void(bulk::Id, bulk::Numbered, std::string_view)> take,
                     std::function<void()> on_room);
-  // After open(): this one receives what comes out at the terminals too; null: none does.
+  // After open(): `follower` also receives what comes out at the terminals; null: nobody does.
   void follow(plugin::OutputFollower* follower);
-  // Likewise: as plugin::TaskOutput::redirect().
+  // After open(): see plugin::TaskOutput::redirect().
   void redirect_terminals(plugin::OutputFile* to);
 
-  // Whether a task gets a file of its own as its stream, and writes to it by itself. Not one that is a FIFO or a
-  // device: its reader may be slow, and it keeps nothing for the report. The file of the job is not given to a task
-  // even if there is only one: it is faster if task and shell both work.
+  // Whether a task gets a file of its own as its stream, and writes to it directly; never a FIFO or a device, as
+  // its reader may be slow and it keeps nothing for the report. A task does not get the job's file, even if it is
+  // the only task: it is faster if task and shell both work.
   Result<bool> gives_file(const task::Task& task, io::Stream stream) const;
-  // Opens that file, for the task, unless open() has done so. A process that `joins` a task does not begin a line.
+  // Opens that file for the task, unless open() has done so. A process that `joins` a task does not begin a new
+  // line.
   Result<UniqueFd> open_for(const task::Task& task, io::Stream stream, bool joins = false);
-  // The last bytes that a task has written: of that file, or as they were read.
+  // The last bytes that a task has written: read from that file, or kept when they were read.
   [[nodiscard]] std::string last_of(const task::Task& task, io::Stream stream, TaskStreams& read) const;
   // Leader: the places to which this stream of the tasks of all shells goes.
   [[nodiscard]] const std::vector<OutputTarget*>& collected(io::Stream stream) const {
     return shared(stream).places;
   }
-  // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell goes to the file of
-  // the tasks' standard error too, if they share one.
+  // Writes a line to the job's eventlog, if there is one; on any shell. A message of a shell also goes to the file
+  // of the tasks' standard error, if they share one.
   void post_line(std::string_view line);
-  // From now on in an instance of Flux another shell than the leader's writes it by itself: the leader has all.
+  // From now on, in an instance of Flux, shells other than the leader's write the eventlog themselves: the leader
+  // has all that came by it.
   void leader_has_all() { is_late_ = true; }
-  // Likewise a message of this shell.
+  // The same for a message of this shell.
   void post_message(const LogEntry& entry);
   // The places to which a task's stream goes. They live as long as this object.
   Result<std::vector<OutputTarget*>> of(const task::Task& task, io::Stream stream);
 
   // As an ErrTaker: takes a text if output of tasks is on its way to standard error.
   [[nodiscard]] bool take_err(std::string_view text);
-  // On the leader: a line of JSON behind what has been put at standard output so far, with `output.events`. Whether
-  // all has come out.
+  // On the leader: writes a line of JSON behind what was put at standard output so far, with `output.events`.
+  // Returns whether all has come out.
   [[nodiscard]] bool put_event(std::string_view line);
   // Called for another shell's task: the task has failed, and its streams have ended.
   void post_complete(std::uint32_t rank);
@@ -415,8 +418,8 @@ class OutputRouting {
   [[nodiscard]] bool may_have_another_leader() const {
     return job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost{}).takes_over;
   }
-  // Leader: what others have put is theirs until it has come out, so that another leader can get it. What is
-  // spilled or dropped is not waited for.
+  // Leader: what other shells have put stays theirs until it has come out, so that another leader can get it.
+  // Spilled or dropped output is not waited for.
   [[nodiscard]] bool keeps_until_out() const {
     return may_have_another_leader() && options_.overflow == io::Overflow::block;
   }
@@ -433,7 +436,7 @@ class OutputRouting {
   void keep_earlier(const task::Task& task, const std::string& path);
   Result<void> choose_direct();
   Result<std::string> why_not_direct(io::Stream stream) const;
-  struct Shared {  // of a stream: the places that all shells share, at the leader
+  struct Shared {  // for one stream: the places that all shells share, at the leader
     bool file = false;
     std::vector<OutputTarget*> places;     // on the leader: these places
     std::unique_ptr<OutputTarget> remote;  // on another shell: the way to them
@@ -458,7 +461,7 @@ class OutputRouting {
   [[nodiscard]] OutputTarget* terminal(io::Stream stream) const;
   Result<OutputTarget*> file(io::Stream stream, const std::string& path, const value::Idset& writers);
   [[nodiscard]] OutputTarget::Options place_options(io::Stream stream, std::string name) const;
-  // Those of these tasks, as "n[0-3]".
+  // The hosts of these tasks, as "n[0-3]".
   [[nodiscard]] std::string hosts_of(const std::vector<std::uint32_t>& ranks) const;
   [[nodiscard]] io::FdSink::Options sink_options() const;
   [[nodiscard]] value::Idset wanted() const;  // the tasks of all shells whose output comes out somewhere
@@ -474,27 +477,28 @@ class OutputRouting {
   value::Idset ranks_;
   std::optional<OutputUplink> uplink_;  // on a shell that is not the leader
   bool leads_ = false;                  // this one has come to lead
-  bool is_late_ = false;                // the leader has all that came by it
+  bool is_late_ = false;                // the leader has all that came by this shell's way
   std::array<Shared, io::kStreams.size()> shared_;
   std::array<bool, io::kStreams.size()> direct_{};  // tasks get their own files, if these are regular
-  OutputTarget* messages_ = nullptr;  // the file of standard error that tasks share: the job's, or this shell's
+  OutputTarget* messages_ = nullptr;  // the file of standard error that tasks share: that of the job, or of this
+                                      // shell
   // stderr's may be the same as stdout's
   std::array<std::unique_ptr<OutputTarget>, io::kStreams.size()> terminals_;
   std::map<std::string, std::unique_ptr<OutputTarget>> file_places_;  // by path
   std::map<std::pair<std::uint32_t, io::Stream>, UniqueFd> own_;      // by rank: of tasks, until they have them
-  std::set<std::pair<std::string, io::Stream>> redirected_;           // by path: what the eventlog knows of
+  std::set<std::pair<std::string, io::Stream>> redirected_;  // by path: files that the eventlog has been told of
   std::unique_ptr<OutputTarget> eventlog_;
 };
 
-// Makes the channels to which tasks write, before they start, for the plugin `output`.
+// Makes the channels to which tasks write, before the tasks start, for the plugin `output`.
 
-// Stands for a task of another shell, as whose part processes of this one write. A file of its own has been begun
-// there, so it is one that starts again.
+// Stands for a task of another shell, if processes of this shell write as that task. Its own file was begun on that
+// shell, so this one counts as a task that starts again.
 Result<task::Task> task_elsewhere(const job::Job& job, std::int64_t rank);
 
 class ChannelMaker {
  public:
-  // All have to outlive it. `places` may be empty: then the plan is only printed.
+  // All have to outlive it. `places` may be empty, if the plan is only printed.
   ChannelMaker(plugin::Host& host, const OutputOptions& options, std::optional<OutputRouting>& places)
       : host_(host), options_(options), places_(places) {}
 

@@ -21,7 +21,7 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
       if (client_of(dropped.client).stage != pmi::ClientStage::finalized) dropped_or_left(dropped.client);
       return;
     }
-    // No barrier waits to learn how it ends
+    // no barrier waits to learn how it ends
     if (!client_of(dropped.client).has_joined) leaving_.erase(dropped.client);
     lost(dropped.client);
   };
@@ -31,14 +31,14 @@ PmiGroup::Callbacks PmiDepartures::callbacks() {
   return out;
 }
 
-// That the report is about it, although how it ends does not decide.
+// Names the client as the cause in the report, although its end does not decide.
 std::optional<exits::TaskEnd> PmiDepartures::as_cause(std::uint32_t client) const {
   auto rank = processes_.task_of(client);
   return rank ? std::optional(exits::TaskEnd{*rank, exits::Record::victim({})}) : std::nullopt;
 }
 
-// Where all tasks may start again it ends this one, and whether they do is decided by how that ends. MPI libraries
-// abort, too, when they find that another process has gone, which may be known here only later.
+// If all tasks may start again, the abort only ends this task, and its end decides whether they do. MPI libraries
+// also abort when they find that another process has gone, which may be known here only later.
 void PmiDepartures::aborted(const pmi::Abort& abort) {
   if (all_start_again_) return;
   std::string message =
@@ -54,12 +54,13 @@ void PmiDepartures::aborted(const pmi::Abort& abort) {
 
 void PmiDepartures::attach(PmiGroup& group) {
   group_ = &group;
-  // MPICH asks for it whenever it shrinks a communicator or agrees, and does not expect that there is no such key.
+  // MPICH asks for the key whenever it shrinks a communicator or agrees, and does not expect that the key is
+  // missing.
   publish_dead();
 }
 
 void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status) {
-  // The last message that it sent may be that it joined, or has finalized.
+  // The last message that it sent may tell that it joined, or has finalized.
   const pmi::ClientProgress& last = client_of(client);
   group_->drain(client);
   leaving_.erase(client);
@@ -85,7 +86,7 @@ void PmiDepartures::exited(std::uint32_t client, const value::WaitStatus& status
   group_->end(client);
 }
 
-// Known to all shells at one place in the order of the announcements, as losses are.
+// All shells learn this at one place in the order of the announcements, like losses.
 void PmiDepartures::all_start_again() {
   all_start_again_ = true;
   dead_.clear();
@@ -101,7 +102,7 @@ void PmiDepartures::forget() {
 }
 
 void PmiDepartures::end_job(std::uint32_t client, const value::WaitStatus& status, std::string_view when) {
-  // Its own record is that of a success, and would not tell.
+  // its own record is that of a success, and would not show the failure
   const bool hides = status.success();
   host_.raise({"exec", 0,
                fmt::format("{} {} {}; the job ends (-o fault-tolerance lets the others go on)",
@@ -118,8 +119,7 @@ void PmiDepartures::dropped_or_left(std::uint32_t client) {
   if (joined) await_ends();
 }
 
-// A client that closes its connection usually ends soon, and it is better to know how it ended before the job is
-// ended.
+// A client that closes its connection usually ends soon. It is better to know how it ended before the job is ended.
 void PmiDepartures::await_ends() {
   if (!timer_) {
     auto timer = event::Timer::create(host_.loop(), [this] { still_there(); });
@@ -137,7 +137,7 @@ void PmiDepartures::still_there() {
     auto abort = aborted_.find(client);
     if (!processes_.runs(client) || !(joined || barrier_waits_ || abort != aborted_.end())) continue;
     if (abort != aborted_.end()) {
-      processes_.kill(client, SIGKILL);  // how it ends decides
+      processes_.kill(client, SIGKILL);  // its end decides
       continue;
     }
     ends_ = true;
@@ -151,7 +151,7 @@ void PmiDepartures::still_there() {
   }
 }
 
-// Returns whether a barrier, of these clients or (null) of all, may go on without those of them that have gone.
+// Returns whether a barrier may go on without those of its clients that have gone; null: a barrier of all.
 bool PmiDepartures::nobody_is_missing(const std::vector<std::uint32_t>* members) {
   if (is_quiet()) return false;
   auto is_member = [members](std::uint32_t client) {

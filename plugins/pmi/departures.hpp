@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which clients have gone from a process group, how, and what follows for the others. Without `fault-tolerance` the
-// job ends; with it, the lost are listed under a key, a signal is sent to clients that asked for it, and barriers
-// go on without the lost.
+// Which clients have left a process group, in which way, and what follows for the others. Without `fault-tolerance`
+// the job ends; with it, the lost are listed under a key, a signal is sent to clients that asked for it, and
+// barriers go on without the lost.
 #pragma once
 
 #include "plugin/host.hpp"
@@ -16,7 +16,7 @@ class PmiProcesses {
  public:
   virtual ~PmiProcesses() = default;
   [[nodiscard]] virtual std::string name_of(std::uint32_t client) const = 0;  // for messages
-  // The rank of the task that it is; none: it was spawned.
+  // The rank of the task that the client is; none: it was spawned.
   [[nodiscard]] virtual std::optional<std::uint32_t> task_of(std::uint32_t client) const = 0;
   [[nodiscard]] virtual bool runs(std::uint32_t client) const = 0;
   virtual void kill(std::uint32_t client, int signum) = 0;
@@ -29,32 +29,32 @@ class PmiDepartures {
                 PmiProcesses& processes)
       : host_(host), plugin_(plugin), options_(options), processes_(processes) {}
 
-  // The callbacks that are about departures, for a group that is attached once it is made.
+  // The callbacks about departures, for a group that is attached once it is made.
   PmiGroup::Callbacks callbacks();
-  // Gives its clients the list of the lost.
+  // Gives the group's clients the list of the lost.
   void attach(PmiGroup& group);
 
-  // Called with the rank of each process that is lost here, if there are processes of the group on other nodes, to
-  // notify those.
+  // `on_lost` is called with the rank of each process that is lost here, if the group has processes on other nodes,
+  // to notify those.
   void when_lost(std::function<void(std::uint32_t rank)> on_lost) { on_lost_ = std::move(on_lost); }
   // A process on another node is lost.
   void lost_elsewhere(std::uint32_t rank);
-  // It is lost with its shell, and the job goes on: also where a process that is lost alone would end it.
+  // It is lost with its shell, and the job goes on, even where the loss of a single process would end the job.
   void lost_with_shell(std::uint32_t rank);
-  // They have gone from other nodes, and others are in a barrier. Returns whether that may go on without them; if
-  // so, they are in the list of the lost.
+  // These processes have left on other nodes while others are in a barrier. Returns whether the barrier may go on
+  // without them; if so, they are in the list of the lost.
   bool missing_elsewhere(const value::Idset& ranks);
-  // The same of those that were started again on another shell, and have ended without PMI; if they are missing,
-  // the job is ended.
+  // The same for processes that were started again on another shell and have ended without PMI; if they are
+  // missing, the job is ended.
   bool absent_elsewhere(const value::Idset& ranks);
-  // Processes of other nodes have been in a barrier, and none of this node will enter it.
+  // Processes of other nodes have been in a barrier that none of this node will enter.
   void missed_barrier() { nobody_is_missing(nullptr); }
 
-  // Once all processes of this node have ended: the ranks for which a barrier of the others may not open, as they
-  // have not finalized.
+  // Called once all processes of this node have ended: the ranks that have not finalized, for which a barrier of
+  // the others may not open.
   [[nodiscard]] value::Idset missing_here() const;
-  // This shell is about to leave the job, or the group is given up: nothing follows for the others from how its
-  // processes end now.
+  // This shell is about to leave the job, or the group is given up: how its processes end from now on has no
+  // consequence for the others.
   void shell_leaves() { shell_leaves_ = true; }
   // A process has ended that starts again, and has not called init.
   void starts_again(std::uint32_t client) {
@@ -62,9 +62,9 @@ class PmiDepartures {
     aborted_.erase(client);
   }
 
-  // All processes are about to end, and to start again. From here on the list of the lost is a new, empty one.
+  // All processes are about to end, and to start again. From here on a new, empty list of the lost is used.
   void all_start_again();
-  // A new group is about to be attached, of processes that start.
+  // A new group, of processes that start, is about to be attached.
   void forget();
 
   // The process has ended.
@@ -100,7 +100,7 @@ class PmiDepartures {
   std::set<std::uint32_t> leaving_;  // clients whose connection is closed without finalize, and that run
   std::vector<std::pair<std::uint32_t, value::WaitStatus>> absent_;  // clients that ended without init
   std::optional<event::Timer> timer_;                                // for leaving_
-  bool barrier_waits_ = false;                                       // until it is known how those end
+  bool barrier_waits_ = false;  // until it is known how clients in leaving_ end
   bool shell_leaves_ = false;
   bool all_start_again_ = false;
   bool ends_ = false;  // the job is being ended because of a client

@@ -16,14 +16,14 @@ constexpr std::string_view kRollCall = "pmi.roll-call";  // an announcement, as 
 
 constexpr std::string_view kSignal = "SIGUSR2";
 
-// Early for tasks that end soon, later for tasks that start slowly.
+// Soon for tasks that end soon, and later for tasks that start slowly.
 constexpr event::Seconds kLookTimes[] = {event::Seconds(0.1), event::Seconds(1), event::Seconds(5)};
 
 bool any_starts_with(const std::vector<std::string>& names, std::string_view start) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& each) { return each.starts_with(start); });
 }
 
-// What to do, by the library that has not found its peers.
+// The remedy, for the library that has not found its peers.
 std::string_view remedy(const std::vector<std::string>& libraries) {
   if (any_starts_with(libraries, "libmpich")) return "MPICH starts by PMI-1: -o pmi=simple, which is the default";
   if (any_starts_with(libraries, "libopen-rte") || any_starts_with(libraries, "libpmix")) {
@@ -100,7 +100,7 @@ void PmiDoctor::tasks_ended() {
                        remedy(libraries)));
 }
 
-// One task is examined for all, unless all are to be shown.
+// Examines one task for all, unless all are to be shown.
 void PmiDoctor::look_for_libraries() {
   bool missing = false;
   for (const auto& task : host_.tasks()) {
@@ -129,7 +129,7 @@ std::string PmiDoctor::doing(const task::Task& task) const {
   }
 }
 
-// Tasks that have come from a shell that is lost are no clients.
+// Tasks that have come from a lost shell are no clients.
 bool PmiDoctor::knows(const task::Task& task) const {
   return server_ != nullptr && task.local_id() < server_->clients().size();
 }
@@ -140,7 +140,7 @@ std::vector<Said> PmiDoctor::roll() const {
   return out;
 }
 
-// `what` names the roll call, on all shells the same: several nodes may request one for it, and one is enough.
+// `what` names the roll call, the same on all shells: several nodes may request it, and one call is enough.
 void PmiDoctor::ask_for_roll_call(std::string_view what, std::string_view why) {
   if (is_alone()) return log_roll_call(why, roll());
   pmi::Entries asked{{std::string(what), std::string(why)}};
@@ -203,7 +203,7 @@ std::string first_line(pid_t pid, const char* file) {
   return line;
 }
 
-// The function of the kernel in which it waits; "" if unknown.
+// The kernel's function in which the process waits; "": unknown.
 std::string place_of(pid_t pid) {
   std::string place = first_line(pid, "wchan");
   if (!place.empty() && place != "0") return place;

@@ -19,8 +19,8 @@ namespace nacre::plugins {
 // "hello sleeps in futex_wait_queue", "hello runs", "gone". If a shell waits for its child, the child is reported.
 [[nodiscard]] std::string activity_of(pid_t pid);
 
-// The names of the shared objects with which processes of an MPI job start and that the process has mapped, without
-// directories, in alphabetical order: libmpi*, libmpich*, libpmi*, libpmix*. Empty if this may not be read.
+// The names, without directories and in alphabetical order, of the shared objects that the process has mapped and
+// that start processes of an MPI job: libmpi*, libmpich*, libpmi*, libpmix*. Empty if this may not be read.
 [[nodiscard]] std::vector<std::string> mpi_libraries_of(pid_t pid);
 
 // "0-2,5: TEXT" for each TEXT, in the order of the first rank that has it.
@@ -39,7 +39,7 @@ class PmiDoctor {
   void all_listen();     // every shell of the job takes part
   Result<void> tasks_started();
   void barrier(bool begins, std::uint64_t number);  // the first task has entered this barrier, or all have left it
-  // The tasks of this shell have; it still gives its part of a roll call
+  // This shell's tasks have ended; it still gives its part of a roll call.
   void tasks_ended();
 
  private:
@@ -65,7 +65,7 @@ class PmiDoctor {
   int looks_ = 0;
   std::uint64_t barrier_number_ = 0;
   std::uint64_t barrier_reports_ = 0;  // for the current barrier
-  std::set<std::string> reported_;     // for what nodes have requested roll calls
+  std::set<std::string> reported_;     // what nodes have requested roll calls for
   std::uint64_t signals_ = 0;          // that this shell has received
   bool all_listen_ = false;
   std::vector<plugin::Registration> gathers_;  // roll calls that are not over

@@ -210,7 +210,9 @@ void PmiLink::send_some(std::string& bytes) {
   ssize_t sent = ::send(ours_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return bytes.clear();
   if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
-  if (sent < 0 && errno != EAGAIN && errno != EINTR) bytes.clear();  // the peer has gone; reading will find its end
+  if (sent < 0 && errno != EAGAIN && errno != EINTR)
+    bytes.clear();  // the peer has gone; the next read will find
+                    // that
 }
 
 void PmiLink::send(std::string& bytes) {

@@ -16,8 +16,8 @@
 namespace nacre::plugins {
 
 // The connection to one PMI client: a socket pair, of which the client has one end, or one that it makes to a port.
-// What the client does not read is kept, and nothing more is read from it until it is sent: so a client takes a
-// limited part of the shell's memory.
+// Bytes that the client does not read are kept, and until they are sent nothing more is read from it, so that a
+// client uses limited memory of the shell.
 class PmiLink : Noncopyable {
  public:
   using Received = std::function<void(std::string_view bytes)>;  // "": the end
@@ -27,12 +27,12 @@ class PmiLink : Noncopyable {
 
   // The client's end, for the caller to pass on and close.
   Result<UniqueFd> open();
-  // Tells the process that this command will be how to connect: by PMI_FD, a descriptor that the caller keeps until
-  // the process has it, or, with a port, which outlives the link, by PMI_PORT and PMI_ID.
+  // Tells a process, by its command, how to connect: by PMI_FD, a descriptor that the caller keeps until the
+  // process has it; or with a port, which outlives the link, by PMI_PORT and PMI_ID.
   Result<UniqueFd> offer(task::Command& command, PmiPort* port, std::uint32_t rank, std::uint32_t size);
   Result<void> watch(event::Loop& loop, Received received);
   void drain();                   // passes on what has come, without waiting
-  void drain_if_ended();          // the same up to its end, if the client has closed its end
+  void drain_if_ended();          // if the client has closed its end: as drain(), up to the end
   void send(std::string& bytes);  // takes all of it
   void close_when_sent();
   void close();
@@ -56,13 +56,13 @@ class PmiLink : Noncopyable {
   bool closing_ = false;
 };
 
-// For messages; `name`: the client, if it is about one.
+// For messages; `name`: the client, if a client is meant.
 [[nodiscard]] std::string text_of(const pmi::Full& full, std::string_view name);
 
 class PmiGroup : Noncopyable {
  public:
   // The key that lists the lost. A client that reads it has often just seen a connection end, so the answer
-  // includes every client whose own connection has ended by then.
+  // includes every client whose own connection has ended by now.
   static constexpr std::string_view kDead = "PMI_dead_processes";
 
   struct Callbacks {
@@ -70,11 +70,11 @@ class PmiGroup : Noncopyable {
     std::function<void(const pmi::Dropped&)> on_dropped;
     std::function<void(const pmi::SpawnRequest&)> on_spawn;
     std::function<void(const pmi::Full&)> on_full;
-    // Its connection has ended before finalize. Called before a barrier goes on without it.
+    // A client's connection has ended before finalize. Called before a barrier goes on without that client.
     std::function<void(std::uint32_t client)> on_left;
     // All clients that may still enter are in the barrier; false keeps them there.
     std::function<bool()> on_barrier;
-    // The same for a barrier of some, by PMI 1.2: those of them that are here.
+    // The same for a barrier of some clients, by PMI 1.2; `clients`: those of them that are on this node.
     std::function<bool(const std::vector<std::uint32_t>& clients)> on_group_barrier;
     // The first client has entered a barrier, or the last one has left it
     std::function<void(bool begins)> on_wait;
@@ -91,12 +91,13 @@ class PmiGroup : Noncopyable {
 
   // The client's end of its connection. Call start() once the client has it.
   Result<UniqueFd> open(std::uint32_t client) { return links_[client].open(); }
-  // The same by a variable of the command that the client will be, as PmiLink::offer().
+  // As open(), by a variable of the client's command: see PmiLink::offer().
   Result<UniqueFd> offer(std::uint32_t client, task::Command& command);
   Result<void> start(std::uint32_t client);
   void drain(std::uint32_t client) { links_[client].drain(); }  // reads what it has sent so far
   void end(std::uint32_t client);                               // its process has ended
-  void reopen(std::uint32_t client);  // it has, before init, and open() comes for another in its place
+  void reopen(std::uint32_t client);  // its process has ended before init, and open() is called for another one in
+                                      // its place
   void spawned(std::uint32_t client, const Result<std::string>& kvsname, const std::vector<int>& codes);
   void close();  // all connections
 
@@ -120,16 +121,16 @@ class PmiGroup : Noncopyable {
   bool waited_ = false;  // at the last call of on_wait
 };
 
-// Tasks of this shell that have come from another one. The others do not know such a task as the process that it
-// was: until all tasks start again it is no process of the group, and has a connection that it must not use. If it
-// does, what can only be right for all tasks follows: it is killed where all start again then, else the job ends.
+// Tasks of this shell that have come from another one. To the others such a task is not the process that it was:
+// until all tasks start again it is no process of the group, and must not use its connection. If it does, it is
+// killed if that makes all tasks start again; otherwise the job ends.
 class PmiMovedTasks {
  public:
   // All have to outlive it.
   PmiMovedTasks(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options)
       : host_(host), plugin_(plugin), options_(options) {}
 
-  // As PmiLink::offer(). What the task had before is dropped.
+  // See PmiLink::offer(). What the task had before is dropped.
   Result<UniqueFd> offer(task::Task& task, PmiPort* port);
   Result<void> watch(const task::Task& task);  // it runs
   void drain(std::uint32_t id) { links_[id].drain(); }

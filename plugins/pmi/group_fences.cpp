@@ -47,7 +47,7 @@ void PmiGroupParts::listen(const std::string& exchange, Receive receive) {
 
 Result<void> PmiGroupParts::announce(const std::string& exchange, const std::string& group,
                                      const pmi::EntryRefs& keys) {
-  // The keys come behind this entry of their form.
+  // The keys follow this entry, in their own form.
   pmi::Entries head{{exchange, fmt::format("{} {}", host_.job().shell_rank, group)}};
   std::string bytes = pmi::encode_entries(head) + pmi::encode_refs(keys);
   if (bytes.size() > pmi::kMaxEntries) {
@@ -83,7 +83,7 @@ void PmiGroupFences::fence(const pmi::BarrierGroup& group, const pmi::EntryRefs&
     return done(pmi::Entries());
   }
   found->done = done;
-  // It may come back, and the barrier open, before this returns.
+  // The announcement may come back, and open the barrier, before this returns.
   Result<void> sent = calls_.announce(group.name(), mine);
   if (sent) return;
   groups_.erase(group.name());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers of some processes of a group (PMI 1.2) over nodes. Each shell that has some of them announces its part:
-// that all of its own are in the barrier, and what this node has put. Announcements come to all shells in one
-// order, so each of these shells finds the barrier full at the same place in it. The others take no notice.
+// Barriers of some processes of a group (PMI 1.2) over nodes. Each shell that has some of these processes announces
+// its part: that all of its own are in the barrier, and what this node has put. Announcements come to all shells in
+// one order, so each of these shells finds the barrier full at the same place in that order. Other shells ignore
+// the parts.
 #pragma once
 
 #include "plugin/host.hpp"
@@ -12,17 +13,19 @@
 
 namespace nacre::plugins {
 
-// The parts that shells announce, for all exchanges of a shell: those of one that is not there yet wait for it.
+// The parts that shells announce, for all exchanges of a shell: parts for an exchange that does not exist yet wait
+// for it.
 class PmiGroupParts : Noncopyable {
  public:
   using Receive = std::function<void(std::uint32_t shell, const std::string& group, Result<pmi::Entries> keys)>;
 
   explicit PmiGroupParts(plugin::Host& host);
 
-  // What other shells and this one announce for the exchange of that name, perhaps before this returns.
+  // `receive` gets what all shells, this one included, announce for the exchange of that name, perhaps before this
+  // returns.
   void listen(const std::string& exchange, Receive receive);
   void ignore(const std::string& exchange) { receivers_.erase(exchange); }
-  // An error is announced in place of keys that are too many.
+  // If there are too many keys, an error is announced in their place.
   Result<void> announce(const std::string& exchange, const std::string& group, const pmi::EntryRefs& keys);
 
  private:
@@ -40,7 +43,7 @@ class PmiGroupParts : Noncopyable {
   plugin::Registration announcements_;
 };
 
-// The barriers of one exchange: a machine that is given what has come.
+// The barriers of one exchange: a state machine that is given the parts.
 class PmiGroupFences {
  public:
   struct Calls {
@@ -54,9 +57,9 @@ class PmiGroupFences {
       : own_(own), last_(last), calls_(std::move(calls)) {}
 
   void fence(const pmi::BarrierGroup& group, const pmi::EntryRefs& mine, pmi::KeyExchange::Done done);
-  void when_awaited(pmi::KeyExchange::Awaited awaited);  // also for what has come before
+  void when_awaited(pmi::KeyExchange::Awaited awaited);  // also for parts that have come before
   void part(std::uint32_t shell, const std::string& name, Result<pmi::Entries> keys);
-  void gone(std::uint32_t shell);  // nobody waits for it any more
+  void gone(std::uint32_t shell);  // nobody waits for this shell any more
   void settle_all();
 
  private:
@@ -64,11 +67,11 @@ class PmiGroupFences {
     pmi::BarrierGroup group;
     value::Idset shells;  // that have some of its processes
     std::map<std::uint32_t, std::deque<Result<pmi::Entries>>> parts;
-    pmi::KeyExchange::Done done;  // this shell has been for the barrier
-    bool told = false;            // that others wait
+    pmi::KeyExchange::Done done;  // this shell has, for the barrier
+    bool told = false;            // `awaited` was told that others wait
   };
 
-  Group* find(const pmi::BarrierGroup& group);  // null: this shell has none of them
+  Group* find(const pmi::BarrierGroup& group);  // null: this shell has none of the processes
   void settle(const std::string& name);
   [[nodiscard]] bool is_full(const Group& group) const;
 

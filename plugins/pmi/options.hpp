@@ -14,7 +14,7 @@ struct PmiOptions {
   bool simple = true;  // PMI-1
   bool pmi2 = true;
   bool pmix = false;                // for the plugin of that name
-  std::vector<std::string> others;  // names of the list that are other plugins'
+  std::vector<std::string> others;  // names in the list that belong to other plugins
   bool chosen = false;              // the list was given
   bool explain = false;             // pmi.explain
   value::Duration hang_report = value::Duration::of_seconds(kHangReport);  // pmi.hang-report
@@ -25,8 +25,8 @@ struct PmiOptions {
   std::string universe;                                                    // pmi.universe: "", infinite, system, N
   bool nomap = false;                                                      // pmi-simple.nomap
   bool fault_tolerant = false;                                             // fault-tolerance
-  bool starts_again = false;  // restart: all tasks together, if one fails; not with fault-tolerance
-  bool replaces = false;      // the same, and if a shell is lost: on-lost=replace
+  bool starts_again = false;  // restart: all tasks start again together if one fails; not with fault-tolerance
+  bool replaces = false;      // the same if a shell is lost: on-lost=replace
   int fault_signal = 0;       // fault-tolerance.signal; 0: none
 
   static Result<PmiOptions> read(const job::Options& options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmi: serves what an MPI library requests from its launcher: ranks, keys, barriers. Each task has a socket to the
-// shell, PMI_FD or by PMI_PORT, and uses PMI-1 or PMI-2 on it (see pmi/server.hpp).
+// shell, by PMI_FD or PMI_PORT, and uses PMI-1 or PMI-2 on it (see pmi/server.hpp).
 //
 // A task that ends after init without finalize, or by a signal in a job that uses PMI, ends the job: the others
 // would wait for it for ever. With the option `fault-tolerance` they go on, barriers go on without it, and the key
@@ -21,13 +21,13 @@
 namespace nacre::plugins {
 namespace {
 
-// From the launcher of this shell: a task would take them for its own.
+// Variables of this shell's own launcher, which a task would take for its own.
 constexpr const char* kInherited[] = {"PMI_FD",          "PMI_RANK",       "PMI_SIZE",  "PMI_SPAWNED",
                                       "PMI_ID",          "PMI_PORT",       "PMI_JOBID", "PMI_TOTALVIEW",
                                       "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
-// A program of Flux, or a script that has started one. Their client refuses to go on with a server that answers
-// with PMI 1.2 (flux-core's simple_client.c).
+// A program of Flux, or a script that has started one. Flux's client refuses a server that answers with PMI 1.2
+// (flux-core's simple_client.c).
 bool runs_flux(pid_t pid, int depth = 0) {
   constexpr int kDeepest = 8;
   std::string name(trim(read_file(fmt::format("/proc/{}/comm", pid)).value_or("")));
@@ -151,12 +151,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     }
   }
 
-  // What a task whose process has ended needs to start again: that the others do, too, or not.
+  // Whether all tasks have to start again with a task whose process has ended.
   std::string how_to_restart(std::uint32_t rank) {
     if (spawns_->table().has_begun()) return "processes that tasks have spawned by PMI do not start again";
     const auto& ranks = group_->server().group().ranks;
     auto place = std::find(ranks.begin(), ranks.end(), rank);
-    // The last message that it sent may be that it joined.
+    // its last message may tell that it joined
     if (place != ranks.end()) group_->drain(static_cast<std::uint32_t>(place - ranks.begin()));
     bool needs_others = group_->server().in_use() || moved_tasks_.one_has_called();
     if (needs_others && options_.fault_tolerant)
@@ -164,10 +164,10 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return needs_others ? "together" : "alone";
   }
 
-  // All tasks are going to start again, and know nothing of what was before, so published names go. Nobody waits
-  // for a shell without tasks, which may be busy with joining the job.
+  // All tasks are going to start again, and know nothing of the time before, so published names are dropped. Nobody
+  // waits for a shell without tasks, which may be busy joining the job.
   void await_start() {
-    if (!has_others_ && !host_.job().resizes.empty() && host_.bulk() != nullptr) {  // it began with one shell
+    if (!has_others_ && !host_.job().resizes.empty() && host_.bulk() != nullptr) {  // the job began with one shell
       has_others_ = true;
       if (group_) announce_changes();
     }
@@ -186,14 +186,14 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     group_->close();
     moved_tasks_.forget();
     spawns_->forget(*group_);
-    group_.reset();  // it uses the exchange
+    group_.reset();  // the group uses the exchange
     make_exchange();
     make_group(callbacks());
   }
 
   void make_group(PmiGroup::Callbacks callbacks) {
     pmi::ClientGroup facts = start_.group(host_, options_, quota_);
-    // Where an instance has started the shells, any task may be a program of Flux.
+    // If an instance has started the shells, any task may be a program of Flux.
     const bool may_be_flux = host_.instance() != nullptr && host_.options().find("pmi.groups") == nullptr;
     if (options_.groups && !may_be_flux) {
       facts.takes_groups = [this](std::uint32_t client) { return !runs_flux(host_.tasks()[client]->pid()); };
@@ -252,7 +252,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return out;
   }
 
-  // Tasks that are to start once others have ended (at-most) never enter it.
+  // Tasks that start only when others have ended (at-most) would never enter the barrier.
   void refuse_if_some_wait() {
     if (host_.ending() || host_.options().find("at-most") == nullptr || host_.tasks().empty() ||
         host_.tasks().back()->state() != task::State::init)
@@ -296,13 +296,12 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   }
 
   void starts_again(const task::Task& task) {
-    if (group_->server().in_use()) return;  // all do
+    if (group_->server().in_use()) return;  // then all tasks start again
     departures_.starts_again(task.local_id());
     group_->reopen(task.local_id());
   }
 
-  // The tasks that are between init and finalize.
-  // libpmix believes any local process that connects by TCP and knows the namespace: so nobody may guess it.
+  // libpmix trusts any local process that connects by TCP and knows the namespace, so nobody may guess that.
   Result<void> name_for_pmix(plugin::Call& call) {
     constexpr std::size_t kDigits = 32;  // 128 bits
     if (call.out.contains("namespace")) return {};
@@ -320,7 +319,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     return out;
   }
 
-  // How far a task is, or was when it ended.
+  // Notes how far a task is, or was when it ended.
   void note(plugin::Call& call) const {
     const auto& ranks = group_->server().group().ranks;
     auto rank = std::find(ranks.begin(), ranks.end(), call.in.value("rank", UINT32_MAX));
@@ -341,7 +340,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     take_ranks_of(shell, true);
   }
 
-  // Those that are lost go on without such a task, as they could not know it again.
+  // With fault-tolerance the others go on without such a task, as they could not know it again.
   void tasks_moved(const Json& call) {
     if (between_nodes_ == nullptr) return;
     auto ranks = value::Idset::parse(call.value("ranks", ""));
@@ -356,7 +355,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
     between_nodes_->release(lost);
   }
 
-  // Only this shell knows how it has ended; all wait to know.
+  // Only this shell knows how the task has ended, and all wait to know.
   void moved_task_ended(const task::Task& task) {
     moved_tasks_.drain(task.local_id());
     if (task.starts_again() || host_.ending() || !has_others_) return;
@@ -403,7 +402,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
 
   void kill(std::uint32_t client, int signum) override { host_.tasks()[client]->kill(signum); }
 
-  // Announcements: a rank, in decimal; of a start of the tasks, a rank; of the core, a shell.
+  // Announcements: a rank, in decimal; the start of the tasks and a rank; from the core, a shell.
   static constexpr std::string_view kLost = "pmi.lost";
   static constexpr std::string_view kMovedEnded = "pmi.moved-ended";
   static constexpr std::string_view kNotReplaced = "shell.not-replaced";
@@ -418,7 +417,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
   std::optional<PmiGroupParts> parts_;
   std::unique_ptr<PmiPort> port_;
   std::unique_ptr<pmi::KeyExchange> exchange_;
-  bool has_others_ = false;               // at the job's start, or since a resize: else all tasks stay here
+  bool has_others_ = false;               // at the job's start, or since a resize; otherwise all tasks stay here
   PmiExchange* between_nodes_ = nullptr;  // the same, if it is a PmiExchange
   std::optional<PmiGroup> group_;
   std::optional<PmiDoctor> doctor_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxGuests = 1024;
 constexpr std::size_t kMaxIntroduction = 4096;  // bytes
-constexpr double kGuestTime = 30;               // seconds in which it has to introduce itself
+constexpr double kGuestTime = 30;               // seconds in which a guest has to introduce itself
 constexpr event::Seconds kLookAtTimes{1};
 
 Result<std::int32_t> random_id() {
@@ -23,7 +23,7 @@ Result<std::int32_t> random_id() {
   return static_cast<std::int32_t>(number & INT32_MAX);
 }
 
-// A new connection has room for it.
+// A new connection has room for this text.
 void send_first(int fd, std::string_view text) {
   [[maybe_unused]] ssize_t sent = ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -83,7 +83,7 @@ void PmiPort::read(Place guest) {
   guests_.erase(guest);
 }
 
-// Returns whether it is no guest any more.
+// Returns whether the guest has introduced itself.
 Result<bool> PmiPort::understand(Guest& guest) {
   auto frame = TRY(in("a process connects", guest.framer.next()));
   if (!frame) return false;
@@ -100,7 +100,7 @@ Result<bool> PmiPort::understand(Guest& guest) {
   return admit(guest, TRY(in("a process connects", message.integer("pmiid"))), std::string(guest.framer.rest()));
 }
 
-// Its first line is that of PMI-2, which is answered before it says who it is.
+// The guest's first line is PMI-2's, which is answered before the guest says who it is.
 Result<bool> PmiPort::greet(Guest& guest, const pmi::PmiMessage& message) {
   if (message.find("pmi_version") != "2" || !pmi2_) {
     send_first(guest.fd.get(), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The option pmi.port: a port of the node's loopback at which processes connect that lose descriptors on their way,
-// as in a container. MPICH's clients take PMI_FD first, whether it is open or not, so such a process has PMI_PORT
-// and PMI_ID in its place.
+// The option pmi.port: a port of the node's loopback for processes that lose descriptors on their way, as in a
+// container. MPICH's clients take PMI_FD first, even if it is not open, so such a process has PMI_PORT and PMI_ID
+// instead.
 //
-// Who connects has to be this shell's user, by the kernel's table of connections, and to give the PMI_ID of a
-// process that has not connected yet: a random number, which MPICH reads by atoi(3), so it has 31 bits. Others are
+// A client has to belong to this shell's user, by the kernel's table of connections, and to give the PMI_ID of a
+// process that has not connected yet. That is a random number of 31 bits, as MPICH reads it by atoi(3). Others are
 // refused.
 //
-// PMI-1 begins with "cmd=initack pmiid=N". PMI-2 begins with a plain init, and N is in its fullinit: as pmirank by
-// MPICH's clients, as srcid by Slurm's.
+// PMI-1 begins with "cmd=initack pmiid=N". PMI-2 begins with a plain init, and N is in its fullinit: MPICH's
+// clients give it as pmirank, Slurm's as srcid.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,8 +22,8 @@ namespace nacre::plugins {
 
 class PmiPort : Noncopyable {
  public:
-  // The process has connected, and has said `said` to the server. `is_greeted`: the first answer, a line, has been
-  // sent already.
+  // The process has connected, and has sent `said` for the server. `is_greeted`: the first answer, a line, was sent
+  // already.
   using Admit = std::function<void(UniqueFd connection, bool is_greeted, std::string said)>;
   using Refused = std::function<void(const std::string& line)>;  // for the log
 
@@ -42,7 +42,7 @@ class PmiPort : Noncopyable {
     std::uint32_t size;
     Admit admit;
   };
-  struct Guest {  // has connected, and has not introduced itself yet
+  struct Guest {  // it has connected, but not introduced itself yet
     UniqueFd fd;
     double since;
     pmi::Framer framer;

@@ -11,7 +11,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr std::string_view kPreput = "preput ";  // before a key
-constexpr std::string_view kInfo = "info ";      // likewise
+constexpr std::string_view kInfo = "info ";      // before a key
 constexpr std::string_view kLimit = "limit ";    // before its number
 
 using Limits = std::vector<task::ChildSetup::Limit>;
@@ -36,7 +36,7 @@ Result<task::ChildSetup::Limit> limit_in_order(std::string_view key, std::string
   return task::ChildSetup::Limit{static_cast<int>(*resource), limit};
 }
 
-// What all processes of the job have in common with a task: each member once, whatever is done with it.
+// Visits each member of the setup that all processes of the job have in common with a task.
 void common_setup(const auto& visit, auto&... setup) {
   visit(kLimit, setup.limits...);
   visit("oom", setup.oom_score_adj...);
@@ -44,7 +44,7 @@ void common_setup(const auto& visit, auto&... setup) {
   visit("session", setup.new_session...);
 }
 
-// The members of an order in the order in which they are written, but for its programs, which come last.
+// The members of an order in the order in which they are written, except its programs, which come last.
 void members(const auto& visit, auto& order) {
   visit("start", order.start);
   visit("shell", order.shell);
@@ -75,7 +75,7 @@ void encode_member(std::string_view key, const T& value, pmi::Entries& out) {
   }
 }
 
-// Whether the entry `name` is this member.
+// Reads the entry `name` if it is this member; returns whether it is.
 template <typename T>
 Result<bool> decode_member(std::string_view key, std::string_view name, std::string& text, T& value) {
   constexpr bool kIsList = std::is_same_v<T, pmi::Entries> || std::is_same_v<T, Limits>;
@@ -96,7 +96,7 @@ Result<bool> decode_member(std::string_view key, std::string_view name, std::str
   return true;
 }
 
-// Whether it was an entry of the programs, which come last.
+// Returns whether the entry belonged to the programs, which come last.
 Result<bool> decode_program(const std::string& key, std::string& value, pmi::Spawn& spawn) {
   if (key == "program") {
     auto& program = spawn.programs.emplace_back();
@@ -158,7 +158,7 @@ void copy_common_setup(const task::ChildSetup& model, task::ChildSetup& out) {
 
 namespace {
 
-using Rooms = std::vector<SpawnRoom*>;  // that of the asking process's shell first
+using Rooms = std::vector<SpawnRoom*>;  // the room of the asking process's shell comes first
 
 Rooms in_turn(std::vector<SpawnRoom>& rooms, std::uint32_t asker) {
   Rooms out;
@@ -168,7 +168,7 @@ Rooms in_turn(std::vector<SpawnRoom>& rooms, std::uint32_t asker) {
   return out;
 }
 
-// "host": where to run, separated by commas.
+// `hosts`: where to run, separated by commas.
 Result<Rooms> on_hosts(const Rooms& all, std::string_view key, std::string_view hosts) {
   Rooms out;
   for (std::string_view host : split(hosts, ',')) {
@@ -253,8 +253,8 @@ value::Idset ranks_placed_on(const std::vector<std::uint32_t>& places, std::uint
 
 namespace {
 
-constexpr char kNoRoom = '-';   // in place of how many processes a shell has room for
-constexpr char kStarted = '+';  // its processes, if it has some
+constexpr char kNoRoom = '-';   // given instead of how many processes a shell has room for
+constexpr char kStarted = '+';  // its processes, if it has some, have started
 constexpr char kFailed = '!';   // before the error: its number, a blank, and its text
 
 std::string room_text(const std::optional<std::uint32_t>& free) {
@@ -349,7 +349,7 @@ plugin::Registration SpawnRounds::gather(Open& open, std::string_view what, std:
                             });
 }
 
-// Shells that are lost have given nothing, and so have no room.
+// Lost shells have given nothing, so they have no room.
 void SpawnRounds::place(Open& open) {
   open.outcome = {};
   if (!open.gathered) return void(open.outcome = open.gathered.error());
@@ -368,7 +368,7 @@ void SpawnRounds::place(Open& open) {
   open.round.universe = universe_of_spawn(open.round.places, rooms);
 }
 
-// All that are to have processes have started them, and who has requested them is still there.
+// All shells with processes have started them, and the requester is still there.
 Result<void> SpawnRounds::outcome_of(const Open& open) const {
   if (!open.gathered) return open.gathered.error();
   const SpawnRound& round = open.round;

@@ -16,12 +16,12 @@ namespace nacre::plugins {
 
 // ---- spawned group ----------------------------------------------------------------------
 //
-// A process group that a client of PMI has spawned: its server and its processes, those of this node. On each other
-// node that has some, there is another object for them.
+// A process group that a client of PMI has spawned: its server, and its processes on this node. Each other node
+// with processes of the group has its own object for them.
 
 namespace {
 
-// The shells that have some of them are the nodes, in the order of their first ranks.
+// The shells with processes of the group are the nodes, in the order of their first ranks.
 value::Taskmap map_of_places(const std::vector<std::uint32_t>& places) {
   std::map<std::uint32_t, std::uint32_t> nodes;
   std::vector<std::uint32_t> node_of;
@@ -40,19 +40,20 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
     std::string kvsname;   // of this group
     std::string spawner;   // of the requesting client's group
     std::uint64_t number;  // counted from 1
-    std::uint32_t task;    // the rank of the task as whose output theirs comes out
+    std::uint32_t task;    // the rank of the task that their output is shown as
     std::optional<std::uint32_t> universe_size;
     pmi::Quota* quota;                  // the job's
     std::vector<std::uint32_t> places;  // by rank: its shell
-    task::ChildSetup setup;             // of a task, for where there is none
-    PmiExchange::Barriers barriers;     // if other shells have some of them
+    task::ChildSetup setup;             // a task's, for a shell that has none
+    PmiExchange::Barriers barriers;     // if other shells have processes of the group
     PmiGroupParts* parts;
     PmiPort* port;  // where they connect; null: they get a descriptor
   };
   struct Callbacks {
     std::function<void(SpawnedGroup&, const pmi::SpawnRequest&)> on_spawn;
-    std::function<void(std::uint32_t rank)> on_lost;  // a process of this node; if others have some
-    // All processes of this node have ended; the callback may destroy this object.
+    std::function<void(std::uint32_t rank)> on_lost;  // a process of this node is lost; set if other shells have
+                                                      // some
+    // All processes of this node have ended. The callback may destroy this object.
     std::function<void()> on_over;
   };
 
@@ -214,7 +215,7 @@ class SpawnedGroup final : public SpawnedPart, public PmiProcesses {
   Origin origin_;
   Callbacks callbacks_;
   PmiDepartures departures_;
-  PmiExchange* between_nodes_ = nullptr;  // the next, if other shells have some of them
+  PmiExchange* between_nodes_ = nullptr;  // the next, if other shells have processes of the group
   std::unique_ptr<pmi::KeyExchange> exchange_;
   PmiGroup group_;
   SpawnedProcesses processes_;  // by client
@@ -228,7 +229,7 @@ namespace {
 
 constexpr const char* kSpawnHold = "pmi-spawn";
 
-// Of the leader: all tasks have ended.
+// From the leader: all tasks have ended.
 constexpr std::string_view kSpawnTasksOver = "pmi.tasks-over";
 
 PmiExchange::Barriers barriers_of(const SpawnRound& round) {
@@ -257,10 +258,10 @@ PmiSpawns::PmiSpawns(plugin::Host& host, const plugin::Plugin& plugin, const Pmi
 
 // Processes that still run are not waited for.
 PmiSpawns::~PmiSpawns() {
-  tasks_ended_ = false;  // nobody is notified that they are over
+  tasks_ended_ = false;  // so that nobody is told that they are over
   for (SpawnTable::Entry& entry : table_) release(entry);
   if (gave_room_) release_hold();
-  // It is replaced.
+  // this plugin is replaced
   if (host_.job().leads() && !host_.ending()) all_tasks_ended();
   stop_waiting();
 }
@@ -276,8 +277,8 @@ void PmiSpawns::begin(const PmiStart& start, bool several) {
   }
 }
 
-// A spare is there until all tasks have ended. Other shells without tasks, on which programs count that start
-// with few tasks, wait for that here; the leader does so anyway.
+// A spare stays until all tasks have ended. Other shells without tasks wait for that here, as programs that start
+// with few tasks count on them; the leader waits anyway.
 void PmiSpawns::wait_if_idle() {
   const std::uint32_t own = host_.job().shell_rank;
   is_idle_ = several_ && has_no_tasks(own);
@@ -334,7 +335,7 @@ void PmiSpawns::perform(SpawnOrder order, const Asked& asked) {
   if (!host_.tasks().empty()) copy_common_setup(host_.tasks().front()->command().setup, order.setup);
   if (!several_) return answer(asked, start_alone(std::move(order)));
   const std::uint64_t number = order.request;
-  asked_.emplace(number, asked);  // it may be answered before the next call returns
+  asked_.emplace(number, asked);  // the request may be answered before the next call returns
   Result<void> sent = rounds_.announce(std::move(order));
   if (sent) return;
   asked_.erase(number);
@@ -406,7 +407,7 @@ std::unique_ptr<SpawnedPart> PmiSpawns::make_part(const SpawnRound& round, Spawn
       std::move(on));
 }
 
-// The start of those that this shell has.
+// Starts the processes that this shell has.
 Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   if (round.order.start != start_.number) return Error{ECANCELED, "all tasks of the job start again"};
   table_.drop_those_over();
@@ -419,8 +420,8 @@ Result<void> PmiSpawns::start_part(const SpawnRound& round) {
   return entry.here->start(round.order.spawn);
 }
 
-// Until it is known what for, the job waits. Once the tasks of this shell have ended nothing else makes it wait
-// than what has been spawned.
+// The job waits until it is known what the room is for. After the tasks of this shell have ended, only spawned
+// processes make it wait.
 std::optional<std::uint32_t> PmiSpawns::room() {
   if (host_.ending() || shell_leaves_ || (tasks_ended_ && table_.running() == 0 && !is_idle_)) return std::nullopt;
   host_.hold(kSpawnHold);
@@ -500,8 +501,8 @@ void PmiSpawns::release_hold() {
 
 namespace {
 
-// Announcements about a spawn: the start of the tasks, the spawn's number in it, and a rank of it that is lost, or
-// a shell whose processes of it have all ended.
+// Announcements about a spawn: the start of the tasks, the spawn's number in it, and a lost rank of it, or a shell
+// whose processes of it have all ended.
 constexpr std::string_view kSpawnLost = "pmi.spawn-lost";
 constexpr std::string_view kSpawnEnded = "pmi.spawn-ended";
 
@@ -599,8 +600,8 @@ void SpawnTable::shell_gone(std::uint32_t shell, bool is_lost) {
   }
 }
 
-// The processes of a shell that is lost while the job goes on are lost as tasks are, one by one. The leader ends
-// the job where that ends it.
+// The processes of a shell that is lost while the job goes on are lost one by one, like tasks. The leader ends the
+// job if such a loss ends it.
 void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
   if (entry.ended.contains(shell)) return;
   const value::Idset ranks = ranks_placed_on(entry.places, shell);
@@ -619,7 +620,7 @@ void SpawnTable::lose(Entry& entry, std::uint32_t shell, bool is_lost) {
        value::WaitStatus::exited(1)});
 }
 
-// Whether the job would go on without the shell if it had no spawned processes, but not without these.
+// Whether the job would go on without the shell if there were no spawned processes on it.
 bool SpawnTable::is_missed(std::uint32_t shell) const {
   auto on_lost = job::OnLost::read(host_.options());
   if (options_.fault_tolerant || !on_lost || on_lost->goes_on) return false;
@@ -655,7 +656,7 @@ bool SpawnTable::is_connected() const {
 
 namespace {
 
-// The keys of MPI_Comm_spawn that have an effect here are "path" and "wdir": where it runs has been decided.
+// Of the keys of MPI_Comm_spawn only "path" and "wdir" have an effect here, as it is decided already where it runs.
 // "path": directories that are searched before PATH for a program without a slash.
 std::string executable_of(const pmi::SpawnProgram& program) {
   const std::string& name = program.argv.front();
@@ -670,7 +671,7 @@ std::string executable_of(const pmi::SpawnProgram& program) {
 
 }  // namespace
 
-// stdout and stderr. If no plugin answers they are the shell's own.
+// Opens stdout and stderr. If no plugin answers they are the shell's own.
 Result<std::pair<UniqueFd, UniqueFd>> SpawnedProcesses::open_output() {
   plugin::Call call("output.open");
   call.in["rank"] = task_;
@@ -688,7 +689,7 @@ Result<void> SpawnedProcesses::start(const pmi::SpawnProgram& program,
   task::Command command{program.argv, job::Environment::over(host_.environment()), {}};
   command.argv.front() = executable_of(program);
   if (const std::string* directory = program.find_info("wdir")) command.setup.cwd = *directory;
-  // It has a task's limits, but not its cpus, which belong to one task only.
+  // The process has a task's limits, but not its cpus, which belong to one task only.
   copy_common_setup(host_.tasks().empty() ? setup_ : host_.tasks().front()->command().setup, command.setup);
   command.setup.ends_with_parent = true;
   command.setup.fds = {{STDOUT_FILENO, out.get()}, {STDERR_FILENO, err.get()}};
@@ -777,7 +778,7 @@ Result<pmi::SpawnProgram> read_spawn_program(const JsonAt& in) {
   return out;
 }
 
-// What the plugin answers under its name.
+// The answer of the plugin, under its name.
 Result<SpawnEnvironments> read_environments(const JsonAt& answer, std::size_t processes) {
   if (auto error = TRY(answer.find("error"))) return invalid(TRY(error->string()));
   SpawnEnvironments out;

@@ -21,8 +21,8 @@
 
 namespace nacre::plugins {
 
-// Processes that are no tasks, as a task has asked for them: they have the job's environment, a task's limits, and
-// its places of output.
+// Processes that a task has asked for, but that are no tasks: they have the job's environment, a task's limits, and
+// the places of its output.
 class SpawnedProcesses {
  public:
   using Index = std::uint32_t;  // counted from 0, in the order of their start
@@ -31,11 +31,11 @@ class SpawnedProcesses {
     std::function<void()> on_none_runs;  // may destroy this object
   };
 
-  // `task`: the rank as whose output theirs comes out; `setup`: of a task, for a shell that has none.
+  // `task`: the rank of the task that their output is shown as; `setup`: a task's, for a shell that has none.
   SpawnedProcesses(plugin::Host& host, std::uint32_t task, task::ChildSetup setup, Callbacks callbacks)
       : host_(host), task_(task), setup_(std::move(setup)), callbacks_(std::move(callbacks)) {}
 
-  // `complete` is given its command before it is started.
+  // `complete` is given each command before it is started.
   Result<void> start(const pmi::SpawnProgram& program, const std::function<void(task::Command&)>& complete);
 
   [[nodiscard]] Index running() const { return running_; }
@@ -73,12 +73,12 @@ struct PmixRequest {
   static Result<PmixRequest> read(const Json& in);  // of pmi.spawn
 };
 
-// By process of this shell: the variables that it is to have.
+// For each process of this shell: the variables that it is to have.
 using SpawnEnvironments = std::vector<std::map<std::string, std::string>>;
 Result<SpawnEnvironments> notify_begin(plugin::Host& host, const SpawnRound& round);
 
-// `start`: of the tasks. `round`: its number in that start; 0: it has none. `asked`: the number of the request, if
-// it is one of this shell's.
+// `start`: the number of the tasks' start. `round`: the spawn's number in that start; 0: it has none. `asked`: the
+// number of the request, if it is this shell's.
 void notify_settled(plugin::Host& host, std::uint64_t start, std::uint64_t round,
                     std::optional<std::uint64_t> asked, const Result<void>& outcome);
 
@@ -86,7 +86,7 @@ void notify_over(plugin::Host& host);
 
 class PmixPart final : public SpawnedPart {
  public:
-  // `on_over`: all of this shell have ended; it may destroy this object.
+  // `on_over`: all of them on this shell have ended; it may destroy this object.
   PmixPart(plugin::Host& host, const plugin::Plugin& plugin, const SpawnRound& round,
            std::function<void()> on_over);
 
@@ -101,7 +101,7 @@ class PmixPart final : public SpawnedPart {
   [[nodiscard]] const PmiGroup* group() const override { return nullptr; }
   [[nodiscard]] std::uint32_t output_task() const override { return round_.order.task; }
 
-  // pmix knows all of that.
+  // pmix knows all of this.
   void shell_leaves() override {}
   void lost_elsewhere(std::uint32_t /*rank*/) override {}
   void lost_with_shell(std::uint32_t /*rank*/) override {}
@@ -115,13 +115,13 @@ class PmixPart final : public SpawnedPart {
   const plugin::Plugin& plugin_;
   SpawnRound round_;
   std::function<void()> on_over_;
-  std::vector<std::uint32_t> ranks_;  // those of this shell
+  std::vector<std::uint32_t> ranks_;  // of the processes on this shell
   SpawnedProcesses processes_;        // in their order
   bool is_over_ = false;
 };
 
 // The spawns of the job, as one shell knows them: which of their processes it has, on which shells the others are,
-// and on which of these they have ended, or are lost.
+// and on which shells they have ended or are lost.
 class SpawnTable {
  public:
   struct Entry {
@@ -129,15 +129,15 @@ class SpawnTable {
     std::uint64_t number = 0;
     std::vector<std::uint32_t> places;      // by rank: its shell
     std::unique_ptr<SpawnedPart> here;      // its processes on this shell
-    std::unique_ptr<PmiExchange> bystands;  // it has none: for the barriers of the others
-    value::Idset ended;                     // shells whose processes of it have all ended, as far as is known
+    std::unique_ptr<PmiExchange> bystands;  // set if this shell has none of them: for the barriers of the others
+    value::Idset ended;                     // shells on which all of its processes have ended, as far as is known
     bool is_held = false;
     bool is_settled = false;  // it is known whether all have started
   };
   using Entries = std::list<Entry>;
   using Place = Entries::iterator;
 
-  // All of them have to outlive this object. `before_drop`: this group of processes is about to go.
+  // All of them have to outlive this object. `before_drop`: this group of processes is about to be destroyed.
   SpawnTable(plugin::Host& host, const plugin::Plugin& plugin, const PmiOptions& options,
              std::function<void(const PmiGroup&)> before_drop)
       : host_(host), plugin_(plugin), options_(options), before_drop_(std::move(before_drop)) {}
@@ -148,12 +148,12 @@ class SpawnTable {
   Place begin() { return entries_.begin(); }
   Place end() { return entries_.end(); }
 
-  // It is known whether all have started. If not, those that run here are ended.
+  // It is known whether all have started. If they have not, those that run here are ended.
   void settled(Entry& entry, bool all_started);
   // A process of this shell is lost.
   void announce_lost(const Entry& entry, std::uint32_t rank);
-  // Its processes on this shell have ended. `several`: other shells are to know that, if it matters. It may be
-  // dropped.
+  // Its processes on this shell have ended. `several`: other shells have to know that, if it matters. The entry may
+  // be dropped.
   void ended_here(Place place, bool several);
   // Announcements of other shells about spawns; others are ignored.
   void announced(std::string_view topic, std::string_view bytes);
@@ -163,11 +163,12 @@ class SpawnTable {
   void shell_gone(std::uint32_t shell, bool is_lost);
 
   [[nodiscard]] std::uint32_t running() const;  // processes on this shell
-  // `take` is called for each that runs on this shell; `spawn`: its number in this start of all tasks.
+  // `take` is called for each process that runs on this shell; `spawn`: the spawn's number in this start of all
+  // tasks.
   using TakeProcess = std::function<void(std::uint64_t spawn, std::uint32_t task, const SpawnedProcess& process)>;
   void each_process(const TakeProcess& take) const;
   [[nodiscard]] bool is_connected() const;  // a process of this shell has called init, and not finalize
-  // Something has been spawned, on any shell, or is being spawned. What could not be does not count.
+  // Something was spawned, on any shell, or is being spawned. Spawns that have failed do not count.
   [[nodiscard]] bool has_begun() const;
 
  private:
@@ -192,18 +193,21 @@ class PmiSpawns : Noncopyable {
             pmi::Quota& quota, PmiGroupParts& parts, PmiPort* port = nullptr);
   ~PmiSpawns();
 
-  // At each start of the tasks, at one place in the order of the announcements. `several`: the job has several
-  // shells, which know each other.
+  // At each start of the tasks, called at the same place in the order of the announcements. `several`: the job has
+  // several shells, which know each other.
   void begin(const PmiStart& start, bool several);
-  // Performs a request of a client of `spawner`, and answers it, perhaps later. `task`: the rank as whose output
-  // theirs comes out; `name`: the client, for messages.
+  // Performs a request of a client of `spawner`, and answers it, perhaps later. `task`: the rank of the task that
+  // the new processes' output is shown as; `name`: the client, for messages.
   void start(PmiGroup& spawner, const pmi::SpawnRequest& request, std::uint32_t task, const std::string& name);
-  void forget(const PmiGroup& spawner);  // it is about to go: none of its clients is answered any more
+  void forget(const PmiGroup& spawner);  // the group is about to be destroyed: its clients get no answers any more
   // The same for a client of PMIx. The answer is the topic pmi.spawn-settled.
   void start(PmixRequest request);
 
-  void tasks_ended() { tasks_ended_ = true; }  // shell.finish has come: nothing new begins here, unless it had none
-  // Processes of this shell that have been spawned may run, or be started yet.
+  void tasks_ended() {
+    tasks_ended_ = true;
+  }  // shell.finish has come: nothing new begins here, unless this shell
+     // had no tasks
+  // Spawned processes of this shell may run, or may still be started.
   [[nodiscard]] bool has_some() const { return gave_room_ || is_idle_ || table_.running() > 0; }
   [[nodiscard]] const SpawnTable& table() const { return table_; }
   [[nodiscard]] bool takes_part() const { return start_.takes_part; }
@@ -215,7 +219,7 @@ class PmiSpawns : Noncopyable {
 
  private:
   struct Asked {
-    PmiGroup* spawner = nullptr;  // null: it is one of PMIx
+    PmiGroup* spawner = nullptr;  // null: the request is one of PMIx
     std::uint64_t client = 0;     // by PMIx: the number of its request
     std::string name;
     std::uint32_t processes = 0;
@@ -230,7 +234,7 @@ class PmiSpawns : Noncopyable {
   void answer(const Asked& asked, const Result<SpawnRound>& round);
 
   std::optional<std::uint32_t> room();
-  [[nodiscard]] std::uint32_t free_here() const;  // so many processes have a core of their own
+  [[nodiscard]] std::uint32_t free_here() const;  // how many processes can have a core of their own
   Result<void> start_part(const SpawnRound& round);
   void settled(const SpawnRound& round, const Result<void>& outcome);
   void settle(SpawnTable::Entry& entry, const SpawnRound& round, const Result<void>& outcome);
@@ -260,10 +264,10 @@ class PmiSpawns : Noncopyable {
   std::map<std::uint64_t, Asked> asked_;  // by this shell's number of the request
   std::uint64_t requests_ = 0;
   std::uint64_t count_ = 0;  // of groups, in a job of one shell
-  bool gave_room_ = false;   // and holds the job until it is known what for
+  bool gave_room_ = false;   // it has offered room, and holds the job until it is known what for
   bool tasks_ended_ = false;
-  bool is_idle_ = false;     // it has no tasks, and takes processes as long as others have some
-  bool idle_waits_ = false;  // and the job is held for that
+  bool is_idle_ = false;     // this shell has no tasks, and takes processes as long as other shells have tasks
+  bool idle_waits_ = false;  // is_idle_, and the job is held for that
   bool told_end_ = false;    // all_tasks_ended() has announced it
   bool shell_leaves_ = false;
   plugin::Registration signals_;

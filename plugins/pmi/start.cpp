@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kProcessMap = "PMI_process_mapping";
 constexpr std::size_t kMaxProcessMap = 672;  // the longest that fits into the line that MPICH 4.0's get reads
 
-// MPICH takes the largest number of a node for how many there are, and where these are as many as processes it
-// expects no two on one node; so nodes without tasks have no number.
+// MPICH takes the largest node number for the number of nodes, and if there are as many nodes as processes it
+// expects no two processes on one node. So nodes without tasks have no number.
 value::Taskmap without_gaps(const value::Taskmap& map) {
   std::vector<bool> is_used(map.nodes());
   for (const value::Taskmap::Block& each : map.blocks())
@@ -44,8 +44,9 @@ std::optional<std::uint32_t> universe_of(plugin::Host& host) {
   return room > job.tasks() || chosen == "system" ? std::optional(static_cast<std::uint32_t>(room)) : std::nullopt;
 }
 
-// The path has an id for each instance that this job is in, and its own: an instance of the job is one deeper than
-// that which the job is of. A broker that is told of a level looks for its resources by FLUX_URI.
+// The path has an id for each instance that this job is in, and its own: an instance that the job starts is one
+// level deeper than the instance that the job belongs to. A broker that is told a level looks for its resources by
+// FLUX_URI.
 std::optional<std::size_t> level_of(const job::Environment& environment) {
   for (const char* name : {"FLUX_URI", "FLUX_KVS_NAMESPACE", "FLUX_JOB_ID_PATH"}) {
     if (!environment.get(name)) return std::nullopt;
@@ -72,7 +73,7 @@ std::vector<std::uint32_t> PmiStart::ranks_here(plugin::Host& host) const {
   std::vector<std::uint32_t> out;
   const value::Idset ranks = taskmap.ranks_on(host.job().shell_rank);
   for (const auto& task : host.tasks()) {
-    if (!takes_part || !ranks.contains(task->rank())) break;  // what has come later is behind the others
+    if (!takes_part || !ranks.contains(task->rank())) break;  // tasks that have come later are behind the others
     out.push_back(task->rank());
   }
   return out;
@@ -98,7 +99,7 @@ PmiExchange::Barriers PmiStart::barriers() const {
   return {number == 1 ? "pmi" : fmt::format("pmi.{}", number), last, number, ranks_on};
 }
 
-// MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if a line is too long for it.
+// MPICH 4.0 aborts if the map exists and is empty, and fails an assertion if the map is too long for a line.
 void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOptions& options) {
   std::string text = map.pmi();
   if (!options.nomap && !text.empty() && text.size() <= kMaxProcessMap) server.set_attribute(kProcessMap, text);
@@ -120,7 +121,7 @@ void PmiStart::set_attributes(pmi::Server& server, const PmiOptions& options) co
 
 namespace {
 
-// Of a node that abstains: this, and the ranks that are missing. Keys begin with a length, whose first byte is 0.
+// What a node gives that abstains: this, and the missing ranks. Keys begin with a length, whose first byte is 0.
 constexpr char kNothing = '-';
 
 bool is_nothing(std::string_view given) { return !given.empty() && given.front() == kNothing; }
@@ -190,7 +191,7 @@ void PmiExchange::give(std::string mine, Done done) {
   std::uint64_t number = ++count_;
   std::string name = fmt::format("{}.{}", barriers_.name, number);
   auto answer = host_.gather_up_to(barriers_.last, name, std::move(mine), std::move(all));
-  // Otherwise it has come already, and the next barrier has begun
+  // otherwise the answer has come already, and the next barrier has begun
   if (number == count_) answer_ = std::move(answer);
 }
 
@@ -204,7 +205,7 @@ void PmiExchange::answered(const Result<plugin::Gathered>& gathered, bool abstai
       std::any_of(gathered->begin(), gathered->end(), [](const auto& each) { return !is_nothing(each.first); });
   over_ = !goes_on;
   if (!abstains_ || over_) return;
-  if (abstained) missed_();  // what it sends the others comes before their next barrier
+  if (abstained) missed_();  // what it sends to the others comes before their next barrier
   if (!waiting_) give_nothing();
 }
 
@@ -249,7 +250,7 @@ void name_library(job::Environment& environment, bool is_first) {
 
 void separate_segments(plugin::Host& host) {
   const job::Job& job = host.job();
-  // Made-up nodes have other names, and are on this host, too.
+  // Made-up nodes have other names, and are all on this host.
   const bool is_pretended = host.options().find("pretend") != nullptr;
   auto here = std::count_if(job.resources.nodes.begin(), job.resources.nodes.end(),
                             [&](const auto& each) { return is_pretended || each.hostname == job.node().hostname; });
@@ -268,7 +269,7 @@ void let_yield(plugin::Host& host, task::Command& command) {
   if (shares && !command.env.get(kYield)) command.env.set(kYield, "1");
 }
 
-// "cray-pals" may be that of a file cray_pals.so, whose plugin may be pmi-cray-pals.
+// "cray-pals" may be the interface of a file cray_pals.so, whose plugin may be pmi-cray-pals.
 void warn_of_unknown(plugin::Host& host, const plugin::Plugin& plugin, const std::vector<std::string>& names) {
   const std::vector<std::string> kNames{"simple", "pmi1", "pmi2", "pmix", "off", "none"};
   for (const std::string& each : names) {

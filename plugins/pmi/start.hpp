@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A start of all tasks of the job together, for PMI: at the job's begin, and whenever all of them start again.
-// What the processes are told of the job is taken at one place in the order of the announcements, so that it is the
-// same on all shells; those that have joined while the job ran count from then on.
+// A start of all tasks of the job together, for PMI: at the job's begin, and whenever all of them start again. What
+// the processes are told of the job is fixed at one place in the order of the announcements, so that it is the same
+// on all shells; shells that have joined while the job ran count from then on.
 #pragma once
 
 #include "job/environment.hpp"
@@ -22,9 +22,9 @@ namespace nacre::plugins {
 // to which each gives the keys that its processes have put since the last one.
 class PmiExchange final : public pmi::KeyExchange {
  public:
-  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain, and
-  // those that were started again alone on another shell and have ended: whether it may open without them. If not,
-  // the job is being ended.
+  // Called before a barrier opens, with the ranks that have gone without finalize from nodes that abstain, and the
+  // ranks that were started again alone on another shell and have ended. Returns whether it may open without them.
+  // If not, the job is being ended.
   using MayOpen = std::function<bool(const value::Idset& missing, const value::Idset& absent)>;
 
   struct Barriers {
@@ -44,19 +44,23 @@ class PmiExchange final : public pmi::KeyExchange {
   void fence_group(const pmi::BarrierGroup& group, const pmi::EntryRefs& mine, Done done) override;
   void when_awaited(Awaited awaited) override { groups_.when_awaited(std::move(awaited)); }
   void shell_gone(std::uint32_t shell) { groups_.gone(shell); }  // it has left, or is lost and the job goes on
-  // No process of this node will enter a barrier again; those of other nodes do not wait for it. `missing`: the
-  // ranks of those that have not finalized.
+  // No process of this node will enter a barrier again, and the other nodes do not wait for it. `missing`: the
+  // ranks of processes that have not finalized.
   void abstain(const value::Idset& missing);
-  // While it is to be decided what becomes of tasks of this lost shell no barrier opens without them.
+  // Until it is decided what becomes of the tasks of this lost shell no barrier opens without them.
   void hold(std::uint32_t shell) { held_for_.insert(shell); }
   void release(std::uint32_t shell);
-  // These start again alone on another shell, where they are no processes of the group: no barrier opens as long as
-  // they may still call PMI, so that all would start again.
+  // These ranks start again alone on another shell, where they are no processes of the group. No barrier opens as
+  // long as they may still call PMI, which would make all tasks start again.
   void moved(const value::Idset& ranks) { moved_.insert(ranks); }
-  void moved_ended(std::uint32_t rank);                                    // for good
-  void moved_gone(const value::Idset& ranks) { moved_ = moved_ - ranks; }  // with their shell; settles by release()
-  [[nodiscard]] bool over() const { return over_; }                        // all nodes abstain
-  // Of the barrier that this node entered last, or from which it abstained: the same on all nodes, and no other's.
+  void moved_ended(std::uint32_t rank);  // it has ended for good
+  void moved_gone(const value::Idset& ranks) {
+    moved_ = moved_ - ranks;
+  }                                                  // they are gone with their shell;
+                                                     // release() settles
+  [[nodiscard]] bool over() const { return over_; }  // all nodes abstain
+  // The number of the barrier that this node entered last, or from which it abstained: equal on all nodes, and used
+  // once.
   [[nodiscard]] std::uint64_t number() const { return barriers_.start << 32U | count_; }
 
  private:
@@ -91,55 +95,57 @@ struct PmiStart {
   std::uint64_t number = 1;  // larger with each
   value::Taskmap taskmap;
   bool takes_part = true;  // this shell does
-  std::uint32_t last = 0;  // no shell behind this one does
-  // How many tasks of this kind the nodes with tasks could hold, and those that were to have some at the job's
-  // begin; none: no more than the job has, so that a program finds no number, as under Hydra.
+  std::uint32_t last = 0;  // the last shell that does
+  // How many tasks of this kind the nodes with tasks could hold, counting nodes that were to have tasks at the
+  // job's begin; none: no more than the job has, so that a program finds no number, as under Hydra.
   std::optional<std::uint32_t> universe_size = {};
-  // How deep an instance of Flux is that the tasks are; none: this is no job of one, and theirs has no parent.
+  // How deep the tasks' instance of Flux is, if they are one; none: this is no job of an instance, and theirs has
+  // no parent.
   std::optional<std::size_t> instance_level = {};
 
   // In shell.init. A shell that joins a job that runs takes no part.
   static PmiStart of_job(plugin::Host& host);
-  // In job.tasks-restart, for all tasks.
+  // Called in job.tasks-restart, for all tasks.
   static PmiStart again(plugin::Host& host);
 
   [[nodiscard]] std::vector<std::uint32_t> ranks_here(plugin::Host& host) const;  // in the order of the tasks
-  // Of those tasks of this shell that are processes of PMI. Others have come to it since.
+  // The tasks of this shell that are processes of PMI. Others have come to it since.
   [[nodiscard]] pmi::ClientGroup group(plugin::Host& host, const PmiOptions& options, pmi::Quota& quota) const;
   // What clients find in the space of keys.
   void set_attributes(pmi::Server& server, const PmiOptions& options) const;
   [[nodiscard]] PmiExchange::Barriers barriers() const;  // of the tasks; if this shell takes part
 };
 
-// The key by which a group's clients find which of them share a node, unless `pmi-simple.nomap` or its length
+// Sets the key by which a group's clients find which of them share a node, unless `pmi-simple.nomap` or its length
 // forbids it.
 void set_process_map(pmi::Server& server, const value::Taskmap& map, const PmiOptions& options);
 
-// PMI-1 has a command for it, PMI-2 this attribute of the job.
+// PMI-1 has a command for this size, PMI-2 this attribute of the job.
 void set_universe(pmi::Server& server, const std::optional<std::uint32_t>& size);
 
-// What tasks find of PMI in their environment beside their connection, and warnings of what they do not find.
+// What tasks find of PMI in their environment besides their connection, and warnings about what they do not find.
 
-// For programs that load a library of PMI which the environment names; `is_first`: all that load one find it first.
+// For programs that load a library of PMI that the environment names; `is_first`: all programs find this library
+// first.
 void name_library(job::Environment& environment, bool is_first);
 // What Open MPI needs whichever way its processes come to their ranks: by PMIx, or, as where Python loads it, by
 // PMI-1 through nacre's libpmi. What the job has set already stays.
 //
-// It names its segments of shared memory by host, job and local rank: those of two shells of a host would meet, so
-// they are in the directory of each shell. Called in shell.init, once that directory is there.
+// Open MPI names its segments of shared memory by host, job and local rank. The names of two shells of a host would
+// collide, so each shell's segments are in its own directory. Called in shell.init, once that directory is there.
 void separate_segments(plugin::Host& host);
-// As mpirun has it: ranks that share cores leave them to each other where they would spin.
+// As mpirun does it: ranks that share cores yield them to each other where they would spin.
 void let_yield(plugin::Host& host, task::Command& command);
-// The leader warns of those of `names` that are no interface, and that no plugin has.
+// The leader warns about those of `names` that are no interface, and that no plugin has.
 void warn_of_unknown(plugin::Host& host, const plugin::Plugin& plugin, const std::vector<std::string>& names);
 
-// The names that processes publish (MPI_Publish_name) in a job of several shells: what is published on one of them,
-// or no more, is so on all.
+// The names that processes publish (MPI_Publish_name) in a job of several shells: a name that is published or
+// unpublished on one shell is so on all.
 
 // From now on changes of `names` by processes of this shell are announced. All have to outlive `names`' use.
 void announce_names(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names);
 
-// Takes an announcement of another shell's change; any other is passed over.
+// Takes an announcement of another shell's change; ignores any other.
 void take_announced_name(plugin::Host& host, const plugin::Plugin& plugin, pmi::Names& names,
                          std::string_view topic, std::string_view bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell's C API, and libpmix's, as all files of this plugin include them.
+// Includes the shell's C API and libpmix's, for all files of this plugin.
 #pragma once
 
 #ifndef FLUX_SHELL_PLUGIN_NAME

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libpmix knows a group by its name only, and keeps those of its members that have come until all have; up to version
- * 4 also the group, with its members, until all these destruct it. So a group of that name, of tasks that have started
- * again, would get the members of the start before, and be waited for without end. Here what is of former starts is
- * taken out of libpmix's lists. Its own headers, which are installed, have their layout; nothing is done if the library
- * that runs has another one, by the sizes that it gives. Those of version 6 do not have what it keeps of groups.
+ * libpmix knows a group by its name only, and keeps those of its members that have come until all have; up to
+ * version 4 also the group, with its members, until all these destruct it. So a group of that name, of tasks that
+ * have started again, would get the members of the start before, and be waited for without end. This file takes
+ * what belongs to former starts out of libpmix's lists. Its own headers, which are installed, have their layout;
+ * nothing is done if the library that runs has another one, by the sizes that it gives. Those of version 6 do not
+ * have what it keeps of groups.
  */
 #define _GNU_SOURCE
 #include "former_groups.h"
@@ -21,7 +22,7 @@
 /* needs the one above */
 #include <src/server/pmix_server_ops.h>
 
-/* The library that runs is the one of these headers, and it has begun. */
+/* Whether the running library is the one of these headers, and has begun. */
 static bool is_as_compiled(void) {
   const ElfW(Sym)* symbol = NULL;
   Dl_info info;
@@ -34,7 +35,7 @@ static bool is_of_size(const pmix_list_item_t* item, size_t size) {
   return item->super.obj_class->cls_sizeof == size;
 }
 
-/* Of the tasks of this start, or of what they have spawned. */
+/* Whether a process is of this start's tasks, or of what they have spawned. */
 static bool is_of(const char* home, const pmix_proc_t* procs, size_t count) {
   size_t length = strlen(home);
   for (size_t i = 0; i < count; ++i) {
@@ -44,7 +45,8 @@ static bool is_of(const char* home, const pmix_proc_t* procs, size_t count) {
   return count == 0;
 }
 
-/* It may still be in the hands of who has yet to answer: as libpmix does with one that is over, it is not freed. */
+/* A thread that has yet to answer may still use the item: like libpmix with finished ones, this does not free
+ * it. */
 static void take_out(pmix_list_t* list, pmix_list_item_t* item) {
   pmix_list_remove_item(list, item);
   item->pmix_list_next = item->pmix_list_prev = item;
@@ -71,7 +73,7 @@ static void forget_groups(const char* home) {
   }
 }
 #else
-/* It keeps none. */
+/* This version keeps no groups. */
 static void forget_groups(const char* home) { (void)home; }
 #endif
 

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The server forgets all groups, and all that waits for their members, but those with a process of the namespace
- * `home`, or of one that its tasks have spawned. Only in libpmix's thread. */
+/* The server forgets all groups, and all that waits for their members, except groups with a process of the
+ * namespace `home`, or of one that its tasks have spawned. Only in libpmix's thread. */
 void forget_former_groups(const char* home);
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ namespace nacre::pmix {
 namespace {
 
 std::mutex home_mutex;
-std::string home_of_all;  // "": they have not started again
+std::string home_of_all;  // "": the tasks have not started again
 
 thread_local bool is_in_call = false;
 thread_local const void* called_for = nullptr;
@@ -24,7 +24,7 @@ void begin_groups_of(std::string home) {
   home_of_all = std::move(home);
 }
 
-// What a task of a former start has sent may be read only now, so its groups are forgotten each time.
+// A request of a task of a former start may be read only now, so its groups are forgotten each time.
 GroupCallScope::GroupCallScope() {
   is_in_call = true;
 #ifdef NACRE_PMIX_FORMER_GROUPS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libpmix's thread, as it handles what a client requests about a group.
+// libpmix's thread while it handles a client's request about a group.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ class GroupCallScope {
 };
 bool is_in_group_call();
 
-// Whether `operation` is another one than that which this request has been about already: libpmix 5.0 calls twice
-// to destruct a group of this node alone, and ends with the shell if both calls are answered.
+// Whether `operation` is not the one that this request was last about: libpmix 5.0 calls twice to destruct a group
+// that only this node has, and ends with the shell if both calls are answered.
 bool is_first_call_for(const void* operation);
 
 }  // namespace nacre::pmix

@@ -17,7 +17,7 @@ std::string Groups::name_of(Kind kind, const std::vector<Rank>& members, const s
   return static_cast<char>(kind) + text_of(members) + ':' + group;
 }
 
-// What a part wishes is a letter each: an id, or that it is no error if members have ended.
+// The wishes of a part are a letter each: it wants an id, or it is no error if members have ended.
 PeerMessage Groups::message_of(const std::string& name, Part part) {
   std::string wishes = std::string(part.wants_id ? "i" : "") + (part.is_optional ? "o" : "");
   PeerMessage message{
@@ -58,7 +58,7 @@ void Groups::part(std::uint32_t node, const std::string& name, Part part) {
   answer_all();
 }
 
-// The node does not wait any longer. Nothing happens if what its part is for has been over before this came.
+// The node does not wait any longer. Nothing happens if the operation of its part was over before.
 void Groups::give_up(std::uint32_t node, const std::string& name, std::uint64_t number) {
   auto known = groups_.find(name);
   if (known == groups_.end()) return;
@@ -93,7 +93,7 @@ void Groups::settle_all() {
   answer_all();
 }
 
-// Whether the part is for an operation that has ended without it: it gets the result that the others have got.
+// Whether the part is for an operation that has ended without it: it gets the others' result.
 bool Groups::take_late(Group& group, std::uint32_t node, std::uint64_t number) {
   std::deque<End>& late = group.late[node];
   if (late.empty()) return false;
@@ -119,7 +119,7 @@ bool Groups::is_waited_for(const Group& group) {
   return std::any_of(group.parts.begin(), group.parts.end(), [](const auto& each) { return !each.second.empty(); });
 }
 
-// Whether members have ended and not come.
+// Whether members have ended without having come.
 bool Groups::misses_some(const Group& group) const {
   return std::any_of(group.members.begin(), group.members.end(), [&](const auto& each) {
     const auto& [node, members] = each;
@@ -152,7 +152,7 @@ void Groups::settle(Group& group, const std::string& name) {
   if (!is_expected) groups_.erase(std::string(name));
 }
 
-// Ends the first of the operations that the nodes have given parts for, and answers what waits for it here.
+// Ends the first operation that nodes have given parts for, and answers what waits for it here.
 void Groups::finish(Group& group, End end) {
   const bool is_there = end == End::whole || end == End::partial;
   Outcome outcome;
@@ -191,7 +191,7 @@ void Groups::answer_all() {
 
 // ---- what this node reports --------------------------------------------------------------------
 
-// Of the nodes that wait one reports to the others that a node is lost. If it is itself, another does.
+// One of the waiting nodes reports to the others that a node is lost. If that one is lost, another does.
 std::uint32_t Groups::reporter(const Group& group) const {
   for (const auto& [node, parts] : group.parts) {
     if (!parts.empty() && lost_.count(node) == 0 && over_.count(node) == 0) return node;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Process groups whose members are on several nodes: they are constructed, and destructed, by all members together.
-// A node gives its part when all its members have come. It is not waited for once those of its members that have
-// not come have ended: then no group is constructed, unless all wanted that to be no error; one that is destructed
-// is gone in any case. What ends for one ends for all: a node that has not given its part by then gets the same
+// A node gives its part when all its members have come. If the missing members of a node have ended, nobody waits
+// for it: then no group is constructed, unless all wanted that to be no error; a group that is destructed is gone
+// in any case. An operation ends for all nodes together: a node that has not given its part by then gets the same
 // result when it does. Ranks are numbers of ProcessMap.
 //
 // All nodes pass in the same messages in the same order, so each comes to the same result.
@@ -23,7 +23,7 @@
 
 namespace nacre::pmix {
 
-// Made of both numbers so that no two pairs have the same; small if they are, and never 0.
+// Made of both numbers, so that no two pairs have the same; small if they are small, and never 0.
 [[nodiscard]] std::uint64_t context_id(std::uint64_t number, std::uint32_t node);
 
 class Groups {
@@ -31,12 +31,12 @@ class Groups {
   enum class Kind : char { construct = 'c', destruct = 'd' };
   enum class End : std::uint8_t {
     whole,
-    partial,   // without those that have ended
+    partial,   // without members that have ended
     lost,      // a member has ended
     timed_out  // a node does not wait any longer
   };
   struct Part {
-    std::uint64_t number = 0;  // of the node's own, each once
+    std::uint64_t number = 0;  // the node's own, used once
     bool is_whole = true;      // no member of the node has ended
     bool wants_id = false;
     bool is_optional = false;  // it is no error if members have ended
@@ -51,7 +51,7 @@ class Groups {
     std::vector<Rank> members;
   };
   using Done = std::function<void(const Outcome& outcome)>;
-  // What this node reports to all nodes, as others wait for it.
+  // What this node reports to all nodes because others wait for it.
   struct Notices {
     std::vector<Rank> ended;
     std::vector<std::uint32_t> lost;
@@ -66,7 +66,7 @@ class Groups {
 
   // This node's members have come, and its part is being sent to all.
   void enter(std::uint64_t number, Done done) { waiting_[number] = std::move(done); }
-  // They have got their answer, so nothing waits for this part any more.
+  // The members have got their answer, so nothing waits for this part any more.
   void leave(std::uint64_t number) { waiting_.erase(number); }
 
   // What all nodes receive, in one order.
@@ -78,14 +78,15 @@ class Groups {
   // What only this node knows so far.
   void ended_here(Rank rank) { ended_here_.insert(rank); }
   void lost(std::uint32_t node) { lost_.insert(node); }
-  [[nodiscard]] Notices take_notices();  // of each once
+  [[nodiscard]] Notices take_notices();  // gives each once
 
  private:
   struct Group {
-    bool is_optional = false;  // it is destructed
+    bool is_optional = false;  // the group is destructed
     std::map<std::uint32_t, std::vector<Rank>> members;
     std::map<std::uint32_t, std::deque<Part>> parts;
-    std::map<std::uint32_t, std::deque<End>> late;  // how what a node has yet to give parts for has ended
+    std::map<std::uint32_t, std::deque<End>> late;  // how operations have ended that a node has yet to give parts
+                                                    // for
   };
 
   Group* find(const std::string& name);  // nullptr: there is none, or this node has no member
@@ -110,7 +111,7 @@ class Groups {
   std::set<std::uint32_t> over_, lost_, reported_lost_;
 };
 
-// What the members of a group have put, as nodes send it to each other: a piece of each node, one after the other.
+// What the members of a group have put, as nodes send it to each other: a piece for each node, one after the other.
 // Up to version 5 libpmix passes on bytes; from 6 on infos.
 struct GroupPiece {
   enum class Kind : char { bytes = 'b', infos = 'i' };
@@ -121,7 +122,7 @@ struct GroupPiece {
 };
 
 [[nodiscard]] std::string text_of(const GroupPiece& piece);
-// Up to the first that is invalid.
+// The pieces up to the first invalid one.
 [[nodiscard]] std::vector<GroupPiece> pieces_in(std::string_view text);
 
 }  // namespace nacre::pmix

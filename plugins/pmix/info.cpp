@@ -7,7 +7,7 @@
 namespace nacre::pmix {
 
 InfoList::InfoList(const pmix_info_t* items, std::size_t count) : items_(count) {
-  // The elements are zero, as is an info without a value.
+  // The elements are zero, which is an info without a value.
   for (std::size_t i = 0; i < count; ++i) PMIx_Info_xfer(&items_[i], &items[i]);
 }
 

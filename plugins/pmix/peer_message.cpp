@@ -357,8 +357,8 @@ bool Collectives::is_missing(const Collective& collective, std::size_t node) con
   return std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return ended_.count(rank) == 0; });
 }
 
-// Its first round, if every node has given a part. A round to which no node gives a part, as all have ended, does
-// not count.
+// Whether every node has given a part to the first round. A round to which no node gives a part, as all processes
+// have ended, does not count.
 bool Collectives::complete(Collective& collective) {
   bool any = false;
   for (const auto& [node, ranks] : collective.participants) {

@@ -20,9 +20,9 @@ using Rank = std::uint32_t;
 
 struct PeerMessage {
   enum class Kind : std::uint8_t {
-    part,       // of a collective: its name, bytes; with a status
-    ask,        // asks shell `to` for what process `rank` has committed, its number in ProcessMap, once that has a
-                // key, or "" for any; `status`: the client's timeout in seconds, or 0
+    part,  // of a collective: its name, bytes; with a status
+    ask,   // asks shell `to` for what process `rank`, its number in ProcessMap, has committed, once that has a key,
+           // or "" for any; `status`: the client's timeout in seconds, or 0
     answer,     // answers question `number` of shell `to`: bytes; with a status
     publish,    // the publisher's namespace, infos; it is `rank`
     look_up,    // the requester's namespace, directives, keys...; it is `rank`
@@ -43,7 +43,7 @@ struct PeerMessage {
   static constexpr std::uint8_t kKinds = 17;
 
   Kind kind = Kind::over;
-  std::uint64_t start = 1;  // of the tasks, from 1: which one it is about
+  std::uint64_t start = 1;  // the start of the tasks that it is about, from 1
   std::uint32_t shell = 0;  // the sender
   std::uint32_t to = 0;
   std::uint64_t number = 0;  // of a question: from 1, counted by each shell
@@ -59,9 +59,9 @@ std::string encode(const PeerMessage& message);
 // None: the bytes are no message.
 std::optional<PeerMessage> decode(std::string_view bytes);
 
-// Where all processes of the job are: its tasks, and those of each namespace that has been spawned. Each has a
-// number of its own among all of them: a task its rank, others what their namespace's offset adds to theirs. All
-// nodes add the same namespaces in the same order, so numbers mean the same on all.
+// Where all processes of the job are: its tasks, and those of each spawned namespace. Each process has its own
+// number: a task its rank, a spawned process its rank plus the offset of its namespace. All nodes add the same
+// namespaces in the same order, so numbers mean the same on all nodes.
 class ProcessMap {
  public:
   struct Place {
@@ -86,8 +86,8 @@ class ProcessMap {
   std::map<Rank, Place> places_;
 };
 
-// The processes of a namespace, as a client asks for them: this shell knows those that it has, the others are
-// asked. One that does not answer in time, or is lost, is left out.
+// The processes of a namespace, as a client asks for them: this shell knows its own processes, and asks the other
+// shells for theirs. A shell that does not answer in time, or is lost, is left out.
 struct ProcessRow {
   Rank rank = 0;
   std::int32_t pid = 0;
@@ -111,7 +111,7 @@ class ProcessTables {
   std::uint64_t ask(std::set<std::uint32_t> shells, Done done);
   void answered(std::uint32_t shell, std::uint64_t number, const std::vector<std::string>& rows);
   void lost(std::uint32_t shell);
-  void give_up(std::uint64_t number);  // nothing if it has been answered
+  void give_up(std::uint64_t number);  // does nothing if the question was answered
   void give_up_all();
 
  private:
@@ -130,29 +130,29 @@ class ProcessTables {
 std::string text_of(const std::vector<Rank>& ranks);
 std::optional<std::vector<Rank>> ranks_in(std::string_view text);
 
-// Several shells may be on one host, but libpmix identifies a node by its name: so equal names are changed, except
-// the first.
+// Several shells may be on one host, but libpmix identifies a node by its name: so all but the first of equal names
+// are changed.
 std::vector<std::string> distinct(std::vector<std::string> names);
 
-// The tasks of a job may start again, all of them together: then PMIx begins anew, and what shells have sent about
-// a former start is of no use to the next. Shells begin a start one after the other, so messages about it may come
-// before this shell has begun it.
+// The tasks of a job may start again, all of them together: then PMIx begins anew, and messages about a former
+// start are of no use to the next. Shells begin a start one after the other, so messages about it may come before
+// this shell has begun it.
 class StartFilter {
  public:
-  // The message itself, if it is about the start that has begun. One about a start to come is kept, one about a
+  // The message itself, if it is about the start that has begun. A message about a later start is kept; one about a
   // former start is dropped.
   std::optional<PeerMessage> pass(PeerMessage message);
 
-  // This start is to come: what is about those before it is dropped, but not what is about the one that has begun.
+  // This start will come: messages about earlier ones are dropped, except those about the start that has begun.
   void await(std::uint64_t start);
-  // It begins here. Returns what has been kept of it, in the order in which it came.
+  // The start begins here. Returns the messages that were kept for it, in the order in which they came.
   std::vector<PeerMessage> begin(std::uint64_t start);
 
   [[nodiscard]] std::uint64_t current() const { return current_; }  // 0: none has begun
 
  private:
   std::uint64_t current_ = 0;
-  std::uint64_t next_ = 1;  // the lowest of those to come
+  std::uint64_t next_ = 1;  // the lowest of the later starts
   std::vector<PeerMessage> kept_;
 };
 
@@ -169,7 +169,7 @@ class Collectives {
   // The ranks on each node, and the index of this node.
   Collectives(std::vector<std::vector<Rank>> nodes, std::size_t here);
 
-  // More ranks, of a namespace that has been spawned.
+  // Adds ranks of a spawned namespace.
   void add(std::size_t node, const std::vector<Rank>& ranks);
 
   // Collectives of the same kind and the same participants come one after the other. `ranks` empty: all
@@ -204,7 +204,7 @@ class Collectives {
 
   std::vector<std::vector<Rank>> nodes_;
   std::map<Rank, std::size_t> node_of_;
-  Rank first_added_ = 0;  // the ranks of the start are below
+  Rank first_added_ = 0;  // the ranks of the tasks are below
   std::size_t here_;
   std::set<Rank> ended_;
   std::map<std::string, Collective> collectives_;

@@ -13,8 +13,8 @@
 namespace nacre::pmix {
 namespace {
 
-// If no timeout is given, as libpmix waits for a key of a process of the same node. Programs also ask for keys that
-// nobody commits.
+// Used if no timeout is given; libpmix waits as long for a key of a process of the same node. Programs also ask for
+// keys that nobody commits.
 constexpr double kKeyTime = 2;       // seconds
 constexpr double kLookAgain = 0.02;  // seconds
 constexpr double kLongest = 1e9;     // seconds
@@ -67,11 +67,12 @@ void Peers::give_up() {
   tables_.give_up();
 }
 
-// What libpmix has of a process of a former start may be read only now.
+// Requests of a process of a former start may be read only now.
 bool Peers::is_of_this_start(const pmix_proc_t& proc) const {
   std::string_view name = proc.nspace;
   return name.starts_with(home_.nspace) &&
-         (name.size() == home_.nspace.size() || name[home_.nspace.size()] == '-');  // as those of spawned processes
+         // like the names of spawned namespaces
+         (name.size() == home_.nspace.size() || name[home_.nspace.size()] == '-');
 }
 
 void Peers::send(PeerMessage message) {
@@ -96,7 +97,7 @@ Peers::Request Peers::take(std::uint64_t number) {
 
 // ---- requests of clients -----------------------------------------------------------------
 
-// None: one is not known. Empty: all tasks of the job.
+// None: a process is not known. Empty: all tasks of the job.
 std::optional<std::vector<Rank>> Peers::numbers_of(const std::vector<pmix_proc_t>& procs) const {
   std::vector<Rank> out;
   bool is_home = procs.size() == 1 && procs[0].rank == PMIX_RANK_WILDCARD && procs[0].nspace == home_.nspace;
@@ -124,8 +125,8 @@ bool Peers::postponed(const std::string& nspace, std::function<void(bool is_ther
   return true;
 }
 
-// Whether nothing more can be done, as processes have gone: the request is answered with an error, or waits for its
-// time-out.
+// Whether processes have gone, so that nothing more can be done: the request is answered with an error, or waits
+// for its time-out.
 bool Peers::is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, double timeout,
                     const Request& request) {
   if (!std::all_of(procs.begin(), procs.end(), [this](const auto& each) { return is_of_this_start(each); })) {
@@ -137,8 +138,8 @@ bool Peers::is_held(const std::vector<pmix_proc_t>& procs, pmix_status_t local, 
   return true;
 }
 
-// The numbers of those that take part; none if the request has been answered, or waits until a namespace is
-// settled: then `again` is called.
+// The numbers of the participants; none: the request was answered, or waits until a namespace is settled, when
+// `again` is called.
 std::optional<std::vector<Rank>> Peers::may_come(const std::vector<pmix_proc_t>& procs, const Request& request,
                                                  std::function<void()> again) {
   auto unsettled = std::find_if(procs.begin(), procs.end(),
@@ -159,7 +160,7 @@ std::optional<std::vector<Rank>> Peers::may_come(const std::vector<pmix_proc_t>&
   return std::nullopt;
 }
 
-// If all participants are of one shell they have come by now: libpmix has checked that.
+// If all participants are on one shell they have come by now: libpmix has checked that.
 void Peers::come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
                  double timeout, const Request& request) {
   if (is_held(procs, local, timeout, request)) return;
@@ -312,7 +313,7 @@ void Peers::define_set(const std::string& name, const std::vector<pmix_proc_t>& 
   send(std::move(message));
 }
 
-// libpmix has no callback for commits, and answers with what a process has committed so far.
+// libpmix has no callback for commits; it answers with what a process has committed so far.
 void Peers::look_up(std::uintptr_t question) {
   auto asked = questions_.find(question);
   if (asked == questions_.end() || asked->second.takes_all) return;
@@ -384,7 +385,7 @@ void Peers::settled(const std::string& nspace, bool is_there) {
 
 // ---- ends --------------------------------------------------------------------------------
 
-// What it has not committed by now will never come: those that wait for a key get what there is.
+// What the process has not committed by now will never come: requests that wait for a key get what there is.
 void Peers::ended(const pmix_proc_t& id, bool others_care) {
   if (postponed(id.nspace, [=, this](bool is_there) {
         if (is_there) ended(id, others_care);
@@ -462,7 +463,7 @@ std::vector<pmix_proc_t> Peers::left_on(std::uint32_t shell) const {
 
 namespace {
 
-// It is the same on all nodes.
+// The number is the same on all nodes.
 std::uint64_t request_id(const PeerMessage& message) { return std::uint64_t{message.shell} << 40 | message.number; }
 
 std::size_t texts_of(PeerMessage::Kind kind) {
@@ -513,7 +514,7 @@ void Peers::receive_question(const PeerMessage& message) {
     return take(message.number).answer(message.status, message.texts[0]);
   const ProcessMap::Place* place = processes_.find(message.rank);
   if (place == nullptr) return;
-  static std::uintptr_t last_question = 0;  // libpmix may answer what was asked in a former start
+  static std::uintptr_t last_question = 0;  // libpmix may still answer questions of a former start
   std::uintptr_t question = ++last_question;
   questions_[question] = {message.rank, message.shell, message.number, message.texts[0], message.status > 0};
   const bool has_ended = ended_.count(message.rank) > 0;
@@ -587,8 +588,8 @@ void Peers::receive_of_store(const PeerMessage& message) {
 
 namespace {
 
-// A time-out of libpmix's own for a group may end the shell, where service.cpp does not prevent it: members are
-// answered before that. All shells are notified first, for their members, too.
+// libpmix's own time-out for a group may end the shell, unless service.cpp prevents it: members are answered
+// before. All shells are notified first, for their own members.
 constexpr double kGroupHaste = 0.5;     // second
 constexpr double kGroupPatience = 0.2;  // second, for the way to all shells and back
 
@@ -622,7 +623,7 @@ bool PeerGroups::reaches_out(const std::vector<Rank>& members) const {
                      [this](Rank number) { return processes_.find(number)->node != own_; });
 }
 
-// All members are of this shell.
+// For a group whose members are all on this shell.
 Groups::Outcome PeerGroups::outcome_here(const GroupCall& call, const std::vector<Rank>& members) const {
   bool is_lost = !call.part.is_whole && !call.part.is_optional && call.kind == Groups::Kind::construct;
   Groups::Outcome outcome{.end = is_lost              ? Groups::End::lost
@@ -705,7 +706,7 @@ void PeerGroups::lost(std::uint32_t shell) {
   report();
 }
 
-// Others wait for processes of this shell that have ended, or for a shell that is lost.
+// Reports that processes of this shell have ended, or that a shell is lost, if others wait for them.
 void PeerGroups::report() {
   Groups::Notices notices = groups_.take_notices();
   for (Rank number : notices.ended) {
@@ -957,7 +958,7 @@ void PublishedData::namespace_ended(const std::string& nspace) {
 
 namespace {
 
-// nullptr: it is no array of infos that begins with a process, and has `least` at least.
+// nullptr: the value is no array of infos that begins with a process and has at least `least` elements.
 const pmix_info_t* infos_of_process(const pmix_value_t& value, std::size_t least) {
   if (value.type != PMIX_DATA_ARRAY || value.data.darray == nullptr) return nullptr;
   const pmix_data_array_t& array = *value.data.darray;
@@ -967,14 +968,14 @@ const pmix_info_t* infos_of_process(const pmix_value_t& value, std::size_t least
   return begins_right && infos[0].value.data.proc != nullptr ? infos : nullptr;
 }
 
-// The values that a member has put, behind its name and their scope.
+// Whether the info has values that a member has put, behind the member's name and their scope.
 bool is_put(const pmix_info_t& info) {
   if (!is(info, PMIX_PROC_DATA)) return false;
   const pmix_info_t* infos = infos_of_process(info.value, 2);
   return infos != nullptr && infos[1].value.type == PMIX_SCOPE;
 }
 
-// The values that a member has given for this group, behind its name.
+// Whether the info has values that a member has given for this group, behind the member's name.
 bool is_given(const pmix_info_t& info) {
   return is(info, PMIX_GROUP_INFO) && infos_of_process(info.value, 1) != nullptr;
 }

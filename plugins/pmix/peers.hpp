@@ -30,13 +30,13 @@ struct GroupCall {
   std::string name;
   std::vector<pmix_proc_t> members;
   double timeout = 0;     // seconds; 0: none
-  bool notifies = false;  // the members, when one of them ends
+  bool notifies = false;  // tell the members when one of them ends
   Groups::Part part = {};
 };
 
 // The process groups that clients of this shell construct and destruct, together with those of other shells: Groups
-// decides what becomes of each; here the shells send each other what it needs, and clients get their answers. Who
-// has asked for it gets an event when another member of a group ends.
+// decides what becomes of each; here the shells send each other the messages for that, and clients get their
+// answers. Members that have asked for it get an event when another member of the group ends.
 //
 // Ranks are numbers of ProcessMap.
 class PeerGroups {
@@ -47,7 +47,7 @@ class PeerGroups {
     std::function<bool(Rank number)> has_ended;  // as far as this shell knows
   };
 
-  // A time-out of a client, in seconds, as this shell keeps it.
+  // When a client's time-out, in seconds, is due, as this shell keeps it.
   static double due_at(double timeout);
 
   // `processes` and `server` have to outlive this object.
@@ -56,18 +56,18 @@ class PeerGroups {
 
   // The members of this shell have come.
   void enter(const GroupCall& call, const std::vector<Rank>& members, InfoReply reply);
-  // Clients that wait are answered: they have ended.
+  // Answers waiting clients, which have ended.
   void give_up();
 
   void receive(const PeerMessage& message);                // a group, leave or gone
   void ended(Rank number);                                 // all shells receive this
-  void over(std::uint32_t shell) { groups_.over(shell); }  // likewise: none of its processes is left
-  void lost(std::uint32_t shell);                          // with its processes
+  void over(std::uint32_t shell) { groups_.over(shell); }  // the same: none of the shell's processes is left
+  void lost(std::uint32_t shell);                          // the shell is lost with its processes
 
   // A process of this shell has ended; report() sends it to the others if one of them waits for it.
   void ended_here(Rank number) { groups_.ended_here(number); }
   void report();
-  [[nodiscard]] bool is_watched(Rank number) const;  // others are to get an event when it ends
+  [[nodiscard]] bool is_watched(Rank number) const;  // other processes are to get an event when it ends
 
  private:
   struct Waiting {
@@ -92,7 +92,7 @@ class PeerGroups {
 };
 
 // The messages of the shells to each other, as events of the job. Each has the number of the start of the tasks
-// that it is about; only those of the start that has begun here are passed on.
+// that it is about; only messages about the start that has begun here are passed on.
 class PeerLink {
  public:
   using Receive = std::function<void(const PeerMessage& message)>;
@@ -105,7 +105,7 @@ class PeerLink {
   int listen();                                                                 // 0, or -1 with errno
   void close() { flux_msg_handler_destroy(std::exchange(handler_, nullptr)); }  // receives nothing more
 
-  // This start is to come, and its messages are kept until it begins here.
+  // This start will come, and its messages are kept until it begins here.
   void await(std::uint64_t start) { filter_.await(start); }
   void begin(std::uint64_t start, Receive receive);
   void send(PeerMessage message) const;  // about the start that has begun
@@ -131,7 +131,7 @@ class PeerTables {
   PeerTables(const ProcessMap& processes, std::uint32_t own, Calls calls)
       : processes_(processes), own_(own), calls_(std::move(calls)) {}
 
-  // Of these shells; those that do not answer within so many seconds are left out.
+  // Asks these shells; those that do not answer within `seconds` are left out.
   void list(const std::string& nspace, std::set<std::uint32_t> shells, double seconds, ProcessTables::Done done);
   void receive(const PeerMessage& message);  // a list or rows
   void lost(std::uint32_t shell) { tables_.lost(shell); }
@@ -146,7 +146,7 @@ class PeerTables {
   ProcessTables tables_;
 };
 
-// What processes publish for others to look up. A key is unique in its range. Each node has all of it, as all nodes
+// What processes publish for others to look up. A key is unique in its range. Each node has all data, as all nodes
 // perform the same operations in the same order.
 class PublishedData {
  public:
@@ -155,16 +155,16 @@ class PublishedData {
   // `info`: the values and, among them, the directives PMIX_RANGE and PMIX_PERSISTENCE. PMIX_ERR_DUPLICATE_KEY: the
   // store is not changed.
   pmix_status_t publish(const pmix_proc_t& publisher, const InfoList& info);
-  // Removes its own keys, all of them if none is named.
+  // Removes the publisher's own keys; all of them if none is named.
   void unpublish(const pmix_proc_t& publisher, const std::vector<std::string>& keys, const InfoList& directives);
 
   // Calls `found` at once, or when all of the keys (with PMIX_WAIT=n: n of them) are there. `request`: a number
   // that no other has.
   void look_up(std::uint64_t request, const pmix_proc_t& id, std::vector<std::string> keys,
                const InfoList& directives, Found found);
-  void give_up(std::uint64_t request, pmix_status_t status);  // ignored if it has been answered
+  void give_up(std::uint64_t request, pmix_status_t status);  // ignored if the request was answered
 
-  // Removes what was to stay as long as the process, and its requests
+  // Removes data that was to stay as long as the process, and the process's requests.
   void process_ended(const pmix_proc_t& process);
   void namespace_ended(const std::string& nspace);
 
@@ -180,7 +180,7 @@ class PublishedData {
     std::uint64_t number;
     pmix_proc_t id;
     std::vector<std::string> keys;
-    pmix_data_range_t range;  // preferred: what Open MPI 5.0 gives, if it is not told one, has no meaning
+    pmix_data_range_t range;  // preferred: a range without meaning, which Open MPI 5.0 gives if it is told none
     std::size_t wanted;
     Found found;
   };
@@ -199,7 +199,8 @@ class Peers {
   struct Duties {
     std::function<void(const std::vector<pmix_proc_t>& targets, int signum)> signal;  // to those of this shell
     std::function<void(double seconds, std::function<void()> function)> after;
-    // Whether a client of this shell has died, and no fence may come to its end without it. `local`: of libpmix.
+    // Whether a client of this shell has died without which no fence may come to its end. `local`: libpmix's
+    // status.
     std::function<bool(pmix_status_t local)> misses_client;
     std::function<std::vector<ProcessRow>(const std::string& nspace)> rows;  // of this shell
   };
@@ -208,17 +209,18 @@ class Peers {
     std::uint32_t own = 0;
     std::uint32_t count = 1;
   };
-  // For one start of the tasks. `home`: their namespace. It, the link and the server have to outlive this object.
+  // For one start of the tasks, whose namespace is `home`. `home`, the link and the server have to outlive this
+  // object.
   Peers(PeerLink& link, ServerApi& server, const JobFacts& home, Shells shells, Duties duties);
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
   void receive(const PeerMessage& message);
-  // All that clients wait for is answered: they have ended.
+  // Answers all that clients wait for: they have ended.
   void give_up();
 
-  // Of a namespace that is spawned. Until it is settled other shells may not know it yet, so what its processes
-  // request from those waits.
+  // Adds a spawned namespace. Until it is settled other shells may not know it yet, so requests of its processes to
+  // those wait.
   void add(const JobFacts& facts);
   void settled(const std::string& nspace, bool is_there);
 
@@ -229,9 +231,9 @@ class Peers {
              ModexReply reply);
   void connect(char kind, const std::vector<pmix_proc_t>& procs, double timeout, OperationReply reply);
   void group(const GroupCall& call, InfoReply reply);
-  // The rows of all processes of a namespace, but those on shells that do not answer within so many seconds.
+  // The rows of all processes of a namespace, without those of shells that do not answer within `seconds`.
   void list(const std::string& nspace, double seconds, ProcessTables::Done done);
-  // What the process has committed, once that has `key`, if one is named.
+  // What the process has committed, once that has `key`, if a key is named.
   void direct_modex(const pmix_proc_t& proc, const std::string& key, double timeout, ModexReply reply);
   void publish(const pmix_proc_t& id, const InfoList& info, OperationReply reply);
   void look_up(const pmix_proc_t& id, const std::vector<std::string>& keys, const InfoList& directives,
@@ -241,11 +243,12 @@ class Peers {
   // Passes an event on to the clients of the other nodes.
   void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, const InfoList& info);
   void signal(const std::vector<Rank>& numbers, int signum);
-  // A set of processes that all processes of the job may ask for, in this order; in place of one of that name.
+  // Defines, or redefines, a set of processes, in this order, that all processes of the job may ask for by its
+  // name.
   void define_set(const std::string& name, const std::vector<pmix_proc_t>& procs, InfoReply reply);
   [[nodiscard]] const std::map<std::string, std::vector<pmix_proc_t>>& sets() const { return sets_; }
 
-  // libpmix's result for a question of another shell; ignored if that has been answered.
+  // libpmix's result for a question of another shell; ignored if the question was answered.
   void found(std::uintptr_t question, pmix_status_t status, std::string bytes);
   void key_looked_up(std::uintptr_t question, bool is_there);
 
@@ -256,7 +259,7 @@ class Peers {
   void lost(std::uint32_t shell);
   [[nodiscard]] bool has_ended(Rank number) const { return ended_.count(number) > 0; }  // as far as is known
   [[nodiscard]] const ProcessMap& processes() const { return processes_; }
-  // Those of a shell that have not ended.
+  // The processes of a shell that have not ended.
   [[nodiscard]] std::vector<pmix_proc_t> left_on(std::uint32_t shell) const;
 
  private:
@@ -272,7 +275,7 @@ class Peers {
 
   void send(PeerMessage message);
   std::uint64_t expect(const Request& request, double timeout = 0);
-  Request take(std::uint64_t number);  // an empty one if it is not this shell's, or was answered
+  Request take(std::uint64_t number);  // empty: it is not this shell's, or was answered
   void left_by(std::uint32_t shell, const std::string& nspace);
   // If libpmix has data of a process that has ended it answers at once, or never.
   static constexpr double kAnswerTime = 1;  // second
@@ -290,7 +293,8 @@ class Peers {
                                             std::function<void()> again);
   void come(char kind, const std::vector<pmix_proc_t>& procs, pmix_status_t local, std::string bytes,
             double timeout, const Request& request);
-  // Whether it waits until the namespace is settled; then `work` is done, with whether the namespace is there.
+  // Whether the request waits until the namespace is settled; then `work` is called, and told whether the namespace
+  // exists.
   bool postponed(const std::string& nspace, std::function<void(bool is_there)> work);
   [[nodiscard]] std::optional<std::vector<Rank>> numbers_of(const std::vector<pmix_proc_t>& procs) const;
   [[nodiscard]] bool is_of_this_start(const pmix_proc_t& proc) const;
@@ -308,10 +312,10 @@ class Peers {
     Rank process = 0;         // its number
     std::uint32_t shell = 0;  // the shell that asks
     std::uint64_t number = 0;
-    std::string key;             // has to be there; "": none in particular
-    bool has_timeout = false;    // of the client's
-    bool has_committed = false;  // something, as far as is known
-    bool takes_all = false;      // what is there by now is the answer
+    std::string key;             // the key that has to be there; "": any
+    bool has_timeout = false;    // the client has set one
+    bool has_committed = false;  // as far as is known
+    bool takes_all = false;      // the answer is what is there now
   };
   std::map<std::uintptr_t, Question> questions_;  // not answered yet
   ProcessMap processes_;
@@ -326,10 +330,10 @@ class Peers {
 };
 
 // What the members of a group have put, as libpmix has it. Up to version 5 a node's libpmix passes on bytes of all
-// its members, and gets those of all nodes with the answer. From 6 on it passes on infos of each member; those of
-// all nodes it gets as resources, before the answer. What it passes on shows which of both it is.
+// its members, and gets the bytes of all nodes with the answer. From version 6 on it passes on infos of each
+// member, and gets those of all nodes as resources, before the answer. What it passes on shows which version it is.
 
-// Of this node's members, for all nodes; "": nothing.
+// The data of this node's members, for all nodes; "": none.
 [[nodiscard]] std::string group_data_of(const InfoList& directives);
 
 struct GroupData {
@@ -338,7 +342,7 @@ struct GroupData {
 };
 [[nodiscard]] GroupData group_data_in(const std::string& text);
 
-// The infos as libpmix takes them. `id`: 0: the group has none, and then no values that are found by it.
+// The infos as libpmix takes them. `id` 0: the group has no id, and no values that are found by it.
 [[nodiscard]] InfoList resources_of(const InfoList& infos, std::uint64_t id);
 
 }  // namespace nacre::pmix

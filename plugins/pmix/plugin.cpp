@@ -99,7 +99,7 @@ int on_note(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
   return flux_plugin_arg_pack(args, FLUX_PLUGIN_ARG_OUT, "{s:{s:s s:s}}", "pmi", "by", "PMIx", "state", state);
 }
 
-// on-lost=replace: what becomes of the tasks is decided later.
+// With on-lost=replace it is decided later what becomes of the tasks.
 bool is_undecided(flux_shell_t* shell, int severity) {
   const char* on_lost = nullptr;
   if (severity == 0 || is_fault_tolerant(shell)) return false;
@@ -118,7 +118,7 @@ int on_lost(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) 
   return 0;
 }
 
-// A task that starts again. Where nothing is served there is nothing that it could miss.
+// A task that starts again. If nothing is served there is nothing that it could miss.
 int on_restart(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   json_int_t rank = 0;
@@ -144,7 +144,7 @@ int on_start_again(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, 
   return all != 0 ? service->start_again() : 0;
 }
 
-// In a job that shrinks: this shell may be one of those that leave.
+// In a shrinking job this shell may be one of those that leave.
 int on_shrinking(flux_plugin_t* plugin, const char*, flux_plugin_arg_t* args, void*) {
   Service* service = service_of(plugin);
   const char* text = nullptr;

@@ -38,20 +38,20 @@ bool is_failure(const PmixClient& client) {
   return WIFSIGNALED(client.wait_status) || client.state == PmixClient::State::connected;
 }
 
-// Whether one of them has called PMIx_Init; what was spawned is meant to.
+// Whether a process of the namespace has called PMIx_Init; spawned ones are expected to.
 bool is_in_use(const Namespace& space) {
   if (space.facts.parent) return true;
   return std::any_of(space.clients.begin(), space.clients.end(),
                      [](const auto& each) { return each.second.state != PmixClient::State::absent; });
 }
 
-// The code of a process that left without PMIx_Finalize may be 0, which cannot be the code of a job that it has
+// A process that left without PMIx_Finalize may have the code 0, which cannot be the code of a job that it has
 // ended.
 int status_of_failure(const PmixClient& client) {
   return client.wait_status != 0 ? client.wait_status : W_EXITCODE(1, 0);
 }
 
-// What a client has given as it aborted, for the end of the line about that.
+// The text that an aborting client has given, for the end of the line about the abort.
 std::string note_of(const std::string& message) {
   return message.empty() || message == "N/A" ? "" : ": " + message;
 }
@@ -103,7 +103,7 @@ void ProcessEnds::ended(const pmix_proc_t& id, PmixClient& client, int wait_stat
   if (client.state == PmixClient::State::absent) stand_ins_.expect_for(id, status_of_failure(client));
 }
 
-// They would wait for those that were killed before.
+// The namespace's processes would wait for those that were killed before.
 void ProcessEnds::connected(const pmix_proc_t& id) {
   if (!job_.goes_on() || job_.tolerates_faults) return;
   for (const pmix_proc_t& each : killed_early_) {
@@ -121,7 +121,7 @@ void ProcessEnds::starts_again(const pmix_proc_t& id, PmixClient& client, int wa
 
 void ProcessEnds::end_job(const pmix_proc_t& id, const PmixClient& client, const std::string& how) {
   job_.is_ending = true;
-  // Of one that has ended with 0 its own record would not tell that it is the cause.
+  // the record of a client that has ended with 0 would not show that it is the cause
   const int rank = client.task != nullptr && client.wait_status == 0 ? static_cast<int>(id.rank) : -1;
   nacre_shell_raise_task_status(rank, status_of_failure(client), "%s %s; -o fault-tolerance lets the others go on",
                                 clients_.name_of(id, client).c_str(), how.c_str());
@@ -153,7 +153,7 @@ void ProcessEnds::aborted(const pmix_proc_t& id, int status, const std::string& 
 
 void ProcessEnds::raise_abort(const pmix_proc_t& id, const PmixClient& client, const Abort& abort) {
   job_.is_ending = true;
-  // Of a process that a task has spawned no task is the cause.
+  // If a spawned process is the cause, no task is named.
   int rank = client.task != nullptr ? static_cast<int>(id.rank) : -1;
   nacre_shell_raise_task_status(rank, W_EXITCODE(failure_code(abort.status), 0),
                                 "%s called PMIx_Abort with code %d%s", clients_.name_of(id, client).c_str(),
@@ -167,8 +167,8 @@ void ProcessEnds::end_as_asked(const pmix_proc_t& id, const PmixClient& client, 
                                 clients_.name_of(id, client).c_str(), signum == SIGKILL ? "kill" : "terminate");
 }
 
-// Whether all start again is decided by how the task ends. MPI libraries abort, too, when they find that another
-// process has gone, which may be known here only later.
+// The task's end decides whether all start again. MPI libraries also abort when they find that another process has
+// gone, which may be known here only later.
 void ProcessEnds::abort_later(const pmix_proc_t& id, Abort abort) {
   if (job_.next) return;
   aborts_.insert_or_assign(id.rank, std::move(abort));
@@ -178,7 +178,7 @@ void ProcessEnds::abort_later(const pmix_proc_t& id, Abort abort) {
   });
 }
 
-// Clients register for different codes: the standard's code for the case, the code for any end, and the one that
+// Clients register for different codes: the standard's code for this case, the code for any end, and the one that
 // Open MPI 5 waits for.
 void ProcessEnds::notify_others(const pmix_proc_t& id, int wait_status, bool on_all_nodes) {
   std::vector<pmix_status_t> codes{PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_PROC_TERM_WO_SYNC};
@@ -193,7 +193,7 @@ void ProcessEnds::notify_others(const pmix_proc_t& id, int wait_status, bool on_
   }
 }
 
-// All shells are notified. If the loss of a node is tolerated, its processes count as killed.
+// All shells get this. If the loss of a node is tolerated, its processes count as killed.
 void ProcessEnds::shell_lost(std::uint32_t shell) {
   job_.lost.insert(shell);
   if (peers_ == nullptr) return;
@@ -204,7 +204,7 @@ void ProcessEnds::shell_lost(std::uint32_t shell) {
 }
 
 // For each lost connection libpmix expects one process less. If a process has lost its connection after all, while
-// another began to stand in for it, that is one too many.
+// another one began to stand in for it, that is one too many.
 void ProcessEnds::connection_lost(const pmix_proc_t& id) {
   shell_debug("rank %u of %s has lost its connection", id.rank, id.nspace);
   PmixClient* client = clients_.find(id);
@@ -217,8 +217,8 @@ void ProcessEnds::connection_lost(const pmix_proc_t& id) {
   server_.count_again(id.nspace, static_cast<int>(left));
 }
 
-// A client that has died ends the job, or all start again. libpmix goes on without it, and reports that only for
-// the fence in which it has died.
+// When a client has died the job ends, or all tasks start again. libpmix goes on without the client, and reports
+// its death only for the fence in which it has died.
 bool ProcessEnds::misses_client(pmix_status_t local) const {
   if (!job_.may_restart || local != PMIX_SUCCESS) return job_.may_restart;
   const auto& tasks = clients_.tasks();

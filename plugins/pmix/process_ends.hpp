@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the processes of this shell end, also by PMIx_Abort, and what follows for the others: the job ends, or they
-// go on and are notified (fault-tolerance), or nothing, as all start again.
+// go on and are notified (fault-tolerance), or nothing happens because all start again.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Alarms {
  public:
   explicit Alarms(flux_shell_t* shell) : shell_(shell) {}
 
-  // Calls `function` after so many seconds, on the loop, unless clear() comes first or this object is destroyed.
+  // Calls `function` after `seconds`, on the loop, unless clear() comes first or this object is destroyed.
   void after(double seconds, std::function<void()> function);
   void clear() { alarms_.clear(); }
 
@@ -40,8 +40,8 @@ class Alarms {
 };
 
 // A process that ended before it had a connection is still a member of each collective operation of its namespace.
-// If it has no connection after a while, libpmix is to forget it, with all that is half done for it, and another
-// process stands in for it: pmix-stand-in. Only with fault-tolerance: the others go on.
+// If it has no connection after a while, libpmix has to forget it, with everything that is half done for it, and
+// another process, pmix-stand-in, takes its place. This is done only with fault-tolerance, where the others go on.
 class StandIns {
  public:
   StandIns(flux_plugin_t* plugin, flux_shell_t* shell, ServerApi& server, Alarms& alarms, ServerTimes times,
@@ -51,16 +51,16 @@ class StandIns {
   StandIns(const StandIns&) = delete;
   StandIns& operator=(const StandIns&) = delete;
 
-  // This process ended without a connection. `failure`: the job's wait status, should libpmix not get over that.
+  // This process ended without a connection. `failure`: the job's wait status if libpmix cannot cope with that.
   void expect_for(const pmix_proc_t& id, int failure);
   void connected(const pmix_proc_t& id);        // by a process that has ended by now, or by its stand-in
-  void connection_lost(const pmix_proc_t& id);  // likewise
+  void connection_lost(const pmix_proc_t& id);  // as connected()
   void forgotten(const pmix_proc_t& id);        // by libpmix
-  void clear();                                 // those that have been started are of no interest any more
+  void clear();                                 // programs that were started do not matter any more
 
  private:
   void forget(const pmix_proc_t& id, int failure);
-  [[nodiscard]] std::string start(const pmix_proc_t& id);  // why not
+  [[nodiscard]] std::string start(const pmix_proc_t& id);  // returns why not
 
   flux_plugin_t* plugin_;
   flux_shell_t* shell_;
@@ -68,7 +68,7 @@ class StandIns {
   Alarms& alarms_;
   ServerTimes times_;
   ServedJob& job_;
-  std::vector<pmix_proc_t> missing_, forgetting_;  // without a connection; those that libpmix is to forget
+  std::vector<pmix_proc_t> missing_, forgetting_;  // without a connection; processes that libpmix is to forget
   std::vector<flux_subprocess_t*> started_;
 };
 
@@ -82,9 +82,9 @@ class ProcessEnds {
   void begin(Peers& peers) { peers_ = &peers; }
   void end();
 
-  void connected(const pmix_proc_t& id);  // it has called PMIx_Init
+  void connected(const pmix_proc_t& id);  // the process has called PMIx_Init
   void ended(const pmix_proc_t& id, PmixClient& client, int wait_status);
-  // In its place: the process ended, and its task starts again. Nothing follows for the others.
+  // Called instead of exited(): the process has ended, and its task starts again. Nothing follows for the others.
   void starts_again(const pmix_proc_t& id, PmixClient& client, int wait_status);
   void aborted(const pmix_proc_t& id, int status, const std::string& message, const std::vector<pmix_proc_t>& ids,
                OperationReply reply);
@@ -93,9 +93,9 @@ class ProcessEnds {
   void connection_lost(const pmix_proc_t& id);
   void shell_lost(std::uint32_t shell);
 
-  // Whether a client has died, and no fence may come to its end without it. `local`: of libpmix.
+  // Whether a client has died without which no fence may come to its end. `local`: libpmix's status.
   [[nodiscard]] bool misses_client(pmix_status_t local) const;
-  // What libpmix has of this start's processes; see Service::end_former_start().
+  // Whether libpmix's data about this start's processes may be damaged; see Service::end_former_start().
   [[nodiscard]] bool may_be_damaged() const { return may_be_damaged_; }
 
  private:
@@ -117,13 +117,13 @@ class ProcessEnds {
   StandIns& stand_ins_;
   std::function<void()> read_requests_;
   Peers* peers_ = nullptr;  // of the start that has begun
-  // Were killed while no process of theirs had called PMIx_Init here, and so are no loss unless one does.
+  // Processes that were killed before any of theirs had called PMIx_Init here; they are no loss unless one does.
   std::vector<pmix_proc_t> killed_early_;
   std::map<pmix_rank_t, Abort> aborts_;  // of tasks that have called PMIx_Abort, until it is known how they end
   bool may_be_damaged_ = false;
 };
 
-// Which processes a client means with a request, of those that have not ended.
+// The processes that a client means with a request, of those that have not ended.
 struct Targets {
   std::vector<PmixClient*> here;
   std::vector<Rank> elsewhere;  // on other shells, as far as is known: their numbers, ascending
@@ -132,7 +132,7 @@ struct Targets {
   [[nodiscard]] bool empty() const { return size() == 0; }
 };
 
-// Those that are named; none named: all of the namespace of `id`.
+// Those that are named; if none is named, all of the namespace of `id`.
 Targets find_targets(Clients& clients, const Peers& peers, const pmix_proc_t& id,
                      const std::vector<pmix_proc_t>& named);
 

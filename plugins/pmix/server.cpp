@@ -44,7 +44,7 @@ class BlockedSignals {
 
 // hwloc loads all its plugins into a process that asks for a topology, as libpmix does in PMIx_server_init: those
 // for devices load the drivers that are installed, such as OpenCL's, which takes tens of milliseconds. Neither this
-// shell nor what libpmix tells tasks of the node needs them. The tasks' environment is not this one.
+// shell needs them, nor what libpmix tells tasks about the node. This does not change the tasks' environment.
 class WithoutDrivers {
  public:
   WithoutDrivers() {
@@ -103,7 +103,7 @@ void PmixServer::stop() {
   runs_ = false;
 }
 
-// Of a process that it does not know it has nothing to forget.
+// The server does not know this process, so it has nothing to forget.
 bool PmixServer::answers(double seconds) {
   struct Answer {
     std::mutex mutex;
@@ -125,7 +125,7 @@ bool PmixServer::answers(double seconds) {
 
 std::string PmixServer::environment(const pmix_proc_t& proc,
                                     std::vector<std::pair<std::string, std::string>>& variables) {
-  // An empty environment, not none: with none, if `environ` is none too, libpmix uses the shell's own.
+  // An empty environment instead of none: with none, libpmix uses the shell's own if `environ` is also none.
   auto** env = static_cast<char**>(std::calloc(1, sizeof(char*)));
   pmix_status_t status = PMIx_server_setup_fork(&proc, &env);
   for (char** each = env; each != nullptr && *each != nullptr; ++each) {
@@ -362,8 +362,8 @@ std::string this_host() {
   return name;
 }
 
-// The job's hosts by node, this one where R has no names. Two nodes may be on one host. The list has no host that
-// has joined since it was first read.
+// The job's hosts by node; this host's name if R has none. Two nodes may be on one host. Hosts that have joined
+// since the list was first read are not in it.
 std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   const hostlist* list = flux_shell_get_hostlist(shell);
   std::vector<std::string> hosts;
@@ -375,7 +375,7 @@ std::vector<std::string> hosts_of(flux_shell_t* shell, int nodes) {
   return hosts;
 }
 
-// Of the first start of all tasks; empty: it cannot be had.
+// The namespace of the first start of all tasks; empty: it cannot be had.
 std::string namespace_of(flux_shell_t* shell) {
   Arguments args(flux_plugin_arg_create());
   const char* name = nullptr;

@@ -21,16 +21,16 @@ struct ServerFacts {
   pmix_rank_t rank = 0;   // the shell's rank
   std::string directory;  // for its files; it exists
   std::string host;
-  // No client may hold a lock that the server or another client needs, as clients may die at any moment, and the
-  // server goes on. Costs time and memory.
+  // No client may hold a lock that the server or another client needs, as clients may die at any moment while the
+  // server goes on. This costs time and memory.
   bool lockless = false;
 };
 
 // How many seconds libpmix may take.
 struct ServerTimes {
-  double late_connection = 0.2;  // a connection that was being made when its process died is there by then
+  double late_connection = 0.2;  // by then a connection is there that was being made when its process died
   double answer = 10;            // libpmix answers in less than a millisecond, or never
-  double list = 5;               // the other shells answer with their processes, or are left out
+  double list = 5;               // by then the other shells have answered with their processes, or are left out
 };
 
 // What the processes of a namespace can read about it, and what libpmix needs. Ranks are those of the namespace, in
@@ -44,21 +44,21 @@ struct JobFacts {
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
   [[nodiscard]] std::uint32_t size() const;
-  [[nodiscard]] const Node& here() const;  // one without ranks, if it is not among `nodes`
+  [[nodiscard]] const Node& here() const;  // without ranks if it is not among `nodes`
 
   std::string nspace;
   std::string job_id;
   std::string directory;        // the job's, on this node
-  std::vector<Node> nodes;      // that have some of them: libpmix drops others from its maps
+  std::vector<Node> nodes;      // the nodes that have some of them: libpmix drops others from its maps
   std::uint32_t this_node = 0;  // of `nodes`; kNowhere: this node has none of its processes
   std::vector<std::uint32_t> app_sizes;
   std::uint32_t slots = 0;            // of the whole job
-  std::uint32_t universe = 0;         // so many processes the job's resources have room for
+  std::uint32_t universe = 0;         // how many processes the job's resources have room for
   std::uint32_t global_offset = 0;    // the number of processes in earlier namespaces of the job
   std::optional<pmix_proc_t> parent;  // the process that spawned it
 };
 
-// libpmix as the service uses it: PmixServer; tests have another. Functions that can fail return the reason, which
+// libpmix as the service uses it: PmixServer, or a fake in tests. Functions that can fail return the reason, which
 // is empty on success.
 class ServerApi {
  public:
@@ -67,10 +67,10 @@ class ServerApi {
   // Calls no callback before it returns.
   virtual std::string start(const ServerFacts& facts) = 0;
   virtual void stop() = 0;
-  // In place of a regular end: leaves libpmix as it is until the process ends.
+  // Instead of a regular end: leaves libpmix as it is until the process ends.
   virtual void abandon() = 0;
   [[nodiscard]] virtual bool runs() const = 0;
-  // Whether its thread still does what it is asked for; waits so long at most.
+  // Whether its thread still does what it is asked for; waits at most `seconds`.
   [[nodiscard]] virtual bool answers(double seconds) = 0;
 
   virtual std::string add_job(const JobFacts& facts) = 0;
@@ -83,17 +83,18 @@ class ServerApi {
   virtual std::string add_process(const pmix_proc_t& proc) = 0;
   // Forgets the process and its connection, and then notifies the service.
   virtual void forget(const pmix_proc_t& proc) = 0;
-  // Notifies the processes of this node that have registered; only for this very code if `about` demands that.
+  // Notifies processes of this node that have registered; if `about` demands it, only those that have registered
+  // for exactly this code.
   virtual void notify(pmix_status_t code, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) = 0;
   // Finds what a process of this node has committed, once it has. The service may never be notified. `question` is
-  // passed on.
+  // passed on to the service.
   virtual void find_modex(const pmix_proc_t& proc, std::uintptr_t question) = 0;
-  // Looks whether a process of this node has committed the key, for other nodes to read, and notifies the service.
+  // Checks whether a process of this node has committed the key for other nodes to read, and notifies the service.
   virtual void look_up_key(const pmix_proc_t& proc, const std::string& key, std::uintptr_t question) = 0;
   // Answers with success, and the results, once libpmix has the resources.
   virtual void add_resources(InfoList resources, InfoReply reply, InfoList results) = 0;
-  // A set of processes, by its name, in place of one that has it; the processes of this node are notified. Then
-  // libpmix has it as well, for what it answers itself.
+  // Defines, or redefines, a set of processes by name, and notifies the processes of this node. Then libpmix also
+  // has it for its own answers.
   virtual void define_set(const std::string& name, const std::vector<pmix_proc_t>& members) = 0;
   virtual void delete_set(const std::string& name) = 0;
 };
@@ -139,14 +140,14 @@ struct JobShells {
 
 struct JobLayout {
   JobShells shells;
-  JobFacts tasks;  // but the directory
+  JobFacts tasks;  // all but the directory
 };
 
-// For this start of all tasks. None: after one line in the log.
+// The layout for this start of all tasks. None: after one line in the log.
 std::optional<JobLayout> read_layout(flux_shell_t* shell, std::uint64_t start);
 
-// What holds of the job that is served, in all starts of its tasks. PMIx knows no second start of a rank that it
-// has known, so all tasks start again together, in a namespace of their own; libpmix goes on.
+// What holds for the served job in all starts of its tasks. PMIx knows no second start of a rank, so all tasks
+// start again together, in a new namespace; libpmix goes on.
 
 bool is_fault_tolerant(flux_shell_t* shell);  // the option `fault-tolerance`
 bool may_start_again(flux_shell_t* shell);    // the option `restart`; not with fault-tolerance
@@ -157,7 +158,7 @@ struct ServedJob {
     JobFacts facts;
   };
 
-  // How a process ends has consequences only then.
+  // Only then the end of a process has consequences.
   [[nodiscard]] bool goes_on() const { return !is_ending && !next; }
 
   bool tolerates_faults = false;
@@ -165,7 +166,7 @@ struct ServedJob {
   bool is_ending = false;         // or this shell leaves the job
   bool libpmix_may_hang = false;  // in its finalization
   std::optional<Next> next;       // all tasks are going to start again
-  std::set<std::uint32_t> lost;   // shells, those that have left included
+  std::set<std::uint32_t> lost;   // shells, including those that have left
 };
 
 }  // namespace nacre::pmix

@@ -33,12 +33,12 @@
 
 // ---- home -------------------------------------------------------------------------------
 //
-// The home of who runs the job, for processes whose environment has none.
+// A HOME directory for processes whose environment has none: that of the job's user.
 
 namespace nacre::pmix {
 
-// Sets HOME for the job's processes, unless it is set: without it Open MPI 5 does not begin. As login(1) has it:
-// what the user database has, else "/". Returns 0, or -1 after a line in the log.
+// Sets HOME for the job's processes, unless it is set: without it Open MPI 5 does not begin. As with login(1), it
+// is the one of the user database, or else "/". Returns 0, or -1 after a line in the log.
 int give_home(flux_shell_t* shell);
 
 }  // namespace nacre::pmix
@@ -66,7 +66,7 @@ int Service::start() {
   std::optional<JobLayout> layout = read_layout(shell_, 1);
   if (!layout) return -1;
   clients_.set_shells(std::move(layout->shells));
-  if (!serves(layout->tasks)) return 0;  // until some come here
+  if (!serves(layout->tasks)) return 0;  // nothing is served until some tasks come here
   if (prepare() < 0) return -1;
   return serve_start(1, std::move(layout->tasks));
 }
@@ -99,7 +99,7 @@ std::unique_ptr<Peers> Service::make_peers(const JobFacts& home) {
                                  std::move(duties));
 }
 
-// Of the job's tasks, all together. The server is the same for all their starts.
+// Serves a start of all the job's tasks together. The server is the same for all their starts.
 int Service::serve_start(std::uint64_t start, JobFacts facts) {
   bool is_first = !inbox_;
   facts.directory = directory_.path();
@@ -113,7 +113,7 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
     inbox_ = ReactorInbox::create(flux_get_reactor(flux_shell_get_flux(shell_)));
     if (!inbox_) return shell_log_errno("cannot watch for libpmix's requests");
     serve(this);
-    // The same in all starts.
+    // the same in all starts
     why = server_->start({"shell-" + home.nspace.substr(0, home.nspace.find('.')), shells.own, directory_.path(),
                           shells.hosts.at(shells.own), outlives_clients()});
     if (why.empty()) end_signals_.watch();
@@ -133,8 +133,8 @@ int Service::serve_start(std::uint64_t start, JobFacts facts) {
   return -1;
 }
 
-// Has to run before the directory of libpmix's files is removed. Others do not wait for the tasks any more, also if
-// spawned processes go on.
+// Has to run before the directory of libpmix's files is removed. The other processes do not wait for the tasks any
+// more, even if spawned processes go on.
 void Service::tasks_are_over() {
   over_ = true;
   if (!inbox_) return stop();
@@ -170,7 +170,7 @@ void Service::stop() {
 
 namespace {
 
-// Those of Open MPI's mpirun that scripts read, as its man page has them.
+// Adds the variables of Open MPI's mpirun that scripts read, as in its man page.
 void add_open_mpi(const JobFacts& facts, pmix_rank_t rank, std::vector<std::pair<std::string, std::string>>& out) {
   const std::vector<pmix_rank_t>& here = facts.here().ranks;
   auto place = std::lower_bound(here.begin(), here.end(), rank) - here.begin();
@@ -248,7 +248,7 @@ void Service::finalized(const pmix_proc_t& id, OperationReply reply) {
   reply(PMIX_SUCCESS);
 }
 
-// In the job's timeline, if it keeps one.
+// Notes it in the job's timeline, if it keeps one.
 void Service::mark(const char* what, const pmix_proc_t& id) {
   json_t* option = nullptr;
   if (flux_shell_getopt_unpack(shell_, "timeline", "o", &option) <= 0 || clients_.home() != id.nspace) return;
@@ -268,17 +268,18 @@ void Service::mark(const char* what, const pmix_proc_t& id) {
 namespace nacre::pmix {
 namespace {
 
-// To give the targets a name, as a set: libpmix has this key from version 5 on, and all that it needs before.
+// The key by which the targets get a name, as a set: libpmix has this key from version 5 on, and everything that it
+// needs before that.
 constexpr const char* kDefineSet = "pmix.jctrl.defpset";
 
-// Of a set. None: it can be none's, as names are listed with commas between them.
+// The name of a set. None: it cannot be one, as names are listed with commas between them.
 std::optional<std::string> set_name_in(const pmix_value_t& value) {
   std::optional<std::string> name = value.type == PMIX_STRING ? text_of(value) : std::nullopt;
   if (name && (name->empty() || name->size() > PMIX_MAX_KEYLEN || name->find(',') != name->npos)) name.reset();
   return name;
 }
 
-// What a directive does. Signal 0: it is none that is served.
+// What a directive does. Signal 0: the directive is not served.
 struct Act {
   int signum = 0;
   bool ends = false;  // the processes are meant to end
@@ -346,17 +347,17 @@ void Service::control(const pmix_proc_t& id, const std::vector<pmix_proc_t>& tar
     if (members.empty()) members.push_back(proc_of(id.nspace, PMIX_RANK_WILDCARD));
     return peers_->define_set(*set, members, reply);
   }
-  if (set) return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});  // and a signal with it: the answer is to one of both
+  if (set) return answer(reply, PMIX_ERR_NOT_SUPPORTED, {});  // a set and a signal together cannot both be answered
   if (acts.empty()) return answer(reply, is_unknown ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_BAD_PARAM, {});
   const Targets all = find_targets(clients_, *peers_, id, targets);
   const PmixClient* client = clients_.find(id);
   if (all.empty() || client == nullptr) return answer(reply, PMIX_ERR_NOT_FOUND, {});
-  // Answers before it sends the signals, as one may end the client that asked.
+  // Answers before it sends the signals, as one of them may end the client that asked.
   answer(reply, PMIX_SUCCESS, {});
   const bool is_job = has_all(all, find_targets(clients_, *peers_, proc_of(clients_.home(), 0), {}));
   for (const auto& [signum, ends] : acts) {
     if (ends && is_job) ends_.end_as_asked(id, *client, signum);
-    if (ends && is_job && signum == SIGTERM) continue;  // the job's end sends it, too
+    if (ends && is_job && signum == SIGTERM) continue;  // the job's end sends it as well
     const char* what = signum == SIGKILL ? "kill" : "terminate";
     if (ends && !is_job) {
       shell_log("%s called PMIx_Job_control to %s %s", clients_.name_of(id, *client).c_str(), what,
@@ -388,8 +389,8 @@ void Service::log(const pmix_proc_t& id, const InfoList& data, OperationReply re
   reply(all ? PMIX_SUCCESS : any ? PMIX_ERR_PARTIAL_SUCCESS : PMIX_ERR_NOT_SUPPORTED);
 }
 
-// All members of this node have come, but those that libpmix has seen end. One that has lost its connection it
-// forgets, and does not mention in operations that begin after that.
+// All members of this node have come, except those that libpmix has seen end. It forgets a member that has lost its
+// connection, and leaves it out of operations that begin later.
 void Service::group(GroupCall call, InfoReply reply) {
   shell_debug("group %s", call.name.c_str());
   for (const pmix_proc_t& member : call.members) {
@@ -408,16 +409,16 @@ void Service::group(GroupCall call, InfoReply reply) {
 
 // ---- service restart --------------------------------------------------------------------
 //
-// Tasks that start again. All of them do, together, once one of a shell's has called PMIx_Init: in a new namespace,
-// whose map has the nodes that they are on by then. libpmix itself goes on: once a client has died under it, it
-// might not come to an end (see ProcessEnds::ended()). What is left of the former start, in libpmix and in messages
-// of other shells, is known by its namespace and its number.
+// Tasks that start again. If a task that starts again has called PMIx_Init, all tasks of the job start again
+// together: in a new namespace, whose map has the nodes that they are on then. libpmix itself goes on, as its end
+// might hang once a client has died (see ProcessEnds::ended()). Remains of the former start, in libpmix and in
+// messages of other shells, are known by their namespace and number.
 
 namespace nacre::pmix {
 
-// A rank of another shell: that is lost, and the map of the namespace cannot change.
+// Also for a rank of another shell: that shell is lost, and the map of the namespace cannot change.
 std::string Service::how_to_restart(std::uint32_t rank) {
-  if (inbox_) inbox_->read();  // the last thing that it sent may be that it has connected
+  if (inbox_) inbox_->read();  // its last message may be that it has connected
   if (!spawns_.empty()) return "processes that tasks have spawned by PMIx do not start again";
   const std::map<pmix_rank_t, PmixClient>& tasks = clients_.tasks();
   bool is_here = tasks.count(rank) > 0;
@@ -455,13 +456,13 @@ int Service::start_again() {
   }
   if (was_served) end_former_start();
   ServedJob::Next next = *std::exchange(job_.next, std::nullopt);
-  if (!link_) return 0;  // it stays without processes
+  if (!link_) return 0;  // this shell stays without processes
   return serve_start(next.start, std::move(next.facts));
 }
 
-// libpmix forgets a namespace only when the next one has come to its end: by then it has seen that all connections
-// of the former one are closed. If a signal has ended a process that was perhaps connecting, libpmix 4.2.2 may have
-// freed what is still in the list of the namespace's processes; then that is left as it is.
+// libpmix has to forget a namespace only when the next one has ended: by then it has seen that all connections of
+// the former one are closed. If a signal has ended a process that was perhaps connecting, libpmix 4.2.2 may have
+// freed what is still in its list of the namespace's processes; then the list is left as it is.
 void Service::end_former_start() {
   alarms_.clear();
   inbox_->read();
@@ -544,7 +545,7 @@ pmix_status_t fence(const pmix_proc_t* procs, std::size_t nprocs, const pmix_inf
   });
 }
 
-// The key that the client waits for, "" if any will do; clients do not commit reserved ones.
+// The key that the client waits for, "" if any will do; clients do not commit reserved keys.
 std::string awaited_key(const InfoList& directives) {
   const pmix_value_t* key = directives.find(PMIX_REQUIRED_KEY);
   std::string name = key != nullptr ? text_of(*key).value_or("") : "";
@@ -618,7 +619,7 @@ pmix_status_t deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, v
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// The clients of this node have it already.
+// The clients of this node have the event already.
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range,
                            pmix_info_t* info, std::size_t ninfo, pmix_op_cbfunc_t, void*) {
   pmix_status_t posted = post([code, id = *source, range, about = InfoList(info, ninfo)](Service& service) {
@@ -655,7 +656,7 @@ bool has_flag(const InfoList& directives, const char* key) {
   return value != nullptr && is_true(*value);
 }
 
-// The members are to be found out: PMIx 6 has that.
+// PMIx 6 can find out the members by itself.
 bool adds_members(const InfoList& directives) {
 #ifdef PMIX_GROUP_BOOTSTRAP
   if (directives.find(PMIX_GROUP_BOOTSTRAP) != nullptr) return true;
@@ -663,7 +664,7 @@ bool adds_members(const InfoList& directives) {
   return directives.find(PMIX_GROUP_ADD_MEMBERS) != nullptr;
 }
 
-// Called when all members of this node have come. libpmix passes what members have put as an info, too.
+// Called when all members of this node have come. libpmix also passes what members have put, as an info.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, std::size_t nprocs,
                     const pmix_info_t* infos, std::size_t count, pmix_info_cbfunc_t done, void* data) {
   if (!is_first_call_for(data)) return PMIX_SUCCESS;
@@ -730,8 +731,8 @@ void key_looked_up(pmix_status_t status, std::uintptr_t question) {
   });
 }
 
-// A process that is deregistered takes part in nothing any more. It is done here, not by the loop, so that no
-// client can begin a collective operation between the loss and this.
+// A process that is deregistered takes part in nothing any more. This function deregisters it, not the loop, so
+// that no client can begin a collective operation between the loss and this.
 void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*, std::size_t, pmix_info_t*,
                      std::size_t, pmix_event_notification_cbfunc_fn_t done, void* data) {
   std::unique_lock lock(mutex);
@@ -750,13 +751,13 @@ void lost_connection(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
 // ---- timers -----------------------------------------------------------------------------
 //
 // libpmix 4.2.2 has one timer for a fence, or for what is done with a group, and sets it for each of a node's
-// processes that comes with PMIX_TIMEOUT. libevent must not be given a timer anew that still runs: it has it twice
-// then, and once the time is over libpmix's thread does nothing but run it. So such a timer is stopped first. When
-// that of a group rings, libpmix takes what it has of the group for something else, and ends with the shell: so it
-// does nothing here. The service has time-outs of its own for groups.
+// processes that comes with PMIX_TIMEOUT. libevent must not be given a timer again that still runs: it would have
+// it twice, and once the time is over libpmix's thread would only run it. So such a timer is stopped first. When a
+// group's timer rings, libpmix takes its data of the group for something else, and ends with the shell: so that
+// timer does nothing here. The service has time-outs of its own for groups.
 //
-// These functions stand before those of libevent and libpmix for the libraries that this plugin brings, as it is
-// loaded before them.
+// These functions replace those of libevent and libpmix for the libraries that this plugin brings, as it is loaded
+// before them.
 
 namespace {
 
@@ -764,14 +765,14 @@ constexpr short kEventTimeout = 1;
 
 using EventCallback = void (*)(int, short, void*);
 
-// None: libpmix is not on libevent.
+// None: libpmix does not use libevent.
 template <typename Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// The memory may be that of a timer before, of which libevent then returns what it was assigned, or have anything
-// in it.
+// The memory may have anything in it, or be that of an earlier timer, for which libevent returns what it was
+// assigned.
 bool runs_already(void* event, void* base, EventCallback callback, void* argument) {
   static auto* const base_of = next<void*(const void*)>("event_get_base");
   static auto* const callback_of = next<EventCallback(const void*)>("event_get_callback");
@@ -943,7 +944,7 @@ void QueryAnswer::close() {
   answer(reply_, status, std::move(results_));
 }
 
-// Of the namespace that a qualifier names, else of the job's tasks.
+// Looks in the namespace that a qualifier names, or else in that of the job's tasks.
 bool QueryAnswer::find_key(const std::string& key, const InfoList& qualifiers, double seconds) {
   std::string nspace = clients_.home();
   if (const pmix_value_t* named = qualifiers.find(PMIX_NSPACE)) nspace = text_of(*named).value_or(nspace);
@@ -1025,14 +1026,14 @@ bool QueryAnswer::add_time_remaining() {
   return true;
 }
 
-// Of a process of another shell that has sent no row.
+// The state of a process of another shell that has sent no row.
 pmix_proc_state_t QueryAnswer::state_from_afar(Rank number) const {
   const std::uint32_t shell = peers_.processes().find(number)->node;
   if (lost_.count(shell) > 0) return PMIX_PROC_STATE_COMM_FAILED;
   return peers_.has_ended(number) ? PMIX_PROC_STATE_TERMINATED : PMIX_PROC_STATE_UNDEF;
 }
 
-// The local table has this shell's processes only.
+// The local table only has this shell's processes.
 void QueryAnswer::add_table(const char* key, const std::string& nspace, ProcessTables::Rows rows) {
   const JobShells& shells = clients_.shells();
   std::vector<pmix_proc_info_t> out;

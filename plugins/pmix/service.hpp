@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shell does for its PMIx clients. All of it runs on the loop's thread: service.cpp brings the requests
-// there.
+// What the shell does for its PMIx clients. All of it runs on the loop's thread, to which service.cpp passes the
+// requests.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace nacre::pmix {
 
-// The signals by which a shell is asked to end its job: once one has come, the job counts as one that ends.
+// Watches the signals that ask a shell to end its job: once one has come, the job counts as ending.
 class EndSignals {
  public:
   EndSignals(flux_shell_t* shell, ServedJob& job) : shell_(shell), job_(job) {}
@@ -40,7 +40,7 @@ class EndSignals {
   std::vector<flux_watcher_t*> watchers_;
 };
 
-// From libpmix's thread to the shell's loop: the loop runs what is posted, in the order of posting.
+// Passes work from libpmix's thread to the shell's loop, which does it in the order of posting.
 class ReactorInbox {
  public:
   using Letter = std::function<void()>;
@@ -62,22 +62,22 @@ class ReactorInbox {
   std::vector<Letter> letters_;
 };
 
-// What a client is answered to one call of PMIx_Query_info: what libpmix cannot answer itself. Other shells may
-// have to be asked; the answer is sent once the last of them has answered, or is given up.
+// One client's call of PMIx_Query_info, as far as libpmix cannot answer it itself. Other shells may have to be
+// asked; the answer is sent once all of them have answered or were given up.
 struct ClientQuery {
   std::vector<std::string> keys;
   InfoList qualifiers;
 };
 
-// Is held by shared pointers: `peers` has one while other shells are asked.
+// Held by shared pointers: `peers` has one while other shells are asked.
 class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
  public:
-  // `lost`: the shells that are. All but the reply have to outlive this object.
+  // `lost`: the lost shells. All but the reply have to outlive this object.
   QueryAnswer(flux_shell_t* shell, const Clients& clients, Peers& peers, const std::set<std::uint32_t>& lost,
               InfoReply reply)
       : shell_(shell), clients_(clients), peers_(peers), lost_(lost), reply_(reply) {}
 
-  // Other shells have so many seconds to answer. To be called once.
+  // Other shells have `seconds` to answer. To be called once.
   void find(const std::vector<ClientQuery>& queries, double seconds);
 
  private:
@@ -96,8 +96,8 @@ class QueryAnswer : public std::enable_shared_from_this<QueryAnswer> {
   InfoReply reply_;
   InfoList results_;
   std::size_t keys_ = 0, found_ = 0;
-  bool lacks_the_set_ = false;  // that was asked for by its name
-  std::size_t open_ = 1;        // so much is still to come
+  bool lacks_the_set_ = false;  // the set that was asked for by name does not exist
+  std::size_t open_ = 1;        // how many answers are still to come
 };
 
 // The directory of libpmix's files on this node, in that of the job.
@@ -132,8 +132,8 @@ class Service {
   void spawns_over();
   void stop();
   // Tasks that start again (service.cpp).
-  std::string how_to_restart(std::uint32_t rank);  // what pmi.restart is answered; also for one of a lost shell
-  int await_start(std::uint64_t start);            // all are going to, some of them perhaps here for the first time
+  std::string how_to_restart(std::uint32_t rank);  // the answer to pmi.restart; also for a task of a lost shell
+  int await_start(std::uint64_t start);  // all tasks will start again, some of them perhaps here for the first time
   int start_again();
   // This shell is about to leave the job, which goes on: how its processes end has no consequence.
   void shell_leaves() { job_.is_ending = true; }
@@ -154,7 +154,8 @@ class Service {
   [[nodiscard]] ReactorInbox& inbox() { return *inbox_; }
   [[nodiscard]] Peers& peers() { return *peers_; }
   [[nodiscard]] bool fault_tolerant() const { return job_.tolerates_faults; }
-  [[nodiscard]] bool outlives_clients() const { return fault_tolerant() || job_.may_restart; }  // the server does
+  // whether the server does
+  [[nodiscard]] bool outlives_clients() const { return fault_tolerant() || job_.may_restart; }
 
  private:
   void mark(const char* what, const pmix_proc_t& id);
@@ -177,7 +178,7 @@ class Service {
   ServerDirectory directory_;
   bool over_ = false;                // the tasks have ended
   std::uint64_t group_calls_ = 0;    // in all starts
-  std::vector<pmix_proc_t> former_;  // the processes of the start before, which libpmix still has
+  std::vector<pmix_proc_t> former_;  // the processes of the former start, which libpmix still has
   std::unique_ptr<PeerLink> link_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<ReactorInbox> inbox_;  // has to be destroyed before the server

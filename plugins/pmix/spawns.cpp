@@ -97,7 +97,7 @@ void Spawns::spawn(const pmix_proc_t& id, const InfoList& job, const std::vector
                                     static_cast<json_int_t>(id.rank), "task", static_cast<json_int_t>(task),
                                     "programs", programs);
   if (!is_text || packed < 0) return answer(number, "", EINVAL, "an argument or a variable is no UTF-8");
-  // It may be answered before this returns.
+  // The request may be answered before this returns.
   int called = flux_shell_plugstack_call(shell_, "pmi.spawn", args.get());
   int taken = 0;
   if (called < 0) return answer(number, "", EINVAL, "the request is refused");
@@ -122,7 +122,7 @@ void Spawns::answer(std::uint64_t request, const std::string& nspace, int error,
 
 // ---- the processes -------------------------------------------------------------------------
 
-// Is the same on all shells.
+// The name is the same on all shells.
 Namespace Spawns::namespace_of(json_t* spawn) const {
   Namespace out;
   JobFacts& facts = out.facts;
@@ -131,7 +131,7 @@ Namespace Spawns::namespace_of(json_t* spawn) const {
   const char* parent = json_string_value(json_object_get(spawn, "nspace"));
   facts.parent = proc_of(parent != nullptr ? parent : "", static_cast<pmix_rank_t>(number_in(spawn, "rank")));
   facts.global_offset = clients_.processes();
-  facts.universe = static_cast<std::uint32_t>(number_in(spawn, "universe"));  // 0: no more than there are
+  facts.universe = static_cast<std::uint32_t>(number_in(spawn, "universe"));  // 0: no more than there are processes
   out.task = static_cast<std::uint32_t>(number_in(spawn, "task"));
   facts.nodes.clear();
   facts.app_sizes.clear();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, as those that
-// are spawned by PMI-1 and PMI-2; here they are served, in a namespace of their own that all shells know. The two
-// speak by topics, see plugins/pmi/spawns.hpp.
+// PMIx_Spawn. The builtin plugin pmi places the processes on the shells of the job and starts them, like those that
+// PMI-1 and PMI-2 spawn. This plugin serves them, in a namespace of their own that all shells know. The two plugins
+// exchange topics, see plugins/pmi/spawns.hpp.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,13 @@ class Spawns {
   Spawns(flux_shell_t* shell, ServerApi& server, Clients& clients, ServedJob& job, ProcessEnds& ends)
       : shell_(shell), server_(server), clients_(clients), job_(job), ends_(ends) {}
 
-  // A start of all tasks, from begin() to end(). By then whoever has asked for what is not answered has ended.
+  // A start of all tasks, from begin() to end(). By the end all clients with unanswered requests have ended.
   void begin(Peers& peers) { peers_ = &peers; }
   void end();
   void stop() { replies_.clear(); }  // libpmix gets no answer any more
 
   [[nodiscard]] bool empty() const { return namespaces_.empty(); }  // nothing was spawned in this start
-  // What was spawned since it was decided that all tasks start again belongs to the start that ends.
+  // Processes spawned since it was decided that all tasks start again belong to the start that ends.
   void cancel(int signum);
 
   // A request of a client.
@@ -55,7 +55,7 @@ class Spawns {
   void settled(flux_plugin_arg_t* args);
 
  private:
-  using Number = std::pair<std::uint64_t, std::uint64_t>;  // of which start of all tasks, and which one of it
+  using Number = std::pair<std::uint64_t, std::uint64_t>;  // which start of all tasks, and which spawn of it
   struct Reply {
     pmix_proc_t id;
     pmix_spawn_cbfunc_t function;
@@ -65,8 +65,8 @@ class Spawns {
   static Number number_of(json_t* spawn);
   void answer(std::uint64_t request, const std::string& nspace, int error, const char* why);
   [[nodiscard]] Namespace namespace_of(json_t* spawn) const;
-  std::string add(Namespace space, json_t* environments);  // why not
-  Namespace* find(json_t* spawn);                          // nullptr: it is not known
+  std::string add(Namespace space, json_t* environments);  // returns why not
+  Namespace* find(json_t* spawn);                          // nullptr: the spawn is not known
 
   flux_shell_t* shell_;
   ServerApi& server_;
@@ -84,7 +84,7 @@ struct FreeArguments {
 };
 using Arguments = std::unique_ptr<flux_plugin_arg_t, FreeArguments>;
 
-// Asks the builtin plugin pmi, by the topic pmi.spawning. 0: it does not say, or false.
+// Asks the builtin plugin pmi, by the topic pmi.spawning. 0: it does not tell, or false.
 std::uint32_t ask_spawning(flux_shell_t* shell, const char* what);
 
 }  // namespace nacre::pmix

@@ -7,8 +7,8 @@
 //   interactive  task 0's is connected to the terminal on which the shell was started; in a Flux instance to the
 //                clients that attach, the first of which the job waits for
 //
-// What is neither captured nor goes to the terminal is read and dropped: a task must not block because nothing
-// reads.
+// Output that is neither captured nor goes to the terminal is read and dropped: a task must not block because
+// nobody reads.
 #include "plugins/pty/pty.hpp"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ namespace {
 Result<value::Idset> read_ranks(const JsonAt& option, std::uint64_t tasks) {
   constexpr const char* kWanted = R"(an idset of task ranks, a rank, or "all")";
   const Json& json = option.json();
-  // The brackets of an idset look like an array to the command line.
+  // On the command line the brackets of an idset look like an array.
   std::string text = json.is_string() ? json.get<std::string>() : dump_json(json);
   if (text == "all") return value::Idset::range(0, static_cast<value::Idset::Id>(tasks - 1));
   bool number = json.is_number_unsigned() || json.is_array();
@@ -111,7 +111,7 @@ class Terminus : Noncopyable {
   Terminus(plugin::Host& host, broker::Instance& instance)
       : host_(host), instance_(instance), begun_(event::wall_clock()) {
     instance.methods[kMethods] = [this](const Request& request) { take(request); };
-    // A signal for all tasks is also for a job that waits for a client only.
+    // A signal for all tasks is also for a job that only waits for a client.
     signals_ = host.signal_also([this](int signum) {
       if (signum == SIGWINCH || signum == SIGCONT) return;
       for (const auto& [rank, session] : sessions_) session->stop_waiting();
@@ -122,10 +122,11 @@ class Terminus : Noncopyable {
 
   struct Use {
     bool waits = false;  // the job does not end before a client has had what the task wrote
-    bool reads = false;  // nobody else reads the terminal: what the task writes waits there for a client
+    bool reads = false;  // nobody else reads the terminal: the task's output waits there for a client
   };
 
-  // The terminal of a task, which has to outlive this object, from here on. Both see that the task has one.
+  // The terminal of a task, which has to outlive this object, from here on. The callers make sure that the task has
+  // one.
   Result<void> open(task::Task& task, Use use) {
     auto session = std::make_unique<Session>(*this, task, use);
     CHECK_OK(session->begin(host_.loop()));
@@ -140,7 +141,7 @@ class Terminus : Noncopyable {
     found->second->look();
   }
 
-  // The task starts once more, with another terminal: its clients are told the end of this one, if it has one.
+  // The task starts again with another terminal: clients of this one are told its end, if it has one.
   void close(const task::Task& task) {
     auto session = sessions_.extract(task.rank());
     if (session && !session.mapped()->is_over()) session.mapped()->end();
@@ -153,7 +154,7 @@ class Terminus : Noncopyable {
    public:
     Session(Terminus& of, task::Task& task, Use use)
         : of_(of), task_(task), pty_(task.pty()->viewed()), use_(use), begun_(event::wall_clock()) {}
-    // Of a terminal that only others have read to its end: nobody has looked since.
+    // For a terminal that only others have read to its end: nobody has looked since.
     ~Session() { tell_end(); }
 
     Result<void> begin(event::Loop& loop) {
@@ -274,7 +275,7 @@ class Terminus : Noncopyable {
 
     [[nodiscard]] broker::Broker& broker() { return *of_.instance_.broker; }
 
-    // A later client begins where the last one has left.
+    // A new client begins where the last one has left.
     Result<void> attach(const Request& request, const JsonAt& message) {
       const std::string sender = broker::sender_of(request);
       if (clients_.contains(sender)) return Error{EEXIST, "this client is attached already"};
@@ -297,7 +298,7 @@ class Terminus : Noncopyable {
       return {};
     }
 
-    // It is answered once the task's terminal has taken it.
+    // Answered once the task's terminal has taken the bytes.
     void type(const Request& request, std::string bytes) {
       typed_bytes_ += bytes.size();
       typed_.emplace_back(request, std::move(bytes));
@@ -312,7 +313,7 @@ class Terminus : Noncopyable {
         if (put < 0 && errno == EINTR) continue;
         if (put < 0 && errno == EAGAIN) break;
         const std::size_t taken =
-            put < 0 ? bytes.size() : static_cast<std::size_t>(put);  // nothing reads it any more
+            put < 0 ? bytes.size() : static_cast<std::size_t>(put);  // nobody reads it any more
         typed_bytes_ -= taken;
         bytes.erase(0, taken);
         if (!bytes.empty()) continue;
@@ -335,7 +336,7 @@ class Terminus : Noncopyable {
       look();
     }
 
-    // While the broker takes nothing it is left in the terminal, or else in what is kept.
+    // While the broker takes nothing, output stays in the terminal, or in what is kept.
     void deliver() {
       for (auto& [sender, client] : clients_) {
         if (client.viewer == 0) continue;
@@ -372,7 +373,7 @@ class Terminus : Noncopyable {
                          [](const auto& each) { return each.second.viewer != 0; });
     }
 
-    // While no client reads it is left in the terminal, unless the task has ended and nobody is waited for.
+    // While no client reads, output stays in the terminal, unless the task has ended and nobody is waited for.
     void watch() {
       if (!reader_) return;
       const bool has_ended = task_.state() == task::State::exited;
@@ -386,11 +387,12 @@ class Terminus : Noncopyable {
     Use use_;
     double begun_;
     std::map<std::string, Client> clients_;              // by sender
-    std::uint64_t given_ = 0;                            // bytes that some client has had
-    std::optional<event::Poll> reader_;                  // if it reads
-    UniqueFd keys_;                                      // a descriptor of its own, for a watcher of its own
-    std::optional<event::Poll> typing_;                  // of it
-    std::deque<std::pair<Request, std::string>> typed_;  // that wait for the task, with who wants an answer
+    std::uint64_t given_ = 0;                            // bytes that some client has got
+    std::optional<event::Poll> reader_;                  // set if it reads
+    UniqueFd keys_;                                      // a descriptor of its own, as it has its own watcher
+    std::optional<event::Poll> typing_;                  // watches keys_
+    std::deque<std::pair<Request, std::string>> typed_;  // bytes that wait for the task, with the request that is
+                                                         // answered then
     std::size_t typed_bytes_ = 0;
     std::vector<Request> waiting_;  // for its end
     bool is_over_ = false;
@@ -469,8 +471,8 @@ class Terminus : Noncopyable {
   plugin::Host& host_;
   broker::Instance& instance_;
   double begun_;
-  std::map<std::uint32_t, std::unique_ptr<Session>> sessions_;  // by rank; they stay when they are over
-  std::vector<Request> kills_;                                  // that wait for the end of all
+  std::map<std::uint32_t, std::unique_ptr<Session>> sessions_;  // by rank; sessions that are over stay
+  std::vector<Request> kills_;                                  // requests that wait for the end of all
   plugin::Registration signals_;
 };
 
@@ -478,18 +480,18 @@ class Terminus : Noncopyable {
 
 // ---- relay ------------------------------------------------------------------------------
 //
-// Moves bytes between a task's pty and the shell's terminal, both ways, as long as both exist. What one side does
-// not take is not read from the other: a slow terminal stops the task, and a task that does not read stops the
+// Moves bytes between a task's pty and the shell's terminal, both ways, as long as both exist. Nothing is read from
+// one side while the other takes nothing: a slow terminal stops the task, and a task that does not read stops the
 // input.
 
 class PtyRelay : Noncopyable {
  public:
   enum class End {
     task,      // all that the task wrote has come out
-    terminal,  // it has gone: the pty is hung up
+    terminal,  // the terminal has gone: the pty is hung up
   };
 
-  // Both have to live until `on_end`, which is called once, and may destroy them but not the relay.
+  // Both have to live until `on_end`, which is called once. `on_end` may destroy them, but not the relay.
   static Result<std::unique_ptr<PtyRelay>> start(event::Loop& loop, task::Pty& pty, io::Terminal& terminal,
                                                  std::function<void(End)> on_end) {
     std::unique_ptr<PtyRelay> relay(new PtyRelay(pty, terminal, std::move(on_end)));
@@ -499,14 +501,14 @@ class PtyRelay : Noncopyable {
     return relay;
   }
 
-  // Copies all that the task writes to `fd`, a pipe: its reader too stops the task if it is slow.
+  // Copies all that the task writes to `fd`, a pipe. If its reader is slow it also stops the task.
   Result<void> copy_to(event::Loop& loop, UniqueFd fd) {
     copier_.poll = TRY(event::Poll::create(loop, fd.get(), [this](int events) { copy_ready(events); }));
     copy_fd_ = std::move(fd);
     return {};
   }
 
-  // Ends it though the task has not, as if the terminal had gone; before `on_end`.
+  // Ends the relay as if the terminal had gone, although the task has not ended; call it before `on_end`.
   void hang_up() { finish(End::terminal); }
 
  private:
@@ -545,7 +547,7 @@ class PtyRelay : Noncopyable {
     CHECK_OK(watch(SIGTSTP, [this](int) { terminal_.suspend(); }));
     CHECK_OK(watch(SIGHUP, [this](int) { look_for_terminal(); }));
     return watch(SIGCONT, [this](int) {
-      static_cast<void>(terminal_.resume());  // the terminal may have gone: its input ends then
+      static_cast<void>(terminal_.resume());  // the terminal may have gone; then its input ends
       resize();
     });
   }
@@ -583,7 +585,7 @@ class PtyRelay : Noncopyable {
     pty_.note({out_.bytes.data(), out_.end});
   }
 
-  // The reader of the copy has gone.
+  // The reader of the copy is gone.
   void end_copy() {
     copy_.begin = copy_.end;
     copier_ = {};
@@ -653,7 +655,7 @@ class PtyRelay : Noncopyable {
   io::Terminal& terminal_;
   std::function<void(End)> on_end_;
   Buffer out_;   // to the terminal
-  Buffer copy_;  // the same, to copy_fd_
+  Buffer copy_;  // a copy of out_, to copy_fd_
   Buffer in_;    // to the task
   bool task_ended_ = false;
   Watched task_, input_, output_, copier_;
@@ -704,7 +706,7 @@ class PtyPlugin final : public plugin::Plugin {
   [[nodiscard]] bool is_interactive(const task::Task& task) const {
     return options_.interactive && task.rank() == 0;
   }
-  // In an instance there are clients in its place; and a shell that the task has come to has no terminal.
+  // An instance has clients in place of the terminal; and a shell to which the task has moved has no terminal.
   [[nodiscard]] bool on_terminal(const task::Task& task) const {
     return is_interactive(task) && !terminus_ && had_first_;
   }
@@ -720,7 +722,7 @@ class PtyPlugin final : public plugin::Plugin {
     return task::Pty::open(io::terminal_size().value_or(kDefaultSize));
   }
 
-  // A node that has no more terminals is known before any task of the job starts.
+  // Opens all terminals early, so that it is known before any task starts if a node has no more.
   Result<void> open_all() {
     CHECK_OK(check_terminal());
     for (const auto& task : host_.tasks()) {
@@ -737,10 +739,10 @@ class PtyPlugin final : public plugin::Plugin {
     auto pty = opened ? std::move(opened.mapped()) : TRY(open());
     if (!output_) output_ = TRY(OutputOptions::read(host_.options()));
     bool printed = !output_->ranks || output_->ranks->contains(task.rank());
-    const bool has_moved = is_interactive(task) && !terminus_ && !had_first_;  // its output has no other place
+    const bool has_moved = is_interactive(task) && !terminus_ && !had_first_;  // then its output has no other place
     pty->set_captured((options_.captures || has_moved) && printed);
     if (on_terminal(task)) {
-      // Its stdout is the terminal as well, unless that goes to a file: only then is there something to capture.
+      // The task's stdout is the terminal as well; only if stdout goes to a file there is something to capture.
       pty->set_captured(pty->captured() && output_->streams[0].has(OutputType::file));
       CHECK_OK(prepare_joined(task, *pty));
     } else if (!pty->captured() && (has_moved || !is_interactive(task))) {
@@ -810,7 +812,8 @@ class PtyPlugin final : public plugin::Plugin {
   plugin::Host& host_;
   PtyOptions options_;
   std::optional<OutputOptions> output_;                                    // read for the first task with a pty
-  std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id; read, and dropped
+  std::unordered_map<std::uint32_t, std::optional<event::Poll>> dropped_;  // by local id; terminals that are read,
+                                                                           // and whose output is dropped
   std::unordered_map<std::uint32_t, std::unique_ptr<task::Pty>> opened_;   // by rank, until the task has it
   UniqueFd copy_;                                                          // until the relay has it
   std::unique_ptr<task::Pty> split_;

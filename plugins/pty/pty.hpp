@@ -11,7 +11,7 @@ namespace nacre::plugins {
 
 struct PtyOptions {
   value::Idset ranks;        // of the tasks that have a terminal
-  bool captures = false;     // what they write goes where their stdout goes
+  bool captures = false;     // their output goes where their stdout goes
   bool interactive = false;  // task 0's is joined to the shell's own
 
   // `tasks`: how many the job has.

@@ -4,7 +4,7 @@
 // the peak of memory, and how many cpus were busy on average. Samples of both are logged at the level trace, the
 // first ones soon, then one every `sysmon.period` (2 s by default).
 //
-// If the kernel does not keep the peak, it is that of the samples, and at least that of each task alone.
+// If the kernel does not keep the peak, it is the largest sample, but at least each single task's peak.
 #include "plugins/sysmon/sysmon.hpp"
 
 #include <sys/resource.h>
@@ -66,7 +66,7 @@ std::string JobUsage::own_cgroup(const task::Cgroups& cgroups, const std::string
   return directory && only_shell_in(*directory) ? *directory : "";
 }
 
-// There must be no cgroup below either, whose processes would count too.
+// There must be no cgroup below it, whose processes would count as well.
 bool JobUsage::only_shell_in(const std::string& directory) const {
   Result<std::string> processes = read_file(directory + "/cgroup.procs");
   if (!processes || trim(*processes) != std::to_string(shell_)) return false;
@@ -104,7 +104,7 @@ namespace {
 
 constexpr double kDefaultPeriod = 2;   // seconds
 constexpr double kFirstPeriod = 0.03;  // seconds, for short jobs; each further period is ...
-constexpr double kGrowth = 10;         // ... so many times as long, up to sysmon.period
+constexpr double kGrowth = 10;         // ... this many times as long, up to sysmon.period
 constexpr double kLeastTime = 1e-3;    // seconds over which a mean is taken: the resolution of the loop's clock
 
 // "512", "1.5K", "20.0G": bytes, with units of powers of 1024.
@@ -150,7 +150,7 @@ class Sysmon final : public plugin::Plugin {
     return {};
   }
 
-  // Begins with the first task, so that what was before does not count.
+  // Begins with the first task, so that what happened before does not count.
   Result<void> begin() {
     if (!usage_ || timer_) return {};
     timer_ = TRY(event::Timer::create(host_.loop(), [this] { trace(); }));
@@ -185,8 +185,8 @@ class Sysmon final : public plugin::Plugin {
     timer_->start(event::Seconds(interval_));
   }
 
-  // A process starts as a copy of its parent, and is charged with its memory (getrusage(2)), so a value is of use
-  // only if it exceeds this process's.
+  // A process starts as a copy of its parent and is charged with the parent's memory (getrusage(2)), so a value is
+  // useful only if it exceeds this process's own.
   void note_task(const task::Task& task) {
     rusage own{};
     if (!timer_ || by_kernel_ || ::getrusage(RUSAGE_SELF, &own) < 0) return;

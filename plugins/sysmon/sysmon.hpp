@@ -27,13 +27,13 @@ class JobUsage {
   // files.
   static JobUsage of_shell(pid_t shell, const std::string& root = "");
 
-  // Whether memory, or cpu time, is that of a cgroup.
+  // Whether memory, or cpu time, is read from a cgroup.
   [[nodiscard]] bool memory_by_cgroup() const { return !memory_file_.empty(); }
   [[nodiscard]] bool cpu_by_cgroup() const { return !cpu_file_.empty(); }
   // Whether sample() needs the processes of the job.
   [[nodiscard]] bool needs_processes() const { return !memory_by_cgroup() || !cpu_by_cgroup(); }
 
-  // `processes`: all below the shell. Those that have ended since are ignored.
+  // `processes`: all processes below the shell. Those that have ended since are ignored.
   Result<Sample> sample(const std::vector<pid_t>& processes) const;
 
  private:

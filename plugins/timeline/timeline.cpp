@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // timeline: what has happened when, in all shells: a summary of the launch on the leader's standard error when the
-// job has ended (timeline=on), or Chrome trace events in a file (timeline=FILE). Others ask for it while the job
-// runs (`nacre timeline`, by the plugin control). Without the option nothing is kept.
+// job has ended (timeline=on), or Chrome trace events in a file (timeline=FILE). `nacre timeline` asks for it while
+// the job runs, by the plugin control. Without the option nothing is kept.
 //
-// The leader asks for the clocks of the others once all tasks have started, and then more and more rarely. Where
-// all have its own clock, as on one host, one question shows that.
+// The leader asks the other shells for their clocks once all tasks have started, and then less and less often. If
+// all have the leader's clock, as on one host, one question shows that.
 
 #include "plugins/timeline/timeline.hpp"
 
@@ -75,9 +75,9 @@ class TimelineCounters {
 
 // ---- gatherer ---------------------------------------------------------------------------
 //
-// How the leader gets what all shells have kept. It asks them by an announcement, for what they have kept since
-// their last answer or for nothing but their clocks: the delay of each answer bounds the difference between the
-// two clocks. At its end a shell sends the rest unasked.
+// How the leader gets the events that all shells have kept. It asks them by an announcement, for the events since
+// their last answer or only for their clocks: the delay of each answer bounds the difference between the two
+// clocks. At its end a shell sends the rest unasked.
 
 namespace {
 
@@ -95,7 +95,7 @@ class TimelineGatherer {
 
   explicit TimelineGatherer(plugin::Host& host) : host_(host) {}
 
-  // Every shell's, in shell.init.
+  // On every shell, in shell.init.
   void serve() {
     clock_ = event::clock_of_host();
     if (host_.job().leads()) note_shells();
@@ -105,10 +105,10 @@ class TimelineGatherer {
   }
 
   // ---- a shell that is not the leader
-  // Sends what it has kept and not sent. `is_all`: nothing more comes.
+  // Sends the events that it has kept and not sent. `is_all`: nothing more comes.
   void send_rest(bool is_all) { send(0, timeline::now(), true, is_all); }
 
-  // Another shell leads, which has nothing yet.
+  // A new leader has nothing yet.
   void send_again() {
     sent_ = 0;
     answers_ = 0;
@@ -116,10 +116,10 @@ class TimelineGatherer {
   }
 
   [[nodiscard]] bool has_unsent() const { return records_.waiting() > 0; }
-  // `act` is called when all is sent that had to wait.
+  // `act` is called when all records that had to wait are sent.
   void when_sent(std::function<void()> act) { records_.when_empty(std::move(act)); }
   [[nodiscard]] std::uint64_t answers() const { return answers_; }  // so far
-  // By the leader's last question.
+  // Whether it has the leader's clock, by the leader's last question.
   [[nodiscard]] bool has_leaders_clock() const { return has_leaders_clock_; }
   void when_answered(std::function<void()> act) { on_answered_ = std::move(act); }
 
@@ -136,7 +136,7 @@ class TimelineGatherer {
     return {};
   }
 
-  // all shells that are there have this one's, as far as is known
+  // All present shells have this one's clock, as far as is known.
   [[nodiscard]] bool is_one_clock() const {
     return std::all_of(shells_.begin(), shells_.end(), [this](const timeline::ShellTimeline& each) {
       return each.shell == host_.job().shell_rank || each.clock.is_same() || over_.contains(each.shell) ||
@@ -144,7 +144,7 @@ class TimelineGatherer {
     });
   }
 
-  // also later, when shells have joined the job
+  // Also called later, when shells have joined the job.
   void note_shells() {
     const auto& nodes = host_.job().resources.nodes;
     std::size_t known = host_.bulk() == nullptr ? 1 : nodes.size();
@@ -159,14 +159,14 @@ class TimelineGatherer {
     for (timeline::ShellTimeline& each : shells_) each.shares_host = shells_on[each.host] > 1;
   }
 
-  // it is lost, or has left: nothing more comes from it
+  // The shell is lost, or has left: nothing more comes from it.
   void gone(std::uint32_t shell, bool as_planned) {
     if (over_.contains(shell)) return;
     if (as_planned) over(shell);
     open_.gone(shell);
   }
 
-  // All that is here by now. `late`: shells that have not answered the last question for events.
+  // All that is here now. `late`: shells that have not answered the last question for events.
   [[nodiscard]] timeline::JobTimeline timelines(bool is_over, const value::Idset& late) const {
     timeline::JobTimeline out;
     out.job = host_.job().id.f58_plain();
@@ -206,7 +206,7 @@ class TimelineGatherer {
     timeline::Time received = timeline::now();
     auto json = parse_json(bytes);
     if (!json || !member_of(*json, "number").is_number_unsigned()) return;
-    if (records_.waiting() > kMostUnsentEvents) return;  // the leader takes them as late
+    if (records_.waiting() > kMostUnsentEvents) return;  // the leader takes none: it counts this shell as late
     send(json->at("number").get<std::uint64_t>(), received, json->value("events", Json()) == true, true);
     ++answers_;
     has_leaders_clock_ = !clock_.empty() && json->value("clock", Json()) == clock_;
@@ -264,7 +264,7 @@ class TimelineGatherer {
       return;
     }
     timeline::Time* sent = open_.find(batch->number, shell);
-    if (sent == nullptr) return;  // it came too late
+    if (sent == nullptr) return;  // the answer came too late
     mine.clock.add_exchange(*sent, batch->received, batch->sent, now);
     if (batch->is_last) open_.complete(batch->number, shell);
   }
@@ -282,10 +282,11 @@ class TimelineGatherer {
   std::function<void()> on_answered_;
   std::string clock_;  // of this host
 
-  plugin::OpenQuestions<timeline::Time> open_{host_, kTopic, kMostOpen};  // with when it was asked
-  std::vector<timeline::ShellTimeline> shells_;  // of all, by rank; that of this one is empty
+  plugin::OpenQuestions<timeline::Time> open_{host_, kTopic, kMostOpen};  // kept with each question: when it was
+                                                                          // asked
+  std::vector<timeline::ShellTimeline> shells_;  // of all shells, by rank; this shell's is empty
   value::Idset over_;                            // shells that send nothing more, as planned
-  std::size_t kept_ = 0;                         // events of all others
+  std::size_t kept_ = 0;                         // events of all other shells
 };
 
 // ---- timeline ---------------------------------------------------------------------------
@@ -296,7 +297,7 @@ constexpr const char* kPrefix = "nacre: ";
 constexpr int kClockRounds = 5;           // questions about clocks of other hosts, one after the other
 constexpr event::Seconds kFirstPause{1};  // between two such looks at the clocks; each pause is twice the last
 constexpr event::Seconds kMostPause{60};
-constexpr event::Seconds kMostHold{1};  // for the first questions, and for room, before a shell leaves
+constexpr event::Seconds kMostHold{1};  // how long a shell that leaves waits for the first questions, and for room
 
 class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
  public:
@@ -336,7 +337,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     return {};
   }
 
-  // Whether what tasks use is measured, too.
+  // Whether the tasks' usage is measured as well.
   [[nodiscard]] bool has_usage() const {
     auto is_wanted = [this](const char* name) {
       auto option = host_.options().at(name);
@@ -378,7 +379,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     if (gatherer_.has_unsent()) hold();
   }
 
-  // Another shell leads, and all send it what they have noted so far.
+  // Another shell leads, and all shells send it what they have noted so far.
   Result<void> follow() {
     if (!is_leader()) {
       gatherer_.send_again();
@@ -386,7 +387,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
       return {};
     }
     let_go();
-    timer_.reset();  // it was to let go
+    timer_.reset();  // its callback was for letting go
     gatherer_.when_answered(nullptr);
     gatherer_.when_sent(nullptr);
     host_.timeline().when_closing(nullptr);
@@ -406,7 +407,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     bool is_here =
         !rank || std::any_of(tasks.begin(), tasks.end(), [&](const auto& each) { return each->rank() == subject; });
     if (!is_here) return rank->error("no task of this shell");
-    // What the shell notes of PMI itself, a plugin that serves it may note as well.
+    // A plugin that serves PMI may note the same events that the shell itself notes of PMI.
     if (rank && what == "pmi.init")
       host_.timeline().add(timeline::Kind::pmi_init, subject);
     else if (rank && what == "pmi.finalize")
@@ -418,14 +419,14 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
 
   // ---- a shell that is not the leader ----------------------------------------------
 
-  // It does not leave before the leader knows its clock, unless that takes long.
+  // A shell does not leave before the leader knows its clock, unless that takes long.
   void started() {
     has_started_ = true;
     if (counters_) static_cast<void>(counters_->start());
     if (host_.bulk() == nullptr) return;
     if (is_leader()) return look_at_clocks();
     hold();
-    look_at_hold();  // the leader may have started, and asked, before
+    look_at_hold();  // the leader may have started, and asked, earlier
   }
 
   void hold() {
@@ -435,7 +436,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
     host_.hold(name());
   }
 
-  // Made once: it may be what calls.
+  // The timer is made once, as it may be the caller.
   bool make_timer(std::function<void()> act) {
     if (timer_) return true;
     auto timer = event::Timer::create(host_.loop(), std::move(act));
@@ -496,7 +497,7 @@ class TimelinePlugin final : public plugin::Plugin, public TimelineSource {
   bool is_on_ = false, has_started_ = false, finishes_ = false, has_ended_ = false;
   std::unique_ptr<ReportFile> file_;  // the leader's
   std::optional<TimelineCounters> counters_;
-  // The leader's: until the next look at the clocks; of another shell: until it leaves at the latest.
+  // On the leader: until the next look at the clocks. On another shell: until it leaves at the latest.
   std::optional<event::Timer> timer_;
   bool holds_ = false;
   int rounds_ = 0;

@@ -72,7 +72,7 @@ void TorchStore::connect(UniqueFd connection) {
   clients_[id].stream = *std::move(stream);
 }
 
-// Takes the requests that have come, as far as it can now.
+// Takes the requests that have come, as many as it can now.
 void TorchStore::serve(ClientId id) {
   auto place = clients_.find(id);
   if (place == clients_.end()) return;
@@ -91,7 +91,7 @@ void TorchStore::serve(ClientId id) {
   send_changes();
 }
 
-// So many bytes of changes wait that no more are read.
+// So many bytes of changes wait that no more requests are read.
 bool TorchStore::is_behind() const { return batches_.size() > 1 && batches_.back().bytes.size() >= kBatch; }
 
 void TorchStore::serve_all() {
@@ -142,7 +142,7 @@ void TorchStore::answer(ClientId id, Client& client, std::string_view bytes) {
   if (!written && written.error().code == ENOSPC) end(id, client, "a client does not read what it has asked for");
 }
 
-// Perhaps within a call of its stream.
+// May be called within a call of the client's stream.
 void TorchStore::end(ClientId id, Client& client, const std::string& why) {
   port_->refuse(why);
   stop_waiting(id, client);
@@ -166,7 +166,7 @@ void TorchStore::change(ClientId id, Client& client, StoreRequest request) {
   ++client.changes;
 }
 
-// What is announced may come back before announce() returns.
+// An announcement may come back before announce() returns.
 void TorchStore::send_changes() {
   if (std::exchange(is_sending_, true)) return;
   while (!batches_.empty() && !is_under_way_) {
@@ -220,11 +220,11 @@ void TorchStore::receive_changes(std::string_view bytes) {
     if (client->second.held) take(each, client->second, *std::exchange(client->second.held, {}));
     serve(each);
   }
-  if (own.bytes.size() >= kBatch) serve_all();  // which may have been behind
+  if (own.bytes.size() >= kBatch) serve_all();  // clients may have been held back
   send_changes();
 }
 
-// `own`: it is of a client of this shell.
+// `own`: the client of this shell that has asked for the change.
 void TorchStore::make(std::optional<ClientId> own, StoreRequest request) {
   const bool adds = request.kind != Kind::delete_key && request.kind != Kind::queue_pop;
   const std::vector<std::string> keys = adds ? keys_of(request) : std::vector<std::string>();
@@ -238,7 +238,7 @@ void TorchStore::make(std::optional<ClientId> own, StoreRequest request) {
     if (!out) {
       end(place->first, client, out.error().message);
     } else if (is_empty && client.waited == again.words[0]) {
-      // Another one was faster: it waits on.
+      // Another client was faster: this one waits on.
       client.pop = std::move(again);
       wait(place->first, client, client.pop->words);
     } else {
@@ -281,7 +281,8 @@ Result<void> TorchStore::catch_up() {
   return host_.announce(kAskKeys, asker);
 }
 
-// All shells get the question at one place in the order of the changes: the leader has then made those before it.
+// All shells get the question at one place in the order of the changes: by then the leader has made all earlier
+// ones.
 void TorchStore::give_keys(std::string_view asker) {
   if (asker.size() != sizeof(std::uint32_t)) return;
   std::string_view rest = asker;
@@ -307,7 +308,7 @@ void TorchStore::receive_keys(std::string_view bytes) {
   if (Result<void> read = keys_.read(bytes); !read)
     log(host_, plugin_, Level::warn, "the store of torch.distributed: {}", read.error().message);
   if (!is_last) return;
-  restarts_ = std::max(restarts_, keys_since_);  // all tasks have started again before it has joined
+  restarts_ = std::max(restarts_, keys_since_);  // all tasks had started again before it joined
   is_complete_ = true;
   for (const std::string& each : std::exchange(early_, {})) receive_changes(each);
   serve_all();

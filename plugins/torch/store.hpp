@@ -3,11 +3,11 @@
 // The store by which the processes of torch.distributed find each other, served by every shell to the tasks of its
 // own node (store_requests.hpp has what they say). No rank owns it, so it outlives any of them.
 //
-// Each shell has all keys. What changes them is announced, so all shells change them in one order: a client gets
-// the answer once its own shell has made the change. While one announcement of a shell is on its way, the changes
-// that come meanwhile wait, and make the next one together. What changes nothing is answered from what this shell
-// has, after the client's own changes. So a client sees what another has changed once both shells have it: to learn
-// of a change, wait for a key, or add to one.
+// Each shell has all keys. Changes are announced, so all shells make them in one order; a client gets the answer
+// once its own shell has made the change. While an announcement of a shell is on its way, further changes wait, and
+// go together in the next one. Requests that change nothing are answered from this shell's keys, after the client's
+// own changes. So a client sees what another has changed once both shells have it: to learn of a change, wait for a
+// key, or add to one.
 //
 // A shell that joins a running job asks the leader for all keys (`torch.store.ask`), and serves once it has them.
 // When all tasks of the job start again the store is empty again.
@@ -27,10 +27,10 @@ class TorchStore {
  public:
   TorchStore(plugin::Host& host, plugin::Plugin& plugin);
 
-  // Until then it only keeps the keys, for others. Port 0: one that is free.
+  // Before it is called the store only keeps the keys, for others. Port 0: any free port.
   Result<void> listen(std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const { return port_->number(); }
-  // Asks for what was announced before this shell has joined.
+  // Asks for changes that were announced before this shell joined.
   Result<void> catch_up();
   // All tasks of the job start again, and with them a store without keys.
   void begin_again(std::uint64_t restarts);
@@ -41,10 +41,10 @@ class TorchStore {
     std::unique_ptr<task::BufferedStream> stream;
     StoreRequests requests;
     std::size_t changes = 0;           // its own that are on their way
-    std::optional<StoreRequest> held;  // until those are made
+    std::optional<StoreRequest> held;  // a request that waits until those are made
     std::size_t missing = 0;           // keys that it waits for
     std::string waited;                // the only key of its last request, a wait
-    std::optional<StoreRequest> pop;   // until that queue has something
+    std::optional<StoreRequest> pop;   // a pop that waits until its queue has something
     bool is_over = false;
   };
   struct Batch {
@@ -75,16 +75,16 @@ class TorchStore {
   plugin::Plugin& plugin_;
   std::unique_ptr<LoopbackPort> port_;
   StoreKeys keys_;
-  std::uint64_t keys_since_ = 0;  // the restarts of the job when they were first set
-  std::uint64_t restarts_ = 0;    // those of this shell's clients
-  bool is_complete_ = true;       // it has all keys
+  std::uint64_t keys_since_ = 0;  // the job's number of restarts when the keys were first set
+  std::uint64_t restarts_ = 0;    // that number for this shell's clients
+  bool is_complete_ = true;       // this shell has all keys
   bool has_asked_ = false;
-  std::vector<std::string> early_;  // changes behind the question, until the answer has come
+  std::vector<std::string> early_;  // changes behind the question, until its answer has come
 
   std::unordered_map<ClientId, Client> clients_;
   ClientId next_ = 0;
   std::unordered_map<std::string, std::vector<ClientId>> waiting_;  // by key
-  std::optional<event::Timer> sweep_;                               // removes clients that are over
+  std::optional<event::Timer> sweep_;                               // removes clients whose connection is over
 
   std::deque<Batch> batches_;  // the first one is on its way if `is_under_way_`
   bool is_under_way_ = false;

@@ -8,7 +8,7 @@ namespace {
 
 using Kind = StoreRequest::Kind;
 
-constexpr std::size_t kForEach = 64;  // bytes that a key or an element of a queue takes beside its own
+constexpr std::size_t kForEach = 64;  // bytes that a key or an element of a queue takes in addition to its own
 
 constexpr char kReady = 0, kNotReady = 1;  // answers to check
 
@@ -54,7 +54,7 @@ void StoreKeys::drop(const std::string& key) {
   values_.erase(place);
 }
 
-// As PyTorch's own: of a key that is not there the caller gets what it has expected.
+// Like PyTorch's own store: for a missing key the caller gets the value that it has expected.
 Result<std::string> StoreKeys::compare_set(std::vector<std::string>& words) {
   const std::string &key = words[0], &expected = words[1];
   auto place = values_.find(key);
@@ -63,7 +63,7 @@ Result<std::string> StoreKeys::compare_set(std::vector<std::string>& words) {
   return text_answer(values_.at(key));
 }
 
-// All of them or none.
+// Sets all of them or none.
 Result<void> StoreKeys::multi_set(std::vector<std::string>& words) {
   std::size_t size = 0;
   for (std::size_t i = 0; i + 1 < words.size(); i += 2) size += size_of(words[i], words[i + 1]);

@@ -13,17 +13,17 @@ class StoreKeys {
  public:
   static constexpr std::size_t kMost = std::size_t{64} << 20;  // bytes of keys and values, and a few for each
 
-  // Changes it. Returns what the client is answered, "" for no answer. An error: nothing has changed.
+  // Makes a change. Returns the client's answer, "" for none. An error: nothing has changed.
   Result<std::string> change(StoreRequest request);
-  // Of a request that changes nothing.
+  // The answer to a request that changes nothing.
   [[nodiscard]] std::string answer(const StoreRequest& request) const;
-  // There is a value, or something in the queue.
+  // Whether there is a value, or something in the queue.
   [[nodiscard]] bool has(const std::string& key) const { return values_.contains(key) || queues_.contains(key); }
   [[nodiscard]] bool has_all(const std::vector<std::string>& keys) const;
 
   // All of it, in pieces of about that many bytes, at least one.
   void write(std::size_t piece, const std::function<void(std::string bytes)>& take) const;
-  Result<void> read(std::string_view bytes);  // adds one of them
+  Result<void> read(std::string_view bytes);  // adds the keys of one piece
 
  private:
   Result<void> make_room(std::size_t more);

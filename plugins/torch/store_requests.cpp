@@ -28,7 +28,7 @@ constexpr Kind kBefore22[] = {Kind::set,    Kind::compare_set, Kind::get,       
                               Kind::append, Kind::multi_get,   Kind::multi_set,  Kind::cancel_wait};
 constexpr std::size_t kWatchKey = 7;  // between count_keys and delete_key
 
-// Takes what follows off bytes; `is_short` if that has not all come.
+// Takes values off the front of `bytes`; `is_short`: a value has not come completely.
 struct StoreCursor {
   std::string_view bytes;
   bool is_short = false;
@@ -54,14 +54,14 @@ struct StoreCursor {
   }
 };
 
-// The fewest words.
+// The fewest words that a request of this shape has.
 std::size_t words_of(Shape shape) {
   if (shape == Shape::key_two_values) return 3;
   if (shape == Shape::key_value) return 2;
   return shape == Shape::key || shape == Shape::key_number ? 1 : 0;
 }
 
-// Its words; more bytes are needed if the cursor says so.
+// The words of a request; more bytes are needed if the cursor says so.
 Result<std::vector<std::string_view>> read_words(StoreCursor& from, Shape shape) {
   std::uint64_t count = 1;
   if (shape == Shape::nothing || shape == Shape::nonce) count = 0;
@@ -120,7 +120,7 @@ void append_store_text(std::string& out, std::string_view text) {
   out += text;
 }
 
-// Whether it is known how the client speaks.
+// Returns whether it is known which protocol the client speaks.
 Result<bool> StoreRequests::greet() {
   StoreCursor from{std::string_view(bytes_).substr(begin_)};
   if (from.bytes.empty()) return false;

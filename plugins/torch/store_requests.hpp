@@ -19,7 +19,7 @@
 //   queue_size                a key; answer: 8 bytes
 //
 // Clients of PyTorch 2.2 and later begin with a byte 0 and the number 0x3c85f7ce in 4 bytes; their "set" is 1.
-// Those before have no greeting, their "set" is 0, and behind count_keys they have "watch", which is not here.
+// Earlier clients have no greeting, their "set" is 0, and behind count_keys they have "watch", which is not here.
 // Source: pytorch/pytorch, torch/csrc/distributed/c10d, TCPStore and its backends.
 #pragma once
 
@@ -49,7 +49,7 @@ struct StoreRequest {
 
   Kind kind = Kind::ping;
   std::vector<std::string> words;  // keys and values, in the order in which they come
-  std::int64_t number = 0;         // of add, ping
+  std::int64_t number = 0;         // for add, ping
 
   [[nodiscard]] bool changes_keys() const;
 };
@@ -67,7 +67,7 @@ class StoreRequests {
   static constexpr std::size_t kMaxRequest = std::size_t{48} << 20;     // bytes
 
   void add(std::string_view bytes) { bytes_ += bytes; }
-  // None: more bytes are needed. After an error there is no next one.
+  // None: more bytes are needed. After an error there is no next request.
   Result<std::optional<StoreRequest>> next();
   [[nodiscard]] std::size_t unread() const { return bytes_.size() - begin_; }
 
@@ -81,7 +81,7 @@ class StoreRequests {
 
 // A request on its way to the other shells.
 void encode_store_request(std::string& out, const StoreRequest& request);
-// Takes one off `bytes`, which such a call has written.
+// Takes a request off `bytes` that encode_store_request() has written.
 Result<StoreRequest> decode_store_request(std::string_view& bytes);
 
 }  // namespace nacre::plugins

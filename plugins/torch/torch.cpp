@@ -8,12 +8,12 @@
 //   torch.store=shells|rank0  each shell serves it on its node's loopback, by default at a free port; or rank 0
 //                             does, by default at a port by the job id
 //
-// The default is shells where all tasks are on one host: elsewhere programs may take MASTER_ADDR for a host that
-// the processes of others can reach.
+// The default is `shells` if all tasks are on one host: otherwise programs may take MASTER_ADDR for a host that
+// processes on other hosts can reach.
 //
-// Frameworks go by them, too: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
-// those of a shell and not of a task. NODE_RANK is the one that torchrun has not, and others read.
-// Programs choose their gpu by LOCAL_RANK: it is below the number of those that the task sees, if it sees some.
+// Frameworks read them as well: with TORCHELASTIC_RUN_ID Lightning does not take the manager's variables, which are
+// those of a shell and not of a task. torchrun does not set NODE_RANK, but other programs read it. Programs choose
+// their gpu by LOCAL_RANK, so it is below the number of gpus that the task sees, if it sees some.
 
 #include "base/json.hpp"
 #include "job/options.hpp"
@@ -27,7 +27,7 @@ constexpr std::uint64_t kFirstPort = 20000;
 constexpr std::uint64_t kPorts = 10000;
 constexpr std::int64_t kLastPort = 65535;
 
-// How many gpus the variables of a task show; none: they do not limit them.
+// How many gpus the variables of a task show; none: the variables do not limit them.
 std::optional<std::uint64_t> visible_gpus(const job::Environment& environment) {
   for (const char* name :
        {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
@@ -48,9 +48,9 @@ bool is_on_one_host(const job::Job& job) {
 class Torch final : public plugin::Plugin {
  public:
   explicit Torch(plugin::Host& host) : Plugin("torch"), host_(host) {
-    // Not before: only now is the taskmap final.
+    // Not earlier: only now is the taskmap final.
     on("shell.init", [this] { return initialize(); });
-    // The tasks that have come, and perhaps where rank 0 is.
+    // For tasks that have come; rank 0 may also be on another host now.
     on("shell.take-over", [this] { return initialize(); });
     on("shell.restart", [this](plugin::Call& call) -> Result<void> {
       if (!is_on_ || !call.in.value("all", false)) return {};
@@ -83,7 +83,7 @@ class Torch final : public plugin::Plugin {
     environment.set("ROLE_NAME", "default");
     environment.set("TORCHELASTIC_RUN_ID", job.id.f58_plain());
     set_unless_set(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-    // The option omp-threads, of an initrc, is as good as the variable.
+    // The option omp-threads of an initrc counts like the variable.
     const bool has_threads = host_.options().json().contains("omp-threads");
     if (shares_cores() && !has_threads) set_unless_set(environment, "OMP_NUM_THREADS", "1");
     job::RestartOption restart = TRY(job::RestartOption::read(host_.options()));
@@ -91,7 +91,7 @@ class Torch final : public plugin::Plugin {
     return {};
   }
 
-  // Where it is, in the tasks' environment.
+  // Where the store is, in the tasks' environment.
   Result<void> find_store() {
     std::optional<std::uint16_t> port;
     if (auto given = host_.options().at("torch.port"))
@@ -118,7 +118,7 @@ class Torch final : public plugin::Plugin {
     return {};
   }
 
-  // Of several shells of a host the first one has a port that is given, for the tasks of all.
+  // If a host has several shells, the first one has the given port, for the tasks of all.
   Result<void> open_store(std::optional<std::uint16_t> port) {
     store_.emplace(host_, *this);
     const job::Job& job = host_.job();
@@ -136,7 +136,7 @@ class Torch final : public plugin::Plugin {
     if (!environment.get(name)) environment.set(name, value);
   }
 
-  // As torchrun has it, which binds nothing. A task with cores of its own uses those.
+  // As with torchrun, which binds nothing. A task with cores of its own uses those.
   [[nodiscard]] bool shares_cores() const {
     auto affinity = host_.options().value_at("cpu-affinity");
     const bool is_bound =

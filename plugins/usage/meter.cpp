@@ -22,7 +22,7 @@ namespace nacre::plugins {
 namespace {
 
 constexpr mode_t kCgroupMode = 0755;
-constexpr int kMostRemovals = 50;  // tries, of 10 ms: what is killed needs a moment to go
+constexpr int kMostRemovals = 50;  // tries, of 10 ms: killed processes need a moment to go
 constexpr std::chrono::milliseconds kBetweenRemovals{10};
 
 // A cgroup's file takes each command as one write(2). Returns 0 or errno.
@@ -48,7 +48,7 @@ std::vector<pid_t> processes_in(const std::string& cgroup) {
   return out;
 }
 
-// Kills what runs there.
+// Kills what runs in the cgroup.
 void remove_now(const std::string& cgroup) {
   for (int i = 0; i < kMostRemovals; ++i) {
     if (::rmdir(cgroup.c_str()) == 0 || errno != EBUSY) return;
@@ -88,7 +88,7 @@ Result<std::unique_ptr<TaskCgroups>> TaskCgroups::make(pid_t shell, const std::s
   return out;
 }
 
-// The kernel lets a cgroup that is not the root give controllers to those below only if it has no process itself.
+// The kernel lets a cgroup other than the root give controllers to cgroups below only if it has no process itself.
 Result<void> TaskCgroups::enable() {
   if (!has_word(parent_ + "/cgroup.controllers", controller_))
     return Error{ENOTSUP, fmt::format("{} has no controller {}", parent_, controller_)};
@@ -246,7 +246,7 @@ namespace {
 constexpr const char* kCsv = "--format=csv,noheader,nounits";
 constexpr const char* kNoGpuTool =
     "neither nvidia-smi nor rocm-smi is in the shell's PATH: what tasks use of GPUs is not known; put one there";
-constexpr int kMostGpuDepth = 1024;  // of processes: their numbers are used again, so the way up is bounded
+constexpr int kMostGpuDepth = 1024;  // of processes: process ids are reused, so the way up is limited
 
 }  // namespace
 
@@ -300,8 +300,8 @@ void GpuWatch::next() {
   finish();
 }
 
-// One that waits in the kernel cannot be killed, and one that has left its process group is not: the look goes on
-// once it has ended.
+// A process that waits in the kernel cannot be killed, and one that has left its process group is not killed: the
+// look goes on once it has ended.
 void GpuWatch::await_end() {
   if (!end_) {
     auto timer = event::Timer::create(host_.loop(), [this] {
@@ -375,8 +375,8 @@ namespace {
 constexpr std::size_t kMostIoText = 4096;  // bytes of /proc/PID/io
 constexpr unsigned kKibibyte = 10;
 
-// The most resident memory that this process has had, in bytes: what a child is a copy of, or shares, until its
-// execve(2).
+// The most resident memory that this process has had, in bytes: until its execve(2) a child is a copy of it, or
+// shares it.
 std::optional<std::uint64_t> peak_of_this_process() {
   constexpr std::string_view kPeak = "VmHWM:";
   constexpr std::string_view kUnit = " kB";
@@ -402,8 +402,8 @@ TaskMeter::TaskMeter(plugin::Host& host, bool keeps_commands)
   host_.children().look_before_reap([this](pid_t pid) { look(pid); });
 }
 
-// getrusage(2) has also what this process was before its own execve(2), which tasks do not start as a copy of. So
-// its value only shows whether the kernel's exact one has to be read again.
+// getrusage(2) includes what this process was before its own execve(2), of which tasks are no copies. So its value
+// only shows whether the kernel's exact one has to be read again.
 std::uint64_t TaskMeter::own_peak() {
   rusage own{};
   bool is_known = ::getrusage(RUSAGE_SELF, &own) == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this shell's tasks use: of cpus and memory by their ends and, where each has one, by their cgroups; of GPUs
-// by a look every 2 s while some of them run.
+// What this shell's tasks use: cpus and memory, by their ends and by their cgroups if they have some; GPUs, by a
+// look every 2 s while tasks run.
 #pragma once
 
 #include <sys/types.h>
@@ -18,35 +18,36 @@
 
 namespace nacre::plugins {
 
-// A cgroup of version 2 for each task, below the shell's own (cgroups(7)): what is in it is the task's, whatever
-// the processes do, also those that it leaves behind. The shell's cgroup has to be delegated to the shell's user.
+// A cgroup of version 2 for each task, below the shell's own (cgroups(7)): all processes in it are the task's,
+// whatever they do, even those that it leaves behind. The shell's cgroup has to be delegated to the shell's user.
 //
 //   CGROUP/nacre-NAME/task-RANK.TRY    each task's
 //   CGROUP/nacre-NAME/shell            the shell, where the kernel demands that CGROUP itself has no process
 //
-// The memory of a task is counted if CGROUP has that controller. All is removed, and the shell is where it was,
-// when this object goes; what still runs in a task's cgroup then is killed.
+// The memory of a task is counted if CGROUP has that controller. The destructor removes all, moves the shell back,
+// and kills what still runs in a task's cgroup.
 class TaskCgroups : Noncopyable {
  public:
   struct Used {
     double user = 0, system = 0;               // seconds of cpu time
     std::optional<std::uint64_t> memory_peak;  // bytes, of all its processes together; none: it is not counted
-    std::optional<std::uint64_t> oom_kills;    // processes; likewise
+    std::optional<std::uint64_t> oom_kills;    // processes; none: as above
   };
 
-  // Makes the cgroup for the tasks of the process `shell`, which is this process unless in a test. `name`: of a
-  // file, of this job's shell alone. `controller`: that is wanted for tasks. `root` is put before the names of
-  // all files. An error says what is missing, and how to get it.
+  // Makes the cgroup for the tasks of the process `shell`, which is this process unless in a test. `name`: a file
+  // name that only this shell of this job uses. `controller`: the one that is wanted for tasks. `root` is put
+  // before the names of all files. An error says what is missing, and how to get it.
   static Result<std::unique_ptr<TaskCgroups>> make(pid_t shell, const std::string& name,
                                                    const std::string& controller = "memory",
                                                    const std::string& root = "");
   ~TaskCgroups();
 
-  // Why the controller is not there for tasks; "": it is.
+  // Why tasks do not have the controller; "": they have it.
   [[nodiscard]] const std::string& without() const { return without_; }
   // In the child, before it executes: makes its cgroup, and puts the child there.
   [[nodiscard]] Result<void> enter(std::uint32_t rank, std::uint32_t attempt) const;
-  // Once the task's first process has ended: what was used. None: it has no cgroup. An empty cgroup is removed.
+  // Once the task's first process has ended: what was used. None: the task has no cgroup. An empty cgroup is
+  // removed.
   [[nodiscard]] std::optional<Used> take(std::uint32_t rank, std::uint32_t attempt);
 
  private:
@@ -61,26 +62,26 @@ class TaskCgroups : Noncopyable {
   std::string own_;     // below it, for all tasks
   std::string controller_;
   std::string without_;
-  bool has_enabled_ = false;       // in parent_
-  bool has_moved_ = false;         // the shell
+  bool has_enabled_ = false;       // set if it has enabled controllers in parent_
+  bool has_moved_ = false;         // set if it has moved the shell
   std::vector<std::string> left_;  // cgroups that could not be removed yet
 };
 
-// Asks the tools of this node's GPUs, nvidia-smi and rocm-smi, who uses them: those that are in the PATH, one
+// Asks the tools of this node's GPUs, nvidia-smi and rocm-smi, who uses them: the tools that are in the PATH, one
 // command after the other, each with a limit of time and output, and only when somebody wants a look.
 class GpuWatch {
  public:
   static constexpr event::Seconds kMostTime{5};       // of a command
-  static constexpr event::Seconds kMostAfterKill{1};  // that it then takes to end: some do not
-  static constexpr std::uint32_t kMostFailures = 3;   // of a tool in a row: then it is asked no more
+  static constexpr event::Seconds kMostAfterKill{1};  // that a killed command may take to end: some do not end
+  static constexpr std::uint32_t kMostFailures = 3;   // of a tool in a row; after that it is not asked any more
   using Done = std::function<void(const usage::GpuLook& look)>;
   using Complain = std::function<void(const std::string& why)>;
 
-  // `complain`: is called for the first failure of each tool, or at once as there is none. It may be empty.
+  // `complain` is called for the first failure of each tool, and at once if there is no tool. It may be empty.
   GpuWatch(plugin::Host& host, Complain complain, event::Seconds most_time = kMostTime);
 
   // Begins a look, or joins the one that is under way. `done` is called once, from the loop; at once if there is
-  // nobody to ask. Nothing is called after this object's end, which ends what runs.
+  // nobody to ask. The destructor ends what runs, and nothing is called after it.
   void look(Done done);
   // What is wrong now, for people.
   [[nodiscard]] std::set<std::string> notes() const;
@@ -96,7 +97,7 @@ class GpuWatch {
     std::vector<Step> steps;
     std::uint32_t failures = 0;  // in a row
     bool has_complained = false;
-    std::string why = {};  // it has failed
+    std::string why = {};  // why it has failed
     [[nodiscard]] bool is_given_up() const { return failures >= kMostFailures; }
   };
 
@@ -113,12 +114,12 @@ class GpuWatch {
   std::vector<Tool> tools_;
   std::vector<Done> waiting_;
   usage::GpuLook look_;
-  std::size_t tool_ = 0, step_ = 0;  // of the command that runs
-  std::optional<event::Timer> end_;  // by which it has to have ended
+  std::size_t tool_ = 0, step_ = 0;  // the command that runs
+  std::optional<event::Timer> end_;  // by then the command has to have ended
   task::CommandRun run_;             // last: it ends before what its callback needs
 };
 
-// Of this shell's tasks that run: by the processes that are one of them, or below one.
+// For this shell's tasks that run: by the processes that are a task, or below one.
 [[nodiscard]] std::map<std::uint32_t, usage::TaskGpu> gpus_of_tasks(plugin::Host& host, const usage::GpuLook& look);
 
 class GpuMeter {
@@ -132,7 +133,7 @@ class GpuMeter {
   // None: there was no look while it ran.
   [[nodiscard]] std::optional<usage::TaskGpu> exited(const task::Task& task);
   [[nodiscard]] std::vector<usage::NodeGpu> devices() const { return devices_.taken(); }
-  // Of the last look, for who asks: nacre-shell-plugins(7) has the members under usage.gpus.
+  // The last look's result; nacre-shell-plugins(7) has the members under usage.gpus.
   [[nodiscard]] Json now() const;
   // No look begins any more, and none is waited for.
   void stop();
@@ -145,19 +146,19 @@ class GpuMeter {
   std::optional<GpuWatch> watch_;
   std::optional<event::Timer> timer_;
   std::map<std::uint32_t, usage::TaskGpuTally> running_;  // by rank
-  std::map<std::uint32_t, usage::TaskGpu> last_;          // likewise
+  std::map<std::uint32_t, usage::TaskGpu> last_;          // by rank
   usage::NodeGpuTally devices_;
   bool is_due_ = false;  // a look is under way, or the timer runs
 };
 
-// [rank, memory, use of its devices] of each, null for what is not known; and back.
+// [rank, memory, use of its devices] for each, null for what is not known; and back.
 [[nodiscard]] Json wire_of_gpus(const std::map<std::uint32_t, usage::TaskGpu>& tasks);
 [[nodiscard]] Result<std::map<std::uint32_t, usage::TaskGpu>> gpus_from(const Json& wire);
 
 // The usage of this shell's tasks: from task.fork and task.exit it makes a row of each.
 class TaskMeter : Noncopyable {
  public:
-  // To be made before a task is started. `keeps_commands`: rows have the commands that are not the job's.
+  // To be made before a task is started. `keeps_commands`: rows have commands that differ from the job's.
   TaskMeter(plugin::Host& host, bool keeps_commands);
   ~TaskMeter() { host_.children().look_before_reap(nullptr); }
 
@@ -165,9 +166,9 @@ class TaskMeter : Noncopyable {
   void read_cgroups(TaskCgroups& cgroups) { cgroups_ = &cgroups; }
   void started(const task::Task& task);
   [[nodiscard]] usage::TaskRow exited(const task::Task& task);  // once for each
-  // Tasks of which only root may know what they have read and written, as their programs are set-user-ID.
+  // Tasks whose reads and writes only root may know, as their programs are set-user-ID.
   [[nodiscard]] std::size_t closed() const { return closed_; }
-  // Of this node, once its tasks have ended.
+  // The usage of this node, once its tasks have ended.
   [[nodiscard]] usage::NodeRow node();
 
  private:
@@ -175,7 +176,7 @@ class TaskMeter : Noncopyable {
     double time = 0;             // since the Epoch
     event::Seconds moment{};     // monotonic
     std::uint64_t own_peak = 0;  // bytes: the most memory of this process then
-    int io_file = -1;            // /proc/PID/io, which is open until the task has been reaped
+    int io_file = -1;            // /proc/PID/io, open until the task has been reaped
     std::optional<usage::TaskIo> io;
   };
 

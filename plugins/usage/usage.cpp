@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // usage: what each task has used, and each node: a summary on the leader's standard error when the job has ended
-// (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as of GNU parallel.
-// usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. usage-gpu: GPUs, too. Without
-// these options nothing is measured. The other shells send their rows to the leader as tasks end.
+// (usage=on), or lines of JSON in a file (usage=FILE). joblog=FILE: a line for each task, as GNU parallel writes
+// it. usage-plot=FILE: a picture. cgroup=task: exact values, by a cgroup for each task. usage-gpu: also GPUs.
+// Without these options nothing is measured. The other shells send their rows to the leader as tasks end.
 
 #include "plugins/usage/usage.hpp"
 
@@ -76,7 +76,7 @@ class UsagePlugin final : public plugin::Plugin {
     return option->expected("task or off");
   }
 
-  // Once all plugins have looked where the shell's cgroup is, as it may be moved.
+  // Called once all plugins have looked where the shell's cgroup is, as it may be moved.
   void use_cgroups() {
     host_.start_after_all();
     on("shell.post-init", [this]() -> Result<void> {
@@ -111,7 +111,7 @@ class UsagePlugin final : public plugin::Plugin {
     meter_.emplace(host_, has_joblog);
     std::function<void(const usage::UsageBatch&)> own;
     if (is_leader()) own = [this](const usage::UsageBatch& batch) { take(batch); };
-    // Its head is there for the next leader, who writes behind what it finds.
+    // The next leader finds the head there, and writes behind what it finds.
     if (joblog_file_) on("shell.start", [this] { add_to_joblog({}); });
     const bool hands_over = job::OnLeaderLost::read(host_.options()).value_or(job::OnLeaderLost()).takes_over;
     uplink_.emplace(host_, std::move(own), !has_rows_, hands_over);
@@ -132,11 +132,11 @@ class UsagePlugin final : public plugin::Plugin {
       uplink_->add(std::move(row));
       return Result<void>();
     });
-    // Tasks that are others from now on do not take the places of these.
+    // Tasks that have other ranks from now on do not replace these rows.
     on("shell.restart", [this](plugin::Call& call) {
       if (call.in.value("all", false) && !host_.job().resizes.empty()) before_restart_.clear();
     });
-    // A shell that ends before its tasks would have started does not come to shell.finish.
+    // A shell that ends before its tasks start has no shell.finish.
     for (const char* topic : {"shell.finish", "shell.exit"}) {
       on(topic, [this] { finish(); });
     }
@@ -151,8 +151,8 @@ class UsagePlugin final : public plugin::Plugin {
     if (is_leader()) serve_as_leader();
   }
 
-  // Another shell leads, which has not had what came before. Into the log of tasks it puts only what no leader has
-  // taken yet: the rest is there.
+  // Another shell leads, which lacks all earlier rows. It only adds rows to the joblog that no leader has taken
+  // yet: the others are in it.
   Result<void> follow() {
     uplink_->send_again();
     if (!is_leader()) return {};
@@ -178,7 +178,7 @@ class UsagePlugin final : public plugin::Plugin {
 
   // ---- each shell --------------------------------------------------------------------
 
-  // Adds the tasks for which no task.exit comes: they could not be started, which ends the job.
+  // Adds rows for tasks without task.exit: those that could not be started, which ends the job.
   void finish() {
     if (std::exchange(finished_, true)) return;
     for (auto& [rank, row] : before_restart_) {
@@ -227,7 +227,7 @@ class UsagePlugin final : public plugin::Plugin {
                        [&](const usage::TaskRow& row) { return host_.job().taskmap.node_of(row.rank) == shell; });
   }
 
-  // A task that has been started elsewhere since has its row from there.
+  // A task that was started elsewhere since gets its row from there.
   void leave_out_moved(std::uint32_t shell, usage::UsageBatch& batch) const {
     const job::Job& job = host_.job();
     std::erase_if(batch.rows, [&](const usage::TaskRow& row) {
@@ -235,7 +235,7 @@ class UsagePlugin final : public plugin::Plugin {
     });
   }
 
-  // Nothing more comes from it.
+  // Nothing more comes from this shell.
   void gone(std::uint32_t shell) {
     waits_for_.erase(shell);
     if (waits_for_.empty()) let_go();
@@ -277,7 +277,7 @@ class UsagePlugin final : public plugin::Plugin {
     return table_.summary(host_.job().tasks(), missing - table_.ranks(), hosts(), cells);
   }
 
-  // {"rows": [...], "next": the first rank of which more are}
+  // {"rows": [...], "next": the first rank of the next rows}
   [[nodiscard]] Json rows_from(std::uint64_t rank) const {
     Json out{{"rows", Json::array()}};
     auto names = hosts();
@@ -326,7 +326,7 @@ class UsagePlugin final : public plugin::Plugin {
     return out;
   }
 
-  // As they come. With `ended-before` the file has lines of an earlier job already, and the head.
+  // Adds rows as they come. With `ended-before` the file already has the head, and lines of an earlier job.
   void add_to_joblog(std::span<const usage::TaskRow> rows) {
     const bool keeps = host_.options().find("ended-before") != nullptr || host_.job().has_next_leader();
     std::string out = std::exchange(has_head_, true) || keeps ? "" : usage::joblog_head();
@@ -349,10 +349,10 @@ class UsagePlugin final : public plugin::Plugin {
   std::set<std::uint32_t> measured_;                        // tasks of this shell
   std::map<std::uint32_t, usage::TaskRow> before_restart_;  // by rank: of tasks that were to start again
   bool finished_ = false;
-  // The leader's.
+  // On the leader.
   usage::UsageTable table_;
   std::set<std::uint32_t> waits_for_;  // shells
-  value::Idset gone_;                  // likewise, also before this one led
+  value::Idset gone_;                  // shells as well, also from before this one led
   std::optional<event::Timer> timer_;
   bool holds_ = false, has_ended_ = false, has_head_ = false;
   std::string usual_;  // the job's command, for the joblog
@@ -409,7 +409,7 @@ void UsageUplink::send_again() {
   }
 }
 
-// Commands may be long: what is too large for a record goes as two.
+// Commands may be long: a batch that is too large for a record is sent as two.
 void UsageUplink::put(usage::UsageBatch batch) {
   std::string text = batch.text();
   if (text.size() <= bulk::kMaxRecord || batch.rows.size() < 2) return records_.put(std::move(text));

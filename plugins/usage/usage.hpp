@@ -11,29 +11,29 @@
 
 namespace nacre::plugins {
 
-// `most_tasks`: of a job whose tasks have rows; a larger one has only totals.
+// `most_tasks`: in a larger job tasks have no rows, and there are only totals.
 PluginPtr make_usage_of(plugin::Host& host, std::uint64_t most_tasks);
 
 // A shell's way to send its tasks' usage to the leader: rows in batches, by bulk data. The leader's own goes into
 // the table at once.
 class UsageUplink {
  public:
-  static constexpr event::Seconds kMostDelay{0.5};  // of a row that waits for others
+  static constexpr event::Seconds kMostDelay{0.5};  // for a row that waits for others
   static constexpr std::size_t kMostUnsent = 4096;  // batches; those beyond are dropped
 
-  // `own`: the leader's, which gets the batches; none in other shells. `only_totals`: no rows are sent.
-  // `keeps`: what was sent, for another leader.
+  // `own`: the leader's, which gets the batches; none in other shells. `only_totals`: no rows are sent. `keeps`
+  // what was sent, for another leader.
   UsageUplink(plugin::Host& host, std::function<void(const usage::UsageBatch&)> own, bool only_totals, bool keeps)
       : host_(host), own_(std::move(own)), only_totals_(only_totals), keeps_(keeps) {}
 
-  // `take`: the leader's, of what other shells send.
+  // `take`: on the leader, for what other shells send.
   void serve(std::function<void(bulk::Id shell, std::string_view bytes)> take);
   void add(usage::TaskRow row);
-  // The last batch.
+  // Sends the last batch.
   void finish(const usage::NodeRow& node);
-  // All that was sent comes once more.
+  // Sends all batches once more.
   void send_again();
-  // Rows that could not be sent: the leader has taken none for long.
+  // Rows that could not be sent, as the leader has taken none for long.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:

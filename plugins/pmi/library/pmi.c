@@ -39,8 +39,8 @@ static char* space;                       // the name of the group's keys
 
 // ---- messages --------------------------------------------------------------------------------
 
-// A copy of a field of a line: `value`, which is the last one, goes to the line's end, others to the next blank.
-// NULL: there is none.
+// A copy of a field of a line. `value`, always the last field, goes to the line's end, others to the next blank.
+// NULL: there is no such field.
 static char* field(const char* line, const char* key) {
   size_t length = strlen(key);
   for (const char* at = line; (at = strstr(at, key)) != NULL; at += length) {
@@ -80,7 +80,7 @@ static int ask_plainly(const char* request, const char* answer, char** line) {
   return ask(&text, answer, line);
 }
 
-// Whether it can be a value of a field that ends at a blank.
+// Whether the text can be the value of a field that ends at a blank.
 static bool is_word(const char* text) { return *text != '\0' && strpbrk(text, " =\n") == NULL; }
 
 // ---- start and end ---------------------------------------------------------------------------
@@ -176,7 +176,7 @@ static int ask_number(int* out, const char* request, const char* answer, const c
   return code;
 }
 
-// -1 is MPICH's own server's for none, and Open MPI would take it for the number.
+// MPICH's own server gives -1 for none, which Open MPI would take for the number.
 API int PMI_Get_universe_size(int* out) {
   int code = ask_number(out, "get_universe_size", "universe_size", "size");
   if (code == PMI_SUCCESS && *out < 0) *out = size;
@@ -252,7 +252,7 @@ API int PMI_Barrier(void) {
   return code;
 }
 
-// Not part of what a group offers: RFC 13 leaves these open.
+// The group does not offer these: RFC 13 leaves them open.
 API int PMI_KVS_Create(char name[], int length) {
   (void)name, (void)length;
   return PMI_FAIL;
@@ -279,7 +279,7 @@ static int* nodes_of_ranks(void) {
   return nodes;
 }
 
-// Writes at most `room` of them; returns how many there are, or -1.
+// Writes at most `room` ranks; returns how many there are, or -1.
 static int clique(int* ranks, int room) {
   int* nodes = nodes_of_ranks();
   if (nodes == NULL) return -1;
@@ -335,7 +335,7 @@ API int PMI_Unpublish_name(const char service_name[]) {
   return code;
 }
 
-// The interface gives no size: MPICH's is that of a value.
+// The interface gives no size for the port; in MPICH it is that of a value.
 API int PMI_Lookup_name(const char service_name[], char port[]) {
   if (!is_open) return PMI_ERR_INIT;
   if (service_name == NULL || port == NULL || !is_word(service_name)) return PMI_ERR_INVALID_ARG;
@@ -351,7 +351,7 @@ API int PMI_Lookup_name(const char service_name[], char port[]) {
   return code;
 }
 
-// A newline would end the field that it is in.
+// Whether the text has no newline, which would end its field.
 static bool is_line(const char* text) { return text != NULL && strchr(text, '\n') == NULL; }
 
 static void add_pairs(struct text* text, const char* name, const struct keyval* pairs, int count) {

@@ -20,7 +20,7 @@ enum {
   PMI2_ERR_INVALID_KEY = 4,
   PMI2_ERR_INVALID_LENGTH = 8,
   PMI2_ERR_OTHER = 14,
-  kMostBody = 999999  // what six digits can say
+  kMostBody = 999999  // the largest number of six digits
 };
 
 struct MPID_Info {  // as in <slurm/pmi2.h>
@@ -36,7 +36,7 @@ static int own_rank;
 
 // ---- messages --------------------------------------------------------------------------------
 
-// Doubles each ';' of the value.
+// Adds a field, and doubles each ';' of its value.
 static void add(struct text* body, const char* key, const char* value) {
   text_add(body, "%s=", key);
   for (; *value != '\0'; ++value) text_add(body, *value == ';' ? ";;" : "%c", *value);
@@ -84,7 +84,7 @@ static bool is_found(const char* body) {
   return found;
 }
 
-// Sends a message whose text is `body`, and frees that.
+// Sends a message whose text is `body`, and frees `body`.
 static int send_body(struct text* body) {
   char head[16];
   bool fits = !body->failed && body->size <= kMostBody;
@@ -111,8 +111,8 @@ static int ask_alone(struct text* body) {
   return code;
 }
 
-// Asks for a value; `*found` is false if there is none, which is no error. The whole of it has to fit, or `*length`
-// becomes minus its size.
+// Asks for a value; `*found` is false if there is none, which is no error. If the whole value does not fit,
+// `*length` becomes minus its size.
 static int ask_value(struct text* body, char* out, int room, int* length, bool* found) {
   char* answer = NULL;
   pthread_mutex_lock(&lock);
@@ -213,7 +213,7 @@ API int PMI2_Job_GetRank(int* rank) {
   return PMI2_SUCCESS;
 }
 
-// Of the processes on this node.
+// The number of processes on this node.
 API int PMI2_Info_GetSize(int* size) {
   if (!is_open) return PMI2_ERR_INIT;
   if (size == NULL) return PMI2_ERR_INVALID_ARG;
@@ -229,7 +229,7 @@ static int ask_about_job(const char* command, const char* jobid) {
   return ask_alone(&body);
 }
 
-// `conn` is for the caller: the groups of a job need no connection.
+// `conn` is for the caller only: the groups of a job need no connection.
 API int PMI2_Job_Connect(const char jobid[], void* conn) {
   (void)conn;
   return ask_about_job("job-connect", jobid);

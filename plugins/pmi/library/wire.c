@@ -89,7 +89,7 @@ int wire_send(struct wire* wire, const char* bytes, size_t size) {
   return 0;
 }
 
-// Reads more. What the caller was given before is dropped first.
+// Reads more bytes, after dropping those that the caller has got.
 static bool read_more(struct wire* wire) {
   struct text* in = &wire->in;
   if (wire->taken > 0) {
@@ -107,7 +107,7 @@ static bool read_more(struct wire* wire) {
   return true;
 }
 
-// Waits for `size` bytes that were not given to the caller yet.
+// Waits for `size` bytes that the caller has not got yet.
 static char* await(struct wire* wire, size_t size) {
   while (wire->in.size - wire->taken < size) {
     if (!read_more(wire)) return NULL;
@@ -147,7 +147,7 @@ static int connect_to_port(void) {
   return -1;
 }
 
-// The answer is a line for the size, the rank and whether to debug each, which are in the environment, too.
+// The answer has a line each for the size, the rank and whether to debug, which are also in the environment.
 static int introduce(struct wire* wire) {
   struct text text = {0};
   text_add(&text, "cmd=initack pmiid=%d\n", number_of("PMI_ID", -1));
@@ -178,7 +178,7 @@ char* wire_body(struct wire* wire) {
   char* whole = await(wire, kLengthSize + (size_t)size);
   if (whole == NULL) return NULL;
   wire->taken += kLengthSize;
-  // Over the last character of its length, so that a NUL fits behind it.
+  // The body moves over the last character of its length, so that a NUL fits behind it.
   char* body = whole + kLengthSize;
   memmove(body - 1, body, (size_t)size);
   body[size - 1] = '\0';

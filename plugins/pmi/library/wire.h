@@ -23,20 +23,21 @@ struct wire {
   size_t taken;    // bytes of it that were given to the caller
 };
 
-// By PMI_FD or, where that is no number, by PMI_PORT and PMI_ID. -1: neither is set, or the port is not there.
+// Connects by PMI_FD or, if that is no number, by PMI_PORT and PMI_ID. -1: neither is set, or the port is not
+// there.
 int wire_open(struct wire* wire);
 void wire_close(struct wire* wire);  // leaves the descriptor to the process, whose end closes it
 // -1: errno says why.
 int wire_send(struct wire* wire, const char* bytes, size_t size);
-// The next line, without its end; the next message of PMI-2, which is a length of six characters and so many bytes.
-// Valid until the next call, and may be written to. NULL: the other end has closed, or sent something else.
+// wire_line: the next line, without its end, or the next message of PMI-2: a length of six characters and that many
+// bytes. Valid until the next call, and may be written to. NULL: the other end has closed, or sent something else.
 char* wire_line(struct wire* wire);
 char* wire_body(struct wire* wire);
 
 // The value of the environment's variable as a number, or `otherwise`.
 int number_of(const char* variable, int otherwise);
-// The first `count` of the numbers in `list`, which are joined by commas; `otherwise` for all that are missing, and
-// where there is no list.
+// The first `count` of the numbers in `list`, which are joined by commas; `otherwise` for all missing ones, and if
+// there is no list.
 void read_numbers(int* out, int count, const char* list, int otherwise);
 // Copies `value` into `out` of `size` bytes; false: it does not fit.
 bool copy_to(char* out, size_t size, const char* value);
