@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What notices of how tasks end cost the leader: their size, and the time to make them. Build it with the release
+// What notices of tasks' ends cost the leader: their size, and the time to make them. Build it with the release
 // preset.
 #include <algorithm>
 #include <chrono>

@@ -9,7 +9,7 @@ cluster=(4 --slurm)
 
 has() { grep -qxF -- "$2" "$1"; }
 
-ends_with() { # process code
+ends_with() { # PROCESS CODE
   local code=0
   wait "$1" || code=$?
   [ "$code" -eq "$2" ] || { echo "exit code $code, not $2: $(cat said)"; return 1; }
@@ -17,7 +17,7 @@ ends_with() { # process code
 
 script='echo "early $FLUX_TASK_RANK"; until test -e $0/go; do sleep 0.1; done; echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
 
-# The output of two viewers on other hosts, by what $1 says, of a job that runs and whose launcher is $job.
+# Checks the output of two viewers on other hosts, one over a bridge, of the running job $job; $1 names the way.
 view_from_others() {
   wait_until listed node0
   leader=$(nacre node0 jobs --json | jq -r .place.host)
@@ -74,7 +74,7 @@ view_from_others() {
 
 reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$NACRE_TASK_RANK over"; touch "$0/over.$NACRE_TASK_RANK"'
 
-# An owner of the input of the job $id on the host $2, whose input is the FIFO $1.in.
+# Starts an owner of the input of the job $id on the host $2; its own input is the FIFO $1.in.
 owner() { # name host options...
   mkfifo "$1.in"
   nacre "$2" attach -v "${@:3}" "$id" <"$1.in" >"$1.out" 2>"$1.err" &
@@ -96,7 +96,7 @@ owner() { # name host options...
   printf 'two\nthree' >&"$second"
   for rank in 0 1 2; do wait_until has b.out "$rank got two"; done
   for rank in 0 1 2; do wait_until has a.out "$rank got two"; done
-  # Its bridge goes, in the middle of a line: the job has the line's start, and waits for the next owner.
+  # The owner's bridge goes in the middle of a line: the job has the line's start, and waits for the next owner.
   pkill -KILL -f "control --bridge $id" || :
   ends_with "${owners[1]}" 1
   ends_with "${owners[0]}" 1

@@ -13,13 +13,13 @@ reaches() {
 
 out_of_reach() { ! reaches "$@"; }
 
-# An attempt of the host FROM to reach HOST meets no answer at all; it is given up after 1 s.
+# The host FROM gets no answer at all from HOST, and gives up after 1 s.
 meets_silence() {
   run on "$1" timeout 1 bash -c ': <"/dev/tcp/$1/22"' - "$2"
   [ "$status" -eq 124 ] || { echo "exit code $status: $output"; return 1; }
 }
 
-# A session of node0 on HOST that says "here", and what it is told, then "done"; its files are in $work.
+# Opens a session of node0 on HOST, which prints "here", its input, and then "done"; its files are in $work.
 open_session() {
   local answer=$work/answer
   mkfifo "$work/question"
@@ -73,7 +73,7 @@ open_session() {
   meets_silence node0 node1
   meets_silence node1 node2
   reaches node0 node2
-  echo "still there" >"$work/question" # is lost, sent again, and lost
+  echo "still there" >"$work/question" # this is lost, sent again, and lost
   [ "$(cat "$work/answer")" = here ]
   "$vcluster" heal node1
   wait_until reaches node0 node1
@@ -114,7 +114,7 @@ open_session() {
   on node1 touch /tmp/here
   "$vcluster" kill node1
   wait "$session" || code=$?
-  [ "$code" -eq 255 ] # the connection has ended
+  [ "$code" -eq 255 ] # ssh reports that the connection has ended
   run -255 on node0 ssh node1 true
   [[ $output == *"Connection refused"* ]]
   [ "$("$vcluster" status | grep node1)" = "node1 10.77.0.2 down" ]
@@ -122,13 +122,13 @@ open_session() {
   [ "$output" = "vcluster: node1 is down" ]
   "$vcluster" boot node1
   reaches node0 node1
-  run -1 on node1 test -e /tmp/here # what it had is gone
+  run -1 on node1 test -e /tmp/here # the host's former files are gone
 
   rm "$work/question" "$work/answer"
   open_session node1
   "$vcluster" kill node1 --power
   meets_silence node0 node1
-  kill -0 "$session" # it cannot know
+  kill -0 "$session" # the session cannot know of it
   kill "$session"
   "$vcluster" boot node1
   wait_until reaches node0 node1
@@ -150,7 +150,7 @@ namespaces_of() {
   for pid in $(VCLUSTER_NAME=$1 "$vcluster" status | sed -n 's/.*init=//p'); do readlink /proc/"$pid"/ns/{net,pid,mnt,uts,ipc}; done
 }
 
-# Nothing of the cluster $1, whose hosts had the namespaces $2, is there any more.
+# Checks that nothing is left of the cluster $1, whose hosts had the namespaces $2.
 gone() {
   local left
   [ ! -e "$VCLUSTER_STATE/$1" ] || { echo "left: $VCLUSTER_STATE/$1"; return 1; }
@@ -161,7 +161,7 @@ gone() {
   return 0
 }
 
-# Fills the cluster $1 with what would be left.
+# Gives the cluster $1 processes and mounts that a wrong end would leave.
 busy() {
   local VCLUSTER_NAME=$1
   "$vcluster" exec node0 sh -c 'setsid sleep 5000 & trap "" TERM; setsid -f ssh node1 "trap : TERM HUP; sleep 5001; sleep 5002"' 3>&-

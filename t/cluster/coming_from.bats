@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The tables of doc/coming-from.md: what stands under "with nacre" is run as it is there, and works.
+# The tables of doc/coming-from.md: the lines under "with nacre" are run as they are, and work.
 load lib.bash
 load jobs.bash
 
@@ -9,7 +9,7 @@ cluster=(4 --slurm)
 
 setup_file() { start_cluster && build_mpi_programs mpich hello && build_mpi_programs openmpi hello; }
 
-# What the lines name: app, one, train.py, and files of hosts, programs and arguments.
+# Writes the files that those lines name: app, one, train.py, and lists of hosts, programs and arguments.
 write_files() {
   ln -s "$programs/hello.${1:-mpich}" app
   printf '#!/bin/sh\necho "one $1"\n' >one
@@ -23,7 +23,8 @@ write_files() {
   printf '{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-1"}}], "nodelist": ["node0"], "starttime": 0, "expiration": 0}}' >R.json
 }
 
-# SECTION LEAST COMMAND...: all of its lines, at least so many, each behind COMMAND: it ends with 0, says something, and no error.
+# SECTION LEAST COMMAND...: runs all lines of the section, at least LEAST, each behind COMMAND: each ends with 0,
+# and prints something, but no error.
 runs_all() {
   local section=$1 least=$2 count=0 line
   shift 2

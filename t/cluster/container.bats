@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# container over two hosts, each with images of its own, by ssh and by srun. On one host: t/e2e/container.bats.
+# The option container over two hosts, each with its own images, by ssh and by srun. On one host:
+# t/e2e/container.bats.
 load lib.bash
 
 cluster=(2 --slurm)
@@ -13,7 +14,7 @@ setup_file() {
   ln -s usr/bin usr/lib usr/lib64 usr/sbin "$root/"
   tar -C "$root" --owner=0 --group=0 --mode=a+rX -c . >"$VCLUSTER_STATE/$VCLUSTER_NAME/image.tar"
   for host in node0 node1; do "$vcluster" exec $host mount -t tmpfs images /var/lib/containers; done
-  # node0 takes its time, so that it is node1 that ends the job.
+  # node0 is slow, so that node1 ends the job.
   "$vcluster" exec node0 sh -c 'cp /usr/bin/podman /run/podman-itself
     printf "%s\n" "#!/bin/sh" "[ \$1 != run ] || sleep 3" "exec /run/podman-itself \"\$@\"" >/run/podman
     chmod +x /run/podman; mount --bind /run/podman /usr/bin/podman'

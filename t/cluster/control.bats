@@ -63,7 +63,7 @@ cluster=(4 --slurm)
   pid=$(nacre node1 jobs --json | jq .pid)
   "$vcluster" exec "$leader" kill -KILL "$pid"
   wait "$job" || :
-  # Its guard, on the leader's host, has told.
+  # The leader's guard has written this.
   wait_until bash -c "grep -q '\"vanished\":true' '$NACRE_JOBS_DIR/$id.json'"
   [ "$(nacre node3 jobs -a --json | jq -r .status)" = V ]
   nothing_left

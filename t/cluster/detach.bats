@@ -19,11 +19,12 @@ teardown() {
 }
 
 listed() { [ "$(nacre node0 jobs -q | wc -l)" -eq "${1:-1}" ]; }
-hosts="node[1-3],node0" # the leader is not where it is started
+hosts="node[1-3],node0" # the leader is not on the host where the job is started
 run_options=("--hosts=$hosts" --shell="$NACRE_SHELL" --timeout=100 -o cpu-affinity=off --tasks-per-node=1)
 slow='echo "early $NACRE_TASK_RANK"; until test -e $0/go; do sleep 0.1; done; echo "late $NACRE_TASK_RANK"; exit 5'
 
-# The job $id has its leader on node1, and no ssh of node0 is left; then its end, and what it has left. $1: the tasks' lines.
+# Checks that the job $id has its leader on node1, and that no ssh of node0 is left; then the job's end, and that
+# nothing is left. $1: the tasks' lines.
 goes_on() {
   [ "$(nacre node0 jobs -q)" = "$id" ]
   [ "$(nacre node0 jobs --json | jq -r .place.host)" = node1 ]
@@ -57,7 +58,7 @@ all_lines=$(printf '%s\n' 'early '{0..3} 'late '{0..3})
 
 @test "on-launcher-lost=go-on: the launcher is killed, or only its ssh" {
   for victim in launcher ssh; do
-    rm -f go out # the last one's could be taken for this one's
+    rm -f go out # the former job's files could be taken for this job's
     nacre node0 run "${run_options[@]}" -o on-launcher-lost=go-on sh -c "$slow" "$work" >out 2>err &
     job=$!
     for rank in 0 1 2 3; do wait_until grep -q "early $rank" out; done

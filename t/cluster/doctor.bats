@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre doctor over hosts: it is run on another host than the leader's, and names the hosts of those that hang.
+# nacre doctor over hosts: it is run on another host than the leader's, and names the hosts of tasks that hang.
 load lib.bash
 load jobs.bash
 

@@ -9,8 +9,8 @@ load jobs.bash
 cluster=(4)
 times=${ELASTIC_TIMES:-1}
 
-# The hosts n0 to n61 are other names of the four, by turns; nobody answers at n62 and n63, which ssh sees after some seconds.
-# ssh and sshd take a quarter of the processor's time here, so their key exchange is a cheap one.
+# The names n0 to n61 stand for the four hosts by turns; nobody answers at n62 and n63, which ssh notices after some
+# seconds. ssh and sshd take a quarter of the processor's time here, so their key exchange is a cheap one.
 write_names() {
   local i address
   echo "KexAlgorithms curve25519-sha256"
@@ -21,7 +21,8 @@ write_names() {
   printf 'Host n62 n63\n  HostName %s\n' "${address%.*}.250"
 }
 
-# SHELLS OPTION...: a job of so many shells, each with a task. It is $job, with the id $id. All tasks run, and it is listed.
+# SHELLS OPTION...: a job of SHELLS shells, each with a task. Its process is $job, its id $id. Returns once all
+# tasks run, and the job is listed.
 start_deep() {
   local i
   shells=$1
@@ -39,7 +40,7 @@ start_deep() {
   for ((i = shells - 1; i > 2; i = (i - 1) / 2)); do runs_on "$(host_of $(((i - 1) / 2)))" "^ssh .* n$i "; done
 }
 
-# For start_deep: tasks record that they have to end, and go on.
+# For start_deep: a task that is told to end records that, and goes on.
 stubborn='trap "touch $0/leaves.$FLUX_TASK_RANK" TERM; '
 
 host_of() { echo "node$(($1 % 4))"; }                             # SHELL
@@ -50,7 +51,8 @@ shells_left() { nacre node1 ps -q | wc -l; }
 shrink() { nacre node2 shrink --json "$@"; }
 grow() { nacre node3 grow --json "$@"; }
 
-# RANK...: these tasks are gone; all others are those that have started, and end well; nothing is left anywhere. $code: of the job (0).
+# RANK...: these tasks are gone; all others have started, and end well; nothing is left anywhere. $code: the job's
+# exit code (0).
 ends_without() {
   local i gone=" $* "
   touch go
@@ -63,7 +65,7 @@ ends_without() {
   nothing_left
 }
 
-# $1 is the answer of a shrink: these have gone, and those are not confirmed.
+# $1 is the answer of a shrink: the shells $2 have gone, and $3 are not confirmed.
 answered() { [ "$(jq -c '[.gone, .unconfirmed]' "$1")" = "[\"$2\",\"${3:-}\"]" ] || { cat "$1"; return 1; }; }
 
 ranks_of() { # idset
@@ -71,7 +73,8 @@ ranks_of() { # idset
   for part in ${1//,/ }; do seq "${part%-*}" "${part#*-}"; done
 }
 
-# Nothing of them is left when the answer comes, but the processes of shells that have started others that stay (case 21, too).
+# When the answer comes nothing is left of the shells but processes that have started others that stay (as in case
+# 21).
 leave() { # idset
   local rank
   shrink --shells="$1" >answer
@@ -82,7 +85,7 @@ leave() { # idset
   answered answer "$1"
 }
 
-# Whether this one of the shells that leave has started one that stays.
+# Whether RANK, one of the shells that leave, has started a shell that stays.
 stays() { # RANK SHELLS
   local each
   for each in $((2 * $1 + 1)) $((2 * $1 + 2)); do ((each >= shells)) || [[ $2 == *" $each "* ]] || return 0; done
@@ -121,7 +124,7 @@ named_afterwards() {
 
 @test "5: who is named after having left is named, and without names those that are there run a command" { repeat named_afterwards; }
 
-killed_targets() { # those that are to leave, those that are killed meanwhile
+killed_targets() { # LEAVING, KILLED
   local rank client code=0
   prefix=$stubborn start_deep 20 -o lost-after=10s
   shrink --shells="$1" --grace=8s >answer 2>error &
@@ -192,7 +195,7 @@ refusals() {
   refused n77 --hosts=node1,n77
   refused 77 --shells=18,77
   [ "$(shells_left)" -eq 19 ]
-  shrink --hosts=node3,node3 >answer # all shells there, but the one that has left
+  shrink --hosts=node3,node3 >answer # all shells on node3, but for the one that has left
   answered answer 3,7,11,15
   ends_without 3 7 11 15 19
 }
@@ -264,7 +267,7 @@ again() {
   start_deep 20
   leave 9,19
   for ((i = 20; i < 25; ++i)); do
-    grow --hosts=n19 >answer # below where 9 was
+    grow --hosts=n19 >answer # below the former place of 9
     [ "$(jq -r .joined answer)" = "$i" ] || { cat answer; return 1; }
     [ "$(nacre node0 exec --shells="$i" uname -n)" = "node3: node3" ]
     shrink --shells="$i" >answer
@@ -286,7 +289,7 @@ one_by_one() {
   for i in "${clients[@]}"; do wait "$i" || { cat error.*; return 1; }; done
   for ((i = 1; i < 40; i += 2)); do answered "answer.$i" "$i"; done
   [ "$(shells_left)" -eq 20 ]
-  # Those that have started others keep their processes, for the connections of these.
+  # Shells that have started others keep their processes, for their connections.
   for ((i = 21; i < 40; i += 2)); do wait_until gone "$i"; done
   # shellcheck disable=SC2046
   ends_without $(seq 1 2 39)
@@ -310,7 +313,7 @@ frozen_target() {
   code=0 ends_without 18 19
 }
 
-# All that stay confirm the shrink, so the answer comes when this one is lost.
+# All shells that stay have to confirm the shrink, so the answer comes when the frozen one is lost.
 frozen_survivor() {
   start_deep 20 --on-lost=go-on -o lost-after=10s
   signal_shell STOP 13

@@ -11,8 +11,8 @@ policies=(max main all main+all first)
 
 r='case $FLUX_TASK_RANK in'
 
-# Starts a job of the sh script $1, a task on each host, once with each policy; the rest are options of the launcher. The tasks of each
-# have a folder of their own, the policy's.
+# Starts a job of the sh script $1, a task on each host, once with each policy; the other arguments are options of
+# the launcher. The tasks of each job run in a folder with the policy's name.
 start_all() {
   local script=$1 policy
   shift
@@ -26,7 +26,7 @@ start_all() {
   done
 }
 
-# Those have the exit codes $1..., in the order of the policies.
+# The started jobs have the exit codes $1..., in the order of the policies.
 have_codes() {
   local policy index=0 code wrong=0
   for policy in "${policies[@]}"; do
@@ -75,7 +75,8 @@ all_started() {
   nothing_left
 }
 
-# The job of eight tasks has ended with 139, and its report in the file said names rank $1 on host $2, and the others as $3.
+# The job of eight tasks has ended with 139, and its report in the file said names rank $1 on host $2 as the cause,
+# and the other tasks as $3.
 names_the_cause() {
   [ "$code" -eq 139 ] || { echo "exit code $code: $(cat said)"; return 1; }
   local text

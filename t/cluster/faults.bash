@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Faults done to jobs over four hosts, and what has to come of them; after lib.bash and jobs.bash.
+# Faults done to jobs over four hosts, and their expected effects; after lib.bash and jobs.bash.
 # shellcheck disable=SC2154
 
 # For setup_file: the plugin that holds one shell of a job at a topic (hold.c), $programs/hold.so.
@@ -11,28 +11,30 @@ build_hold() {
   echo "plugin.load { file = '$programs/hold.so' }" >"$programs/hold.lua"
 }
 
-# Starts the job of this folder on the launcher's host $1, with more options; it is $job, and what it says goes to `said`.
+# Starts the job of this folder on the launcher's host $1, with more options; its process is $job, and its output
+# goes to `said`.
 begin() {
   began=$(uptime_ms)
   limit=${limit:-240} launch "$@" >said 2>&1 3>&- &
   job=$!
 }
 
-# The same, with the shell of rank $3 held at the topic $2 until there is the file `go`. Each shell that comes there makes TOPIC.RANK.
+# As above, with the shell of rank $3 held at the topic $2 until there is the file `go`. Each shell that comes there
+# makes TOPIC.RANK.
 begin_held() {
   begin "$1" -o hold.at="$2" -o hold.rank="$3" -o hold.marks="$PWD" "${@:4}" -- --initrc="$programs/hold.lua"
 }
 
-files_come() { # those named, or says what there is instead
+files_come() { # waits for the files, or prints what is there instead
   local file
   for file; do
     wait_until test -e "$file" || { echo "no $file; said: $(tail -c 3000 said)"; return 1; }
   done
 }
 
-shell_of() { "$vcluster" exec "$1" pgrep -o -x nacre-shell; } # not what it has forked
+shell_of() { "$vcluster" exec "$1" pgrep -o -x nacre-shell; } # without its forked children
 
-waits() { # the shell of this host, for something to happen
+waits() { # whether the shell of this host waits for events
   local pid
   pid=$(shell_of "$1") && [ "$("$vcluster" exec "$1" ps -o state= -p "$pid")" = S ]
 }
@@ -53,12 +55,13 @@ says() { # comes to be in `said`
   wait_until 120 grep -q -- "$1" said || { echo "said: $(tail -c 3000 said)"; return 1; }
 }
 
-# The job ends by itself, with the exit code $1, or with one of those of a pattern, and has said each of the other arguments.
+# The job ends by itself, with the exit code $1, or one that matches the pattern, and has printed each of the other
+# arguments.
 job_ends_with() {
   local code=0 ended text
   wait "$job" || code=$?
   ended=$(uptime_ms)
-  # Not asserted: the machine may be busy.
+  # The time is printed, but not checked: the machine may be busy.
   echo "# $BATS_TEST_DESCRIPTION: ended${began:+ $((ended - began)) ms after its start,}${faulted:+ $((ended - faulted)) ms after the fault}" >&3
   # shellcheck disable=SC2053
   [[ $code == $1 ]] || { echo "exit code $code, not $1: $(tail -c 3000 said)"; return 1; }
@@ -76,9 +79,9 @@ nothing_left_after_fence() {
   wait_until 120 no_strays || nothing_left
 }
 
-# On HOST nacre-shell is this script instead, which finds the program in $shell; until `recover`.
+# Until `recover`, nacre-shell on HOST is the given script, which finds the program in $shell.
 wrap_shell() {
-  # A signal ends this sh at once, as it does a program that has just started; bash ignores SIGQUIT.
+  # A signal ends this sh at once, like a program that has just started; bash ignores SIGQUIT.
   printf '#!/bin/sh\nshell=/run/nacre-shell\n%s\n' "$2" >"wrapper.$1"
   chmod +x "wrapper.$1"
   replace_shell "$1" "$PWD/wrapper.$1"
@@ -105,7 +108,7 @@ recover() {
   done < <("$vcluster" status)
 }
 
-# After a test that has failed nothing of it may disturb the next one.
+# Nothing of a failed test may disturb the next one.
 teardown() {
   local host
   jobs -p | xargs -r kill -KILL 2>/dev/null || : # as in lib.bash

@@ -68,7 +68,7 @@ END
     says "node-failure: shell 2 on node2 is lost"
     touch go
     job_ends_with 1 "^0 is done" "^1 is done" "^3 is done"
-    [ "$fault" != cut ] || wait_until 120 no_tasks node2 # no packet reaches it
+    [ "$fault" != cut ] || wait_until 120 no_tasks node2 # no packet reaches the host
     recover
     nothing_left_after_fence
   done
@@ -101,7 +101,8 @@ END
   nothing_left_after_fence
 }
 
-# Who has started the job hears from the leader's host, and waits until the leader can say how the job has ended.
+# The launcher still has its connection to the leader's host, and waits until the leader can say how the job has
+# ended.
 @test "the leader's shell is stopped" {
   start_sleepers node3
   kill_shell node0 STOP

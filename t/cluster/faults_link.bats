@@ -23,8 +23,8 @@ setup_file() { start_cluster && build_hold; }
   nothing_left
 }
 
-# Runs jobs while the host $1 answers 200 ms late: one whose tasks are longer than any bound of a silent shell, and some of
-# which the times are told.
+# Runs jobs while the host $1 answers 200 ms late: one whose tasks run longer than any bound for a silent shell, and
+# some whose times are printed.
 run_delayed() {
   local kind begun rounds=10 client=$NACRE_SOURCE_DIR/t/e2e/pmi_client
   "$vcluster" delay "$1" 200
@@ -47,7 +47,7 @@ run_delayed() {
 @test "a host that answers 200 ms late is not taken for lost" { run_delayed node2; }
 @test "the leader's host answers 200 ms late, and nobody is lost" { run_delayed node0; }
 
-# The shell on $1 is about to begin, or $1 is where it waits to.
+# Whether the shell on $1 waits to begin.
 hold_shell() {
   wrap_shell "$1" 'touch '"$PWD"'/begins.$(uname -n); until test -e '"$PWD"'/go; do sleep 0.2; done; exec "$shell" "$@"'
 }
@@ -99,7 +99,7 @@ hold_shell() {
   [ -z "$(compgen -G 'ran.*')" ]
 }
 
-# node1 is cut off when its tasks have started, and those of others may not have.
+# node1 is cut off when its tasks have started, and perhaps not those of other hosts.
 cut_at_start() {
   write_job 1 sh -c 'touch started.$FLUX_TASK_RANK; test $FLUX_TASK_RANK != 1 || exec sleep 76543; until test -e go; do sleep 0.2; done; echo $FLUX_TASK_RANK is done'
   begin_held node3 shell.start 3 "$@"

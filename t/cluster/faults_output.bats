@@ -9,8 +9,8 @@ load faults.bash
 cluster=(4)
 megabytes=${MEGABYTES:-64}
 
-# Each rank writes lines of 1 KiB that begin with its number, that of the shell on $1 for ever; the shell is killed once some
-# have come to the file `out`, or to the launcher's output.
+# Each rank writes lines of 1 KiB that begin with its number, the rank on $1 for ever. The shell on $1 is killed
+# once some lines have come to the file `out`, or to the launcher's output.
 kill_while_written() { # HOST, file or term, OPTION...
   local to=out
   mkdir "$work/$2" && cd "$work/$2" || return
@@ -53,7 +53,7 @@ lines_of() { cat out said 2>/dev/null | awk -v rank="$1" '$1 == rank && length =
     kill_while_written node1 "$to" -o tolerate-loss
     job_ends_with 1 "node-failure: shell 1 on node1 is lost"
     for rank in 0 2 3; do [ "$(lines_of "$rank")" -eq $((megabytes << 10)) ] || { echo "rank $rank: $(lines_of "$rank") lines"; return 1; }; done
-    [ "$(cat out said 2>/dev/null | grep -v "^nacre" | awk "length != 1023" | wc -l)" -le 1 ] # what the lost one was about to write
+    [ "$(cat out said 2>/dev/null | grep -v "^nacre" | awk "length != 1023" | wc -l)" -le 1 ] # the line that the lost task was about to write
     nothing_left_after_fence
     rm -f out said
   done

@@ -45,7 +45,7 @@ names_versions() {
   for host in node2 node0; do
     replace_shell "$host" "$other"
     limit=150 run slurm node3 -N4 --ntasks-per-node=1 --mpi=pmi2 --kill-on-bad-exit=0 "$NACRE_SHELL" "${job_options[@]}"
-    # Slurm's PMI server kills those that have not ended yet when one ends without a farewell.
+    # Slurm's PMI server kills the other processes when one ends without `finalize`.
     codes='@(1|137)' names_versions
     recover
     nothing_left
@@ -84,7 +84,7 @@ shift_clocks() {
 exec unshare --time --monotonic $(($3 * 86400)) --boottime $(($3 * 86400)) --fork --kill-child \"\$shell\" \"\$@\""
 }
 
-# When and what the eventlog has of $1, in hours from now on, rounded.
+# The times of the events $1 in the eventlog, in hours from now on, rounded.
 hours_of() { jq -r --arg now "$(date +%s)" --arg name "$1" 'select(.name == $name) | (.timestamp - ($now | tonumber)) / 3600 | round' events; }
 
 @test "hosts whose clocks are hours and days apart" {
@@ -102,7 +102,7 @@ hours_of() { jq -r --arg now "$(date +%s)" --arg name "$1" 'select(.name == $nam
   job_ends_with 0
   [ ! -s said ]
   [ "$(jq -r .name events | paste -sd' ')" = "shell.init shell.start shell.task-exit shell.exit" ]
-  [ "$(hours_of shell.exit)" = 7 ] # it is what the leader's host says
+  [ "$(hours_of shell.exit)" = 7 ] # the time is that of the leader's host
   recover
   nothing_left
 }
@@ -118,13 +118,13 @@ hours_of() { jq -r --arg now "$(date +%s)" --arg name "$1" 'select(.name == $nam
   nothing_left_after_fence
 }
 
-# What goes to the disk $PWD/full of the leader's host finds 1 MiB of room.
+# Mounts the disk $PWD/full, with 1 MiB of room, on the leader's host.
 fill_disk() {
   mkdir full
   "$vcluster" exec node0 mount -t tmpfs -o size=1m tmpfs full
 }
 
-job_names() { # $1 in one line, and fails; in the others nobody hangs
+job_names() { # the job has failed, and one line names $1; no process is left
   [[ $status == @(1|143) ]] || { echo "exit code $status: $output"; return 1; }
   [ "$(grep -c -- "$1: No space left on device" <<<"$output")" -eq 1 ] || { echo "said: $output"; return 1; }
   "$vcluster" exec node0 umount full
@@ -145,14 +145,14 @@ job_names() { # $1 in one line, and fails; in the others nobody hangs
   job_names "$PWD/full/guest.output"
 }
 
-# The one program of the job cannot be run on node2, which $@ says within seconds, and nobody waits for longer.
+# $@ fails within seconds, and names node2, on which the job's program cannot be run.
 names_at_once() {
   local began
   began=$(uptime_ms)
   run "$@"
   [[ $status != @(0|124) ]] || { echo "exit code $status: $output"; return 1; }
   [[ $(grep -c "node2: .*execve(): $NACRE_SHELL: Permission denied\|node2: task 2: Exited with exit code 13" <<<"$output") -eq 2 ]] || { echo "said: $output"; return 1; }
-  # Without --wait it is 60 s. Half of that allows for a busy machine.
+  # Without --wait it takes 60 s. Half of that allows for a busy machine.
   (($(uptime_ms) - began < 30000)) || { echo "took $(($(uptime_ms) - began)) ms: $output"; return 1; }
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# A shell that is killed at a certain point of its job: what the others do, and that nothing of it stays behind.
+# A shell that is killed at a certain point of its job: what the other shells do, and that nothing of the job is
+# left.
 load lib.bash
 load jobs.bash
 load faults.bash
@@ -10,8 +11,8 @@ cluster=(4)
 
 setup_file() { start_cluster && build_hold; }
 
-# Shell 3 is held at the topic $1, and the others have gone on as far as they can without it; then the shell on $2 is
-# killed. Launched on node3, with more options.
+# Shell 3 is held at the topic $1. Once the others have gone as far as they can without it, the shell on $2 is
+# killed. The job is launched on node3, with the other arguments as options.
 kill_at() {
   mkdir "$work/$1-$2" && cd "$work/$1-$2" || return
   # The end of a task that ends sooner may or may not be known by then.
@@ -60,7 +61,7 @@ barriers=(shell.init shell.start shell.finish) # the topics before the init, the
       kill_at "$topic" "$victim" -o tolerate-loss
       says "node-failure: shell ${victim#node} on $victim is lost"
       touch go
-      # At shell.finish all tasks have ended well, which the leader knows: then nothing of theirs is lost.
+      # At shell.finish the leader knows that all tasks have ended well, so nothing of them is lost.
       [ "$topic" = shell.finish ] && code=0 || code=1
       job_ends_with "$code" "^0 is done" "^2 is done"
       [ $victim = node3 ] || grep "^3 is done" said
@@ -156,7 +157,7 @@ kill_in_exchange() {
   nothing_left_after_fence
 }
 
-# Whatever the moment is: before or after the shell has joined, while it starts its task, in a barrier, at the end.
+# The moment may be before or after the shell has joined, while it starts its task, in a barrier, or at the end.
 @test "a shell is killed at any moment" {
   local client=$NACRE_SOURCE_DIR/t/e2e/pmi_client round victim moment code killer killed kills=0 whole
   write_job 1 "$client" init "cmd=put kvsname=%k key=k%r value=v%r" barrier "cmd=get kvsname=%k key=k2" has:value=v2 barrier \
@@ -172,7 +173,7 @@ kill_in_exchange() {
     begin node0
     ! wait "$killer" || killed=$((++kills))
     wait "$job" || code=$?
-    # 124 and 137: it had to be ended.
+    # 124 and 137: the job had to be killed.
     if [[ $code == @(124|137) ]] || { [[ $killed && $code != 0 ]] && ! grep -q "on $victim" said; } || { [[ ! $killed ]] && [ $code -ne 0 ]; }; then
       echo "$victim, ${killed:-not} killed $moment ms after its beginning: exit code $code: $(tail -c 3000 said)"
       return 1

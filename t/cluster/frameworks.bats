@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What frameworks make of the variables of tasks (frameworks.py has their rules): over ssh and in an allocation of Slurm, with
-# --torch and without. None may be led astray by half of a manager's variables.
+# What frameworks make of the variables of tasks (frameworks.py has their rules): over ssh and in an allocation of
+# Slurm, with --torch and without. No framework may be misled by a part of a manager's variables.
 load lib.bash
 load jobs.bash
 
 cluster=(3 --slurm)
 
-# WAY OPTION...: four tasks on two hosts, cyclic, so that a rank is not what its place would have one guess.
+# WAY OPTION...: four tasks on two hosts, cyclic, so that a rank does not follow from its place.
 run_frameworks() {
   local way=$1 place=(salloc --quiet -N2 -n4 --time=2 --job-name=train)
   shift
@@ -18,7 +18,8 @@ run_frameworks() {
     sh -c 'python3 "$0" | sed "s/^/$NACRE_TASK_RANK: /"' "$NACRE_SOURCE_DIR/t/cluster/frameworks.py" </dev/null
 }
 
-# HOST NAME...: by these rules each rank sees itself as it is; of none: it is one of none.
+# HOST NAME...: by the rules of these frameworks each rank sees its real place; with HOST none: no rank sees a
+# place.
 all_see() {
   local name
   for name in "${@:2}"; do sees "$name" "$1" || return; done

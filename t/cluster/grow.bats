@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre grow over hosts: they join a job over ssh, asked from another host than the leader's, and leave again.
+# nacre grow over hosts: new hosts join a job over ssh, on a request from another host than the leader's, and leave
+# again.
 load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)
 
-# OPTION...: nacre run on node0, with two tasks on node0 and node1, until there is the file go. It is $job. Each says its rank, its try and its host.
+# OPTION...: nacre run on node0, with two tasks on node0 and node1, until there is the file go. Its process is $job.
+# Each task prints its rank, its try and its host.
 start_run() {
   limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-1]" -N 2 --timeout=100 "$@" \
     sh -c 'touch $0/started.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $(uname -n)' "$work" >said 2>&1 &
@@ -25,7 +27,7 @@ no_shell_on() { none_on "$1" '^nacre-shell: '; }
   [ "$(nacre node2 jobs --json | jq -c '[.tasks, .shells, .spares]')" = "[2,4,2]" ]
   [ "$(nacre node0 shrink --hosts=node2)" = node2 ]
   wait_until no_shell_on node2
-  # The same host again, which is another shell.
+  # The same host again, with a new shell.
   [ "$(nacre node0 grow --hosts=node2 --json | jq -r .joined)" = 4 ]
   [ "$(nacre node0 ps --json | jq -r 'select(.spare).host' | sort | paste -sd,)" = "node2,node3" ]
   touch go

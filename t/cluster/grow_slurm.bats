@@ -7,7 +7,8 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# In an allocation $allocation of node0 and node1 that node0 has made: nacre run of $tasks tasks (2), one a node, with these options, until there is the file go.
+# Starts nacre run with $tasks tasks (2), one a node, and these options, in an allocation $allocation of node0 and
+# node1 that node0 makes. It runs until there is the file go.
 start_in_allocation() {
   local n=${tasks:-2}
   slurm node0 true # Slurm is ready
@@ -47,21 +48,21 @@ ends_well() {
     [[ $host == node[23] ]] && [ "$(jq -r .joined <<<"$output")" = 2 ]
     [ "$(nacre node1 exec uname -n | sort | tr '\n' ' ')" = "node0: node0 node1: node1 $host: $host " ]
     [ "$(others "%N %a %P" | tr -s ' ')" = "$host $(slurm_jobs -j "$allocation" -o "%a %P")" ]
-    # No longer than the first one.
+    # The second allocation has no longer time than the first one.
     left=$(slurm_jobs -n "$name" -o %l)
     [[ $left == 2[89]:* || $left == 30:00 ]] || { echo "time limit $left"; return 1; }
     [ "$(nacre node3 shrink --count=1 --json | jq -c '[.hosts, .manager]')" = "[\"$host\",[{\"hosts\":\"$host\",\"name\":\"Slurm\",\"released\":true}]]" ] || { cat said; return 1; }
     no_others || wait_until no_others
     wait_until is_free "$host"
     [ "$(slurm_jobs -t RUNNING -o "%i %N")" = "$allocation node[0-1]" ]
-    # The same host again, in an allocation of its own, which ends with the job.
+    # The same host again, in a new allocation, which ends with the job.
     run --separate-stderr nacre node0 grow --count=2 --wait=60s
     [ "$output" = "node[2-3]" ] || { echo "$output $stderr"; cat said; return 1; }
     [ "$(others %D)" = 2 ]
-    # It gets smaller.
+    # The allocation gets smaller.
     [ "$(nacre node0 shrink --hosts=node3 --json | jq -c .manager)" = '[{"hosts":"node3","name":"Slurm","released":true}]' ]
     [ "$(others %N)" = node2 ]
-    # The last one is lost, and with it what it was for.
+    # The allocation's last host is lost, so the allocation ends.
     "$vcluster" exec node2 pkill -KILL -f '^nacre-shell: '
     wait_until no_others
     ends_well
@@ -94,7 +95,7 @@ ends_well() {
     esac || { cat error; return 1; }
     no_others
   done
-  # The others are taken: the request waits, and is withdrawn.
+  # The other hosts are taken: the request waits, and is withdrawn.
   taken=$(allocate -w "node[2-3]" --exclusive)
   nacre node0 grow --count=1 --wait=4s >answer 2>error &
   grow=$!
@@ -106,7 +107,7 @@ ends_well() {
   no_others
   grep -qE '^nacre grow: .*Slurm has not given 1 node within 4 s \(pending: [A-Za-z]+\): the request is withdrawn; give a longer --wait' error || { cat error; return 1; }
   [ "$(wc -l <error)" -eq 1 ]
-  # One that waits when the job ends is withdrawn with it.
+  # A request that waits when the job ends is withdrawn with it.
   nacre node0 grow --count=1 --wait=100s >answer 2>error &
   grow=$!
   wait_until one_other
@@ -141,7 +142,7 @@ ends_well() {
 
 @test "a second allocation ends although the leader and its guard are killed at one moment, and no other one does" {
   start_in_allocation
-  mine=$(allocate -N1 -w node3 -J "$name") # of a user, by chance with that name
+  mine=$(allocate -N1 -w node3 -J "$name") # a user's allocation, by chance with that name
   nacre node0 grow --count=2 --wait=60s >answer 2>error || { cat error said; return 1; }
   [ "$(<answer)" = "node[2-3]" ] || { cat answer; return 1; }
   leader=$("$vcluster" exec node0 pgrep -of '^nacre-shell: .* rank 0/')

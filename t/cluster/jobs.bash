@@ -3,7 +3,8 @@
 # Jobs over the shells of four hosts, after lib.bash.
 # shellcheck disable=SC2119,SC2120,SC2154 # tests pass options, and set variables
 
-# A job of $1 tasks on each of the four hosts, in this folder: $2... as the command; more environment, as JSON, in $environment.
+# A job of $1 tasks on each of the four hosts, in this folder: $2... is the command; $environment has more
+# environment, as JSON.
 write_job() {
   local each=$1
   shift
@@ -18,7 +19,7 @@ write_job() {
 
 job_options=(-j jobspec.json -R R.json -o cpu-affinity=off)
 
-# HOST VERB...: nacre there. Whether it lists one job. The job $job ends with this code.
+# HOST VERB...: runs nacre there. Then: whether it lists one job, and whether the job $job ends with a code.
 nacre() { on "$1" "$NACRE_BUILD_DIR/nacre" "${@:2}"; }
 listed() { [ "$(nacre "$1" jobs -q | wc -l)" -eq 1 ]; }
 ends_with() { # code
@@ -27,7 +28,8 @@ ends_with() { # code
   [ "$code" -eq "$1" ] || { echo "exit code $code, not $1: $(<said)"; return 1; }
 }
 
-# HOST OPTION...: nacre launch there. Its shells have $join_timeout seconds to join (100), as the machine may be busy.
+# HOST OPTION...: runs nacre launch there. Its shells have $join_timeout seconds to join (100), as the machine may
+# be busy.
 launch() {
   on "$1" "$NACRE_BUILD_DIR/nacre" launch --hosts="node[0-3]" --shell="$NACRE_SHELL" --timeout="${join_timeout:-100}" \
     "${job_options[@]}" "${@:2}"
@@ -42,7 +44,7 @@ write_waiters() {
 }
 have_started() { test -e started.0 -a -e started.1 -a -e started.2 -a -e started.3; }
 
-# Starts the job that has been written by srun, on all hosts, and waits until its tasks run and it is listed.
+# Starts the written job by srun, on all hosts, and waits until its tasks run and it is listed.
 start_by_srun() {
   limit=150 shells_by_srun >said 2>&1 &
   job=$!
@@ -50,8 +52,8 @@ start_by_srun() {
   wait_until listed node0
 }
 
-# Starts a job over all hosts whose tasks sleep, on the launcher's host $1, and waits until all of them do. It is $job;
-# what it says goes to the file said.
+# Starts a job over all hosts whose tasks sleep, on the launcher's host $1, and waits until all of them do. Its
+# process is $job; its output goes to the file said.
 start_sleepers() {
   write_job 1 sh -c 'touch $0/started.$FLUX_TASK_RANK; exec sleep 76543' "$work"
   limit=150 launch "$@" >said 2>&1 &
@@ -59,16 +61,16 @@ start_sleepers() {
   wait_until have_started
 }
 
-no_tasks() { # on the hosts named
+no_tasks() { # no task runs on these hosts
   local host
   for host; do none_on "$host" '^sleep 76543' || return 1; done
 }
 
-# The job ends, not well, and has said $1.
+# The job fails, and has printed $1.
 job_fails_with() {
   local code=0
   wait "$job" || code=$?
-  # 124 and 137: it had to be ended.
+  # 124 and 137: the job had to be killed.
   if [[ $code == @(0|124|137) ]] || ! grep -q -- "$1" said; then
     echo "exit code $code: $(cat said)"
     return 1

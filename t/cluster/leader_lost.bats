@@ -7,8 +7,8 @@ load jobs.bash
 
 cluster=(5)
 
-# nacre run on node4, with three tasks on as many of the other hosts and one spare, until there is the file go. It is $job. No
-# host sees another one's list of jobs.
+# Starts nacre run on node4, with a task on each of three other hosts and one spare, until there is the file go. Its
+# process is $job. No host sees another one's list of jobs.
 start_run() {
   export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
   limit=150 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 -o on-leader-lost=take-over \
@@ -67,7 +67,7 @@ goes_on() {
   nothing_left
 }
 
-# Steps of all ranks together, from the last one that each rank has written down.
+# Writes a program whose ranks make steps together, from the last step that each rank has written down.
 write_train() {
   cat >train.py <<'END'
 import os, sys, time, torch, torch.distributed as dist

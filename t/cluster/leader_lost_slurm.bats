@@ -10,8 +10,8 @@ cluster=(5 --slurm)
 
 places=(--srun-arg=--nodelist='node[0-3]' -N 3+1 --on-lost=replace)
 
-# nacre run on node4: three tasks on node[0-2], and node3 as a spare, until there is the file go. It is $job. No host sees another
-# one's list of jobs.
+# Starts nacre run on node4: three tasks on node[0-2], and node3 as a spare, until there is the file go. Its process
+# is $job. No host sees another one's list of jobs.
 start_run() { # OPTION...
   export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
   limit=150 on node4 ${allocation[@]+"${allocation[@]}"} "$NACRE_BUILD_DIR/nacre" run --srun "${places[@]}" --shell="$NACRE_SHELL" --timeout=100 -o lost-after=2s "$@" \
@@ -78,7 +78,8 @@ goes_on() {
   nothing_left
 }
 
-# Two of four are not more than half, and the other two end. If the first loss was known in time, the second one is final.
+# The two that are left are not more than half of four, so they end. If the first loss was known in time, the second
+# one ends the job.
 @test "too many are lost at once: the job ends in words" {
   echo hello >words
   start_run

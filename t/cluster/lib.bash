@@ -45,30 +45,30 @@ end_cluster() {
 }
 
 setup() {
-  exec {lock}>&- # what a test leaves behind must not hold it
+  exec {lock}>&- # leftovers of a test must not hold the lock
   work=$VCLUSTER_STATE/$VCLUSTER_NAME/work/$BATS_TEST_NUMBER
   mkdir -p "$work"
   cd "$work" || return
   export NACRE_JOBS_DIR=$work/jobs
-  exec </dev/null # a terminal would stop what reads it behind bats's back
+  exec </dev/null # a terminal would stop a background process that reads it
   mapfile -t nodes < <("$vcluster" status | grep -o '^node[0-9]*')
 }
 
 teardown() {
   cd /
-  jobs -p | xargs -r kill -KILL 2>/dev/null || : # what a test that has failed did not end
+  jobs -p | xargs -r kill -KILL 2>/dev/null || : # leftovers of a failed test
 }
 
-# on HOST CMD [ARG...]: runs that there, with an end after $limit seconds (60): exit code 124, or 137 if it needed
-# SIGKILL. Only where it may take longer, or has to end sooner: limit=100 on ...
+# on HOST CMD [ARG...]: runs CMD there, and ends it after $limit seconds (60): exit code 124, or 137 if it needed
+# SIGKILL. A command that may take longer, or has to end sooner, has its own limit: limit=100 on ...
 on() {
   local host=$1
   shift
   "$vcluster" exec "$host" timeout --kill-after=5 "${limit:-60}" "$@"
 }
 
-# slurm HOST OPTION... PROGRAM...: srun there, which says errors only. It is told when its job has to end, too, as it can
-# hang for good.
+# slurm HOST OPTION... PROGRAM...: runs srun there, which prints only errors. srun also has the time limit, as it
+# can hang for good.
 slurm() {
   local host=$1
   shift
@@ -107,7 +107,7 @@ no_strays() {
   for host in "${nodes[@]}"; do [ -z "$(strays_on "$host")" ] || return 1; done
 }
 
-# For the end of a test: every host that is up has no process left but the cluster's own.
+# For the end of a test: no running host has processes other than the cluster's own.
 nothing_left() {
   wait_until no_strays && return
   local host
@@ -115,7 +115,7 @@ nothing_left() {
   return 1
 }
 
-# The run was fine, and said just the lines given, in whatever order.
+# The run succeeded, and printed exactly these lines, in any order.
 said_lines() {
   local expected
   expected=$(printf '%s\n' "$@" | sort)

@@ -13,7 +13,7 @@ setup_file() {
   start_cluster && build_mpi_programs mpich alltoall && build_mpi_programs openmpi alltoall
 }
 
-# The run was fine, and $1 ranks have seen all cards.
+# The run succeeded, and $1 ranks have seen the cards of all.
 all_found() {
   local rank expected=()
   for ((rank = 0; rank < $1; ++rank)); do expected+=("rank $rank of $1: $1 cards"); done
@@ -52,7 +52,7 @@ hydra() {
 
 # Rank 1's variables of $1, a line each, sorted.
 variables() {
-  run slurm node2 "${@:2}" sh -c 'test $SLURM_PROCID != 1 || env' # said by one
+  run slurm node2 "${@:2}" sh -c 'test $SLURM_PROCID != 1 || env' # one process prints them
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   output=$(grep -E "^($1)=" <<<"$output" | sort)
 }
@@ -102,7 +102,7 @@ variables() {
   nothing_left
 }
 
-# What Hydra starts on node2 cannot be run there, or ends before it has found the others.
+# The shell that Hydra starts on node2 cannot be run there, or ends before it has found the others.
 @test "a host that cannot run the shell ends a job under Hydra at once, and is named" {
   write_job 1 touch "$PWD/ran"
   touch none
@@ -118,7 +118,7 @@ variables() {
     [[ $status != @(0|124|137) ]] || { echo "exit code $status: $output"; return 1; }
     grep "nacre-shell: --boot=pmi: mpiexec could not start nacre-shell, or it has ended: proxy 2" <<<"$output"
     grep "node2.*Permission denied\|proxy 2 on node2" <<<"$output"
-    # It is 3 s, and 60 s where nobody notices. This allows for a busy machine.
+    # It takes 3 s, and 60 s if nobody notices. This allows for a busy machine.
     (($(uptime_ms) - began < 20000)) || { echo "took $(($(uptime_ms) - began)) ms: $output"; return 1; }
     recover
   done
@@ -137,7 +137,7 @@ variables() {
 @test "a program of Open MPI runs on 16 ranks of four hosts, under its own mpirun" {
   run on node0 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 \
     mpirun.openmpi --oversubscribe --host node0:4,node1:4,node2:4,node3:4 -n 16 "$programs/alltoall.openmpi"
-  # Its parent may be late to put an ssh into a group of its own, says so, and goes on.
+  # mpirun may be late to put an ssh into its own group; then it prints this warning, and goes on.
   output=$(sed '/plm:rsh: Warning: setpgid/d' <<<"$output")
   said_lines "alltoall ok, 16 ranks"
   nothing_left

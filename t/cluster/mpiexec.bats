@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# mpiexec and mpirun on several hosts: over ssh, and in an allocation of Slurm, for MPICH (PMI-1), Open MPI (PMIx) and a program of
-# PMI-2; each with what goes wrong some time after all have started.
+# mpiexec and mpirun on several hosts: over ssh, and in an allocation of Slurm, for MPICH (PMI-1), Open MPI (PMIx)
+# and a program of PMI-2; each also with a failure some time after all have started.
 load lib.bash
 load jobs.bash
 
@@ -13,7 +13,7 @@ setup_file() {
   cc -Wall -Wextra -o "$programs/pmi2" "$NACRE_SOURCE_DIR/t/e2e/mpi/pmi2.c" -lpmi2
 }
 
-# WAY COMMAND...: the command on node0, or in an allocation of four hosts.
+# WAY COMMAND...: runs the command on node0, or in an allocation of four hosts.
 within() {
   local way=$1 place=(salloc --quiet -N4 -n8 --time=2)
   shift
@@ -21,7 +21,7 @@ within() {
   on node0 "${place[@]}" env LD_PRELOAD="$preload" "$@" </dev/null
 }
 
-# WAY LAUNCHER ARGUMENT...: on all four hosts, two ranks each.
+# WAY LAUNCHER ARGUMENT...: runs the launcher for all four hosts, with two ranks on each.
 launch_mpi() {
   local way=$1 launcher=$2 hosts=()
   shift 2
@@ -29,7 +29,7 @@ launch_mpi() {
   within "$way" "$NACRE_BUILD_DIR/mpi/$launcher" "${hosts[@]}" "$@"
 }
 
-# Each program with what it has to be run with.
+# Each program with the arguments that it needs.
 @test "mpiexec and mpirun on four hosts, over ssh and in an allocation of Slurm, with MPICH, Open MPI and PMI-2" {
   local way case
   for way in ssh srun; do

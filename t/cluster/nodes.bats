@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# One job over the shells of four hosts: started by Slurm, by Hydra and by nacre launch; and what becomes of it when
+# One job over the shells of four hosts: started by Slurm, by Hydra and by nacre launch; and what happens to it when
 # hosts or links fail. Other faults are in faults_*.bats.
 load lib.bash
 load jobs.bash
@@ -16,7 +16,7 @@ by_hydra() {
 }
 by_ssh() { launch node0; }
 
-# Of what srun and mpiexec say, only what the shells have said.
+# The shells' own lines in the output of srun or mpiexec.
 own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
 
 @test "the same job runs under srun, with PMI and without, under Hydra, and over ssh" {
@@ -43,8 +43,8 @@ own_words() { grep -vE '^(srun: |$)' <<<"$output" || :; }
   nothing_left
 }
 
-# OPTION...: the shells of a job of Slurm that has a minute, of which shell 0 knows $minus seconds less. Slurm 21.08 does not set the
-# variable.
+# OPTION...: the shells of a job of Slurm with a time limit of a minute, of which shell 0 is told $minus seconds
+# less: Slurm 21.08 does not set the variable.
 by_slurm_for_a_minute() {
   on node0 srun --quiet --time=1 -N4 --ntasks-per-node=1 --mpi=pmi2 sh -c \
     'export SLURM_JOB_END_TIME=$(($(date -d "$(squeue -h -j "$SLURM_JOB_ID" -o %e)" +%s) - '"${minus:-0}"')); exec "$@"' sh \
@@ -69,12 +69,12 @@ by_slurm_for_a_minute() {
   write_job 2 sh -c 'case $FLUX_TASK_RANK in 5) exit 3;; esac; sleep 1; echo text >&2'
   for way in by_srun "launch node3"; do
     run -3 eval "$way --notify=notices -o exit-report=off"
-    # One, or two where the others end a moment later, and that of the end.
+    # One notice, or two if the others end a moment later, and the notice of the end.
     [ "$(jq -sc '[([.[:-1][].end] | unique), last.end, .[0].x.x3, .[0].first, last.code]' notices)" = '[[0],1,"5",5,3]' ] || { cat notices; return 1; }
     [ "$(grep -c '^text$' <<<"$output")" -eq 7 ]
     [[ $output != *$'\x1e'* && $output != *'"seq"'* ]]
   done
-  # A descriptor, which no host of the job has.
+  # The report goes to a descriptor that only the launcher has.
   on node3 bash -c '"$@" 7>given' - "$NACRE_BUILD_DIR/nacre" launch --hosts="node[0-3]" --shell="$NACRE_SHELL" "${job_options[@]}" --notify=7 || true
   [ "$(tail -n 1 given | jq -c '[.end, .code]')" = '[1,3]' ]
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs of Open MPI on 16 ranks of four hosts, without its mpirun: the shells serve them PMIx, and they find each
-# other over TCP with what Open MPI chooses by itself. And a program of PMIx alone, which e2e.pmix_groups has on one host.
+# Programs of Open MPI on 16 ranks of four hosts, without mpirun: the shells serve them PMIx, and they find each
+# other over TCP with Open MPI's own defaults. And a program of PMIx alone, which e2e.pmix_groups has on one host.
 load lib.bash
 load jobs.bash
 
@@ -10,7 +10,7 @@ cluster=(4 --slurm)
 
 setup_file() {
   start_cluster || return
-  # As a site has it: the plugin is found, and read by who needs it.
+  # As at a site: the plugin is found, and only jobs that need it load it.
   site=$VCLUSTER_STATE/$VCLUSTER_NAME/site
   mkdir -p "$site/pmi"
   cp "$NACRE_BUILD_DIR"/plugins/pmix/{pmix.so,pmix-stand-in} "$site/pmi/"
@@ -18,7 +18,7 @@ setup_file() {
 plugin.searchpath = "$site"
 source ("$NACRE_SOURCE_DIR/etc/lua.d/mpi/openmpi.lua")
 END
-  # For a shell with sanitizers: as t/e2e/pmix.bash has it.
+  # For a shell with sanitizers: see t/e2e/pmix.bash.
   cat >"$site/nacre-shell" <<END
 #!/bin/sh
 export ASAN_OPTIONS=malloc_context_size=2:intercept_tls_get_addr=0
@@ -29,7 +29,7 @@ END
   export site NACRE_SHELL=$site/nacre-shell
 }
 
-# No rank knows that the hosts share the machine's cpus: they leave them to each other.
+# No rank knows that the hosts share the machine's cpus: so they have to yield when idle.
 environment='{"OMPI_MCA_mpi_yield_when_idle": "1"}'
 
 by_ssh() { launch node0 -- --initrc="$site/init.lua"; }
@@ -37,7 +37,7 @@ by_pmi2() {
   shells_by_srun --initrc="$site/init.lua"
 }
 
-# The program $1, which says at its end that it is ok.
+# Runs the program $1, which prints at its end that it is ok.
 runs_everywhere() {
   build_mpi_programs openmpi "$1"
   write_job 4 "$programs/$1.openmpi"

@@ -17,14 +17,14 @@ setup() {
   exec {lock}>&-
   work=$VCLUSTER_STATE/$VCLUSTER_NAME/work/$BATS_TEST_NUMBER
   hosts=$VCLUSTER_STATE/$VCLUSTER_NAME/etc/hosts
-  cat "$hosts.first" >"$hosts" # the same file, which is mounted
+  cat "$hosts.first" >"$hosts" # written in place, as this file is mounted
   mkdir -p "$work"
   cd "$work" || return
   exec </dev/null
   (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >secret)
   cat >pod <<'END'
 #!/bin/bash
-# NAME COMMAND...: the pod NAME. What it mounts is its own.
+# NAME COMMAND...: starts the pod NAME, with its own mounts.
 set -e
 hostname "$1"
 index=${1##*-}
@@ -44,7 +44,7 @@ END
   chmod +x pod
 }
 
-# know NAME INDEX: from now on all pods know that name.
+# know NAME INDEX: from now on all pods can resolve NAME.
 know() { echo "10.77.0.$(($2 + 1)) $1" >>"$hosts"; }
 
 # forget NAME: no pod knows it any more.
@@ -69,14 +69,14 @@ codes() { cat code.0 code.1 code.2 | tr '\n' ' '; }
 
 show() { tail -n 5 said.* code.*; }
 
-# The pods have ended with this code, each, and the first one has said a line for each of three ranks.
+# All pods have ended with this code, and the first one has printed a line for each of three ranks.
 all_have_run() {
   wait
   [ "$(codes)" = "0 0 0 " ] || { show; return 1; }
   [ "$(cut -d' ' -f1 said.0 | sort)" = $'0\n1\n2' ] || { show; return 1; }
 }
 
-# runs_pod INDEX: its shell has come so far that it catches signals.
+# runs_pod INDEX: its shell already catches signals.
 runs_pod() { runs_on "node$1" '^[^ ]*/nacre-shell --launch-record|^nacre-shell: '; }
 
 started() { [ "$(grep -cs begun said.0)" -eq 3 ]; }

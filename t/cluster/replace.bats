@@ -7,8 +7,8 @@ load jobs.bash
 
 cluster=(4 --slurm)
 
-# OPTION...: nacre run on node0, with three tasks on as many hosts and one spare, or on those of $shape, until there is the file go. It is $job.
-# Each says its rank, its try and its host.
+# OPTION...: starts nacre run on node0, with a task on each of three hosts and one spare, or with the options in
+# $shape, until there is the file go. Its process is $job. Each task prints its rank, its try and its host.
 start_run() {
   leader=node0
   limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N "${shape:-3+1}" --on-lost=replace --report="$work/report" "$@" \
@@ -66,7 +66,7 @@ replaced() {
   start_run --hosts="node[0-3]" --timeout=100 -o lost-after=2s
   "$vcluster" cut node1
   wait_until test -e started.1.2
-  wait_until 60 none_on node1 "^nacre-shell: " # it has received nothing for long
+  wait_until 60 none_on node1 "^nacre-shell: " # the cut-off shell has ended, as it has received nothing for long
   "$vcluster" heal node1
   replaced
 }
@@ -78,7 +78,8 @@ replaced() {
   replaced
 }
 
-# Rank 1 runs on a host that has had another task from the start, and the job ends well. $1: for which time.
+# Rank 1 runs on a host that has had another task from the start, and the job ends well. $1: which start of rank 1
+# this is.
 moved_beside_another() {
   wait_until test -e "started.1.$1"
   there=$(nacre "$leader" ps --json | jq -r 'select(.rank == 1).host')

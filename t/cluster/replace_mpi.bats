@@ -12,8 +12,8 @@ setup_file() {
   start_cluster && build_mpi_programs mpich steady && build_mpi_programs openmpi steady
 }
 
-# nacre run on node0, with two ranks on each of node0 and node1, and two spares, until there is the file go. It is $job. With
-# the MPI library $1, and further options.
+# Starts nacre run on node0 with the MPI library $1: two ranks on each of node0 and node1, and two spares, until
+# there is the file go. Its process is $job.
 start_steady() { # LIBRARY, options
   local library=$1
   shift
@@ -47,7 +47,7 @@ replaced_twice() {
   nothing_left
 }
 
-# With options and the library of start_steady: what runs the ranks of node1 is lost, then the spare that has taken them.
+# As start_steady: then the shell of node1 is killed, and later the spare that has taken its ranks.
 shells_are_killed() {
   start_steady "$@"
   "$vcluster" exec node1 pkill -KILL -x nacre-shell

@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Jobs whose size changes (-N MIN:MAX) over hosts: those that are lost leave the others, started again and fewer, by ssh and by srun.
+# Jobs whose size may change (-N MIN:MAX) over hosts: when hosts are lost the tasks start again on fewer, by ssh and
+# by srun.
 load lib.bash
 load jobs.bash
 
 cluster=(5 --slurm)
 
-# nacre run on node4, with a task on each of node[0-3], until there is the file go. It is $job. No host sees another one's list of jobs.
+# Starts nacre run on node4, with a task on each of node[0-3], until there is the file go. Its process is $job. No
+# host sees another one's list of jobs.
 start_sized() { # OPTION...
   export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
   rm -f said go

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# restart over hosts: a task that fails starts again where it was; and all of them together. nacre restart from another host than the
-# leader's.
+# restart over hosts: a task that fails starts again where it was, or all tasks do. nacre restart from another host
+# than the leader's.
 load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)
 
-# OPTION...: nacre run from node0, with a task on each host, of which that on node2 fails once.
+# OPTION...: runs nacre run from node0, with a task on each host; the task on node2 fails once.
 restarted() {
   code=0
   limit=150 on node0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -N 4 --report="$work/report" --timeout=100 "$@" \

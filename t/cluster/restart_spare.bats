@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# restart=...,where=spare over hosts: a task that fails starts again on a spare, whichever shell of the tree it is on; the spare's host may
-# die, or none has room. What tasks have written comes out once, and the report has both hosts.
+# restart=...,where=spare over hosts: a task that fails starts again on a spare, whichever shell of the tree it is
+# on; the spare's host may die, or no spare has room. The tasks' output comes out once, and the report has both
+# hosts.
 load lib.bash
 load jobs.bash
 
@@ -30,7 +31,8 @@ END
   chmod +x program
 }
 
-# OPTION...: nacre run on node0 of that program, on all hosts. It is $job. In a tree of two children each: node1 feeds the last hosts.
+# OPTION...: starts nacre run on node0 with that program, on all hosts. Its process is $job. Each shell has two
+# children: node1 feeds the last hosts.
 start_run() {
   rm -f in.* fail.* go said report
   write_program
@@ -51,11 +53,11 @@ has_said() { wait_until grep -qF -- "$1" said || { grep -v '^line' said; return 
 
 places() { nacre node0 ps --json | jq -r 'select(.rank != null) | "\(.rank):\(.host):\(.try)"' | sort | paste -sd' '; }
 
-# RANK:HOST:TRY...: the tasks run there.
+# RANK:HOST:TRY...: each task runs on its host, in its try.
 they_are() { [ "$(places)" = "$*" ] || { places; cat said; return 1; }; }
 
-# RANK:TRY:HOST[:failed]...: these starts have written all their lines once, and no others have any; those that have not failed the last
-# ones, too.
+# RANK:TRY:HOST[:failed]...: these starts have written all their lines once, and no other start has any; those that
+# have not failed have also written their last lines.
 wrote() {
   local each rank try host failed
   for each; do

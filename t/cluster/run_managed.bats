@@ -64,7 +64,7 @@ submit() {
   nothing_left
 }
 
-# This Slurm sets no variable for that.
+# This Slurm sets no variable for the time limit.
 @test "a batch job of Slurm is warned before its time is over, which squeue tells" {
   # shellcheck disable=SC2016 # for the task
   printf '#!/bin/sh\n%s -n 1 -o signal.timeleft=52s sh -c "%s"\necho "code $?"\n' "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL'" \
@@ -76,13 +76,13 @@ submit() {
   nothing_left
 }
 
-# As in srun --pty bash, where all of the node is the step's.
+# As in srun --pty bash, where the step has the whole node.
 @test "nacre run within a step of Slurm; and where srun has to wait, a line says for what" {
   limit=60 run on node0 srun --quiet --time=2 -N1 -n1 --exclusive bash -c "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -n 2 hostname </dev/null"
   [ "$status" -eq 0 ] || { echo "$output"; return 1; }
   [ "$(grep -c '^node' <<<"$output")" -eq 2 ] || { echo "$output"; return 1; }
   [[ $output != *"waiting for srun"* ]]
-  # All is another step's: this one comes once that is over.
+  # Another step has the whole allocation: this one starts once that is over.
   printf '#!/bin/sh\nsrun --quiet sleep 6 &\nsleep 1\nunset SLURM_STEP_ID SLURM_STEPID\n%s\nwait\n' \
     "'$NACRE_BUILD_DIR/nacre' run --shell='$NACRE_SHELL' -N2 -n 2 hostname" >script
   "$vcluster" exec node0 sbatch --parsable --chdir="$PWD" -N2 --ntasks-per-node=1 --exclusive --time=2 -o "$PWD/said" script >id
@@ -93,7 +93,7 @@ submit() {
   nothing_left
 }
 
-# The allocation is that of a manager: these variables, on node0.
+# Runs nacre on node0 in an allocation that these variables describe.
 in_allocation() { # VARIABLE=VALUE... -- options of nacre run
   local variables=()
   while [ "$1" != -- ]; do variables+=("$1") && shift; done
@@ -113,7 +113,7 @@ in_allocation() { # VARIABLE=VALUE... -- options of nacre run
   said_lines "0 on node2 77" "1 on node3 77"
   in_allocation LSB_HOSTS="node3 node3 node1" LSB_JOBID=77 -- -N 2 sh -c "$tell"
   said_lines "0 on node3 77" "1 on node1 77"
-  # As many as there are slots, each where its slot is.
+  # As many tasks as there are slots, each on the host of its slot.
   in_allocation LSB_HOSTS="node3 node1 node1" LSB_JOBID=77 -- sh -c "$tell"
   said_lines "0 on node3 77" "1 on node1 77" "2 on node1 77"
   [ "$(nacre node0 jobs -a --json | jq -c '[.end.code, .shells]' | sort -u)" = '[0,2]' ]

@@ -5,7 +5,8 @@
 # at hand are files that t/kit/topology_xml.py makes, in FLUX_HWLOC_XMLFILE.
 load lib.bash
 
-# machine TASKS CORES GPUS ARGUMENT...: a job of so many tasks on all cores (0-CORES) and gpus (0-GPUS, none if empty) of that machine.
+# machine TASKS CORES GPUS ARGUMENT...: a job of TASKS tasks on all cores (0-CORES) and gpus (0-GPUS, none if empty)
+# of that machine.
 machine() {
   local tasks=$1 cores=$2 gpus=$3
   shift 3
@@ -16,7 +17,7 @@ machine() {
   nacre=("$NACRE_SHELL" --standalone -j jobspec.json -R R.json)
 }
 
-# The lines of the plan about task $1, of those that begin with $2.
+# Those lines of the plan about task $1 that begin with $2.
 of_task() { sed -n "/^task $1 /,/^\$/p" <<<"$output" | sed -n "s/^  \($2.*\)/\1/p" | tr -s ' '; }
 
 explain() { run --separate-stderr "${nacre[@]}" --explain "$@"; [ "$status" -eq 0 ] || { echo "$output$stderr"; return 1; }; }
@@ -153,7 +154,7 @@ env +UCX_NET_DEVICES='eth0,eth1'" ] || { echo "$output"; return 1; }
 @test "a kernel that refuses the policy is named, with the policy" {
   [ ! -e /sys/devices/system/node/node7 ] || skip "a machine of eight NUMA nodes"
   machine 1 0 "" --cores 4
-  # Of another machine: its only NUMA node is one that this one lacks.
+  # The topology of another machine: this one lacks its only NUMA node.
   sed -i -E '/NUMANode/s/os_index="0"/os_index="7"/; s/nodeset="0x00000001"/nodeset="0x00000080"/g' machine.xml
   run nacre -o mem-affinity=bind
   fails_with 126 "task 0: cannot set the memory policy to bind 7: Invalid argument (is it one of Mems_allowed_list in /proc/self/status?)"

@@ -23,7 +23,7 @@ load archives.bash
   [ -z "$stderr" ]
 }
 
-# The run was a usage error of the program $1, which says $2.
+# The run was a usage error of the program $1, whose message is $2.
 is_usage_error() {
   echo "$output"
   [ "$status" -eq 2 ]
@@ -207,7 +207,7 @@ is_usage_error() {
   archive extract -C again --max-size 1M
 }
 
-# The file $1 could not be completed for the reason $2, and is not there; what came before is.
+# The file $1 could not be completed for the reason $2, and is not there; earlier files are.
 leaves_nothing_incomplete() {
   [ "$status" -eq 1 ] || { echo "exit code $status: $output"; return 1; }
   [ "$output" = "nacre archive extract: $work/ar/main.tar.zst: '$1': $2" ] || { echo "$output"; return 1; }
@@ -224,7 +224,7 @@ leaves_nothing_incomplete() {
   run bash -c 'ulimit -f 50; exec "$0" archive extract -C to' "$NACRE_BUILD_DIR/nacre"
   leaves_nothing_incomplete second "File too large"
   rm -r to/*
-  truncate -s 100000 files/second  # one hole
+  truncate -s 100000 files/second  # the file is one hole
   archive create --overwrite -C files first second
   run bash -c 'ulimit -f 50; exec "$0" archive extract -C to' "$NACRE_BUILD_DIR/nacre"
   leaves_nothing_incomplete second "File too large"
@@ -280,10 +280,10 @@ leaves_nothing_incomplete() {
 
 @test "a signal ends a creation, and leaves neither an archive nor a part of one" {
   make_tree
-  head -c 64M /dev/urandom >from/noise # xz takes many seconds for it
+  head -c 64M /dev/urandom >from/noise # xz takes many seconds to compress this
   local signal code
   for signal in INT TERM HUP QUIT; do
-    # Bash starts what is in the background with SIGINT and SIGQUIT ignored.
+    # Bash starts background processes with SIGINT and SIGQUIT ignored.
     env --default-signal=INT,QUIT "$NACRE_BUILD_DIR/nacre" archive create -c xz -C from . 3>&- &
     local pid=$!
     until compgen -G 'ar/.main.tar.xz.*' >/dev/null; do kill -0 "$pid"; done
@@ -351,7 +351,7 @@ END
   run archive extract -C to
   fails_with 1 "nacre archive extract: $work/ar/main.tar.zst: damaged or cut off: "
   [ ! -e to/noise ]
-  # One bit of the content, which no structure tells.
+  # Changes one bit of the content, which breaks no structure.
   python3 -c 'import sys; b = bytearray(open(sys.argv[1], "rb").read()); b[600000] ^= 1; open(sys.argv[2], "wb").write(b)' \
     whole ar/main.tar.zst
   run archive extract -C to --overwrite

@@ -8,7 +8,8 @@ load control.bash
 run_job() { env -u SLURM_JOB_ID -u FLUX_ENCLOSING_ID "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
 # The words of standard input in one line, in order.
 joined() { sort -n | paste -sd' '; }
-# Adds "+" to the file running as a task begins, and "-" as it ends; the most that were there at once is printed.
+# Adds "+" to the file running as a task begins, and "-" as it ends; prints the largest number of tasks that ran at
+# once.
 most_at_once() { awk '/\+/ { if (++now > most) most = now } /-/ { --now } END { print most }' "$1"; }
 
 @test "a list: a task for each element, in place of {}, or behind the command; lines of a file" {
@@ -77,7 +78,7 @@ END
   [ "$(wc -l <<<"$output")" -eq 3 ]
   run -5 --separate-stderr run_job --at-most=1 --fail-fast sh -c 'echo {}; test {} != 2 || exit 5; test {} = 1 || sleep 60' ::: 1 2 3 4
   [[ $(joined <<<"$output") != *4* ]]
-  # A task that ends says nothing about the others.
+  # The end of a task starts no exit timeout.
   run_job --at-most=1 -o exit-timeout=0.1s sh -c 'sleep 0.3' ::: 1 2
 }
 
@@ -135,12 +136,12 @@ END
   [ "$(joined <ran)" = "1 2 3 3 4" ]
   job --resume
   [ "$(tail -n 1 log | cut -f1,7)" = "$(printf '3\t0')" ]
-  # A job that is killed leaves what had ended.
+  # The joblog of a killed job has the tasks that had ended.
   head -n 3 log >short
   run_job --joblog=short --resume --output='out.{{task.rank}}' sh -c 'echo {} >>ran; test {} != 3 -o -e ok || exit 4' ::: 1 2 3 4
   [ "$(wc -l <short)" -eq 5 ]
   [ "$(wc -l <ran)" -eq 7 ]
-  # From another shell's host it comes through the launcher.
+  # The joblog of another shell's tasks comes through the launcher.
   run_job --local=2 --at-most=1 --joblog=two true ::: a b c d
   head -n 2 two >part
   run_job --local=2 --at-most=1 --joblog=part --resume true ::: a b c d

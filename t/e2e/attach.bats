@@ -15,7 +15,8 @@ teardown() {
 
 viewers=()
 
-# Starts a viewer with these options, and waits until the leader has it. Its output is in $name.out and $name.err.
+# Starts a viewer with these options, and waits until the leader serves it. Its output is in $name.out and
+# $name.err.
 watch() { # name options...
   local name=$1
   shift
@@ -44,7 +45,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
     watch some --ranks=1,3 -l "$id"
     for each in "early 0" "early 1" "early 2" "early 3"; do wait_until has all.out "$each"; done
     wait_until has some.out "3: early 3"
-    wait_until [ -n "$("$front" ps -q)" ] # it has served what came before
+    wait_until [ -n "$("$front" ps -q)" ] # by then the leader has served earlier requests
     touch go
     ends_with 3
     for each in 0 1 2; do viewer_ends_with "$each" 3; done
@@ -159,7 +160,7 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   missed=$(sed -n 's/^nacre attach: \([0-9]*\) lines, .* are missing here.*/\1/p' slow.err | paste -sd+ | bc)
   [ "$missed" -gt 1000000 ]
   times=$(grep -c 'are missing here' slow.err)
-  # Whole lines are missing; only one of which the viewer has had the beginning already is cut.
+  # Only whole lines are missing, except one of which the viewer already had the beginning.
   [ "$(grep -cvxFf out slow.out)" -le "$times" ]
   [ $((missed + $(wc -l <slow.out))) -ge "$(wc -l <out)" ]
   [ $((missed + $(wc -l <slow.out))) -le $(($(wc -l <out) + times)) ]
@@ -305,7 +306,7 @@ for s in idle:
     s.sendall(b'{"id":1,"do":"attach"}\n' * 1 + b'{"id":2,"do":"attach","credit":9007199254740992}\n')
 open("go", "w").close()
 import time
-while "over" not in open("out").read()[-10:]:  # nobody holds it up
+while "over" not in open("out").read()[-10:]:  # no viewer holds the job up
     time.sleep(0.05)
 END
   wait_until has good.out over

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre attach --input: the standard input of a job whose launcher has left it, or that is taken from it, has one owner.
+# nacre attach --input: the standard input of a job has one owner, after its launcher has left it or the owner has
+# taken it.
 load pty.bash
 load nodes.bash
 load control.bash
@@ -22,7 +23,8 @@ left_open() { # way, then options and a command
   id=$(timeout 60 "$front" run "${places[@]}" -d -o input.when-left=open "${@:2}" 2>err)
 }
 
-# An owner whose input is the FIFO $name.in; its output is in $name.out and $name.err, its process the last of $owners.
+# Starts an owner whose input is the FIFO $name.in; its output is in $name.out and $name.err, its process the last
+# of $owners.
 owner() { # name options...
   local name=$1
   shift
@@ -83,7 +85,7 @@ reading='while read -r line; do echo "$NACRE_TASK_RANK got $line"; done; echo "$
     exec {third}>c.in
     echo lf >&"$third"
     wait_until has c.out '1 got half'
-    kill -INT "${owners[-3]}" # that only watches: it leaves
+    kill -INT "${owners[-3]}" # this one only watches: it leaves
     ends "${owners[-3]}" 0
     kill -TERM "${owners[-1]}" # the owner leaves as well
     ends "${owners[-1]}" 0
@@ -203,7 +205,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
     exec {to}>a.in
     wait_until grep -q "is that of nacre attach (pid ${owners[-1]} on .*) from now on: what is typed here goes nowhere" err
     echo lost >&"$feed"
-    exec {feed}>&- # nor is it the end
+    exec {feed}>&- # the end of this input does not end the job's
     echo two >&"$to"
     wait_until has a.out '1 got two'
     exec {to}>&-
@@ -255,7 +257,7 @@ is_at() { [ "$(position)" -ge "$1" ]; }
   [ "$output" = $'0 got mine\n0 over' ]
 }
 
-# On a terminal: a job that notes SIGINT, and its owner, whose process is in shell.pid.
+# Starts, on a terminal, a job that notes SIGINT, and its owner, whose process id is in shell.pid.
 own_at_terminal() {
   printf '#!/bin/bash\ntrap "echo noted" INT\nwhile :; do read -r line; code=$?; [ -z "$line" ] || echo "got $line"; [ $code -ne 1 ] || break; done\necho over\n' >task
   chmod +x task

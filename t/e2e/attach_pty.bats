@@ -32,7 +32,7 @@ answers='trap "stty size" WINCH; echo up $FLUX_TASK_RANK; while :; do read -r li
     exits_with 0
     close_terminal
   done
-  grep -q '^got text' out # it goes on to the job's own output, too
+  grep -q '^got text' out # it is also in the job's own output
   attach_there --pty=2
   sees '^up 2'
   keys finish Enter
@@ -261,7 +261,7 @@ send(id=105, do="exec-end", exec=101)
 assert code_of(f, 105) == 22
 send(id=106, do="exec-end", exec=100)
 assert code_of(f, 100) == 0
-for stream in ("pty", "stdin"):  # of a request that takes no data: the link ends
+for stream in ("pty", "stdin"):  # the request takes no data, so the link ends
     g, ask = link()
     ask(id=1, do="exec", command=["sleep", "76585"], shells="1", credit=1000)
     ask(id=2, do="size", request=1, rows=24, columns=80)

@@ -354,7 +354,7 @@ usage_error() {
   fails_with 1 "--eventlog: /no/such/folder/log: No such file or directory"
 }
 
-# Where file systems of the kernel are hidden: $1 of them, with the command behind.
+# Runs the command behind $1 while the kernel's file systems in $1 are hidden.
 hidden() { run unshare -m sh -c 'for each in $0; do mount -t tmpfs none "$each" || exit 77; done; exec "$@"' "$@"; }
 
 # bats test_tags=root

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The ways in which shells find each other, on one host: what managers set, stand-ins of them set here.
+# The ways in which shells find each other, on one host: stand-ins set what real managers set.
 load lib.bash
 
-# Neither those of whoever runs the tests, nor what they have found.
+# Variables of a manager under which the tests run must not count.
 unset "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" FLUX_JOB_ID
 
 # step N COMMAND...: as N tasks of a step of Slurm.
@@ -76,7 +76,7 @@ secret() {
   run "$NACRE_SHELL" -j jobspec.json
   [ "$status" -eq 2 ]
   [[ $output == *"not pmi: PMI_FD is not set; not pmix: PMIX_NAMESPACE is not set; not slurm: SLURM_PROCID is not set"* ]]
-  # What an earlier start has left chooses nothing.
+  # Variables that an earlier start has left choose no way.
   for left in 77 x; do
     PMI_FD=$left run "$NACRE_SHELL" -j jobspec.json
     [ "$status" -eq 2 ]

@@ -12,7 +12,7 @@ unpack() {
   zstd -dqc "$1" | tar -x -C b --strip-components=1
 }
 
-# The text is in no file of the unpacked bundle, nor in the details beside the list of jobs.
+# Checks that the text is in no file of the unpacked bundle, nor in the details beside the list of jobs.
 nowhere() {
   local text
   for text in "$@"; do
@@ -74,7 +74,7 @@ is() { jq -e "$1" "b/$2" >/dev/null || { echo "not so in $2: $1"; cat "b/$2"; re
   [ "$("$front" jobs -q)" = "$id" ]
   touch go
   ends_with 0
-  # The doctor's last look is kept, as nobody can ask any more.
+  # The doctor's last look is kept, as the ended job cannot be asked.
   "$front" report --bundle=after.tar.zst "$id"
   unpack after.tar.zst
   is '.groups | length >= 1' doctor.json

@@ -159,7 +159,8 @@ END
   with_rc <<<"plugin.load { file = '$work/server.so' }
 plugin.load { file = '$work/client.so' }"
   [ "$status" -eq 0 ]
-  # The events come in their order, that of the first end behind the task's task.exit. The task may end before shell.start.
+  # The events come in their order; the event of the first end comes after the task's task.exit. The task may end
+  # before shell.start.
   [ "$(grep "event" <<<"$output")" = "nacre-shell[0]: client: event shell.init
 nacre-shell[0]: client: event shell.start
 nacre-shell[0]: client: event shell.task-exit

@@ -43,7 +43,7 @@ completed() {
   [ "$(completed --jobspec = jo)" = job.json ]
 }
 
-# The same for nacre.
+# As above, for nacre.
 nacre_completed() {
   # shellcheck source=../../etc/completions/nacre.bash
   source "$NACRE_SOURCE_DIR/etc/completions/nacre.bash"

@@ -13,7 +13,8 @@ setup_file() {
   ln -s usr/bin usr/lib usr/lib64 usr/sbin "$root/"
   tar -C "$root" --owner=0 --group=0 --mode=a+rX -c . |
     podman import -q --change 'ENV OF_IMAGE=yes' --change 'ENV SHARED=image' --change 'WORKDIR /tmp' --change 'ENTRYPOINT ["false"]' - nacre-test
-  # crun does without cgroups of both versions at once: those of version 2 are hidden in the namespace that podman keeps for this user.
+  # crun cannot use cgroups of both versions at once: those of version 2 are hidden in the namespace that podman
+  # keeps for this user.
   if ((EUID != 0)) && mountpoint -q "$second_cgroups"; then podman unshare mount -t tmpfs none "$second_cgroups"; fi
 }
 
@@ -109,11 +110,11 @@ nothing_is_left() {
 }
 
 @test "however the job ends, no container stays" {
-  # What runs in the background here would ignore it.
+  # A background process of bash would ignore SIGINT.
   env --default-signal=INT "$NACRE_BUILD_DIR/nacre" run --container=nacre-test,bind=/usr:/usr:ro -n 2 \
     sh -c 'echo >ready; trap "" INT TERM; sleep 1000' &
   wait_until 30 test -s ready
-  kill -INT $! # a user who is in a hurry
+  kill -INT $! # a second interrupt at once
   pause 0.3
   kill -INT $!
   wait $! || status=$?
@@ -243,7 +244,7 @@ END
   [ "$status" -eq 0 ]
   [ "$output" = $'made by the test\nmade by the test' ]
   # shellcheck disable=SC2154 # of bats
-  [[ $stderr == *"container: "*": podman "*" localhost/brought:1, "*" s"* ]] # whatever it was about then
+  [[ $stderr == *"container: "*": podman "*" localhost/brought:1, "*" s"* ]] # for any operation of podman
   [ "$(wc -l <pulls)" -eq 1 ]
   nothing_is_left
 }

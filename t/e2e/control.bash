@@ -28,7 +28,8 @@ start_job() {
   "$front" jobs --json | jq .pid >leader
 }
 
-# Starts a job by nacre run with these words, and waits until it is listed; $launcher, $id, out and err are its own.
+# Starts a job by nacre run with these words, and waits until it is listed; $launcher, $id, out and err are set as
+# above.
 start_by_run() {
   "$front" run --shell="$NACRE_SHELL" -l "$@" >out 2>err &
   launcher=$!
@@ -36,7 +37,7 @@ start_by_run() {
   id=$("$front" jobs -q)
 }
 
-# All tasks have become the sleep that they run: one is listed once it has been started, before that.
+# All tasks have become the sleep that they run: a task is listed before that, once it has started.
 all_sleep() { [ "$("$front" ps --json --no-fold "$id" | jq -s 'length > 0 and all(.state == "S" and .command == "sleep")')" = true ]; }
 
 run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
@@ -55,7 +56,7 @@ ends_with() { # code
   [ "$code" -eq "$1" ] || { echo "exit code $code, not $1; it said:"; cat err; return 1; }
 }
 
-# The same, with any other code than 0. It is $code.
+# As above, with any code but 0, which is $code then.
 fails() {
   code=0
   wait "$launcher" || code=$?
@@ -65,8 +66,8 @@ fails() {
 # A command as another user, who has this user's list of jobs in the environment.
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env PATH=/usr/bin:/bin NACRE_JOBS_DIR="$NACRE_JOBS_DIR" HOME=/ "$@"; }
 
-# Another user sends the request $2 to the socket $1, whose folders are opened to all: it is refused, as the leader asks the
-# kernel who it is.
+# Another user sends the request $2 to the socket $1, whose folders are opened to all: the leader refuses, as it
+# asks the kernel for the other side's user.
 nobody_is_refused() {
   local socket=${1#unix:}
   chmod 755 "$TMPDIR" "$(dirname "$socket")"

@@ -79,7 +79,7 @@ load control.bash
 # bats test_tags=long
 @test "ps counts what a task has started, and folds many tasks" {
   start_job 2 33 'sleep 600 & exec sleep 601'
-  wait_until eval '[ "$("$front" ps -q | wc -l)" -eq 2 ]' # all of a node are alike once each has become what it runs
+  wait_until eval '[ "$("$front" ps -q | wc -l)" -eq 2 ]' # the tasks of a node are folded once each has become its program
   run "$front" ps
   [ "$status" -eq 0 ]
   [ "${#lines[@]}" -eq 3 ]
@@ -218,7 +218,7 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
   "$front" wait "$id" 2>waited &
   waiting=$!
   wait_until is_connected "$waiting"
-  half=$NACRE_JOBS_DIR/.$id.json.$(<leader) # as if it was killed while it wrote
+  half=$NACRE_JOBS_DIR/.$id.json.$(<leader) # as if the leader was killed while it wrote
   touch "$half"
   kill -KILL "$(<leader)"
   code=0
@@ -226,7 +226,7 @@ is_connected() { [[ $(ls -l "/proc/$1/fd") == *socket:* && $(cut -d' ' -f3 "/pro
   [ "$code" -eq 137 ]
   grep -F "its leader has gone" waited
   wait "$launcher" || :
-  wait_until grep -q '"vanished":true' "$NACRE_JOBS_DIR/$id.json" # by its guard: nothing else has written there
+  wait_until grep -q '"vanished":true' "$NACRE_JOBS_DIR/$id.json" # its guard has written this: no other process has looked at the list
   [ ! -e "$half" ]
   wait_until test ! -e "$(dirname "${socket#unix:}")"
   [ "$("$front" jobs -a --json | jq -r .status)" = V ]

@@ -46,7 +46,7 @@ load control.bash
   unset NACRE_JOBS_DIR XDG_STATE_HOME
   mkdir home run
   export HOME=$work/home XDG_RUNTIME_DIR=$work/run
-  for inodes in 5 6; do # the folders have 5 of them, an entry one
+  for inodes in 5 6; do # the folders need 5 inodes, an entry one
     mount -t tmpfs -o size=64k,nr_inodes="$inodes" tmpfs home
     start_job 1 1 'exec sleep 600'
     expected=$([ "$inodes" -eq 5 ] && echo "$XDG_RUNTIME_DIR/nacre" || echo "$HOME/.local/state/nacre")
@@ -69,7 +69,7 @@ load control.bash
   unset XDG_STATE_HOME NACRE_JOBS_DIR
   write_nodes 1 1
   write_jobspec 1 sleep 0.3
-  # A squatter has the last place.
+  # Another user has the last place.
   run unshare -m bash -c "mount -t tmpfs tmpfs /tmp && mkdir -p '$work' && mkdir -m 777 /tmp/nacre-0 && chown 65534 /tmp/nacre-0 &&
     cd '$work' && printf '%s' \"\$0\" >jobspec.json && printf '%s' \"\$1\" >R.json && mkdir -p '$TMPDIR' &&
     '$front' launch --shell='$NACRE_SHELL' -j jobspec.json -R R.json -o cpu-affinity=off --local=1" \

@@ -9,7 +9,7 @@ setup_file() {
   [[ $(</proc/sys/kernel/core_pattern) == core* ]] || skip "core files do not go to the working directory here"
 }
 
-# A shell that keeps the secret for the test, and has its working directory for its core file.
+# Writes a wrapper of the shell that keeps the secret for the test, and sets a working directory for the core file.
 write_shell() {
   cat >shell <<END
 #!/bin/bash
@@ -20,7 +20,7 @@ END
   chmod +x shell
 }
 
-# No core file here has the secret; exactly $1 have been left.
+# There are exactly $1 core files here, and none has the secret.
 no_core_file_has_secret() {
   python3 - "$1" <<'END' || return 1
 import glob, sys

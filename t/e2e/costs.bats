@@ -6,8 +6,8 @@ load lib.bash
 
 setup_file() { cc -Wall -Wextra -o "$BATS_FILE_TMPDIR/count_calls" "$NACRE_SOURCE_DIR/t/e2e/count_calls.c"; }
 
-# Runs `nacre run` with these arguments on this host, and sets $execs and $opens. A task that takes long has its job opened some
-# files more.
+# Runs `nacre run` with these arguments on this host, and sets $execs and $opens. The job of a long task opens some
+# more files.
 count() {
   "$BATS_FILE_TMPDIR/count_calls" "$work/count" "$NACRE_BUILD_DIR/nacre" run --local=1 "$@"
   read -r execs opens <"$work/count"

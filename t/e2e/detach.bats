@@ -15,7 +15,7 @@ detached() { # way, then options and a command
 
 @test "the id comes once the job runs, which goes on alone, and its output and code can be had after its end" {
   for way in here local agent; do
-    rm -f go seen # the last one's could be taken for this one's
+    rm -f go seen # the former job's files could be taken for this job's
     detached "$way" -n 2 sh -c 'echo "early $FLUX_TASK_RANK"; echo "bad $FLUX_TASK_RANK" >&2; until test -e go; do sleep 0.2; done; echo "late $FLUX_TASK_RANK"; exit 5'
     [ ! -s err ] || { cat err; return 1; }
     [ "$("$front" jobs -q)" = "$id" ]
@@ -90,7 +90,7 @@ detached() { # way, then options and a command
   [[ $output == "nacre wait: 'again' may be any of 2 jobs: "* ]] || { echo "$output"; return 1; }
   "$front" kill "$id"
   run -143 "$front" wait "$id"
-  # The last one has ended since; this one runs.
+  # The former job has ended since; this one runs.
   [ "$("$front" ps --json again | jq -s length)" -eq 1 ]
   touch go
   run -4 "$front" wait --json again

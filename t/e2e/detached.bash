@@ -23,7 +23,7 @@ places_of() { # here, local or agent
   places+=(--shell="$NACRE_SHELL" -o cpu-affinity=off)
 }
 
-# The leaders of this test's jobs, by the directory that they run in: others run beside it.
+# Finds the leaders of this test's jobs by their working directory, as other tests run at the same time.
 no_leader() {
   local pid
   for pid in $(pgrep -f '^nacre-shell: [^ ]+ (rank )?0/'); do

@@ -7,14 +7,14 @@
 load lib.bash
 bats_require_minimum_version 1.5.0
 
-# A build that is quick instead of good: what is linked how is the same.
+# A quick build, not an optimised one: it is linked in the same way.
 make_dist() {
   cmake -S "$NACRE_SOURCE_DIR" --preset portable -B build -DNACRE_OPTIMIZE=-O0 -DNACRE_LTO=OFF -DCMAKE_C_COMPILER="$(command -v clang)" \
     -DCMAKE_CXX_COMPILER="$(command -v clang++)" && cmake --build build
 }
 
 setup_file() {
-  export BATS_TEST_TIMEOUT=900  # of what follows, a build
+  export BATS_TEST_TIMEOUT=900  # most of the time is for the build below
   cd "$BATS_FILE_TMPDIR" || return
   export NACRE_DIST=${NACRE_DIST:-}
   if [[ -z $NACRE_DIST ]]; then
@@ -37,7 +37,7 @@ setup() {
   export NACRE_JOBS_DIR=$work/jobs
 }
 
-# ---- what it asks of a system ------------------------------------------------
+# ---- what the programs need of a system ------------------------------------------------
 
 @test "no program or library of it needs a symbol or a library that an older system has not" {
   run "$NACRE_SOURCE_DIR/etc/dist/needs" "$tree"

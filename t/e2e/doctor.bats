@@ -13,7 +13,7 @@ setup_file() {
   cc -Wall -Wextra -o "$programs/killed/eu-stack" "$BATS_TEST_DIRNAME/doctor_tracer.c"
 }
 
-# So many tasks are where they will stay: each makes a file there.RANK just before.
+# $1 tasks are where they will stay: each makes a file there.RANK just before.
 are_there() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -ge "$1" ]; }
 
 # The process of rank $1.
@@ -62,7 +62,7 @@ path_of() {
   stop_job
 }
 
-# By tool $1: $2 tasks, the ranks $3, of $4 are in MPI_Barrier, and one, $5, reads.
+# By tool $1: $2 of $4 tasks, the ranks $3, are in MPI_Barrier, and one, $5, reads.
 takes_stacks() {
   run --separate-stderr "$front" doctor --stacks="$1" --twice=0.3 "$id"
   [ "$status" -eq 0 ]
@@ -89,7 +89,7 @@ takes_stacks() {
 
 # bats test_tags=long
 @test "stacks show where, by gdb" {
-  # It takes most of a second a task, and each has 10 s.
+  # The tool takes most of a second for each task, and has 10 s for it.
   start_job 3 1 "exec $programs/barrier 1"
   wait_until are_there 3
   wait_until concludes "missing 1"
@@ -217,7 +217,7 @@ takes_stacks() {
   start_job 2 2 'case $FLUX_TASK_RANK in 1 | 3) until [ -e go ]; do sleep 0.1; done; exit $((FLUX_TASK_RANK - 1)) ;; esac; exec sleep 600'
   "$front" doctor --twice=3 "$id" >said 2>&1 &
   doctor=$!
-  sleep 0.5 # it passes, too, if the doctor comes later
+  sleep 0.5 # the test also passes if the doctor comes later
   touch go
   wait "$doctor"
   output=$(<said)
@@ -264,7 +264,7 @@ takes_stacks() {
 @test "a task that is frozen by its cgroup" {
   needs_root "to make a cgroup"
   mkdir cg
-  # The mount is seen, and stays, as long as the job does.
+  # The mount is visible, and stays, as long as the job runs.
   unshare --mount --propagation private sh -c 'mount -t cgroup2 none cg && exec "$@"' - "$front" run --shell="$NACRE_SHELL" -n 3 \
     sh -c 'echo $$ >there.$FLUX_TASK_RANK; exec sleep 600' >out 2>err </dev/null &
   launcher=$!
@@ -288,7 +288,7 @@ takes_stacks() {
 @test "a shell that stands still is named, and the others answer" {
   start_job 3 1 'touch there.$FLUX_TASK_RANK; exec sleep 600' -o lost-after=60s
   wait_until are_there 3
-  wait_until all_sleep # not the sh that becomes it
+  wait_until all_sleep # the tasks have become sleep
   wait_until pgrep -fx "nacre-shell: $id (rank )?1/3 *"
   frozen=$(pgrep -fx "nacre-shell: $id (rank )?1/3 *")
   kill -STOP "$frozen"
@@ -297,7 +297,7 @@ takes_stacks() {
   "$front" doctor --stacks --twice=0.1 >stacks || :
   took=$((SECONDS - begun))
   kill -CONT "$frozen"
-  # It is named first, and not waited for as long as stacks may take.
+  # The silent shell is named first, and is not waited for as long as stacks may take.
   head -n 1 stacks | grep -q '^=> shell 1 on node1 has not answered in time: ' || { cat stacks; return 1; }
   [ "$(grep -c 'has not answered' stacks)" -eq 1 ]
   grep -qE '^2 of 3  0,2 .*sleep' stacks

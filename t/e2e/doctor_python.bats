@@ -16,7 +16,7 @@ setup_file() {
   esac
 }
 
-# "(doctor_python.py:LINE\)" of the line that is $1.
+# "(doctor_python.py:LINE\)" for the line whose text is $1.
 at() {
   local line
   line=$(grep -nxE " *$1" "$program" | cut -d: -f1)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre doctor: what NCCL's RAS says, by a made-up one.
+# nacre doctor: what NCCL's RAS says, by a stand-in.
 load lib.bash
 load nodes.bash
 load control.bash
 
 all_there() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -eq 3 ]; }
 
-# Three ranks, of which the first answers as NCCL's RAS like $1.
+# Starts three ranks, of which the first answers as NCCL's RAS, with the case $1.
 start_ranks() {
   local port
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

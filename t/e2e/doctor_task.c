@@ -51,7 +51,7 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-// Each does something for a while that no optimiser finds out.
+// Computes for a while, in a way that no optimiser removes.
 static void add_up(long count) {
   for (long i = 1; i < count; ++i) result += 1.0 / (double)i;
 }
@@ -117,7 +117,7 @@ static void do_compute(void) {
   for (;;) ways[period == 0 ? 0 : rank % 3](100000);
 }
 
-// A message goes round, and whoever has it works for a while.
+// A message goes round, and the rank that has it works for a while.
 static void do_ring(void) {
   listen_here();
   there();
@@ -129,7 +129,7 @@ static void do_ring(void) {
   }
 }
 
-// Rank 0 gives work, and waits for what becomes of it.
+// Rank 0 gives work to the others, and waits for the results.
 static void do_master(void) {
   listen_here();
   there();
@@ -167,8 +167,7 @@ static void* wait_for_work(void* of) {
   return of;
 }
 
-// The first thread joins others: those of a step, those that work alone, and on some ranks those that have nothing
-// to do.
+// The first thread joins others: those of a step, independent ones, and on some ranks idle ones.
 static void do_threads(void) {
   pthread_t threads[4];
   pthread_barrier_init(&steps, NULL, 2);
@@ -179,7 +178,7 @@ static void do_threads(void) {
   for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
 }
 
-// A thread reads commands from a pipe that only its own process has, and gets one now and then.
+// A thread reads commands from a pipe that only its own process has, where one comes now and then.
 static int commands[2];
 static void* read_commands(void* of) {
   char byte;

@@ -8,7 +8,7 @@ load control.bash
 
 all_listen() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -eq 4 ]; }
 
-# Four ranks on two shells that behave like $1, with the options behind.
+# Starts four ranks on two shells that behave like the case $1, with the options behind.
 start_ranks() {
   local how=$1
   shift
@@ -28,7 +28,7 @@ stop_job() {
 
 @test "a rank that lags behind is named, with the collective in which the others wait" {
   start_ranks lags
-  for round in 1 2; do # the dump of before is not taken for a new one
+  for round in 1 2; do # the earlier dump is not taken for a new one
     run "$front" doctor --twice=0.3 "$id"
     [ "$status" -eq 0 ]
     shows '^=> rank 3 \(node1\) is at collective 41 in process group 0 \(default_pg\), and 3 others are at 42: 41 is all_reduce, completed; these wait in all_reduce for 6[5-9] s at least$'

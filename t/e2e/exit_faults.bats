@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# How a job ends is known and told where more than that goes wrong: the leader's disk is full; a task fails at the moment of Ctrl-C, or of
-# the loss of a shell.
+# The end of a job is known and reported even if something else goes wrong: the leader's disk is full; a task fails
+# at the moment of Ctrl-C, or of the loss of a shell.
 load lib.bash
 load nodes.bash
 
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
 
-# The report r.json has each of 4 tasks in one class, and one cause at most.
+# The report r.json has each of 4 tasks in one class, and at most one cause.
 each_once() {
   jq -e 'def ids: split(",") | map(split("-") | map(tonumber) | if length == 2 then range(.[0]; .[1] + 1) else .[0] end);
     ([.classes[].ranks | ids[]] | sort) == [0, 1, 2, 3] and (.cause | type) == "object"' r.json >/dev/null || { cat r.json; return 1; }
@@ -63,7 +63,7 @@ each_once() {
       code=0
       wait $! || code=$?
       each_once
-      # Task 2 by itself, or by the signal.
+      # Task 2 may have failed by itself, or by the signal.
       case $(jq -r '.cause.record // "none"' r.json):$code in
         x3:3 | none:130 | s2:130) ;;
         *) echo "$shells $round: exit code $code: $(cat err r.json)"; return 1 ;;
@@ -83,9 +83,9 @@ each_once() {
     code=0
     (start --local=4 --arity=2 -o lost-after=2s -o exit-on-error --report=r.json --notify=notices 2>err) || code=$?
     each_once
-    # Whichever was first: who is lost later has been ended.
+    # Either may be first: a shell that is lost later has been ended.
     jq -e 'if .cause.record == "l" then .cause.rank == 2 else .cause.record == "x3" end' r.json || { cat r.json; return 1; }
-    # A task that has failed by itself counts, also if the loss was first.
+    # A task that has failed by itself counts even if the loss was first.
     case $(jq -r '.cause.record + ":" + (any(.classes[]; .record == "x3") | tostring)' r.json):$code in
       x3:*:3 | l:false:1 | l:true:3 | x3:*:1) ;;
       *) echo "$rank: exit code $code: $(cat err r.json)"; return 1 ;;

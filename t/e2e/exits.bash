@@ -3,7 +3,7 @@
 #
 # For tests of how jobs end: loaded after lib.bash and nodes.bash.
 
-# The start of a script whose tasks differ.
+# The beginning of a script whose tasks differ.
 # shellcheck disable=SC2034
 r='case $FLUX_TASK_RANK in'
 

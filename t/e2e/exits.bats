@@ -21,7 +21,7 @@ row() {
   done
 }
 
-# In the background: $! is the launcher itself.
+# To be called in the background: $! is the launcher itself.
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 
 all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
@@ -64,7 +64,7 @@ all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
 # bats test_tags=long
 @test "shells are lost, and the job goes on" {
   write_nodes 4 1
-  for ranks in 2 "2|3"; do # an inner shell has none of these
+  for ranks in 2 "2|3"; do # an inner shell without these ranks
     write_jobspec 4 sh -c "touch started.\$FLUX_TASK_RANK; $r $ranks) until [ -e started.0 -a -e started.1 ]; do sleep 0.02; done; kill -KILL \$PPID;; esac; sleep 0.5"
     for policy in max:1 main:0 all:1 main+all:1 first:1; do
       launch -R R.json -o cpu-affinity=off --local=4 -o tolerate-loss -o lost-after=2s -o "exit-policy=${policy%:*}" 2>"err.$policy" &

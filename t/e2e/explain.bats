@@ -114,7 +114,7 @@ shell.source_rcpath ("*.lua")' >$host/rc.lua
   mkdir more
   echo 'shell.setenv ("MORE", "read")' >more/site.lua
   write_jobspec 4 sh -c 'echo $SEEN $MORE'
-  # As ssh does, which passes on none of them.
+  # Like ssh, this agent passes on no variables.
   cat >agent.sh <<END
 #!/bin/sh
 host=\$1

@@ -16,7 +16,7 @@ both_were() {
 }
 
 all_started() { [ "$(find . -name 'started.*' | wc -l)" -eq 4 ]; }
-# In the background: $! is the launcher itself.
+# To be called in the background: $! is the launcher itself.
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 
 never_said() { [ "$(grep -c "$1" err)" -eq 0 ] || { echo "said '$1': $(cat err)"; return 1; }; }

@@ -26,7 +26,7 @@ with_shell() {
   run timeout 60 "$broker" --dir="$work/brokers" --shell="$work/shell" "$@" <"${input:-/dev/null}"
 }
 
-# Of record.json.
+# Prints parts of record.json.
 recorded() { jq -c "$1" brokers/record.json; }
 
 @test "a request is answered by the broker that it names, or by the nearest; what is not there is an error" {

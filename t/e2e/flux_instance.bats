@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre-shell as the job shell of an instance of Flux. Each row runs in brokers of the tests' own (t/kit/flux_broker); all of them run
-# in a real instance, too, where there is a program flux in PATH. JOB_SHELL is another shell to be tested: that of Flux shows what the rows expect.
+# nacre-shell as the job shell of an instance of Flux. Each row runs in brokers of the tests' own
+# (t/kit/flux_broker); if PATH has a program flux, all rows also run in a real instance. JOB_SHELL is another shell
+# to be tested: that of Flux shows what the rows expect.
 load lib.bash
 
 setup_file() {
@@ -65,13 +66,13 @@ END
   timeout 120 flux start -s "$size" bash script "${then-}" "${attach[@]}" || code=$?
 }
 
-# ended CODE: the job has.
+# ended CODE: the job has ended with this code.
 ended() { [ "$code" -eq "$1" ] || { echo "exit code $code, not $1:" && head -c 3000 out err; return 1; }; }
 
-# entry LOG NAME FILTER: of the context of the first such entry.
+# entry LOG NAME FILTER: the filter's result for the context of the first such entry.
 entry() { jq -sr "[.[] | select(.name == \"$2\")][0].context | $3" "$1"; }
 
-# has LOG NAME FILTER TEXT: that is what the filter makes of it.
+# has LOG NAME FILTER TEXT: TEXT is the filter's result.
 has() { [ "$(entry "$1" "$2" "$3")" = "$4" ] || { echo "$1: $2: $3: $(entry "$1" "$2" "$3"), not $4" && cat "$1"; return 1; }; }
 
 # sorted TEXT FILE...: that is what the files have, in the order of sort.
@@ -184,7 +185,8 @@ row_brokers() {
   has guest.exec.eventlog shell.init '[."leader-rank", .size] | @csv' 0,2 && has guest.exec.eventlog shell.start '.taskmap.map | tojson' '[[0,2,2,1]]'
 }
 
-# What a broker of Flux that is a task of a job relies on: by this it becomes an instance in an instance, as `flux alloc` and `flux batch` start it.
+# What a broker of Flux needs as a task of a job to become an instance within an instance, as `flux alloc` and `flux
+# batch` start it.
 row_pmi() {
   # shellcheck disable=SC2016 # for the task
   job 1 -- bash -c 'ask() { echo "$1" >&"$PMI_FD" && read -ru "$PMI_FD" line && echo "$line"; }
@@ -224,7 +226,8 @@ END
   ended 1 && printed '' && grep -q "the Flux instance has no archive 'none'" err
 }
 
-# says_in_output TEXT [EXCEPTIONS]: a message that ends the job is in its output, behind the header, and nowhere else; and there are so many exceptions, 1 without that.
+# says_in_output TEXT [EXCEPTIONS]: a message that ends the job is in its output, behind the header, and nowhere
+# else; and there are EXCEPTIONS exceptions, by default 1.
 says_in_output() {
   ended 1 && has guest.output header .version 1 && has guest.output log .level 0 && has guest.output log '.message | contains("'"$1"'")' true || return
   [[ $(grep -c '"name":"exception"' eventlog) = "${2-1}" && $(head -n 1 guest.output | jq -r .name) = header && $(grep -c 'FATAL: ' err) = 1 && $(<err) != *"stderr: "* ]] || { cat guest.output err; return 1; }

@@ -25,7 +25,7 @@ END
   service=$UID-shell-f${id#ƒ}
 }
 
-# The job's exit code is this.
+# The job ends with this exit code.
 ends_with() {
   local code=0
   wait "$job" || code=$?

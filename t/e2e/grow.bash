@@ -6,7 +6,8 @@
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 grow() { "$front" grow "$@"; }
 
-# Stands in for ssh: hosts of the file `dead` do not answer, those of the file `slow` never do, and `late` does once there is the file `gate`.
+# Stands in for ssh: hosts in the file `dead` fail at once, hosts in the file `slow` never answer, and `late`
+# answers once there is the file `gate`.
 write_agent() {
   cat >agent <<'END'
 #!/bin/sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre grow: shells that join a job that runs, and are spares then.
+# nacre grow: shells join a running job, and then are spares.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -49,7 +49,7 @@ start_run() {
     [ "$(grow --hosts=node5 --json | jq -r .joined)" = "$expected" ] || { "$front" ps; return 1; }
     [ "$("$front" shrink --count=1 --json | jq -r .gone)" = "$expected" ] || { "$front" ps; return 1; }
   done
-  # One below those that have gone, and one in the place of a shell with tasks.
+  # One shell joins below shells that have gone, and one takes the place of a shell with tasks.
   [ "$("$front" shrink --shells=1 --json | jq -r .gone)" = 1 ]
   [ "$(grow --hosts=node1)" = "$host" ]
   [ "$(spares)" = "4,6,12" ] || { spares; return 1; }
@@ -100,7 +100,7 @@ start_run() {
 [\"shell.lost\",1,\"$host\"]" ] || { cat events; return 1; }
   [ "$(jq -c 'select(.name == "job.tasks-moved").context | [.ranks, .from, .to, .try]' events)" = '["1",1,3,2]' ] || { cat events; return 1; }
   [ "$(jq -c 'select(.name == "job.tasks-restart").context | [.ranks, .ordered, .try]' events)" = '["2",true,2]' ] || { cat events; return 1; }
-  # Behind what the log begins with, and before its end.
+  # The event comes after the beginning of the log, and before its end.
   [ "$(jq -r .name events | sed -n '1p;2p;$p' | paste -sd,)" = "shell.init,shell.start,shell.exit" ] || { cat events; return 1; }
 }
 
@@ -138,7 +138,7 @@ start_run() {
   run --separate-stderr grow --hosts=node5
   [ "$status" -eq 1 ]
   [[ $stderr == "nacre grow: "*"shell 7 on node5: agent: node5: no route to host (agent exited with code 255)" ]] || { echo "$stderr"; return 1; }
-  # A name that cannot be one of a host: known before anything is started.
+  # A name that no host can have is refused before anything is started.
   run --separate-stderr grow --hosts=-x
   [ "$status" -eq 1 ]
   [[ $stderr == "nacre grow: "*"shell 8 on -x: '-x' is no name of a host" ]] || { echo "$stderr"; return 1; }
@@ -223,7 +223,7 @@ no_spare_but() { [ "$(spares)" = "$1" ]; }
   done
   touch go
   ends_with 0
-  # A shell that nothing has started but its user.
+  # A shell that the user has started by hand.
   rm -f go out err
   write_nodes 1 1
   write_jobspec 1 sh -c 'until [ -e go ]; do sleep 0.2; done'
@@ -357,7 +357,7 @@ END
   done
   for pid in "${growers[@]}"; do wait "$pid" || { cat grown.*; return 1; }; done
   for pid in "${shrinkers[@]}"; do wait "$pid" || :; done
-  # Six have joined; a shrink may have found none of them, and taken shell 1, or one of those.
+  # Six have joined; a shrink may have taken shell 1 before any had, or one of the six.
   "$front" ps --json >listed
   [ "$(jq -s '[.[] | select(.spare)] | length' listed)" -ge 3 ] || { cat listed; return 1; }
   touch go

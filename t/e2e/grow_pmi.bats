@@ -16,7 +16,7 @@ setup_file() {
 
 grow() { "$front" grow --quiet "$@"; }
 
-# What each task is until all start together.
+# The script of each task until all start together.
 first='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; [ -e together ] || exec sleep 600; '
 
 # A job of three shells with a rank each, of the sh script $3 and with the options behind; $2 shells join it, and the rank $1 is
@@ -94,7 +94,7 @@ all_in() { for rank in 0 1 2; do wait_until test -e "in.$rank.$1"; done; } # RES
   touch die
   all_in 3
   grep -q "restart: rank 1 on .* exited with code 3: all tasks of the job start again now (restart 1 of 3)" err || { cat err; return 1; }
-  # It is in a roll call, too.
+  # The new task is also in a roll call.
   pid=$(<shell.0.3)
   wait_until rolled "$pid"
   "$front" shrink --quiet --count=2

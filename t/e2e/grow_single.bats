@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre grow of jobs of one shell: nothing is there for it before, and then it is as for jobs of several (grow.bats).
+# nacre grow of jobs of one shell: the shell prepares nothing before, and afterwards all is as in jobs of several
+# shells (grow.bats).
 load lib.bash
 load nodes.bash
 load control.bash
@@ -37,7 +38,7 @@ threads_of_leader() { find "/proc/$leader/task" -mindepth 1 -maxdepth 1 | wc -l;
   [ "$(grow --count=2 --json | jq -r '.joined + " " + (.missing | tostring)')" = "1-2 []" ]
   [ "$(spares)" = "1,2" ]
   [ "$("$front" jobs --json | jq -c '[.shells, .spares]')" = "[3,2]" ]
-  # Nothing was there for it before.
+  # Before, the shell had no threads for this.
   [ "$(threads_of_leader)" -gt "$threads" ]
   [ "$(sockets_of_shells)" -gt "$before" ]
   [ "$("$front" exec --shells=0-2 sh -c 'echo $NACRE_SHELL_ID' | sed 's/.*\.//' | sort | paste -sd,)" = "0,1,2" ]

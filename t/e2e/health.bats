@@ -8,7 +8,7 @@ load control.bash
 
 host=$(uname -n)
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
-# Fails on these shells.
+# Prints a check that fails on these shells.
 bad_on() { echo "case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo broken; exit 3;; esac"; }
 health() { jq -c '[.health[] | [.shell, .check, .reason, .done, .by]]' report; }
 
@@ -171,7 +171,7 @@ start_to_fail() { # BAD options: the shell whose host goes bad
   grep -F "health: $host (shell 2) is bad: command: worn; its tasks start all the same (health.on-bad=warn)" err
 }
 
-# A pair fails that has one of these shells.
+# Prints a check in which a pair with one of these shells fails.
 pair_fails_with() {
   echo "echo \"\$NACRE_HEALTH_ROUND \$NACRE_HEALTH_SHELL \$NACRE_HEALTH_ROLE \$NACRE_HEALTH_PEER\" >>tried
     sleep 1; case \" $* \" in *\" \$NACRE_HEALTH_SHELL \"*) echo no link; exit 1;; esac"
@@ -183,7 +183,8 @@ pair_fails_with() {
   [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
   [ "$(sort <<<"$output" | paste -sd,)" = "0: 0,1: 1,2: 5,3: 3,4: 4" ] || { echo "$output $stderr"; return 1; }
   [ "$(grep -c "^1 " tried)" -eq 6 ] || { cat tried; return 1; }
-  # A pair may be slow here, as all hosts are this one; those that have failed are tried once more, with good ones.
+  # A pair may be slow here, as all hosts are this one; members of failed pairs are tried once more, with good
+  # hosts.
   grep -q "^2 2 " tried
   grep -q "^2 3 " tried
   [[ $(health) == "[[2,\"pair\",\"with $host (shell 3): no link, with $host (shell "*"): no link\",\"replaced\",\"$host\"]]" ]] || { cat report; return 1; }
@@ -269,7 +270,7 @@ gpus_are() { # WORDS: the job ends by them
   "$front" report --hosts >list
   [ "$(awk 'NR == 1 { print $1, $2, $3, $4 } NR == 2 { print $1, $4, $5, $6 }' list)" = "HOST LAST TIMES WHY
 $host 3 command: broken" ] || { cat list; return 1; }
-  # Of more than a week ago.
+  # A note of more than a week ago.
   jq -cn --arg host "$host" '{host: $host, time: (now - 700000), check: "disk", reason: "old"}' >"$NACRE_JOBS_DIR/bad-hosts"
   [ -z "$("$front" report --hosts --json)" ]
   run --separate-stderr run_ --health=quick echo ran

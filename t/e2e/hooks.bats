@@ -43,7 +43,7 @@ bye  bye" ]
   fails_with 1 "prolog '/nowhere/x': /nowhere/x: No such file or directory"
 }
 
-# RANK in the environment of all that shells start: the shell's.
+# All processes that a shell starts have the shell's rank as RANK.
 write_rank_rc() {
   cat >rc.lua <<'LUA'
 plugin.register { name = "rank", handlers = { { topic = "shell.init", fn = function() shell.setenv ("RANK", shell.info.rank) end } } }
@@ -60,7 +60,7 @@ LUA
     [[ $output == *"$option"*"exited with code 3 on node2"* ]] || { echo "$output"; return 1; }
     [ ! -e log ]
   done
-  # Set by one shell alone.
+  # Only one shell sets the option.
   echo 'if shell.info.rank == 2 then shell.options.prolog = "sleep 1; exit 3" end' >>rc.lua
   run launch -R R.json -o cpu-affinity=off --local=3 -- --initrc="$PWD/rc.lua"
   [ "$status" -eq 1 ]
@@ -84,7 +84,7 @@ signalled() {
 
 @test "an interrupt ends the job while its prolog runs" {
   prepare 1 echo ran
-  # exec, as a shell that is between would say that its child was ended, if that is first
+  # exec, as a sh between them might report that its child was killed
   signalled INT -o 'prolog=echo >started; exec sleep 1000'
   [ "$status" -eq 130 ]
   run cat out
@@ -93,7 +93,7 @@ signalled() {
 
 @test "SIGTERM ends a prolog, and so the job" {
   prepare 1 echo ran
-  # exec, as a shell that is between would say that its child was ended, if that is first
+  # exec, as a sh between them might report that its child was killed
   signalled TERM -o 'prolog=echo >started; exec sleep 1000'
   [ "$status" -eq 143 ]
   run cat out

@@ -50,7 +50,7 @@ variables='for n in XMLFILE THISSYSTEM COMPONENTS; do eval "echo $n=\${HWLOC_$n-
     grep -qx "$rank: COMPONENTS=unset" <<<"$output"
     grep -qx "$rank: <?xml" <<<"$output"
   done
-  # It goes with the tmpdir.
+  # The file goes with the tmpdir.
   [ -z "$(ls "$TMPDIR")" ]
 }
 
@@ -105,7 +105,7 @@ variables='for n in XMLFILE THISSYSTEM COMPONENTS; do eval "echo $n=\${HWLOC_$n-
   run nacre -o hwloc.xmlfile -o hwloc.restrict
   [ "$status" -eq 0 ]
   [ "$output" = "${discovered[0]}"$'\n'"${discovered[2]}" ]
-  # Not unless asked for.
+  # Without the option there is no file.
   run nacre -o hwloc.xmlfile
   [ "${#lines[@]}" -eq "${#discovered[@]}" ]
 }

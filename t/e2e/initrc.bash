@@ -3,13 +3,13 @@
 # For the tests of initrc files.
 # shellcheck disable=SC2154 # bats sets status, output
 
-# rc.lua from standard input, and a job with it.
+# Writes rc.lua from standard input, and runs a job with it.
 run_rc() {
   cat >rc.lua
   run nacre --initrc=rc.lua "$@"
 }
 
-# The run succeeded, and printed just the arguments, a line each.
+# The run succeeded, and printed exactly the arguments, a line each.
 says() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   diff <(printf '%s\n' "$@") <(printf '%s\n' "$output")

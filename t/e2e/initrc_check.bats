@@ -104,7 +104,7 @@ END
   [[ $stderr == *"initrc: shell 2 on node2 has read one, and shell 0 has no "*"/initrc.lua: install the same"* ]]
   by_own_path -o initrc-check=off
   [ "$status" -eq 0 ]
-  # 126 and 127 of a task are no sign of that.
+  # A task's exit codes 126 and 127 do not mean that.
   local code
   for code in 126 127; do
     write_jobspec 4 sh -c "exit $code"

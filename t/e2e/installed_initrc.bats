@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The initrc and the Lua files that are installed, by what tasks get of them.
+# The initrc and the Lua files that are installed, by their effects on tasks.
 load lib.bash
 load initrc.bash
 
-# The installed initrc and its lua.d, without the plugins of a system.
+# Runs with the installed initrc and its lua.d, without the plugins of a system.
 run_installed() {
   echo "plugin.searchpath = '$work' source '$NACRE_SOURCE_DIR/etc/initrc.lua'" >rc.lua
   run nacre --initrc=rc.lua "$@"
@@ -19,7 +19,7 @@ run_installed() {
   says "nacre-shell[0]: test: a -" "3 4"
 }
 
-# The variables of the tasks that match $1. Without PMI, so that what is left of its variables is what was given.
+# The variables of the tasks that match $1. Without PMI, so that only variables that were given are left.
 mpi_variables() {
   local pattern=$1
   shift
@@ -43,7 +43,7 @@ mpi_variables() {
 }
 
 @test "mpi=openmpi@5 does so too, and asks for pmix" {
-  # In the place of the plugin that would be loaded.
+  # Takes the place of the plugin that would be loaded.
   echo 'plugin.register { name = "pmix", handlers = { { topic = "shell.init", fn = function ()
     shell.log (shell.options.pmi) end } } }' >user.lua
   mpi_variables 'OMPI_COMM' -o mpi=openmpi@5 -o userrc=user.lua

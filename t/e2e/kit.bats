@@ -27,7 +27,7 @@ load lib.bash
     kill -0 $other || exit 4' "$NACRE_SOURCE_DIR/t/kit/tests.bash" "$work"
 }
 
-# As where root has cloned it below /root: the programs of PATH are there, too.
+# As if root had cloned it below /root, where the programs of PATH are as well.
 # bats test_tags=root
 @test "as_user is an ordinary user also where only root may enter a folder above the source" {
   needs_root "for another user"

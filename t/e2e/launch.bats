@@ -7,7 +7,7 @@ load lib.bash
 stand_in=$NACRE_SOURCE_DIR/t/e2e/launch_shell.py
 host=$(hostname)
 
-# The managers of whoever runs the tests must not count.
+# The manager of an allocation in which the tests run must not count.
 no_manager=(env -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS -u LSB_HOSTS
   -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE)
 
@@ -90,7 +90,7 @@ line_comes() {
   write_jobspec 1 true
   mkfifo gate
   exec 7<>gate
-  # As the shell of a terminal starts it: here SIGINT would be ignored.
+  # Starts it as at a terminal: a background process would ignore SIGINT.
   env --default-signal=INT "${launcher[@]}" --shell="$stand_in" -j jobspec.json --local=1 \
     <gate >out 2>err 7>&- &
   pid=$!
@@ -113,8 +113,8 @@ line_comes() {
   line_comes out "the launcher is gone"
 }
 
-# Starts it with a stand-in that reads what comes; it is $pid. What it says goes to out and err. Those of the one before are
-# removed first: it could be taken for this one's until the process in the background has opened its own.
+# Starts the launcher with a stand-in that reads its input; its process is $pid, its output goes to out and err. The
+# former files are removed first, as they could be taken for the new ones.
 begin() {
   write_jobspec 1 true
   rm -f gate out err
@@ -125,7 +125,7 @@ begin() {
   line_comes out "secret of 64 digits"
 }
 
-# The same, started through an agent.
+# As begin, through an agent.
 begin_through_agent() {
   write_jobspec 1 true
   printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent
@@ -138,7 +138,7 @@ begin_through_agent() {
   line_comes out "secret of 64 digits"
 }
 
-# It has ended with code $1, and said the rest, one line.
+# The launcher has ended with code $1, and printed one line, the other arguments.
 ends_with() {
   local code=0
   wait "$pid" || code=$?
@@ -353,7 +353,7 @@ END
   grep -qx "overlay lookup n2" calls
   run flux_run -N 2 -n 4 "${task[@]}"
   [ "$(sort <<<"$output" | sed 's/.*://' | paste -sd' ')" = "///broker-0 ///broker-0 ///broker-1 ///broker-1" ] || { echo "$output"; return 1; }
-  # A task of a job of the instance is not there, nor is whoever says where.
+  # A task of a job of the instance has no such hosts, and `flux` is not called.
   rm calls
   FLUX_JOB_ID=fB run flux_run --dry-run -n 1 true
   run flux_run --local=1 -n 1 true

@@ -45,7 +45,8 @@ none_is_stopped() { # of the processes named, some of which may have ended
   sees 'code 130'
 }
 
-# The rest on a terminal of its own, which is closed once $1 is seen there; its exit code as a shell has it, to $status.
+# Runs the other arguments on a terminal of their own, which is closed once $1 is seen there; $status is the exit
+# code, as in a shell.
 on_closed_terminal() {
   status=0
   timeout -s KILL 100 python3 -c 'import os, pty, sys
@@ -61,14 +62,14 @@ sys.exit(code if code >= 0 else 128 - code)' "$@" || status=$?
 }
 
 @test "a terminal that is closed ends the job, with 129" {
-  # Nothing is written once it is closed: that would be an error of its own.
+  # Nothing is written once the terminal is closed: that would be another error.
   write_jobspec 2 sh -c 'test $FLUX_TASK_RANK = 0 || echo a task; exec sleep 76542'
   on_closed_terminal "a task" "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" --local=2 -o cpu-affinity=off -j jobspec.json
   [ "$status" -eq 129 ] || { echo "exit code $status"; return 1; }
   nothing_left '^sleep 76542'
 }
 
-# The progress line is written while others join; it may find no terminal.
+# The progress line is written while others join; the terminal may be gone then.
 @test "a terminal that is closed while shells join breaks nothing" {
   write_jobspec 2 true
   printf '#!/bin/sh\nexec sleep 76543\n' >agent

@@ -15,7 +15,7 @@ slow='echo "early $FLUX_TASK_RANK"; until test -e go; do sleep 0.2; done; echo "
 
 @test "the launcher is killed: the job goes on, and the rest of its output is in its file" {
   for way in here local agent; do
-    rm -f go out # the last one's could be taken for this one's
+    rm -f go out # the former job's files could be taken for this job's
     go "$way"
     "$front" run "${places[@]}" sh -c "$slow" >out 2>err </dev/null &
     second=$!
@@ -113,7 +113,7 @@ open("code", "w").write(str(code))' "$front" run "${places[@]}" sh -c "$slow"'; 
 # bats test_tags=long
 @test "nacre run that has become the shell, with the option of an initrc: SIGHUP has it go on without its terminal" {
   printf 'shell.options["on-launcher-lost"] = "go-on"\n' >own.lua
-  # Whoever runs the tests may have ignored it, as nohup does.
+  # The tests may have been started with SIGHUP ignored, as by nohup.
   env --default-signal=HUP "$front" run --shell="$NACRE_SHELL" -o cpu-affinity=off --initrc=own.lua -n 2 sh -c "$slow" >out 2>err </dev/null &
   second=$!
   wait_until lines_come out 2

@@ -23,7 +23,7 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   [ "$("$front" jobs --json | jq -c '[.shells, .gone]')" = "[4,1]" ] || { "$front" jobs --json; return 1; }
   "$front" ps --json >rows 2>said
   [ "$(jq -r 'select(.rank != null) | .rank' rows | paste -sd,)" = "1,2,3" ]
-  [ ! -s said ] || { cat said; return 1; } # all that are left have answered, the new leader among them
+  [ ! -s said ] || { cat said; return 1; } # all shells that are left have answered, with the new leader
   "$front" doctor --twice=0.1s >said
   ! grep -q "has not answered\|no-answer" said || { cat said; return 1; }
   [ "$("$front" doctor --twice=0.1s --json | jq -c '[.groups[].count] | add')" -eq 3 ] || { cat said; return 1; }
@@ -108,7 +108,7 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   kill -CONT "$(<shell.0.1)"
   wait_until grep -q "leads it now" err
   touch go
-  ends_with 1  # of the task that is lost
+  ends_with 1  # 1 is the code of the lost task
   [ "$(grep -c "done" out)" -ge 3 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }
@@ -174,7 +174,7 @@ END
   lose 0 1
   wait_until grep -q "leads it now" err
   touch go
-  ends_with 1  # of the task that is lost
+  ends_with 1  # 1 is the code of the lost task
   [ "$(grep -c begun all.txt)" -eq 4 ] || { cat all.txt; return 1; }
   [ "$(grep -c "done" all.txt)" -eq 3 ]
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Jobs that grow and shrink after their leader was lost: the next one starts the new shells, and these may come to lead.
-# All jobs have so many shells that more than half of those of the start are left, whatever the others know by then.
+# Jobs that grow and shrink after their leader was lost: the next one starts the new shells, and these may come to
+# lead. All jobs have enough shells that more than half of those of the start are left, whatever the others know by
+# then.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -16,7 +17,8 @@ setup_file() { build_ways; }
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; '
 until_go="${note}"'until [ -e go ]; do sleep 0.2; done; echo "done in try ${NACRE_TASK_TRY:-1}"'
 
-# Sets `places` of so many shells as $2, in the way $1: here, or by an agent, which gives a command line to a shell, as ssh does.
+# Sets `places` of $2 shells, in the way $1: here, or by an agent, which gives a command line to a shell, as ssh
+# does.
 places() {
   write_agent
   case $1 in
@@ -35,7 +37,7 @@ grow_by() {
 
 pid_of_leader() { "$front" jobs --json | jq .pid; }
 leads_another() { [[ "$(pid_of_leader)" != @(""|"$before") ]]; }
-lose_leader() { # and waits until another one is found
+lose_leader() { # and waits until another leader is found
   before=$(pid_of_leader)
   kill -KILL "$before"
   wait_until leads_another
@@ -69,7 +71,7 @@ shells() { "$front" jobs --json | jq -c '[.shells, .gone, .spares]'; }
     ends_with 0 || { cat out err; return 1; }
     [ "$(grep -c "done in" out)" -eq 7 ]
     [ "$(sort out | uniq -d)" = "" ]
-    # Each loss once, by who led then.
+    # Each loss is logged once, by the leader of that time.
     [ "$(grep -c "node-failure: " err),$(grep -c "leader-lost: " err)" = "3,3" ] || { cat err; return 1; }
     [ "$(jq -c '[.exit.code, (.classes[] | .record, .ranks)]' report)" = '[0,"x0","0-6"]' ] || { jq -c . report; return 1; }
     nothing_left "^nacre-shell: $id"
@@ -91,7 +93,7 @@ shells() { "$front" jobs --json | jq -c '[.shells, .gone, .spares]'; }
   [ "$(grow --hosts=late,node6 --json | jq -r '.joined + (.missing | tostring)')" = "5-6[]" ]
   [ "$(shells)" = "[7,1,2]" ]
   touch go
-  ends_with 1 # of the task that is lost
+  ends_with 1 # 1 is the code of the lost task
   [ "$(grep -c "done in" out)" -eq 4 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }
@@ -116,7 +118,7 @@ END
   wait_until has_left || { shells; cat err; return 1; }
   [ "$(grow_by 1)" = "7[]" ]
   touch go
-  ends_with 1 # of the task that is lost
+  ends_with 1 # 1 is the code of the lost task
   [ "$(grep -c "done in" out)" -eq 4 ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tasks with terminals, those who have joined these, and commands beside the tasks, when the shell that leads the job is lost.
+# Tasks with terminals, viewers that have joined these, and commands beside the tasks, when the shell that leads the
+# job is lost.
 load pty.bash
 load nodes.bash
 load control.bash
@@ -86,7 +87,7 @@ answers_in() { # SIZE: the terminal that is joined
   wait_until test -s watched
   "$front" exec --detach --shells=2 sh -c 'echo $$ >alone; exec sleep 600'
   wait_until test -s alone
-  "$front" exec --shells=2 true # behind all that the shell has been told
+  "$front" exec --shells=2 true # comes after all earlier messages to the shell
   lose_leader
   wait "$exec" && code=0 || code=$?
   [ "$code" -ne 0 ]

@@ -19,7 +19,7 @@ setup_file() {
 # What each task does first.
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; '
 
-# By the way $1 a job on three shells and with so many spares as $2, of a task on each.
+# By the way $1 a job on three shells with $2 spares, and a task on each.
 start_way() { # WAY SPARES, options
   local pmi=simple,pmi2
   [ "$1" != PMIx ] || pmi=pmix
@@ -50,7 +50,7 @@ start_way() { # WAY SPARES, options
     lose 0 1
     wait_until grep -q "leads it now" err
     touch go
-    ends_with 1 || { echo "$way"; return 1; } # of the task that is lost
+    ends_with 1 || { echo "$way"; return 1; } # 1 is the code of the lost task
     [ "$(sort out)" = "$(printf '%s went on\n' "1: 1" "2: 2")" ] || { echo "$way"; cat out err; return 1; }
     nothing_left "^nacre-shell: $id"
   done
@@ -72,7 +72,7 @@ start_way() { # WAY SPARES, options
 
 # ---- input ----------------------------------------------------------------------------------------------------------
 
-# A job of so many tasks and shells as $1 and $2, of the sh script $3, whose input is the file $4.
+# A job of $1 tasks on $2 shells, of the sh script $3, whose input is the file $4.
 start_reading() {
   rm -f out err shell.* go
   run_ -l --on-lost=go-on -o on-leader-lost=take-over -n "$1" --local="$2" sh -c "$note$3" <"$4" >out 2>err {to}>&- &
@@ -96,7 +96,7 @@ start_reading() {
     echo three >&"$to"
     wait_until grep -q "^3: got three" out
     exec {to}>&-
-    ends_with 1 # of the tasks that are lost
+    ends_with 1 # 1 is the code of the lost tasks
     for ((rank = tasks / 4; rank < tasks; ++rank)); do
       [ "$(grep "^$rank: " out | paste -sd,)" = "$rank: got one,$rank: got two,$rank: got three,$rank: over" ] || { cat out err; return 1; }
     done
@@ -109,7 +109,7 @@ start_reading() {
   head -c 30000000 /dev/urandom >large
   sum=$(cksum <large)
   exec {to}</dev/null
-  # Some read at once, one later.
+  # Some tasks read at once, one reads later.
 
   start_reading 6 6 '[ $FLUX_TASK_RANK != 4 ] || until [ -e go ]; do sleep 0.1; done
     head -c 9000000 >part.$FLUX_TASK_RANK; : >half.$FLUX_TASK_RANK; sleep 0.3; cat part.$FLUX_TASK_RANK - | cksum' large
@@ -118,13 +118,13 @@ start_reading() {
   sleep 0.1
   lose 1 1
   touch go
-  ends_with 1 # of the tasks that are lost
+  ends_with 1 # 1 is the code of the lost tasks
   [ "$(sed -n 's/^[2-5]: //p' out)" = "$(printf '%s\n' "$sum" "$sum" "$sum" "$sum")" ] || { cat out err; return 1; }
   nothing_left "^nacre-shell: $id"
 }
 
 @test "input: it ends where nobody can bring it" {
-  # The launcher is no process that follows: the shells have the option by themselves.
+  # The launcher cannot follow a new leader: only the shells have the option.
   write_nodes 4 1
   write_jobspec 4 sh -c "${note}"'cat; echo over'
   mkfifo in
@@ -155,19 +155,20 @@ END
   chmod +x task
 }
 
-# The reports of such a job of eight tasks on four shells, in the files r, u, j, n, p and t. Its launcher's messages are in err.
+# Checks the reports of such a job of eight tasks on four shells, in the files r, u, j, n, p and t. Its launcher's
+# messages are in err.
 has_all_reports() {
   [ "$(jq -c '.exit.code, [.classes[] | [.record, .ranks]]' r | paste -sd' ')" = '7 [["l","0-1"],["x0","2"],["x3","3"],["x4","4"],["x5","5"],["x6","6"],["x7","7"]]' ] || { cat r; return 1; }
   # The lost shell's own rows are lost with it; all others are there once.
   [ "$(jq -r 'select(.type == "task") | .rank' u | paste -sd,)" = "2,3,4,5,6,7" ] || { cat u; return 1; }
   [ "$(jq -c 'select(.type == "summary") | .missing' u)" = '"0-1"' ] || { cat u; return 1; }
-  # The log has what came before and what comes after, with one head.
+  # The joblog has the rows from before and after the loss, with one head.
   [ "$(cut -f1 j | head -n 1),$(grep -c Starttime j)" = Seq,1 ] || { cat j; return 1; }
   [ "$(tail -n +2 j | cut -f1 | sort -n | paste -sd,)" = "1,3,4,5,6,7,8" ] || { cat j; return 1; }
   grep -q '<svg' p
   # The shells have told the next leader of all their tasks.
   [ "$(jq "[.traceEvents[] | select(.name == \"run\")] | length" t)" = 6 ] || { cat t; return 1; }
-  # A reader of the notices has all records, by what the next leader has begun with.
+  # The notices of the next leader begin with all records.
   [ "$(jq -c 'select(.base == 1) | .base' n | head -n 1)" = 1 ] || { cat n; return 1; }
   [ "$(tail -n 1 n | jq -c '[.end, .code]')" = "[1,7]" ] || { cat n; return 1; }
 }
@@ -237,7 +238,7 @@ until [ -e go ]; do i=$((i + 1)); echo "$FLUX_TASK_RANK $i"; sleep 0.02; done' >
   await_try 1 0 1 2 3
   first=$(<shell.0.1)
   kill -STOP "$first"
-  sleep 1 # the others send it output
+  sleep 1 # the other shells send it output
   touch go
   wait_until test -s r
   wait_until has_end_notice

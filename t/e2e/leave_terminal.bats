@@ -76,7 +76,7 @@ twice() { [ "$(shown | grep -c -- "$1")" -ge 2 ]; }
     keys './job &' Enter
     await listed
     id=$("$front" jobs -q)
-    keys 'sleep 2' Enter # which leaves what is typed to whoever reads the terminal
+    keys 'sleep 2' Enter # which leaves the input to other readers of the terminal
     keys 'echo no$((1 + 1)) input' Enter
     sees 'no2 input'
     run state_is_stopped "$(<shell.pid)"
@@ -84,7 +84,7 @@ twice() { [ "$(shown | grep -c -- "$1")" -ge 2 ]; }
     keys fg Enter
     await in_front "$(<shell.pid)"
     keys 'for the task' Enter
-    await twice '^for the task' # as it is typed, and from the task
+    await twice '^for the task' # once as it is typed, once from the task
     keys C-d
     await gone "$(<shell.pid)"
     keys 'echo code $?' Enter

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# For the tests that run nacre-shell as a user would. NACRE_SHELL is the program under test.
+# For tests that run nacre-shell as users do. NACRE_SHELL is the program under test.
 # shellcheck disable=SC2154 # bats sets status, output, lines
 
 bats_require_minimum_version 1.5.0
@@ -80,7 +80,7 @@ prepare() {
 
 nacre() { "${nacre[@]}" "$@"; }
 
-# The tasks that have failed, as the lines of $1 name them, one a line: "4 on node0: exit code 3".
+# The failed tasks that the lines of $1 name, one a line: "4 on node0: exit code 3".
 named() {
   sed -nE 's/^nacre-shell\[0\]: error: task (.*): (exit code [0-9]+|killed by SIG[A-Z]+|not started: .*)$/\1|\2/p' "$1" |
     awk -F '|' '{
@@ -94,7 +94,7 @@ named() {
     }' | sort
 }
 
-# The run failed with exit code $1, and all it said on stderr is one line that has each of the other arguments in it.
+# The run failed with exit code $1, and its stderr is one line that contains each of the other arguments.
 fails_with() {
   local code=$1
   shift
@@ -106,7 +106,7 @@ fails_with() {
   done
 }
 
-# Of shell $1 of the only job, which is listed once its tasks run.
+# The process id of shell $1 of the only job, which is listed once its tasks run.
 pid_of_shell() {
   # shellcheck disable=SC2016 # for the command
   at_last() { "$NACRE_BUILD_DIR/nacre" exec --shells="$1" sh -c 'echo $PPID' >"$work/pid-of-shell" 2>/dev/null; }

@@ -25,7 +25,7 @@ load lib
   [ "$output" = "nacre-shell[0]: initrc: set 0-1" ]
 }
 
-# Nor what LUA_PATH has that is no absolute path.
+# Nor from relative paths in LUA_PATH.
 @test "what is required is never taken from the working directory" {
   prepare 1 true
   echo 'error "this file is not meant"' | tee posix.lua nacre.lua mine.lua >/dev/null

@@ -9,8 +9,8 @@ load pmix.bash
 
 setup_file() { build_ways; }
 
-# By the way $1, on $2 shells of $3 cores each (R names no hosts, so that all are on one), a job of 4 tasks of the program, or of what `task` has, with the arguments;
-# options in `more`.
+# Runs a job of 4 tasks of the program, or of the command in `task`, with the arguments: by the way $1, on $2 shells
+# of $3 cores each (R names no hosts, so that all are on one), with the options in `more`.
 more=()
 task=()
 in_cell() {
@@ -27,7 +27,7 @@ in_cell() {
     -o cpu-affinity=off -o pmi=$pmi -o exit-report=off "${more[@]}" -- --initrc=$rc
 }
 
-# Each cell of the rule $1: the job's code is $2, and all that it prints at standard output $3; the rest are arguments.
+# Runs each cell of the rule $1: the job's code is $2, its standard output $3; the rest are arguments.
 in_all_cells() {
   local rule=$1 code=$2 wanted=$3 way shells said
   shift 3
@@ -95,7 +95,7 @@ spare_cores=0
   in_all_cells no-init 137 "0 went on 2 went on 3 went on" 1
 }
 
-# Slurm's library of PMI-2 has no code.
+# Not by PMI-2: Slurm's library passes no exit code on.
 # bats test_tags=long
 @test "abort ends the job, with its code" {
   ways=(PMI-1 PMIx)
@@ -115,13 +115,13 @@ spare_cores=0
   in_all_cells exit-before-init 3 "0 went on 2 went on 3 went on" 1 3
 }
 
-# exit-timeout is 30 s without it.
+# Without the option exit-timeout would be 30 s.
 # bats test_tags=long
 @test "fault-tolerance: the others go on for as long as they like" {
   more=(-o fault-tolerance)
   local way shells
   for way in "${ways[@]}"; do
-    for shells in 1 2; do # at once, as each takes that long
+    for shells in 1 2; do # all at once, as each takes that long
       mkdir "cell.$way.$shells"
       (cd "cell.$way.$shells" && in_cell "$way" "$shells" $((4 / shells)) stay 1 33 && echo "$status" "$(grep 'went on$' <<<"$output" | xargs)" >said
         echo "$output" >all) 3>&- &

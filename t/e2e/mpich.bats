@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs of MPICH, as Debian builds it: PMI-1, and PMI-2 where it can.
+# Programs of MPICH, as Debian builds it: by PMI-1, and by PMI-2 if the build has it.
 load lib.bash
 load nodes.bash
 
@@ -18,7 +18,7 @@ mpi() {
   run nacre
 }
 
-# The run was fine, and said just $1.
+# The run succeeded, and printed exactly $1.
 says() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ "$output" = "$1" ] || { echo "said: $output"; return 1; }

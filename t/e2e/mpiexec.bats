@@ -94,7 +94,7 @@ END
   says 0 "1 True"
   run mpiexec -n 1 /usr/bin/python3 -c 'import os; print("PMIX_RANK" in os.environ)'
   says 0 False
-  # A file that does not name it is not recognised, so Open MPI takes PMI-1.
+  # A script that does not name mpi4py is not recognised, so Open MPI takes PMI-1.
   cat >other.py <<'END'
 MPI = __import__("mpi" "4py.MPI").MPI
 if MPI.COMM_WORLD.Get_rank() == 0:

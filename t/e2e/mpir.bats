@@ -8,7 +8,7 @@ load control.bash
 
 tool() { timeout 120 gdb -batch -nx -x "$NACRE_SOURCE_DIR/t/kit/mpir_tool.py" --args "$@"; }
 
-# Lines "mpir RANK HOST EXE PID" for the processes of $1 tasks that are the program $2, and stand still if $3 is T.
+# Checks for lines "mpir RANK HOST EXE PID" of $1 tasks whose program is $2, and which are stopped if $3 is T.
 has_tasks() { # number, program, state
   local rank host executable pid program
   program=$(readlink -f "$2")

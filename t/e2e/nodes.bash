@@ -5,7 +5,7 @@
 
 launch() { "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json "$@"; }
 
-# R of $1 nodes with $2 cores each, whose names are given by a hostlist.
+# Writes R of $1 nodes with $2 cores each; a hostlist gives their names.
 write_nodes() {
   jq -n --argjson nodes "$1" --argjson cores "$2" '{version: 1, execution: {
     R_lite: [{rank: "0-\($nodes - 1)", children: {core: "0-\($cores - 1)"}}],
@@ -24,7 +24,8 @@ nothing_left() {
 }
 no_process_has() { ! pgrep -f -- "$1" >left; }
 
-# A job of a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its own, so that initrc=rc.lua is its.
+# Runs a job with a shell on each of the hosts node0 to node3, which are folders here: each shell starts in its
+# folder, and initrc=rc.lua names the file there.
 on_hosts() {
   cat >agent <<'END'
 #!/bin/sh

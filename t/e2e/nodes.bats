@@ -147,7 +147,7 @@ END
   touch started
   launch --local=2 -R R.json -o cpu-affinity=off -o tolerate-loss -o exit-timeout=none 2>log &
   lines_come started 2
-  # One of each shell; the leader has another, for front ends, a moment after the start.
+  # Each shell has one socket; the leader makes another, for front ends, a moment after the start.
   [ "$(find "$TMPDIR" -name s -type s | wc -l)" -ge 2 ]
   kill -9 "$(cat shell.1)"
   nothing_left 'sleep 987641'
@@ -189,7 +189,7 @@ done" ]
   sleep 2
   touch go
   wait $! || { cat out; return 1; }
-  # What the launcher reports of the leader is its own.
+  # The launcher's report about the leader is not the job's output.
   [ "$(grep -v '^nacre launch: shell 0 on localhost ' out)" = "done
 done
 done" ]
@@ -221,7 +221,7 @@ done" ]
   done
 }
 
-# No shell that was started by that name is left, nor what guards one.
+# No shell with that path is left, nor its guard.
 no_own_shell() { ! pgrep -f "^$work/nacre-shell" >/dev/null; }
 
 @test "without its launcher the job ends, everywhere" {

@@ -49,7 +49,8 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   write_nodes 4 2
   write_jobspec 8 sh -c 'echo same; echo "mine $FLUX_TASK_RANK" >&2'
   job --local=4 -o label-io -o output.fold >out 2>err
-  # Each rank once. A line waits for 0.1 s, so there may be more than one line where the machine is slow, but not one for each.
+  # Each rank is there once. A line waits for 0.1 s, so on a slow machine there may be more than one line, but not
+  # one for each rank.
   [ "$(wc -l <out)" -lt 8 ]
   [ "$(sed -n 's/^\[\{0,1\}\([0-9,-]*\)\]\{0,1\}: same$/\1/p' out | tr , '\n' | awk -F- '{ for (r = $1; r <= $NF; ++r) print r }' | sort)" = "$(seq 0 7)" ]
   [ "$(sort err)" = "$(for r in 0 1 2 3 4 5 6 7; do echo "$r: mine $r"; done)" ]
@@ -87,7 +88,7 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   job --local=3 -o exit-timeout=none -- --eventlog=events >out 2>log 8>&- 9>&- &
   job=$!
   wait_until test -e wrote.1 -a -e wrote.2
-  sleep 0.2 # what they write fills all up to the leader
+  sleep 0.2 # their output fills all buffers up to the leader
   exec 8>&-
   cat <&9 >/dev/null 3>&- &
   code=0
@@ -254,7 +255,7 @@ nacre-shell[$rank]: initrc: here is $rank" ] || { cat err."$rank"; return 1; }
   [ "$(seq 10000 | job --local=1)" = 48894 ]
 }
 
-# The leader of a job that task 1 ends: $1 options of nacre-shell.
+# Runs the leader of a job that task 1 ends; $1: options of nacre-shell.
 ends_by_task_1() {
   write_nodes 3 1
   write_jobspec 3 sh -c 'echo "out $FLUX_TASK_RANK"; touch wrote.$FLUX_TASK_RANK; [ "$FLUX_TASK_RANK" -ne 1 ] || exit 3; sleep 30'

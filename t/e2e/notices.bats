@@ -12,16 +12,16 @@ four() {
   launch -R R.json -o cpu-affinity=off --local=4 --arity=2 "${@:2}"
 }
 
-# In the background: $! is the launcher itself.
+# To be called in the background: $! is the launcher itself.
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 
-# The same on one shell, without a launcher.
+# As above, on one shell, without a launcher.
 one() {
   prepare 4 sh -c "$1"
   nacre "${@:2}"
 }
 
-# The file $1 has $2 lines, or more, which are notices of a whole job, one after the other.
+# The file $1 has at least $2 lines, which are the notices of a whole job in their order.
 whole() {
   [ "$(wc -l <"$1")" -ge "$2" ] || { echo "not $2 lines: $(cat "$1")"; return 1; }
   jq -es 'map(.end) as $ends | ($ends[-1] == 1) and ($ends[:-1] | all(. == 0)) and (.[-1] | .done // .n == .n)
@@ -74,7 +74,7 @@ r='case $FLUX_TASK_RANK in'
   exec 8<fifo
   read -r line <&8
   grep -q "last words" err
-  kill -0 $! # it runs on
+  kill -0 $! # the launcher runs on
   [ "$(jq -c .x <<<"$line")" = '{"x3":"3"}' ]
   wait $! || true
   [ "$(tail -n 1 <&8 | jq -c '[.end, .code]')" = '[1,3]' ]
@@ -227,7 +227,7 @@ r='case $FLUX_TASK_RANK in'
   launch -R R.json -o cpu-affinity=off --hosts=far,away --agent="$PWD/agent" --notify=fifo 2>/dev/null || true
   wait $!
   [ "$(field notices '[.end, .code]')" = '[1,3]' ]
-  # Nobody opens the FIFO: the job's code stands, and a warning names it.
+  # Nobody opens the FIFO: the job's code does not change, and a warning names the FIFO.
   run -3 launch -R R.json -o cpu-affinity=off --hosts=far,away --agent="$PWD/agent" --notify=fifo -o exit-report=off
   [[ $output == *"--notify: fifo: nobody has opened it within 3 s of the job's end"* ]]
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The table of shell options that the program prints, and what is made of it; and the verbs of nacre.
+# The table of shell options that the program prints, and what is generated from it; and the verbs of nacre.
 load lib.bash
 
 table() { "$NACRE_SHELL" --list-options=json; }
@@ -36,7 +36,7 @@ END
 
 @test "nacre-shell-options(7) and the table have the same options" {
   names_in_man_page | sort -u >in-man
-  # Objects are one entry in the page, and what may have any name is described with it.
+  # Objects are one entry in the page, and members with any name are described there.
   table | jq -r '.options[].name' | sed -E 's/\.<NAME>.*//; s/^(taskmap|per-resource|signal)\..*/\1/' | sort -u >in-table
   # Members that the text of an entry names; and "likewise for the other three".
   cp in-man b

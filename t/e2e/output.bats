@@ -82,7 +82,7 @@ load lib.bash
   [ "$(grep -v '^x' err)" = "nacre-shell[0]: error: task 1 on node0: exit code 3" ] || { grep -v '^x*$' err; return 1; }
 }
 
-# Its process is a copy of the shell, whose files it must not write to, and whose timers do not run.
+# The handler's process is a copy of the shell: it must not write to the shell's files, and timers do not run in it.
 @test "what a handler of task.exec logs is on the task's standard error, wherever that goes" {
   echo 'plugin.register { name = "x", handlers = { { topic = "task.exec", fn = function () shell.log ("hello") end } } }' >rc.lua
   prepare 2 true

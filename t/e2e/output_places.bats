@@ -75,7 +75,7 @@ given() {
   # shellcheck disable=SC2086 # two
   wait $readers
   [ "$(given -o "$own" --record-dir=record -o output.stdout.type=file,kvs)" = "$pipes" ]
-  # Each stream by itself; but one file has one kind of writers.
+  # Each stream counts by itself, but a file has only one kind of writers.
   [ "$(given -o "$own" -o output.stderr.type=term)" = "file pipe file pipe " ]
   [ "$(given -o "$own" -o output.stderr.path=err)" = "file pipe file pipe " ]
   [ "$(given -o "$own" -o "output.stderr.path=err.{{taskid}}" -o output.stderr.label=on)" = "file pipe file pipe " ]
@@ -208,7 +208,7 @@ END
 [0,3,"nacre-shell",null,"task 1 on node0: exit code 1",null]' ]
   run nacre -o output.stderr.path=err.json -o output.stderr.format=json
   [ "$(jq -r 'select (.name == "log").context.message' err.json)" = "task 1 on node0: exit code 1" ]
-  # Not to files of single tasks, nor to a file of standard output only.
+  # The message does not go to files of single tasks, nor to a file of standard output only.
   run nacre -o output.stdout.path=out -o output.stderr.path='err.{{task.rank}}'
   [ "$(cat out err.0 err.1)" = $'told\ntold' ]
 }

@@ -39,12 +39,13 @@ setup() {
     grep -qx ".$prefix/$file" list || { echo "no $file"; return 1; }
   done
   [ "$(grep -c '/nacre/shell/lua.d/.*lua$' list)" -eq "$(find "$NACRE_SOURCE_DIR/etc/lua.d" -name '*.lua' | wc -l)" ]
-  # Nothing of the build or of the source tree.
+  # The package has nothing of the build or of the source tree.
   run grep -E '\.(a|o|cpp|hpp|bats)$|/t/' list
   [ "$status" -eq 1 ]
 }
 
-# The programs are those of this build, which do not know of the prefix, and may be at a fixed address: lintian is not asked for that.
+# The programs are those of this build, which do not know of the prefix, and may be at a fixed address: lintian does
+# not check that here.
 @test "lintian finds nothing in a package with the prefix of make deb" {
   cmake -S "$NACRE_SOURCE_DIR" -B usr -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DNACRE_TESTS=OFF >/dev/null
   (cd "$NACRE_BUILD_DIR" && cp --parents nacre nacre-shell plugins/container/container-keeper plugins/pmi/library/*.so plugins/pmix/pmix.so plugins/pmix/pmix-stand-in \

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the pages for people show is what happens: each command of them is run as it is printed.
+# The pages for people show what really happens: each of their commands is run as it is printed.
 load lib.bash
 
-page() { # LEAST PAGE: runs it, which has so many commands at least
+page() { # LEAST PAGE: runs the page's commands, which are at least LEAST
   PATH=$(dirname "$NACRE_SHELL"):$NACRE_BUILD_DIR:$PATH run python3 "$NACRE_SOURCE_DIR/t/e2e/page_examples.py" --least "$1" "$NACRE_SOURCE_DIR/$2"
   echo "$output"
   [ "$status" -eq 0 ]

@@ -10,7 +10,7 @@ setup_file() { stage_nacre; }
 
 plugin() { command nacre plugin "$@"; }
 
-# The check of FILE ended with $2 and printed the rest as its lines, each "FILE: " before.
+# The check of FILE ended with $2 and printed the other arguments as its lines, each after "FILE: ".
 check_says() {
   local file=$1 code=$2 expected=()
   shift 2

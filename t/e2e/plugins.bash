@@ -3,7 +3,7 @@
 # For the tests of plugins that are broken, or do what they should not. To be loaded after lib.bash.
 # shellcheck disable=SC2154 # bats sets status, output; lib.bash work
 
-# NAME.so, a plugin of that name. Its code is on standard input; in $2, another compiler.
+# Builds NAME.so, a plugin of that name, from the code on standard input; $2: another compiler.
 build() {
   local compiler=${2:-cc -xc}
   { printf '#define FLUX_SHELL_PLUGIN_NAME "%s"\n#include <flux/shell.h>\n' "$1"; cat; } >"$1.source"
@@ -44,7 +44,7 @@ no_process_left() {
   return 1
 }
 
-# No process is left as soon as those that were killed, but that nobody waits for, are gone.
+# No process is left once the killed ones, for which nobody waits, are gone.
 killed_processes_go() {
   local pid
   for pid in $(marked_processes); do timeout 10 tail --pid="$pid" -f /dev/null || break; done

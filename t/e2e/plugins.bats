@@ -289,7 +289,7 @@ END
     prepare_sleepers
     with_rc <<<"plugin.load { file = '$work/crashes.so', conf = { topic = '$topic' } }"
     fails_with 1 "nacre-shell[0]: plugin 'crashes' crashed in $topic (SIGSEGV)"
-    rm -rf "$TMPDIR"/nacre-* # which nobody is left to remove
+    rm -rf "$TMPDIR"/nacre-* # no process is left that would remove this
     killed_processes_go
   done
 }

@@ -10,13 +10,13 @@ clients() {
   prepare "$1" "$client" "${@:2}"
 }
 
-# The run was fine, and nothing was said.
+# The run succeeded, and printed nothing.
 passes() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ -z "$output" ] || { echo "said: $output"; return 1; }
 }
 
-# The job ended with exit code $1, and said $2 among other things.
+# The job ended with exit code $1, and its output has $2.
 ends_with() {
   [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
   [[ $output == *"$2"* ]] || { echo "no '$2' in: $output"; return 1; }

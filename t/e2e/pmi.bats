@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# PMI on the wire: clients that speak it themselves (pmi_client), so that each word of it is the test's.
+# PMI on the wire: clients that speak it themselves (pmi_client), so that the test chooses each word.
 load lib.bash
 load pmi.bash
 
@@ -47,7 +47,7 @@ load pmi.bash
   prepare 1 sh -c 'echo $FLUX_URI $FLUX_KVS_NAMESPACE $FLUX_JOB_ID_PATH'
   run nacre fLi3TGs
   [ "$output" = "local:///there job-12935233536 /ƒA/ƒLi3TGs" ]
-  # Another job's, or of no instance.
+  # The job is another one, or there is no instance.
   run nacre fA
   [ "$output" = /ƒA ]
   unset FLUX_KVS_NAMESPACE
@@ -82,7 +82,7 @@ load pmi.bash
   ends_with 19 "error: rank 2 on node0 called PMI_Abort with code 19: out of luck"
 }
 
-# What was asked for, and what the job exits with.
+# Pairs of the requested code and the job's exit code.
 # bats test_tags=long
 @test "PMI_Abort: 0 counts as 1, other codes that a process cannot have as their low 8 bits, and never as 0" {
   local case
@@ -95,7 +95,8 @@ load pmi.bash
 
 # ---- bad clients hurt nobody else ----------------------------------------------------------
 
-# Client 1 does as the arguments say, the others go through barriers: they pass, and $said is said of it.
+# Client 1 does what the arguments say, the others go through barriers: they pass, and the log says $said about
+# client 1.
 hurts_nobody() {
   local verb mine=()
   for verb in "$@"; do mine+=("1:$verb"); done
@@ -370,7 +371,7 @@ nacre-shell[0]: warn: pmi: rank 0 on node0 is lost; the others go on" ]
     0:read 0:has:value=1 0:finalize
   "${nacre[@]}" -o fault-tolerance -o exit-report=off >out 2>&1 &
   wait_until test -e ready.0 -a -e ready.1
-  # What is asked and the end of the other are there together when the shell goes on.
+  # The request and the other task's end are both there when the shell goes on.
   kill -STOP $!
   touch go
   until pgrep -P $! -r Z >/dev/null; do sleep 0.2; done

@@ -78,7 +78,7 @@ run_nodes() { # number, options
   [ "$output" = "nacre-shell[1]: warn: pmi: rank 3 on node1 is lost; the others go on" ] || { echo "$output"; return 1; }
 }
 
-# Rank 1 is none of the group, and may end without init while others are in its barrier.
+# Rank 1 is not in the group, and may end without init while others are in the group's barrier.
 @test "who is not in the group and has ended without init does not matter" {
   clients_on 2 1 '1:exit:0' init '0:cmd=barrier_in group=0:1' 0:has:rc=0 finalize
   run_nodes 2

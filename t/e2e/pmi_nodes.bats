@@ -1,14 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# PMI in a job of several shells, all on this host: who is lost on one node is known on all. Clients that speak PMI
-# themselves (pmi_client): see pmi_client for the words.
+# PMI in a job of several shells, all on this host: a task that is lost on one node is known on all. Clients that
+# speak PMI themselves (pmi_client): see pmi_client for the words.
 load lib.bash
 load nodes.bash
 
 client=$BATS_TEST_DIRNAME/pmi_client
 
-# A job of $2 clients on each of $1 nodes; the rest is what they carry out. Each tells its shell's process first.
+# A job of $2 clients on each of $1 nodes; the rest is what they carry out. Each first prints its shell's process
+# id.
 clients() {
   write_nodes "$1" "$2"
   write_jobspec $(($1 * $2)) sh -c 'echo $PPID >"shell.$PMI_RANK"; exec "$@"' sh "$client" "${@:3}"
@@ -188,7 +189,8 @@ if shell.info.rank == 0 then
   end } } }
 end
 END
-  # Shell 0 takes part in the barrier without a task when its pmi goes, and gets its end, and who is lost, after that.
+  # Shell 0 takes part in the barrier without a task when its plugin pmi goes, and hears of the barrier's end, and
+  # of the lost task, after that.
   clients 2 1 init barrier 0:finalize 1:wait:replaced 1:barrier 1:kill
   run_nodes 2 -o fault-tolerance -o exit-report=off -- --initrc="$work/initrc.lua"
   [ "$status" -eq 137 ] || { echo "$output"; return 1; }

@@ -24,7 +24,8 @@ closed_clients() {
   prepare "$1" "$without" "$client" "${@:2}"
 }
 
-# Says the lines $3... with the PMI_ID $2 as `nobody` or as this user ($1), once the task has written where; and what it is answered.
+# Sends the lines $3... with the PMI_ID $2 as `nobody` or as this user ($1), once the task has written the port;
+# prints the answers.
 caller() {
   cat >caller.py <<'END'
 import os, socket, sys, time
@@ -99,7 +100,7 @@ END
   closed_clients 2 init 1:kill barrier 'cmd=get kvsname=%k key=PMI_dead_processes' has:value=1 finalize
   run nacre -o pmi.port -o fault-tolerance -o exit-report=off
   [[ $output == *"rank 1 on node0 is lost; the others go on"* ]] || { echo "$output"; return 1; }
-  # It ends as soon as it has said that it has come.
+  # The client ends as soon as it has sent that it has come.
   closed_clients 2 0:join 0:barrier 1:send:'cmd=init pmi_version=1 pmi_subversion=1\n' 1:exit:0
   run nacre -o pmi.port
   ends_with 1 "rank 1 on node0 exited with code 0 without PMI finalize"

@@ -16,7 +16,7 @@ std::optional<std::string> variable(const char* name) {
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// All bytes there are, each rank's from another one on.
+// All possible bytes; each rank begins with another one.
 std::string card_of(std::uint32_t rank, std::size_t size) {
   std::string card(size, '\0');
   for (std::size_t i = 0; i < size; ++i) card[i] = static_cast<char>(rank + i);

@@ -39,7 +39,7 @@ END
 
 # bats test_tags=long
 @test "a job that puts without end takes no more memory than pmi.max-size says, and little more than it puts" {
-  # Of the sanitizer, where it is there: nothing is kept that has been freed.
+  # An option of the sanitizer, if it is there: it keeps no freed memory.
   export ASAN_OPTIONS=quarantine_size_mb=0:$ASAN_OPTIONS
   put_much 1
   run nacre

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Processes that clients of PMI spawn: a group of their own, with the output, the signals and the end of the job.
+# Processes that clients of PMI spawn: they are a group, and share the output, the signals and the end of the job.
 # Clients that speak PMI themselves (pmi_client): see pmi_client for the words.
 load lib.bash
 load plugins.bash
@@ -18,7 +18,7 @@ children() {
   jq -cn --argjson count "$1" '[$count, $ARGS.positional]' --args -- "$client" "${@:2}"
 }
 
-# $1 times the command that follows, likewise.
+# $1 processes of the command that follows, as one program of `spawn:`.
 program() {
   jq -cn --argjson count "$1" '[$count, $ARGS.positional]' --args -- "${@:2}"
 }
@@ -29,7 +29,7 @@ passes() {
   nothing_left
 }
 
-# The job ended with exit code $1, and said each of the other arguments.
+# The job ended with exit code $1, and its output has each of the other arguments.
 ends_with() {
   local text
   [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
@@ -129,7 +129,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   clients 1 init "spawn:[$(program 1 sh -c 'touch runs; read line <go; echo "late: $line"')]" has:rc=0 wait:runs finalize
   "${nacre[@]}" >out 2>&1 &
   wait_until test -e runs
-  # The task is over once the shell has no child but the spawned one.
+  # The task is over once the shell has no child but the spawned process.
   wait_until has_children 1 $!
   echo now >go
   wait $!

@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Processes that clients of PMI spawn in a job of several shells, all on this host: where they run, what they know of each other, and who
-# is lost. Clients that speak PMI themselves (pmi_client): see pmi_client for the words.
+# Processes that clients of PMI spawn in a job of several shells, all on this host: where they run, what they know
+# of each other, and which ones are lost. Clients that speak PMI themselves (pmi_client): see pmi_client for the
+# words.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -24,7 +25,7 @@ run_nodes() { run launch --local="$1" -R R.json -o cpu-affinity=off "${@:2}"; }
 # $1 clients that carry out the other arguments, as one program of `spawn:`.
 children() { jq -cn --argjson count "$1" '[$count, $ARGS.positional]' --args -- "$client" "${@:2}"; }
 
-# $1 times the command that follows, likewise.
+# $1 processes of the command that follows, as one program of `spawn:`.
 program() { jq -cn --argjson count "$1" '[$count, $ARGS.positional]' --args -- "${@:2}"; }
 
 passes() {
@@ -32,7 +33,7 @@ passes() {
   [ -z "$output" ] || { echo "said: $output"; return 1; }
 }
 
-# The job ended with exit code $1, and said each of the other arguments.
+# The job ended with exit code $1, and its output has each of the other arguments.
 says() {
   local text
   [ "$status" -eq "$1" ] || { echo "exit code $status, not $1: $output"; return 1; }
@@ -41,7 +42,7 @@ says() {
   done
 }
 
-# Says on which shell it runs, and what it was told of the others.
+# Prints on which shell it runs, and what it was told of the others.
 # shellcheck disable=SC2016 # for the spawned one
 where='echo "shell ${NACRE_SHELL_ID##*.}: $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS"'
 
@@ -54,7 +55,7 @@ get_dead='cmd=get kvsname=%k key=PMI_dead_processes'
   [ "$(sort <<<"$output")" = "shell 0: 2 of 3, 0 of 1
 shell 1: 0 of 3, 0 of 1
 shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
-  # More than there are cores: evenly.
+  # More processes than cores are placed evenly.
   clients 3 3 1 init "0:spawn:[$(program 5 sh -c "$where")]" 0:has:rc=0 barrier finalize
   run_nodes 3
   [ "$(sort <<<"$output" | cut -d: -f1 | uniq -c | awk '{ print $3, $1 }')" = "0 2
@@ -201,7 +202,7 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
   [ "${#lines[@]}" -eq 1 ]
 }
 
-# Shell $1 of 3, on which rank 1 of the spawned ones runs, is killed.
+# Kills shell $1 of 3, on which rank 1 of the spawned processes runs.
 kill_shell() {
   local pid
   pid=$(pid_of_shell "$1")

@@ -3,15 +3,15 @@
 # For the tests of the plugin pmix; to be loaded after lib.bash and plugins.bash.
 # shellcheck disable=SC2034,SC2154 # lib.bash uses usual_environment, and bats sets status and output
 
-# The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
+# The sanitizers of GCC 12 take the data of some threads for descriptions of others, and read at wrong addresses.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
 export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
 
-# Where a host has addresses of both families Open MPI 5.0.7 finds no way by TCP; nor does it under its own mpirun.
+# If a host has addresses of both families Open MPI 5.0.7 finds no way by TCP, even under its own mpirun.
 export OMPI_MCA_btl_tcp_disable_family=6
 usual_environment='{"PATH": "/usr/bin:/bin", "OMPI_MCA_btl_tcp_disable_family": "6"}'
 
-# The programs of pmix/ that are named, in $BATS_FILE_TMPDIR.
+# Builds the named programs of pmix/ in $BATS_FILE_TMPDIR.
 build_clients() {
   local program flags
   flags=$(pkg-config --cflags --libs pmix)
@@ -22,7 +22,7 @@ build_clients() {
   done
 }
 
-# The program mpi/ways.c, in $BATS_FILE_TMPDIR by the name of each way.
+# Builds the program mpi/ways.c in $BATS_FILE_TMPDIR, with the name of each way.
 ways=(PMI-1 PMI-2 PMIx)
 build_ways() {
   local source=$BATS_TEST_DIRNAME/mpi/ways.c library=$NACRE_BUILD_DIR/plugins/pmi/library
@@ -32,7 +32,8 @@ build_ways() {
   cc -Wall -Wextra -DWAY=3 -o "$BATS_FILE_TMPDIR/PMIx" "$source" $(pkg-config --cflags --libs pmix)
 }
 
-# Runs the command, with an end that no test expects if it hangs. What libpmix says of itself is not part of the output, which is sorted.
+# Runs the command, and ends it with a code that no test expects if it hangs. The output is sorted, without
+# libpmix's own messages.
 run_with_pmix() {
   run timeout -k 1 100 "$@"
   output=$(sed -E '/^\[[^]]*\] PMIX ERROR: /d; /^\[warn\] Epoll /d' <<<"$output" | sort)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The plugin pmix: what clients of a PMIx server are told and can ask for, what becomes of a job when one of them ends
-# before its time, and Open MPI's programs without mpirun. The programs are in pmix/.
+# The plugin pmix: what clients of a PMIx server are told and can ask for, what happens to a job when one of them
+# ends too early, and Open MPI's programs without mpirun. The programs are in pmix/.
 load lib.bash
 load plugins.bash
 load pmix.bash
@@ -13,7 +13,7 @@ setup_file() {
 
 more=()
 
-# The prepared job, under the plugin; options in `more`.
+# Runs the prepared job with the plugin, and the options in `more`.
 run_prepared() {
   cat >rc.lua <<'END'
 plugin.load { file = os.getenv ("NACRE_BUILD_DIR") .. "/plugins/pmix/pmix.so" }
@@ -187,7 +187,7 @@ others_went_on() {
   others_went_on 0
 }
 
-# libpmix 4.2.2 does not survive every moment of that.
+# libpmix 4.2.2 may crash when a client is killed while it connects.
 # bats test_tags=long
 @test "fault-tolerance: when one is killed while it connects the others go on, or the job ends with a clear word" {
   run_tolerant ends kill-in-init 1
@@ -226,7 +226,7 @@ others_went_on() {
 }
 
 @test "HOME of the tasks: the job's, else that of who runs the job" {
-  # Open MPI 5 does not begin without it.
+  # Open MPI 5 does not start without a home.
   local home
   home=$(getent passwd "$(id -u)" | cut -d: -f6)
   prepare_marked 1 sh -c 'echo "HOME is $HOME"'
@@ -274,7 +274,7 @@ END
   nothing_left
 }
 
-# The prepared job with the plugin where a site has it, and nothing said of it but the options given.
+# Runs the prepared job with the plugin where a site has it, and only the given options.
 run_at_site() {
   mkdir -p site/pmi
   ln -sf "$NACRE_BUILD_DIR"/plugins/pmix/pmix.so "$NACRE_BUILD_DIR"/plugins/pmix/pmix-stand-in site/pmi/
@@ -336,7 +336,7 @@ END
   prepare_marked 4 sh -c 'read -r _ _ _ _ _ session _ <"/proc/$$/stat"; [ "$session" = $$ ] && own=own
     echo "yield ${OMPI_MCA_mpi_yield_when_idle-unset} ${own-shared}"'
   more=(-o oversubscribe)
-  # A task that is a group of its own for the kernel's scheduler would yield to none.
+  # A task in its own group of the kernel's scheduler would yield to no other.
   own=shared
   [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null || echo 0)" = 0 ] || own=own
   run_prepared
@@ -353,7 +353,7 @@ END
 
 # ---- strangers ---------------------------------------------------------------
 
-# PMIx_Init as nobody who says to be this user, with the variables of the file $1.
+# Calls PMIx_Init as the user nobody, who claims to be this user, with the variables of the file $1.
 init_as_stranger() {
   local variables
   mapfile -t variables <"$1"
@@ -361,7 +361,8 @@ init_as_stranger() {
     PRETENDED_UID="$(id -u)" "${variables[@]}" "$place/stranger"
 }
 
-# libpmix believes who connects by TCP which user it is; the port is in /proc/net/tcp, and the job's id in the list of jobs.
+# libpmix believes a process that connects by TCP which user it claims to be; the port is in /proc/net/tcp, and the
+# job's id in the list of jobs.
 # bats test_tags=root
 @test "another user who claims to be this one is no task of the job, as the namespace cannot be guessed" {
   place=$(mktemp -d /tmp/stranger.XXXXXX)
@@ -386,6 +387,6 @@ init_as_stranger() {
   init_as_stranger told
   [[ $status -eq 0 && $output == *"is in" ]] || { echo "$status $output"; cat told; return 1; }
   touch go
-  wait "$job" || : # it has counted as the task
+  wait "$job" || : # the stranger has counted as the task
   rm -r "$place"
 }

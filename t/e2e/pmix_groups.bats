@@ -13,7 +13,8 @@ setup_file() { build_clients groups table; }
 
 more=()
 
-# A job of $1 tasks of $program on $2 nodes, with the arguments from the third on. A task leaves a file behind when its program has ended.
+# Runs a job of $1 tasks of $program on $2 nodes, with the arguments from the third on. A task makes a file when its
+# program has ended.
 program=groups
 tasks() {
   write_nodes "$2" $((($1 + $2 - 1) / $2))
@@ -30,7 +31,7 @@ run_tasks() {
   run_with_pmix "$front" launch "${args[@]}" -- --initrc=rc.lua
 }
 
-# The same in the background, as $launcher, with `out` and `err`.
+# As above, in the background, as $launcher, with `out` and `err`.
 launch_tasks() {
   tasks "$@"
   "$front" launch "${args[@]}" -- --initrc=rc.lua >out 2>err &
@@ -44,7 +45,7 @@ ranks() {
   for ((rank = 0; rank < $1; ++rank)); do echo "rank $rank: $2"; done
 }
 
-# What tasks have said, without the shells' messages.
+# The tasks' output, without the shells' messages.
 said() {
   [ "$(grep '^rank ' <<<"$output")" = "$(printf '%s\n' "$@" | sort)" ] || { echo "$status: $output"; return 1; }
 }
@@ -52,13 +53,14 @@ said() {
 @test "all construct a group again and again: what they have put is there, with an id that none had" {
   run_tasks 4 4 all
   says 0 "$(ranks 4 all)"
-  # Its server shares no memory with the tasks: through that libpmix 4.2.2 may give them another value of a rank of their node.
+  # The server shares no memory with the tasks: through shared memory libpmix 4.2.2 may give them a wrong value of a
+  # rank of their node.
   more=(-o fault-tolerance)
   run_tasks 4 2 all
   says 0 "$(ranks 4 all)"
 }
 
-# The lines "rank R: GROUP ID" are so many, and all of a group have one id, which no other group has.
+# There are $1 lines "rank R: GROUP ID", and all of a group have one id, which no other group has.
 ids_are_right() { # lines groups
   [ "$status" -eq 0 ] || { echo "$status: $output"; return 1; }
   [ "$(grep -c '^rank ' <<<"$output")" -eq "$1" ] || { echo "$output"; return 1; }

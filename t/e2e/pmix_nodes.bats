@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The plugin pmix in a job of several shells, all on this host: what one node's server has to ask another's for, and what
-# becomes of the job when a process ends before its time. The programs are in pmix/.
+# The plugin pmix in a job of several shells, all on this host: what one node's server has to ask from another's,
+# and what happens to the job when a process ends too early. The programs are in pmix/.
 load lib.bash
 load plugins.bash
 load pmix.bash

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# PMIx_Spawn in a job of several shells, all on this host: where the processes run, what they and the tasks know of each other,
-# and who is lost. The programs are in pmix/.
+# PMIx_Spawn in a job of several shells, all on this host: where the processes run, what they and the tasks know of
+# each other, and which ones are lost. The programs are in pmix/.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -33,7 +33,7 @@ run_nodes() {
   run_with_pmix "$front" launch "${args[@]}" -- --initrc=rc.lua
 }
 
-# The same in the background, as $launcher, with `out` and `err`.
+# As above, in the background, as $launcher, with `out` and `err`.
 launch_nodes() {
   local args
   arguments "$1"
@@ -42,7 +42,7 @@ launch_nodes() {
   wait_until listed
 }
 
-# Says on which shell it runs.
+# Prints on which shell it runs.
 # shellcheck disable=SC2016 # for the spawned one
 where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
 
@@ -110,7 +110,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   run_nodes 2
   says 0 "spawn: ERR_JOB_EXE_NOT_FOUND" \
     "nacre-shell[0]: error: pmix: rank 0: PMIx_Spawn: /no/such/program: No such file or directory"
-  # On the first node there is one, which does not go on.
+  # The first node has the tool, which hangs.
   printf '#!/bin/sh\nexec sleep 1000\n' >tool
   chmod +x tool
   tasks 2 2 2 0 "" 1 run "$work/tool" : /no/such/other
@@ -183,7 +183,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   touch in.stop
   code=0
   wait "$launcher" || code=$?
-  # 9: a process has asked for what the lost one of its spawn had put
+  # 9: a process has asked for data of the lost process of its spawn
   [ "$code" -eq 1 ] || [ "$code" -eq 9 ] || { echo "$code"; cat out err; return 1; }
 }
 

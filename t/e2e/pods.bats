@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Pods that become one job by --boot=index, on one host: several `nacre run` with an index each, and one port of this host.
-# t/cluster/pods.bats has them apart.
+# Pods that become one job by --boot=index, on one host: several `nacre run` with an index each, and one port of
+# this host. in t/cluster/pods.bats they are on several hosts.
 load lib.bash
 load pods.bash
 
@@ -131,7 +131,7 @@ said() {
 @test "an index twice, another size, another secret: that pod is turned away with a line, and the job begins without it" {
   make_group
   in_pod 0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" sh -c 'echo $FLUX_TASK_RANK' &
-  # Whichever of these comes second is told.
+  # The second of these two to come gets the message.
   in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true &
   as=again in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" true &
   one_has_ended() { [ -e said.1.code ] || [ -e again.1.code ]; }
@@ -182,7 +182,7 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   make_group
   (JOB_COMPLETION_INDEX=1 NACRE_SIZE=3 exec "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" sleep 100 2>said) &
   local pid=$! code=0
-  catches_signals() { [[ $(sed -n 's/^SigCgt:.*\(....\)$/\1/p' "/proc/$pid/status") == 4??? ]]; } # SIGTERM, which nothing did before
+  catches_signals() { [[ $(sed -n 's/^SigCgt:.*\(....\)$/\1/p' "/proc/$pid/status") == 4??? ]]; } # the process now catches SIGTERM
   wait_until catches_signals
   kill -TERM $pid
   wait $pid || code=$?

@@ -40,7 +40,7 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
     grep -q 'cpus    8-15$' task
     grep -q "CUDA_VISIBLE_DEVICES='1'" task
   done
-  # And it runs, though this host has no such cores.
+  # The job also runs, though this host has no such cores.
   run_job --pretend=2x2p4c2t2g -N2 -n4 -c4 -g1 -o cpu-affinity=per-task -o mem-affinity=bind -o gpu-affinity=closest -q \
     sh -c 'echo $CUDA_VISIBLE_DEVICES' >out 2>err
   [ "$(sort out | xargs)" = "0 0 1 1" ]
@@ -62,16 +62,17 @@ run_job() { "$front" run --shell="$NACRE_SHELL" "$@"; }
   [ "$(gpus)" = "0,2; 0 2" ]
   [ "$(cpus -n 2 -c 1 -g 1)" = "0,4; 0 4" ]
   [ "$(gpus)" = "0,2; 0 2" ]
-  # Of five gpus three are on the first package: the second task has one of its own package. All that each may use is as near.
+  # Of five gpus three are on the first package: the second task has one of its own package. Each task's cpus and
+  # gpu are equally near.
   run_job --pretend=1x2p4c5g -n 2 -c 1 -g 1 --explain=all true >plan 2>err
   [ "$(gpus)" = "0,3; 0 3" ]
   run_job --pretend=1x2p4c5g -n 2 -g 1 --explain=all true >plan 2>err
   [ "$(gpus)" = "0,2; 0 2" ]
   grep -q 'gpu 2 by number: all are equally near' plan
-  # With --oversubscribe the job keeps the node; what does not fit shares it.
+  # With --oversubscribe the job keeps the node; tasks that do not fit share it.
   [ "$(cpus -n 2 -c 1 --oversubscribe)" = "0-7; 0 4" ]
   [ "$(cpus -n 5 -c 2 --oversubscribe)" = "0-7; 0 1 2-3 4-5 6-7" ]
-  # Without -c the tasks share the node, also where each has its part of it.
+  # Without -c the tasks share the node, even if each could have its own part.
   [ "$(cpus -n 2)" = "0-7; " ]
   [ "$(cpus -n 2 -o cpu-affinity=per-task)" = "0-7; 0-3 4-7" ]
   for with in per-task closest; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A terminal for tests: tmux with one pane, in which sh -i prompts with "outer> ". That shell has no line editing, so
-# that the settings of its terminal are always those that the last program left.
+# A terminal for tests: tmux with one pane, in which sh -i prompts with "outer> ". That shell has no line editing,
+# so the terminal keeps the settings of the last program.
 # shellcheck disable=SC2154 # lib.bash sets work, nacre
 
 load lib.bash
@@ -41,7 +41,7 @@ write_job() {
   chmod +x job
 }
 
-# A job of one task of the command that follows, on the terminal.
+# Starts a job of one task of the command that follows, on the terminal.
 start() {
   environment='{"PATH": "/usr/bin:/bin", "PS1": "inner> ", "LANG": "C.UTF-8"}' prepare 1 "$@"
   write_job -o pty.interactive
@@ -50,7 +50,8 @@ start() {
 }
 
 keys() { screen send-keys "$@"; }
-# Types a line at the prompt, and ends it once it is shown: a line that has only the prompt is the next prompt then.
+# Types a line at the prompt, and Enter once it is shown, so that the next line with only the prompt is a new
+# prompt.
 types() {
   keys "$1"
   sees "^outer> $1\$"
@@ -76,7 +77,7 @@ sees() { await shows "$1"; } # a line that matches this extended regular express
 raw() { stty -a -F "$tty" | grep -q -- '-icanon'; }
 as_before() { diff modes <(stty -a -F "$tty"); }
 
-# In the foreground of its terminal, and not stopped.
+# Whether the process is in the foreground of its terminal, and not stopped.
 in_front() {
   local stat
   stat=$(cat "/proc/$1/stat") || return
@@ -85,10 +86,10 @@ in_front() {
   [ "$1" = S ] && [ "$3" = "$6" ]
 }
 
-# The process that the guard of the terminal is.
+# The process id of the terminal's guard.
 guard() { pgrep -P "$(cat shell.pid)" -x nacre-terminal; }
 
-# The bash of this process, on the terminal, stops a command, continues and interrupts it.
+# A bash on the terminal stops a command, continues it, and interrupts it.
 controls_jobs() {
   local sleep
   keys 'sleep 1000' Enter

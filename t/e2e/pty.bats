@@ -75,7 +75,7 @@ load pty.bash
   as_before
 }
 
-# The screens of one program with the same keys: on the terminal itself, and as a task.
+# Compares the screens of one program with the same keys: on the terminal itself, and as a task.
 # bats test_tags=long
 @test "vi edits a file, and its screens are those of vi without a job" {
   vi_session() { # COMMAND NAME
@@ -253,7 +253,7 @@ load pty.bash
   await raw
   keys again Enter
   sees '^got again'
-  kill -STOP "$(cat shell.pid)" # which it cannot see coming
+  kill -STOP "$(cat shell.pid)" # the shell cannot notice this before
   sees 'Stopped .signal.*'
   stty -F "$tty" sane
   keys fg Enter

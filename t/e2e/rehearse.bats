@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre run --rehearse: what goes wrong with jobs is done to a job.
+# nacre run --rehearse: faults are made in a job on purpose.
 load lib.bash
 
 front=$NACRE_BUILD_DIR/nacre
 
-# The times are no more than an order: an event waits until the tasks have told that they run.
+# The times only give an order: an event waits until the tasks have reported that they run.
 run_job() {
   code=0
   env -u SLURM_JOB_ID "$front" run --shell="$NACRE_SHELL" -o cpu-affinity=off "$@" >out 2>err || code=$?

@@ -5,7 +5,8 @@
 
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 
-# A job by nacre run, whose options and command are the arguments. A task writes its shell's pid to shell.RANK.TRY first.
+# Starts a job by nacre run, whose options and command are the arguments. A task writes its shell's pid to
+# shell.RANK.TRY first.
 start_run() {
   rm -f out err
   run_ -l --on-lost="${on_lost:-replace}" "$@" >out 2>err &
@@ -15,7 +16,7 @@ start_run() {
   "$front" jobs --json | jq .pid >leader
 }
 
-# Says where it is and for which time it runs, and runs until there is the file `go`.
+# Prints where it is and which start this is, and runs until there is the file `go`.
 until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
   echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
   until [ -e go ]; do sleep 0.2; done; echo "done in try $NACRE_TASK_TRY"'
@@ -43,7 +44,7 @@ none_here() {
 write_train() {
   cat >train <<'END'
 #!/bin/sh
-# Steps 1 to 40, each a line; it goes on behind the last step that its rank has done.
+# Steps 1 to 40, each a line; it continues behind the last step that its rank has done.
 echo $PPID >"pid.$$" && mv "pid.$$" "shell.$RANK.$NACRE_TASK_TRY"
 step=$(cat "checkpoint.$RANK" 2>/dev/null || echo 0)
 while [ "$step" -lt 40 ]; do
@@ -68,7 +69,8 @@ all_in() { # LAST TRY: the ranks up to LAST are in it, in this try
   for ((rank = 0; rank <= $1; ++rank)); do wait_until test -e "in.$rank.$2" || { cat out err; return 1; }; done
 }
 
-# Four ranks on as many shells, and two spares: the second shell is lost while all wait to start again, once.
+# Four ranks on as many shells, and two spares: the second shell is lost while all wait to start again; there is one
+# such restart.
 lose_another_as_all_wait() {
   on_lost=replace start_steady 3 -N 4+2 -n 4 --local=6 --restart=on-failure,backoff=3s,max=1
   lose 1 1

@@ -189,7 +189,8 @@ LUA
   for shell in 0 2; do [ -e moved.$shell ] && [ -e update.$shell ]; done
 }
 
-# A job of two tasks of PMI's client with these arguments, on two shells, loses the second one when each task has come to the file in.RANK, and fails.
+# A job of two tasks of PMI's client with these arguments, on two shells, loses the second shell when each task has
+# made the file in.RANK, and fails.
 fails_without_rank_1() {
   rm -f shell.* in.*
   write_nodes 3 1

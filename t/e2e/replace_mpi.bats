@@ -17,7 +17,7 @@ now=on-failure,backoff=0s
 # What each task does first.
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; '
 
-# A job of MPI programs in which the ranks up to $1 go on until there is the file go.
+# Starts a job of MPI programs in which the ranks up to $1 go on until there is the file go.
 start_steady() { # LAST, options
   rm -f shell.* in.* go
   start_run "${@:2}" sh -c "$note exec '$BATS_FILE_TMPDIR/steady'"
@@ -74,7 +74,8 @@ timeline() { jq -c '[.timeline[] | select(.event == "lost" or .event == "moved" 
   nothing_left "^nacre-shell: $id"
 }
 
-# A job of PMI's client with these arguments, a task on each of three shells, and $spares (1). It comes to files in.RANK.TRY by itself.
+# Starts a job of PMI's client with these arguments: a task on each of three shells, and $spares spares (1). The
+# clients make the files in.RANK.TRY.
 start_clients() { # RESTART, ARGUMENT...
   rm -f shell.* in.* go out err
   write_nodes $((3 + ${spares:-1})) 1
@@ -173,7 +174,7 @@ two_run() { [ "$("$front" ps --json | jq -c 'select(.rank != null)' | wc -l)" -e
   [ "$(jq -c '[.timeline[] | select(.event == "moved") | [.ranks, .from, .to]]' report)" = '[["2",2,1]]' ] || { jq .timeline report; return 1; }
 }
 
-# All three ranks have come to their loops in the try that they have. Which one that is depends on what came first.
+# All three ranks have come to their loops in the present try, whose number depends on the order of events.
 all_in_one_try() {
   local try
   try=$("$front" ps --json | jq 'select(.rank != null).try' | sort -u)

@@ -8,7 +8,7 @@ load nodes.bash
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }
 job() { start "$@"; }
 
-# has FILE TEXT...: each is there.
+# has FILE TEXT...: checks that the file has each text.
 has() {
   local file=$1 text
   for text in "${@:2}"; do
@@ -22,13 +22,13 @@ code_of_job() { # OPTION...
   (job "$@" >out 2>err) || code=$?
 }
 
-# $1 tasks of which rank $2 dies of SIGSEGV while the others stand still for ten seconds.
+# Writes a job of $1 tasks: rank $2 dies of SIGSEGV while the others stand still for ten seconds.
 write_crash() {
   write_jobspec "$1" sh -c "touch started.\$FLUX_TASK_RANK; if [ \$FLUX_TASK_RANK = $2 ]; then
     until [ \$(ls started.* | wc -l) = $1 ]; do sleep 0.02; done; echo it is broken >&2; kill -SEGV \$\$; fi; exec sleep 10"
 }
 
-# The report names rank $1 on host $2 as the cause, and the others by $3.
+# The report names rank $1 on host $2 as the cause, and the other tasks by $3.
 names_cause() {
   [ "$code" -eq 139 ] || { echo "exit code $code"; cat err; return 1; }
   has err " sh: rank $1 on $2 (pid " ") killed by SIGSEGV" "last of its stderr:   | it is broken" "exit code 139 (policy max: the cause)" "$3"
@@ -159,7 +159,7 @@ others() { # RANK: all of eight but that one
   code_of_job --local=4 -o lost-after=2s --report=r.json
   [ "$code" -eq 1 ]
   has err "shell 2 on node2 is lost: it has ended, or cannot be reached; with it task 2"
-  [ "$(grep -c '^nacre: ' err)" -eq 0 ] # that line has said all
+  [ "$(grep -c '^nacre: ' err)" -eq 0 ] # the line before has said all
   jq -e '.cause | .record == "l" and .rank == 2 and .host == "node2"' r.json
 }
 
@@ -268,7 +268,7 @@ END
   [[ $(cat /proc/sys/kernel/core_pattern) != "|"* ]] || skip "the kernel gives core dumps to a program"
   for shells in 1 2; do
     write_nodes $shells $((4 / shells))
-    # One after the other: they may share a file, which the kernel does not write twice at a time.
+    # The tasks crash one after the other, as their core dumps may share a file.
     write_jobspec 4 sh -c '[ $FLUX_TASK_RANK != 3 ] || exit 0; exec 9>lock; flock 9; echo broken >&2; kill -SEGV $$'
     code_of_job --local=$shells -o rlimit.core=-1 --report=r.json
     [ "$code" -eq 139 ] || { cat err; return 1; }
@@ -296,7 +296,7 @@ END
     has err "nacre: outlived their tasks, and were ended: sleep (pid $pid, of task 3 on node$((shells - 1)))"
     [ ! -e "/proc/$pid" ]
   done
-  # Who dies of the job's end has not been left behind.
+  # A task that dies of the job's end does not count as left behind.
   write_jobspec 4 sh -c 'if [ $FLUX_TASK_RANK = 3 ]; then sleep 0.2; exit 3; fi; sleep 7654 & wait'
   code_of_job --local=4 --arity=2 -o exit-on-error --report=r.json
   [ "$code" -eq 3 ]
@@ -321,7 +321,7 @@ END
     code_of_job --local=$shells --report=r.json -o exit-on-error
     [ "$code" -eq 5 ]
     rm joined.*
-    [ "$shells" -eq 4 ] || has err "nacre:   PMI-1: without init, which others have called" # of its node
+    [ "$shells" -eq 4 ] || has err "nacre:   PMI-1: without init, which others have called" # of the task's node
     write_jobspec 4 sh -c '[ $FLUX_TASK_RANK != 2 ] || exit 5'
     code_of_job --local=$shells --report=r.json
     jq -e '.cause | has("pmi") | not' r.json

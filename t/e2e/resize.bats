@@ -17,7 +17,8 @@ note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:
 
 grow() { "$front" grow --quiet "$@"; }
 
-# A job that may have other sizes, $1 as MIN:MAX, on so many local shells as $2 at its start. A task that fails ends it, unless its code is 77.
+# Starts a job whose size may change, $1 as MIN:MAX, on $2 local shells. A task that fails ends it, unless its code
+# is 77.
 start_sized() { # MIN:MAX SHELLS, options, command
   rm -f out err shell.* in.* go
   run_ -l -N "$1" --local="$2" --restart="on-failure,scope=job,codes=77,${more:-backoff=0s}" -o cpu-affinity=off -o exit-on-error=off "${@:3}" >out 2>err &
@@ -26,13 +27,14 @@ start_sized() { # MIN:MAX SHELLS, options, command
   id=$("$front" jobs -q)
 }
 
-# Waits for the file `go`, says what it is, and ends with its rank as its code.
+# Waits for the file `go`, prints its rank and the job's size, and ends with its rank as its code.
 says_size='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"
   until [ -e go ]; do sleep 0.1; done
   echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS: $NACRE_TASK_RANK of $NACRE_JOB_SIZE on $NACRE_JOB_NNODES, $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
   exit "$NACRE_TASK_RANK"'
 
-# $2 tasks run in try $1; once there is the file `go` they say so, with as many restarts as $3, and the job ends with the largest rank.
+# $2 tasks run in try $1; once there is the file `go` they print that, after $3 restarts, and the job ends with the
+# largest rank.
 all_of_size() { # TRY TASKS RESTARTS
   local rank
   await_all "$1" "$2"
@@ -99,7 +101,7 @@ ranks_are() { [ "$("$front" ps --json | jq -r 'select(.rank != null) | "\(.rank)
   await_all 1 5
   kill -KILL "$(<shell.1.1)" "$(<shell.4.1)"
   says "the job goes on with 3 tasks on 3 nodes"
-  wait_until grep -q . shell.2.2 # or that of another one, which is there before the second loss is known
+  wait_until grep -q . shell.2.2 # or the code of another task, which ends before the second loss is known
   until [ "$("$front" ps --json | jq -s '[.[] | select(.rank != null)] | length')" -eq 3 ]; do sleep 0.2; done
   touch go
   ends_with 2
@@ -344,7 +346,7 @@ END
   await_all 2 2
   says "goes on with 2 tasks on 2 nodes \(-N 1-4:2:\*\), in place of 4 on 4"
   [ "$("$front" ps --json | jq -r 'select(.spare).shell' | paste -sd,)" = 3 ]
-  lose 1 2 # its place goes to that spare
+  lose 1 2 # the spare gets its place
   await_all 3 2
   says "its task 1 starts again on the spare shell 3"
   grow --count=1

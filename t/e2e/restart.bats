@@ -6,7 +6,7 @@ load lib.bash
 load nodes.bash
 load control.bash
 
-# A job by nacre run: its code is in code, its output and messages in out and err.
+# Runs a job by nacre run: its code is in code, its output and messages in out and err.
 run_() {
   rm -f out err tries.*
   code=0
@@ -16,7 +16,7 @@ start_run() {
   rm -f out err tries.*
   start_by_run "$@"
 }
-# Fails with 3 in the first $upto tries of the ranks in $who, once $all tasks have begun; says which try it is, and notes it.
+# Fails with 3 in the first $upto tries of the ranks in $who, once $all tasks have begun; prints and notes its try.
 fails='echo "$NACRE_TASK_TRY" >>"tries.$FLUX_TASK_RANK"; echo "try $NACRE_TASK_TRY restarts $NACRE_JOB_RESTARTS"
   case " $who " in *" $FLUX_TASK_RANK "*) [ "$NACRE_TASK_TRY" -gt "${upto:-1}" ] || { until [ "$(cat tries.* | wc -l)" -ge "${all:-1}" ]; do sleep 0.02; done; exit "${with:-3}"; } ;; esac'
 export who upto with all
@@ -332,7 +332,7 @@ tried() {
   done
 }
 
-# A program of PMI that dies between init and finalize in its first start.
+# Runs a program of PMI that dies between init and finalize in its first start.
 pmi_job() {
   rm -f out err tries.*
   code=0

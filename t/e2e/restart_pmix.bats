@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# restart, and on-lost=replace beside it, where tasks use PMIx: all tasks of the job start again together, in a namespace of
-# their own; programs of Open MPI, and clients of t/e2e/pmix/.
+# restart, and on-lost=replace beside it, where tasks use PMIx: all tasks of the job start again together, in a new
+# namespace; programs of Open MPI, and clients of t/e2e/pmix/.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -10,7 +10,7 @@ load replace.bash
 load pmix.bash
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_MCA_mpi_yield_when_idle=1
-# The sanitizers of GCC 12 mistake some threads' own data for the description of others, and read where it leads.
+# The sanitizers of GCC 12 take the data of some threads for descriptions of others, and read at wrong addresses.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0
 export LSAN_OPTIONS=suppressions=$NACRE_SOURCE_DIR/t/e2e/pmix/lsan.supp:print_suppressions=0
 
@@ -27,14 +27,14 @@ now=on-failure,backoff=0s
 # What each task does first: notes its shell, and itself.
 note='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; echo $$ >"self.$$"; mv "self.$$" "task.$FLUX_TASK_RANK.$NACRE_TASK_TRY"; '
 
-# A job of Open MPI's programs in which the ranks up to $1 go on until there is the file go.
+# Starts a job of Open MPI's programs in which the ranks up to $1 go on until there is the file go.
 start_steady() { # LAST, options
   rm -f shell.* task.* in.* go
   on_lost=${on_lost:-end} start_run -o pmi=pmix "${@:2}" sh -c "$note exec '$programs/steady'"
   all_in "$1" 1
 }
 
-# Each of the ranks up to $1 has come to its end in try $2, and none in another.
+# The ranks up to $1 have come to their end in try $2, and none in another try.
 done_in() { # LAST TRY
   [ "$(grep -c "done in try $2" out)" -eq $(($1 + 1)) ] || { cat out err; return 1; }
   [ "$(grep -c 'done in' out)" -eq $(($1 + 1)) ]
@@ -43,7 +43,8 @@ done_in() { # LAST TRY
 moved() { jq -c '[.timeline[] | select(.event == "moved") | [.ranks, .from, .to]]' report; }
 ended() { jq -c '[.exit.code, [.classes[] | [.record, .ranks]]]' report; }
 
-# A job of clients on $1 nodes, of which the last $2 are spares, with a task for each of $3 cores; the sh script $4.
+# Starts a job of clients on $1 nodes, of which the last $2 are spares, with a task of the sh script $4 for each of
+# $3 cores.
 start_clients() { # NODES SPARES CORES SCRIPT, options
   rm -f shell.* task.* in.* out.* go out err
   write_nodes "$1" "$3"
@@ -64,7 +65,7 @@ start_clients() { # NODES SPARES CORES SCRIPT, options
     ends_with 0
     done_in 2 3
     [ "$(ended)" = '[0,[["x0","0-2"]]]' ] || { jq . report; return 1; }
-    # Others find that their connections to it are closed; how they end may be known first.
+    # Other tasks find their connections to rank 1 closed; their ends may be known first.
     grep -Eq "rank (1.* killed by SIGKILL|[02].* killed by SIGPIPE): all tasks of the job start again now \(restart 1 of 3\)" err || { cat err; return 1; }
     grep -Eq "rank (0.* killed by SIGSEGV|[12].* killed by SIGPIPE): all tasks of the job start again now \(restart 2 of 3\)" err || { cat err; return 1; }
     nothing_left "^nacre-shell: $id"
@@ -166,7 +167,7 @@ start_clients() { # NODES SPARES CORES SCRIPT, options
   done
 }
 
-# All three ranks have come to their loops in the try that they have. Which one that is depends on what came first.
+# All three ranks have come to their loops in the present try, whose number depends on the order of events.
 all_in_one_try() {
   local try
   try=$("$front" ps --json | jq 'select(.rank != null).try' | sort -u)
@@ -213,7 +214,7 @@ all_in_one_try() {
   wait_until grep -qF "with it task 1, which is not started again: the tasks' PMIx server (pmi=pmix) does not take a rank that starts again elsewhere, but all of them (restart=on-failure)" err
   touch go
   ends_with 1
-  [ -e out.0 ] # its fence has not waited
+  [ -e out.0 ] # the task's fence has not waited
   # shellcheck disable=SC2016 # for the tasks
   start_clients 3 1 1 '[ $FLUX_TASK_RANK = 0 ] || exec $programs/stay; exec true' --on-lost=replace --restart=$now
   wait_until test -e in.1

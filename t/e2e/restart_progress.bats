@@ -1,19 +1,20 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# restart=...,no-progress=N: a job whose restarts bring it no further ends.
+# restart=...,no-progress=N: a job ends if its restarts bring no progress.
 load lib.bash
 load nodes.bash
 load control.bash
 
 now=on-failure,backoff=0
-# A job by nacre run: its code is in code, its output and messages in out and err.
+# Runs a job by nacre run: its code is in code, its output and messages in out and err.
 run_() {
   rm -f out err tries.* report
   code=0
   "$front" run --shell="$NACRE_SHELL" -l --report=report --exit-class=no-progress:93 "$@" >out 2>err || code=$?
 }
-# stands WORD...: the job has ended for want of progress, after so many lines that say that tasks start again; the one line says WORDs.
+# stands WORD...: the job has ended for lack of progress, after $1 messages that tasks start again; one line has all
+# WORDs.
 stands() {
   local restarts=$1 line word
   shift
@@ -28,7 +29,7 @@ stands() {
   [ "$(jq -r .exit.by report)" = "exit-class no-progress" ] || { jq .exit report; return 1; }
   grep -q '^nacre:   not started again: ' err || { cat err; return 1; }
 }
-# Once all that are in $all have begun with this try, the rank $who fails with 3; the others sleep.
+# Once all ranks in $all have begun this try, the rank $who fails with 3; the others sleep.
 together='echo $NACRE_TASK_TRY >>tries.$FLUX_TASK_RANK
   [ "$FLUX_TASK_RANK" = "$who" ] || exec sleep 100
   until [ "$(cat tries.* | grep -cx "$NACRE_TASK_TRY")" -ge "${all:-2}" ]; do sleep 0.02; done
@@ -85,7 +86,7 @@ export who all
   stands 3 "2 restarts have brought" "is still 41; all 3 failures were on $(uname -n) (shell 1), so that host is suspect"
   [ "$(cat tries.* | sort | uniq -c | awk '{ print $1 ":" $2 }' | paste -sd,)" = "2:1,2:2,2:3,2:4" ] || { cat tries.*; return 1; }
   [ "$(jq -c '[.classes[] | [.record, .ranks]]' report)" = '[["c/s15","0"],["x3","1"]]' ] || { jq . report; return 1; }
-  # The leader's shell fails, another prints.
+  # A task of the leader's shell fails, one of another shell prints.
   who=0 run_ --local=2 -n 2 --restart=$now,scope=job,no-progress=1 sh -c '[ $FLUX_TASK_RANK = 0 ] || echo step $((NACRE_TASK_TRY < 3 ? NACRE_TASK_TRY : 1)); '"$together"
   stands 2 "is still 2; all 2 failures were on $(uname -n) (shell 0), so that host is suspect"
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# restart=...,where=spare: tasks that fail start again on a spare shell, and where they were if none can take them.
+# restart=...,where=spare: tasks that fail start again on a spare shell, or where they were if no spare can take
+# them.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -45,7 +46,7 @@ host=$(uname -n)
   touch fail.1.3
   runs 1 4
   [ "$(shells_of 1)" = "1:4:4" ] || { shells_of 1; return 1; }
-  # The shells that it has left have nothing to lose.
+  # The shells that the task has left have nothing to lose.
   lose 1 1
   lose 1 2
   wait_until grep -q "shell 3 on $host is lost" err

@@ -6,7 +6,8 @@ load lib.bash
 load nodes.bash
 load control.bash
 
-# A job by nacre run, with the options in front of `--`, and the sh script behind: its tasks note their tries.
+# Starts a job by nacre run, with the options in front of `--`, and the sh script behind: its tasks note their
+# tries.
 start_run() {
   local options=()
   while [ "$1" != -- ]; do options+=("$1") && shift; done
@@ -72,7 +73,7 @@ prints() { # text
 @test "a task that ignores SIGTERM gets SIGKILL; how it ends is no failure; two orders for one task are one restart" {
   start_run -n 2 --oversubscribe -o kill-timeout=1s -o exit-on-error --restart=on-request -- "trap '' TERM; trap ': >hup' HUP; $stays"
   wait_until are_in 1 0 1
-  "$front" kill -s HUP --ranks=1 "$id" # which it takes for something else, and which does not matter later
+  "$front" kill -s HUP --ranks=1 "$id" # the task handles this signal, which has nothing to do with the restart
   wait_until test -e hup
   "$front" restart --ranks=1 "$id" >first &
   first=$!

@@ -6,7 +6,8 @@ load lib.bash
 load nodes.bash
 load plugins.bash
 
-# A job of four shells of one task each, with caller.so: its code is on standard input, behind `service` below.
+# Runs a job of four shells with one task each, and caller.so, whose code is on standard input, behind `service`
+# below.
 call_among_four() {
   {
     cat <<'END'
@@ -67,7 +68,7 @@ END
 
 start=(--local=4)
 
-# The same, with the code $2 in the topic $1, and options.
+# As above, with the code $2 in the topic $1, and options.
 call_in() {
   local topic=$1 code=$2
   shift 2
@@ -77,7 +78,7 @@ int flux_plugin_init(flux_plugin_t* p) { return serve(p) + flux_plugin_add_handl
 END
 }
 
-# Each of four shells calls each from the topic $1.
+# Each of four shells calls all four from the topic $1.
 each_calls_each_in() {
   call_in "$1" 'if (all() < 0) return -1; shell_log("all");'
   [ "$status" -eq 0 ] || { echo "$1: $output"; return 1; }
@@ -131,7 +132,7 @@ nacre-shell[3]: caller: and goes on" ]
 
 # bats test_tags=long
 @test "what waits for ever ends with the job" {
-  call_in shell.start 'if (rank == 3) shell_log("%s", fails(1, "raise"));' -o rpc-timeout=none # 3 waits already once the job fails
+  call_in shell.start 'if (rank == 3) shell_log("%s", fails(1, "raise"));' -o rpc-timeout=none # shell 3 already waits when the job fails
   [ "$status" -ne 0 ]
   [[ $output = *"nacre-shell[3]: caller: Operation canceled"* ]]
 }
@@ -152,7 +153,7 @@ nacre-shell[3]: caller: and goes on" ]
   mkdir bin
   ln -s "$NACRE_SOURCE_DIR/t/e2e/srun.py" bin/srun
   PATH=$PWD/bin:$PATH
-  start=(--srun -n 4) # so that shell 3, which is below 1, does not end with it as what it has started does
+  start=(--srun -n 4) # so that shell 3, which is below shell 1, does not end with it
   call_in shell.finish 'if (rank != 3) return 0;
     flux_future_t* open[100];
     for (int i = 0; i < 100; ++i) {
@@ -170,7 +171,7 @@ nacre-shell[3]: caller: and goes on" ]
 
 # bats test_tags=long
 @test "a thousand open calls are answered in their order" {
-  call_among_four -o lost-after=1m <<'END' # one handler makes all of them, under sanitizers too
+  call_among_four -o lost-after=1m <<'END' # one handler makes all calls, also under sanitizers
 static int answered;
 static void on_answer(flux_future_t* f, void* arg) {
   int sum;

@@ -4,7 +4,7 @@
 # nacre run on this host: one shell, and several.
 load lib.bash
 
-# The managers of whoever runs the tests must not count.
+# The manager of an allocation in which the tests run must not count.
 no_manager=(env -u SLURM_JOB_ID -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS
   -u LSB_HOSTS -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE -u FLUX_ENCLOSING_ID)
 host=$(hostname)
@@ -475,7 +475,7 @@ front=$NACRE_BUILD_DIR/nacre
   [ ! -s said ]
   asked SLURM_JOB_NODELIST=a SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=a SLURM_JOB_NODELIST_HET_GROUP_1='b[0-1]' "$front" run
   [ "$(cat said)" = "nacre: this is a heterogeneous job, of which the hosts of the first component are used; all of them, without srun: --hosts='a,b[0-1]'" ]
-  # The plan says who has it.
+  # The plan names the source of the number of tasks.
   "${no_manager[@]}" LSB_MCPU_HOSTS="$(uname -n) 2" "$front" run --shell="$NACRE_SHELL" --explain=all true >plan 2>said
   grep -qx 'nacre run: tasks: 2, as LSB_MCPU_HOSTS has it' said
   grep -q '^task 1 ' plan

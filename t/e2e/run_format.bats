@@ -30,10 +30,10 @@ names() { jq -r '.name // "output"' out | uniq; }
     [ "$(events end)" = '{"by":"the cause","code":3}' ]
     [ "$(tail -n 1 out | jq -r .name)" = end ]
     [ "$(events failure | jq -c '[.cause.rank, .cause.record, .exit.code, .cause.stderr]')" = '[2,"x3",3,"to err\n"]' ]
-    # The notices: each rank once, the last one ends them.
+    # The notices have each rank once; the last one is the end.
     [ "$(events exits | jq -s -c '[.[0].seq, .[-1].end, .[-1].code, .[0].n]')" = '[1,1,3,4]' ]
     [ "$(events exits | jq -r 'select(.x.x3) | .x.x3')" = 2 ]
-    # Output comes before what happens because of it; nothing of nacre's is on standard error but the line that names the task.
+    # Output comes before events that it causes; nacre's only line on standard error names the task.
     [ "$(names | tail -n 1)" = end ]
     [ "$(grep -c '^nacre: ' err)" = 0 ]
     grep -q 'task 2 on .*: exit code 3' err

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Options of nacre run and nacre launch beside -o: what both set has to be the same; and what needs a value.
+# Options of nacre run and nacre launch beside -o: values that both set have to be equal; options that need a value.
 load lib.bash
 load nodes.bash
 
@@ -9,7 +9,7 @@ no_manager=(env -u SLURM_JOB_ID -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_N
   -u LSB_HOSTS -u OAR_NODEFILE -u PE_HOSTFILE -u COBALT_NODEFILE)
 run_job() { "${no_manager[@]}" "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
 
-# WORD OPTION...: the usage error says that these two contradict each other.
+# WORD OPTION...: the usage error says that WORD and OPTION contradict each other.
 contradicts() { # program word option
   [ "$status" -eq 2 ] || { echo "$*: exit code $status: $output"; return 1; }
   [ "${lines[0]}" = "nacre $1: $2 and -o $3 contradict each other: give one of them" ] || { echo "$output"; return 1; }

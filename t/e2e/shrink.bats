@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# nacre shrink: shells that leave a job that runs.
+# nacre shrink: shells leave a running job.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -11,7 +11,7 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
 
 # bats test_tags=long
 @test "a leaf, an inner shell, several: their tasks end and are no failures, the others go on" {
-  local row set hosts gone # shells, their hosts, and how many tasks these have
+  local row set hosts gone # SHELLS HOSTS TASKS
   for row in "4 node4 2" "1 node1 2" "1,3-4 node[1,3-4] 6" "2-6 node[2-6] 10"; do
     read -r set hosts gone <<<"$row"
     rm -f go out
@@ -62,7 +62,8 @@ obey='trap "echo bye \$FLUX_TASK_RANK; exit 3" TERM; echo here $FLUX_TASK_RANK; 
   ends_with 0
 }
 
-# What policy $1 says of a job of four shells of which 1 and 3 leave, rank 1 being the main rank; rank 2 fails $2: never, before, after.
+# The exit code by policy $1 of a job of four shells of which 1 and 3 leave. Rank 1 is the main rank; rank 2 fails
+# $2: never, before, after.
 code_of_shrunk() {
   rm -f go fail ready out
   start_job 4 1 'trap "exit 3" TERM; echo >>ready
@@ -165,8 +166,8 @@ has_tasks() { [ "$("$front" ps -q | wc -l)" -eq "$1" ]; }
   [ "$(jq -c '[.classes[] | [.record[:1], .ranks]] | sort' report)" = '[["g","2"],["g","3"],["x","0-1"]]' ] || { cat report; return 1; }
 }
 
-# What comes of shell 1 of $1, which is killed as it leaves: $2: while it is asked whether it may, before its tasks have got the
-# signal, in their time, or once they have ended. Options of the job follow.
+# Shell 1 of $1 is killed as it leaves, at the moment $2: while it is asked whether it may leave, before its tasks
+# get the signal, during their grace, or once they have ended. The other arguments are options of the job.
 killed_as_it_leaves() {
   local many=$1 when=$2 rank task shell code=0
   shift 2
@@ -187,7 +188,7 @@ END
   "$front" shrink --shells=1 --grace=100s --json >answer 2>said &
   clients=$!
   case $when in
-  asked) sleep 0.5 ;; # less than it is waited for
+  asked) sleep 0.5 ;; # less than the order waits
   grace) wait_until test -e leaves.1 ;;
   *) wait_until test -e held ;;
   esac

@@ -8,8 +8,8 @@ load control.bash
 
 idle='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'
 
-# A plugin of shell $1 that asks, when its first task has ended, for what the lines of the file ask are, each the members of a table, and
-# appends what it is answered to the file answer; the first time it asks too early.
+# Writes a plugin of shell $1. When the shell's first task has ended it requests a shrink for each line of the file
+# ask, which has the members of a table, and appends the answers to the file answer. Its first request is too early.
 write_asker() {
   cat >rc.lua <<LUA
 plugin.register { name = "asker", handlers = { { topic = "shell.start", fn = function()
@@ -35,7 +35,7 @@ end } } }
 LUA
 }
 
-# Of shell $1 one task ends at once when there is the file ask; the others idle.
+# One task of shell $1 ends when there is the file ask; the others idle.
 asking() { echo "while [ ! -e ask ] && [ ! -e go ]; do sleep 0.2; done; [ \$FLUX_TASK_RANK != $(($1 * 2)) ] || exit 0; $idle"; }
 
 # bats test_tags=long
@@ -75,7 +75,7 @@ shells = \"7\": shell 7: the job has shells 0 to 4" ] || { cat answer err; retur
   start_job 4 2 "$(asking 2)" --arity=2 -- --initrc="$PWD/rc.lua"
   touch answer
   echo 'shells = "2"' >ask.new
-  mv ask.new ask # whole, when the task sees it
+  mv ask.new ask # so that the task sees the whole file
   lines_come answer 1
   [ "$(<answer)" = 'shells = "2": this shell has left the job itself' ] || { cat answer err; return 1; }
   touch go

@@ -16,7 +16,7 @@ setup_file() {
 
 is_in() { for ((rank = 0; rank < $1; ++rank)); do test -e "in.$rank" || return 1; done; }
 
-refused() { # shells, the ranks there, what they are waited for as
+refused() { # SHELLS, their ranks, the word for them
   run "$front" shrink --shells="$1"
   fails_with 1 "nacre shrink: rank $2 called PMI init and not finalize, and the other ranks would wait for $3: give --force, or start the job with -o fault-tolerance"
 }
@@ -40,7 +40,8 @@ refused() { # shells, the ranks there, what they are waited for as
   ! grep -F nacre err || return 1
 }
 
-# Shell 2 of 4 is killed while 1 and 2 are asked whether they may leave, which rank 1 must not. More options are those of the job.
+# Shell 2 of 4 is killed while 1 and 2 are asked whether they may leave; rank 1 must not. The arguments are options
+# of the job.
 lost_when_refused() {
   local shell code=0
   rm -f in.* go report
@@ -50,7 +51,7 @@ lost_when_refused() {
   kill -STOP "$shell"
   "$front" shrink --shells=1-2 2>said &
   clients=$!
-  sleep 0.5 # less than it is waited for
+  sleep 0.5 # less than the order waits
   kill -KILL "$shell"
   wait "$clients" || code=$?
   [ "$code" -eq 1 ] || { cat said err; return 1; }
@@ -78,7 +79,7 @@ records() { jq -c '[.classes[] | [.record[:1], .ranks]] | sort' report; }
   kill -STOP "$(<shell.2)"
   "$front" shrink --shells=1-2 2>said &
   clients=$!
-  sleep 1 # so that the second asks for longer
+  sleep 1 # so that the second order waits for longer
   "$front" shrink --shells=2 --json >answer &
   local second=$! code=0
   wait "$clients" || code=$?

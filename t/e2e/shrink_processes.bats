@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What is left of shells when the answer of a shrink comes: no process, not even one that is yet to be reaped.
+# When the answer of a shrink comes no process of the shells is left, not even one that is yet to be reaped.
 load lib.bash
 load nodes.bash
 load control.bash
 
 idle='echo $PPID >new.$FLUX_TASK_RANK; mv new.$FLUX_TASK_RANK shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done'
 
-# What shells but the leader's do last, when they have left the others: the Lua code $1.
+# The Lua code $1 is what all shells but the leader's do last, when they have left the others.
 write_last_act() {
   cat >rc.lua <<LUA
 rank = shell.info.rank
@@ -16,7 +16,7 @@ last = setmetatable ({}, { __gc = function () if rank > 0 then $1 end end })
 LUA
 }
 
-# SHELLS: a job of so many, with a task each. Of all shells the processes are known.
+# SHELLS: a job of SHELLS shells, with a task each, whose processes are all known.
 start_known() {
   local rank
   rm -f go shell.*
@@ -24,7 +24,7 @@ start_known() {
   for ((rank = 0; rank < $1; ++rank)); do wait_until test -s "shell.$rank"; done
 }
 
-# SHELL...: the processes of these, and those that they have started: tasks, guards, prologs.
+# SHELL...: prints the processes of these shells, and those that they have started: tasks, guards, prologs.
 processes_of() {
   local rank pid
   for rank; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Many shrinks of one job, and shrinks while other things happen to it: each gets its one answer, and nothing of what stays
-# is touched.
+# Many shrinks of one job, and shrinks while other things happen to it: each gets exactly one answer, and the rest
+# of the job is not disturbed.
 load lib.bash
 load nodes.bash
 load control.bash
@@ -18,13 +18,13 @@ no_shell() { ! shell_of "$1" >/dev/null; }
   for ((each = 1; each < shells; each += 2)); do
     "$front" shrink --shells="$each" --json >"answer.$each" 2>"said.$each" &
     pids+=("$!")
-    # The first ones one after the other, all others at once.
+    # The first shrinks come one after the other, all others at once.
     [ "$each" -gt 5 ] || wait "$!"
   done
   for each in "${pids[@]}"; do wait "$each" || { cat said.*; return 1; }; done
   for ((each = 1; each < shells; each += 2)); do
     [ "$(jq -c '[.gone, .unconfirmed]' "answer.$each")" = "[\"$each\",\"\"]" ] || { cat "answer.$each" "said.$each"; return 1; }
-    # One that has started others keeps its process, for their connections.
+    # A shell that has started others keeps its process, for their connections.
     [ "$each" -lt $((shells / 2)) ] || wait_until no_shell "$each"
   done
   [ "$("$front" ps -q | wc -l)" -eq $((shells / 2)) ]
@@ -42,7 +42,8 @@ no_shell() { ! shell_of "$1" >/dev/null; }
   wait_until test -e exec.3
   [ "$("$front" shrink --shells=1,4)" = "node[1,4]" ]
   wait "$clients"
-  # A command may lose its place on a shell that leaves, which it reports; none hangs, and none fails elsewhere.
+  # A command may lose its process on a shell that leaves, and reports that; no command hangs, or fails on other
+  # shells.
   for ((each = 0; each < 20; ++each)); do
     ! grep -vE 'node\[?[14]|shells? \[?[14]|exit code 1$' "exec.$each" || { cat "exec.$each"; return 1; }
   done
@@ -83,7 +84,7 @@ no_shell() { ! shell_of "$1" >/dev/null; }
 }
 
 @test "one that is to leave stands still: it is removed and named, and the others go on" {
-  start_job 4 1 "touch up.\$FLUX_TASK_RANK; $stay" -o lost-after=10s # a busy machine may hold up those that run
+  start_job 4 1 "touch up.\$FLUX_TASK_RANK; $stay" -o lost-after=10s # a busy machine may hold up the other shells
   for each in 0 1 2 3; do wait_until test -e "up.$each"; done
   frozen=$(shell_of 2)
   kill -STOP "$frozen"

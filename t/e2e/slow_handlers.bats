@@ -8,7 +8,7 @@ load lib.bash
 load plugins.bash
 load nodes.bash
 
-# A job, $1, with the initrc that is on standard input, in which slow(TOPIC, SECONDS) makes a handler of shell $2.
+# Starts the job $1 with the initrc on standard input, in which slow(TOPIC, SECONDS) adds a handler to shell $2.
 start_job() {
   local name=$1
   { cat <<END
@@ -49,7 +49,7 @@ setup_jobs() {
     start_job "late.$rank" $rank -o lost-after=2s <<<'plugin.register { name = "slow", handlers = {
       slow ("shell.post-init", 3), slow ("task.init", 3), slow ("task.exec", 3), slow ("task.fork", 3), slow ("shell.start", 3),
       slow ("task.exit", 3), slow ("shell.finish", 3), slow ("shell.exit", 3) } }'
-    # lost-after has not been read yet: these have its default.
+    # lost-after has not been read yet: these topics have its default.
     start_job "early.$rank" $rank <<<'if shell.info.rank == '$rank' then os.execute ("exec sleep 6") end
       plugin.register { name = "slow", handlers = { slow ("shell.init", 6) } }'
   done
@@ -95,7 +95,7 @@ END
   for file in begun ready.0 ready.2 ready.3; do wait_until test -e $file; done
   kill -USR1 "${jobs[late]}"
   for rank in 0 2 3; do wait_until test -e got.$rank; done
-  touch go # for the handler, too
+  touch go # the handler also waits for this
   ended late 0
 }
 
@@ -114,7 +114,8 @@ END
 @test "once the job is being ended a handler is waited for, but for no longer than T_fence" {
   setup_jobs sleep 1000
   for rank in 1 3; do
-    # Shell 2 fails once the other has begun its shell.start: one that has started no tasks has no shell.finish.
+    # Shell 2 fails once the slow shell has begun its shell.start: a shell that has started no tasks has no
+    # shell.finish.
     fails='local name = "'$rank'.begun"
       function begin (seconds)
         local wait = "until [ -e "..seconds.."."..name.." ]; do sleep 0.1; done"
@@ -133,7 +134,7 @@ END
     for name in hangs cleans; do
       ended "$name.$rank" 1
       grep -qE "fatal: plugin 'slow': shell.start: .*: no luck \(on node2\)$" "$name.$rank.out"
-      ! grep -F lost "$name.$rank.out" || false # it is a consequence
+      ! grep -F lost "$name.$rank.out" || false # the loss is only a consequence
     done
     [ -e cleaned.$rank ]
   done

@@ -15,8 +15,8 @@ ticks() {
     pause 0.1
   done
 }
-# Counts a step at each so many-th tick, as the file every.RANK says, until there is a file over, or one that has it fail. It starts no
-# process but for its FIFO.
+# Counts a step at each Nth tick, with N in the file every.RANK, until there is a file over, or one that has it
+# fail. It starts no process except for its FIFO.
 counts='left=0; n=0; last=
   [ -e "never.$FLUX_TASK_RANK" ] || mkfifo "never.$FLUX_TASK_RANK"; exec 9<>"never.$FLUX_TASK_RANK"
   until [ -e over ]; do
@@ -28,7 +28,8 @@ counts='left=0; n=0; last=
     n=$((n + left / every)); left=$((left % every))
     echo "step $n"
   done; true'
-# A job of $1 shells with $2 tasks by nacre run with the options behind, until there is a file over.
+# Starts a job of $1 shells with $2 tasks by nacre run, with the options behind, which runs until there is a file
+# over.
 start_counting() {
   local rank
   for ((rank = 0; rank < $2; ++rank)); do echo 1 >"every.$rank"; done
@@ -37,9 +38,9 @@ start_counting() {
   "$front" run --shell="$NACRE_SHELL" --oversubscribe --local="$1" -n "$2" "${@:3}" bash -c "$counts" >out 2>err &
   launcher=$!
 }
-# changes RANK EVERY: it counts each so many-th time from now on.
+# changes RANK EVERY: from now on RANK counts each EVERY-th tick.
 changes() { echo "$2" >"every.$1"; }
-# What was said beside that tasks share cores.
+# The messages, without those that tasks share cores.
 said() { grep -v ' tasks share .* core' err || :; }
 quiet() { [ -z "$(said)" ] || { cat err; return 1; }; }
 says() { grep -q -- "$1" err; }
@@ -120,7 +121,7 @@ over() {
   [ "$status" -eq 2 ]
   [[ $output == *"--slow-watch: expected DURATION of at least 1 s, and perhaps output:WORD and factor=F (1.1 to 100) behind it, as 30s,output:step, got \"never\""* ]] || { echo "$output"; return 1; }
   run run_job --slow-watch=30s,output --output='o.{{task.rank}}' true
-  [ "$status" -eq 0 ] || { echo "$output"; return 1; } # it looks at them on their way there
+  [ "$status" -eq 0 ] || { echo "$output"; return 1; } # the shell looks at the lines on their way to the files
   run_job --slow-watch true
   prepare 1 true
   run nacre -o slow-watch

@@ -48,7 +48,7 @@ start_run() {
     [ "$status" -eq 0 ] || { echo "$stderr"; return 1; }
     [ "$(sort <<<"$output" | uniq -c | awk '{ printf "%s%s", sep, $1; sep = " " }')" = "$counts" ] || { echo "$row: $output"; return 1; }
   done
-  # Under a manager the number of nodes that it is asked for has the spares.
+  # The number of nodes for which a manager is asked includes the spares.
   [ "$(run_ --dry-run -N 4+1 --local=5 true | jq -c '[.resources[0].count, .attributes.system.shell.options.spares]')" = "[5,1]" ]
   run_ --dry-run -N 3+1 --local=4 -n 6 sh -c 'echo $FLUX_JOB_SIZE $FLUX_JOB_NNODES' >spec.json
   [ "$(run_ --local=4 --file=spec.json | sort | uniq -c | awk '{ print $1, $2, $3 }')" = "6 6 3" ]
@@ -250,7 +250,7 @@ LUA
   [ "$(grep -c '^done' out)" -eq 24 ]
 }
 
-# The job that runs, with options, ends by the command $2 with code $1, and so do its spares, whose epilogs run: 4 in all.
+# Starts a job with options: the command $2 ends it with code $1, and also its spares; all 4 epilogs run.
 ends_by() {
   local code=$1 how=$2
   shift 2

@@ -14,7 +14,7 @@ setup_file() {
   mpicc.mpich -Wall -Wextra -O1 -o "$BATS_FILE_TMPDIR/allreduce" "$BATS_TEST_DIRNAME/mpi/allreduce.c"
 }
 
-# Commands of PMI-1 that find nothing of the spares, of four ranks on two nodes.
+# Commands of PMI-1 for four ranks on two nodes, whose answers show no spares.
 looks=('cmd=get_universe_size' has:size=-1 'cmd=get kvsname=%k key=PMI_process_mapping' 'has:value=(vector,(0,2,2))')
 
 @test "PMI-1: the map and the universe have only nodes with tasks; barriers go through" {

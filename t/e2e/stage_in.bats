@@ -128,7 +128,7 @@ prepare_staging() {
 # bats test_tags=long
 @test "a signal ends a job while files are staged, and nothing is left" {
   prepare_staging touch "$work/started"
-  # More than is written before the signal comes; compressed it is small.
+  # The file is larger than what is written before the signal comes, but small when compressed.
   craft main <<'END'
 class Zeros:
     def read(self, size): return b"\0" * size

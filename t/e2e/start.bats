@@ -6,7 +6,8 @@ load lib.bash
 
 no_closing=("<&0" "<&-" ">&-" "2>&-" "<&- >&-" "<&- 2>&-" ">&- 2>&-" "<&- >&- 2>&-")
 
-# Runs the rest with the streams closed that $1 closes; what it writes to the others goes to out and err, its exit code to $status.
+# Runs the other arguments with the redirections $1, which close streams. Output on open streams goes to out and
+# err, the exit code to $status.
 closed() {
   local how=$1
   shift
@@ -15,7 +16,7 @@ closed() {
   eval 'timeout 60 "$@" >out 2>err </dev/null '"$how" || status=$?
 }
 
-# Of two tasks that write a line to both streams, and $1 of what is closed.
+# Checks a job of two tasks that write a line to both streams, with the redirections $1.
 as_expected() {
   local said
   if [[ $1 == *" >&-"* || $1 == ">&-"* ]]; then
@@ -56,7 +57,7 @@ as_expected() {
   done
 }
 
-# What the rest prints cannot be printed: one line, which begins with $1.
+# Runs the other arguments without a working standard output: one line, which begins with $1, reports that.
 cannot_print() {
   local begin=$1 to
   shift
@@ -83,7 +84,7 @@ cannot_print() {
   cannot_print "nacre plugin list" "$NACRE_BUILD_DIR/nacre" plugin list --initrc=/dev/null
 }
 
-# The rest with all signals blocked, and the ones ignored that $1 names.
+# Runs the other arguments with all signals blocked, and those in $1 ignored.
 with_signals() {
   exec python3 -c 'import os, signal, sys
 for name in sys.argv[1].split():
@@ -151,8 +152,8 @@ tasks_are() { # all three in the state that ps calls $1; a task that is stopped 
   [ "$(ps -o state= -p "${pids//$'\n'/,}" | tr -d '\n')" = "$1$1$1" ]
 }
 
-# A job of three shells by nacre launch, the rest its options, is told to stop while something is held until there is `go`: its tasks are
-# stopped once they run, and SIGCONT has them go on.
+# A job of three shells by nacre launch, with the other arguments as its options, is told to stop while its start is
+# held until there is `go`. Its tasks are stopped once they run, and SIGCONT continues them.
 stops_once_started() {
   write_jobspec 3 sleep 76558
   rm -f go
@@ -175,7 +176,7 @@ stops_once_started() {
 # bats test_tags=long
 @test "SIGTSTP that comes while a job starts stops its tasks once they run" {
   local hold='mkdir held; until test -e go; do sleep 0.1; done'
-  # The leader is the first.
+  # The leader begins first.
   printf '#!/bin/sh\nmkdir first 2>/dev/null || { %s; }\nexec "%s" "$@"\n' "${hold/mkdir/mkdir -p}" "$NACRE_SHELL" >late
   chmod +x late
   stops_once_started --shell="$PWD/late"
@@ -249,12 +250,13 @@ stops_once_started() {
     [ "$(cat code)" -eq 141 ] || [ "$(cat code)" -eq 0 ] || { echo "$words: $(cat code)"; return 1; }
     [ ! -s said ] || { cat said; return 1; }
   done
-  # Its reader has gone for certain.
+  # By then the reader has certainly gone.
   { sleep 0.3; code=0; "$front" help run 2>said || code=$?; echo "$code" >code; } | true
   [ "$(cat code)" -eq 141 ] && [ ! -s said ] || { cat code said; return 1; }
 }
 
-# Each shell, and the process that starts them, has that limit, and so do the tasks. `ulimit -s` sets the hard limit, too.
+# Each shell, and the process that starts them, has that limit, and so do the tasks. `ulimit -s` also sets the hard
+# limit.
 @test "jobs of one shell and of several run with a stack of 64 KiB, with input and output" {
   local shells sum
   sum=$(head -c 300000 /dev/zero | tr '\0' x | md5sum) # which runs with it; wc(1) of Debian 13 does not

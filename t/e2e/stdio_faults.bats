@@ -33,7 +33,7 @@ read_late() {
   await "$@" && cat >"$file"
 }
 
-# The process of this file is there, and has written something, but nothing more for a while.
+# The process with this file is there, and has written something, but nothing for a while.
 is_stuck() {
   local before
   before=$(grep '^wchar: [1-9]' "/proc/$(cat "$1")/io") && sleep 0.3 && [ "$(grep wchar "/proc/$(cat "$1")/io")" = "$before" ]

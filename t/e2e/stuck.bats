@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Handlers that do not return, or end the process, and what a shell leaves that is killed.
+# Handlers that do not return, or end the process, and leftovers of a killed shell.
 
 load lib.bash
 load plugins.bash
 load nodes.bash
 
-# An initrc, rc.lua, whose plugin `stuck` does the rest of the line at topic $1 on shell $2.
+# Writes rc.lua, whose plugin `stuck` runs the other arguments as Lua code at topic $1 on shell $2.
 write_rc() {
   cat >rc.lua <<END
 plugin.register { name = "stuck", handlers = { { topic = "$1", fn = function ()
@@ -29,7 +29,7 @@ start_launch() {
   launcher=$!
 }
 
-# What a failed test has left: what loops ends by nothing else.
+# Ends leftovers of a failed test, as loops do not end by themselves.
 teardown() {
   local pid
   for pid in $(pgrep -f "$work") $(marked_processes); do kill -9 "$pid" || true; done
@@ -175,7 +175,7 @@ END
       timeout 15 tail --pid="$launcher" -f /dev/null
       ! wait "$launcher" || false
       no_job_left
-      # Before there are tasks the leader does not wait for those that it would pass the line on for.
+      # Before there are tasks the leader does not wait for other shells with equal lines.
       [ "$topic" = shell.init ] || grep -F "plugin 'stuck'" out | grep -qF "$topic" || { cat out; return 1; }
     done
   done
@@ -198,7 +198,8 @@ END
   write_nodes 4 1
   environment='{"PATH": "/usr/bin:/bin", "MARK": "'$work'"}' write_jobspec 4 \
     sh -c 'echo $PPID >shell.$FLUX_TASK_RANK; echo >>started; exec sleep 1000'
-  # In a session of its own, as by sshd: in the launcher's, the kernel lets those go on whose launcher has gone.
+  # In a new session, as by sshd: in the launcher's session the kernel continues stopped processes once the launcher
+  # has gone.
   printf '#!/bin/sh\nshift\nexec setsid --wait sh -c "$*"\n' >agent
   chmod +x agent
   for rank in 0 1 3; do
@@ -285,7 +286,7 @@ END
   [ -z "$output" ]
 }
 
-# Of root's, so that the job's user is another one; tasks run on for a while, as shells look there meanwhile.
+# Root owns them, so that they are another user's; tasks run for a while, as shells look at the names meanwhile.
 # bats test_tags=root,long
 @test "300,000 names of another user in the TMPDIR cost a job neither a shell nor its time" {
   local program shell shells

@@ -22,7 +22,7 @@ teardown() {
   rm -rf "$work"
 }
 
-# The job in that cgroup.
+# Runs the job in that cgroup.
 run_there() {
   # shellcheck disable=SC2016 # for the command
   run --separate-stderr sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$cgroup" "${nacre[@]}" "$@"

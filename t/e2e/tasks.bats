@@ -8,7 +8,7 @@ load lib.bash
   prepare 4 sh -c 'exit $FLUX_TASK_RANK'
   run nacre -o exit-report=line
   [ "$status" -eq 3 ]
-  # In the order in which they have ended.
+  # The messages come in the order in which the tasks have ended.
   [ "$(sort <<<"$output")" = "nacre-shell[0]: error: task 1 on node0: exit code 1
 nacre-shell[0]: error: task 2 on node0: exit code 2
 nacre-shell[0]: error: task 3 on node0: exit code 3" ]
@@ -124,12 +124,12 @@ nacre-shell[0]: error: task 3 on node0: exit code 3" ]
 }
 
 @test "no open file leaks into a task" {
-  # The last is what ls itself reads.
+  # The last descriptor is the folder that ls itself reads.
   prepare 3 ls /proc/self/fd
   run nacre -o pmi=off 7</etc/passwd
   [ "$status" -eq 0 ]
   [ "$(sort <<<"$output" | uniq -c | tr -s ' \n' ' ')" = " 3 0 3 1 3 2 3 3 " ]
-  # Its own socket for PMI, and nobody else's.
+  # A task has its own socket for PMI, and no other's.
   run nacre 7</etc/passwd
   [ "$(sort <<<"$output" | uniq -c | tr -s ' \n' ' ')" = " 3 0 3 1 3 2 3 3 3 4 " ]
 }
@@ -275,7 +275,7 @@ $((lower + 7))" ]
   prepare 2 sh -c 'read -r _ _ _ _ _ session _ <"/proc/$$/stat"; [ "$session" = $$ ] && own=own; echo "$(chrt -p $$ | sed -n "s/.*policy: //p") ${own-shared}"'
   run nacre -o session=shell
   [ "$output" = $'SCHED_OTHER shared\nSCHED_OTHER shared' ]
-  # By default where the kernel has autogroups, and there is no terminal that tasks could want.
+  # By default tasks lead sessions if the kernel has autogroups, and there is no terminal that they could need.
   own=shared
   [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null || echo 0)" = 0 ] || own=own
   run nacre < <(:)
@@ -341,7 +341,7 @@ $((lower + 7))" ]
   nacre 7</etc/passwd >out 2>err
   [ "$(cut -d " " -f 1 out | sort -n)" = "$(seq 0 299)" ]
   [ "$(cut -d " " -f 2 out | sort -u | wc -l)" -eq 1 ]
-  # The last two are its own socket for PMI, and what ls itself reads.
+  # The last two are the task's socket for PMI, and the folder that ls reads.
   [ "$(cat fds.* | sort | uniq -c | tr -s ' \n' ' ')" = " 300 0 300 1 300 2 300 3 300 4 " ]
   [ "$(sort -u err)" = $'SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000' ]
 }

@@ -28,7 +28,7 @@ verb_there() { # VERB ARGUMENT...
   types ./client
 }
 
-# What `clear` takes off the screen may go to the history, whenever the shell comes to it.
+# Lines that `clear` takes off the screen may go to the history at any time.
 cleared() {
   screen clear-history
   hides '^up'
@@ -43,7 +43,7 @@ into_front() {
   keys fg Enter
 }
 
-# The program gives the terminal back a moment before it ends, so that the prompt may come behind what is typed.
+# The program gives the terminal back a moment before it ends, so that the prompt may come behind the typed text.
 exits_with() { # code
   await as_before_but_size
   keys 'echo code=$((1000 + $?))' Enter

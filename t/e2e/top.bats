@@ -12,7 +12,8 @@ teardown() {
   control_teardown
 }
 
-# The job of start_job, and nacre top of it with the options given on a terminal, whose shell's process id is in the file shell.pid.
+# Starts the job of start_job, and nacre top with the given options on a terminal, whose shell's process id is in
+# the file shell.pid.
 start_top() {
   printf '#!/bin/sh\necho $$ >shell.pid\nexport NACRE_JOBS_DIR=%q\nexec %q top' "$NACRE_JOBS_DIR" "$front" >job
   printf ' %q' "$@" "$id" >>job

@@ -10,7 +10,8 @@ load replace.bash
 
 setup_file() { export PYTHONPATH=$NACRE_SOURCE_DIR/t/kit PYTHONDONTWRITEBYTECODE=1; }
 
-# A job with --torch of the Python script on standard input, with `rank`, `size` and Store; the arguments are options. `run` has what it says.
+# Runs a job with --torch of the Python script on standard input, with `rank`, `size` and Store; the arguments are
+# options. Its output is that of `run`.
 torch_job() {
   { echo "import os, sys, time; from torch_store import Store; rank = int(os.environ['RANK']); size = int(os.environ['WORLD_SIZE'])"; cat; } >task.py
   run --separate-stderr timeout 60 "$front" run --shell="$NACRE_SHELL" --torch "$@" python3 task.py
@@ -141,7 +142,8 @@ END
   [ "$(cut -d' ' -f2 <<<"$output" | sort)" = $'1\n2\n3\n4' ] || { echo "$output$stderr"; return 1; }
 }
 
-# Tasks that set a key, and once there is the file `go` print those of all. A task writes its shell's process id, as those of start_run do.
+# Writes tasks that set a key, and print all keys once there is the file `go`. A task writes its shell's process id,
+# as those of start_run do.
 write_keepers() {
   cat >task.py <<'END'
 import os, time

@@ -14,7 +14,7 @@ setup_file() {
 
 teardown() {
   [ -z "${keeper:-}" ] || kill -KILL "$keeper" || true
-  [ -z "${server:-}" ] || kill -KILL "$server" || true # what waits for it ends
+  [ -z "${server:-}" ] || kill -KILL "$server" || true # processes that wait for it end
   [ -z "${server:-}" ] || umount -l "$work/mnt" || true
   end_what_is_left
   cd /
@@ -29,7 +29,7 @@ mount_silent() {
   wait_until test -f mnt/file
 }
 
-# rc.lua, by which a site gets to know what does not end: a line for each process in the file `drained`.
+# Writes rc.lua, which reports processes that do not end, as a site would: a line for each in the file `drained`.
 write_drain_rc() {
   cat >rc.lua <<'LUA'
 plugin.register { name = "drain", handlers = { { topic = "shell.unkillable", fn = function (topic, args)
@@ -42,7 +42,7 @@ end } } }
 LUA
 }
 
-# Ends the job as its tasks have written to `up`, and sets status and output.
+# Ends the job once its tasks have written to `up`, and sets status and output.
 cancelled() { # TASKS ARG...
   local tasks=$1 shell
   shift

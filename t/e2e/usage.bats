@@ -66,7 +66,7 @@ full_block=$'\xe2\x96\x88' # U+2588: where no locale is set, bash knows no \u258
   write_nodes 2 4
   job 2 4 "[ \$FLUX_TASK_RANK != 6 ] || exec python3 -c 'b = bytearray(400 << 20)'" --usage
   grep -q '^nacre: far from the others: task 6 on node1: .*max RSS 4[0-9.]*M (median [<=]*[0-9.]*M)' err
-  # On a busy machine `true` may take far longer than for the others: that alone may be named.
+  # On a busy machine a task's `true` may take far longer than the others': only that may be named.
   run ! grep -E 'far from the others: task [0-57] ' <(grep -vE ': time [0-9.]+s \(median [<=]*[0-9.]+s\)$' err)
 }
 
@@ -207,7 +207,7 @@ END
   is '.[0].missing == "4-5" and .[0].maxrss_is_bound == true'
 }
 
-# SVG that a parser takes, with so many bars of time.
+# SVG that a parser takes, with BARS bars of time.
 is_picture() { # FILE BARS
   python3 - "$1" "$2" <<'END'
 import sys

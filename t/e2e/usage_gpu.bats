@@ -19,7 +19,7 @@ use_stand_ins() { # TOOL...
   export PATH=$work/tools:$PATH
 }
 
-# Tools that know two devices, and of the file pids, lines of a process id and its MiB.
+# Writes tools that know two devices, and the file pids: each line has a process id and its MiB.
 write_stand_ins() {
   cat >stand-in.nvidia-smi <<END
 #!/bin/sh
@@ -44,16 +44,16 @@ is() { # FILTER [FILE]: it is true of all of its lines together
   jq -se "$1" "${2:-u.jsonl}" >/dev/null || { echo "not so: $1"; cat "${2:-u.jsonl}" err; return 1; }
 }
 
-# A task of rank 0 that tells its number, one of rank 1 with a process below it that tells its own, and others that use nothing. They end
-# once the tools have been asked often enough.
+# Rank 0 writes its process id, a child of rank 1 its own; the others use nothing. They end once the tools have been
+# asked often enough.
 tasks='case $FLUX_TASK_RANK in 0) echo $$ 100 >pid.0;; 1) sh -c "echo \$\$ 300 >pid.1; until [ -e go ]; do sleep 0.2; done" & ;; esac
   until [ -e go ]; do sleep 0.2; done; wait'
 
-# Since the call before, $1 calls each of $2 shells.
+# Since the last call each of $2 shells has made $1 calls.
 are_called() { [ "$(tail -n +$((before + 1)) calls | awk -v least="$1" '{ ++n[$2] } END { for (each in n) found += n[each] >= least; print found + 0 }')" -ge "$2" ]; }
 
-# Once the tasks of the files that are given have told, these are the processes that the tools list. Waits until each of $2 shells has called
-# tools $1 times since: a look that was under way, a whole one, and the beginning of the next.
+# Once the tasks have written the given files, the tools list the processes in these. Waits until each of $2 shells
+# has called tools $1 times since: a look that was under way, a whole one, and the beginning of the next.
 list_and_wait() { # CALLS SHELLS FILE...
   local calls=$1 shells=$2 before
   shift 2
@@ -66,18 +66,18 @@ list_and_wait() { # CALLS SHELLS FILE...
   wait_until are_called "$calls" "$shells"
 }
 
-# The same for the two tasks above, which end then.
+# As above for the two tasks, which then end.
 let_be_seen() { # CALLS SHELLS
   list_and_wait "$1" "$2" pid.0 pid.1 || :
   touch go
 }
 
-# A job of them whose shells each call the tools so often.
+# Runs a job of these tasks in which each of the shells makes $1 calls of the tools.
 job_that_is_seen() { # CALLS SHELLS TASKS-PER-SHELL OPTION...
   let_be_seen "$1" "$2" &
   local seen=$!
   job "$2" "$3" "$tasks" "${@:4}"
-  wait "$seen" # by its number: bats has a process here, too
+  wait "$seen" # by its process id, as bats also has a background process
 }
 
 # bats test_tags=long
@@ -241,7 +241,7 @@ END
   use_stand_ins nvidia-smi
   start_job 1 1 'echo $$ 100 >pid.0; exec sleep 600' --usage-gpu
   list_and_wait 5 1 pid.0
-  # From here on nobody else gets an answer.
+  # From here on the tools do not answer.
   printf '#!/bin/sh\nexec sleep 984\n' >tools/new
   chmod +x tools/new
   mv tools/new tools/nvidia-smi

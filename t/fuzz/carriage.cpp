@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes of a standard error that may have lines of a carriage in them: what is no such line is passed on as it
-// came, whatever the pieces that it comes in. The first byte says how long these are.
+// Bytes of a standard error that may have lines of a carriage in them: all other bytes are passed on unchanged, in
+// whatever pieces they come. The first byte says how long the pieces are.
 #include "launch/record.hpp"
 
 #include "require.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte says which tool has printed the rest. What is read has bounds, and nothing is added by a text that
-// is refused; a row of it comes out as it was sent.
+// The first byte says which tool has printed the rest. Values that are read are within bounds, and a refused text
+// adds nothing; a row comes out as it was sent.
 #include <algorithm>
 
 #include "base/json.hpp"

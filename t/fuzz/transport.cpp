@@ -2,8 +2,8 @@
 //
 // Links behind their handshake. The first byte chooses. Even: the rest is what a peer of this job sends, in
 // whatever pieces: no frame above its limit, no bulk beyond its credit, nothing after the last record, and pieces
-// make no difference. Odd: the rest are pairs of bytes, each a deed of one of two ends, who talk to each other: all
-// that was taken arrives, in order, and no frame comes behind bulk that was written after it.
+// make no difference. Odd: the rest are pairs of bytes, each an action of one of two ends of a link: all bytes that
+// were taken arrive, in order, and no frame comes behind bulk that was written after it.
 #include "transport/link.hpp"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Heard {
     }
   }
 
-  // What is said in return are whole records; and all that can be said in time is taken.
+  // The answers are whole records, and all are taken for which there is room.
   void answer() {
     while (auto ready = exchange_.next_ready()) {
       require(ready->second > 0, "room is not nothing");
@@ -119,8 +119,8 @@ constexpr char kEnd = 'Z';                   // of a stream, in the texts below
 struct Side {
   LinkSession exchange = LinkSession(small_limits());
   std::deque<std::pair<std::string, std::size_t>> frames;  // sent, not yet arrived; bulk written before
-  std::map<StreamId, std::string> written;                 // of each stream, from the first on
-  std::map<StreamId, std::string> heard;                   // of the other side's
+  std::map<StreamId, std::string> written;                 // the bytes of each stream
+  std::map<StreamId, std::string> heard;                   // the bytes that have come from the other side
   std::size_t bulk_written = 0;
   std::size_t bulk_heard = 0;
   bool finished = false;

@@ -5,13 +5,13 @@
 
 #include <cstddef>
 
-// Of the sanitizers' own heap, where there is one: what was freed is kept in it for a while. The compiler may lack
-// the header.
+// The bytes of the sanitizers' own heap, if there is one, which keeps freed memory for a while. The compiler may
+// lack the header.
 extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
 
 namespace nacre::kit {
 
-// Of this process's heap, in bytes.
+// The bytes that this process's heap has in use.
 inline std::size_t allocated_bytes() {
   if (__sanitizer_get_current_allocated_bytes != nullptr) return __sanitizer_get_current_allocated_bytes();
   return ::mallinfo2().uordblks;

@@ -16,7 +16,7 @@
 
 namespace nacre::kit {
 
-// It handles the signal, or ignores it.
+// Whether the process handles the signal, or ignores it.
 inline bool expects_signal(pid_t pid, int signum) {
   std::string status = read_file(fmt::format("/proc/{}/status", pid)).value_or("");
   std::uint64_t signals = 0;

@@ -25,10 +25,11 @@ class FakeGroup : public group::Group {
   FakeGroup(event::Loop& loop, group::Rank rank)
       : rank_(rank), turn_(event::Timer::create(loop, [this] { deliver(); }).value()) {}
 
-  // What the others do.
+  // What the other shells do.
   std::set<std::string> never_entered;                      // barriers that some of the others do not come to
   std::map<std::string, std::function<void()>> at_barrier;  // what happens once this shell waits there
-  std::optional<int> decided;  // the leader's code; none: this shell never learns it. Of the leader: its own
+  std::optional<int> decided;  // the job's code, by the leader; none: this shell never learns it. If this shell
+                               // leads: its own code
   bool answers_leave = true;
   std::int64_t others_sum = 0, others_max = 0;  // what the others give to sum_with_all() and max_with_all()
   std::optional<group::Ended> others;  // leader: how the others' tasks end, once all have passed the start barrier

@@ -48,7 +48,7 @@ FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::ui
       loop_(must(event::Loop::create())),
       children_(must(event::Children::create(*loop_, {}))),
       options_(job_.spec.options) {
-  loop_->look_for_standstills(event::Seconds(1e9));  // so that next_timer() tells a grace whole
+  loop_->look_for_standstills(event::Seconds(1e9));  // so that next_timer() returns the whole grace
   log_.set_level(Level::trace);
   log_.add_sink("record", [this](const LogEntry& entry) {
     logged.push_back(fmt::format("{} {}: {}", level_name(entry.level), entry.component, entry.message));

@@ -43,7 +43,7 @@ class FakeResizing : public virtual plugin::Resizing {
   bool is_newcomer = false;
   Replaced replaced;  // what leave_out() returns
 
-  std::vector<value::ShrinkOrder> shrink_orders;  // what the plugin did
+  std::vector<value::ShrinkOrder> shrink_orders;  // what the plugin has ordered
   plugin::NodeRelease* node_release = nullptr;
   std::vector<value::Idset> left_out;  // of each leave_out()
   bool is_lost = false;
@@ -60,7 +60,7 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
 
   // cores 0..tasks-1 on node "fake0".
   explicit FakeHost(std::uint32_t tasks = 4);
-  // From a jobspec and an R of the test's own.
+  // With the test's own jobspec and R.
   FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank = 0);
   ~FakeHost() override;
 
@@ -113,16 +113,16 @@ class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, publi
   Result<int> call(std::string_view topic);  // on the whole stack
   Result<int> call_task(std::string_view topic, std::size_t local_id);  // with current_task() set
   void ended(const Json& summary) { ended_.call(summary); }             // to those that listen here
-  // Makes them, and has them run; there are no processes but those that are given, by local id.
+  // Makes the tasks, and lets them run; only the given processes are there, by local id.
   void start_tasks(const std::map<std::size_t, pid_t>& pids = {});
   Result<int> end_task(std::size_t local_id, const value::WaitStatus& status);  // and calls task.exit
-  // They have ended, perhaps on other shells. Returns how many handlers job.tasks-exited has.
+  // These tasks have ended, perhaps on other shells. Returns how many handlers job.tasks-exited has.
   Result<int> report_ends(const value::Idset& ranks, const exits::Record& record);
   // Runs the loop until nothing is left to wait for. False if that takes longer than kTimeout.
   bool run_loop();
-  // Runs the loop until something is so, and looks now and then. False if that takes longer than kTimeout.
+  // Runs the loop until done() is true, which is called now and then. False if that takes longer than kTimeout.
   bool serve(const std::function<bool()>& done);
-  std::optional<event::Seconds> next_timer();  // until the first one is due, as of when it was started
+  std::optional<event::Seconds> next_timer();  // the time from its start until the first timer is due
   job::Job& mutable_job() { return job_; }
   bool cut_off = false;
   std::optional<std::string> records;  // the record directory

@@ -11,7 +11,7 @@
 namespace nacre::kit {
 namespace {
 
-// Whoever asks for it knows that there are other shells; nothing goes through it.
+// A plugin that gets this port knows that there are other shells; nothing goes through it.
 class NoPort final : public QuietPort {
  public:
   Result<bool> put(bulk::Channel, std::string_view) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
@@ -142,7 +142,7 @@ void FakeJob::gather(std::uint32_t shell, const std::string& name, std::string m
   complete_what_can_be();
 }
 
-// What is done may give the next, or announce.
+// A completed gather may give to the next one, or announce.
 void FakeJob::complete_what_can_be() {
   for (bool again = true; std::exchange(again, false);) {
     for (auto& [name, collective] : collectives_) {

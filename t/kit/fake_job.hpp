@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several FakeHosts as the shells of one job: what one announces or orders reaches all in one order, and what they
-// gather comes together. Nothing happens by itself: a test says when announcements arrive, and who is lost.
+// gather comes together. Nothing happens by itself: a test says when announcements arrive, and which shells are
+// lost.
 #pragma once
 
 #include <deque>
@@ -19,7 +20,7 @@ namespace nacre::kit {
 
 class FakeJob {
  public:
-  // Nodes fake0, fake1, ... with a shell each, and so many one-core tasks on each.
+  // Nodes fake0, fake1, ... with a shell and the same number of one-core tasks on each.
   FakeJob(std::uint32_t nodes, std::uint32_t tasks_per_node);
   ~FakeJob();
   FakeJob(const FakeJob&) = delete;
@@ -27,16 +28,16 @@ class FakeJob {
 
   FakeHost& operator[](std::uint32_t shell);
 
-  // What has been announced, and what comes of it, until nothing is under way. Who is lost gets nothing.
+  // Delivers announcements, and those that follow from them, until none is under way. A lost shell gets nothing.
   void deliver();
   [[nodiscard]] std::size_t under_way() const { return announced_.size(); }  // announcements
   // The shell stands still: it gets no announcements, and so gives nothing.
   void stop(std::uint32_t shell) { stopped_.insert(shell); }
-  // The shell is no member any more: gathers do without it. What its plugins would be told is the test's to call.
+  // The shell is no member any more: gathers do without it. The test itself tells its plugins of that.
   void lose(std::uint32_t shell);
   // The shell is cut off: its gathers are errors from now on, also those under way.
   void cut_off(std::uint32_t shell);
-  // Names that some have given something for, and others not.
+  // Names of gathers to which some shells have given, and others not.
   [[nodiscard]] std::vector<std::string> unfinished() const;
 
  private:
@@ -48,7 +49,7 @@ class FakeJob {
   struct Announcement {
     std::string topic;
     std::string bytes;
-    std::function<void()> order;  // it is none of a plugin, but an order
+    std::function<void()> order;  // set: this is an order, not a plugin's announcement
   };
 
   void gather(std::uint32_t shell, const std::string& name, std::string mine,

@@ -27,7 +27,7 @@ Result<void> FakeShells::announce(std::string_view topic, std::string_view bytes
   return {};
 }
 
-// This shell's share comes to it at once.
+// This shell gets its share at once.
 plugin::Registration FakeShells::exec(value::ExecOrder order, WhenOrdered done) {
   orders.push_back(order);
   done(value::ExecAnswer{orders.size(), {}});

@@ -38,12 +38,12 @@ class FakeShells : public virtual plugin::OtherShells {
 
   // What a test does with it.
   void announced(std::string_view topic, std::string_view bytes);           // to those that listen here
-  void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // likewise
+  void ordered(const value::ExecShare& share) { ordered_to_.call(share); }  // to those that listen here
   bulk::Port* port = nullptr;
   plugin::Gathered gathers_elsewhere;       // what other shells give, whatever the name
   std::optional<std::uint32_t> with_tasks;  // the last shell of those with tasks
 
-  // What the plugin did.
+  // What the plugin has done.
   std::map<std::string, std::string> gathers;   // what it has given, by name
   std::optional<std::uint32_t> gathered_up_to;  // the last shell of a gather
   std::vector<value::Idset> held_links;         // of each call

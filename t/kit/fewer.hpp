@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many of what a test has very many of. Sanitizers make each slow, so that the build of `make check` has a
-// tenth of them; that of `make check-long`, without NACRE_FEWER, has all.
+// Smaller numbers for tests that repeat something very often. Sanitizers make that slow, so the build of `make
+// check` has a tenth of them; that of `make check-long`, without NACRE_FEWER, has all.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ constexpr Count fewer(Count all, Count divisor = 10) {
 #endif
 }
 
-// From one to the next where all in a row are tried: each, or each `nth` of them.
+// The step in a loop over all numbers of a range: each, or each `nth` of them.
 constexpr std::size_t step(std::size_t nth) { return nth / fewer(nth, nth); }
 
 }  // namespace nacre::kit

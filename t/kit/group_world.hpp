@@ -28,7 +28,7 @@ inline transport::Secret secret_of(char letter) {
   return transport::Secret::from_hex(std::string(2 * transport::Secret::kSize, letter)).value();
 }
 
-// Ends the connections that this socket has accepted; how many there were.
+// Ends the connections that this socket has accepted, and returns their number.
 int break_links_to(const std::string& path);
 
 struct FakeShell {
@@ -64,7 +64,7 @@ struct World {
   }
 
   Membership prepare(Rank rank, Over over);
-  // A shell that is to join once a grow waits for it. `leader`: of a job that may change it.
+  // Starts a shell that is to join once a grow waits for it. `leader`: set in a job that may change its leader.
   FakeShell& start_newcomer(Over over = Over::local, std::optional<Rank> leader = std::nullopt) {
     auto rank = static_cast<Rank>(shells.size());
     memberships.push_back(prepare(rank, over));
@@ -90,7 +90,7 @@ struct World {
 
   static Group::Callbacks callbacks(FakeShell& shell);
   [[nodiscard]] std::string story() const;  // what each shell has logged
-  // What does not come fails the test, with what each shell has logged.
+  // Fails the test if done() does not become true, with what each shell has logged.
   void run_until(const std::function<bool()>& done) const {
     bool late = false;
     auto patience = event::Timer::create(*loop, [&] { late = true; }).value();
@@ -136,7 +136,7 @@ struct World {
   overlay::OverlayOptions bounds;
   std::unique_ptr<event::Loop> loop = event::Loop::create().value();
   std::vector<Membership> memberships;
-  std::vector<std::string> addresses;  // of those of the start
+  std::vector<std::string> addresses;  // of the shells of the job's start
   std::deque<FakeShell> shells;
 };
 

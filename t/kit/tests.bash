@@ -16,15 +16,15 @@ uptime_ms() {
   echo "$uptime"
 }
 
-# pause SECONDS: without a process, as each that is started takes the processor from what is waited for.
+# pause SECONDS: without a process, which would take the processor from what the test waits for.
 pause() {
   local never=${BATS_FILE_TMPDIR:?}/never-written
   [[ -p $never ]] || mkfifo "$never" 2>/dev/null || [[ -p $never ]]
   read -rt "$1" <>"$never" || :
 }
 
-# wait_until [SECONDS] CMD...: until that is true, at most for so long (120 s). A machine that stands still has more time, once.
-# It looks ever less often, as what it calls takes the processor from what it waits for.
+# wait_until [SECONDS] CMD...: waits until CMD succeeds, at most SECONDS (120). A machine that stands still gets
+# more time, once. It looks less and less often, as CMD takes the processor from what the test waits for.
 wait_until() {
   local seconds=120 now last deadline stood_still=0 pauses=(0.02 0.02 0.03 0.04 0.05 0.06 0.08 0.1 0.12 0.15)
   if [[ $1 =~ ^[0-9]+$ ]]; then
@@ -43,8 +43,8 @@ wait_until() {
   done
 }
 
-# Waits for all that the test has started in the background. A bare `wait` would wait for bats, too, which counts down the time that the
-# test has (BATS_TEST_TIMEOUT) in a job of the same shell: $bats_jobs, as setup has found them.
+# Waits for all that the test has started in the background. A bare `wait` would also wait for bats, which counts
+# down the time of the test (BATS_TEST_TIMEOUT) in a job of the same shell: $bats_jobs, as setup has found them.
 wait_for_jobs() {
   local pid code=0
   for pid in $(jobs -p); do
@@ -53,15 +53,15 @@ wait_for_jobs() {
   return $code
 }
 
-# installable FOLDER: makes FOLDER one that `cmake --install` takes as it takes the build folder, into which it would write a list of what
-# it has installed: that belongs to who has built it.
+# installable FOLDER: makes FOLDER usable for `cmake --install` in place of the build folder, into which that would
+# write a list of the installed files: the build folder may belong to another user.
 installable() {
   mkdir -p "$1"
   sed "s|\"$NACRE_BUILD_DIR/\(\\\${CMAKE_INSTALL_MANIFEST}\)\"|\"$1/\\1\"|" "$NACRE_BUILD_DIR/cmake_install.cmake" >"$1/cmake_install.cmake"
 }
 
-# For teardown: ends what a test that has failed has left running in its folder $work, which would keep the pipe that bats reads.
-# Where setup has failed there may be no such folder, and nothing is ended.
+# For teardown: ends processes that a failed test has left in its folder $work, as they would keep the pipe that
+# bats reads. If setup has failed there may be no such folder, and nothing is ended.
 end_what_is_left() {
   [[ -z ${BATS_TEST_COMPLETED-} && -n ${work-} ]] || return 0
   cd /
@@ -72,7 +72,7 @@ end_what_is_left() {
   done
 }
 
-# needs_root WHY: leaves the test out where a user without root runs it; t/kit/left_out names it at the end of `make check`.
+# needs_root WHY: skips the test for users other than root; t/kit/left_out names it at the end of `make check`.
 needs_root() { ((EUID == 0)) || skip "needs root $1"; }
 
 # The run ended with code $1, and one line has all the other texts in it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An environment of a test's own.
+// A test's own environment.
 #pragma once
 
 #include <map>

@@ -31,7 +31,7 @@ class BulkWorld {
   [[nodiscard]] bulk::Port& port(Id id);
 
   struct Counts {
-    std::uint64_t writes = 0, grants = 0;  // messages of data and notes; of credit
+    std::uint64_t writes = 0, grants = 0;  // how many messages of data and notes; how many of credit
     std::uint64_t bytes = 0;
     std::uint64_t to_leader = 0;  // bytes
   };
@@ -42,7 +42,7 @@ class BulkWorld {
   using Stream = std::pair<LinkName, bulk::StreamId>;
   struct Flow {
     std::size_t credit = 0;
-    Time last{};  // arrival of what was sent last
+    Time last{};  // when the last message arrives
   };
   struct Member final : public group::BulkStreams {
     Member(BulkWorld& bulk_world, Id id);

@@ -67,12 +67,12 @@ const Entry* Check::entry_of(Id id, Seq seq) {
   return seq > before && seq <= host.delivered ? &host.entries[seq - before - 1] : nullptr;
 }
 
-// What all members have is the log for good, whoever leads later.
+// Entries that all members have stay in the log, whichever member leads later.
 void Check::take_log(Id leader, Seq seq) {
   for (Seq each = log_.size() + 1; each <= seq; ++each) {
     const Entry* entry = world_.hosts[leader].node->entry(each);
     if (entry == nullptr) entry = entry_of(leader, each);
-    for (Id id : members()) {  // a leader that has joined later lacks what was before
+    for (Id id : members()) {  // a leader that has joined later lacks earlier entries
       if (entry == nullptr && !of(id).parted) entry = entry_of(id, each);
       if (entry == nullptr && world_.hosts[id].node) entry = world_.hosts[id].node->entry(each);
     }
@@ -130,7 +130,7 @@ void Check::lead(const Entry& entry, const View& change) {
     slots.push_back(each.id);
     joined_[each.id] = entry.seq;
     Account& host = of(each.id);
-    if (host.delivered == 0) host.delivered = entry.seq;  // its snapshot stands for what was before
+    if (host.delivered == 0) host.delivered = entry.seq;  // its snapshot stands for earlier entries
     added.insert(each.id);
   }
   views_[entry.seq] = std::move(slots);
@@ -184,7 +184,7 @@ void Check::lead(const Entry& entry, const Campaign& end) {
     return;
   }
   require(found->second.grow == end.grow && found->second.view == end.view, "the end of another campaign");
-  // A grow also names who never came.
+  // A grow also names members that never came.
   bool all = end.grow ? (found->second.targets - (end.done | end.unconfirmed)).empty()
                       : found->second.targets == (end.done | end.unconfirmed);
   require(all, "a campaign's end does not name its targets");
@@ -205,7 +205,7 @@ void Check::watch_tasks(Id id, Time bound) {
   world_.at(world_.now + bound, [this, id] {
     const Host& host = world_.hosts[id];
     if (host.life == Life::frozen) return watch_tasks(id, bound_);
-    // One that was frozen has a hello bound to hear a beat.
+    // A host that was frozen has a hello bound to hear a beat.
     Time awake = host.thawed + OverlayOptions().hello_bound + kSlack;
     if (host.thawed > Time(0) && world_.now < awake) return watch_tasks(id, awake - world_.now);
     bool runs = of(id).tasks && host.life == Life::up;
@@ -265,7 +265,7 @@ void Check::lead(const Entry& /*entry*/, const Promise& promise) {
 
 void Check::released(Id id, const Released& value) {
   auto found = values_.find(value.name);
-  if (hands_over_ && (found == values_.end() || of(id).parted)) return;  // it is not complete yet
+  if (hands_over_ && (found == values_.end() || of(id).parted)) return;  // the collective is not complete yet
   require(found != values_.end(), value.name + " is released, and not by the leader");
   require(found->second == value.value, fmt::format("{}: {} has another value", value.name, id));
 }
@@ -322,7 +322,9 @@ void Check::stepped(Id id) {
         require(!needs, fmt::format("{} drops entry {}, and {} has {}", id, floor - 1, each, of(each).delivered));
       }
       for (const auto& [key, campaign] : open_) {
-        if (campaign.grow || hands_over_) continue;  // it may have ended, and not all have that entry
+        if (campaign.grow || hands_over_)
+          continue;  // the order may have ended, and not all members have that
+                     // entry
         for (Id each : campaign.targets.ids()) {
           bool needs = of(each).delivered + 1 < floor && of(each).delivered < campaign.view && world_.lives(each);
           require(!needs, fmt::format("{} drops entry {}, and {}, which leaves, has {}", id, floor - 1, each,
@@ -337,7 +339,7 @@ void Check::stepped(Id id) {
   const Entry* of_view = node.entry(node.view());
   const bool is_other =
       of_view != nullptr ? *of_view != log_[node.view() - 1] : node.tree().leader() != found->second.front();
-  if (hands_over_ && node.view() > 0 && is_other) return;  // of a leader that is lost
+  if (hands_over_ && node.view() > 0 && is_other) return;  // from a lost leader
   host.seen_view = node.view();
   require(found != views_.end(), fmt::format("{} has a view that the leader did not make", id));
   const auto& slots = found->second;
@@ -353,7 +355,7 @@ void Check::stepped(Id id) {
   require(tree.depth(slots.back()) <= most, fmt::format("{}: the tree is too deep", id));
 }
 
-// All ends with the leader, if none can follow it.
+// All members end with the leader, if none can follow it.
 void Check::rest_without_leader() {
   for (Id id = 0; id < world_.hosts.size(); ++id) {
     require(!world_.lives(id), fmt::format("the leader is lost, and {} goes on", id));
@@ -393,7 +395,7 @@ void Check::rest(const Node& head) {
   for (const auto& [key, body] : asked_) {
     bool is_member = std::find(members().begin(), members().end(), key.first) != members().end();
     bool done = answered_.contains(key) || over_.contains(key);
-    const bool ends_with_leader = leaders > 1 && std::holds_alternative<Grow>(body);  // it waits in no log
+    const bool ends_with_leader = leaders > 1 && std::holds_alternative<Grow>(body);  // the order waits in no log
     require(done || !is_member || ends_with_leader,
             fmt::format("request {} of {} is never answered", key.second, key.first));
   }

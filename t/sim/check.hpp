@@ -16,7 +16,7 @@ inline constexpr Time kSlack = 5 * kSecond;  // for beats and entries that are s
 // What the checks know of a host beside its node.
 struct Account {
   Seq delivered = 0;           // the last entry; of a newcomer first the view that brought it
-  std::vector<Entry> entries;  // that it was delivered, up to that one
+  std::vector<Entry> entries;  // the delivered entries, up to `delivered`
   bool has_end = false;        // among them
   bool parted = false;         // it has had an entry of a leader that was lost with it
   Seq seen_view = 0;
@@ -26,7 +26,7 @@ struct Account {
   bool faulty = false;    // the run has done something to it or to a link of it
   Seq floor = 1;          // of its log
   bool was_fed = false;
-  bool let_go = false;  // of a link upward, in this call
+  bool let_go = false;  // the node has let go of a link upward in this call
   std::set<std::string> entered;
 };
 
@@ -97,7 +97,7 @@ class Check {
   std::map<std::string, Value> values_;
   Seq safe_floor_ = 1;
   std::map<std::uint64_t, Id> leader_of_;  // by term
-  bool hands_over_ = false;                // the log is what all members have; else what the leader has
+  bool hands_over_ = false;                // the log is what all members have; otherwise what the leader has
   bool ended_ = false;
 };
 

@@ -31,7 +31,7 @@ using doctor::TaskGroup;
 using doctor::Verdict;
 
 constexpr Time kInterval = kSecond;            // between the two looks of a shell at its tasks
-constexpr Time kMostAnswerTime = 2 * kSecond;  // beyond it; as the plugin doctor has it
+constexpr Time kMostAnswerTime = 2 * kSecond;  // beyond kInterval; as in the plugin doctor
 constexpr Time kRest = kSecond / 10;           // in which all that belongs to a look is over
 constexpr Time kAtRest = 10 * kSecond;         // for which the job is watched without a look
 constexpr std::uint32_t kLeastShells = 20;     // so that the shell 1 has others below it
@@ -76,7 +76,7 @@ class SickJob {
     return out;
   }
 
-  // As a shell finds them.
+  // The tasks as a shell finds them.
   std::vector<TaskGroup> look_at(Id shell, Random& random) const {
     std::vector<TaskGroup> out;
     for (Idset::Id rank : tasks_of(shell).ids()) {
@@ -140,7 +140,7 @@ class Doctor : private Watcher {
 
  private:
   bool look(const char* story, const Idset& frozen, const DoctorLimits& limits) {
-    world_.run_until(world_.now + 10 * kSecond);  // all links are there again, if some were not
+    world_.run_until(world_.now + 10 * kSecond);  // in this time all links come again
     require(world_.hosts[0].node->tree().size() == shells_, "no shell is lost");
     for (Id id : frozen.ids()) world_.freeze(id);
     Time begun = world_.now;
@@ -227,7 +227,7 @@ class Doctor : private Watcher {
     auto announced = announcements_[host].take(*event);
     require(announced && announced->topic == kTopic, "the announcement is the question");
     auto number = parse_json(announced->bytes).value().at("number").get<std::uint64_t>();
-    records_[host]->put(doctor::AnswerPart{number, false, {}, {}, {}}.text());  // it is at it
+    records_[host]->put(doctor::AnswerPart{number, false, {}, {}, {}}.text());  // this shell has begun to look
     world_.at_process(host, world_.now + kInterval, [this, host, number] { answer(host, number); });
   }
   void stepped(Id id) override { bulk_->stepped(id); }
@@ -288,7 +288,7 @@ class Doctor : private Watcher {
 
   // ---- what it costs ---------------------------------------------------------------------------
 
-  // Messages, those that are sent in place of beats included; bytes.
+  // Messages, including those that are sent in place of beats; bytes.
   struct Costs {
     std::int64_t overlay, bulk, credit, to_leader;
 
@@ -302,7 +302,7 @@ class Doctor : private Watcher {
     return {of(world_.messages), of(bulk.writes), of(bulk.grants), of(bulk.to_leader)};
   }
 
-  // `costs`: beyond those of the same time without a look.
+  // `costs`: in addition to those of the same time without a look.
   [[nodiscard]] Costs at_rest(Time time) const {
     auto part = [time](std::int64_t all) { return all * time.count() / kAtRest.count(); };
     return {part(at_rest_.overlay), part(at_rest_.bulk), part(at_rest_.credit), part(at_rest_.to_leader)};
@@ -337,7 +337,7 @@ class Doctor : private Watcher {
   World world_;
   std::unique_ptr<BulkWorld> bulk_;
   std::vector<std::unique_ptr<bulk::RecordQueue>> records_;  // by shell
-  std::vector<group::Announcements> announcements_;          // likewise
+  std::vector<group::Announcements> announcements_;          // by shell
   Open open_;
   doctor::AnswerReader reader_;
   CpuTime reading_, judging_;

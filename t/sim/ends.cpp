@@ -73,7 +73,7 @@ class Ends : private Watcher {
     return Idset::range(static_cast<Idset::Id>(first), static_cast<Idset::Id>(behind - 1));
   }
 
-  // Those of a shell end together, at any time; of a crash all at once.
+  // The tasks of a shell end together, at any time; in a crash all tasks at once.
   void plan(Id id) {
     std::map<std::pair<Time, std::string>, Idset> ends;
     Idset tasks = tasks_of(id);
@@ -123,7 +123,7 @@ class Ends : private Watcher {
   }
   void stepped(Id /*id*/) override {}
 
-  // As the plugin exit-notify does, with output that has come out by then.
+  // Looks as the plugin exit-notify does, with output that has come out by then.
   void look() {
     cpu_.start();
     double now = in_seconds(world_.now);

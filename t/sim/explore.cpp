@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Breadth first, so that what breaks an invariant is found in as few steps as it takes. Of a state that was seen
-// only 128 bits of a hash are kept, and by which choice it was reached.
+// Searches breadth first, so that a broken invariant is found in as few steps as possible. Of each seen state only
+// 128 bits of a hash are kept, and the choice that led to it.
 #include "explore.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Digest hashed(std::string_view bytes) {
 // An open table of digests.
 class Seen {
  public:
-  // Whether it is new.
+  // Adds a digest, and returns whether it is new.
   bool add(Digest digest) {
     if (digest == Digest{}) digest.b = 1;
     if (2 * (size_ + 1) > table_.size()) grow();
@@ -171,13 +171,13 @@ void Exploration::print(std::uint32_t state, const Choice& last, const std::stri
   for (auto each = way.rbegin(); each != way.rend(); ++each) {
     explorer_.choices(choices_);
     explorer_.carry_out(choices_[*each]);
-    std::string bytes;  // links in the order in which the search has found them
+    std::string bytes;  // links in the order of the search
     explorer_.at.write(bytes);
     explorer_.at.read(bytes);
   }
   try {
     explorer_.carry_out(last);
-  } catch (const Broken&) {  // what is printed next
+  } catch (const Broken&) {  // printed below
   } catch (const std::logic_error&) {
   }
   std::printf("\nBROKEN: %s\n", broken.c_str());

@@ -8,7 +8,7 @@
 
 namespace nacre::sim {
 
-// False: an invariant is broken, or not all was seen.
+// False: an invariant is broken, or not all states were seen.
 bool run_exploration(const std::vector<std::string_view>& words);
 
 }  // namespace nacre::sim

@@ -13,7 +13,7 @@
 namespace nacre::sim {
 namespace {
 
-constexpr Time kBegin = 1000 * kSecond;  // so that all that has not happened is long ago
+constexpr Time kBegin = 1000 * kSecond;  // so that times that were never set are long ago
 
 std::int64_t whole_ms(Time time) { return time / kMs; }
 
@@ -97,7 +97,7 @@ const Called& Nodes::call(std::uint32_t node, const Input& input) {
   return *(calls_[{std::uint64_t{node} << 32U | input.message, which}] = std::move(called));
 }
 
-// As the driver does: time first, then what has happened, then what the node has to say to that.
+// As the driver does: first the time, then the event, then the node's answers to it.
 Called Nodes::perform(Node& node, Time now, const Input& input) {
   Called out;
   const Seq before = node.applied();
@@ -162,7 +162,7 @@ Done Nodes::deed(const Node& node, Time now, const Effect& effect) {
   return {Act::note, {}, keep(note->text)};
 }
 
-// A beat's number is the leader's clock, and kept apart, as an age.
+// A beat's number is the leader's clock: it is kept separately, as an age.
 Done Nodes::sent(LinkName to, Message message, Time now) {
   Done out{Act::send, to};
   if (auto* beat = std::get_if<Beat>(&message.body)) {
@@ -211,7 +211,7 @@ Input Nodes::any_input(std::uint32_t members) {
   return out;
 }
 
-// What chance does to both leads to the same deeds, and to the same states.
+// Random inputs to both lead to the same acts, and to the same states.
 void Nodes::compare(const Node& a, Time now_a, const Node& b, Time now_b) {
   constexpr int kSteps = 24;
   ++compared;

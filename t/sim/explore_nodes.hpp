@@ -3,7 +3,7 @@
 // The nodes of an exploration: each state of a node is kept once, with what each call of it leads to.
 //
 // Two nodes are in the same state if NodeState::text() says so, whatever their clocks show. That they then go on
-// alike is shown of some of them by what chance does to both.
+// alike is checked for some of them, by random inputs to both.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace nacre::sim {
 
 inline constexpr Time kTick = kSecond;     // by which the clock goes on: all bounds of explored nodes are multiples
 inline constexpr std::uint32_t kOver = 0;  // the state of a node that has ended
-inline constexpr std::int32_t kNoAge = INT32_MIN;  // of what is no beat, or of one without a number
+inline constexpr std::int32_t kNoAge = INT32_MIN;  // for messages that are no beats, or for beats without a number
 
 enum class Act : std::uint8_t {
   append,  // an entry, to its log
@@ -69,7 +69,7 @@ struct Input {
   std::int32_t age = kNoAge;  // of a beat, in milliseconds since it was made
 };
 
-// What others may see of a state.
+// What other members may see of a state.
 struct Facts {
   bool leads = false, is_member = false, is_fed = false, elects = false, waits = false;
   std::uint64_t term = 0;

@@ -19,7 +19,7 @@ constexpr std::uint8_t kSoon = 3;        // the same for the arbiter, so that it
 constexpr std::uint8_t kThawed = 255;  // in place of ticks: it goes on since the last tick, and is not frozen again
 constexpr std::uint32_t kFormed = 8;   // ticks in which a job forms
 
-// In ticks, more than any bound: what is frozen or cut for longer stays so.
+// In ticks, more than any bound: hosts that are frozen or cut for longer stay so.
 std::uint32_t most_frozen(const Bounds& bounds) { return 20 + 8 * bounds.delays; }
 
 constexpr std::uint32_t bit(Id id) { return 1U << id; }
@@ -141,7 +141,7 @@ void each_number(auto& conn, std::array<std::uint8_t, 2>& sizes, auto& io) {
 
 }  // namespace
 
-// Links in the order of their ends: which one was made first says nothing, but of those between the same two.
+// Links in the order of their ends: which one was made first matters only between the same two members.
 void Situation::write(std::string& out) const {
   Packer io(out);
   each_number(*this, io);
@@ -226,7 +226,7 @@ void Explorer::add_faults(std::vector<Choice>& out) const {
   }
 }
 
-// Of what it has sent last on each of its links, any part may not have left it.
+// Any part of what it has sent last on each of its links may not have left it.
 std::uint32_t Explorer::ways_to_lose(Id id) const {
   std::uint32_t ways = 1;
   for (const Conn& each : at.conns) {
@@ -292,7 +292,9 @@ void Explorer::carry_out(const Choice& choice) {
     case Choice::Kind::heal:
       at.blocked = 0;
       at.cut_for = 0;
-      for (Member& each : at.members) each.faulty = true;  // any may have been silent for too long, for another
+      for (Member& each : at.members)
+        each.faulty = true;  // any member may have been silent for too long for
+                             // another one
       stir();
   }
   forget_ended();
@@ -366,7 +368,7 @@ void Explorer::send(Id id, const Done& done) {
   Conn* conn = find(id, done.link);
   if (conn == nullptr) return;
   const int side = done.link.side == Side::up ? 1 : 0;
-  if (side == 1 && !conn->greeted[0]) return;  // it is being dialled
+  if (side == 1 && !conn->greeted[0]) return;  // the link is being dialled
   require(!conn->half_closed[side],
           fmt::format("{} sends to {} what it has said its last word to", id, done.link.peer));
   if (!conn->gone[side]) conn->under_way[side].push_back({Item::Kind::message, done.text, done.age});
@@ -379,7 +381,7 @@ void Explorer::let_go(Id id, LinkName link) {
   const bool is_linked = own == 1 || conn->greeted[0];
   conn->gone[own] = true;
   conn->under_way[own].clear();
-  if (!is_linked) conn->gone[1] = true;  // nobody has taken it yet
+  if (!is_linked) conn->gone[1] = true;  // nobody has accepted it yet
   if (!conn->gone[1 - own]) conn->under_way[1 - own].push_back({Item::Kind::end});
 }
 
@@ -388,7 +390,7 @@ void Explorer::end_process(Id id, bool tells) {
   for (Conn& each : at.conns) {
     for (int own : {0, 1}) {
       if (each.at(own) != id || each.gone[own]) continue;
-      const bool is_linked = own == 0 || each.greeted[0];  // else its dialler is refused
+      const bool is_linked = own == 0 || each.greeted[0];  // otherwise its dialler is refused
       each.gone[own] = is_linked;
       each.under_way[own].clear();
       if (tells && is_linked && !each.gone[1 - own]) each.under_way[1 - own].push_back({Item::Kind::end});
@@ -505,7 +507,7 @@ bool Explorer::has_majority_without_fault() const {
   return 2 * std::popcount(sound) + (has_word ? 1 : 0) > std::popcount(member_bits());
 }
 
-// Who comes to lead has all that was complete.
+// A new leader has all complete entries.
 void Explorer::leads(Id id, std::uint64_t term) {
   for (const auto& [other_term, other] : at.leaders) {
     if (other_term != term) continue;
@@ -531,7 +533,7 @@ void Explorer::completed(Id id, Seq seq) {
   }
 }
 
-// Who has had an entry of a leader that was lost with it is sent away.
+// A member is sent away if it has an entry that was lost with its leader.
 bool Explorer::has_parted(Id id) const {
   const std::uint32_t own = at.members[id].log;
   const std::uint32_t valid = at.members[at.leaders.back().second].log;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One state of an exploration, of all members and of what is under way between them: what can happen next, what
-// that leads to, and the invariants of doc/protocol.md that are looked at after each step.
+// that leads to, and the invariants of doc/protocol.md that are checked after each step.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct Bounds {
   std::uint64_t states = 50'000'000;
 };
 
-// The logs that any member has had, each as the one before it and one more entry.
+// The logs that any member has had, each as the log before it and one more entry.
 class Logs {
  public:
   std::uint32_t append(std::uint32_t log, std::uint32_t entry, const Message& message);
@@ -48,7 +48,7 @@ class Logs {
 };
 
 struct Item {
-  enum class Kind : std::uint8_t { answer, message, end };  // answer: of who was dialled, or of its host
+  enum class Kind : std::uint8_t { answer, message, end };  // answer: of the dialled member, or of its host
   Kind kind = Kind::message;
   std::uint32_t text = 0;
   std::int32_t age = kNoAge;
@@ -76,7 +76,7 @@ struct Choice {
   enum class Kind : std::uint8_t { deliver, timer, clock, ask, crash, freeze, thaw, cut, heal, agree };
   Kind kind = Kind::clock;
   std::uint32_t a = 0;  // a member, a link, or for a cut a bit for each member of one side
-  std::uint32_t b = 0;  // the side of a link, or of a crash what is lost
+  std::uint32_t b = 0;  // the side of a link; for a crash what is lost
 };
 
 struct Situation {
@@ -89,7 +89,7 @@ struct Situation {
   std::vector<std::pair<std::uint64_t, Id>> leaders;  // of each term
   std::uint8_t faults = 0, events = 0, delays = 0;    // that may still come
   std::uint8_t cut_for = 0;                           // ticks
-  std::uint8_t quiet = 0;  // ticks since something was done to the members, or all was well
+  std::uint8_t quiet = 0;                             // ticks since the last fault, or since all was well
   void write(std::string& out) const;
   void read(const std::string& from);
 };
@@ -106,7 +106,7 @@ class Explorer {
 
   Situation at;
   bool says = false;
-  bool was_at_rest = false;  // in the last step of the clock
+  bool was_at_rest = false;  // whether all was at rest in the last step of the clock
 
  private:
   [[nodiscard]] bool runs(Id id) const { return at.members[id].life == Life::up && lives(id); }
@@ -138,7 +138,7 @@ class Explorer {
   void died(Id id, const std::string& why) const;
   [[nodiscard]] std::uint32_t member_bits() const;
   [[nodiscard]] bool has_majority_without_fault() const;
-  [[nodiscard]] std::string unrest() const;  // why not all is well; "": it is
+  [[nodiscard]] std::string unrest() const;  // why not all is well; "": all is well
   [[nodiscard]] std::string unrest_below(Id leader) const;
   void say(const Choice& choice) const;
   void say(Id id, const Done& done) const;

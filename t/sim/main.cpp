@@ -68,8 +68,8 @@ struct Arguments {
   bool real = false;   // jobs of the shell that ships
   bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
-  bool brief = false;       // of a failure: only what
-  bool overlaps = false;    // made-up tasks go on while a real shell looks which of them have ended
+  bool brief = false;       // a failure is only named
+  bool overlaps = false;    // made-up tasks go on while a real shell looks which tasks have ended
   bool hands_over = false;  // the leader of each is lost
   std::string file;         // for the trace of jobs of real shells
   std::uint32_t report = 0;
@@ -80,7 +80,7 @@ struct Arguments {
   std::uint32_t tasks_per_shell = 8;
   std::uint32_t most_messages_per_shell = 0;
   std::uint32_t faults = 0;   // of a job of real shells
-  std::uint32_t members = 0;  // likewise; 0: few
+  std::uint32_t members = 0;  // of a job of real shells; 0: few
   Limits limits;
 };
 
@@ -152,7 +152,7 @@ void print_failure(std::uint64_t seed, const Plan& plan) {
   std::printf("\nBROKEN: %s\n\nRun it again: sim --seed=%llu\n", broken.c_str(), Number{seed});
 }
 
-// False: one has broken an invariant, and was printed.
+// False: a run has broken an invariant, and was printed.
 bool run_overlays(const Arguments& arguments) {
   Outcome sum;
   std::uint64_t members = 0;

@@ -77,7 +77,7 @@ class NodeState::Writer {
   void value(std::uint64_t each) { number(each); }
   void value(const Idset& each) { value(each.str()); }
   void value(const std::string& each) { text_ += fmt::format(" '{}'", each); }
-  // A bound that is to come, or that has passed by so much.
+  // A bound that is to come, or how long ago it has passed.
   void value(Time each) { each == Outbox::kNever ? value("never") : number((each - now_).count()); }
   void value(const char* each) { value(std::string(each)); }
   void value(const auto& list) requires requires { list.begin(); }
@@ -100,7 +100,7 @@ class NodeState::Writer {
     text_ += ' ';
     text_ += std::to_string(each);
   }
-  // Only whether it has come, or how long ago if that is less than `matters`.
+  // Whether the time has come, or how long ago if that is less than `matters`.
   void since(Time each, Time matters) { value(each == Outbox::kNever ? each : std::max(each, now_ - matters)); }
   void value(RequestId each) { value(std::pair(each.origin, each.number)); }
   void value(const Entry& each) { value(encode({0, 0, each}).value()); }
@@ -136,7 +136,7 @@ std::string NodeState::text(const Node& node, Time now) {
 }
 
 // Not written: `options`, which stay as they are; `lateness`, of which only the log's lines speak; `takes_over`,
-// which is set within a call; `fed_at`, which counts where no other may lead.
+// which is set within a call; `fed_at`, which counts only if no other member may lead.
 void NodeState::Writer::put(const Node& node) {
   const auto& [options, out, pulse, tree, log, uplink, children, lateness, reports, requests, campaigns,
                collectives, released, incoming, promises, quorums, election, withheld, asked, agreed, takes_over,
@@ -184,7 +184,7 @@ void NodeState::Writer::put(const Outbox& out) {
   put("term", term, due);
 }
 
-// What was before the last beat was made adds to no bound.
+// Times before the last beat add to no bound.
 void NodeState::Writer::put(const Pulse& pulse) {
   const auto& [options, number, made, least_delay, woke, lives] = pulse;
   text_ += "beat";
@@ -235,7 +235,7 @@ void NodeState::Writer::value(const DownLink& link) {
   since(heard, options_.silent_bound);
 }
 
-// Of when it was heard only whether it was; a bound counts until it is suspected.
+// Whether the child was heard, but not when; a bound counts until it is suspected.
 void NodeState::Writer::value(const Child& child) {
   const auto& [id, linked, was_linked, reported, suspected, ended, finished, acked, suspects, ended_below, absent,
                named, is_first, deadline, heard] = child;
@@ -287,7 +287,7 @@ void NodeState::Writer::put(const Promises& promises) {
   sim::require(promised.empty() && values.empty(), "a value beside the log, which a node's text does not have");
 }
 
-// What was heard before the election began adds to no bound.
+// Times before the election began add to no bound.
 void NodeState::Writer::put(const Election& election) {
   const auto& [begun, is_sure, claim, votes, unsent, claim_at, heard_at, latest, follows] = election;
   put("election", begun, is_sure, claim, votes, unsent, latest, follows);

@@ -12,9 +12,9 @@ namespace nacre::overlay {
 
 // Each function names all members of a class, in a binding that does not compile when the class gets one more.
 struct NodeState {
-  // Both are asked between two calls of the node, once its effects have been taken.
+  // Both may be called between two calls of the node, once its effects have been taken.
   static std::unique_ptr<Node> copy(const Node& from);
-  // Times are relative to `now`; one that has passed for good is written as such. Of a job without collectives.
+  // Times are relative to `now`; a time that has passed for good is written as such. For a job without collectives.
   static std::string text(const Node& node, Time now);
 
   static Time due(const Node& node) { return node.out_.due; }

@@ -12,7 +12,7 @@ constexpr Time kFirst = 200 * kMs;
 constexpr Time kLast = 20 * kSecond;
 
 Time moment(Random& random) {
-  // Some of them at once, as things that go wrong do.
+  // Some come at once, as faults often do.
   if (random.one_in(3)) return kFirst + kSecond * static_cast<int>(random.in(0, 4)) * 4;
   return kFirst + Time(random.in(0, static_cast<std::uint64_t>((kLast - kFirst).count())));
 }
@@ -27,7 +27,7 @@ Time span(Random& random, bool may_be_for_good) {
 std::vector<Id> some(Random& random, std::uint32_t members) {
   std::vector<Id> out;
   std::uint64_t count = random.in(1, std::max<std::uint64_t>(1, members / 3));
-  if (random.one_in(2)) {  // every second one, as the worst of shrinks
+  if (random.one_in(2)) {  // every second member, which is the worst shrink
     for (std::uint64_t i = 0; i < count && 2 * i + 1 < members; ++i) out.push_back(static_cast<Id>(2 * i + 1));
   } else {
     for (std::uint64_t i = 0; i < count; ++i) out.push_back(static_cast<Id>(random.in(1, members - 1)));
@@ -45,7 +45,7 @@ Deed deed(Random& random, bool quiet) {
   return kFaults[random.in(0, std::size(kFaults) - 1)];
 }
 
-// The leader is lost, and in the time in which the others choose another one more may go wrong.
+// The leader is lost, and more faults may come while the others choose another one.
 void lose_leader(Plan& plan, Random& random) {
   static constexpr Deed kEnds[] = {Deed::crash, Deed::darken, Deed::freeze, Deed::isolate, Deed::crash, Deed::busy};
   static constexpr Deed kMore[] = {Deed::crash, Deed::freeze, Deed::partition, Deed::partition, Deed::reset,
@@ -77,7 +77,7 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
   plan.arity = kArities[random.in(0, 3)];
   Random over(seed ^ 0x1eadeULL);
   plan.hands_over = over.one_in(2);
-  // Few members for most, as faults meet there; all sizes up to the limit.
+  // Most jobs have few members, as faults meet there; some have any size up to the limit.
   constexpr std::uint32_t kFew = 9;
   std::uint32_t most = limits.members;
   if (plan.hands_over && over.one_in(2)) most = std::min(most, kFew);
@@ -111,7 +111,7 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
     }
     plan.actions.push_back(std::move(each));
   }
-  // From numbers of their own, so that a seed keeps what it had without.
+  // From separate random numbers, so that the rest of a seed's plan does not change.
   Random slow(seed ^ 0x510eULL);
   if (slow.one_in(8)) plan.bytes_per_ms = slow.in(50, 500);
   Random still(seed ^ 0x57111ULL);

@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kBroadcast = std::size_t{1} << 20;
 constexpr std::size_t kExchanged = std::size_t{64} << 10;
 // Each member keeps what it has received until all have. So that this can be simulated, each byte of data stands
-// for so many, and values are cut into pieces so much smaller: there are as many messages.
+// for as many, and values are cut into pieces smaller by that factor: there are as many messages.
 constexpr std::uint64_t kScale = 4096;
 constexpr std::size_t kPieceOfIt = kPiece / kScale;
-// Ten times as many give more than a value can be.
+// Ten times as many members would give more than a value can hold.
 constexpr std::uint32_t kMostExchange = 10'000;
 // Of 10,000 members 256 leave at once.
 constexpr std::uint32_t kOfThose = 39;
@@ -96,8 +96,8 @@ class Report : private Watcher {
     });
     end("a broadcast of 1 MiB", [&] { return delivered_ == members_ * (kBroadcast / kPiece); });
   }
-  // One member in kOfThose: first members all over the tree, inner ones too, then the last ones, as `nacre shrink
-  // --count` has it. Their tasks end at once.
+  // One member in kOfThose leaves: first members all over the tree, also inner ones, then the last ones, as with
+  // `nacre shrink --count`. Their tasks end at once.
   void leave() {
     Idset all_over;
     Idset last;
@@ -108,7 +108,7 @@ class Report : private Watcher {
     shrink("one member in 39 leaves", all_over);
     shrink("as many leave, the last ones", last);
   }
-  // Until the leader answers that they have gone. What comes before is over by then, at all members.
+  // Runs until the leader answers that they have gone. Earlier actions are over by then, at all members.
   void shrink(const char* what, const Idset& leavers) {
     while (complete_ < world_.hosts[0].node->applied()) world_.run_until(world_.now + kMs);
     begin();

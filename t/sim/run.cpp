@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kJob = 77;
 constexpr std::uint64_t kTerm = 3;
-// Shorter than the product's, in the same order, so that a job is over soon.
+// These bounds are shorter than the product's, in the same order, so that a job is over soon.
 constexpr milliseconds kFence{16'000};
 constexpr milliseconds kLeaveBound{6000};
 constexpr milliseconds kCampaignBound{9000};
@@ -96,7 +96,7 @@ void Run::go() {
   }
 }
 
-// Where many are lost at once that have moved since the beginning, each of them has a hello bound of its own.
+// If many members are lost at once that have moved since the beginning, each has its own hello bound.
 void Run::come_to_rest() {
   constexpr int kMostRounds = 24;
   Time next = rest_ + Time(kFence) + kSlack;
@@ -157,7 +157,7 @@ void Run::act_on_host(const Action& action) {
   }
 }
 
-// All of a machine stop at once, and go on within a moment. Nothing was done to any of them.
+// All shells of a machine stop at once, and go on within a moment. This is no fault of theirs.
 void Run::stand_still(Time span) {
   still_until_ = world_.now + span;
   for (Id id = 0; id < world_.hosts.size(); ++id) {
@@ -167,13 +167,13 @@ void Run::stand_still(Time span) {
   }
 }
 
-// Nothing was done to it: the others wait for it.
+// This is no fault: the others wait for the shell.
 void Run::run_handler(Id id, Time until) {
   check_.of(id).was_busy = true;
   if (!world_.hosts[id].in_handler) world_.set_in_handler(id, true);
   if (world_.now >= until) return awake([this, id] { world_.set_in_handler(id, false); });
   if (world_.now >= still_until_) world_.send_busy_beats(id);
-  // Without a feeder that passes it on nothing shows to a new parent that it lives.
+  // Without a feeder that passes it on no busy beat tells a new parent that the shell lives.
   auto feeder = world_.hosts[id].node->feeder();
   bool is_fed = feeder && !check_.of(*feeder).faulty && world_.lives(*feeder);
   if (!is_fed) check_.of(id).faulty = true;
@@ -183,7 +183,7 @@ void Run::run_handler(Id id, Time until) {
   });
 }
 
-// Not while all stand still.
+// Does nothing while all stand still.
 void Run::awake(std::function<void()> what) {
   if (world_.now >= still_until_) return what();
   world_.at(still_until_ + Time(world_.random.in(0, 50'000)), std::move(what));
@@ -196,7 +196,7 @@ void Run::act_on_links(const Action& action) {
     std::vector<bool> side(world_.hosts.size(), false);
     if (action.deed == Deed::isolate) side[action.a] = true;
     for (Id id : action.ids) side.at(id) = true;
-    // Whose links are cut: those of one side, and of the other all.
+    // The members whose links are cut: those of one side, and all of the other.
     for (Id id = 0; id < world_.hosts.size(); ++id) check_.of(id).faulty = true;
     return world_.cut(std::move(side), until);
   }
@@ -211,7 +211,7 @@ void Run::forge(const Action& action) {
   if (!world_.lives(action.a) || action.a == check_.leader()) return;
   auto feeder = world_.hosts[action.a].node->feeder();
   if (!feeder) return;
-  check_.of(action.a).faulty = true;  // it hangs up
+  check_.of(action.a).faulty = true;  // the member hangs up
   check_.of(*feeder).faulty = true;
   Message message;
   message.job = action.deed == Deed::alien ? kJob + 1 : kJob;

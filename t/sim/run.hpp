@@ -12,10 +12,10 @@ enum class Deed : std::uint8_t {
   darken,
   freeze,
   reset,      // a link between two breaks; it can be dialled again
-  cut,        // nothing passes between two, for a while or for good
-  isolate,    // nothing passes between one and all others
-  partition,  // nor between two halves
-  slow,       // all that one sends takes longer
+  cut,        // nothing passes between two members, for a while or for good
+  isolate,    // nothing passes between one member and all others
+  partition,  // nothing passes between two halves
+  slow,       // all messages of one member take longer
   still,      // nothing runs anywhere, as on a machine that is suspended
   busy,       // a handler of a plugin runs
   shrink,
@@ -32,7 +32,7 @@ inline constexpr Id kLeader = Idset::kMaxId;
 struct Action {
   Time at{};
   Deed deed = Deed::event;
-  Id a = 0;  // kLeader: whoever leads then
+  Id a = 0;  // kLeader: the leader of that time
   Id b = 0;
   Time span{};
   std::vector<Id> ids;
@@ -44,7 +44,7 @@ struct Plan {
   std::uint32_t arity = 2;
   std::uint32_t rounds = 3;  // collectives
   bool ends = false;         // with END, after the rest
-  bool hands_over = false;   // another one leads when the leader is lost
+  bool hands_over = false;   // another member leads when the leader is lost
   bool over_the_wire = false;
   std::uint64_t bytes_per_ms = 0;  // 0: any
   std::vector<Action> actions;
@@ -67,7 +67,7 @@ struct Outcome {
 };
 Outcome run(const Plan& plan, bool trace);
 
-// The same failure with as few actions and members as were found; `broken` is what it broke.
+// Finds a plan with the same failure, and as few actions and members as possible; `broken` is the broken invariant.
 Plan shrink(const Plan& plan, std::string& broken);
 
 class Run : private Watcher {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values that go beside the log: what bulk does for them, without bulk.
+// Values that go beside the log: carried without bulk, as bulk would.
 #pragma once
 
 #include "world.hpp"
@@ -9,7 +9,7 @@ namespace nacre::sim {
 
 // In place of SHA-256.
 Bytes digest_of(std::string_view bytes);
-// It comes to all that live in the end, before or after its entry.
+// The value comes to all living members, before or after its entry.
 void publish(World& world, Publish& effect);
 
 }  // namespace nacre::sim

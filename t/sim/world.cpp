@@ -13,7 +13,7 @@
 namespace nacre::sim {
 namespace {
 
-// Bytes of events and values in it.
+// How many bytes of events and values the message has.
 std::size_t data_of(const Message& message) {
   if (const auto* entry = std::get_if<Entry>(&message.body)) {
     if (const auto* event = std::get_if<Event>(&entry->body)) return event->data.size();
@@ -165,7 +165,7 @@ Time World::latency() {
   return latency_least + Time(random.in(0, static_cast<std::uint64_t>((latency_most - latency_least).count())));
 }
 
-// As encoded; it is decoded again, and has to be the same.
+// The size of the encoded message, which is decoded again, and has to be equal.
 std::size_t World::size_of(const Message& message) {
   auto encoded = encode(message);
   require(encoded.has_value(), encoded ? "" : encoded.error().message);
@@ -300,7 +300,7 @@ void World::call(Id id, const std::function<void(Node&)>& what) {
 
 void World::perform(Id id) {
   auto effects = hosts[id].node->take_effects();
-  Seq applied = 0;  // in this call
+  Seq applied = 0;  // applied in this call
   for (Effect& each : effects) {
     if (const auto* entry = std::get_if<Deliver>(&each)) applied = entry->seq;
     const auto* forwarded = std::get_if<SendEntry>(&each);

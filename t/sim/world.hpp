@@ -19,8 +19,8 @@ namespace nacre::sim {
 
 constexpr std::uint64_t kFastNetwork = 1'250'000;  // World::bytes_per_ms of 10 Gbit/s
 
-// What a simulation is about: told of each effect that is not about links, and after each call of a node. It must
-// not call a node from there: it schedules that.
+// What a simulation is about: it is told of each effect that is not about links, and after each call of a node. It
+// must not call a node at once, but schedule the call.
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -42,16 +42,16 @@ class World {
   void set_in_handler(Id id, bool runs);
   void send_busy_beats(Id id);
   void reset_link(Id a, Id b);
-  // Nothing passes between the two groups until then. Streams go on afterwards.
+  // Nothing passes between the two groups until `until`. Streams go on afterwards.
   void cut(std::vector<bool> one_side, Time until);
   void cut_pair(Id a, Id b, Time until);
 
-  // Does this at a time, or now plus a delay. With a host: only if it lives, and when it is not frozen.
+  // Calls `what` at a time, or now plus a delay. With a host: only if it lives, and when it is not frozen.
   void at(Time when, std::function<void()> what);
   void at_host(Id id, Time when, std::function<void(Node&)> what);
-  // Likewise for what its process does, whether or not its node is over.
+  // As at_host(), for acts of its process, even if its node has ended.
   void at_process(Id id, Time when, std::function<void()> what);
-  // At once, if it lives; not from a Watcher.
+  // Calls `what` at once, if the host lives; not from a Watcher.
   void on(Id id, const std::function<void(Node&)>& what);
   void inject(Id to, LinkName from, const Message& message);  // as if it came over this link
 
@@ -64,13 +64,13 @@ class World {
   Random random;
   std::vector<Host> hosts;
   bool trace = false, count_bytes = false;
-  bool over_the_wire = false;                        // every message is encoded and decoded
-  bool tells_refusals = false;                       // a node learns that the leader's host takes no connections
-  bool ends_late = false;                            // processes of those that leave
-  std::uint64_t bytes_per_ms = 0;                    // that a host can send; 0: any. Beats pass what waits
-  std::uint64_t scale = 1;                           // each byte of data in a message stands for so many
+  bool over_the_wire = false;      // every message is encoded and decoded
+  bool tells_refusals = false;     // a node learns that the leader's host takes no connections
+  bool ends_late = false;          // processes of leaving members end later than their nodes
+  std::uint64_t bytes_per_ms = 0;  // how much a host can send; 0: any. Beats overtake waiting messages
+  std::uint64_t scale = 1;         // how many bytes each byte of data in a message stands for
   std::uint64_t messages = 0, bytes = 0, beats = 0;  // messages: beats too
-  bool decodes = false;                      // each message is encoded by who sends it, and decoded by who gets it
+  bool decodes = false;                      // each message is encoded by its sender, and decoded by its receiver
   std::uint64_t most_messages = UINT64_MAX;  // more is a storm, and breaks the run
   Time latency_least{50}, latency_most{1500};
   void say(const std::string& line) const;
@@ -78,19 +78,19 @@ class World {
  private:
   struct Conn {
     Id dialler = 0, dialled = 0;
-    bool gone[2] = {false, false};         // 0: the dialler has let go of it, 1: the dialled
+    bool gone[2] = {false, false};         // 0: the dialler has let go of the link, 1: the dialled member has
     bool half_closed[2] = {false, false};  // nothing more is sent to this side
     bool greeted[2] = {false, false};      // HELLO, or its answer, has come to this side
     Time last[2] = {};                     // arrivals, to each side
     Time lost_after[2] = {Outbox::kNever, Outbox::kNever};
-    Time unsent_after[2] = {Outbox::kNever, Outbox::kNever};  // what comes later was never sent
+    Time unsent_after[2] = {Outbox::kNever, Outbox::kNever};  // later messages were never sent
   };
   enum class What : std::uint8_t { call, tick, dial, dialled, refused, message, end };
   struct Happening {
     Time at;
     std::uint64_t order;
     What what;
-    std::uint8_t side;  // of the connection: who is told
+    std::uint8_t side;  // the side of the connection that is told
     Id host;
     std::uint32_t index;  // of a connection
     std::uint32_t load;   // of a message or a call

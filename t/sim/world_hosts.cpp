@@ -38,7 +38,7 @@ void World::crash(Id id) {
 
 void World::silence(Id id) {
   for (auto& [link, conn] : hosts[id].links) {
-    // Of what is under way a beginning arrives.
+    // Only a beginning of what is under way arrives.
     conns_[conn].lost_after[link.side == Side::up ? 1 : 0] = now + Time(random.in(0, 2000));
   }
 }
@@ -66,7 +66,7 @@ void World::thaw(Id id) {
   for (const auto& each : inbox) each();
 }
 
-// Its process ends later than its node, and with it the link over which it has reported that it is gone.
+// The member's process ends later than its node, and then the link over which it has reported that it is gone.
 void World::leave(Id id) {
   Host& host = hosts[id];
   LinkName last{host.node->feeder().value_or(id), Side::up};

@@ -23,7 +23,7 @@ namespace {
 
 constexpr unsigned kTimeout = 720;  // seconds; less than what CTest has
 
-// Each of this process, whichever of its threads has started it.
+// Visits each child of this process, whichever thread has started it.
 template <typename Visit>
 void for_each_child(Visit visit) {
   std::error_code error;
@@ -42,7 +42,7 @@ using EventListenerBase = Catch::TestEventListenerBase;
 struct NothingIsLeft : EventListenerBase {
   using EventListenerBase::EventListenerBase;
   void testCaseEnded(const Catch::TestCaseStats& /*stats*/) override {
-    // What they have started may become this process's (PR_SET_CHILD_SUBREAPER).
+    // Their children may become this process's (PR_SET_CHILD_SUBREAPER).
     for (bool found = true; found;) {
       found = false;
       for_each_child([&found](pid_t pid) {
@@ -54,7 +54,7 @@ struct NothingIsLeft : EventListenerBase {
 };
 CATCH_REGISTER_LISTENER(NothingIsLeft)  // NOLINT
 
-// As Catch2 itself adds tags (--filenames-as-tags): before any test is selected.
+// The tags are added before any test is selected, as Catch2 does it for --filenames-as-tags.
 std::string folder_of(const Catch::SourceLineInfo& place) {
   return std::filesystem::path(place.file).parent_path().filename();
 }

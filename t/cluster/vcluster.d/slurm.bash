@@ -67,7 +67,7 @@ start_slurm() { # on host $1, which is this one
   fi
 }
 
-idle_nodes() { # of the list $1: how many Slurm can use; a '*' behind a state is one that doesn't answer
+idle_nodes() { # how many nodes of the list $1 Slurm can use; a '*' behind a state: the node does not answer
   (cmd_exec "$CTL" sinfo -h -N -n "$1" -o %T 2>/dev/null) | grep -cE '^(idle|mixed|allocated)$' || :
 }
 

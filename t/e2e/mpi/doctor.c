@@ -44,7 +44,7 @@ static void steps(long milliseconds, int uneven) {
   double one = 1, all;
   there();
   for (long step = 0;; ++step) {
-    // By turns another rank has most to do.
+    // A different rank in turn has most to do.
     int factor = uneven == 0 ? 1 : uneven == 1 ? (rank == step % size ? 8 : 1) : (rank == size - 1 ? 20 : 1);
     compute(milliseconds * factor);
     MPI_Allreduce(&one, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);

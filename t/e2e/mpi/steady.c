@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // steady: MPI_Allreduce again and again, every value checked, until rank 0 finds a file `go`. Each rank makes the
-// file in.RANK.TRY once it has been in some, and prints "done in try TRY" at the end.
+// file in.RANK.TRY after some calls, and prints "done in try TRY" at the end.
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

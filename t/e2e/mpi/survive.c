@@ -17,7 +17,7 @@ static void die(void) {
   for (;;) pause();
 }
 
-// A message from it will not come.
+// Waits until a receive from the lost rank fails.
 static void await_failure(int lost) {
   int nothing, class;
   int code = MPI_Recv(&nothing, 1, MPI_INT, lost, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -37,7 +37,7 @@ static void acknowledge(int lost) {
   CHECK(world_rank, rank == lost, "rank %d is lost, expected %d", rank, lost);
 }
 
-// Each adds one to what it gets from the one before, and passes it on. Returns what comes back to the first.
+// Each rank adds one to what it gets from the former rank, and passes it on. Returns what comes back to the first.
 static int count_round(int size, int lost) {
   int first = lost == 0, next = (world_rank + 1) % size, before = (world_rank + size - 1) % size, count = 0;
   if (next == lost) next = (next + 1) % size;

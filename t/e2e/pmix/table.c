@@ -26,7 +26,7 @@ static const char* word_of(const pmix_proc_info_t* row) {
   return PMIx_Proc_state_string(row->state);
 }
 
-/* The rows of the table, which are *count. */
+/* The rows of the table; *count is their number. */
 static pmix_proc_info_t* ask(const char* key, const char* nspace, size_t* count) {
   pmix_query_t query;
   pmix_info_t* results = NULL;

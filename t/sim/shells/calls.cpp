@@ -2,7 +2,7 @@
 //
 // What the shells of the simulator call in place of libc's functions of these names: the linker gives nacre-shell's
 // library `__wrap_kill` for `kill` and so on (CMakeLists.txt has the list). All others are libc's own. While the
-// library is loaded, before there is a kernel, these are libc's, too.
+// library is loaded, before there is a kernel, these also are libc's.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -63,7 +63,7 @@ int failed(int code) {
   ::longjmp(vfork_point, kernel().newborn_over());  // NOLINT
 }
 
-// Waits as a call does whose descriptor is not O_NONBLOCK.
+// Waits like a call on a descriptor without O_NONBLOCK.
 void wait_ready(int fd, short events) {
   if (!is_running() || is_newborn()) return;
   int flags = ::fcntl(fd, F_GETFL);
@@ -93,7 +93,7 @@ void name_by_record(std::string_view bytes) {
                  static_cast<std::uint32_t>(std::atoi(std::string(bytes.substr(at + kRank.size(), 9)).c_str())));
 }
 
-// EPIPE, and no flag against it: the signal.
+// EPIPE without a flag against it also sends the signal.
 ssize_t after_write(ssize_t written) {
   int code = errno;
   if (written < 0 && code == EPIPE && is_running() && !is_newborn())
@@ -111,7 +111,7 @@ int adopted(int fd, const char* call) {
 int open_one(int directory, const char* path, int flags, mode_t mode) {
   std::string_view name = path;
   if (is_running() && name.starts_with("/proc/")) {
-    if (name.ends_with("/io")) return failed(EACCES);  // of this process, and not the same twice
+    if (name.ends_with("/io")) return failed(EACCES);  // this is about this process, and differs each time
     if (name.ends_with("/oom_score_adj")) path = "/dev/null";
   }
   return adopted(::openat(directory, path, flags, mode), "open");
@@ -173,7 +173,7 @@ bool is_meant(const Process& each, pid_t which) {
   return which == -1 || each.group == (which == 0 ? kernel().current().group : -which);
 }
 
-// The first that has ended; null: none has. `has_any`: there are such children at all.
+// The first child that has ended; null: none has. `has_any`: there are such children at all.
 Process* ended_child(pid_t which, bool& has_any) {
   has_any = false;
   for (const auto& [pid, each] : kernel().processes()) {
@@ -244,12 +244,12 @@ int change_mask(int how, const sigset_t* set, sigset_t* old) {
   return 0;
 }
 
-// Of a Unix socket; "": none.
+// The path of a Unix socket; "": it has none.
 std::string path_of(const sockaddr* address, socklen_t size) {
   if (address->sa_family != AF_UNIX || size <= sizeof(sa_family_t)) return "";
   const std::string_view bytes(reinterpret_cast<const char*>(address), size);
   const std::string path(bytes.substr(offsetof(sockaddr_un, sun_path)));
-  return path.substr(0, path.find('\0', 1));  // one that is abstract begins with a NUL
+  return path.substr(0, path.find('\0', 1));  // an abstract one begins with a NUL
 }
 
 int taken(int listener, int fd, const char* call) {
@@ -377,7 +377,7 @@ extern "C" void nacre_vfork_begins() {
 extern "C" jmp_buf* nacre_vfork_point() { return &vfork_point; }
 
 // As vfork(2) it returns twice to its caller: at once, with 0, and by longjmp() once the new process has executed a
-// program or ended. So it has no frame of its own then.
+// program or ended. So it has no frame of its own at that time.
 #if defined(__x86_64__)
 asm(R"(
   .text
@@ -409,7 +409,7 @@ __wrap_vfork:
 #error "vfork of the simulator is not known for this processor"
 #endif
 
-// The new process is an aide: what it would do is not simulated.
+// The new process is an aide: its actions are not simulated.
 NACRE_CALL pid_t __wrap_fork() { return kernel().fork_aide(); }
 
 NACRE_CALL int __wrap_execve(const char* path, char* const* argv, char* const* environment) {
@@ -754,7 +754,7 @@ NACRE_CALL int __wrap_connect(int fd, const sockaddr* to, socklen_t size) {
 NACRE_CALL int __wrap_epoll_create(int size) { return adopted(::epoll_create(size), "epoll_create"); }
 NACRE_CALL int __wrap_epoll_create1(int flags) { return adopted(::epoll_create1(flags), "epoll_create1"); }
 NACRE_CALL int __wrap_eventfd(unsigned count, int flags) { return adopted(::eventfd(count, flags), "eventfd"); }
-// One that has been set is ready, and is not known to be so before.
+// A timer that has been set is ready, but that is not known before.
 NACRE_CALL int __wrap_timerfd_create(int, int) {
   return adopted(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "timerfd_create");
 }

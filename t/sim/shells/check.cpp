@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job has to end, by its plan and by what was done to it: which record each task has, which code follows from
-// these, what has come out, and how long all of it may take.
+// How a job has to end, by its plan and its faults: which record each task has, which code follows from these,
+// which output has come out, and how long all of it may take.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -24,17 +24,17 @@ namespace nacre::shells {
 namespace {
 
 constexpr int kSignalBase = 128;
-constexpr Nanoseconds kMargin = 15 * kSecond;    // for what is under way, beside the time that something has
+constexpr Nanoseconds kMargin = 15 * kSecond;    // for things under way, in addition to an allowed time
 constexpr Nanoseconds kMostAfter = 6 * kMinute;  // a shell is cut off by 6 times lost-after, which is 30 s at most
 
 std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, "; ")); }
 
-// As records have it.
+// The status as in records.
 std::string text_of(int status) {
   return WIFEXITED(status) ? fmt::format("x{}", WEXITSTATUS(status)) : fmt::format("s{}", WTERMSIG(status));
 }
 
-// What a record counts as, by the table of nacre-exits(7).
+// The code of a record, by the table of nacre-exits(7).
 int code_of(const std::string& record) {
   constexpr int kOverTime = 124;
   switch (record.at(0)) {
@@ -61,7 +61,7 @@ class Check {
     }
   }
 
-  // The first that is wrong.
+  // The first rule that is broken.
   [[nodiscard]] std::string all() const {
     if (!defect_.empty()) return defect_;
     for (auto each : {&Check::hand_over, &Check::processes, &Check::losses, &Check::orders, &Check::records,
@@ -109,16 +109,16 @@ class Check {
     return found == seen_.kernel.processes().end() ? nullptr : found->second.get();
   }
 
-  // It was asked to leave, by a front end.
+  // A front end has asked the shell to leave.
   [[nodiscard]] bool has_left(const Process& shell) const {
     return plan_.has_order(Order::Kind::shrink) && WIFEXITED(shell.status) && WEXITSTATUS(shell.status) == 0 &&
            leaving_.contains(number_of(shell));
   }
 
-  // It has been of the job until it, or the job, ended in order.
+  // The shell was part of the job until it, or the job, ended in order.
   [[nodiscard]] bool is_healthy(const Process& shell) const {
     if (!code_ || !WIFEXITED(shell.status) || lost_.contains(number_of(shell))) return false;
-    // One that was lost exits with 1, and without a report nobody says that it was.
+    // A lost shell exits with 1, and without a report nothing says that it was lost.
     if (!are_shells_calm() && (records_.empty() || *code_ == 1)) return false;
     return WEXITSTATUS(shell.status) == *code_ || (has_left(shell) && are_shells_calm());
   }
@@ -128,7 +128,7 @@ class Check {
     return shell != nullptr && is_healthy(*shell);
   }
 
-  // Nobody has done anything that ends shells, or keeps them from one another.
+  // No fault has ended shells, or cut them off from one another.
   [[nodiscard]] bool are_shells_calm() const {
     return !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) && !seen_.are_links_cut &&
            !seen_.are_newcomers_harmed;
@@ -152,7 +152,7 @@ class Check {
     return out;
   }
 
-  // Of a task.
+  // The time of the last end of a task.
   [[nodiscard]] Nanoseconds last_end() const {
     Nanoseconds out = 0;
     for (const auto& [rank, tries] : tries_) out = std::max(out, tries.back()->ended_at);
@@ -164,7 +164,7 @@ class Check {
   [[nodiscard]] std::string processes() const {
     for (const auto& [pid, each] : seen_.kernel.processes()) {
       if (!each->error.empty()) return each->name + ": " + each->error;
-      // One that leaves before the others keeps a link, whose end says that it has gone.
+      // A shell that leaves before the others keeps a link, whose end says that it has gone.
       const bool is_last_link = !plan_.orders.empty() && each->left_open.size() == 1 &&
                                 each->left_open[0].find(" of socket,") != std::string::npos;
       if (each->kind == ProcessKind::shell && !each->left_open.empty() && !is_last_link)
@@ -193,7 +193,7 @@ class Check {
     return records_.size() == ranks() ? "" : "there are records of tasks that the job has not";
   }
 
-  // That it has at its end.
+  // The number of ranks at the job's end.
   [[nodiscard]] std::uint32_t ranks() const {
     return plan_.resizes() ? seen_.report.at("job").at("tasks").get<std::uint32_t>() : plan_.ranks();
   }
@@ -203,7 +203,7 @@ class Check {
     if (auto found = seen_.exec_errors.find(rank); found != seen_.exec_errors.end())
       return wrong_unstarted(record, found->second == ENOENT ? "f127" : "f126");
     if (task == nullptr) return wrong_unstarted(record, "");
-    // While all are about to start again a record is that of the task whose place it takes.
+    // While all tasks are about to start again a record is that of the task whose place the new one takes.
     if (plan_.resizes() && ((record[0] == 'c' && !cause_.empty()) || (record[0] == 'l' && !are_shells_calm())))
       return "";
     const std::string truth = text_of(task->status);
@@ -211,7 +211,7 @@ class Check {
     const std::size_t slash = record.find('/');
     const std::string raw = slash == std::string::npos ? "" : record.substr(slash + 1);
     if (!raw.empty() && raw != truth) return "it has ended as " + truth;
-    // It was to start again with one that could not.
+    // The task was to start again with one that could not.
     if (record[0] == 'f' && !plan_.value_of("restart").empty() && !cause_.empty()) return "";
     switch (record[0]) {
       case 'c': return may_be_victim(*task) || !healthy ? "" : "nothing has ended it";
@@ -222,17 +222,18 @@ class Check {
     }
   }
 
-  // Of the job's end, or of a restart with others that a signal from outside, or a shrink, has called off.
+  // Whether the task may be a victim of the job's end, or of a restart with others that a signal from outside, or a
+  // shrink, has called off.
   [[nodiscard]] bool may_be_victim(const Process& task) const {
     const bool is_off = !plan_.value_of("restart").empty() && task.asked_at != kNever &&
                         (!sent_signals().empty() || !leaving_.empty());
     return !cause_.empty() || is_off;
   }
 
-  // Its last try was not executed, or it has none.
+  // The task's last try was not executed, or it has none.
   [[nodiscard]] std::string wrong_unstarted(const std::string& record, const std::string& error) const {
     bool is_error = record == error || (error.empty() && record[0] == 'f' && !cause_.empty());
-    // A signal is for tasks that wait, too.
+    // A signal is also for tasks that wait.
     bool is_left_out = !plan_.value_of("at-most").empty() && !sent_signals().empty();
     bool is_victim = record == "c" && (!cause_.empty() || is_left_out);
     bool is_lost = record == "l" && !are_shells_calm();
@@ -240,11 +241,11 @@ class Check {
     return is_error || is_victim || is_lost || is_gone ? "" : "it has not been executed";
   }
 
-  // No shell is declared lost to which, or to whose links, nothing was done.
+  // No shell is declared lost if neither it nor its links had a fault.
   [[nodiscard]] std::string losses() const {
     if (!are_shells_calm() || plan_.failure) return "";
     for (std::uint32_t each : lost_) {
-      // One that comes while the job is being ended goes again.
+      // A shell that comes while the job is being ended goes again.
       const bool has_come_late = each >= plan_.shells && !cause_.empty();
       if (!has_come_late) return fmt::format("shell {} is lost, and nothing was done to it", each);
     }
@@ -263,7 +264,7 @@ class Check {
                : fmt::format("task {} is the cause, and its record is {}", rank, found->second);
   }
 
-  // What they say is the map of the report.
+  // The notices together are the map of the report.
   [[nodiscard]] std::string notices() const {
     std::ifstream file(job_folder() + "/notices");
     if (!file || !code_ || records_.empty()) return "";
@@ -287,7 +288,7 @@ class Check {
 
   // ---- the job's code ------------------------------------------------------------------
 
-  // Of these records; by the policy `first` each failure may have been that.
+  // The possible codes of these records; by the policy `first` each failure may have been the first.
   [[nodiscard]] std::set<int> by_policy() const {
     const std::string policy = plan_.value_of("exit-policy");
     int largest = 0;
@@ -308,17 +309,17 @@ class Check {
     return {largest};
   }
 
-  // A cause that is no task's end counts as 1 at least, or has a code of its own.
+  // A cause that is not a task's end counts as at least 1, or has its own code.
   [[nodiscard]] std::set<int> expected() const {
     std::set<int> out;
     const bool is_of_task = seen_.report.at("cause").contains("rank") || !plan_.value_of("time-limit").empty();
     for (int each : by_policy()) {
-      // What is done to it may come when the code is certain.
+      // A fault may come when the code is already certain.
       const bool is_late = !sent_signals().empty() || (seen_.is_faulted && seen_.last_fault >= last_end());
       if (cause_.empty() || is_of_task || is_late) out.insert(each);
       if (!cause_.empty()) out.insert(std::max(each, 1));
     }
-    // Where tasks use PMI the job ends with the code of the one that has left the others.
+    // If tasks use PMI the job ends with the code of the task that has left the others.
     for (const auto& [rank, record] : records_) {
       if (plan_.barriers > 0 && !cause_.empty() && record[0] != 'c') out.insert(std::max(code_of(record), 1));
     }
@@ -362,7 +363,7 @@ class Check {
     return plan_.value_of("restart").find("no-progress=") != std::string::npos;
   }
 
-  // A job to which nothing is done ends when its tasks have ended.
+  // A job without faults ends when its tasks have ended.
   [[nodiscard]] std::string is_over_early() const {
     constexpr Nanoseconds kUsualExitTimeout = 30 * kSecond;
     bool may = seen_.is_faulted || plan_.failure || !plan_.orders.empty() || plan_.barriers > 0 ||
@@ -385,8 +386,8 @@ class Check {
     for (const Process* each : shells_) {
       if (!WIFEXITED(each->status)) continue;
       const int own = WEXITSTATUS(each->status);
-      if (number_of(*each) >= plan_.shells) continue;  // one that has come later, or was not let in
-      const bool may_differ = !are_shells_calm() || seen_.first_start == kNever;  // it may not have joined
+      if (number_of(*each) >= plan_.shells) continue;  // a shell that has come later, or was not let in
+      const bool may_differ = !are_shells_calm() || seen_.first_start == kNever;  // the shell may not have joined
       if (own == *code_ || has_left(*each) || (own != 0 && may_differ)) continue;
       return fmt::format("{} exits with {}, and the job with {}", each->name, own, *code_);
     }
@@ -418,16 +419,16 @@ class Check {
     return out;
   }
 
-  // The job goes on as with any other loss: its code is that of what is left, and nothing of that is missing.
+  // The job goes on as after any other loss: its code is that of the rest, and no output of the rest is missing.
   [[nodiscard]] std::string hand_over() const {
     if (!has_handed_over()) return "";
     std::set<int> codes{1}, owns;
-    // Of tasks of the lost shell, too: the job may have been over.
+    // Also of tasks of the lost shell: the job may have been over.
     for (const auto& [rank, tries] : tries_) codes.insert(code_of(text_of(tries.back()->status)));
     for (const auto& [rank, error] : seen_.exec_errors) codes.insert(error == EACCES ? 126 : 127);
     for (const Process* each : shells_) {
-      // One that has left, which only the lost leader may have told, or that has come later and was not let in, or
-      // has resigned.
+      // A shell that has left, which only the lost leader may have been told, that has come later and was not let
+      // in, or that has resigned.
       const int own = WEXITSTATUS(each->status);
       const bool is_later = number_of(*each) >= plan_.shells && (own <= 1 || own == launch::kLeaderLost);
       const bool may_have_left = plan_.has_order(Order::Kind::shrink) && own == 0;
@@ -450,7 +451,7 @@ class Check {
     return "";
   }
 
-  // Each line that the task has written, in its order; some may come twice.
+  // Each line that the task has written, in its order; some lines may come twice.
   [[nodiscard]] static std::string missing_lines(const Process& task, std::uint32_t rank,
                                                  const std::map<std::string, std::string>& came) {
     for (int stream : {1, 2}) {
@@ -460,7 +461,7 @@ class Check {
       std::string got = found == came.end() ? "" : found->second;
       std::size_t at = 0;
       for (std::string line; std::getline(wrote, line);) {
-        if (wrote.eof()) break;  // it was ended within this one
+        if (wrote.eof()) break;  // the task was ended within this line
         at = got.find(line + "\n", at);
         if (at == std::string::npos)
           return fmt::format("{} has written '{}', which has not come out", task.name, line);
@@ -487,7 +488,7 @@ class Check {
         return fmt::format("task {} has been started {} times", rank, count);
     }
     const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
-    // Where a handler fails the job is ended, and without a report nothing is known of that.
+    // If a handler fails the job is ended, and without a report nothing is known of that.
     const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm &&
                                !plan_.failure && !may_end_without_progress();
     bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
@@ -502,7 +503,7 @@ class Check {
 
   // ---- output --------------------------------------------------------------------------------
 
-  // Of the files in which output is.
+  // The names of files with output.
   [[nodiscard]] static std::string written_files() {
     std::string out;
     std::error_code none;
@@ -512,7 +513,7 @@ class Check {
       std::ifstream file(each.path());
       out.append(std::istreambuf_iterator<char>(file), {});
     }
-    // Of a job that goes on without its launcher.
+    // The file of a job that goes on without its launcher.
     for (const auto& each : std::filesystem::directory_iterator(job_folder() + "/jobs", none)) {
       if (each.path().extension() != ".out") continue;
       std::ifstream file(each.path());
@@ -555,18 +556,18 @@ class Check {
     return "";
   }
 
-  // Each line once, in order; all of them, unless the shell was lost, or the leader.
+  // Each line comes once, in order, and none is missing, unless the shell or the leader was lost.
   [[nodiscard]] std::string wrong_output(const Process& task, int stream, const std::string& mark,
                                          std::string got) const {
     const std::string& wrote = task.task->wrote[static_cast<std::size_t>(stream)];
     if (got == wrote) return "";
-    // It was ended within a line, and what came next is on the same one.
+    // The task was ended within a line, and later output is on the same line.
     bool is_cut = !wrote.empty() && wrote.back() != '\n';
     if (is_cut && got.starts_with(wrote) && got.find('\n', wrote.size()) + 1 == got.size()) return "";
-    // It was ended before one could know whose line it is.
+    // The task was ended before the line shows whose it is.
     const std::size_t last = wrote.rfind('\n') + 1;  // 0: there is none
     if (is_cut && wrote.size() - last <= mark.size() && got == wrote.substr(0, last)) return "";
-    // A second SIGINT lets a shell wait for nothing.
+    // After a second SIGINT a shell waits for nothing.
     if (!is_on_healthy_shell(task) || sent_signals().contains(SIGINT) || was_given_up(*shell_of(task))) {
       if (!got.empty()) got.pop_back();
       if (wrote.starts_with(got)) return "";
@@ -575,7 +576,7 @@ class Check {
                        wrote.size(), got.size());
   }
 
-  // It had to leave in the end, as its output had not been read, and the job has said so.
+  // The shell had to leave in the end, as its output had not been read, and the job has reported that.
   [[nodiscard]] bool was_given_up(const Process& shell) const {
     constexpr Nanoseconds kMostAfterTasks = 10 * kSecond;
     if (!plan_.slow_reader || !has_left(shell)) return false;
@@ -612,7 +613,7 @@ class Check {
     return "";
   }
 
-  // What stands still ends later, and so do its tasks.
+  // A shell that stands still ends later, and so do its tasks.
   [[nodiscard]] bool has_stood_still(pid_t shell) const { return seen_.stopped.contains(shell); }
 
   [[nodiscard]] std::string times() const {
@@ -666,7 +667,7 @@ class Check {
     return out;
   }
 
-  // A barrier is before each of these topics: it is called nowhere before the one behind it has been on all shells.
+  // A barrier comes before each of these topics: no shell calls it before all shells have called the former one.
   [[nodiscard]] std::string phases() const {
     const bool is_calm = seen_.report.is_object() && cause_.empty() && !seen_.is_faulted;
     if (!is_calm || !plan_.orders.empty() || plan_.failure) return "";
@@ -696,8 +697,8 @@ class Check {
     return "";
   }
 
-  // A task's last output is read before task.exit: what a handler of that writes to standard error is behind it.
-  // Known of the leader's tasks, whose output takes no other way than its messages.
+  // A task's last output is read before task.exit: text that a handler of that writes to standard error comes
+  // behind it. This is checked for the leader's tasks, whose output takes the same way as its messages.
   [[nodiscard]] std::string ends_seen() const {
     const bool is_elsewhere = !plan_.value_of("output.stderr.type").empty();
     if (!plan_.witness || is_elsewhere || !plan_.value_of("restart").empty()) return "";
@@ -717,8 +718,8 @@ class Check {
     return "";
   }
 
-  // What becomes of the job is the same, in the same order, for all shells that have begun with it. One may end
-  // before it has had all of it.
+  // All shells that have begun with the job see the same changes of it, in the same order. A shell may end before
+  // it has seen all of them.
   [[nodiscard]] std::string agreement() const {
     std::map<std::uint32_t, std::vector<std::string>> all;
     for (const Called& each : calls()) {
@@ -746,7 +747,7 @@ class Check {
       const std::string what = shells::text_of(each->order());
       if (!each->broken().empty()) return what + ": " + each->broken();
       if (each->answers() > 1) return what + " is answered twice";
-      // Of a job whose tasks have ended the link may just be closed, and so it may to those that only look.
+      // If a job's tasks have ended the link may just be closed, and also for front ends that only look.
       const bool is_cut = seen_.are_links_cut && each->is_hung_up();
       const bool has_to = each->order().kind != Order::Kind::look && each->asked_at() < last_end() && !is_cut;
       const bool is_leaders = code_ || (plan_.hands_over && each->asked_at() > last_kill());
@@ -783,7 +784,7 @@ class Check {
 
   // ---- files ---------------------------------------------------------------------------------
 
-  // A killed shell's guard removes what it leaves, and is not simulated.
+  // A killed shell's leftovers are removed by its guard, which is not simulated.
   [[nodiscard]] std::string files() const {
     bool are_killed =
         std::any_of(shells_.begin(), shells_.end(), [](const Process* each) { return WIFSIGNALED(each->status); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the simulator finds in the library that nacre-shell is here.
+// The entry points of the library that nacre-shell is in the simulator.
 #include <pthread.h>
 #include <uv.h>
 
@@ -24,9 +24,9 @@ pthread_t threads = 0;
 extern "C" {
 extern char** __wrap_environ;  // NOLINT: see base/libc_data.cpp
 
-// There is one thread: another runs when it is joined, and so does what it would have done meanwhile. Those of a
-// shell only help it (beats while a handler does not return, starts side by side) or are joined at once. It is here
-// and not in calls.cpp, as libgcc has a function of this name, which the linker would take.
+// There is one thread: a second one runs only when it is joined. Those of a shell only help it (beats while a
+// handler does not return, starts side by side) or are joined at once. It is here and not in calls.cpp, as libgcc
+// has a function of this name, which the linker would take.
 int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* /*how*/, void* (*run)(void*),  // NOLINT
                           void* argument) {
   if (threads == kMostThreads) return EAGAIN;
@@ -45,7 +45,7 @@ int __wrap_pthread_join(pthread_t thread, void** result) {  // NOLINT
 __attribute__((visibility("default"))) int nacre_shell_main(int argc, char** argv) {
   int code = nacre_shell_program(argc, argv);
   std::fflush(stdout);
-  uv_library_shutdown();  // which a destructor of the program calls
+  uv_library_shutdown();  // a destructor of the program calls this
   return code;
 }
 

@@ -88,7 +88,7 @@ void FrontEnd::go_on(const std::string& address) {
   }
 }
 
-// Where the leader does not take it now it is tried again.
+// If the leader does not accept the connection now it is tried again.
 void FrontEnd::dial(const std::string& address) {
   int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, kOwnDescriptors);
@@ -103,7 +103,7 @@ void FrontEnd::dial(const std::string& address) {
   }
 }
 
-// Nobody leads where the list of jobs says.
+// No leader is at the address in the list of jobs.
 void FrontEnd::miss() {
   constexpr int kMost = 600;
   constexpr Nanoseconds kAgain = 100 * kMillisecond;

@@ -15,7 +15,7 @@ namespace nacre::shells {
 
 class FrontEnd {
  public:
-  // `looks_again`: who leads may be lost, and another one may do so a moment later.
+  // `looks_again`: the leader may be lost, and another shell may lead a moment later.
   FrontEnd(const Order& order, Kernel& kernel, bool looks_again)
       : order_(order), kernel_(kernel), looks_again_(looks_again) {}
   ~FrontEnd();
@@ -34,11 +34,14 @@ class FrontEnd {
   [[nodiscard]] bool is_asked() const { return is_asked_; }
   [[nodiscard]] Nanoseconds asked_at() const { return asked_at_; }
   [[nodiscard]] int answers() const { return answers_; }
-  [[nodiscard]] bool is_hung_up() const { return is_hung_up_; }  // by the leader, or by who cuts links
+  [[nodiscard]] bool is_hung_up() const { return is_hung_up_; }  // by the leader, or by a cut of the link
   [[nodiscard]] bool is_refused() const { return is_refused_; }
-  // Of what the leader has said, parts and the answer; an error is none.
+  // The leader's parts and its answer, without errors.
   [[nodiscard]] const std::vector<Json>& said() const { return said_; }
-  [[nodiscard]] const std::string& broken() const { return broken_; }  // "": it has kept to the protocol
+  [[nodiscard]] const std::string& broken() const {
+    return broken_;
+  }  // how the leader has broken the protocol;
+     // "": it has not
 
  private:
   void dial(const std::string& address);

@@ -32,7 +32,7 @@ bool has_images = false;
 #define NACRE_UNCHECKED __attribute__((no_sanitize("address"), noinline))
 #endif
 
-// The sanitizers' gaps between variables are copied, too.
+// Also copies the sanitizers' gaps between variables.
 NACRE_UNCHECKED void copy_words(char* to, const char* from, std::size_t size) {
   auto* out = reinterpret_cast<volatile std::uint64_t*>(to);
   const auto* in = reinterpret_cast<const volatile std::uint64_t*>(from);
@@ -57,7 +57,7 @@ std::string library_path() {
 
 }  // namespace
 
-// The loader takes a file for a library of its own by its inode.
+// The loader tells libraries apart by their inodes.
 Image::Image(const std::string& library) {
   has_images = true;
   int from = ::open(library.c_str(), O_RDONLY | O_CLOEXEC);
@@ -70,7 +70,7 @@ Image::Image(const std::string& library) {
     left -= size;
   }
   ::close(from);
-  int kept = ::fcntl(copy, F_DUPFD_CLOEXEC, kOwnDescriptors);  // for who reads its symbols
+  int kept = ::fcntl(copy, F_DUPFD_CLOEXEC, kOwnDescriptors);  // for tools that read its symbols
   ::close(copy);
   std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(kept);
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -142,7 +142,7 @@ Image& take_image() {
 extern "C" {
 // Each copy of the library has the same variables.
 const char* __asan_default_options() { return "detect_odr_violation=0"; }
-// A shell that is killed frees nothing, as the real kernel does it.
+// A killed shell frees nothing, as with the real kernel.
 int __lsan_is_turned_off() { return nacre::shells::has_images ? 1 : 0; }
 }
 // NOLINTEND

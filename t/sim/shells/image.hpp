@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // nacre-shell as a library, loaded once for each shell that runs at the same time: each copy has variables of its
-// own, as each process has. What it calls of libc and finds among the names of CMakeLists.txt is the simulator's
-// (calls.cpp).
+// own, as each process has. Its calls of libc that CMakeLists.txt names go to the simulator (calls.cpp).
 #pragma once
 
 #include <memory>
@@ -39,7 +38,7 @@ class Image {
   std::vector<Part> parts_;  // of its memory that can be written to
 };
 
-// One that is free, and reset.
+// An image that is free, and reset.
 Image& take_image();
 
 }  // namespace nacre::shells

@@ -176,7 +176,7 @@ void Kernel::note(const std::string& who, const std::string& what) {
             std::string(who.size() < kWho ? kWho - who.size() : 0, ' ') + "  " + what + '\n';
 }
 
-// What only helps a shell is not for a reader.
+// Notes about an aide would not help a reader.
 void Kernel::note(const Process& who, const std::string& what) {
   bool traces = options_.traces;
   if (who.kind == ProcessKind::aide) options_.traces = false;
@@ -278,7 +278,7 @@ void Kernel::enter(Process& process) {
   ::umask(process.fiber->umask);
 }
 
-// Nothing of it is at 0 to 2 any more.
+// The process's descriptors leave 0 to 2.
 void Kernel::leave(Process& process) {
   if (entered_ != &process) return;
   entered_ = nullptr;
@@ -371,7 +371,7 @@ void Kernel::tell_parent(Process& process) {
   deliver(*parent, SIGCHLD);
 }
 
-// What a shell's guard would do is done at once: whatever the shell has started ends with it.
+// Does at once what the shell's guard would do: all that the shell has started ends with it.
 void Kernel::orphan(Process& process) {
   for (auto& [pid, child] : processes_) {
     if (child->parent != process.pid || child->is_reaped) continue;
@@ -393,7 +393,7 @@ pid_t Kernel::fork_aide() {
   process->group = current_->group;
   process->session = current_->session;
   process->name = "aide of " + current_->name;
-  process->streams[0] = own_copy(fiber().last_pipe);  // what the shell writes to it does not fail
+  process->streams[0] = own_copy(fiber().last_pipe);  // the shell's writes to this pipe do not fail
   pid_t pid = process->pid;
   note(*process, "is forked");
   processes_[pid] = std::move(process);
@@ -723,7 +723,7 @@ void Kernel::let_tasks_go_on() {
   for (int acts = 0; acts < kMost && is_runnable(one); ++acts) act(one);
 }
 
-// In a session of its own, so that no signal reaches it.
+// The process gets its own session, so that no signal reaches it.
 void Kernel::leave_process(Process& task) {
   auto process = std::make_unique<Process>();
   process->pid = process->group = process->session = new_pid();
@@ -787,7 +787,7 @@ bool Kernel::write_some(Process& task, const TaskAct& each) {
     run.is_full = true;
     return false;
   }
-  constexpr std::size_t kMost = 4096;  // which a pipe that can be written to takes
+  constexpr std::size_t kMost = 4096;  // a pipe that can be written to takes this many bytes
   std::size_t left = each.bytes.size() - run.written;
   std::size_t size = std::min<std::size_t>(left, random_.one_in(2) ? kMost : random_.in(1, kMost));
   ssize_t written = ::write(task.streams[stream], each.bytes.data() + run.written, size);
@@ -800,7 +800,7 @@ bool Kernel::write_some(Process& task, const TaskAct& each) {
   return run.written == each.bytes.size();
 }
 
-// As much as a pipe takes at once.
+// Writes as much as a pipe takes at once.
 void Kernel::write_last_words(Process& task) {
   TaskRun& run = *task.task;
   pollfd state{task.streams[STDOUT_FILENO], POLLOUT, 0};
@@ -813,12 +813,12 @@ void Kernel::write_last_words(Process& task) {
 // ---- the scheduler -----------------------------------------------------------------
 
 Nanoseconds Kernel::tick() {
-  // A shell that reads the clock again and again, and waits for nothing, gets there, too.
+  // A shell that reads the clock again and again, and waits for nothing, also gets there.
   if (++idle_calls_ > kMostIdleCalls) now_ += kMillisecond;
   return now_;
 }
 
-// What is ready in the shell's epoll set, and known to be so by now, in an order of the seed.
+// Collects what is ready in the shell's epoll set, and known to be ready by now, in an order from the seed.
 bool Kernel::look_at_epoll(Process& process) {
   Fiber& own = *process.fiber;
   std::array<epoll_event, 64> events{};

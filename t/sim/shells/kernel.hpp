@@ -58,7 +58,7 @@ struct Defect {
 enum class ProcessKind : std::uint8_t {
   shell,  // nacre-shell: its own code, on a fiber
   task,   // a script of the seed
-  aide,   // what a shell has forked without exec, such as its guard: it only waits for its end
+  aide,   // forked by a shell without exec, such as its guard: it only waits for its end
 };
 
 // What a shell that does not run waits for.
@@ -79,7 +79,7 @@ struct Fiber {
   std::string arguments;  // each with its NUL, side by side as the real kernel has them
   std::vector<char*> argv;
   std::optional<Wait> wait;           // none: it is ready
-  std::vector<epoll_event> ready;     // what the wait has brought
+  std::vector<epoll_event> ready;     // the result of the wait
   void* fake_stack = nullptr;         // the sanitizer's
   std::array<char, 16> exceptions{};  // what the C++ runtime keeps for a thread
 
@@ -94,7 +94,7 @@ struct Fiber {
   mode_t umask = 022;
   int death_signal = 0;
   int last_pipe = -1;                     // the end to read of the pipe made last
-  std::map<int, Nanoseconds> held_until;  // a descriptor that is ready, and is not known to be so before
+  std::map<int, Nanoseconds> held_until;  // until when a ready descriptor is not known to be ready
   std::map<int, pid_t> peers;             // of a connection: the shell at its other end
 };
 
@@ -113,12 +113,12 @@ struct TaskRun {
   std::size_t written = 0;  // bytes of that act
   Nanoseconds due = 0;
   bool is_full = false;       // the pipe that it writes to
-  bool ended_itself = false;  // as its script says, which may be what it does at SIGTERM
+  bool ended_itself = false;  // by its script, perhaps by the part for SIGTERM
   std::optional<std::uint32_t> rank;
   std::array<std::string, 3> wrote;  // to 1 and 2
   std::map<int, int> others;         // further descriptors that it has inherited, by its own numbers
   PmiRun pmi;
-  bool is_left = false;  // a process that a task has left
+  bool is_left = false;  // a process that a task has left behind
 };
 
 struct Process {
@@ -139,7 +139,7 @@ struct Process {
   int death_signal = 0;       // as PR_SET_PDEATHSIG
   std::vector<int> watchers;  // the ends of pidfds
   Nanoseconds ended_at = 0;
-  std::string error;                   // of a shell: what it has called abort for
+  std::string error;                   // of a shell: why it has called abort
   std::vector<std::string> left_open;  // of a shell that has ended by itself
   std::unique_ptr<Fiber> fiber;
   std::unique_ptr<TaskRun> task;
@@ -159,7 +159,7 @@ class Kernel {
     std::uint64_t seed = 1;
     bool traces = false;
     std::string program;         // the path of nacre-shell; nothing is read from it
-    std::string task;            // that of the tasks' program, likewise
+    std::string task;            // the path of the tasks' program, which is not read either
     Nanoseconds most_delay = 0;  // until a shell sees that one of its sockets is ready
     Nanoseconds most_pause = 0;  // between two turns of a shell
     bool overlaps = false;       // tasks also go on while a shell looks which of them have ended
@@ -171,14 +171,15 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   static Kernel& get();
-  static bool is_running();  // a shell's code runs
+  static bool is_running();  // whether a shell's code runs now
 
   // Starts a shell; takes copies of the descriptors.
   pid_t start_shell(std::vector<std::string> argv, std::map<std::string, std::string> environment,
                     std::array<int, 3> streams);
-  // Lets one that can go on, or takes what is due. False: nothing is left to do before `until`, a time of now().
+  // Lets a process go on that can, or handles what is due. False: nothing is left to do before `until`, a time of
+  // now().
   bool step(Nanoseconds until);
-  // What a task of this rank does that a shell starts; UINT32_MAX: a program that is no task.
+  // What the task of this rank does when a shell starts it; UINT32_MAX: a program that is no task.
   std::function<TaskScript(std::uint32_t rank)> script_of;
   std::function<void()> on_step;  // called after each turn of a process
   // Called as a process has ended, and as a task enters (`left` is false) or leaves a barrier of PMI.
@@ -193,7 +194,7 @@ class Kernel {
   [[nodiscard]] const std::string& program() const { return options_.program; }
   void note(const std::string& who, const std::string& what);
   void note(const Process& who, const std::string& what);
-  void named(Process& shell, std::uint32_t rank);  // its rank is known
+  void named(Process& shell, std::uint32_t rank);  // the shell's rank is known now
   [[nodiscard]] const std::string& trace() const { return trace_; }
   [[nodiscard]] std::uint64_t digest() const { return digest_; }  // of all that was noted
 
@@ -201,7 +202,8 @@ class Kernel {
   void kill_from_outside(Process& process, int signum);
   void stop(Process& process, Nanoseconds length);
   bool cut_link(Process& process);  // false: it has none
-  // So long nothing passes between these shells, with those that they start, and the others; no connection breaks.
+  // For `length` nothing passes between these shells, with those that they start, and the others; no connection
+  // breaks.
   void divide(std::set<pid_t> side, Nanoseconds length);
 
   // ---- what the calls of a shell do (calls.cpp) ----
@@ -213,26 +215,27 @@ class Kernel {
   int send_signal(pid_t to, int signum);  // 0 or an errno
   [[noreturn]] void end_current(int status);
   void adopt(int fd, const char* call);
-  void release(int fd);      // it has been closed
-  void took_stream(int fd);  // 0 to 2 has been replaced
+  void release(int fd);      // the descriptor has been closed
+  void took_stream(int fd);  // one of 0 to 2 has been replaced
   void listens(const std::string& path);
   void connected(int fd, const std::string& path);                    // by the current shell
   void accepted(int fd, const std::string& path);                     // by the current shell, which listens there
-  [[nodiscard]] bool is_apart(const Process& process, int fd) const;  // its other end is on the other side
-  [[nodiscard]] bool is_apart(const std::string& path) const;         // who listens there is
+  [[nodiscard]] bool is_apart(const Process& process, int fd) const;  // whether its other end is on the other side
+                                                                      // of a division
+  [[nodiscard]] bool is_apart(const std::string& path) const;  // whether the listener there is on the other side
   pid_t fork_aide();
-  void end_aide(pid_t pid);  // one that its shell waits for, and nothing else: with 0
+  void end_aide(pid_t pid);  // an aide for which its shell only waits ends with 0
   pid_t new_pid() { return next_pid_++; }
   int open_pidfd(pid_t pid);
-  // 0, or an errno with which execve(2) fails; then the process of vfork is at work.
+  // 0, or an errno with which execve(2) fails; in that case the process of vfork goes on.
   int execute(const std::string& path, char* const* argv, char* const* environment);
-  // As on other processors, if they are to overlap.
+  // Lets tasks go on as on other processors, if they are to overlap.
   void let_tasks_go_on();
   void end_newborn(int status);
   pid_t newborn_over();  // its pid
   std::optional<Newborn>& newborn() { return newborn_; }
-  int real_fd(int fd) const;  // -1: it is not there
-  Nanoseconds tick();         // the clock is read
+  int real_fd(int fd) const;  // -1: there is no such descriptor
+  Nanoseconds tick();         // called when the clock is read
 
  private:
   void run(Process& process);
@@ -265,9 +268,9 @@ class Kernel {
   std::uint64_t steps_ = 0;
   std::uint64_t idle_calls_ = 0;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
-  std::set<pid_t> polled_;  // shells whose wait has something that is ready
+  std::set<pid_t> polled_;  // shells that wait, and for which something is ready
   Process* current_ = nullptr;
-  Process* entered_ = nullptr;  // whose streams and directory are in place
+  Process* entered_ = nullptr;  // the process whose streams and directory are in place
   ucontext_t scheduler_{};
   void* scheduler_stack_ = nullptr;
   std::size_t scheduler_stack_size_ = 0;
@@ -292,6 +295,6 @@ class Kernel {
 [[noreturn]] void exit_current(int code);  // as exit(3) of the shell that runs
 constexpr std::uint64_t bit_of(int signum) { return std::uint64_t{1} << (signum - 1); }
 std::uint64_t bits_of(const sigset_t& set);
-void publish_environment(Fiber& fiber);  // its variables have changed
+void publish_environment(Fiber& fiber);  // the fiber's variables have changed
 
 }  // namespace nacre::shells

@@ -100,49 +100,49 @@ const std::vector<Drawn>& drawn() {
   return all;
 }
 
-// Why each is not drawn.
+// Options that are not drawn, with the reason.
 constexpr std::string_view kLeftOut[] = {
     // drawn by add_at_most(), and by plan.cpp
     "at-most", "resize",
-    // a file of its own: the initrc is drawn by plan.cpp
+    // they need a file: plan.cpp draws the initrc
     "initrc", "userrc", "multi-prog", "arguments", "ended-before", "taskmap.value", "input.stdin.path",
     "input.stdin.type",
     // another number of tasks or shells
     "per-resource.type", "per-resource.count", "spares", "pretend",
-    // something is done to the tasks, or to their codes and lines
+    // they change the tasks, or their codes and lines
     "stop-tasks-in-exec", "rehearse", "rehearse-force", "signal.signum", "signal.timeleft", "exit-ok", "wrap",
     "exit-class", "exit-on-error.ranks", "exit-on-error.codes", "exit-on-error.grace", "output.stdout.format",
     "output.stderr.format", "output.fold", "output.events", "output.limit",
     // the cores and devices that the real machine has
     "oversubscribe", "cpu-affinity", "gpu-affinity",
-    // root's, a descriptor, a port, a device, a session or terminal of the real kernel
+    // they need root, a descriptor, a port, a device, a session or terminal of the real kernel
     "cgroup", "exit-notify.fd", "torch.port", "torch.store", "usage-gpu", "session", "pty", "pty.ranks",
     "pty.capture", "pty.interactive", "nic-affinity", "hwloc.xmlfile", "hwloc.restrict", "doctor.trace",
     // forked processes, which are not simulated
     "health", "health.checks", "health.command", "health.pair-command", "health.timeout", "health.wait",
     "health.on-bad",
-    // a thread, an archive
+    // they need a thread, an archive
     "stage-in", "stage-in.names", "stage-in.tags", "stage-in.pattern", "stage-in.destination", "stage-in.overwrite",
     "stage-in.max-size", "stage-in.dir",
-    // namespaces, podman
+    // they need namespaces, podman
     "container", "container.image", "container.bind", "container.env", "container.runtime",
-    // of the installed initrc
+    // only the installed initrc has them
     "omp-threads", "failure-summary", "failure-summary.file", "scratch", "scratch.dir", "scratch.min",
     "node-health", "node-health.memory", "node-health.disk", "node-health.gpus", "node-health.links",
     "node-health.then", "mpi", "vmstat", "vmstat.output",
-    // programs that made-up tasks are not
+    // they need programs, which made-up tasks are not
     "coprocess.<NAME>.command", "coprocess.<NAME>.output", "coprocess.<NAME>.ranks", "coprocess-kill-timeout",
     "rexec-shutdown-timeout", "usage-plot", "pmi.use", "pmi.explain", "pmi.hang-report", "pmi.library", "pmi.port",
     "pmi.groups", "pmi.universe", "pmi-simple.nomap", "pmi-simple.kvs", "pmi-simple.exchange.k",
     "fault-tolerance.signal",
-    // set by others of the table, or other names for them
+    // other options of the table set them, or are other names for them
     "taskmap.scheme", "exit-timeout.timeout", "exit-timeout.after", "exit-notify.to", "exit-notify.path",
     "exit-on-error.then", "prolog.command", "prolog.timeout", "epilog.command", "epilog.timeout",
     "task-prolog.command", "task-prolog.timeout", "task-epilog.command", "task-epilog.timeout", "sysmon.period",
     "output.stdout.type", "output.stdout.timestamps", "output.stderr.type", "output.stderr.label",
     "output.stderr.buffer.type", "label-io", "output.spill-limit", "input.limit", "input.batch-timeout"};
 
-// What contradicts another, by the words before the first dot.
+// Options that contradict each other, by the words before the first dot.
 constexpr std::pair<std::string_view, std::string_view> kExcludes[] = {{"on-lost", "tolerate-loss"},
                                                                        {"restart", "fault-tolerance"},
                                                                        {"pmi", "fault-tolerance"},
@@ -174,7 +174,7 @@ bool fits(const std::set<std::string>& heads, const std::string& name) {
   });
 }
 
-// Of its own random numbers, so that what else a seed draws does not depend on it. Tasks that wait for others
+// It has its own random numbers, so that the rest of a seed does not depend on it. Tasks that wait for others
 // cannot wait for all by PMI, nor start again together.
 void add_at_most(std::vector<std::string>& out, const std::set<std::string>& heads, sim::Random random) {
   if (!random.one_in(6) || heads.contains("pmi") || heads.contains("fault-tolerance") || heads.contains("restart"))

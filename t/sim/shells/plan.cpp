@@ -37,7 +37,7 @@ std::string lines_of(const std::string& task, int stream, std::uint64_t& number,
   return out;
 }
 
-// The barriers are among what the task does else.
+// The barriers are among the task's other acts.
 std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random& random) {
   std::vector<TaskAct> out;
   std::uint64_t numbers[3] = {0, 0, 0};
@@ -55,7 +55,7 @@ std::vector<TaskAct> draw_acts(const Plan& plan, const std::string& task, Random
     out.push_back({TaskAct::Kind::write, 0, stream, lines_of(task, stream, numbers[stream], random)});
   }
   if (plan.barriers > 0 && !random.one_in(40)) out.push_back({TaskAct::Kind::finalize});
-  const bool is_given_up = plan.has_option("output.drain-timeout=0s");  // what it leaves
+  const bool is_given_up = plan.has_option("output.drain-timeout=0s");  // leftovers are given up at once
   if (random.one_in(is_given_up ? 2 : 10)) out.push_back({TaskAct::Kind::leave});
   Nanoseconds slept = 0;
   for (TaskAct& each : out) {
@@ -104,14 +104,14 @@ TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) 
     out.code_at_term = static_cast<int>(random.in(0, 3));
   std::uint64_t number = kLastWords;
   if (out.code_at_term >= 0 && !random.one_in(4)) out.last_words = lines_of(task, 1, number, random);
-  // More than waits anywhere, while its shell is to leave, or the reader is slow.
+  // Writes more than all buffers hold, while its shell is to leave, or the reader is slow.
   if (plan.slow_reader && plan.has_order(Order::Kind::shrink) && random.one_in(3)) {
     std::string much;
     for (std::uint64_t each = 0; each < kManyLines; ++each)
       much += fmt::format("{} out {} {}\n", task, kLastWords + kLastWords + each, std::string(kLongLine, 'x'));
     out.acts.push_back({TaskAct::Kind::write, 0, 1, std::move(much)});
   }
-  // What is at hand when the end is seen.
+  // Output that is there when the end is seen.
   if (plan.overlaps && plan.witness) out.acts.push_back({TaskAct::Kind::write, 0, 2, task + " err last\n"});
   if (plan.all_succeed)
     out.acts.push_back({TaskAct::Kind::exit});
@@ -122,7 +122,7 @@ TaskScript draw_task(const Plan& plan, const std::string& task, Random& random) 
   return out;
 }
 
-// At any time of a job, and more often while it comes together or ends than its length would make it.
+// Faults come at any time of a job, but more often while it comes together or ends.
 Fault draw_fault(const Plan& plan, Random& random) {
   constexpr std::uint64_t kMostSteps = 400;
   constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -130,7 +130,7 @@ Fault draw_fault(const Plan& plan, Random& random) {
   out.kind = static_cast<Fault::Kind>(random.in(0, 7));
   out.signum = kSignals.at(random.in(0, kSignals.size() - 1));
   out.step = random.one_in(2) ? random.in(1, 60 * std::uint64_t{plan.shells}) : random.in(1, kMostSteps);
-  // Where the job grows, those that have come, too.
+  // If the job grows, also the shells that have come.
   const std::uint32_t more = plan.has_order(Order::Kind::grow) ? 2 : 0;
   out.shell = static_cast<std::uint32_t>(random.in(0, plan.shells - 1 + more));
   if (out.kind == Fault::Kind::signal && random.one_in(2)) out.shell = 0;
@@ -150,7 +150,7 @@ Order draw_order(const Plan& plan, Random& random) {
   bool is_of_shells = out.kind == Order::Kind::shrink || out.kind == Order::Kind::grow;
   if (out.kind == Order::Kind::grow || (is_of_shells && random.one_in(3)))
     out.count = static_cast<std::uint32_t>(random.in(1, 2));
-  // Shells that may join later, and some that never will, as well.
+  // Also shells that may join later, and some that never will.
   std::uint64_t last = is_of_shells ? plan.shells + 1 : plan.ranks() - 1;
   for (std::uint64_t more = random.in(is_of_shells ? 1 : 0, 2); more > 0 && out.count == 0; --more)
     out.of.push_back(static_cast<std::uint32_t>(random.in(is_of_shells && !random.one_in(12) ? 1 : 0, last)));
@@ -217,7 +217,7 @@ void draw_size(Plan& plan, const PlanLimits& limits, Random& random) {
                                    : 24 * kHour;
 }
 
-// Such as need each other, or say how many shells there are.
+// Options that need each other, or say how many shells there are.
 void draw_changes(Plan& plan, Random& random) {
   if (plan.spares > 0) {
     plan.options.push_back("spares=" + std::to_string(plan.spares));
@@ -256,8 +256,8 @@ void draw_changes(Plan& plan, Random& random) {
   if (!random.one_in(8)) add_option(plan, "report=" + job_folder() + "/report");
 }
 
-// The leader is lost, and perhaps the next one too: nothing else is done to the job, whose output and reports are
-// in files that all shells have.
+// The leader is lost, and perhaps also the next one. The job has no other faults; its output and reports are in
+// files that all shells have.
 void draw_hand_over(Plan& plan, Random& random) {
   constexpr std::uint64_t kMostShells = 8, kMostSteps = 600;
   const std::string folder = job_folder();
@@ -301,11 +301,11 @@ void draw_hand_over(Plan& plan, Random& random) {
   plan.faults.push_back(fault);
 }
 
-// Half of these jobs grow, and some shrink, before, while and after their leader is lost. Of its own random
-// numbers, too.
+// Half of these jobs grow, and some shrink, before, while and after their leader is lost. It also has its own
+// random numbers.
 void draw_sizes(Plan& plan, Random random) {
   if (random.one_in(2)) return;
-  // More than half have to be left, also where those that are about to join end with the leader.
+  // More than half have to be left, even if shells that are about to join end with the leader.
   bool may_shrink = plan.shells > 2 * (plan.faults.size() + 1);
   const std::uint64_t most = std::min<std::uint64_t>(2, plan.shells - 2 * plan.faults.size() - 1);
   for (std::uint64_t more = random.in(1, 2); more > 0; --more) {
@@ -320,8 +320,8 @@ void draw_sizes(Plan& plan, Random random) {
   }
 }
 
-// A job that starts again with fewer tasks when shells are lost, and with more when others come. Of its own random
-// numbers, so that what else a seed draws does not depend on it.
+// A job that starts again with fewer tasks when shells are lost, and with more when others come. It has its own
+// random numbers, so that the rest of a seed does not depend on it.
 void draw_resize(Plan& plan, Random random) {
   const bool may = plan.shells > 1 && plan.spares == 0 && !plan.hands_over;
   if (!may || !random.one_in(6)) return;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Nanoseconds kMostTime = 30 * 24 * 3600 * kSecond;
 constexpr std::uint64_t kMostSteps = 300'000;
-constexpr const char* kTask = "/bin/true";  // it is looked for, and never run
+constexpr const char* kTask = "/bin/true";  // it has to exist, and is never run
 
 int out_of_the_way(int fd) {
   int out = ::fcntl(fd, F_DUPFD_CLOEXEC, kOwnDescriptors);
@@ -72,7 +72,7 @@ std::string resources_of(const Plan& plan) {
          hosts_of(plan) + R"("],"starttime":0,"expiration":0}})";
 }
 
-// What `nacre launch` writes to the leader.
+// The text that `nacre launch` writes to the leader.
 std::string launch_text(const Plan& plan, const std::string& program) {
   launch::LaunchRecord record;
   record.version = "simulated";
@@ -179,12 +179,12 @@ class Run {
     return out;
   }
 
-  // Its shell may not know yet that it was given up.
+  // The task's shell may not know yet that it was given up.
   [[nodiscard]] bool is_cut_off(const Process& task) const {
     return seen_.are_links_cut || !seen_.stopped.empty() || seen_.stopped.contains(task.started_by);
   }
 
-  // All shells, and all that they have started.
+  // Whether all shells, and all that they have started, have ended.
   [[nodiscard]] bool is_over() const {
     return std::all_of(kernel_.processes().begin(), kernel_.processes().end(), [](const auto& each) {
       return each.second->is_over || (each.second->task && each.second->task->is_left);
@@ -198,7 +198,7 @@ class Run {
     return nullptr;
   }
 
-  // Its last start.
+  // The task's last start.
   [[nodiscard]] const Process* task(std::uint32_t rank) const {
     const Process* out = nullptr;
     for (const auto& [pid, each] : kernel_.processes()) {
@@ -291,7 +291,7 @@ class Run {
     kernel_.divide(std::move(side), fault.length);
   }
 
-  // As the plan has it, once it is known which shell it is.
+  // Kills newcomers as the plan says, once their ranks are known.
   void meet_newcomers() {
     constexpr Nanoseconds kForEver = 7 * 24 * 3600 * kSecond;
     for (const auto& [pid, each] : kernel_.processes()) {
@@ -317,7 +317,7 @@ class Run {
 
   // ---- what is seen at once ----
 
-  // A shell that has not been lost does not go before the tasks of all.
+  // A shell that is not lost does not end before all tasks.
   void look_at_end(const Process& process) {
     const bool is_calm = !plan_.has_fault(Fault::Kind::kill) && !plan_.has_fault(Fault::Kind::stop) &&
                          !plan_.has_fault(Fault::Kind::cut) && !plan_.has_fault(Fault::Kind::divide) &&
@@ -329,7 +329,7 @@ class Run {
     }
   }
 
-  // It opens once each task has entered it.
+  // A barrier opens once each task has entered it.
   void look_at_barrier(const Process& task, bool left) {
     if (!left) return;
     const std::uint32_t number = task.task->pmi.left;
@@ -343,14 +343,14 @@ class Run {
       has_entered[*each->task->rank] |= each->task->pmi.entered >= number || is_gone;
     }
     for (std::uint32_t rank = 0; rank < plan_.ranks(); ++rank) {
-      // Its shell may have been lost before it was started.
+      // The task's shell may have been lost before the task was started.
       const bool is_missing = may_go && !has_entered.contains(rank);
       if (!is_missing && !has_entered[rank] && !seen_.exec_errors.contains(rank))
         seen_.defect = fmt::format("{} leaves barrier {}, and task {} has not entered it", task.name, number, rank);
     }
   }
 
-  // Shells go on, and no task has, or could have, for long.
+  // Whether shells go on, but no task has gone on, or could have, for long.
   [[nodiscard]] bool is_stuck() {
     constexpr Nanoseconds kMost = 600 * kSecond;
     const bool goes_on = std::any_of(kernel_.processes().begin(), kernel_.processes().end(), [&](const auto& each) {
@@ -395,7 +395,7 @@ class Run {
   std::uint64_t hooks_ = 0;
   Nanoseconds last_ = 0;                 // when a task could go on
   std::set<pid_t> met_;                  // newcomers
-  std::map<pid_t, Nanoseconds> doomed_;  // of these, when they are killed
+  std::map<pid_t, Nanoseconds> doomed_;  // when newcomers are killed
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace nacre::shells {
 
 struct Outcome {
-  std::string broken;  // empty: all is as it should be
+  std::string broken;  // the broken rule; empty: all is as it should be
   std::string trace;
   std::uint64_t digest = 0;
   std::uint64_t steps = 0;
@@ -20,7 +20,7 @@ struct Outcome {
 
 Outcome run(const Plan& plan, bool traces);
 
-// With less in it, and still broken.
+// Finds a smaller plan that is still broken.
 Plan shrink(Plan plan);
 
 }  // namespace nacre::shells

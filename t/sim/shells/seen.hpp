@@ -26,19 +26,19 @@ struct Seen {
   Nanoseconds first_start = kNever;               // of a task
   Nanoseconds last_fault = 0;
   std::set<pid_t> stopped = {};  // shells that stood still
-  std::set<pid_t> apart = {};    // that could not reach the leader
+  std::set<pid_t> apart = {};    // shells that could not reach the leader
   bool are_links_cut = false;
   bool are_newcomers_harmed = false;
-  bool is_faulted = false;  // something was done to it
+  bool is_faulted = false;  // the job had a fault
   std::vector<std::unique_ptr<FrontEnd>> front_ends = {};
   Json report = {};          // null: there is none
-  std::string witness = {};  // what its file has
-  std::string defect = {};   // seen while it ran
+  std::string witness = {};  // the text of the witness's file
+  std::string defect = {};   // a broken rule that was seen while the job ran
 };
 
 std::uint32_t number_of(const Process& shell);
 
-// "": all is as it should be; else what is not.
+// The broken rule; "": all is as it should be.
 std::string check(const Seen& seen);
 
 }  // namespace nacre::shells

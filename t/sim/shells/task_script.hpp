@@ -29,12 +29,12 @@ struct TaskAct {
 };
 
 struct TaskScript {
-  std::uint32_t start = 0;      // which of the task's
+  std::uint32_t start = 0;      // which start of the task this is
   int exec_error = 0;           // an errno: the program cannot be executed
   std::vector<TaskAct> acts;    // the last is exit or signal
   bool ignores_term = false;    // and SIGINT, SIGHUP
-  int code_at_term = -1;        // what it exits with then; -1: the signal ends it
-  std::string last_words = {};  // to stdout, before it exits at SIGTERM; within a line it leaves them out
+  int code_at_term = -1;        // its exit code then; -1: the signal ends it
+  std::string last_words = {};  // to stdout, before it exits at SIGTERM, unless it is within a line
 };
 
 }  // namespace nacre::shells

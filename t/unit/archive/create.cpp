@@ -256,7 +256,7 @@ struct Creation {
     return out;
   }
 
-  // What is in the store's directory, temporary files too.
+  // The names in the store's directory, also of temporary files.
   [[nodiscard]] Names stored() const {
     Names out;
     if (!folder.has("store")) return out;
@@ -352,7 +352,7 @@ TEST_CASE("holes stay holes: in the archive, and where it is extracted") {
   creation.options.compression = Compression::none;
   REQUIRE(creation.run() == "");
   CHECK(folder.stat("store/main.tar").st_size < 100000);
-  creation.options.if_exists = IfExists::append;  // a copy keeps them too
+  creation.options.if_exists = IfExists::append;  // a copy also keeps them
   creation.options.paths = {};
   REQUIRE(creation.run() == "");
   CHECK(folder.stat("store/main.tar").st_size < 100000);
@@ -536,7 +536,7 @@ TEST_CASE("each flipped bit of an archive is noticed with zstd, where its frames
     if (contents.error.empty() && contents.texts != Names{noise}) FAIL("a flipped bit at " << at);
     unnoticed += contents.error.empty() ? 1 : 0;
   }
-  // Those that change nothing of what is read: in the checksum behind the end mark, and in unused bits of headers.
+  // Changes with no effect on what is read: in the checksum behind the end mark, and in unused bits of headers.
   CHECK(unnoticed < 10);
 }
 

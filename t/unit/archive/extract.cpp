@@ -15,7 +15,7 @@ namespace {
 
 Contents read(const std::string& bytes) { return contents_of(Reader::of_memory(library(), bytes, "x.tar")); }
 
-// What is said of an archive that has this in it after a harmless file.
+// The error for an archive that has this member after a harmless file.
 std::string error_of(const Member& member) {
   Contents read_in = read(tar_of({{"good", '0', "hi", "", 0644}, member}));
   REQUIRE(read_in.entries.size() == 1);
@@ -174,7 +174,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The usual umask, whatever that of who runs the tests is.
+// Sets the usual umask, whatever the tests were started with.
 struct UsualUmask {
   UsualUmask() : before(::umask(0022)) {}
   ~UsualUmask() { ::umask(before); }

@@ -17,7 +17,7 @@ using namespace nacre;  // NOLINT
 
 namespace {
 
-// How a child that does that ends.
+// The wait status of a child that calls `what`.
 int status_of_child(const std::function<void()>& what) {
   pid_t child = ::fork();
   if (child == 0) {

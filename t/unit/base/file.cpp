@@ -207,7 +207,7 @@ TEST_CASE("directories that their owner may not write to are opened up, for a us
 }
 
 TEST_CASE("what belongs to another user stays, and is told; the rest goes") {
-  if (::geteuid() != 0) return;  // nobody else can make it
+  if (::geteuid() != 0) return;  // only root can make it
   Folder folder;
   fs::create_directories(folder.doomed() / "theirs");
   write(folder.doomed() / "theirs/file");

@@ -44,7 +44,7 @@ TEST_CASE("what a callback throws is reported, with its component, and its calle
   Reports reports;
   guarded(&kUsage, [] { throw std::out_of_range("no such key"); });
   guarded(nullptr, [] { throw std::bad_alloc(); });
-  CHECK(::alarm(0) > 0);  // or this process would end in seconds
+  CHECK(::alarm(0) > 0);  // otherwise this process would end in seconds
   CHECK(reports.texts == std::vector<std::string>{"usage: internal error: no such key", "-: out of memory"});
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("a folder of many names is looked through in pieces") {
   auto directories = LeftDirectories::in(parent.path).value();
   int pieces = 1;
   while (directories.look()) ++pieces;
-  CHECK(pieces == 3);  // two of names, one of locks
+  CHECK(pieces == 3);  // two steps look at names, one at locks
   CHECK(directories.found().size() == 1);
 }
 

@@ -50,7 +50,7 @@ using namespace nacre;
 
 namespace {
 
-// What `check` returns in a process of its own.
+// Runs `check` in a child, and returns its result.
 int in_child(const std::function<int()>& check) {
   pid_t pid = ::fork();
   if (pid == 0) ::_exit(check());
@@ -61,7 +61,7 @@ int in_child(const std::function<int()>& check) {
 
 int access_of(int fd) { return ::fcntl(fd, F_GETFL) & O_ACCMODE; }
 
-// 0, or the number of what is not as it should be.
+// 0, or the number of the check that failed.
 int after_closing(unsigned closed) {
   int zero = ::open("/dev/zero", O_RDWR);
   for (int fd : {0, 1, 2}) ::dup2(zero, fd);

@@ -96,7 +96,7 @@ TEST_CASE("what controls a terminal is escaped, in UTF-8 and in any other bytes"
                         "2J\xc2\xa0") ==
         "\\xc2\\x9b"
         "2J\xc2\xa0");
-  // No UTF-8: a byte alone, too long a form, half of a pair, more than there are characters, cut.
+  // No UTF-8: a single byte, too long a form, half of a pair, a code point above the last one, a cut sequence.
   CHECK(escape_controls("\x9b"
                         "2J") ==
         "\\x9b"
@@ -105,7 +105,7 @@ TEST_CASE("what controls a terminal is escaped, in UTF-8 and in any other bytes"
   CHECK(escape_controls("\xed\xa0\x80") == "\\xed\\xa0\\x80");
   CHECK(escape_controls("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
   CHECK(escape_controls("x\xe2\x80") == "x\\xe2\\x80");
-  // What changes the direction of text, and its neighbours.
+  // Characters that change the direction of text, and their neighbours.
   CHECK(escape_controls("\xe2\x80\xae|\xe2\x80\xaa|\xe2\x80\x8f|\xe2\x81\xa9|\xd8\x9c") ==
         "\\xe2\\x80\\xae|\\xe2\\x80\\xaa|\\xe2\\x80\\x8f|\\xe2\\x81\\xa9|\\xd8\\x9c");
   for (const char* text : {"\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x80\x8d", "\xe2\x81\xaa", "\xd8\x9b"})

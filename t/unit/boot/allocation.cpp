@@ -34,7 +34,7 @@ Result<std::optional<Allocation>> find_in(const Environment& environment) {
   });
 }
 
-// The same with its source in front; "none" if no manager says anything.
+// As shown_hosts(), with the source in front; "none" if no manager has set variables.
 std::string in_environment(const Environment& environment) {
   auto found = find_in(environment);
   if (!found) return found.error().message;

@@ -64,7 +64,7 @@ LaunchRecord record_of(std::uint32_t size, std::optional<group::Rank> rank) {
   return record;
 }
 
-// Standard input of a shell, with these bytes in it.
+// A descriptor for a shell's standard input, with these bytes in it.
 UniqueFd input_with(const std::string& bytes) {
   Pipe pipe = make_pipe(O_CLOEXEC).value();
   REQUIRE(write_all(pipe.write.get(), bytes) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("alone, where nothing tells of others, and why") {
   CHECK(out.how ==
         "standalone: no sign of other shells; not pmi: PMI_FD is not set; not pmix: PMIX_NAMESPACE is not "
         "set; not slurm: SLURM_PROCID is not set; not index: no variables of a pod");
-  // A batch script is no task of a step.
+  // A batch script is not a task of a step.
   out = boot::boot(request_of(Way::automatic, {{"SLURM_JOB_ID", "41"}, {"SLURM_PROCID", "0"}})).value();
   CHECK_THAT(out.how, ContainsSubstring("not slurm: SLURM_STEP_ID is not set"));
   BootRequest request = request_of(Way::standalone, step_of_three("1"));
@@ -224,9 +224,9 @@ TEST_CASE("a shell that was launched knows those above it, and listens") {
     CHECK(out.how == "hosts: --boot=hosts was given: shell 6 of 8");
     REQUIRE(out.membership);
     CHECK(texts(out.membership->directory.find(0)) == own + " n0:70");
-    CHECK(out.membership->directory.find(1).empty());  // it is not above
+    CHECK(out.membership->directory.find(1).empty());  // shell 1 is not above this one
     CHECK(texts(out.membership->directory.find(2)) == "n2:72");
-    CHECK(out.membership->sockets.size() == 2);  // the Unix one, and one for other hosts
+    CHECK(out.membership->sockets.size() == 2);  // the Unix socket, and one for other hosts
     CHECK(out.membership->address.starts_with("unix:" + folder.path("")));
     CHECK(out.launcher);
   }

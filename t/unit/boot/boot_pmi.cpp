@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With our own server. Those of others are in t/e2e.
+// By our own PMI server. Tests with other servers are in t/e2e.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ pmi::ClientGroup group_of(std::uint32_t size) {
   return group;
 }
 
-// Shells, each in a thread, and their server, in the test's.
+// Shells, each in its own thread, and their server, in the test's thread.
 class Shells {
  public:
   explicit Shells(std::uint32_t size) : server_(group_of(size), names_) {
@@ -44,7 +44,7 @@ class Shells {
     }
   }
 
-  // What each has found out. `change`: its environment and request.
+  // Returns what each shell has found out. `change` changes its environment and request.
   std::vector<Result<Boot>>& run(std::map<std::string, std::string> more,
                                  const std::function<void(std::uint32_t, BootRequest&)>& change = {}) {
     std::vector<std::thread> threads;

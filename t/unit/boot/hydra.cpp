@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With command lines as mpiexec.hydra 4.0 has them. The program itself: t/cluster/managers.bats.
+// With command lines of mpiexec.hydra 4.0. The program itself: t/cluster/managers.bats.
 #include "boot/pmi_session.hpp"
 
 #include <unistd.h>

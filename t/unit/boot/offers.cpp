@@ -86,7 +86,7 @@ TEST_CASE("a shell offers the cores that it may use, and no others") {
   NodeOffer whole = own_offer(variables_of({{"CUDA_VISIBLE_DEVICES", "1"}})).value();
   CHECK_FALSE(whole.hostname.empty());
   CHECK(whole.gpus.str() == "1");
-  // Another thread, as the mask of this one stays.
+  // In another thread, so that this thread keeps its mask.
   std::uint64_t cores = 0;
   bool bound = false;
   std::thread([&] {

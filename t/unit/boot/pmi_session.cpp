@@ -23,7 +23,7 @@ const std::vector<std::string> kGreetings{"cmd=response_to_init pmi_version=1 pm
                                           "cmd=maxes kvsname_max=64 keylen_max=64 vallen_max=64\n",
                                           "cmd=my_kvsname kvsname=space\n"};
 
-// Answers each line with the next of its answers; when it has no more it closes the connection, or says nothing.
+// Answers each line with the next of its answers; after the last one it closes the connection, or is silent.
 class Server {
  public:
   Server(std::vector<std::string> answers, bool closes) {
@@ -39,7 +39,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Its client, who closes the connection in the end.
+  // The server's client, which closes the connection in the end.
   Result<PmiSession> open(double timeout = PmiSession::kTimeout) const {
     std::map<std::string, std::string> set{
         {"PMI_FD", std::to_string(client_)}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
@@ -102,7 +102,7 @@ TEST_CASE("a session knows its rank and size, puts and gets") {
 }
 
 TEST_CASE("a long value goes under several keys, each within the server's limit") {
-  // 64 bytes with the NUL: 56 digits, which are 28 bytes, beside the number of parts.
+  // A value has 64 bytes with the NUL: 56 digits, which are 28 bytes, and the number of parts.
   Server server(greeted({"cmd=put_result rc=0\n", "cmd=put_result rc=0\n", "cmd=put_result rc=0\n"}), true);
   {
     auto session = server.open();

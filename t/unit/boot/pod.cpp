@@ -60,7 +60,7 @@ TEST_CASE("pods: no variables, or an index alone, are no group") {
   CHECK(pod_in({}) == "none");
   CHECK(pod_in({{"JOB_COMPLETION_INDEX", "1"}}) == "none");
   CHECK(pod_in({{"JOB_COMPLETION_INDEX", "1"}, {"NACRE_SIZE", ""}}) == "none");
-  CHECK(pod_in({{"PET_NNODES", "2"}, {"PET_MASTER_ADDR", "a"}}) == "none");  // torchrun's own, of a user
+  CHECK(pod_in({{"PET_NNODES", "2"}, {"PET_MASTER_ADDR", "a"}}) == "none");  // a user's own variables for torchrun
   CHECK(pod_in(with(kJob, "NACRE_SHELL_ID", "7/0")) == "none");              // a task of nacre in a pod
 }
 

@@ -25,7 +25,8 @@ namespace {
 
 constexpr double kTimeout = 10;
 
-// A broker for one client. `serve` gets each of its messages, and has its answers sent; it ends with the client.
+// A broker for one client. `serve` gets each of its messages, and returns the answers; the stage ends with the
+// client.
 class Stage {
  public:
   using Answers = std::vector<BrokerMessage>;
@@ -85,7 +86,7 @@ BrokerMessage failure(const BrokerMessage& request, int code, const std::string&
   return out;
 }
 
-// While it lives the loop runs on, which a broker alone does not make it do.
+// While this lives the loop runs on: a broker alone does not keep it running.
 event::Timer keep_running(event::Loop& loop) {
   auto timer = *event::Timer::create(loop, [] {});
   timer.start(event::Seconds(3600));

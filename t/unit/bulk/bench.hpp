@@ -38,7 +38,7 @@ inline std::string up_record(Id origin, std::uint32_t attempt, Numbered number, 
                 bytes);
   return out;
 }
-// An attempt of an origin begins with this number; its channels that had ended by then.
+// The record with which an attempt of an origin begins: its first number, and the channels that had ended by then.
 inline std::string up_start(Id origin, std::uint32_t attempt, Numbered number,
                             const std::vector<Channel>& ended = {}) {
   std::string bytes;
@@ -65,15 +65,15 @@ class Bench {
   explicit Bench(Id self, Limits limits = small(), bool newcomer = false)
       : node(BulkOptions{self, newcomer, limits, {kAnswers}}) {}
 
-  // What the node asks for is done, and of no interest.
+  // Carries out what the node asks for, without a check.
   void set_up() { (void)asks(); }
-  // What comes over a link, and what the node asks for since the last time. Credit is left out.
+  // Gives the node bytes from a link, and returns what it has asked for since the last call, without credit.
   std::string hears(LinkName from, StreamId stream, std::string_view bytes) {
     auto done = node.received(from, stream, bytes);
     std::string asked = asks();
     return done ? asked : "ERROR " + done.error().message;
   }
-  // The same; what the node writes is taken at once.
+  // Returns what the node has asked for; its writes are taken at once.
   std::string asks() {
     std::string out;
     granted = 0;

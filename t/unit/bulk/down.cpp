@@ -72,7 +72,7 @@ TEST_CASE("a hop passes on what comes, and says what all below have taken, in wh
   CHECK(bench.hears(below(7), kNotes, note(BulkHello{false, 0})).empty());
   CHECK(bench.hears(kUp, kRecords, down_record(0, 1, "a")) == "announce 1 a; v7 1(0) a");
   bench.node.consumed(1);
-  CHECK(bench.asks().empty());  // it has not been told of a view
+  CHECK(bench.asks().empty());  // the node has no view yet
   bench.node.view(4, {7});
   CHECK(bench.hears(below(7), kNotes, note(Heard{5, 1})).empty());
   bench.node.view(5, {7});

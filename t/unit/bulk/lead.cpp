@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node that comes to lead in place of another one, and those that have another leader.
+// A node that becomes the leader in place of another one, and nodes that get another leader.
 #include "bench.hpp"
 
 namespace nacre::bulk {
@@ -36,12 +36,12 @@ TEST_CASE("of an origin nothing counts until an attempt has begun, which gives i
   bench.node.lead(2);
   bench.set_up();
   CHECK(
-      bench.hears(below(4), kRecords, up_record(4, 1, 7, "z")).empty());  // those before it were lost on their way
+      bench.hears(below(4), kRecords, up_record(4, 1, 7, "z")).empty());  // earlier records were lost on their way
   CHECK(bench.hears(below(4), kRecords, up_start(4, 2, 6)).empty());
   CHECK(bench.hears(below(4), kRecords, up_record(4, 2, 6, "y")) == "deliver 4:6 y");
-  CHECK(bench.hears(below(4), kRecords, up_record(4, 1, 7, "z")).empty());  // of an earlier attempt
+  CHECK(bench.hears(below(4), kRecords, up_record(4, 1, 7, "z")).empty());  // the record is of an earlier attempt
   CHECK(bench.hears(below(4), kRecords, up_start(4, 3, 6)).empty());
-  CHECK(bench.hears(below(4), kRecords, up_record(4, 3, 6, "y")) == "v4 taken 4:5");  // it has come before
+  CHECK(bench.hears(below(4), kRecords, up_record(4, 3, 6, "y")) == "v4 taken 4:5");  // the record has come before
   CHECK(bench.hears(below(4), kRecords, up_record(4, 3, 7, "z")) == "deliver 4:7 z");
   bench.node.taken(4, 7);
   CHECK(bench.asks() == "v4 taken 4:7");
@@ -118,7 +118,8 @@ TEST_CASE("another leader's notes may come before the start of its broadcast") {
   bench.node.up(9);
   bench.set_up();
   CHECK(bench.hears(kUp, kRecords, down_record(0, 1, "a")) == "announce 1 a");
-  CHECK(bench.hears(kUp, kNotes, note(Stable{kSecond})).empty());  // it is not cut off, though it lacks record 1
+  CHECK(bench.hears(kUp, kNotes, note(Stable{kSecond})).empty());  // the node is not cut off, though it lacks
+                                                                   // record 1
   CHECK(bench.hears(kUp, kRecords, start_record(kSecond, kSecond, {})).empty());
   CHECK(bench.hears(kUp, kRecords, down_record(kSecond, kSecond + 1, "b")) ==
         fmt::format("announce {} b", kSecond + 1));

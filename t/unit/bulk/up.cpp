@@ -88,7 +88,7 @@ TEST_CASE("records of children and own ones go up in turn, and credit is given a
   CHECK(bench.node.put(5, "too").value());
   bench.node.up(9);
   CHECK(bench.asks() == "^9 4.0:1 a; ^9 hello 0; ^9 7.0:1 x; ^9 3.1:1 own; ^9 4.0:2 b; ^9 6.0:1 y; ^9 3.1:2 too");
-  // Of each child the credit for one record: with that it has more than half again.
+  // Each child gets the credit for one record, with which it has more than half of its credit again.
   CHECK(bench.granted == 2 * (kHead + 1) + kHead + std::max(kHead + 10, kHead + 2 * kMaxBroadcastChannels) - kHead);
   CHECK(bench.node.child_bytes(4) == 0);
 }
@@ -103,7 +103,7 @@ TEST_CASE("a record that comes once more in one attempt, as ways up lead in a ci
   CHECK(bench.hears(below(9), kRecords, up_record(4, 0, 1, "a")).empty());
   CHECK(bench.node.child_bytes(9) == 0);
   CHECK(bench.hears(below(4), kRecords, up_record(4, 0, 2, "b")) == "^9 4.0:2 b");
-  // Sent once more by its origin, it goes on.
+  // The record goes on when its origin sends it again.
   CHECK(bench.hears(below(4), kRecords, up_record(4, 1, 1, "a")) == "^9 4.1:1 a");
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("a child that goes beyond its credit is sent away") {
   std::string much = up_record(4, 0, 1, "0123456789") + up_record(4, 0, 2, "0123456789");
   CHECK(bench.hears(below(4), kRecords, much).empty());
   CHECK(bench.hears(below(4), kRecords, "x") == "ERROR bulk: shell 4: 1 bytes of records, with credit for 0");
-  CHECK(bench.hears(below(4), kRecords, "x").empty());  // it is gone
+  CHECK(bench.hears(below(4), kRecords, "x").empty());  // the link is gone
   bench.node.child_up(4);
   CHECK(bench.hears(below(4), 3, "x") == "ERROR bulk: shell 4: bytes of stream 3");
 }
@@ -144,7 +144,7 @@ TEST_CASE("whose way is new tells those below, if records of theirs have passed"
   bench.node.no_up();
   CHECK(bench.hears(below(4), kRecords, up_record(4, 0, 2, "b")).empty());
   bench.node.up(9);
-  CHECK(bench.asks() == "^9 hello 0; v4 path");  // and what waited is dropped: it comes again
+  CHECK(bench.asks() == "^9 hello 0; v4 path");  // and the waiting record is dropped: it comes again
   CHECK(bench.granted > kHead);
   CHECK(bench.hears(below(4), kRecords, up_record(4, 1, 1, "a")) == "^9 4.1:1 a");
   CHECK(bench.hears(kUp, kNotes, note(Path{})) == "v4 path");
@@ -191,7 +191,7 @@ TEST_CASE("a record of an earlier attempt, or of this shell itself, goes no furt
   CHECK(bench.hears(below(6), kRecords, up_record(7, 2, 6, "b")) == "^9 7.2:6 b");
   CHECK(bench.hears(kUp, kNotes, note(Taken{7, 6})) == "v6 taken 7:6");
   CHECK(bench.hears(below(6), kRecords, up_record(3, 9, 1, "c")).empty());
-  CHECK(bench.hears(kUp, kNotes, note(Taken{8, 6})).empty());  // nobody knows it
+  CHECK(bench.hears(kUp, kNotes, note(Taken{8, 6})).empty());  // no origin has this number
 }
 
 TEST_CASE("of what is taken only the newest of each origin waits") {
@@ -219,7 +219,7 @@ TEST_CASE("the leader delivers each record once, in order, and gives credit when
   CHECK(bench.hears(below(4), kRecords, up_record(7, 0, 2, "b")).empty());  // 1 was lost
   CHECK(bench.granted == 0);                                                // more than half is left
   CHECK(bench.hears(below(4), kRecords, up_record(7, 1, 1, "a")) == "deliver 7:1 a");
-  CHECK(bench.granted == kHead + 1);  // for the one before
+  CHECK(bench.granted == kHead + 1);  // for the record before
   CHECK(bench.hears(below(4), kRecords, up_record(7, 1, 2, "b")) == "deliver 7:2 b");
   CHECK(bench.granted == 0);
   bench.node.taken(7, 1);

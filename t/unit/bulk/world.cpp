@@ -66,7 +66,7 @@ void World::run() {
 
 // ---- the tree ----------------------------------------------------------------------------
 
-// The tree of those who live: mostly as before.
+// The tree of the living shells: mostly as before.
 World::View World::repaired(const View& before) {
   bool shuffle = chance(25);
   View after;
@@ -118,7 +118,7 @@ void World::tell_view(Id id) {
 
 // ---- what happens ------------------------------------------------------------------------
 
-// Each thing that could happen does, in any order, or with `all` unset some of it. False: nothing did.
+// Does all that can happen, in any order, or without `all` some of it. False: nothing could happen.
 bool World::round(bool all) {
   struct Thing {
     bool is_conn;
@@ -254,12 +254,12 @@ bool World::step_member(Id id) {
   return hear(id) || moved;
 }
 
-// To the parent of its view; while that is dead, to one above it.
+// Connects to the parent in its view; while that is dead, to a shell above it.
 bool World::connect(Id id) {
   const auto& parents = views_[members_[id].view].parents;
   auto parent = parents.find(id);
   if (id == 0) return false;
-  Id to = parent == parents.end() ? 0 : parent->second;  // who leaves has only the leader to go to
+  Id to = parent == parents.end() ? 0 : parent->second;  // a shell that leaves can only connect to the leader
   while (!members_[to].node) to = parents.at(to);
   std::size_t before = kNone;
   for (const auto& [index, conn] : conns_) {

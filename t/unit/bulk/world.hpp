@@ -27,7 +27,7 @@ inline constexpr Channel kChannels = 3;  // of data; the last records of each or
 
 inline Channel channel_of(Numbered number) { return static_cast<Channel>(number % kChannels); }
 
-// What the record of an origin is: made from its names alone, so that any mistake shows. 1 to `most` bytes.
+// The content of a record: it follows from the origin and the number, so that any mistake shows. 1 to `most` bytes.
 std::string content_of(Id origin, Numbered number, std::size_t most);
 inline constexpr Id kBroadcaster = 1'000'000;  // as an origin of contents
 
@@ -41,17 +41,17 @@ class World {
  private:
   // One direction of a stream.
   struct Flow {
-    std::string waiting;  // of a Write: not yet taken
+    std::string waiting;  // bytes of a Write that are not yet taken
     bool busy = false;    // a Write has not been taken whole
     std::size_t credit = 0;
-    std::string wire;  // taken, and not yet there
+    std::string wire;  // bytes that are taken, and have not arrived
   };
   struct Conn {
     Id ends[2];  // 0: the child, 1: the parent
     bool open[2] = {true, false};
     bool accepted = false;    // the parent knows of it
     Flow flows[2][2];         // to the parent, to the child; notes, records
-    std::size_t untaken = 0;  // leader: bytes delivered of it that the owner has not taken
+    std::size_t untaken = 0;  // leader: delivered bytes of this shell that the owner has not taken
   };
   struct View {
     std::map<Id, Id> parents;  // of all members but the leader
@@ -66,14 +66,14 @@ class World {
     std::unique_ptr<BulkNode> node;  // none: it has died
     std::size_t view = 0;
     bool newcomer = false;
-    bool leaves = false;  // lives on, and is of no later view
-    // What it puts.
+    bool leaves = false;  // lives on, but is in no later view
+    // What the shell puts.
     Numbered planned = 0;
     Numbered put = 0;
     bool full = false;
     bool drained = true;
-    bool waits = false;  // for answers of others
-    // What it has been told of the broadcast.
+    bool waits = false;  // waits for answers of other shells
+    // What the shell has been told of the broadcast.
     Numbered announced = 0;
     std::set<Channel> ended;
     Numbered heard = 0;
@@ -118,15 +118,15 @@ class World {
   std::mt19937_64 random_;
   Limits limits_;
   std::set<Channel> answers_;
-  unsigned slow_leader_ = 0;  // percent: how often an owner takes something
+  unsigned slow_leader_ = 0;  // how often an owner takes something, in percent
   unsigned slow_owners_ = 0;
   unsigned slow_writers_ = 0;
-  int faults_ = 0;  // that may still happen
+  int faults_ = 0;  // faults that may still happen
   std::map<Id, Member> members_;
   std::map<std::size_t, Conn> conns_;  // that an end has open
   std::size_t next_conn_ = 0;
   std::vector<View> views_;
-  bool stale_view_ = false;  // somebody in the view has died
+  bool stale_view_ = false;  // a shell in the view has died
   std::map<Id, Numbered> delivered_;
   std::deque<Pending> pending_;
   std::size_t receiving_ = kNone;  // the connection whose bytes a node is given

@@ -98,7 +98,7 @@ void World::perform(Id id, const Announce& announce) {
 
 // ---- what has to hold --------------------------------------------------------------------
 
-// Called after each call of a node, so nothing is put into words before it has to be.
+// Called after each call of a node, so messages are made only when they are needed.
 void World::check_bounds(Id id) {
   const BulkNode& node = *members_[id].node;
   std::size_t ends = kChannels * kHead;
@@ -111,7 +111,7 @@ void World::check_bounds(Id id) {
     if (!conn.open[1] || conn.ends[1] != id) continue;
     const Flow& records = conn.flows[0][1];
     std::size_t held = node.child_bytes(conn.ends[0]) + conn.untaken;
-    // What a cut has taken from the wire, or is in the hands of the node, is missing.
+    // Bytes that a cut has taken from the wire, or that the node holds, are missing.
     std::size_t all = records.credit + records.wire.size() + held;
     if (all <= limits_.link) continue;
     throw Broken{

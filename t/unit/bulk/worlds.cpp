@@ -8,7 +8,7 @@
 namespace nacre::bulk {
 namespace {
 
-// With sanitizers each takes ten times as long.
+// With sanitizers each world takes ten times as long.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define NACRE_SANITIZED

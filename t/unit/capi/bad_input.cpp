@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What plugins get wrong in C: see dso/probe_bad_input.c.
+// Wrong calls of plugins in C: see dso/probe_bad_input.c.
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C API beyond the shell's own: reactors, futures, messages, processes. dso/probe_*.c check what they get; what
-// they begin in one topic goes on in the host's loop, and they look at it in the next.
+// they begin in one topic goes on in the host's loop, and they check it in the next topic.
 #include <csignal>
 
 #include "catch.hpp"

@@ -28,7 +28,7 @@ struct Ended {
   std::string said;  // on stderr
 };
 
-// Runs `code` in a process of its own, which then exits with 0.
+// Runs `code` in a child, which then exits with 0.
 Ended in_child(const std::function<void()>& code) {
   Pipe pipe = *make_pipe(0);
   pid_t pid = ::fork();
@@ -36,7 +36,7 @@ Ended in_child(const std::function<void()>& code) {
   if (pid == 0) {
     ::dup2(pipe.write.get(), STDERR_FILENO);
     for (int signum : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS})
-      std::signal(signum, SIG_DFL);  // not the test's own
+      std::signal(signum, SIG_DFL);  // not the test's own handlers
     code();
     ::_exit(0);
   }

@@ -54,7 +54,7 @@ TEST_CASE("an object of this machine, and what is none at all, is for dlopen to 
     CHECK(wrong_with(text) == "nothing");
   CHECK(wrong_with(std::string(4096, 'x')) == "nothing");
   std::string narrow = good;
-  narrow[4] = 1;  // 32 bits: all else is elsewhere
+  narrow[4] = 1;  // 32 bits: all other fields are at other places
   narrow[18] = 20;
   CHECK(wrong_with(narrow) == "nothing");
   CHECK(check_object("/no/such/file"));
@@ -71,7 +71,7 @@ TEST_CASE("an object of another machine is named") {
 
 TEST_CASE("an object that is cut off is named, however much is left of what is loaded") {
   std::string whole = object();
-  // Behind the headers, before the end of the code, whichever linker made it.
+  // The cut is behind the headers and before the end of the code, with any linker.
   std::string start = wrong_with(whole.substr(0, 1000));
   REQUIRE_THAT(start, StartsWith("is cut off: it has 1000 bytes, of at least "));
   auto needed = static_cast<std::size_t>(std::stoul(start.substr(start.rfind(' ') + 1)));
@@ -100,7 +100,7 @@ TEST_CASE("what a file needs is read from any bytes") {
   auto below = [&](std::size_t end) { return random() % end; };
   for (int round = 0; round < 2000; ++round) {
     std::string bytes = good;
-    // The file's header, those of the segments, and anything.
+    // Changes the file's header, those of the segments, or any byte.
     for (std::size_t changes = below(6); changes > 0; --changes) bytes[below(64)] = static_cast<char>(below(256));
     for (std::size_t changes = below(20); changes > 0; --changes)
       bytes[64 + below(600)] = static_cast<char>(below(256));

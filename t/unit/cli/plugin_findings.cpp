@@ -50,7 +50,7 @@ TEST_CASE("no topic is taken for misspelt that the sources call") {
       if (file.path().extension() != ".cpp") continue;
       std::string text = read_file(file.path()).value();
       for (std::string_view line : split(text, '\n')) {
-        // Only the few lines that may have one, as a regular expression is slow.
+        // Only the few lines that may match, as a regular expression is slow.
         auto has = [line](std::string_view part) { return line.find(part) != line.npos; };
         if (!has("(") || !(has("all") || has("change(\"") || has("notify(\""))) continue;
         for (std::cregex_iterator each(line.data(), line.data() + line.size(), calls), end; each != end; ++each)
@@ -125,7 +125,7 @@ TEST_CASE("the call that has not come back is the innermost one") {
   CHECK_FALSE(open_call("> loading\n< loading\n> shell.init\n> shell.log\n< shell.log\n< shell.init\n"));
   CHECK(open_call("> shell.init\n> shell.log\n< shell.log\n") == "shell.init");
   CHECK(open_call("> shell.init\n> shell.log\n") == "shell.log");
-  // Of two processes.
+  // The trace is of two processes.
   CHECK(open_call("> task.exec\n> task.fork\n< task.exec\n") == std::nullopt);
   CHECK(last_call("> a\n> b\n< b\n< a\n> c\n") == "a");
   CHECK(last_call("> a\n").empty());

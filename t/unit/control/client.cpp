@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client that does not wait. What it is linked to is this test.
+// The client that does not wait. This test is the other end of its link.
 #include "control/client.hpp"
 
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ struct Leader {
     client.emplace(Client::over(std::move(theirs), std::move(duplicate), "1", event::Seconds(5)).value());
     received();  // the hello
   }
-  // What the client takes now.
+  // The next frame that the client takes.
   Result<std::optional<FromLeader>> taken() {
     Result<void> alive = client->exchange();
     auto frame = client->take();

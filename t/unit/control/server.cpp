@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Server and Client over real sockets. The clients are in a process of their own, as they wait.
+// Server and Client over real sockets. The clients run in another process, as they wait.
 #include "control/server.hpp"
 
 #include <poll.h>
@@ -66,7 +66,7 @@ struct World {
     server = ControlServer::create(*loop, folder.path(""), "2.0", std::move(callbacks), hello_time).value();
   }
 
-  // As far as there is room.
+  // Sends as much as there is room for.
   void echo(ControlServer::ClientId client, std::uint64_t id) {
     while (!echoed.empty()) {
       std::string piece = echoed.substr(0, std::max<std::size_t>(server->room(client, id), 1));
@@ -83,7 +83,7 @@ struct World {
     server->answer_part(client, request.id, 1);
   }
 
-  // Runs `client` in another process, and the loop until it ends; what it has returned.
+  // Runs `client` in another process, and the loop until that ends; returns its result.
   int run(const std::function<int(const std::string& address)>& client) {
     pid_t pid = ::fork();
     if (pid == 0) ::_exit(client(server->address()));
@@ -150,7 +150,7 @@ TEST_CASE("who is not answered in time gives up with clear words", "[control]") 
 
 TEST_CASE("a server that stands still is given up", "[control]") {
   World world;
-  auto client = Client::dial(world.server->address(), "1.0", Seconds(0.1));  // nobody runs the loop
+  auto client = Client::dial(world.server->address(), "1.0", Seconds(0.1));  // no loop serves the server
   REQUIRE_FALSE(client);
   CHECK(client.error().code == ETIMEDOUT);
 }
@@ -191,7 +191,8 @@ TEST_CASE("a client that is refused before it has sent its hello gets the reason
 
 namespace {
 
-// Sends `text` to `cat`, and takes what comes, `step` bytes of credit at a time. What has come, or an error's text.
+// Sends `text` to `cat`, and takes what comes, `step` bytes of credit at a time. Returns what has come, or an
+// error's text.
 std::string through_cat(Client& client, std::string_view text, std::uint64_t step) {
   std::uint64_t id = client.begin("cat", Json::object(), step);
   std::string out;
@@ -355,7 +356,7 @@ TEST_CASE("another user is neither served nor trusted", "[control]") {
           }) == 0);
   }
   SECTION("a link that it has made all the same is refused") {
-    // Made as nobody, passed on here by inheritance: the kernel tells who connected, or listened.
+    // The sockets are made as nobody, and inherited here: the kernel tells who connected, or listened.
     std::string path = world.folder.path("open");
     REQUIRE(::chmod(world.folder.path("").c_str(), 0777) == 0);
     sockaddr_un address{};
@@ -372,6 +373,6 @@ TEST_CASE("another user is neither served nor trusted", "[control]") {
     UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
     REQUIRE(accepted);
     CHECK(check_peer(accepted.get()).error().code == EPERM);
-    CHECK(check_peer(mine.get()));  // root has listened
+    CHECK(check_peer(mine.get()));  // root was the listener
   }
 }

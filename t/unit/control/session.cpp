@@ -14,7 +14,7 @@ namespace {
 
 const std::string kHello = line_of(ControlHello{"1.0"});
 
-// A session, what it was asked, and what it has sent since its hello.
+// A session, the requests that it got, and what it has sent since its hello.
 struct Side {
   Side() : session("2.0", callbacks()) { static_cast<void>(sent()); }
 
@@ -165,7 +165,7 @@ TEST_CASE("a client that takes no answers is let go", "[control][long]") {
   CHECK(side.session.output().size() > 16000000);
   for (int i = 0; i < 17; ++i) side.session.answer_part(1, std::string(1000000, 'x'));
   CHECK(side.session.is_full());
-  CHECK(side.session.output().empty());  // nothing is kept for it
+  CHECK(side.session.output().empty());  // nothing is kept for the client
   CHECK_FALSE(side.session.receive(line_of(ControlRequest{2, "status"})));
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("data goes as far as the client's credit", "[control]") {
   CHECK(side.session.put({1, "output", "12345678"}));
   CHECK_FALSE(side.session.put({1, "output", "123"}));
   CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"stream", "output"}, {"data", "12345678"}}});
-  CHECK(side.rooms.empty() == false);  // of the two bytes that are left
+  CHECK(side.rooms.empty() == false);  // for the two bytes that are left
   side.rooms.clear();
   CHECK_FALSE(side.session.put({1, "output", "123"}));
   REQUIRE(side.session.receive(line_of(StreamCredit{1, 1})));
@@ -189,10 +189,10 @@ TEST_CASE("data goes as far as the client's credit", "[control]") {
   CHECK(side.sent() == std::vector<Json>{{{"id", 1}, {"stream", "output"}, {"data", "123"}, {"rank", 4}},
                                          {{"id", 1}, {"stream", "output"}, {"eof", true}}});
   CHECK(side.session.room(1) == 0);
-  CHECK_FALSE(side.session.put({1, "output", ""}));  // costs a byte
+  CHECK_FALSE(side.session.put({1, "output", ""}));  // an empty frame costs a byte
   side.session.answer(1, Json(0));
   static_cast<void>(side.sent());
-  CHECK(side.session.put({1, "output", "late"}));  // goes nowhere
+  CHECK(side.session.put({1, "output", "late"}));  // the data is dropped
   side.session.put_end({1, "output"});
   CHECK(side.sent().empty());
 }
@@ -223,7 +223,7 @@ TEST_CASE("a client sends data within what it was granted", "[control]") {
   CHECK(side.data == std::vector<StreamData>{{1, "input", "abc\xff", {{"rank", 2}}}});
   REQUIRE(side.session.receive(line_of(StreamEnd{1, "input"})));
   CHECK(side.ended == std::vector<std::string>{"input"});
-  // To a request that is not open, or is not any more: passed over.
+  // Data for a request that is not open, or not any more, is ignored.
   REQUIRE(side.session.receive(line_of(StreamData{9, "input", kBlock})));
   REQUIRE(side.session.receive(line_of(StreamEnd{9, "input"})));
   REQUIRE(side.session.receive(line_of(StreamCredit{9, 1})));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of what front ends and the leader of a job tell each other: other programs write and read them, too.
+// The bytes of what front ends and the leader of a job tell each other: other programs also write and read them.
 #include "catch.hpp"
 
 #include <fmt/format.h>

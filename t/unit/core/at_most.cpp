@@ -23,7 +23,7 @@ struct Tasks {
     for (std::uint32_t rank = 0; rank < count; ++rank)
       all.push_back(std::make_unique<task::Task>(rank, rank, task::Command{{"x"}, {}, {}}));
   }
-  // Those that start next, and run from then on.
+  // The tasks that start next, and run from then on.
   Ranks start(TaskWindow& window, std::size_t most = SIZE_MAX) const {
     Ranks out;
     for (const auto& task : window.next(all, most)) {
@@ -75,7 +75,7 @@ TEST_CASE("a task has a slot until it has ended for good, and the next one gets 
   tasks.end(window, 1);
   CHECK(tasks.start(window) == Ranks{2});
   CHECK(tasks.all[2]->slot() == 1);
-  // One that starts again keeps its own, and comes first.
+  // A task that starts again keeps its slot, and comes first.
   tasks.all[0] = std::make_unique<task::Task>(0, 0, task::Command{{"x"}, {}, {}}, 2);
   CHECK_FALSE(window.waits(*tasks.all[0]));
   window.look_again_from(0);

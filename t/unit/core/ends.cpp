@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job ends as its Shell acts: the exit code, who decides it, which failure is the cause, and what the tasks
+// How a Shell acts when its job ends: the exit code, who decides it, which failure is the cause, and what the tasks
 // get.
 #include <unistd.h>
 
@@ -151,7 +151,7 @@ TEST_CASE("of failures on several shells the first in the order of all is the ca
   ShellUnderTest it(1, 3);
   it.group->decided = 9;
   it.at["shell.init"] = [](ShellUnderTest& self) -> Result<void> {
-    CHECK(raise(self, 3, "mine"));  // which comes back from the leader later than the other
+    CHECK(raise(self, 3, "mine"));  // this exception comes back from the leader later than the other
     self.raise_elsewhere(9);
     return {};
   };
@@ -281,7 +281,7 @@ TEST_CASE("a failure in shell.finish or shell.exit counts on any shell") {
         auto found = std::find(it.group->acts.begin(), it.group->acts.end(), act);
         return found - it.group->acts.begin();
       };
-      // All have it before they leave: it is sent before the barrier that all pass last.
+      // All shells have the exception before they leave: it is sent before the last barrier.
       CHECK(position(it.group->raised()[0]) < position("enter end"));
       CHECK(it.group->acts.back() == "leave 1");
     }
@@ -302,7 +302,7 @@ TEST_CASE("an exception that comes while the shells wait for the last of them co
 TEST_CASE("what runs when its shell begins to end the tasks is a victim, what ended before is not") {
   ShellUnderTest it(0, 3);
   it.tasks = 2;
-  // Task 0 ends once both have been started.
+  // Task 0 ends once both tasks have been started.
   it.command = {"sh", "-c",
                 "test $FLUX_TASK_RANK = 0 && { trap 'exit 4' USR1; while :; do sleep 0.01; done; }; sleep 1000"};
   it.at["shell.start"] = [](ShellUnderTest& self) -> Result<void> {
@@ -334,7 +334,7 @@ TEST_CASE("a task that does not end at SIGTERM is killed after the grace") {
 TEST_CASE("what a task has left behind is ended before the shell goes") {
   ShellUnderTest it;
   it.command = {"sh", "-c", "sleep 1000 & exit 0"};
-  CHECK(it.run() == 0);  // which checks that there is no child
+  CHECK(it.run() == 0);  // run() also checks that no child is left
 }
 
 TEST_CASE("a shell that is cut off kills its tasks and waits for nobody") {

@@ -13,7 +13,7 @@ using namespace nacre::kit;   // NOLINT
 
 namespace {
 
-// Something that ends the job, and the code that it gives.
+// Something that ends the job, and the job's code then.
 struct Interruption {
   const char* name;
   std::function<void(ShellUnderTest&)> come;
@@ -40,7 +40,7 @@ std::vector<Interruption> of_several() {
   return all;
 }
 
-// In which the job is being started, so that each signal ends it; and what is called after each.
+// Topics in which the job is being started, so that each signal ends it, and the topics that follow.
 const std::vector<std::string> kOfTheStart{"shell.init", "shell.post-init", "task.init", "task.fork",
                                            "shell.start"};
 
@@ -88,7 +88,7 @@ TEST_CASE("whatever ends a job in a topic of the start of one shell of three end
       CHECK(it.group->raised().size() == own);
       CHECK(it.group->acts.back() == fmt::format("leave {}", by.code));
       CHECK(it.group->count("enter end") == 1);
-      CHECK(it.logged.size() == (rank == 0));  // by the leader
+      CHECK(it.logged.size() == (rank == 0));  // only the leader logs it
     }
   }
 }
@@ -108,7 +108,7 @@ TEST_CASE("who waits for the other shells at a barrier of the start waits no lon
       CHECK(it.called("task.exit") == has_started);
       CHECK(it.called("shell.post-init") == has_started);
       CHECK(it.called("shell.exit") == 1);
-      // Each signal that ends the tasks is sent by each shell to its own.
+      // Each shell sends a signal that ends the tasks to its own tasks.
       CHECK(it.group->count("signal") == 0);
     }
   }
@@ -214,7 +214,7 @@ TEST_CASE("a signal once all tasks have ended ends the job with its code") {
   for (const char* topic : {"shell.finish", "shell.tasks-complete", "shell.exit"}) {
     for (int signum : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
       for (std::uint32_t size : {1, 3}) {
-        // Of three, it is not known in shell.finish how the tasks of the others have ended.
+        // With three shells it is not known in shell.finish how the other shells' tasks have ended.
         if (size > 1 && std::string(topic) == "shell.finish") continue;
         INFO(signum << " in " << topic << " of " << size);
         ShellUnderTest it(0, size);

@@ -15,7 +15,7 @@ namespace {
 
 using Topics = std::vector<std::string>;
 
-// What a plugin does in a topic that fails there, and the job's exit code then.
+// How a plugin fails in a topic, and the job's exit code then.
 struct Way {
   const char* name;
   ShellUnderTest::Do fail;
@@ -43,7 +43,7 @@ std::vector<Way> ways() {
            9, "test: it died ({0}, on node{1})"}};
 }
 
-// Those that each shell calls once, in their order; the last always.
+// The topics that each shell calls once, in their order; the last one always.
 const Topics kPhases{"shell.init",  "shell.post-init", "task.init",    "task.fork",
                      "shell.start", "task.exit",       "shell.finish", "shell.exit"};
 
@@ -51,7 +51,7 @@ bool comes_after(const std::string& topic, const std::string& other) {
   return std::find(kPhases.begin(), kPhases.end(), topic) > std::find(kPhases.begin(), kPhases.end(), other);
 }
 
-// Tasks that run until they are ended, unless the failure comes after they have.
+// Tasks that run until they are killed, unless the failure comes after the tasks' ends.
 std::vector<std::string> command_for(const std::string& topic) {
   bool ends_by_itself = !comes_after("task.exit", topic);
   return ends_by_itself ? std::vector<std::string>{"true"} : std::vector<std::string>{"sleep", "1000"};
@@ -92,7 +92,7 @@ TEST_CASE("where a plugin of one shell wants that, no task starts before all she
     shell.shell->host().start_after_all();
     return {};
   };
-  it.group->never_entered = {"ready"};  // by another, which fails
+  it.group->never_entered = {"ready"};  // by another shell, which fails
   it.group->at_barrier["ready"] = [&it] {
     CHECK(it.called("shell.post-init") == 1);
     CHECK(it.called("task.init") == 0);
@@ -130,7 +130,7 @@ TEST_CASE("a failure in any phase ends a job of one shell with its code") {
       bool has_started = comes_after(topic, "task.init");
       CHECK(it.called("task.exit") == has_started);
       CHECK(it.called("shell.start") == comes_after(topic, "task.fork"));
-      // Once, by whoever it is for.
+      // Once, in the log or as the error.
       CHECK(it.has_logged("it ") + it.error.has_value() == 1);
     }
   }

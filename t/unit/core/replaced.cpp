@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// on-lost=replace: what the leader orders, and what becomes of it on each shell.
+// on-lost=replace: what the leader orders, and what each shell does then.
 #include <algorithm>
 
 #include "catch.hpp"
@@ -100,7 +100,7 @@ TEST_CASE("without a spare the job ends, or goes on, and the line has the reason
               "raise node-failure {} -1: shell 1 on node1 is lost: it has ended, or cannot be reached; with it "
               "task 1, which is not started again: there is no spare left",
               severity));
-    CHECK(it.called("shell.not-replaced") == (severity == 0 ? 1 : 2));  // of the spare, too
+    CHECK(it.called("shell.not-replaced") == (severity == 0 ? 1 : 2));  // also for the loss of the spare
   }
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("where=any: without a spare the tasks go to the shells with the fewest
       CHECK(self.shell->host().job().attempt_of(3) == 2);
       CHECK(self.shell->host().job().restarts == 2);
       CHECK(self.shell->host().job().stands_for(3) == 3);
-      self.group->end_elsewhere(ended("3,10", kBadly));  // of earlier starts
+      self.group->end_elsewhere(ended("3,10", kBadly));  // these ends are of earlier starts
       self.group->end_elsewhere(ended("11,18", kWell));
     });
     return Result<void>();

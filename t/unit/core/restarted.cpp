@@ -26,7 +26,7 @@ void prepare(ShellUnderTest& it, const char* restart, const char* script) {
     it.at[topic] = [](ShellUnderTest&) { return Result<void>(); };
 }
 
-// Of a task of shell 1 that has failed.
+// The request for a failed task of shell 1.
 std::string asked(const char* ends, bool whole = false) {
   return fmt::format(R"({{"shell": 1, "whole": {}, "ends": {}}})", whole, ends);
 }
@@ -104,8 +104,8 @@ TEST_CASE(
       auto announce = [&](const char* ends) { REQUIRE(self.group->announce("shell.restart-asked", asked(ends))); };
       announce(R"([[1, 1, "x3", 0.5]])");
       CHECK(self.shell->host().job().attempt_of(1) == 2);
-      announce(R"([[1, 1, "x3", 0.5]])");  // of that start no more
-      announce(R"([[0, 1, "x3", 0.5]])");  // none of its own
+      announce(R"([[1, 1, "x3", 0.5]])");  // that start does not count any more
+      announce(R"([[0, 1, "x3", 0.5]])");  // the task is not this shell's
       announce(R"([[9, 1, "x3", 0.5]])");
       announce("[]");
       announce(R"([[1, 1, "l", 0.5]])");
@@ -242,7 +242,8 @@ TEST_CASE(
     self.later(event::Seconds(0.01), [&self] {
       REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[2, 1, "x3", 0.5]])")));
       for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->host().job().attempt_of(rank) == (rank < 2 ? 1 : 2));
-      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));  // it starts again
+      // the task starts again
+      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));
       CHECK(self.shell->host().job().restarts == 1);
       self.group->end_elsewhere({Idset::range(2, 3), Record::of(WaitStatus::exited(3))});
       self.group->end_elsewhere({Idset::range(6, 7), Record::of(WaitStatus::exited(0))});
@@ -312,7 +313,7 @@ TEST_CASE("nacre restart: a task that is ordered to starts again, whatever it en
   it.at["shell.start"] = [](ShellUnderTest& self) {
     self.once_task_expects(SIGTERM, [&self] {
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0"})"));
-      REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0-1"})"));  // it is being ended
+      REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": "0-1"})"));  // the task is being ended
       REQUIRE(self.group->announce("shell.restart-order", R"({"ranks": 0})"));
       REQUIRE(self.group->announce(
           "shell.restart-asked", R"({"shell": 1, "whole": false, "ordered": true, "ends": [[1, 1, "c/s15", 5]]})"));
@@ -341,7 +342,7 @@ TEST_CASE("nacre restart: all tasks, and an answer that has become old is given 
                                    R"({"shell": 0, "whole": true, "ordered": true, "restarts": 5, "ends": []})"));
       CHECK(self.shell->host().job().attempt_of(0) == 2);
       CHECK(self.shell->host().job().attempt_of(1) == 2);
-      REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the one that is under way does
+      REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the order that is under way does this
       CHECK(self.shell->host().job().restarts == 1);
     });
     self.later(event::Seconds(0.3), [&self] {

@@ -16,7 +16,7 @@ using NoProgress = job::RestartOption::NoProgress;
 
 namespace {
 
-// Whose tasks have written these numbers, by rank.
+// An output in which tasks have written these numbers, by rank.
 struct Numbers : plugin::TaskOutput {
   value::Idset come_out() override { return {}; }
   std::optional<Tail> tail(std::uint32_t /*rank*/) override { return std::nullopt; }
@@ -36,7 +36,7 @@ job::RestartOption looking_at(NoProgress::Look look, std::string what) {
   return out;
 }
 
-// What a command shows, each time that somebody looks; "none" where it cannot be looked at.
+// What a command shows at each look; "none" if the look fails.
 std::vector<std::string> shown_by(kit::FakeHost& host, const std::string& command, int looks) {
   ShellProgress progress(host, looking_at(NoProgress::Look::command, command));
   std::vector<std::string> out;
@@ -93,7 +93,7 @@ TEST_CASE("the largest number of some tasks of this shell") {
   kit::FakeHost host(3);
   host.make_tasks();
   ShellProgress progress(host, looking_at(NoProgress::Look::output, "step"));
-  CHECK(progress.number_of(value::Idset::range(0, 2)).empty());  // nothing reads what they write
+  CHECK(progress.number_of(value::Idset::range(0, 2)).empty());  // nothing reads the tasks' output
   Numbers numbers;
   numbers.numbers = {{0, 7}, {1, 12.5}};
   host.offer_output(&numbers);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole Shell in this process, on a loop of its own: real tasks, no builtin plugins, one plugin of the test's own
-// that does in each topic what the test says, and a group whose other shells the test acts for.
+// A whole Shell in this process, on its own loop: real tasks, no builtin plugins, one plugin that does in each
+// topic what the test says, and a group in which the test plays the other shells.
 #pragma once
 
 #include <sys/wait.h>
@@ -67,14 +67,14 @@ class ShellUnderTest {
     Result<int> code = shell->run();
     if (!code) error = code.error();
     shell.reset();
-    // No child is left, whatever became of the job.
+    // No child is left, however the job has ended.
     CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
     CHECK(errno == ECHILD);
     return code.value_or(1);
   }
 
   void receive(int signum, Signals::From from = Signals::From::process) { process.signals->received(signum, from); }
-  // As one that another shell of the job has raised.
+  // Acts as if another shell of the job had raised an exception.
   void raise_elsewhere(int code, group::Rank origin = 2) {
     group->raise_elsewhere({"exec", 0, fmt::format("shell {} failed", origin), code, origin, true});
   }
@@ -83,12 +83,12 @@ class ShellUnderTest {
     process.launcher_events.gone = Error{EPIPE, "the launcher has gone"};
     process.launcher_events.on_gone();
   }
-  // Calls `what` from the loop, after so much time.
+  // Calls `what` from the loop, after this time.
   void later(event::Seconds delay, std::function<void()> what, event::Seconds again = {}) {
     timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
     timers.back().start(delay, again);
   }
-  // Calls `what` from the loop once the first task has set up what it does with the signal.
+  // Calls `what` from the loop once the first task handles the signal, or ignores it.
   void once_task_expects(int signum, std::function<void()> what) {
     auto look = [this, signum, what = std::move(what), timer = timers.size()] {
       if (!expects_signal(shell->host().tasks()[0]->pid(), signum)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of the question what is connected to PMI before shells leave, and of its answer.
+// The bytes of the question, before shells leave, which tasks are connected to PMI, and of its answer.
 #include "catch.hpp"
 
 #include "core/shell_shrink.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With programs in the place of Slurm's, which record how they are called.
+// With stand-ins for Slurm's programs, which record how they are called.
 #include "core/slurm_nodes.hpp"
 
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ struct Slurm {
     program("squeue", kSqueue);
     program("scancel", kScancel);
     program("srun", "");
-    // Nothing else: this machine may have them, too.
+    // PATH has nothing else, as this machine may have Slurm's commands.
     for (const char* each :
          {"sh", "tr", "sed", "grep", "head", "tail", "uname", "env", "sleep", "cat", "touch", "paste", "sort"}) {
       std::string place = ::access(fmt::format("/usr/bin/{}", each).c_str(), X_OK) == 0 ? "/usr/bin/" : "/bin/";
@@ -108,9 +108,9 @@ TEST_CASE("nodes of Slurm: asked for like the first ones, given back, the last b
             " --time=1:02:03 --cpus-per-task=4 --partition=p --exclude=n[0-1]\n");
   CHECK(it.killed == std::vector<std::string>{"scancel", "--name=" + it.name});
   CHECK(it.nodes.held(value::Hostlist::parse("n[3-4]").value()).str() == "n4");
-  // Of no allocation of these.
+  // These hosts are of no allocation here.
   CHECK(it.give_back("n[0-1]").empty());
-  // scontrol shows no host of it here, so it does not get smaller.
+  // scontrol shows no host of the allocation here, so that does not get smaller.
   Json smaller = it.give_back("n4");
   REQUIRE(smaller.size() == 1);
   CHECK(smaller[0].value("hosts", "") == "n4");
@@ -191,7 +191,7 @@ TEST_CASE("what Slurm does not give in time is withdrawn, and what waits when th
 
 namespace {
 
-// What it has told Slurm by the end.
+// The calls of Slurm's programs by the end.
 std::string end_left(Slurm& it, const std::string& name, const std::string& steps, const std::string& step) {
   static_cast<void>(it.folder.file("name", name + "\n"));
   static_cast<void>(it.folder.file("steps", steps));
@@ -211,7 +211,7 @@ TEST_CASE("the last shell of an allocation ends it, and none that has another na
   Slurm it;
   CHECK(end_left(it, it.name, "9.extern\n9.0\n9.1\n", "1").empty());  // step 0 waits for it
   CHECK(end_left(it, it.name, "9.extern\n9.1\n", "0").empty());       // it has gone already
-  CHECK(end_left(it, "mine", "9.extern\n9.0\n", "0").empty());        // of a user
+  CHECK(end_left(it, "mine", "9.extern\n9.0\n", "0").empty());        // the allocation is a user's
   CHECK(end_left(it, it.name, "9.extern\n9.10\n", "10") == "scancel --name=" + it.name + " 9\n");
 }
 

@@ -15,7 +15,7 @@ using namespace nacre::kit;   // NOLINT
 
 namespace {
 
-// What proc(5) would have of process 77.
+// Stands in for the files of process 77 in /proc.
 struct Proc {
   void thread(pid_t id, char state, const std::string& where, const std::string& call, const std::string& pending) {
     std::filesystem::path at = folder.path(fmt::format("proc/77/task/{}", id));

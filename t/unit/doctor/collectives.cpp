@@ -191,7 +191,7 @@ TEST_CASE("what a dump has of collectives") {
   CHECK(log.groups[0].last.size() == CollectiveLog::kMostLast);
   CHECK(log.groups[0].last.back().number == 100);
   log = log_of(0, {});
-  CHECK(log.groups[0].last.empty());  // it is a member, and has called nothing
+  CHECK(log.groups[0].last.empty());  // the task is a member, and has called nothing
   CHECK_FALSE(log.since);
   CHECK(doctor::collectives_in(whole("}"), kNow).error().message == "it has no list of entries");
   CHECK(doctor::collectives_in(whole("N"), kNow).error().message == "it has no list of entries");
@@ -211,7 +211,7 @@ TEST_CASE("a task that lags behind is found, once it has been so for some time")
   auto logs = [&] { return std::vector{log_of(0, ahead), log_of(1, ahead), log_of(2, ahead), log_of(3, behind)}; };
   CHECK(found_in(logs()) == Values{"3 at collective 41 in process group 0 (default_pg), and 3 others are at 42: "
                                    "41 is all_reduce, completed; these wait in all_reduce for 65 s at least"});
-  ahead[1].ago = 9;  // the dumps are not of one moment
+  ahead[1].ago = 9;  // the dumps are from different moments
   CHECK(found_in(logs()).empty());
   ahead[1].ago = 65;
   ahead[1].state = "completed";  // nobody waits
@@ -235,7 +235,7 @@ TEST_CASE("a task that calls another collective, or gives another size, is found
                "number 42 is all_reduce of [[32]] there, and all_reduce of [[64]] in 3 others"});
   CHECK(with({{41, "broadcast"}, {42, "gather", "started"}, {43, "all_reduce", "scheduled"}}).size() == 1);
   CHECK(with(usual).empty());
-  // Where tasks give what they like, sizes say nothing.
+  // If tasks may give different sizes these say nothing.
   usual = {{42, "all_to_all", "started"}};
   CHECK(with({{42, "all_to_all", "started", 60, 32}}).empty());
 }

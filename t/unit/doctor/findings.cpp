@@ -126,10 +126,10 @@ TEST_CASE("who gets on is not blamed") {
   Patient moves(4);
   moves.put("0-2", waits("futex")).put("3", answers);
   CHECK(moves.kinds() == Texts{"works 3"});
-  Patient most(4);  // and so do all the others
+  Patient most(4);  // and so do all other tasks
   most.put("0-2", solve).put("3", waits("recvfrom", "socket"));
   CHECK(most.kinds() == Texts{"fine "});
-  Patient both(8);  // who waits elsewhere may wait for the one that computes
+  Patient both(8);  // a task that waits elsewhere may wait for the one that computes
   both.put("0-5", exchange).put("6", solve).put("7", waits("futex"));
   CHECK(both.kinds() == Texts{"works 6"});
 }
@@ -310,7 +310,7 @@ TEST_CASE("one has ended well, and the others wait") {
               "barrier 3",
               "=> rank 3 (n1) has ended well, and the others go on: if they wait for it, they wait for "
               "ever"});
-  Patient most(8);  // the last of many that are worked off
+  Patient most(8);  // the last of many tasks that one after the other go on
   most.put("7", waits("futex"));
   most.ended_well.insert(0, 6);
   CHECK(most.kinds() == Texts{"fine "});

@@ -70,7 +70,7 @@ TEST_CASE("a rank that has launched fewer operations at both answers is found") 
             "twice, 41 AllReduce have been launched there, and 42 by 3 others"});
   CHECK(found_in(stuck, stuck, {{{"10.0.0.1", 101}, 7}, {{"10.0.0.9", 101}, 8}})[0].starts_with(
       "process 101 on 10.0.0.1 [7] "));
-  CHECK(found_in(stuck, on).empty());  // they get on
+  CHECK(found_in(stuck, on).empty());  // the tasks get on
   CHECK(found_in(on, answer(rank(0, 43) + "," + rank(1, 43))).empty());
   CHECK(found_in(answer(""), stuck).empty());
 }
@@ -82,7 +82,7 @@ TEST_CASE("a rank that does not answer at both is found") {
             "process 9 on 10.0.0.2 and 1 more [] ranks 2-3 of NCCL's communicator 0xae94 of 4 ranks: "
             "NCCL's RAS has twice had no answer from there, and takes 1 for dead"});
   CHECK(found_in(answer(rank(0, 1)), one).empty());
-  // It is reachable, and is no member (any more).
+  // The process is reachable, but is not a member (any more).
   std::string gone =
       answer(rank(0, 1), R"({"rank": 2, "host": "10.0.0.2", "pid": 9, "status": {"unresponsive": false}})");
   CHECK(found_in(gone, gone).empty());

@@ -16,7 +16,7 @@ using doctor::NodePace;
 
 namespace {
 
-// Four tasks, each with so much of a cpu, and so much for which it was ready to run.
+// Four tasks, each with its share of a cpu, and the share of time in which it was ready to run.
 NodePace node(std::uint32_t shell, double cpu, double ready, double bytes = 0) {
   NodePace out;
   out.shell = shell;
@@ -54,9 +54,9 @@ TEST_CASE("no node is slow as all are, as none wants much, or as it is not clear
   CHECK(slow({}).empty());
   CHECK(slow({node(0, 0.4, 0.6)}).empty());
   CHECK(slow({node(0, 0.4, 0.6), node(1, 0.4, 0.6)}).empty());
-  CHECK(slow({node(0, 1, 0), node(1, 0.1, 0.2)}).empty());        // it wants little
-  CHECK(slow({node(0, 0.01, 0), node(1, 0.4, 0.6)}).empty());     // the other wants little
-  CHECK(slow({node(0, 0.85, 0.15), node(1, 0.5, 0.5)}).empty());  // the other is not well either
+  CHECK(slow({node(0, 1, 0), node(1, 0.1, 0.2)}).empty());        // node 1's tasks want little cpu
+  CHECK(slow({node(0, 0.01, 0), node(1, 0.4, 0.6)}).empty());     // node 0's tasks want little cpu
+  CHECK(slow({node(0, 0.85, 0.15), node(1, 0.5, 0.5)}).empty());  // node 0 is not well either
   CHECK(slow({node(0, 1, 0), node(1, 0.4, 0.6), node(2, 0.4, 0.6)}).empty());
   NodePace unknown = node(1, 0.4, 0);
   unknown.ready = {};
@@ -99,14 +99,14 @@ namespace {
 constexpr std::uint32_t kHosts = 4, kTasks = 4;  // of each host
 constexpr double kWindow = 30;
 
-// A job whose tasks are made up: of each task and window what it would be measured to do.
+// A job of made-up tasks: the measurements of each task in each window.
 struct Job {
   std::mt19937 random;
   std::uint32_t hosts = kHosts;
 
   double noise(double share) { return std::exp(std::normal_distribution<double>(0, share)(random)); }
   bool happens(double share) { return std::bernoulli_distribution(share)(random); }
-  // Counts so many steps a second, uses this share of a cpu, and gets so much of what it wants.
+  // A task that counts `rate` steps a second, wants `busy` of a cpu, and gets the share `served` of that.
   TaskPace task(double rate, double busy, double served = 1) {
     TaskPace out;
     out.rate = rate * noise(0.05);
@@ -134,7 +134,7 @@ std::map<std::uint32_t, SlowFinder::Host> window_of(Job& job, const Does& does, 
   return out;
 }
 
-// What is said within so many windows, a line each, with the window, from 1, before it.
+// What is said within this many windows, a line each, with the window, from 1, before it.
 std::vector<std::string> said(SlowFinder& finder, Job& job, const Does& does, int windows, int from = 1) {
   std::vector<std::string> out;
   for (int i = from; i < from + windows; ++i) {
@@ -149,10 +149,10 @@ std::vector<std::string> said(unsigned seed, const Does& does, int windows = 20)
   return said(finder, job, does, windows);
 }
 
-// It is busy for the time of the window that the work of all takes, and waits for the others then.
+// The share of the window in which a task works; then it waits for the slowest.
 double synchronous(double own, double slowest) { return 0.95 * own / slowest; }
 
-// Of each rank, what its work is to that of the one that has most; drawn anew for each job.
+// Each rank's share of the work of the busiest rank, drawn anew for each job.
 std::vector<double> shares_of_work(unsigned seed) {
   Job job{std::mt19937(seed + 1000)};
   std::vector<double> out(kHosts * kTasks);
@@ -174,7 +174,7 @@ std::string text_of(doctor::PaceMeasure measure, double own, double others, bool
   return out.text("step");
 }
 
-// Of jobs of these seeds.
+// Checks healthy jobs of these seeds.
 void check_healthy(unsigned first, unsigned last) {
   struct Kind {
     const char* name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of Python, from made-up memory: what is there, what is torn, what is none.
+// The functions of Python, from made-up memory: whole, torn and wrong.
 #include "doctor/python_stacks.hpp"
 
 #include <elf.h>
@@ -64,7 +64,7 @@ class PythonMemory {
     return out;
   }
 
-  // A str whose characters are of ASCII; `width`: bytes of one, if they are of others.
+  // A str of ASCII characters; `width`: the bytes of each character, if it is of others.
   [[nodiscard]] std::uint64_t text(std::string_view characters, unsigned width = 0) {
     std::uint64_t ascii = version_ < 0x030c0000 ? 48 : 40;
     std::uint64_t at = width == 0 ? ascii : of_.others;
@@ -75,7 +75,7 @@ class PythonMemory {
     pieces_[out].replace(at, characters.size(), characters);
     return out;
   }
-  // A function that begins in a line, and goes to the next one with each instruction but the first.
+  // A function that begins in a line; each instruction but the first is on the next line.
   [[nodiscard]] std::uint64_t function(std::uint64_t name, std::uint64_t file, std::int32_t first_line,
                                        std::string table = std::string("\x80\x00\xd8\x00\x00\xd8\x00\x00", 8)) {
     std::uint64_t lines = room(32 + table.size());
@@ -89,7 +89,7 @@ class PythonMemory {
     put(out + of_.first_line, first_line);
     return out;
   }
-  // At so many bytes of its instructions, called by another one; 0: by none.
+  // A frame at the byte `at` of the function's instructions; `caller`: the frame that called it, 0: none.
   [[nodiscard]] std::uint64_t frame(std::uint64_t function, std::uint64_t at, std::uint64_t caller,
                                     std::uint8_t owner = 0) {
     std::uint64_t out = room(80);
@@ -143,7 +143,7 @@ class PythonMemory {
   static constexpr std::size_t kRuntime = 1024;
   static constexpr std::size_t kInterpreter = 7400;
 
-  // With the names _PyRuntime and Py_Version in one bucket.
+  // The ELF file, with the names _PyRuntime and Py_Version in one bucket.
   std::uint64_t elf() {
     auto hash_of = [](std::string_view name) {
       std::uint32_t out = 5381;
@@ -189,7 +189,7 @@ class PythonMemory {
     return out;
   }
 
-  // What 3.13 says of its layout.
+  // Writes the description that 3.13 has of its layout.
   void publish() {
     std::memcpy(pieces_[runtime_].data(), "xdebugpy", 8);
     const std::vector<std::uint64_t> kNumbers{
@@ -267,7 +267,7 @@ TEST_CASE("threads of Python, and which of them has the interpreter's lock") {
   for (std::uint64_t version : {k3_11, k3_12, k3_13}) {
     Program program(version);
     std::uint64_t other = program.add_thread(9, program.frame(program.step, 0, 0));
-    program.add_thread(10, 0);  // it runs no function of Python
+    program.add_thread(10, 0);  // the thread runs no function of Python
     program.lock_held_by(other);
     auto read = doctor::python_stacks(program.reader(), program.files());
     REQUIRE(read);
@@ -313,7 +313,7 @@ TEST_CASE("what changes while it is read is not reported") {
   std::uint64_t cframe = 0;
   REQUIRE(program.copy(program.main + 56, &cframe, sizeof cframe));
   std::uint64_t one = program.frame(program.step, 2, program.outer);
-  // At each look the innermost function is another one.
+  // Each look finds another innermost function.
   auto read = doctor::python_stacks(
       [&](std::uint64_t address, void* to, std::size_t size) {
         if (address == cframe + 8) program.put(cframe + 8, ++looks % 2 == 0 ? one : program.inner);
@@ -323,7 +323,7 @@ TEST_CASE("what changes while it is read is not reported") {
   REQUIRE(read);
   CHECK(looks == 2 * PythonStacks::kMostTries);
   CHECK(read->threads[0].frames == std::vector<StackFrame>{kBoth[1]});
-  // At one look there is no function at all where it points to.
+  // At one look the pointer leads to no function.
   int reads = 0;
   program.put(cframe + 8, program.inner);
   auto later = doctor::python_stacks(
@@ -334,7 +334,7 @@ TEST_CASE("what changes while it is read is not reported") {
       program.files());
   REQUIRE(later);
   CHECK(reads == 3);
-  // Nothing of it stays.
+  // No frame of it stays.
   std::uint64_t alone = program.frame(program.step, 2, 0);
   auto none = doctor::python_stacks(
       [&](std::uint64_t address, void* to, std::size_t size) {
@@ -344,7 +344,7 @@ TEST_CASE("what changes while it is read is not reported") {
       program.files());
   REQUIRE_FALSE(none);
   CHECK(none.error().message == "its functions change faster than they can be read");
-  // Another thread is read nevertheless.
+  // Another thread is still read.
   program.add_thread(9, program.frame(program.module, 2, 0));
   auto other = doctor::python_stacks(
       [&](std::uint64_t address, void* to, std::size_t size) {
@@ -366,7 +366,7 @@ TEST_CASE("a place that is not in the function was read at another moment") {
   program.put(program.inner + program.of().instruction, program.step + program.of().instructions - 2);
   read = doctor::python_stacks(program.reader(), program.files());
   REQUIRE(read);
-  CHECK(read->threads[0].frames[0].line == 20);  // it is about to begin
+  CHECK(read->threads[0].frames[0].line == 20);  // the function is about to begin
 }
 
 TEST_CASE("a chain that goes in a circle, and one that is too long") {
@@ -395,7 +395,7 @@ TEST_CASE("a table of lines that is too long, and more pieces than are read") {
   auto read = doctor::python_stacks(memory.reader(), memory.files());
   REQUIRE(read);
   CHECK(read->threads[0].frames[0].line == 7);
-  // Of each of many threads as many functions as there may be.
+  // Each of many threads has the largest number of functions.
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < PythonStacks::kMostDepth; ++i) at = memory.frame(function, 4, at);
   for (std::uint64_t i = 0; i < PythonStacks::kMostThreads; ++i) memory.add_thread(2 + i, at);

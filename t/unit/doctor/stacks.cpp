@@ -88,7 +88,7 @@ TEST_CASE("what py-spy prints, thread by thread") {
         std::vector<StackFrame>{{"step", "train (1).py", 0, 12}, {"<module>", "train (1).py", 0, 40}});
   CHECK(stacks_in(StackTool::py_spy, "Error: Permission denied\n").empty());
   CHECK(doctor::stack_of(threads, 6) == &threads[0]);
-  CHECK(doctor::stack_of(threads, 5) == &threads[1]);  // whose number in the kernel is not known
+  CHECK(doctor::stack_of(threads, 5) == &threads[1]);  // the thread's number in the kernel is not known
   CHECK(doctor::stack_of({}, 5) == nullptr);
 }
 
@@ -100,10 +100,10 @@ TEST_CASE("two stacks of a thread show whether it gets on") {
   auto compare = [&](std::vector<StackFrame> second) { return doctor::steps_between(barrier, second, "/a"); };
   CHECK(compare(barrier) == Steps::none);
   auto other = barrier;
-  other[0] = {"poll", "/opt/mpi/libmpi.so.12", 0x70};  // what MPI does inside
+  other[0] = {"poll", "/opt/mpi/libmpi.so.12", 0x70};  // MPI's own functions
   other[1].at = 0x180;
   CHECK(compare(other) == Steps::none);
-  other[2].at = 0x2008;  // another call of it
+  other[2].at = 0x2008;  // another call in the same function
   CHECK(compare(other) == Steps::some);
   CHECK(compare({{"step", "/a", 0x2000}, {"main", "/a", 0x1000}}) == Steps::some);
   CHECK(compare({}) == Steps::unknown);
@@ -125,10 +125,10 @@ TEST_CASE("two stacks of a script") {
   CHECK(doctor::script_place({{"main", "/a", 0x10}}).empty());
   script.insert(script.begin(), {"all_reduce", "/opt/torch/distributed/distributed_c10d.py", 0, 2806});
   other = script;
-  other[0].line = 2810;  // what it does inside
+  other[0].line = 2810;  // inner functions
   CHECK(doctor::steps_between(script, other, "") == Steps::none);
   CHECK(comparable(script, "", true).back() == "all_reduce (distributed_c10d.py:2806)");
-  script.push_back({"main", "/usr/lib/run.py", 0, 1});  // it is none of C
+  script.push_back({"main", "/usr/lib/run.py", 0, 1});  // this is no function of C
   CHECK(comparable(script, "").front() == "main (run.py:1)");
 }
 

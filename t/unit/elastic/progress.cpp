@@ -54,8 +54,8 @@ TEST_CASE("so many restarts in a row after which the same is seen are a standsti
   CHECK(still->restarts == 2);
   CHECK(still->since == 30);
   CHECK(still->seen == "b");
-  CHECK_FALSE(it.note(1, look("b")));  // another task has its own
-  CHECK_FALSE(it.note(0, look("a")));  // also back to what it was
+  CHECK_FALSE(it.note(1, look("b")));  // another task has its own count
+  CHECK_FALSE(it.note(0, look("a")));  // a change back also counts
 }
 
 TEST_CASE("numbers have moved when they are larger, not when they are smaller or gone") {
@@ -88,7 +88,7 @@ TEST_CASE("the line: since when, what was looked at, and what is suspect") {
   auto line = [](const IdleRestarts& still, const job::RestartOption& option, std::uint32_t shells, bool whole) {
     std::string out = still.text(option, job_of(shells), whole);
     REQUIRE(out.find(" since ") != out.npos);
-    return out.erase(out.find(" since ") + 7, sizeof "2026-01-01 00:00:00" - 1);  // the time of here
+    return out.erase(out.find(" since ") + 7, sizeof "2026-01-01 00:00:00" - 1);  // the local time
   };
   job::RestartOption numbers = option_of(NoProgress::Look::output, 3);
   const IdleRestarts here{"40", 1e9, 3, value::Idset::range(0, 0), exited(3)};
@@ -129,7 +129,7 @@ TEST_CASE("before all start together each shell decides alike, whatever it has n
     if (still) CHECK(still->seen == "40");
     if (same) CHECK(same->since == still->since);
   }
-  CHECK_FALSE(leader.note_all(parts({{"99"}, {"40"}}), 1, exited(3)));  // the leader has not looked
+  CHECK_FALSE(leader.note_all(parts({{"99"}, {"40"}}), 1, exited(3)));  // the leader has no look
   RestartProgress files = of(NoProgress::Look::file, 1);
   CHECK_FALSE(files.note_all(parts({files.leaders_part("a", 0), {"x"}}), 1, exited(3)));
   CHECK(files.note_all(parts({files.leaders_part("a", 1), {"y"}}), 1, exits::Record::lost())->seen == "a");

@@ -53,7 +53,7 @@ TEST_CASE("ends that are decided alike are one decision, up to the restarts that
 
 TEST_CASE("what came before an end makes it fall") {
   Fixture it;
-  CHECK(it.recovery.decide(Fixture::asked(0, {2})).fallen.str() == "2");     // it is on shell 1
+  CHECK(it.recovery.decide(Fixture::asked(0, {2})).fallen.str() == "2");     // task 2 is on shell 1
   CHECK(it.recovery.decide(Fixture::asked(0, {0}, 2)).fallen.str() == "0");  // its first start counts
   CHECK(it.recovery.decide(Fixture::asked(0, {9})).fallen.str() == "9");
   it.gone.insert(0);
@@ -74,7 +74,7 @@ TEST_CASE("all tasks of a shell, or of the job, start again for one restart") {
   CHECK(all.together.str() == "0-5");
   CHECK(it.job.attempt_of(3) == 3);
   CHECK(it.restarts.used() == 2);
-  auto again = it.recovery.decide_together(whole);  // of a start that counts no more
+  auto again = it.recovery.decide_together(whole);  // for a start that does not count any more
   CHECK_FALSE(again.stands);
   CHECK(it.restarts.used() == 2);
 }
@@ -122,7 +122,7 @@ TEST_CASE("all tasks start again with those of a lost shell, for one restart, an
   auto read = elastic::Replacement::parse(text, 4, 6).value();
   CHECK(read.ranks().str() == "2-3");
   it.gone.insert(3);
-  CHECK_FALSE(it.recovery.decide_replacement(read));  // one of the shells has gone
+  CHECK_FALSE(it.recovery.decide_replacement(read));  // one of the decision's shells has gone
   CHECK(it.job.restarts == 0);
   it.gone.remove(3);
   auto decision = it.recovery.decide_replacement(read);
@@ -134,7 +134,7 @@ TEST_CASE("all tasks start again with those of a lost shell, for one restart, an
   CHECK(it.job.restarts == 1);
   for (value::Idset::Id rank = 0; rank < 6; ++rank) CHECK(it.job.attempt_of(rank) == 2);
   CHECK(it.job.taskmap.node_of(3) == 3U);
-  CHECK_FALSE(it.recovery.decide_replacement(read));  // all have started again since
+  CHECK_FALSE(it.recovery.decide_replacement(read));  // all tasks have started again since
   CHECK(it.restarts.used() == 1);
 }
 
@@ -217,10 +217,10 @@ TEST_CASE("a task goes to the first spare that has room, and none goes back to w
   CHECK(it.job.attempt_of(0) == 2);
   CHECK(it.job.restarts == 1);  // the restart, and not the move
   CHECK_FALSE(it.job.is_spare(2));
-  // There is no core free beside it, so the other one takes the next spare.
+  // No core is free beside it, so the other task takes the next spare.
   CHECK(it.place(0, {1}).moves.at(0).to == 3);
   CHECK(it.place(2, {0}).moves.at(0).to == 4);
-  // Shell 2 has been left, as has shell 0.
+  // Tasks have left shells 0 and 2.
   auto none = it.place(1, {2, 3});
   CHECK(none.moves.empty());
   CHECK(none.stay.str() == "2-3");
@@ -233,7 +233,7 @@ TEST_CASE("tasks of one shell follow each other to a spare that has room for the
   it.gone.insert(2);
   CHECK(it.place(1, {2}).moves.at(0).to == 3);
   CHECK(it.place(1, {3}).moves.at(0).to == 3);
-  auto both = it.place(0, {0, 1});  // one after the other, and alike
+  auto both = it.place(0, {0, 1});  // both at once are placed like one after the other
   REQUIRE(both.moves.size() == 1);
   CHECK(both.moves[0].to == 4);
   CHECK(both.moves[0].ranks.str() == "0-1");
@@ -263,7 +263,7 @@ TEST_CASE("what came before a request for a spare makes it fall") {
   elastic::SpareRequest late{0, false, {{0, 2}}};  // its first start counts
   CHECK(it.recovery.place(late).moves.empty());
   CHECK(it.recovery.place(late).stay.empty());
-  CHECK(it.recovery.place({1, false, {{0, 1}}}).stay.empty());  // it is on shell 0
+  CHECK(it.recovery.place({1, false, {{0, 1}}}).stay.empty());  // task 0 is on shell 0
   it.gone.insert(0);
   CHECK(it.recovery.place({0, false, {{0, 1}}}).stay.empty());
   CHECK_FALSE(elastic::SpareRequest::parse(R"({"shell":0,"together":false,"starts":[]})", 5, 4));
@@ -325,7 +325,7 @@ TEST_CASE("what has come no further by its restarts does not start again, alone 
   it.restarts = Restarts(Restarts::Limits{100, 100, 0, 0});
   CHECK(it.recovery.decide(asked(1, {"5", "5"})).decisions.size() == 1);
   CHECK(it.recovery.decide(asked(2, {"5", "6"})).decisions.size() == 1);
-  CHECK(it.recovery.decide(asked(3, {})).decisions.size() == 1);  // it could not be looked at
+  CHECK(it.recovery.decide(asked(3, {})).decisions.size() == 1);  // the program's progress could not be read
   RestartMessage by_hand = asked(4, {"5", "6"});
   by_hand.ordered = true;
   CHECK(it.recovery.decide(by_hand).decisions.size() == 1);
@@ -352,7 +352,7 @@ TEST_CASE("what has come no further by its restarts does not start again, alone 
 
 namespace {
 
-// One task on each of three shells, of which one more may have some.
+// One task on each of three shells; one more shell may get tasks.
 job::Job job_with_range() {
   Json text = Json::parse(R"({"version": 1, "resources": [{"type": "node", "count": "1-4", "with": [{"type": "slot",
       "count": 1, "label": "t", "with": [{"type": "core", "count": 1}]}]}],
@@ -387,12 +387,13 @@ TEST_CASE("all start again without a lost shell, for one restart; nothing has an
   CHECK(decision->last == 1);
   CHECK(job.restarts == 1);
   CHECK(job.taskmap.raw() == "0;;1");
-  CHECK_FALSE(recovery.decide_resize(what));  // it was sent before that
+  CHECK_FALSE(recovery.decide_resize(what));  // the request was sent before the loss
   here.remove(2);
-  CHECK_FALSE(recovery.decide_resize({value::Idset::parse("0,2").value(), 3, {1}}));  // lost meanwhile
+  // a shell of the request was lost meanwhile
+  CHECK_FALSE(recovery.decide_resize({value::Idset::parse("0,2").value(), 3, {1}}));
   CHECK(recovery.decide_resize({value::Idset::range(0, 0), 2, {1}})->why_not == "the job has used 1 of 1 restarts");
   CHECK(job.tasks() == 2);
-  // While all wait to start again it is no other restart.
+  // While all wait to start again a resize is no additional restart.
   CHECK(recovery.decide_resize({value::Idset::range(0, 0), 2, {1, 0, 3.0}})->delay == 3.0);
   CHECK(job.tasks() == 1);
 }

@@ -38,7 +38,7 @@ TEST_CASE("tasks go to the shells with the fewest, as far as these have room; of
   constexpr std::array<Replacements::Other, 3> kOthers{{{2, 2, 1}, {1, 1, 2}, {0, 2, 4}}};
   Replacements replacements;
   CHECK(replacements.spread(kOthers, 4).value() == Shells{1, 2, 1, 0});
-  auto none = replacements.spread(kOthers, 4);  // the room is promised
+  auto none = replacements.spread(kOthers, 4);  // the room is already promised
   REQUIRE_FALSE(none);
   CHECK(none.error().message == "the other shells have room for 3 of 4 tasks");
   replacements.ordered(1, 2);

@@ -23,7 +23,7 @@ TEST_CASE("a task may have a limit of its own, and what is refused by it uses no
   CHECK(restarts.take(0, 1));
   CHECK(restarts.take(0, 1).error().message == "the task has used 2 of 2 restarts");
   CHECK(restarts.take(1, 1)->number == 3);
-  CHECK(restarts.take_job(1)->number == 4);  // no single task's
+  CHECK(restarts.take_job(1)->number == 4);  // not a single task's restart
   CHECK_FALSE(restarts.take(1, 1));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("a shell that is lost while it leaves is not waited for, and is confir
   CHECK(shrinks.take_ready().value().str() == "2");
   shrinks.ended({shells_of("2"), {}});
   CHECK(shrinks.take_ended().value() == std::pair(order, Shrunk{shells_of("2"), shells_of("1")}));
-  // All of an order: nothing is left to be taken out.
+  // All shells of an order have gone: nothing is left to be taken out.
   order = shrinks.open(shells_of("7"), fresh);
   CHECK(shrinks.lost(7, true));
   CHECK_FALSE(shrinks.take_ready());

@@ -52,7 +52,7 @@ TEST_CASE("only the expected start of a rank counts, whatever comes late") {
   CHECK(expected.current(ranks_of("0-5"), 1).str() == "0-1,4-5");
   CHECK(expected.current(ranks_of("0-5"), 2).str() == "2");
   CHECK(expected.current(ranks_of("0-5"), 3).str() == "3");
-  // A decision that did not stand is made again, with the same number.
+  // A decision that was withdrawn is made again, with the same number.
   expected.expect(ranks_of("3"), 3);
   CHECK(expected.current(ranks_of("3"), 3).str() == "3");
 }

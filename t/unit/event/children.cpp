@@ -260,7 +260,7 @@ TEST_CASE("a subreaper is told of orphans that it never started") {
   CHECK(Children::descendants() == std::vector<pid_t>{orphan});
   go.write.reset();
   Timer timer = Timer::create(*f.loop, [] {}).value();
-  timer.start(Seconds(60));  // orphans are nothing that the loop waits for
+  timer.start(Seconds(60));  // orphans do not keep the loop running
   f.loop->run_until([&] { return !f.orphans.empty(); });
   REQUIRE(f.orphans.size() == 1);
   CHECK(f.orphans[0].pid == orphan);
@@ -271,14 +271,14 @@ TEST_CASE("a subreaper is told of orphans that it never started") {
 
 TEST_CASE("descendants are found by both ways, children before their parents, zombies not at all") {
   Lookup lookup = GENERATE(Lookup::listed, Lookup::scan);
-  if (lookup == Lookup::listed && best_lookup() == Lookup::scan) return;  // this kernel does not list them
+  if (lookup == Lookup::listed && best_lookup() == Lookup::scan) return;  // this kernel does not list children
   auto told = make_pipe(O_CLOEXEC).value();
   pid_t zombie = start([] { return 0; });
   wait_for_end(zombie);
   pid_t child = start([&]() -> int {
     pid_t grandchild = ::fork();
     if (grandchild == 0) {
-      ::prctl(PR_SET_NAME, "a) Z 1 (b");  // the name is in parentheses, and may look like the end of them
+      ::prctl(PR_SET_NAME, "a) Z 1 (b");  // the name, which stands in parentheses, may look like their end
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       write_pid(told.write.get(), ::getpid());
       wait_forever();
@@ -292,7 +292,7 @@ TEST_CASE("descendants are found by both ways, children before their parents, zo
   CHECK(descendants_of(::getpid(), lookup, {grandchild}) == std::vector<pid_t>{child});
   CHECK(descendants_of(grandchild, lookup).empty());
   CHECK(descendants_of(zombie, lookup).empty());
-  // Without a descriptor that is left.
+  // No descriptor is left.
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit none{0, before.rlim_max};
@@ -377,7 +377,7 @@ TEST_CASE("while strangers are kept only watched children are reaped, and the ot
     f.children->reap();
     CHECK(watched == 2);
     CHECK(f.orphans.empty());
-    wait_for_end(stranger);  // it is there, and whoever has started it can wait for it
+    wait_for_end(stranger);  // the child is there, and its starter can wait for it
   }
   f.loop->poll();
   REQUIRE(f.orphans.size() == 1);

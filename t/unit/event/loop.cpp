@@ -35,7 +35,7 @@ std::string threads_of_this_process() {
   return status.substr(at + 1, status.find('\n', at + 1) - at - 1);
 }
 
-// How a forked copy of this process ends that runs `body`, with its stderr closed.
+// The wait status of a forked copy of this process that runs `body`, with its stderr closed.
 template <typename Body>
 int status_of_child(Body body) {
   pid_t pid = ::fork();
@@ -542,7 +542,7 @@ TEST_CASE("a fine timer fires once for each start, in less than a millisecond") 
   auto loop = Loop::create().value();
   int fired = 0;
   auto timer = FineTimer::create(*loop, [&] { ++fired; }).value();
-  loop->run();  // it has not been started
+  loop->run();  // the watcher has not been started
   CHECK(fired == 0);
   for (int round = 1; round <= 3; ++round) {
     timer.start(Seconds(100e-6));

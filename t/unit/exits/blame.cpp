@@ -97,7 +97,7 @@ TEST_CASE("of a traceback of Python its exception counts, and those that it came
   CHECK(
       of_words("[rank3]: Traceback (most recent call last):\n[rank3]:   File \"a.py\"\n[rank3]: KeyError: 'x'\n") ==
       kOwn);
-  // Frames are no words, and what comes after an exception of its own is no part of it.
+  // Frames are no words, and text after a task's own exception does not belong to it.
   CHECK(of_words("Traceback (most recent call last):\n    raise_if_timed_out()  # broken pipe\nTypeError: 3\n") ==
         kOwn);
   CHECK(of_words(frames + "ValueError: 3\nwarning: Connection closed by peer\n") == kOwn);
@@ -131,7 +131,7 @@ TEST_CASE("those that lost another are not the first, though they died before it
   std::vector<FailureFacts> all{failure(0, "x1", kPeer, 5.00), failure(2, "x1", kPeer, 5.01),
                                 failure(1, "x1", kOwn, 5.30)};
   CHECK(found(all) == Found{1, false, ""});
-  all[2].at = 4.99;  // its words came before
+  all[2].at = 4.99;  // its last words came before
   CHECK(found(all) == Found{1, true, "0,2"});
   all[2].origin = kUnknown;
   CHECK(found(all) == Found{1, true, "0,2"});
@@ -388,10 +388,10 @@ TEST_CASE("a reason says whose failure it is, where other words would not") {
   CHECK(origin_of(one, "NVRM: Xid (PCI:0000:3b:00): 79, pid=7\n" + frames) == Origin::own);
   CHECK(origin_of(one, "CUDA error: the launch timed out and was terminated\n") == Origin::own);
   CHECK(origin_of(one, "NET/IB : mlx5_0:1 Got async event : port error\n") == Origin::unknown);
-  // Nor does a later word of another hide it.
+  // Later words about another task do not hide it.
   CHECK(origin_of(one, "CUDA error: device-side assert triggered\nConnection closed by remote peer\n") ==
         Origin::own);
-  // What has failed by itself has not only lost another.
+  // A task that has failed by itself has not only lost another.
   CHECK(origin_of(one,
                   "Traceback (most recent call last):\n  File \"a\"\nValueError: 3\nNCCL WARN Connection reset "
                   "by peer\n") == Origin::own);

@@ -105,7 +105,8 @@ TEST_CASE(
     end.sent_to_tasks(SIGTERM);
     CHECK(end.code(all, policy) == 143);
     int expected =
-        kind == Policy::Kind::first ? 139 : policy.code(crashed);  // what has failed by itself comes first
+        kind == Policy::Kind::first ? 139 : policy.code(crashed);  // tasks that have failed by themselves come
+                                                                   // first
     CHECK(end.code(crashed, policy) == expected);
     CHECK(end.raised({"task 0 killed by SIGTERM", 143, 0, TaskEnd{0, ended}}) == Action::end);
     CHECK(end.code(all, policy) == 143);
@@ -125,7 +126,7 @@ TEST_CASE("the common order decides, not which failure this shell saw first") {
   JobEnd end;
   CHECK(end.raised({"mine", 9, 0}) == Action::end);
   CHECK(end.code(kGood, kMax) == 9);
-  CHECK(end.ordered({"theirs", 7, 1}) == Action::nothing);  // it is being ended already
+  CHECK(end.ordered({"theirs", 7, 1}) == Action::nothing);  // the job is being ended already
   CHECK(end.ordered({"mine", 9, 0}) == Action::nothing);
   CHECK(end.cause()->message == "theirs");
   CHECK(end.code(kGood, kMax) == 7);
@@ -343,7 +344,7 @@ TEST_CASE("by the policy `first` the code is of what has failed first by evidenc
   end.set_first({1, Record::of(WaitStatus::exited(9))});
   CHECK(end.code(ends, first) == 9);
   CHECK(end.code(ends, kMax) == 9);
-  end.set_first({0, Record::of(WaitStatus::exited(0))});  // which the policy takes for no failure
+  end.set_first({0, Record::of(WaitStatus::exited(0))});  // the policy does not count this as a failure
   CHECK(end.code(ends, first) == 3);
 }
 
@@ -377,11 +378,11 @@ TEST_CASE("the class of a failure chooses the code, where there is one for it") 
   CHECK(ended(Cause{"hang", 93, 0, {}, false, class_of_type("hang-watch")}, {victim, victim}) == 93);
   Cause idle{"restart: in vain", std::nullopt, 0, TaskEnd{0, seven}, false, class_of_type("no-progress")};
   CHECK(ended(idle, {seven, victim}) == 93);
-  CHECK(ended(ended_by_signal(SIGTERM, 0), {victim, victim}) == 143);  // nobody's failure
+  CHECK(ended(ended_by_signal(SIGTERM, 0), {victim, victim}) == 143);  // no task has failed
   CHECK(ended(Cause{"exit-on-error", std::nullopt, 0, TaskEnd{0, seven}}, {seven, Record::lost()}) == 7);
   policy.set_classes(ExitClasses::parse("user:3").value());
   CHECK(ended({}, {good, seven}) == 3);
-  CHECK(ended(idle, {seven, victim}) == 7);  // the class has no code here
+  CHECK(ended(idle, {seven, victim}) == 7);  // the class has no code in this policy
   CHECK(ended(lost, {Record::lost(), victim}) == 1);
 }
 

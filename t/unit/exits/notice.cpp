@@ -267,7 +267,7 @@ struct Job {
   explicit Job(std::uint64_t tasks = 10, std::uint64_t threshold = 1, Policy policy = {})
       : notifier({tasks, std::move(policy), threshold}) {}
 
-  // As a failure whose output has come out already.
+  // Notes a failure whose output has come out already.
   void fails(double now, const char* which, int code = 3) {
     notifier.record(now, ranks(which), exit_of(code));
     notifier.drained(now, ranks(which));

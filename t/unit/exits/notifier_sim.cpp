@@ -53,7 +53,7 @@ class Simulation {
   [[nodiscard]] Idset left() const { return Idset::range(0, tasks_ - 1) - ended_; }
 
   void step() {
-    // Time goes on to whatever comes first, so that no timer is late.
+    // Time goes on to the next event, so that no timer is late.
     double until = now_ + (below(3) == 0 ? 0.001 * below(3000) : 0.001 * below(50));
     for (auto due = notifier_->due(); due && *due <= until; due = notifier_->due()) {
       now_ = std::max(now_, *due) + kTick;
@@ -127,18 +127,18 @@ class Simulation {
     switch (below(4)) {
       case 0: client.reads = !client.reads; break;
       case 1: client.seq = below(3) == 0 ? below(200) : client.seq; [[fallthrough]];
-      case 2:  // its link broke: what it asks for next may be anything it had, and what it has goes with that
+      case 2:  // the client's link breaks, and what it has is lost with that
         client.map = {};
         client.seq = 0;
         break;
-      default: {  // somebody else's number
+      default: {  // another client's number
         auto wrong = notifier_->seq() + 1 + below(10);
         if (auto message = notifier_->next(wrong)) REQUIRE(kit::decode_notice(message->lines[0]).value().base);
       }
     }
   }
 
-  // What is sent, as the rules say.
+  // Sends what the rules demand.
   void look() {
     std::uint64_t seq = notifier_->seq();
     REQUIRE(seq - seen_ <= 1);
@@ -150,7 +150,7 @@ class Simulation {
       seen_ = seq;
     }
     if (first_) REQUIRE((seen_ > 0 || now_ - *first_ <= 0.2));
-    // One that stalls for longer than messages are kept gets a snapshot.
+    // A client that stalls for longer than messages are kept gets a snapshot.
     for (Client& each : clients_) {
       if (each.reads) read(each, false);
     }
@@ -188,8 +188,8 @@ class Simulation {
   double now_ = 0;
   Idset ended_;
   Notice::Classes truth_;
-  std::uint64_t failed_ = 0;     // whose output does not hold them back
-  std::optional<double> first_;  // when they were as many as the threshold says
+  std::uint64_t failed_ = 0;     // failures whose output does not delay them
+  std::optional<double> first_;  // when the failures reached the threshold
   std::optional<double> last_;   // the newest message
   std::uint64_t seen_ = 0;
 };

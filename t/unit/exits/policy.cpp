@@ -93,7 +93,7 @@ TEST_CASE("each policy's code of each kind of end") {
   CHECK(codes_of("x77:2 x0:0-1,3", "77", 2) == Codes{0, 0, 0, 0, 0});
   CHECK(codes_of("x77:2 x78:0-1,3", "77") == Codes{78, 78, 1, 78, 78});
   CHECK(codes_of("") == Codes{0, 1, 0, 0, 0});
-  // What has left as somebody asked for is no failure, also of the main rank.
+  // A task that leaves by a shrink has not failed, even if it is the main rank.
   CHECK(codes_of("g/s15:0-1 g/x3:2 x0:3") == Codes{0, 0, 0, 0, 0});
   CHECK(codes_of("g:0-2 x3:3", "", 3) == Codes{3, 3, 1, 3, 3});
   CHECK(codes_of("x3:3 g/s15:0-1 c/s15:2") == Codes{3, 0, 1, 1, 3});
@@ -151,7 +151,7 @@ static void drive(int rounds, std::uint32_t seed) {
 
 TEST_CASE("random ends, through all policies") { drive(nacre::kit::fewer(20000), 20261123); }
 
-// In `make check-long`.
+// Runs in `make check-long`.
 TEST_CASE("a million random ends, through all policies", "[.million]") { drive(1000000, 20261124); }
 
 TEST_CASE("exit classes: codes, or the cause's, for some of the classes") {

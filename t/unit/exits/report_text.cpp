@@ -156,7 +156,7 @@ TEST_CASE("tasks that failed in several ways are told apart by module and last l
     report["classes"].push_back(
         {{"record", "x1"}, {"ranks", std::to_string(100 + i)}, {"last", std::to_string(i)}});
   CHECK(report_text(report).find("\nnacre:   15 other ways\n") != std::string::npos);
-  report["classes"] = {{{"record", "x1"}, {"ranks", "0-9"}, {"last", "no"}}};  // what the cause has said
+  report["classes"] = {{{"record", "x1"}, {"ranks", "0-9"}, {"last", "no"}}};  // the last words of the cause
   CHECK(report_text(report).find("after: no") == std::string::npos);
 }
 

@@ -9,7 +9,7 @@ using nacre::front::EscapeKeys;
 
 namespace {
 
-// What is passed on; "<" where the user has left.
+// The keys that are passed on; "<" where the user has left.
 std::string typed(std::string_view bytes, std::size_t piece) {
   EscapeKeys keys;
   std::string out;

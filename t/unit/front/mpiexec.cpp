@@ -26,7 +26,7 @@ std::vector<std::string> blank_separated(std::string_view text) {
   return out;
 }
 
-// The words of nacre run, but what each command line has.
+// The words of nacre run, without those of each command line.
 std::string words(std::string_view text) {
   auto read = read_mpiexec(blank_separated(text), variable);
   if (!read) return read.error().message;
@@ -118,7 +118,7 @@ TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is esc
         "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
   CHECK(words("-path /p -n 1 a : -x PATH b").find("\"environment\":{\"PATH\":\"/p:/bin\"}") != std::string::npos);
   CHECK(words("a : -x NOT_THERE b").find("environment") == std::string::npos);
-  // A replacement for what is no UTF-8 would be another argument.
+  // Replacing bytes that are no UTF-8 would change the argument.
   CHECK(words("a : b \xff").find("no UTF-8") != std::string::npos);
   CHECK(words("a : -x A=\xff b") == "A: no UTF-8, which a jobspec has to be");
 }
@@ -127,7 +127,7 @@ TEST_CASE("mpiexec: hosts of the first program are for all, or each has its own"
   CHECK(words("-host n0,n1 -n 1 a : -n 3 b").find("--hosts=n0,n1 --setopt") != std::string::npos);
   CHECK(words("-host n0,n1 -n 3 a : -host n1,n2 -n 2 b")
             .find("--hosts=n0,n1,n2 --nodes=3 --taskmap=manual:0-1;2-3;4 ") != std::string::npos);
-  // Slots are filled in order; what is more goes round.
+  // Slots are filled in order; further tasks go round.
   CHECK(words("-host n0:1,n1:3 -n 6 a : -host n2 b").find("--taskmap=manual:0-1;2-5;6 ") != std::string::npos);
   CHECK(words("a : -host n2 b") ==
         "-host: either the first program has hosts, which are for all then, or each has");

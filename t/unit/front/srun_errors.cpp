@@ -44,7 +44,7 @@ TEST_CASE("srun's lines about tasks that have ended are known, and kept back") {
 TEST_CASE("srun's lines tell which shells have ended") {
   SrunErrors errors;
   std::string first = "srun: error: n0: task 0: Killed\n";
-  CHECK(errors.take(first) == first);  // nobody has said that they are kept
+  CHECK(errors.take(first) == first);  // keep() was not called
   CHECK(errors.ended().str() == "0");
   errors.keep();
   CHECK(errors.take(

@@ -56,7 +56,7 @@ TEST_CASE("a sample is there once all has been answered, in any order") {
   CHECK(!world.feed->waiting_since());
   REQUIRE(world.feed->ask());
   CHECK(world.feed->waiting_since());
-  REQUIRE(world.feed->ask());  // nothing: the answers are awaited
+  REQUIRE(world.feed->ask());  // no request: answers are still awaited
   world.answer(3, part(0), true);
   world.answer(2, kExits);
   CHECK(!world.feed->take().value());

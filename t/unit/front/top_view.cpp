@@ -113,7 +113,7 @@ TEST_CASE("the selected row is always shown, and follows its node") {
   CHECK(world.selected() == "n99");
   CHECK(world.press(Kind::home));
   CHECK(world.selected() == "n98");
-  world.model.take(many(50), 1012);  // its node is still there: tasks have ended
+  world.model.take(many(50), 1012);  // the selected node is still there: tasks have ended
   CHECK(world.selected() == "n98");
   CHECK(world.press(Kind::page_up));
   CHECK(world.selected() != "none");

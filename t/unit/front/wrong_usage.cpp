@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each verb says of a wrong command line: a table of all kinds of mistakes.
+// Each verb's message about a wrong command line: a table of all kinds of mistakes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ constexpr cli::NamedVerb kAll[] = {
     {"version", "", cli::make_version},
 };
 
-constexpr std::size_t kWithQuiet = 16;  // so many of them have -q
+constexpr std::size_t kWithQuiet = 16;  // how many of the verbs have -q
 
 struct Row {
   std::string verb, words;  // between blanks

@@ -15,7 +15,7 @@ std::string piece(Rank origin, int number) {
   return fmt::format("{}.{}:", origin, number) + std::string(20000, 'x');
 }
 
-// What the leader gets of each shell, and what each shell of the broadcast.
+// What the leader gets from each shell, and what each shell gets of the broadcast.
 struct Bulk {
   explicit Bulk(World& of) : world(of) {
     for (Rank rank = 0; rank < world.size; ++rank) serve(rank);
@@ -92,7 +92,7 @@ TEST_CASE("a leader that takes nothing stops who puts, and nothing is lost") {
   Bulk bulk(world);
   bulk.takes = false;
   for (Rank rank = 1; rank < 4; ++rank) bulk.put_more(rank);
-  world.pass("while nothing is taken");  // control goes by
+  world.pass("while nothing is taken");  // control frames are not held up
   for (Rank rank = 1; rank < 4; ++rank) CHECK(bulk.put[rank] < bulk.pieces);
   bulk.takes = true;
   while (!bulk.untaken.empty()) {

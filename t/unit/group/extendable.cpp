@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kTimeToJoin{60'000};
 constexpr bulk::Channel kChannel = bulk::up::kUsage;
 
-// Shell 0 of 1, which tells what it is told.
+// Shell 0 of 1, which records what it is told.
 struct First {
   explicit First(World& where) : world(where) {
     Group::Callbacks callbacks;
@@ -104,7 +104,7 @@ TEST_CASE("others join the only shell of a job, leave, and join again") {
   first.group.wait_for_silent(std::chrono::seconds(20));
   first.extend();
   FakeShell& second = first.grow(1);
-  // What was served before counts, and what this shell reports comes to it as before.
+  // Callbacks from before still count, and this shell still gets its own reports.
   REQUIRE(second.member->bulk()->put(kChannel, "from 1"));
   world.run_until([&] { return !first.records.empty(); });
   CHECK(first.records == "1 from 1;");
@@ -118,7 +118,7 @@ TEST_CASE("others join the only shell of a job, leave, and join again") {
   CHECK(first.answered == 2);
   CHECK(first.orders[0] == Extendable::kFirstOrder);
   CHECK(first.orders[1] < Extendable::kFirstOrder);
-  // Its own barriers do not wait for the other.
+  // The shell's own barriers do not wait for the other shell.
   bool passed = false;
   first.group.enter("start", [&](const Result<void>& result) { passed = result.has_value(); });
   world.run_until([&] { return passed; });

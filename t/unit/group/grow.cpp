@@ -55,7 +55,7 @@ TEST_CASE("shells join a job: collectives among themselves, and with all") {
   for (int i = 0; i < 3; ++i) world.start_newcomer();
   world.run_until([&] { return asked.end.has_value(); });
   CHECK(text_of(**asked.end) == "joined 4-6 missing ");
-  // Those of the start do not wait for the newcomers, nor these for them, even at the same name.
+  // The shells of the start and the newcomers do not wait for each other, even at the same name.
   std::size_t passed = 0;
   for (Rank rank = 0; rank < 4; ++rank)
     world.shells[rank].member->enter("c", [&](const Result<void>& result) { passed += result ? 1 : 0; });
@@ -69,7 +69,7 @@ TEST_CASE("shells join a job: collectives among themselves, and with all") {
   world.run_until([&] { return given.has_value(); });
   CHECK(*given == Group::Gathered{{"x", value::Idset::range(4, 6)}});
   pass_with_all(world, "d");
-  // A second grow, and a shell above the newcomers that is lost: they go on without it.
+  // A second grow; then a shell above the newcomers is lost, and they go on without it.
   Asked again;
   world.shells[0].member->grow(value::Idset::range(7, 7), kLong, again.take());
   world.start_newcomer();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shell that leads is lost, and the others go on with another one.
+// The leader is lost, and the others go on with another one.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ struct Followers {
     }
     world.pass("init");
   }
-  // Of all that are left: they have been told so much.
+  // Whether all shells that are left have been told `count` things.
   [[nodiscard]] bool have(std::size_t count) const {
     for (Rank rank = 0; rank < world.size; ++rank) {
       auto found = told.find(rank);
@@ -152,7 +152,7 @@ TEST_CASE("the next leader takes in new shells, and one of these leads once othe
   world.leave();
 }
 
-// The leader tells its own owner of an entry once all members have it, and some of them act on it before.
+// The leader tells its own owner of an entry once all members have it, but some members act on it before.
 TEST_CASE("what a shell puts because of an announcement comes to the leader behind that") {
   World world(5);
   Followers followers(world);

@@ -165,7 +165,8 @@ TEST_CASE("a job that ends before all shells have joined does not wait for those
   world.each([](group::FakeShell& shell) { shell.member->give_up_absent(); });
   auto begin = std::chrono::steady_clock::now();
   world.leave();
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // they would have a minute to come
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));  // without that the others would have
+                                                                              // a minute to come
 }
 
 TEST_CASE("a job that is to end at once waits less for shells that are silent, on all shells") {
@@ -252,7 +253,7 @@ TEST_CASE("a job ends without a shell below that stands still, once that has bee
     world.shells[rank].member->leave(0, [&, rank](std::optional<int>) { world.shells[rank].gone = true; });
   world.run_until([&] { return world.shells[0].gone && world.shells[1].gone; });
   CHECK(std::chrono::steady_clock::now() - begin <
-        std::chrono::seconds(6));  // it would have 10 s to close its link
+        std::chrono::seconds(6));  // otherwise it would have 10 s to close its link
   CHECK(lost == std::vector<Rank>{2});
 }
 
@@ -289,7 +290,7 @@ TEST_CASE("without its leader a shell is cut off, and all that it waits for ends
 }
 
 TEST_CASE("a shell of another protocol is refused, and both say why") {
-  // What a shell of a later version says first.
+  // The first words of a shell of a later version.
   World world(2);
   group::FakeShell& leader = world.shells[0];
   world.start(0);

@@ -39,7 +39,7 @@ TEST_CASE("shells leave a job: the others stay, and who asked gets the end") {
   const std::vector<value::Idset::Id> leavers = set_of(set).ids();
   for (Rank rank : leavers) world.shells[rank].member->tasks_ended({value::Idset::range(rank, rank), victim()});
   std::optional<Shrunk> answer;
-  std::size_t failed = 0;  // collectives of those that leave, entered before and after
+  std::size_t failed = 0;  // collectives of shells that leave, entered before and after that
   auto count = [&](const Result<void>& passed) { failed += passed ? 0 : 1; };
   for (Rank rank : leavers) world.shells[rank].member->enter("exit", count);
   world.shells[asker].member->shrink(set_of(set), [&](Result<Shrunk> shrunk) {

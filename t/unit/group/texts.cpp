@@ -18,7 +18,7 @@ TEST_CASE("the texts of an exception's note") {
         R"({"exit_code":44,"message":"it \"fails\"","of_shell":true,"origin":7,"task":{"rank":3,"record":"s)"
         R"(9"}})");
   CHECK(decode(encode(full)).task == full.task);
-  // Each member that is wrong is passed over.
+  // Wrong members are ignored.
   JobException odd = decode(overlay::ExceptionEntry{
       "exec", 0, R"({"message":1,"origin":"x","of_shell":2,"task":{"rank":1},"exit_code":3})"});
   CHECK(odd.origin == 0);

@@ -15,7 +15,7 @@ constexpr std::size_t kEach = kit::fewer<std::size_t>(8, 8) << 20;
 
 std::string part(Rank rank) { return std::string(kEach, static_cast<char>('a' + rank)); }
 
-// What each shell gives to a collective, and how many have the whole of it.
+// What each shell gives to a collective, and how many shells have the whole result.
 struct Gather {
   explicit Gather(World& of) : world(of) {
     Rank next = 0;
@@ -36,7 +36,7 @@ struct Gather {
 
 overlay::Seq entries(const World& world) { return world.shells[0].member->node().applied(); }
 
-// Keeps what is broadcast, and says when there is room.
+// Keeps the broadcast, and reports when there is room.
 struct Port final : kit::QuietPort {
   using QuietPort::serve;
   void serve(bulk::Channel /*channel*/, Downward owner) override { downward = std::move(owner); }

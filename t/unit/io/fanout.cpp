@@ -112,7 +112,7 @@ struct FanoutFixture {
     if (size > 0) reader.got.append(part.data(), static_cast<std::size_t>(size));
     if (size == 0 && most > 0) reader.ended = true;
   }
-  // Until `done`, with these readers reading.
+  // Runs the loop until `done`, while these readers read.
   template <typename Done>
   void run(const std::vector<std::size_t>& active, const Done& done) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -132,7 +132,7 @@ struct FanoutFixture {
     CHECK(readers.at(reader).got.size() == given.size());
     CHECK((readers.at(reader).got == given));
   }
-  // Long enough for stall_time to be lost a few times, and for the reader to get all that it can.
+  // Waits for several stall_times, in which the reader gets all that it can.
   void settle(std::size_t reader) {
     double until = loop->now() + 0.05;
     int rounds = 0;
@@ -148,7 +148,7 @@ struct FanoutFixture {
     CHECK(readers.at(reader).got.size() == got_before);
   }
   [[nodiscard]] bool is_idle() const {
-    loop->poll();  // what was closed goes
+    loop->poll();  // closed handles go
     return !loop->alive();
   }
   [[nodiscard]] int flags() const { return ::fcntl(source.get(), F_GETFL) & O_NONBLOCK; }
@@ -445,15 +445,15 @@ TEST_CASE("readers that keep up are not waited for") {
 
 namespace {
 
-// What has come out of a pipe that nobody waits for.
+// The bytes that are in the pipe now.
 std::string taken_from(const UniqueFd& pipe) {
   std::array<char, 64> bytes{};
   ssize_t got = ::read(pipe.get(), bytes.data(), bytes.size());
   return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
-// The leader of a session whose terminal another process group has at first: whether its input comes, but only once
-// it is its own again.
+// As leader of a session, whose terminal another process group has at first: whether input comes only once the
+// terminal is this process's again.
 bool reads_own_terminal(const std::string& path) {
   ::setsid();
   UniqueFd terminal(::open(path.c_str(), O_RDWR | O_CLOEXEC));

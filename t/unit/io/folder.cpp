@@ -18,7 +18,7 @@ constexpr double kForever = 1e300;  // seconds
 using Lines = std::vector<std::string>;
 
 struct FolderFixture {
-  Lines lines;  // since the last look, each as "stream label text" with the time where it is asked for
+  Lines lines;  // since the last look, each as "stream label text", perhaps with the time
   std::vector<double> times;
 
   Folder::Emit emit() {

@@ -88,7 +88,7 @@ std::vector<Json> parsed_lines(std::string_view text) {
   return lines;
 }
 
-// Writes random bytes of the sources by turns; the result is what each wrote.
+// Writes random bytes of the sources by turns; returns what each source wrote.
 std::map<const Source*, std::string> write_random(FormatFixture& fixture, Buffering buffering, unsigned seed) {
   std::mt19937 random(seed);
   std::array<const Source*, 3> sources{&fixture.out0, &fixture.out1, &fixture.err1};
@@ -361,13 +361,13 @@ std::string utf8_of(std::uint32_t point) {
 
 bool is_surrogate(std::uint32_t point) { return point >= 0xD800 && point <= 0xDFFF; }
 
-// Nothing is appended of what is no UTF-8.
+// If it is no UTF-8 nothing is appended.
 bool is_as(std::string_view text, bool expected) {
   std::string out;
   return is_utf8(text) == expected && append_json_string(out, text) == expected && out.empty() != expected;
 }
 
-// The same answer at each place of a word, at the end and before more.
+// The answer is the same at each place of a machine word, at the end and before more bytes.
 bool everywhere(std::string_view bytes, bool expected) {
   for (std::size_t before = 0; before < 17; ++before) {
     std::string text = std::string(before, 'a').append(bytes);

@@ -345,7 +345,7 @@ TEST_CASE_METHOD(RefugeFixture, "bytes that are dropped count as written, and la
 
 namespace {
 
-// As many bytes as a file of this process may have, for as long as it lives.
+// Limits the size of this process's files while it lives.
 struct FileLimit {
   explicit FileLimit(rlim_t bytes) {
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -650,7 +650,7 @@ struct ScratchFolder {
   [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path); }
 };
 
-// The one open file that was in this folder.
+// The only open file that was in this folder.
 struct stat file_in(const ScratchFolder& folder) {
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;

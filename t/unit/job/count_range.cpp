@@ -9,7 +9,7 @@ using nacre::job::CountRange;
 
 namespace {
 
-// Those from 0 to `most` that are in the range; or the error.
+// The numbers from 0 to `most` that are in the range; or the error.
 std::string counts(const Json& count, std::uint32_t most = 20) {
   auto range = CountRange::read(JsonAt::root(count, "count"));
   if (!range) return range.error().message;

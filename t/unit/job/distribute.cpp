@@ -199,7 +199,7 @@ TEST_CASE("fewer tasks than slots go round the nodes") {
   CHECK(tasks_of(distribute(total(slots_of(20), 16), nodes_with(k4r4c4r1c))) == Counts{3, 3, 3, 3, 1, 1, 1, 1});
 }
 
-// The rule, dealt out one by one.
+// Compares with a distribution of one task at a time.
 TEST_CASE("the counts are those of dealing one at a time") {
   auto one_by_one = [](std::uint64_t count, const Counts& room) {
     Counts out(room.size(), 0);

@@ -16,7 +16,7 @@ std::vector<std::string> lines(const Environment& env) {
   return out;
 }
 
-// The same by all(), which must agree with block().
+// The lines by all(), which must agree with block().
 std::vector<std::string> lines_of_all(const Environment& env) {
   std::vector<std::string> out;
   for (const auto& [name, value] : env.all()) out.push_back(std::string(name) + "=" + std::string(value));

@@ -189,7 +189,7 @@ TEST_CASE("slots without tasks give no cores and gpus to the tasks of their node
   CHECK(job.node().gpus.str() == "0-1");
   CHECK(job.resources.nodes[0].cores.str() == "0-5");
   CHECK(job.resources.nodes[0].gpus.str() == "1-3");
-  // Where the jobspec asks for no gpus: three for each of two nodes, over six slots.
+  // The jobspec asks for no gpus: each of two nodes has three, for six slots.
   Jobspec none = spec;
   none.gpus_per_slot = 0;
   CHECK(Job::create(JobId(1), 1, none, two_nodes(), std::nullopt).value().node().gpus.str() == "0-1");
@@ -230,7 +230,7 @@ TEST_CASE("of what nodes offer the job has what its slots ask for, and spares ke
   job.choose_cores(Idset::parse("0-1,6-7").value());
   CHECK(job.node().cores.str() == "0-1,6-7");
   CHECK(job.node().more_cores.str() == "2-5");
-  job.choose_cores(Idset::parse("0-2").value());  // not as many as R has
+  job.choose_cores(Idset::parse("0-2").value());  // fewer than R has
   job.choose_gpus(Idset::parse("2,9").value());   // one is not there
   CHECK(job.node().cores.str() == "0-1,6-7");
   CHECK(job.node().gpus.str() == "0-1");
@@ -295,7 +295,7 @@ TEST_CASE("nodes that join later are spares, behind the others, and in R") {
   CHECK(job.taskmap.ranks_on(before).empty());
   CHECK(job.resources.nodes[before].broker_rank > job.resources.nodes[before - 1].broker_rank);
   CHECK(job.rank_info(before)->at("name") == "late0");
-  // One that has not come is not in R.
+  // A spare that has not come is not in R.
   nacre::Json lite = job.resources.document["execution"]["R_lite"];
   CHECK(lite.back()["rank"] == std::to_string(job.resources.nodes[before].broker_rank));
   nacre::Json less = nacre::job::without_nodes(job.resources, Idset::range(before, before + 1));

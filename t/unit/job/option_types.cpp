@@ -7,7 +7,7 @@ using namespace nacre;  // NOLINT: the functions under test are nacre::job's
 
 namespace {
 
-// What a reader makes of the option `it` with this value, as JSON: an error is the text after the name.
+// The result of reading the option `it` with this value, as JSON: an error is the text after the name.
 template <typename Read>
 Json read(Read reader, const char* value) {
   Json json = Json::parse(value);

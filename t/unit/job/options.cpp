@@ -132,7 +132,7 @@ TEST_CASE("an option that is a value or an object keeps the value as a member") 
   options.set("exit-timeout", 5);
   CHECK(*options.find("exit-timeout") == Json{{"timeout", 5}, {"after", "failure"}});
   CHECK(options.value_at("exit-timeout")->path() == "exit-timeout.timeout");
-  options.set("exit-timeout", Json{{"after", "exit"}});  // an object is all of it
+  options.set("exit-timeout", Json{{"after", "exit"}});  // an object replaces the whole option
   CHECK(*options.find("exit-timeout") == Json{{"after", "exit"}});
   CHECK_FALSE(options.value_at("exit-timeout"));
 
@@ -193,7 +193,7 @@ TEST_CASE("a switch that is an object is turned on without losing its members") 
   REQUIRE(options.set_from_argument("fault-tolerance=off"));
   CHECK(options.json().dump() == R"({"fault-tolerance":"off"})");
   REQUIRE(options.set_from_argument("fault-tolerance.signal=SIGUSR1"));
-  REQUIRE(options.set_from_argument("fault-tolerance=maybe"));  // what reads it refuses it
+  REQUIRE(options.set_from_argument("fault-tolerance=maybe"));  // the option's reader refuses it
   CHECK(options.json().dump() == R"({"fault-tolerance":"maybe"})");
   options.set("fault-tolerance", Json{{"signal", 10}});
   CHECK(options.json().dump() == R"({"fault-tolerance":{"signal":10}})");
@@ -206,7 +206,7 @@ TEST_CASE("arguments: an option for which 1 is no sensible value needs one, and 
         "expected a number of bytes, such as 4096 or 10M: -o output.limit=SIZE");
   CHECK(after_arguments({"rlimit.core"}) == "expected a number: -o rlimit.core=N");
   CHECK(after_arguments({"input.ranks"}) == "expected ranks, such as 0-3,7 (all): -o input.ranks=RANKS");
-  // Those that 1 would turn on in another sense: a descriptor, a signal, a rank.
+  // Options for which 1 would mean something else: a descriptor, a signal, a rank.
   for (const char* name : {"report", "exit-notify", "exit-notify.fd", "signal.signum", "exit-main", "exit-ok",
                            "exit-timeout", "exit-timeout.timeout", "kill-timeout", "attach.scrollback"})
     CHECK(after_arguments({name}).find(fmt::format("-o {}=", name)) != std::string::npos);
@@ -226,7 +226,7 @@ TEST_CASE("arguments: each option of the table takes 1, or says what it needs") 
                                              "stage-in.pattern", "health", "env-expand.<NAME>",
                                              "output.stdout.label", "output.stdout.timestamps",
                                              "output.stderr.label", "output.stderr.timestamps"});
-  // What is not in the table, or is a member of one that is there, is the site's.
+  // An option that is not in the table, or a member of one that is, belongs to the site.
   CHECK(nacre::job::missing_value("greeting").empty());
   CHECK(nacre::job::missing_value("exit-timeout.greeting").empty());
 }

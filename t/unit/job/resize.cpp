@@ -23,7 +23,7 @@ job::Resources nodes(std::uint32_t count) {
   return out;
 }
 
-// Two tasks on each of so many nodes.
+// Two tasks on each of `count` nodes.
 job::Job job_of(const char* range, std::uint32_t count) {
   job::Job out = job::Job::create(value::JobId(1), 0, spec_of(range, 2), nodes(count), std::nullopt).value();
   REQUIRE(out.allow_resizes());
@@ -57,7 +57,7 @@ TEST_CASE("a job is resized: ranks without gaps, later starts, and no numbers of
   CHECK(job.jobspec_info()["ntasks"] == 6);
   CHECK(job.stands_for(0) == 0);
   CHECK(job.stands_for(3) == 2);
-  // What comes late of a shell may be of its ranks before.
+  // Late messages of a shell may be about its former ranks.
   CHECK(job.has_had(3, 7));
   CHECK(job.has_had(1, 2));
   CHECK(job.has_had(3, 4));

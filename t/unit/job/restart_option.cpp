@@ -61,7 +61,7 @@ TEST_CASE("restart: without progress") {
   CHECK(out.no_progress->restarts == 3);
   CHECK(out.no_progress->look == Look::output);
   CHECK(out.no_progress->what == "step");
-  CHECK(out.max == RestartOption::kMost);  // it is the limit then
+  CHECK(out.max == RestartOption::kMost);  // the limit is used instead
   CHECK(read("on-failure,no-progress=3:output")->no_progress == out.no_progress);
   CHECK(read("on-failure,no-progress=3:output:epoch")->no_progress->what == "epoch");
   out = read("always,max=9,no-progress=8:ckpt/latest:1,scope=job").value();

@@ -14,7 +14,7 @@ using nacre::job::Resources;
 
 namespace {
 
-// JSON, and so YAML too.
+// The text is JSON, and thus also YAML.
 std::string text_of(const std::string& name) {
   auto vectors =
       nacre::parse_json(nacre::read_file(NACRE_SOURCE_DIR "/t/unit/job/data/vectors.json").value()).value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which processes the process beside a shell takes for those of the shell's process groups. Numbers are used again.
+// Which processes a guard takes for members of the shell's process groups: numbers are used again.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ using namespace nacre::join;  // NOLINT
 
 namespace {
 
-// A process that leads a group and a session of its own, and only waits; after SIGUSR1 it has a child there.
+// Starts a process that leads a new session and group, and only waits; after SIGUSR1 it has a child there.
 pid_t start_leader() {
   Pipe pipe = make_pipe(O_CLOEXEC).value();
   pid_t pid = ::fork();
@@ -35,7 +35,7 @@ pid_t start_leader() {
   }
   pipe.write.reset();
   char byte = 0;
-  static_cast<void>(::read(pipe.read.get(), &byte, 1));  // until the child has closed its own
+  static_cast<void>(::read(pipe.read.get(), &byte, 1));  // until the child has closed its end
   return pid;
 }
 
@@ -52,7 +52,7 @@ class ShellsGuard {
   ShellsGuard() : pipe_(make_pipe(O_CLOEXEC).value()) {
     GuardDuty duty;
     duty.records = pipe_.read.get();
-    duty.shell = ended_process();  // so the guard need not wait for its end
+    duty.shell = ended_process();  // an ended process, so that the guard need not wait
     duty.session = ::getsid(0);
     duty.calls = &CallPage::own();
     pid_ = ::fork();
@@ -111,7 +111,7 @@ TEST_CASE("the guard ends the groups of its shell, and none that has only the nu
 TEST_CASE("of a group whose leader was reaped, what began later may be another's") {
   REQUIRE(event::Children::become_subreaper());
   pid_t leader = start_leader();
-  ::usleep(50000);  // the clock of processes ticks
+  ::usleep(50000);  // so that the next process has another start time
   pid_t younger = 0;
   {
     ShellsGuard guard;

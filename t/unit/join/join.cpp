@@ -23,7 +23,7 @@ namespace {
 using Codes = std::map<group::Rank, std::optional<int>>;
 using Lines = std::vector<std::string>;
 
-// What `rank` would introduce itself with.
+// The introduction of `rank`.
 std::string introduction(group::World& world, group::Rank rank, const Json& job = nullptr) {
   boot::NodeOffer offer{fmt::format("node{}", rank), value::Idset::range(0, 1), {}};
   Json out{{"address", fmt::format("unix:{}", world.folder.path(fmt::format("s{}", rank)))},
@@ -40,7 +40,7 @@ const std::string kJobspec = jobspec_of(3, 1, {"true"}, Json::object());
 
 class Joining {
  public:
-  // One of three, and `others`, which join at once: with what `introduce` says, unless that is empty.
+  // One shell of three, and `others`, which join at once: with the text from `introduce`, unless that is empty.
   using Introduce = std::function<std::string(group::World&, group::Rank)>;
   Joining(group::Rank shell_rank, const std::vector<group::Rank>& others, const Introduce& introduce)
       : rank(shell_rank), world(3), others_(others.size()) {
@@ -64,14 +64,14 @@ class Joining {
 
   Result<Assembled> run() { return assemble(process, std::move(boot), std::move(leader), log); }
   int give_up(const Error& why) { return join::give_up(process, rank, why, log); }
-  // As main(): what the process exits with after an error.
+  // As main(): the process's exit code after an error.
   int fail() {
     auto assembled = run();
     REQUIRE(!assembled);
     error = assembled.error();
     return give_up(error);
   }
-  // That they leave with; the leader does not wait for that.
+  // The codes with which the others leave; the leader does not wait for that.
   Codes codes_of_others() {
     bool late = false;
     later(group::kPatience, [&late] { late = true; });
@@ -93,7 +93,7 @@ class Joining {
     boot.record->agent = {"sh", "-c", script};
     boot.record->shell = {"nacre-shell"};
   }
-  // The end of the stream that comes from whoever has launched the job.
+  // The launcher's end of its stream.
   UniqueFd launcher() {
     Pipe pipe = make_pipe(O_CLOEXEC).value();
     boot.launcher = std::move(pipe.read);
@@ -127,7 +127,7 @@ class Joining {
       });
     };
     member.serve(std::move(callbacks));
-    // What it raises comes back from the leader.
+    // An exception that it raises comes back from the leader.
     if (other != 0) member.raise({"note", 7, "linked", std::nullopt, other});
     if (other == 0) member.hooks().on_child = [this](group::Rank) { linked(); };
     if (!text.empty()) member.gather("join", text, [](const Result<group::Group::Gathered>&) {});

@@ -13,7 +13,7 @@ using namespace nacre::kit;   // NOLINT
 
 namespace {
 
-// What is there to read on standard input; `ended`: it has come to its end.
+// Returns what can be read on standard input now; `ended`: it has come to its end.
 std::string read_input(bool& ended) {
   std::array<char, 65536> bytes{};
   std::string out;
@@ -40,7 +40,7 @@ struct Launched {
     stream = launch::LaunchStream::create(*loop, std::move(pipe.read), "", std::move(callbacks)).value();
     input->hold_back(*stream);
   }
-  // As much as the stream takes now.
+  // Sends as much as the stream takes now.
   void send() {
     ssize_t count = ::write(launcher.get(), records.data(), records.size());
     if (count > 0) records.erase(0, count);
@@ -77,7 +77,7 @@ TEST_CASE("what the launcher reads comes out of this shell's standard input, who
     expected += chunk;
   }
   transport::append_stream_record(it.records, transport::LinkRecordKind::end, launch::kInputStream);
-  // Nobody reads: the stream has to wait.
+  // No task reads: the stream has to wait.
   for (int i = 0; i < 20; ++i) it.turn();
   CHECK(it.taken < expected.size() / 2);
   bool ended = false;
@@ -101,7 +101,7 @@ TEST_CASE("an end without any input is an end") {
 
 namespace {
 
-// What is there to read after some turns, with a $ behind it if that is the end.
+// What can be read after some turns, with a $ behind it if that is the end.
 std::string next_of(Launched& it) {
   bool ended = false;
   it.turn();

@@ -24,7 +24,7 @@ class LeavingGroup final : public FakeGroup {
   LeavingGroup(event::Loop& loop, group::Rank rank)
       : FakeGroup(loop, rank), wake_(event::Timer::create(loop, [] {}).value()) {}
 
-  // In turn; then an empty one.
+  // These in turn; then an empty one.
   std::deque<std::optional<UniqueFd>> last_links;
   std::optional<UniqueFd> take_last_link() override {
     if (last_links.empty()) return UniqueFd();

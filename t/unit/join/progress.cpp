@@ -11,7 +11,7 @@ using namespace nacre::kit;   // NOLINT
 
 namespace {
 
-// What is written to standard error until `missing` has been asked so often.
+// What is written to standard error until `missing` has been called `times` times.
 std::string shown_for(int times, const JoinProgress::Missing& missing) {
   Pipe pipe = make_pipe(O_CLOEXEC | O_NONBLOCK).value();
   auto loop = event::Loop::create().value();
@@ -21,7 +21,7 @@ std::string shown_for(int times, const JoinProgress::Missing& missing) {
                       --times;
                       return missing();
                     }).value();
-    // The line keeps nobody waiting.
+    // The line by itself does not keep the loop running.
     auto timer = event::Timer::create(*loop, [] {}).value();
     timer.start(event::Seconds(60));
     loop->poll();

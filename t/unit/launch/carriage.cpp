@@ -118,7 +118,7 @@ TEST_CASE("the next leader's line begins anew, and is no loss; of another one it
     Reader reader;
     CarriageWriter lost(kToken), next(kToken);
     reader.reader.take(joined(lost.lines("joined", "")));
-    reader.reader.take(lost.lines("report", all_bytes(5000)).front());  // its rest never comes
+    reader.reader.take(lost.lines("report", all_bytes(5000)).front());  // the rest of this message never comes
     const NextLeader leader{"node1", "12"};
     reader.reader.take(joined(next.lines(channel, leader.message())));
     const bool is_leads = std::string_view(channel) == Carriage::kLeads;

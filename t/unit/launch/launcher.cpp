@@ -59,11 +59,11 @@ struct LauncherFixture {
   [[nodiscard]] std::string content(const std::string& name) const {
     return read_file(folder.path(name)).value_or("no " + name);
   }
-  // Runs the loop until the file is there: others make it.
+  // Runs the loop until the file is there.
   void until_there(const std::string& name) {
     until_others([&] { return there(name); });
   }
-  // And until its one line is in it.
+  // Runs the loop until the file is there, and has its only line.
   void until_written(const std::string& name) {
     until_others([&] { return content(name).ends_with('\n'); });
   }
@@ -101,7 +101,7 @@ TEST_CASE("this host is known by its names") {
 
 TEST_CASE_METHOD(LauncherFixture,
                  "a shell gets its lines on standard input, which stays open, and no command line has them") {
-  // Waits for the end of its input, which nothing but the launcher's end brings.
+  // Waits for the end of its input, which comes only with the launcher's end.
   std::string shell =
       script("shell", "read line; echo \"$# $1 $line\" > " + folder.path("got") + "; cat > /dev/null; exit 3");
   make({.shell = {shell, "--boot=hosts"}});
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(LauncherFixture, "a shell that does not come is told with the h
   until([&] { return launcher->running() == 0; });
   CHECK(failed == Words{"7 no-such-host: ssh: connect to host no-such-host port 22: No route to host (ssh exited "
                         "with code 255)"});
-  CHECK(said == "first\n");  // the last line is said once
+  CHECK(said == "first\n");  // the last line is not repeated
   CHECK(ended.empty());
 }
 
@@ -216,7 +216,7 @@ TEST_CASE_METHOD(LauncherFixture, "whoever is told of one that cannot be started
 }
 
 TEST_CASE_METHOD(LauncherFixture, "a shell that has not joined in time is given up, and ended") {
-  // It does not mind SIGTERM.
+  // It ignores SIGTERM.
   std::string shell = script("shell", "trap '' TERM; echo 'I wait' >&2; while :; do sleep 1; done");
   make({.shell = {shell}, .timeout = event::Seconds(0.3)});
   launcher->start(3, "n3", "");
@@ -247,7 +247,7 @@ TEST_CASE_METHOD(LauncherFixture,
   until_there("began.1");
   CHECK_FALSE(there("began.2"));
   launcher->joined(1);
-  launcher->joined(1);  // once more is nothing
+  launcher->joined(1);  // a second call has no effect
   CHECK(launcher->running() == 3);
   until_there("began.2");
   launcher->joined(0);

@@ -47,7 +47,7 @@ LaunchRecord sample() {
   return record;
 }
 
-// The sample with this member changed; null takes it out.
+// The error for the sample with this member changed; null removes the member.
 std::string refused(const char* key, Json value) {
   Json json = Json::parse(sample().line());
   if (value.is_null()) {

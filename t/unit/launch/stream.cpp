@@ -27,7 +27,7 @@ struct StreamFixture {
   std::unique_ptr<task::BufferedStream> to;
   std::unique_ptr<LaunchFeed> feed;
   std::unique_ptr<LaunchStream> stream;
-  UniqueFd raw;  // the launcher's end, where a test writes to it itself
+  UniqueFd raw;  // the launcher's end, if a test itself writes to it
   std::vector<int> signals, ended_by;
   std::string input;
   int ends = 0;
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(StreamFixture, "input from a pipe comes as it is written, and i
   source.write.reset();
   until([&] { return ends == 1; });
   CHECK(input == "one two");
-  // The description is others' too.
+  // Other processes share the description.
   CHECK((::fcntl(source.read.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(StreamFixture, "only so much is held; that the launcher goes is
   REQUIRE(::fcntl(raw.get(), F_SETFL, flags | O_NONBLOCK) == 0);
   std::string record = bulk_record(std::string(transport::kMaxChunk, 'x'));
   std::size_t written = 0;
-  // Until nothing moves any more, however often the loop turns.
+  // Runs the loop until nothing moves any more.
   for (int idle = 0; idle < 50;) {
     ssize_t put =
         ::write(raw.get(), record.data() + written % record.size(), record.size() - written % record.size());
@@ -229,7 +229,7 @@ TEST_CASE_METHOD(StreamFixture, "a shell that is not the leader lets all go, and
   until([&] { return over; });
 }
 
-// The terminal of a session in whose foreground others are: reading it would stop the reader.
+// Another process group is in the terminal's foreground: reading it would stop the reader.
 TEST_CASE_METHOD(StreamFixture, "a terminal that others have is left alone") {
   UniqueFd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(master);
@@ -260,7 +260,7 @@ TEST_CASE_METHOD(StreamFixture, "a terminal that others have is left alone") {
       auto own_feed = LaunchFeed::create(*own_loop, *own_to, terminal).value();
       for (int i = 0; i < 50; ++i) own_loop->poll();
       outcome = "left alone";
-      // Now it is ours.
+      // Now this process's group has the terminal.
       ::tcsetpgrp(terminal, ::getpgrp());
       std::string got;
       auto poll = event::Poll::create(*own_loop, pipe.read.get(), [&](int) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule 9 of doc/protocol.md: who is lost with a child that never came, and how soon once the job is to end.
+// Rule 9 of doc/protocol.md: which members are lost with a child that never came, and how soon once the job is to
+// end.
 #include <initializer_list>
 
 #include "catch.hpp"
@@ -17,14 +18,14 @@ struct Leader15 : Bench {
   Leader15() : Bench(0, 15) {
     for (Id id : {1, 2}) below(id);
   }
-  // Meanwhile these send beats.
+  // Lets time pass, while these members send beats.
   void passes(milliseconds time, std::initializer_list<Id> living) {
     for (milliseconds each{0}; each < time; each += milliseconds(500)) {
       for (Id id : living) say({id, Side::down}, Beat{1, 0, {}});
       wait(milliseconds(500));
     }
   }
-  // 1 is lost, and the last member is to come to its place, by the view that is made now.
+  // 1 is lost, and by the new view the last member is to take its place.
   void lose_1() {
     node.unlinked({1, Side::down});
     passes(node.options().relink_bound, {2});
@@ -45,9 +46,9 @@ TEST_CASE(
     "rule 9: those below a child that never came are lost with it, but not who has come, nor those below it") {
   Leader15 it;
   it.lose_1();
-  it.below(4);  // dials the leader, as its parent is gone
+  it.below(4);  // 4 dials the leader, as its parent is gone
   it.below(8);
-  it.say({8, Side::down}, Bye{Farewell::moved, ""});  // to its parent, 3, or to 14
+  it.say({8, Side::down}, Bye{Farewell::moved, ""});  // 8 has moved to its parent, 3, or to 14
   it.node.unlinked({8, Side::down});
   it.passes(it.node.options().hello_bound - milliseconds(500), {2, 4});
   CHECK(it.present() == members("0,2-14"));
@@ -77,7 +78,7 @@ TEST_CASE("rule 9: the leader keeps who has dialled it, if only a parent misses 
   again.view = 1;
   again.suspects = members("7");
   it.say({1, Side::down}, again);
-  CHECK_FALSE(it.node.tree().has(7));  // its parent is there
+  CHECK_FALSE(it.node.tree().has(7));  // 7's parent is there
 }
 
 TEST_CASE("rule 9: a node reports those that have not come below a child that never came") {
@@ -121,5 +122,5 @@ TEST_CASE("rule 9: once the job is to end, a child has the silent bound to come 
     starts.say({1, Side::down}, Beat{1, 0, {}});
     starts.wait(milliseconds(1000));
   }
-  CHECK(starts.node.tree().has(2));  // it may be starting still
+  CHECK(starts.node.tree().has(2));  // member 2 may still be starting
 }

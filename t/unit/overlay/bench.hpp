@@ -46,7 +46,7 @@ class Bench {
   }
   void stand_still(milliseconds time) { node.tick(now += time); }
 
-  // What the node has asked for since the last time, without beats and alarms.
+  // What the node has asked for since the last call, without beats and alarms.
   std::string asks() {
     std::string out;
     for (const Effect& each : node.take_effects()) {
@@ -56,7 +56,7 @@ class Bench {
     return out;
   }
 
-  // The beats that the node has sent to this side since the last time; other effects are dropped.
+  // The beats that the node has sent to this side since the last call; other effects are dropped.
   std::string beats(Side side) {
     std::string out;
     for (const Effect& each : node.take_effects()) {

@@ -54,7 +54,7 @@ TEST_CASE("the lowest slot that lives asks to lead, and does with the votes of m
   one.vote(2, ballot, true);
   CHECK_THAT(one.asks(), Catch::Matchers::StartsWith(fmt::format("v2 CLAIM {} of 1", ballot + 1)));
   CHECK_FALSE(one.node.leads());
-  one.vote(2, ballot, true);  // what was on trial does not count
+  one.vote(2, ballot, true);  // an earlier trial does not count
   one.vote(2, ballot + 1, true);
   CHECK_FALSE(one.node.leads());
   one.vote(2, ballot + 1, false);
@@ -194,7 +194,7 @@ TEST_CASE("who has an entry that never happened is sent away") {
 TEST_CASE("who has another entry in the place of the new leader's first one is sent away when that is appended") {
   Voting one(1, 5);
   one.wait(kLost);
-  one.below(2, 1);  // it has been told more than the others by the leader that is lost
+  one.below(2, 1);  // the lost leader has told it more than the others
   one.below(3);
   one.below(4);
   one.wait(milliseconds(500));
@@ -339,13 +339,13 @@ TEST_CASE("more than half chooses a leader, half keeps one; who has left does no
   quorums.add(5, members("0-1"));
   CHECK(quorums.first_open() == 5);
   quorums.complete(4);
-  CHECK_FALSE(quorums.may_choose(members("0-1"), {}));  // not all may have the second
+  CHECK_FALSE(quorums.may_choose(members("0-1"), {}));  // not all members may have the second entry
   quorums.complete(5);
   CHECK(quorums.may_choose(members("0-1"), {}));
   CHECK(quorums.first_open() == kNoEnd);
 }
 
-// Two whose views differ may be each other's feeder.
+// Two members with different views may feed each other.
 TEST_CASE("who is fed its own claim leaves that feeder, and does not dial it again at once") {
   Voting two(2, 5);
   two.wait(kLost);

@@ -75,7 +75,7 @@ TEST_CASE("rule 4: an entry is dropped when the leader says that all have it") {
   CHECK(bench.node.entry(2) == nullptr);
   CHECK(bench.node.entry(3) != nullptr);
   bench.asks();
-  bench.below(6, 1);  // nobody can say that: it would need entry 2
+  bench.below(6, 1);  // no member can say that: it would need entry 2
   CHECK(bench.asks() == "note; v6 BYE 1; hang up v6");
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("rule 8: who has reported itself gone is so when its link ends, or whe
   bench.entry(0, 1, left("3,7"));
   bench.asks();
   bench.say({3, Side::down}, gone);
-  CHECK(bench.asks() == "^0 UP 1:0 gone 7");  // from below member 3, which has seen it go
+  CHECK(bench.asks() == "^0 UP 1:0 gone 7");  // from below member 3, which has seen 7 go
   CHECK(bench.node.has_left(3));
   if (stays)
     bench.say({3, Side::down}, Bye{Farewell::gone, ""});
@@ -200,7 +200,7 @@ TEST_CASE("rule 8: one whose process has ended without having reported itself go
   leader.below(1);
   leader.below(2);
   leader.node.request(Shrink{members("1-2")}).value();
-  leader.node.suspect(1);  // of which a link is left
+  leader.node.suspect(1);  // a link of member 1 is left
   leader.node.suspect(2);
   leader.node.unlinked({2, Side::down});
   CHECK(leader.node.applied() == 1);
@@ -264,7 +264,7 @@ TEST_CASE("rule 9: of those that are removed the leader knows which have ended, 
 
 namespace {
 
-// Those that it has reported as ended since the last call.
+// The tasks that the node has reported as ended since the last call.
 Idset take_ended(Bench& bench) {
   Idset out;
   for (const Effect& each : bench.node.take_effects()) {
@@ -337,7 +337,7 @@ TEST_CASE("a collective whose value is above the limit is not sent on, and its o
   const auto* overflow = std::get_if<TooLarge>(effects.data());
   REQUIRE(overflow != nullptr);
   CHECK(overflow->name == "s");
-  CHECK(overflow->size == 16);  // three of 5 bytes, and their number
+  CHECK(overflow->size == 16);  // three parts of 5 bytes, and their number
 
   options.self = 0;
   options.members = 1;
@@ -416,7 +416,7 @@ TEST_CASE("rule 9: very many members that are lost at once are removed by severa
   REQUIRE(lost.str().size() > kSplitIds);
   Bench bench(0, 4'200'000'000);
   bench.below(1);
-  for (int views = 0; views < 2; ++views) {  // who has a new view reports once more
+  for (int views = 0; views < 2; ++views) {  // a member with a new view reports once more
     Seq view = bench.node.view();
     Idset left;
     for (Id id : bench.node.tree().members_of(lost)) left.insert(id);

@@ -39,7 +39,7 @@ struct Fed {
   void promise(Seq seq, const char* name, Scope scope = {}) {
     say(Entry{seq, {}, Promise{name, scope, Merge::set, value.size(), first_bytes(value).value()}});
   }
-  // What of it comes of values.
+  // The effects that are about values.
   std::string told() {
     std::string out;
     for (const Effect& each : node.take_effects()) {
@@ -56,7 +56,7 @@ struct Fed {
   Node node{options(1, 2)};
 };
 
-// A leader and who is below it, until all have entered; then what it has asked for.
+// A leader and the members below it, until all have entered; returns what it has asked for.
 std::string asked(Id newcomer, Merge merge, const Own& part) {
   Node node(options(0, 1));
   node.tick(seconds(1000));

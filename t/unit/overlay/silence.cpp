@@ -29,8 +29,8 @@ TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one tha
   CHECK_FALSE(bench.node.tree().has(1));
 }
 
-// Of 117 members only 1 has come, and is lost then. After a hello bound without the others some are
-// left that have moved.
+// Of 117 members only 1 has come, and is then lost. When the others have not come within a hello bound, some are
+// left because they have moved.
 struct Alone : Bench {
   Alone() : Bench(0, 117) {
     below(1);
@@ -95,7 +95,7 @@ TEST_CASE("a child that is suspected as it is silent: for how long, and how late
   CHECK(heard.text(seconds(3)) == "nothing has come from it for 2 s");
   heard.note(seconds(2));
   heard.note(seconds(3));
-  heard.note(seconds(3) + milliseconds(20));  // at once with the one before
+  heard.note(seconds(3) + milliseconds(20));  // counts as one with the note before
   heard.note(seconds(3) + milliseconds(40));
   CHECK(heard.text(seconds(9)) == "nothing has come from it for 5.96 s (before that 1 and 1 s apart)");
   for (int i = 4; i < 10; ++i) heard.note(seconds(i));
@@ -171,7 +171,7 @@ TEST_CASE("rule 10: a shell that stood still itself has a hello bound to hear a 
   bench.stand_still(seconds(3600));
   bench.asks();
   bench.wait(milliseconds(4400));
-  CHECK(bench.asks().empty());  // nor is anybody dialled before the time
+  CHECK(bench.asks().empty());  // nobody is dialled before the time either
   auto number = static_cast<std::uint64_t>((kLong + seconds(1100)).count() / 1000);
   bench.say({1, Side::up}, Beat{number, 0, {}});
   bench.wait(hello);
@@ -179,7 +179,7 @@ TEST_CASE("rule 10: a shell that stood still itself has a hello bound to hear a 
 
   bench.stand_still(seconds(3600));
   bench.wait(hello / 2);
-  bench.stand_still(seconds(60));  // no more time for another one
+  bench.stand_still(seconds(60));  // another standstill gives no more time
   CHECK(bench.asks().ends_with("die"));
 
   Bench fenced(3);
@@ -228,7 +228,7 @@ TEST_CASE("rule 16: a child that is busy is not silent, until the job has waited
   bench.node.expect_end(seconds(30));
   passes(seconds(30));
   CHECK(bench.node.tree().has(1));
-  bench.node.expect_end(seconds(60));  // no more time
+  bench.node.expect_end(seconds(60));  // this gives no more time
   passes(bench.node.options().silent_bound);
   CHECK_FALSE(bench.node.tree().has(1));
 }

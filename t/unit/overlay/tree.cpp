@@ -38,7 +38,7 @@ TEST_CASE("a departure is filled from the tail, in the order of the ids") {
   tree.apply(5, leave("1"));
   CHECK(slots(tree) == std::vector<Id>{0, 6, 2, 3, 4, 5});
   CHECK(tree.parent(6) == 0U);
-  tree.apply(6, leave("3,5"));  // 3 by 5, which leaves next, by 4
+  tree.apply(6, leave("3,5"));  // 5 replaces 3, but leaves next, and 4 replaces it
   CHECK(slots(tree) == std::vector<Id>{0, 6, 2, 4});
   CHECK_FALSE(tree.has(5));
   tree.apply(7, leave("0-99"));
@@ -55,7 +55,7 @@ TEST_CASE("newcomers sit at the end, once") {
   CHECK(tree.last_joined(4) == 9);
   tree.apply(5, {{{9, "x"}, {1, ""}}, {}, {}});  // an id is not used twice
   CHECK(tree.size() == 4);
-  tree.apply(6, {{{12, ""}}, *Idset::parse("9"), {}});  // who has gone counts, too
+  tree.apply(6, {{{12, ""}}, *Idset::parse("9"), {}});  // members that have gone also count
   CHECK(tree.last_joined(4) == 9);
   CHECK(tree.last_joined(6) == 12);
   CHECK(tree.first_unused() == 13);

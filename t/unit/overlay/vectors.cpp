@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// decode.py was written from doc/protocol.md alone; it has to read what this writes.
+// decode.py was written from doc/protocol.md alone; it has to read the bytes that this writes.
 #include <unistd.h>
 #include <cstdio>
 #include <cstdlib>

@@ -15,7 +15,7 @@ using namespace nacre;  // NOLINT
 
 namespace {
 
-// Nothing is sent: a test does what the answers of other shells do.
+// Sends nothing: a test gives the answers of the other shells.
 class LeaderHost final : public kit::FakeHost {
  public:
   explicit LeaderHost(std::uint32_t shells)
@@ -33,7 +33,7 @@ class LeaderHost final : public kit::FakeHost {
   std::vector<std::string> announcements;
 };
 
-// The leader of a job of so many shells. What is put together is a text.
+// The leader of a job of this many shells. Answers are put together as a text.
 struct Leader {
   using Questions = plugin::OpenQuestions<std::string>;
 

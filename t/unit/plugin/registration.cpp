@@ -12,7 +12,7 @@ namespace {
 
 using List = CallbackList<int>;
 
-// As a plugin is: its function uses what is its own, which goes with it.
+// Like a plugin: its function uses its members, and goes with it.
 struct Registered {
   Registered(List& list, std::string mark, std::string& notes)
       : own(std::make_unique<std::string>(std::move(mark))), registration(list.add([this, &notes](int value) {

@@ -31,14 +31,14 @@ struct Outcome {
   std::string line;
 };
 
-// In a child, whose loop watches SIGTERM and SIGINT, and which names itself plugin 'p' in topic 't'.
+// Runs `code` in a child whose loop watches SIGTERM and SIGINT, as the plugin 'p' in the topic 't'.
 Outcome run_watched(const std::function<void(event::Loop&)>& code) {
   Pipe pipe = make_pipe(O_CLOEXEC).value();
   pid_t pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid == 0) {
     ::dup2(pipe.write.get(), STDERR_FILENO);
-    for (int signum : {SIGTERM, SIGINT, SIGHUP}) std::signal(signum, SIG_DFL);  // not the test's own
+    for (int signum : {SIGTERM, SIGINT, SIGHUP}) std::signal(signum, SIG_DFL);  // not the test's own handlers
     watch_for_exit();
     auto loop = event::Loop::create().value();
     auto term = event::SignalWatcher::create(*loop, SIGTERM, [](int) {}).value();
@@ -55,7 +55,7 @@ Outcome run_watched(const std::function<void(event::Loop&)>& code) {
   int raw = 0;
   ::waitpid(pid, &raw, 0);
   ended.status = value::WaitStatus::of_raw(raw);
-  { CurrentCall call(kPlugin, kTopic); }  // what the child has left unfinished
+  { CurrentCall call(kPlugin, kTopic); }  // ends the call that the child has left unfinished
   return ended;
 }
 

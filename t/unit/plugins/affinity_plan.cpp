@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the plugins mem-affinity, gpu-affinity and nic-affinity do with a plan, whoever has made it.
+// What the plugins mem-affinity, gpu-affinity and nic-affinity do with a plan, by whichever plugin it was made.
 #include "plugins/affinity/affinity.hpp"
 
 #include "catch.hpp"
@@ -44,7 +44,7 @@ std::string resources_with_gpus(const std::string& gpus) {
          R"("}}],"nodelist":["fake0"],"starttime":0,"expiration":0}})";
 }
 
-// Two tasks, with these options and this plan; null: nobody makes one.
+// Two tasks, with these options and this plan; null: no plugin makes one.
 struct Placed {
   Placed(const std::map<std::string, std::string>& options, Json plan)
       : host(kit::jobspec_of(2), resources_with_gpus("0-2")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin that changes the commands of tasks makes of them.
+// The commands of tasks after a plugin has changed them.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ class CommandsOfTasks {
 
   [[nodiscard]] const task::Command& command(std::size_t task) { return host_.tasks()[task]->command(); }
 
-  // How shell.init failed, without the plugin's name before it.
+  // The error of shell.init, without the plugin's name before it.
   [[nodiscard]] std::string error() const {
     std::string start = "plugin '" + name_ + "': shell.init: ";
     REQUIRE(error_.starts_with(start));

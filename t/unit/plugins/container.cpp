@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command lines of runtimes, what of the host is in a container, and its variables.
+// The command lines of runtimes, the parts of the host in a container, and its variables.
 #include "plugins/container/container.hpp"
 
 #include <algorithm>

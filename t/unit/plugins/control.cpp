@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin control on a FakeHost. What asks it is in a process of its own, as it waits.
+// The plugin control on a FakeHost. Its clients are in another process, as they wait.
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -125,7 +125,7 @@ TEST_CASE("control: a leader that ends opens no entry of another job", "[control
   auto directory = record::EntryDirectory::make(folder).value();
   for (std::uint64_t id = 1; id <= 100; ++id)
     REQUIRE(!world.folder.file(fmt::format("jobs/{}.json", value::JobId(id).f58_plain()), "{}").empty());
-  // One of 32 has those removed that are too old.
+  // One job in 32 removes entries that are too old.
   world.host.mutable_job().id = value::JobId(32'000'000 - static_cast<std::uint64_t>(::getpid()));
   REQUIRE(world.init().value() == 1);
   UniqueFd reads(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
@@ -134,7 +134,8 @@ TEST_CASE("control: a leader that ends opens no entry of another job", "[control
   CHECK(left == folder);
   std::array<char, 4096> events;
   while (::read(reads.get(), events.data(), events.size()) > 0)
-    CHECK((reinterpret_cast<const inotify_event*>(events.data())->mask & IN_ISDIR) != 0);  // its names
+    // whether the directory's names were read
+    CHECK((reinterpret_cast<const inotify_event*>(events.data())->mask & IN_ISDIR) != 0);
   CHECK(directory.names().size() == 101);
 }
 
@@ -217,7 +218,7 @@ TEST_CASE("control: ps has what tasks have spawned, as the topic pmi.processes t
   World world;
   auto spawns = std::make_unique<plugin::Plugin>("spawns");
   spawns->on("pmi.processes", [](plugin::Call& call) {
-    // One that has ended meanwhile, and this very process.
+    // A process that has ended meanwhile, and this process.
     call.out["processes"] = {{{"spawn", 3}, {"rank", 0}, {"task", 1}, {"pid", INT32_MAX}},
                              {{"spawn", 3}, {"rank", 1}, {"task", 1}, {"pid", ::getpid()}}};
     return Result<void>();

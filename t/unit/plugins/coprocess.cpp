@@ -32,7 +32,7 @@ constexpr const char* kTwoTasks = R"({"version":1,"resources":[{"type":"slot","c
 struct Coprocesses {
   Coprocesses() : host(1) { open(); }
   explicit Coprocesses(std::uint32_t rank) : host(kTwoTasks, kTwoNodes, rank) { open(); }
-  // What a failed test leaves behind.
+  // Ends leftovers of a failed test.
   ~Coprocesses() {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
     fs::remove_all(directory);
@@ -326,7 +326,8 @@ TEST_CASE_METHOD(Coprocesses,
   REQUIRE(other.host.run_loop());
   char flags[20] = {};
   REQUIRE(::read(reader.get(), flags, sizeof flags - 1) > 0);
-  CHECK((std::strtol(flags, nullptr, 8) & (O_NONBLOCK | O_APPEND)) == O_APPEND);  // as a program expects it
+  CHECK((std::strtol(flags, nullptr, 8) & (O_NONBLOCK | O_APPEND)) == O_APPEND);  // the flags that a program
+                                                                                  // expects
 }
 
 TEST_CASE_METHOD(Coprocesses, "a plugin of the same name that takes its place does not hang the job") {

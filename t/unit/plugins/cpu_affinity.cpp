@@ -13,10 +13,10 @@ using value::Idset;
 
 namespace {
 
-// This machine, for its cores are what the plugin reads.
+// The cores of this machine, which the plugin reads.
 struct ThisMachine {
   ThisMachine() : rights(*plugins::read_cpu_rights()), cores(*plugins::read_cores(rights.online)) {}
-  // Every core is there for us, in an order that needs no hwloc.
+  // This process may use every core, and their order needs no hwloc.
   [[nodiscard]] bool plain() const { return cores && rights.allowed == rights.online; }
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(cores->size()); }
 

@@ -52,7 +52,7 @@ class Child {
     }
     return false;
   }
-  // Waits until it is in this system call.
+  // Whether the child is in this system call.
   [[nodiscard]] bool is_in(std::string_view call) const {
     for (int i = 0; i < 3000; ++i) {
       if (plugins::current_call(pid_, pid_).call.name == call) return true;
@@ -81,7 +81,7 @@ struct Counts : plugin::TaskOutput {
   std::uint64_t bytes = 0;
 };
 
-// Options of a host, by one that is set.
+// The parsed option hang-watch with this value.
 Result<std::optional<HangWatchOption>> watch_by(const Json& value) {
   kit::FakeHost host;
   host.options().set("hang-watch", value);
@@ -180,10 +180,10 @@ TEST_CASE("what a task counts is measured by when it has grown, and from its fir
     auto window = meter.measure();
     return window.tasks.empty() ? std::nullopt : window.tasks[0].rate;
   };
-  CHECK_FALSE(rate(7, -90, 0));  // it has begun: the first window has no task
-  CHECK_FALSE(rate(7, -90, 0));  // it has not grown
+  CHECK_FALSE(rate(7, -90, 0));  // the program has begun: the first window has no task
+  CHECK_FALSE(rate(7, -90, 0));  // the count has not grown
   CHECK_FALSE(rate(8, -60, 30));
-  CHECK(rate(12, -30, 5).value() == Approx(4. / 30 * 5 / 30).margin(0.001));  // late, as it took 5 s before
+  CHECK(rate(12, -30, 5).value() == Approx(4. / 30 * 5 / 30).margin(0.001));  // late, as the last step took 5 s
   CHECK(rate(16, -2, 5).value() == Approx(4. / 28).margin(0.001));
   CHECK(rate(16, -2, 5).value() == Approx(4. / 28).margin(0.001));  // as long as it usually takes
   output.bytes = 100;
@@ -191,7 +191,7 @@ TEST_CASE("what a task counts is measured by when it has grown, and from its fir
   REQUIRE(window.tasks.size() == 1);
   CHECK(window.tasks[0].bytes == 100);
   CHECK(window.tasks[0].cpu.value() < 0.5);
-  // Windows as short as these cost more of a cpu than it may.
+  // Such short windows cost more cpu than the meter may use.
   CHECK(meter.most_threads() < plugins::PaceMeter::kMostThreads);
 }
 
@@ -295,7 +295,7 @@ TEST_CASE("a process that is gone") {
 
 TEST_CASE("a process whose threads wait for each other is locked, and one that a timer wakes is not") {
   auto deadlocks = [](void (*on_alarm)(int)) {
-    for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);  // not this program's
+    for (int signum = 1; signum < NSIG; ++signum) std::signal(signum, SIG_DFL);  // not this program's handlers
     std::signal(SIGALRM, on_alarm);
     std::mutex one;
     one.lock();
@@ -322,7 +322,7 @@ TEST_CASE("a process whose threads wait for each other is locked, and one that a
   auto change = plugins::change_of(*before, *now, 0.1);
   CHECK_FALSE(change.moves);
   CHECK_FALSE(change.wakes);
-  auto woken = [&] {  // it may just be on its way
+  auto woken = [&] {  // the child may just be about to sleep
     auto look = plugins::look_at(polls.pid());
     return look && plugins::change_of(*polls_before, *look, 0.1).wakes;
   };

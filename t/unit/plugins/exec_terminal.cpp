@@ -33,7 +33,8 @@ TEST_CASE("exec on a terminal: it controls the command's session, and has its si
 
 TEST_CASE("exec on a terminal: keys, and a new size, of its own request only", "[control]") {
   ExecWorld world(1);
-  // Not in read yet: a signal that comes just before that blocks is taken up only once it has read something.
+  // The command must be in read: a signal that comes just before the read blocks is handled only after it has read
+  // something.
   world.begin(1,
               "trap 'stty size; seen=1' WINCH; echo up; until [ $seen ]; do sleep 0.01; done; read -r line; "
               "echo got $line; exec sleep 600",
@@ -43,7 +44,7 @@ TEST_CASE("exec on a terminal: keys, and a new size, of its own request only", "
   Json size{{"request", 1}, {"rows", 10}, {"columns", 65535}};
   CHECK(world.execs.control(1, "size", size));
   REQUIRE(world.host.serve([&] { return has(world.output[1], "10 65535"); }));
-  world.execs.input({1, 1}, "stdin", "other\r");  // not its stream
+  world.execs.input({1, 1}, "stdin", "other\r");  // a terminal has no such stream
   world.execs.input({1, 1}, "pty", "key");
   world.execs.input({1, 1}, "pty", "s\r");
   REQUIRE(world.host.serve([&] { return has(world.output[1], "got keys"); }));
@@ -103,8 +104,8 @@ TEST_CASE("exec on a terminal: it is hung up at the end of its input, or when th
 
 TEST_CASE("exec on a terminal: the command is hung up before what it waits for ends", "[control]") {
   ExecWorld world(1, "100s");
-  // What it waits for is there for good, and says so: a command that the shell starts after the signals have been
-  // sent gets none, and it would be waited for.
+  // The command's children run for ever, and it reports when all are there: a child that it starts after the
+  // signals would get none, and the command would wait for it.
   const char* script =
       "trap 'exit 4' HUP; i=0; while [ $i -lt 200 ]; do sleep 600 & i=$((i + 1)); done; "
       "sh -c 'echo up; while :; do sleep 0.01; done'";

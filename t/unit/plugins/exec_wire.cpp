@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes between the shells for commands beside the tasks, and where these run.
+// The messages between shells for commands beside the tasks, and where these run.
 #include "plugins/control/exec_wire.hpp"
 
 #include "catch.hpp"

@@ -40,7 +40,7 @@ TEST_CASE("exec: a front end that takes nothing holds up the command, and little
   world.begin(1, "head -c 3000000 /dev/zero");
   REQUIRE(world.host.serve([&] { return world.records >= kMostExecWindow; }));
   world.begin(2, "exit 0");
-  REQUIRE(world.answered(2));  // another one is not held up
+  REQUIRE(world.answered(2));  // another request is not held up
   CHECK(world.records < kMostExecWindow + 10'000);
   CHECK(world.output[1].size() == 1000);
   while (!world.answers.contains(1)) {
@@ -86,7 +86,7 @@ TEST_CASE("exec: no more than 64 at a time", "[control]") {
   CHECK(world.answers.size() == kMaxExecs);
   world.begin(100, "true");
   CHECK(world.answers[100].find("64 commands run beside this job") == 0);
-  world.execs.gone(1);  // detached: they go on
+  world.execs.gone(1);  // detached commands go on
   CHECK(world.runner.running() == kMaxExecs);
   bool over = false;
   world.execs.end_all([&] { over = true; });

@@ -23,7 +23,7 @@ using value::WaitStatus;
 
 namespace {
 
-// In the place of the plugin `output`.
+// Stands in for the plugin `output`.
 class FakeOutput final : public plugin::TaskOutput {
  public:
   Idset come_out() override {
@@ -49,7 +49,7 @@ struct Notify {
   }
   ~Notify() { std::filesystem::remove_all(directory); }
 
-  // As "-o exit-notify=..." of the command line.
+  // Sets the option as "-o exit-notify=..." does.
   void option(const std::string& text) { REQUIRE(host.options().set_from_argument(text)); }
   void start() {
     REQUIRE(host.call("shell.init"));

@@ -27,7 +27,7 @@ std::vector<plugin::RaisedException> raised(const Json& option, const std::vecto
   return host.exceptions;
 }
 
-// How many of `tasks` tasks fail, one after the other, before the job is ended; none: it is not.
+// How many of `tasks` tasks fail, one after the other, before the job is ended; none: it is not ended.
 std::optional<std::size_t> failures_until_end(const Json& option, std::uint32_t tasks) {
   kit::FakeHost host(tasks);
   init(host, option);
@@ -127,7 +127,7 @@ TEST_CASE("tasks that a signal to all tasks has ended have not failed by themsel
   for (const Json& option : {Json(1), Json(2), Json("first"), Json{{"grace", 5}}}) {
     kit::FakeHost host;
     init(host, option);
-    host.signals = {SIGTERM};  // from outside
+    host.signals = {SIGTERM};  // the signal comes from outside
     REQUIRE(host.end_task(0, WaitStatus::killed(SIGTERM)));
     end_elsewhere(host, "1-2", "s15");
     CHECK(host.exceptions.empty());

@@ -31,7 +31,7 @@ struct Report {
     REQUIRE(host.call("shell.init"));
   }
 
-  // As the leader's shell calls it.
+  // Reports an end as the leader's shell does.
   void ended(const std::string& ranks, const std::string& record) {
     plugin::Call call("job.tasks-exited");
     call.in.update({{"ranks", ranks}, {"record", record}});
@@ -257,7 +257,7 @@ TEST_CASE("the first that fails, and one of each other way to fail, are asked fo
   CHECK(leader.host.holds.empty());
   Json report = leader.report(139);
   CHECK(report["exit"] == Json{{"code", 139}, {"policy", "max"}, {"main", 0}, {"by", "task 2"}});
-  CHECK(report["cause"]["rank"] == 2);  // it alone has crashed, and at about the same time
+  CHECK(report["cause"]["rank"] == 2);  // only task 2 has crashed, at about the same time
   CHECK(report["cause"]["pid"] == 102);
   CHECK(report["cause"]["host"] == "node1");
   CHECK(report["cause"]["shell"] == 1);
@@ -294,7 +294,7 @@ TEST_CASE("an answer that does not come is waited for, for a moment, and not fro
     CHECK(leader.host.holds.empty());
   }
   Json report = leader.report(4);
-  CHECK(report["cause"]["rank"] == 2);  // of one instant the lowest
+  CHECK(report["cause"]["rank"] == 2);  // of the tasks of one instant the lowest rank
   CHECK(report["cause"]["host"] == "node1");
   CHECK(report["timeline"][2]["event"] == "lost");
 }
@@ -454,7 +454,7 @@ TEST_CASE("a shell answers for its own tasks") {
   host.tasks()[1]->started(4711);
   REQUIRE(host.call_task("task.fork", 1));
   REQUIRE(host.end_task(1, WaitStatus::exited(3)));
-  facts.clear();  // it has failed alone: the leader has asked already
+  facts.clear();  // the task has failed alone: the leader has asked already
   host.announced("exit-report.ask", "1,7");
   REQUIRE(facts.size() == 1);
   Json told = parse_json(facts[0]).value();
@@ -541,7 +541,7 @@ TEST_CASE("a shell tells which of its tasks have failed alike, once their output
   REQUIRE(host.serve([&] { return !host.gathers.empty(); }));
   CHECK(parse_json(host.gathers["exit-report.digests"]).value() ==
         Json{{"s11", "b", "", "1"}, {"x3", "b", "", "0,2"}, {"x3", "x", "", "3"}});
-  host.announced("exit-report.digests", "x9");  // each is asked once
+  host.announced("exit-report.digests", "x9");  // each task is asked once
   CHECK(host.gathers.size() == 1);
   host.offer_output(nullptr);
 }

@@ -9,7 +9,7 @@ using value::WaitStatus;
 
 namespace {
 
-// Tasks that run, and shell.init.
+// Running tasks, after shell.init.
 struct Timeout {
   explicit Timeout(const Json& option = nullptr, unsigned tasks = 4) : host(tasks) {
     host.stack().push(plugins::make_exit_timeout(host));

@@ -18,10 +18,10 @@ struct Machine {
   Sets cores;                               // each by its cpus; all of them are online
   Sets packages, dies, clusters, nodes;     // may be empty: the kernel does not tell
   Sets l2, l3;                              // caches
-  std::vector<std::vector<int>> distances;  // of the nodes
+  std::vector<std::vector<int>> distances;  // between the NUMA nodes
   bool old_names = false;                   // those of kernels before 5.2
 
-  // Of so many packages, NUMA nodes in each, L3 caches in each of those, cores, threads. `order` is a permutation
+  // By numbers: packages, NUMA nodes in each, L3 caches in each of those, cores, threads. `order` is a permutation
   // of "pnlct": the one that counts slowest over the cpu numbers comes first.
   static Machine regular(const std::vector<unsigned>& counts, const std::string& order);
   // Without these cpus.
@@ -59,8 +59,8 @@ class ScopedVariable {
   bool had_ = false;
 };
 
-// "0,4" for {0, 4}: what literal expectations are compared with.
+// "0,4" for {0, 4}, to compare with literal expectations.
 std::vector<std::string> texts(const Machine::Sets& sets);
-value::Idset set(std::string_view text);  // the other way, for one
+value::Idset set(std::string_view text);  // parses one set
 
 }  // namespace nacre::kit

@@ -35,7 +35,7 @@ class NodeFiles {
   }
   void remove(const std::string& path) const { std::filesystem::remove_all(root_ + "/" + path); }
 
-  // proc/PID/stat; times in ticks, `waited` of the children.
+  // Writes proc/PID/stat; times are in ticks, `waited` is that of children.
   void put_process(pid_t pid, std::string_view name, int user, int system, int waited_user, int waited_system,
                    int pages) const {
     put(fmt::format("proc/{}/stat", pid),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands for the processes of a PMI group and for the other nodes.
+// Stand-ins for the processes of a PMI group and for the other nodes.
 #pragma once
 
 #include <functional>

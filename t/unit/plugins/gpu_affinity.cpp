@@ -40,7 +40,7 @@ struct Showing {
     for (std::size_t i = 0; called && i < host.tasks().size(); ++i) called = host.call_task("task.init", i);
   }
 
-  // What the tasks have, in their order; "none" where it is not set.
+  // The variable's values in the tasks, in their order; "none" if it is not set.
   Texts in_tasks(std::string_view variable) {
     Texts out;
     for (const auto& task : host.tasks()) out.emplace_back(task->command().env.get(variable).value_or("none"));

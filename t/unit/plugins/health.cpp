@@ -43,7 +43,7 @@ CheckProcess::Outcome check_outcome(FakeHost& host, const std::function<int()>& 
   return *out;
 }
 
-// The leader of a job of several shells, of which the others give what a test says.
+// The leader of a job of several shells, in which the test gives the other shells' answers.
 struct CheckedJob {
   CheckedJob(std::uint32_t shells, const std::vector<std::string>& arguments)
       : host(kit::jobspec_of(shells), kit::resources_of(shells, 1)) {
@@ -120,7 +120,7 @@ TEST_CASE("a check ends with why it has failed, or in time") {
   CHECK(check_outcome(host, [] { return 3; }).why(event::Seconds(1)) == "exited with code 3");
   CHECK(check_outcome(host, shell_command("pwd; exit 1", "/usr", {})).why(event::Seconds(1)) == "/usr");
   CHECK(check_outcome(host, shell_command("echo $A; exit 1", "", {"A=b c"})).why(event::Seconds(1)) == "b c");
-  // What it leaves behind is not waited for.
+  // The check does not wait for processes that its command has left.
   CHECK(check_outcome(host, shell_command("sleep 100 & exit 0", "", {"PATH=/usr/bin:/bin"})).is_good());
   auto late = check_outcome(host, shell_command("exec sleep 100", "", {"PATH=/usr/bin:/bin"}), 0.05);
   CHECK(late.is_late);
@@ -293,7 +293,7 @@ TEST_CASE("GPUs that are there, without errors and used by nobody else, are heal
   CHECK_FALSE(GpuState::parse("\n=devices\n"));
   CHECK(judged(none + "8, GPU-b, 100\n").in_use == "GPU 1 is used by process 8, which has 100 MiB");
   CHECK(judged(none + "8, GPU-b, [N/A]\n").in_use == "GPU 1 is used by process 8");
-  CHECK(judged(none + "8, GPU-b, 100\n", "0").in_use.empty());    // it is not of the job
+  CHECK(judged(none + "8, GPU-b, 100\n", "0").in_use.empty());    // the GPU is not the job's
   CHECK(judged(none + "8, GPU-b, 100\n", "4-5").in_use.empty());  // R numbers them in another way
 }
 
@@ -341,7 +341,7 @@ TEST_CASE("the kernel's log has faults of the hardware, and lately") {
 
 namespace {
 
-// The first check has found nothing.
+// A job that has started after a first check without findings.
 CheckedJob started_job(const std::vector<std::string>& more) {
   std::vector<std::string> options{"health.command=[ $NACRE_HEALTH_WHEN = start ] || { echo worn; exit 1; }"};
   options.insert(options.end(), more.begin(), more.end());
@@ -432,7 +432,7 @@ TEST_CASE("a shell on a host that has become bad is lost") {
     host.environment().set("PATH", "/usr/bin:/bin");
     host.options() = health_options({"health.command=[ $NACRE_HEALTH_WHEN = start ]", "on-lost=replace"});
     host.stack().push(make_health(host));
-    REQUIRE(host.call("shell.init"));  // it has joined later: there was no shell.pre-init
+    REQUIRE(host.call("shell.init"));  // the shell has joined later: there was no shell.pre-init
     REQUIRE(call_with(host, topic, {{"ranks", "1"}}));
     REQUIRE(host.run_loop());
     CHECK(host.is_lost);
@@ -444,14 +444,14 @@ namespace {
 
 using Shells = std::set<std::uint32_t>;
 
-// Hosts of which pairs fail, or are slow, that have a bad one.
+// Hosts of which pairs with a bad host fail, or are slow.
 struct Trial {
   explicit Trial(std::uint32_t hosts) : hosts_(hosts) {}
 
   Shells fails = {}, slow = {}, lost = {};
   double time = 1;
 
-  // The bad ones.
+  // Returns the shells that the trial finds bad.
   Shells run() {
     PairTrial trial(value::Idset::range(0, hosts_ - 1));
     std::set<std::pair<std::uint32_t, std::uint32_t>> tried;
@@ -463,7 +463,7 @@ struct Trial {
       for (std::uint32_t each = 0; each < hosts_; ++each) results[each] = {};
       for (const auto& [one, other] : round->pairs) {
         CHECK(one < other);
-        CHECK(tried.emplace(one, other).second);  // never twice
+        CHECK(tried.emplace(one, other).second);  // no pair is tried twice
         CHECK(in_round.insert(one).second);
         CHECK(in_round.insert(other).second);
         const PairResult result{has(fails, one, other) ? "broken" : "", has(slow, one, other) ? 4 * time : time};

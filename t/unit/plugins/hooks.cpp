@@ -201,7 +201,7 @@ TEST_CASE("one task-prolog that fails is enough, and is named with its task") {
   Hooked all(R"({"task-prolog": "echo x >> $OUT; exit 5"})", 200);
   all.begin();
   CHECK(all.host.exceptions.size() == 1);
-  CHECK(all.out().size() == plugins::HookRunner::kMaxAtOnce * 2);  // those that wait are not begun
+  CHECK(all.out().size() == plugins::HookRunner::kMaxAtOnce * 2);  // hooks that wait are not begun
 
   Hooked malformed(R"({"task-prolog": "echo export A; echo export B=1"})", 1);
   malformed.begin();

@@ -42,7 +42,7 @@ struct Sharing {
     return called ? "" : called.error().message;
   }
 
-  // The cores in the file that the tasks are told of.
+  // The cores in the file whose path the tasks get.
   Texts shared_cores() {
     auto path = host.tasks()[0]->command().env.get("HWLOC_XMLFILE");
     REQUIRE(path);
@@ -103,7 +103,7 @@ TEST_CASE("hwloc.restrict leaves the job's cores only") {
   sharing.host.options().set("hwloc.restrict", true);
   REQUIRE(sharing.init().empty());
   CHECK(sharing.shared_cores() == Texts{all[0]});
-  // Others still hear of all.
+  // Other plugins still get all cores.
   plugin::Call call("hwloc.cores");
   REQUIRE(sharing.host.stack().call(call));
   CHECK(call.out["cores"] == Json(all));

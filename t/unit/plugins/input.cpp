@@ -55,7 +55,7 @@ struct Terminal {
   UniqueFd shell;  // the shell's stdin
 };
 
-// Tasks that are this test: their stdin is what the shell gave them.
+// This test plays the tasks: their stdin is what the shell gave them.
 struct Readers {
   explicit Readers(int standard_input, std::uint32_t tasks = 1)
       : redirection(STDIN_FILENO, standard_input), host(tasks), inputs(tasks) {
@@ -86,7 +86,7 @@ struct Readers {
   // Whether the task finds its stdin empty.
   bool is_empty(std::size_t id) { return fds(id).size() == 1 && fds(id)[0].source < 0; }
 
-  // Reads in the shell's loop until there are so many bytes, or the input ends.
+  // Reads in the shell's loop until it has this many bytes, or the input ends.
   std::string read(std::size_t id, std::size_t bytes) {
     std::string text;
     bool ended = false;
@@ -103,7 +103,7 @@ struct Readers {
     return text;
   }
 
-  // What a file gives.
+  // The bytes that a task gets from a file.
   std::string read_file(std::size_t id) {
     std::string text(4096, '\0');
     ssize_t got = ::read(inputs[id].get(), text.data(), text.size());
@@ -190,7 +190,7 @@ TEST_CASE("input.ranks says who reads; the others find their stdin empty") {
     readers.host.options().set("input.ranks", ranks);
     readers.start();
     CHECK(readers.is_empty(0));
-    CHECK(readers.fds(1).empty());  // inherited: it is the only one
+    CHECK(readers.fds(1).empty());  // its stdin is inherited, as it is the only reader
     CHECK(readers.is_empty(2));
   }
 }
@@ -306,7 +306,7 @@ TEST_CASE("what is typed at a terminal goes to the tasks line by line, and ^D en
       CHECK(readers.read(id, 1).empty());
       CHECK(readers.at_end);
     }
-    readers.host.loop().run();  // nothing is waited for any more
+    readers.host.loop().run();  // the loop has nothing left to wait for
   }
 }
 

@@ -49,7 +49,7 @@ struct JoinWorld : ExecWorld {
     REQUIRE(::ioctl(slave.get(), TIOCGWINSZ, &now) == 0);
     return std::to_string(now.ws_row) + "x" + std::to_string(now.ws_col);
   }
-  // What has been typed, up to as many bytes.
+  // What has been typed, up to `most` bytes.
   std::string typed(std::size_t most) {
     std::string out;
     REQUIRE(host.serve([&] {

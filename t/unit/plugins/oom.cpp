@@ -55,7 +55,7 @@ TEST_CASE("oom.adjust is -1000 to 1000") {
   }
 }
 
-// Whether this test may lower its score depends on who runs it.
+// Whether this test may lower its score depends on its user.
 TEST_CASE(
     "a score below the shell's own is the tasks', or a warning names what they have; the shell keeps its own") {
   std::string own(trim(read_file("/proc/self/oom_score_adj", 16).value()));

@@ -36,7 +36,7 @@ inline std::string contents(const UniqueFd& file) {
   return text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
 }
 
-// Tasks that are this test: it has the ends of their pipes, and the shell's stdout and stderr in files.
+// This test plays the tasks: it has the ends of their pipes, and the shell's stdout and stderr in files.
 struct Tasks {
   explicit Tasks(std::uint32_t count) : host(count), ends(count) {
     host.stack().push(plugins::make_output(host));
@@ -53,7 +53,7 @@ struct Tasks {
     return "";
   }
 
-  // All of them; a task keeps its descriptors as by fork.
+  // Starts all tasks; a task keeps its descriptors as by fork.
   void start() {
     REQUIRE(init().empty());
     for (std::size_t id = 0; id < ends.size(); ++id) {
@@ -77,14 +77,14 @@ struct Tasks {
     end(id, kErr).reset();
   }
 
-  // What the shell does with what is there now.
+  // Lets the shell handle what is there now.
   void poll() {
     Redirection redirect_out(kOut, out.get());
     Redirection redirect_err(kErr, err.get());
     host.loop().poll();
   }
 
-  // The same, until all tasks have ended their output.
+  // As above, until all tasks have ended their output.
   void run() {
     Redirection redirect_out(kOut, out.get());
     Redirection redirect_err(kErr, err.get());
@@ -116,7 +116,7 @@ namespace {
 
 using Holds = std::map<std::string, int>;
 
-// What two tasks' two streams give with these options.
+// The output of both streams of two tasks with these options.
 std::pair<std::string, std::string> with_options(const std::vector<std::pair<std::string, Json>>& options) {
   Tasks tasks(2);
   for (const auto& [name, value] : options) tasks.host.options().set(name, value);
@@ -348,7 +348,8 @@ TEST_CASE("a label is a template, too") {
 
 namespace {
 
-// What two processes of shell 0 of two, with a task each, write as the task `rank`, or an error.
+// The output of two processes of shell 0, in a job of two shells with a task each, that write as the task `rank`;
+// or an error.
 std::string written_elsewhere(job::Options options, std::int64_t rank) {
   kit::FakeHost host(kit::jobspec_of(2), R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1",
     "children": {"core": "0"}}], "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
@@ -492,7 +493,7 @@ TEST_CASE("it is known of failed tasks whether all that they have written has co
   CHECK(left().empty());
   REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(3)));
   CHECK(left() == "0");
-  tasks.end(1, kOut).reset();  // a process that it has left behind holds the other
+  tasks.end(1, kOut).reset();  // a process that the task has left behind holds the other stream
   REQUIRE(tasks.host.end_task(1, value::WaitStatus::killed(SIGSEGV)));
   tasks.poll();
   CHECK(left() == "0");
@@ -550,7 +551,7 @@ TEST_CASE("the last bytes of what a task has written are kept") {
   REQUIRE(tasks.write(1, kErr, "why\n"));
   tasks.exit(0);
   tasks.exit(1);
-  tasks.run();  // what comes fast may have been left in the pipe for a moment
+  tasks.run();  // fast output may have been left in the pipe for a moment
   REQUIRE(tasks.host.end_task(1, value::WaitStatus::exited(3)));
   CHECK(tail(0).out.size() == 1024);
   CHECK(tail(0).err.size() == 4096);
@@ -570,7 +571,7 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
   REQUIRE(tasks.write(0, kErr, std::string(5000, 'x') + "why\n"));
   CHECK(tasks.host.task_output()->tail(0)->err == std::string(4092, 'x') + "why\n");
   tasks.run_to_end();
-  // What a job before has written there does not count.
+  // Output of an earlier job in the file does not count.
   Tasks next(1);
   next.host.options() = tasks.host.options();
   next.host.options().set("output.mode", "append");
@@ -586,7 +587,7 @@ TEST_CASE("of a file that the task itself writes the last bytes are read") {
 
 namespace {
 
-// What shell 1 has sent before the leader serves the channel, which comes at once.
+// Records that shell 1 has sent before the leader serves the channel: they come at once.
 class EarlyPort final : public kit::QuietPort {
  public:
   void serve(bulk::Channel channel, Upward owner) override {

@@ -37,7 +37,7 @@ inline plugins::NodeTopology synthetic(const std::string& description) {
   return node_of(std::nullopt);
 }
 
-// Writes what the script makes of these arguments.
+// Writes the machine that the script makes from these arguments.
 inline void write_machine(const std::string& arguments, const std::string& file) {
   std::string command = fmt::format("python3 {}/t/kit/topology_xml.py {} >{}", NACRE_SOURCE_DIR, arguments, file);
   REQUIRE(std::system(command.c_str()) == 0);  // NOLINT: of this test's own words
@@ -146,7 +146,7 @@ TEST_CASE("each level gives whole units") {
   CHECK(cpus(node, 8, CpuLevel::l3) == Texts{"0-3", "4-7", "8-11", "12-15", "16-19", "20-23", "24-27", "28-31"});
   CHECK(cpus(node, 16).front() == "0-1");
   CHECK(cpus(node, 32, CpuLevel::thread)[31] == "31");
-  // with more tasks than cores, a core is two tasks' but a thread is one's
+  // with more tasks than cores two tasks share a core, but not a thread
   CHECK(cpus(node, 32)[1] == "0-1");
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("cores that are missing in the middle: tasks go where the cores are") 
   CHECK(cpus(node, 3) == Texts{"0-1,6-7,16-17,22-23", "8-11,24-27", "12-15,28-31"});
   CHECK(cpus(node, 6, CpuLevel::numa) == Texts{"0-1,6-7,16-17,22-23", "0-1,6-7,16-17,22-23", "8-15,24-31",
                                                "8-15,24-31", "8-15,24-31", "8-15,24-31"});
-  // Of an R with some of the cores.
+  // For an R with some of the cores.
   PlacementRequest request = request_for(2, CpuLevel::numa);
   request.cores = {node.cpus.cores[1], node.cpus.cores[4], node.cpus.cores[5]};
   CHECK(cpus(placed(node, request)) == Texts{"1,17", "8-9,24-25"});
@@ -403,7 +403,7 @@ TEST_CASE("each task gets as many cores and gpus as it has asked for, the neares
   request.tasks = 1;
   request.cpus_each = 1;
   CHECK(cpus(placed(node, request)) == Texts{"0-1"});
-  request.cpus_each = 13;  // more than there are: what there is
+  request.cpus_each = 13;  // more than there are: each gets all
   CHECK(cpus(placed(node, request)) == Texts{"0-23"});
 }
 
@@ -419,7 +419,7 @@ TEST_CASE("tasks that ask for cores and gpus have cores where the job's gpus are
   Placement spread = with(2, 1, {0, 1, 2, 3});
   CHECK(cpus(spread) == Texts{"0", "4"});
   CHECK(gpus(spread) == Texts{"0", "2"});
-  // Those of the first package are not the job's.
+  // The gpus of the first package are not the job's.
   Placement one = with(1, 2, {2, 3});
   CHECK(cpus(one) == Texts{"4-5"});
   CHECK(gpus(one) == Texts{"2"});
@@ -428,7 +428,7 @@ TEST_CASE("tasks that ask for cores and gpus have cores where the job's gpus are
   CHECK(cpus(two) == Texts{"4-5", "6-7"});
   CHECK(gpus(two) == Texts{"2", "3"});
   CHECK(two.used == std::vector<std::size_t>{4, 5, 6, 7});
-  // The first package has room for one.
+  // The first package has room for one task.
   Placement three = with(3, 1, {1, 2, 3});
   CHECK(cpus(three) == Texts{"0", "4", "6"});
   CHECK(gpus(three) == Texts{"1", "2", "3"});
@@ -455,7 +455,7 @@ TEST_CASE("gpus that are to be near if the node tells where they are: near the c
   CHECK(cpus(placement) == Texts{"4", "6"});
   CHECK(gpus(placement) == Texts{"2", "3"});
   CHECK(placement.tasks[0].gpus_why == "gpu 2 (0000:0a:00.0) at numa 1, where its cpus are");
-  // So too where something else has decided the cores.
+  // This also holds if another plugin has decided the cores.
   request.cpus = {value::Idset::range(4, 7), value::Idset::range(0, 3)};
   CHECK(gpus(placed(node, request)) == Texts{"2", "0"});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process group over real socket pairs, with processes that are only said to run: what its clients say, how they
-// go, and what the host is asked for because of it.
+// A process group over real socket pairs, whose processes do not really run: what its clients send, how they end,
+// and what the host is asked for then.
 #pragma once
 
 #include <sys/socket.h>
@@ -50,18 +50,18 @@ class PmiClients {
   PmiClients(const PmiClients&) = delete;
   PmiClients& operator=(const PmiClients&) = delete;
 
-  // Writes it, and has the shell's side read it.
+  // Writes the line, and lets the shell's side read it.
   void say(std::uint32_t client, std::string_view line) {
     write(client, line);
     group->drain(client);
   }
-  // Only writes it: the shell has not looked yet.
+  // Only writes the line: the shell has not read it yet.
   void write(std::uint32_t client, std::string_view line) {
     std::string text = fmt::format("{}\n", line);
     REQUIRE(::send(ends[client].get(), text.data(), text.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(text.size()));
   }
-  // What it has been answered, without the last newline; "" if there is nothing.
+  // The answers to the client, without the last newline; "" if there are none.
   std::string heard(std::uint32_t client) {
     char buffer[4096];
     ssize_t size = ::recv(ends[client].get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -81,7 +81,7 @@ class PmiClients {
     for (std::uint32_t client = 0; client < ends.size(); ++client) join(client);
   }
   void finalize(std::uint32_t client) { REQUIRE(ask(client, "cmd=finalize") == "cmd=finalize_ack rc=0"); }
-  // Into the barrier; it is over for a client that passed().
+  // The client enters the barrier, which is over for it once it has passed().
   void enter(std::uint32_t client) {
     heard(client);
     say(client, "cmd=barrier_in");
@@ -107,7 +107,7 @@ class PmiClients {
   void exit(std::uint32_t client, int code) { exit(client, value::WaitStatus::exited(code)); }
   void die(std::uint32_t client, int signum) { exit(client, value::WaitStatus::killed(signum)); }
 
-  // "CODE: MESSAGE" of each exception, all of which end the job; without what is said about fault-tolerance.
+  // "CODE: MESSAGE" of each exception, all of which end the job; without the text about fault-tolerance.
   std::vector<std::string> raised() const {
     std::vector<std::string> out;
     for (const plugin::RaisedException& each : host.exceptions) {

@@ -190,7 +190,7 @@ TEST_CASE("who closes its connection has two seconds to end, and its end is the 
   job.leave(1);
   CHECK(job.host.next_timer() == event::Seconds(2));
   CHECK(job.raised().empty());
-  CHECK(job.exchange.fences == 0);  // the other is not let go before it is known
+  CHECK(job.exchange.fences == 0);  // the other task is not let go before the reason is known
   job.exit(1, 3);
   CHECK(job.raised() == Texts{"3: client 1 exited with code 3 without PMI finalize!"});
   CHECK_FALSE(job.passed(0));
@@ -202,7 +202,7 @@ TEST_CASE("who has closed its connection and runs on ends the job after two seco
   job.leave(1);
   job.leave(2);
   job.exit(2, 0);
-  job.host.exceptions.clear();  // its end is not the matter here
+  job.host.exceptions.clear();  // the job's end is not tested here
   REQUIRE(job.host.serve([&] { return !job.host.exceptions.empty(); }));
   CHECK(job.raised() == Texts{"1: client 1 has closed its connection without PMI finalize!"});
 }
@@ -212,7 +212,7 @@ TEST_CASE(
   PmiClients job(2);
   job.join(0);
   job.leave(1);
-  CHECK_FALSE(job.host.next_timer());  // nobody waits for it
+  CHECK_FALSE(job.host.next_timer());  // no task waits for it
   job.enter(0);
   CHECK(job.host.next_timer() == event::Seconds(2));
   CHECK(job.exchange.fences == 0);

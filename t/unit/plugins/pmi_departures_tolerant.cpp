@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PmiDepartures with fault-tolerance: nobody's end ends the job.
+// PmiDepartures with fault-tolerance: no task's end ends the job.
 #include <csignal>
 
 #include "plugins/pmi/departures.hpp"
@@ -82,13 +82,13 @@ TEST_CASE("fault-tolerance: several that end at once are all listed, in the orde
 TEST_CASE("fault-tolerance: who asks for the list has it with all whose connections have ended") {
   PmiClients job(4, tolerant());
   job.join_all();
-  for (std::uint32_t client : {2, 3}) job.ends[client].reset();  // nobody has looked yet
+  for (std::uint32_t client : {2, 3}) job.ends[client].reset();  // the shell has not looked yet
   CHECK(job.dead(0) == "2,3");
 }
 
 TEST_CASE("fault-tolerance: who exits without init is lost when the others come to a barrier, and they go on") {
   PmiClients job(2, tolerant());
-  job.exit(1, 3);  // before anybody uses PMI
+  job.exit(1, 3);  // before any task uses PMI
   job.join(0);
   CHECK(job.dead(0) == "none");
   job.enter(0);
@@ -139,7 +139,7 @@ TEST_CASE("fault-tolerance: who is lost elsewhere is listed once, and not told a
   std::vector<std::uint32_t> told;
   job.departures.when_lost([&](std::uint32_t rank) {
     told.push_back(rank);
-    job.departures.lost_elsewhere(rank);  // all shells hear of it, this one too
+    job.departures.lost_elsewhere(rank);  // all shells hear of it, also this one
   });
   job.join_all();
   job.departures.lost_elsewhere(5);
@@ -165,7 +165,8 @@ TEST_CASE("fault-tolerance.signal: those in the job get it for each loss, once t
   Texts list;
   job.processes.on_kill = [&](std::uint32_t client) { list.push_back(job.dead(client)); };
   job.die(2, SIGKILL);
-  CHECK(job.processes.killed == Texts{"0 by 10", "3 by 10"});  // not who has finalized, nor who has not begun
+  CHECK(job.processes.killed == Texts{"0 by 10", "3 by 10"});  // not the tasks that have finalized, or have not
+                                                               // begun
   CHECK(list == Texts{"2", "2"});
   job.processes.killed.clear();
   job.departures.lost_elsewhere(7);

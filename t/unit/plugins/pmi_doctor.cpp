@@ -98,7 +98,7 @@ TEST_CASE("a barrier that lasts is reported, again and again while it is open, a
   job.join(1);
   job.enter(0);
   job.pass(0.12);
-  CHECK(job.said().empty());  // nobody has told of a barrier
+  CHECK(job.said().empty());  // no barrier was reported
   job.doctor->barrier(true, 0);
   REQUIRE(job.serve([&] { return job.logged.size() >= 6; }));
   Texts said = job.said();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libraries of MPI a PmiDoctor sees in tasks, and what it says of them.
+// Which libraries of MPI a PmiDoctor sees in tasks, and its messages about them.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>

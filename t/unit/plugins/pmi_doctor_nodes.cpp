@@ -146,7 +146,7 @@ TEST_CASE("a barrier that several nodes wait in is reported once each time") {
   Texts said = report();
   CHECK(said == Texts{"roll call of 6 tasks (a barrier has lasted 50ms):", "  0,4: in PMI barrier 1",
                       "  1,5: before PMI init: gone", "  2-3: gone"});
-  // The next barrier is reported anew; a number that was reported before is not.
+  // The next barrier is reported again, but not a number that was reported before.
   for (std::uint32_t shell : {0, 2}) clinic[shell].doctor->barrier(false, 4);
   for (std::uint32_t shell : {0, 2}) clinic[shell].doctor->barrier(true, 5);
   CHECK(report().size() == 4);

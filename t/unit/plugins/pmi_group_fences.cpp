@@ -120,7 +120,7 @@ TEST_CASE("group fences: several at a time, and one again before the others have
   CHECK(job.take_opened() == Lines{"0,2:2 open on 0:", "0,2:2 open on 1: b"});
   job.take_awaited();
   job.fence(1, "0,2:1", "c");
-  // Shell 0 receives first, and is in the next one before shell 1 has opened this one.
+  // Shell 0 receives first, and is in the next fence before shell 1 has opened this one.
   auto part = job.announced.front();
   job.announced.clear();
   job.fences[0]->part(1, part.group, part.keys);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The port of PMI: who may connect, and what is made of what it says first. Connections are real ones of this user.
+// The port of PMI: who may connect, and how the first words are judged. Connections are real ones of this user.
 #include "plugins/pmi/port.hpp"
 
 #include <arpa/inet.h>
@@ -97,8 +97,7 @@ TEST_CASE("pmi port: PMI-2 is greeted first, and says who it is in fullinit") {
   }
 }
 
-// The line for one that connects and says this.
-// {0} and {1}: numbers that are not the PMI_ID of the one that may.
+// The log line for a client that connects and sends this. {0} and {1}: wrong parts of the PMI_ID.
 std::string refusal(std::string_view text, bool pmi2 = true) {
   PortWorld world(pmi2);
   const std::int64_t id = world.expect(0, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PmiDoctor with what it looks at.
+// A PmiDoctor, and the tasks that it looks at.
 #pragma once
 
 #include <csignal>
@@ -43,7 +43,7 @@ struct Practice {
     doctor.emplace(host, plugin, options, with_pmi ? &*server : nullptr);
     REQUIRE(doctor->watch());
   }
-  // As the shell goes on once all have got so far.
+  // Goes on as the shell does once all have got this far.
   void begin() {
     doctor->all_listen();
     REQUIRE(doctor->tasks_started());
@@ -63,14 +63,14 @@ struct Practice {
     host.logged.clear();
     return out;
   }
-  // SIGUSR2 comes to this process, and this shell looks.
+  // Sends SIGUSR2 to this process, and lets the shell handle it.
   void signal() {
     bool seen = false;
     auto watcher = event::SignalWatcher::create(host.loop(), SIGUSR2, [&](int) { seen = true; }).value();
     ::raise(SIGUSR2);
     REQUIRE(host.serve([&] { return seen; }));
   }
-  // Lets so much time go by on its loop.
+  // Lets this much time go by on its loop.
   void pass(double seconds) {
     bool over = false;
     auto timer = event::Timer::create(host.loop(), [&] { over = true; }).value();

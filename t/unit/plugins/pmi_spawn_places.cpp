@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the processes of a spawn run, and what shells tell each other of it.
+// Where the processes of a spawn run, and the shells' messages about it.
 #include "plugins/pmi/spawn_order.hpp"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ struct Rounds {
 
   kit::FakeHost host{kit::jobspec_of(2), kTwoSpawningNodes, 1};
   std::vector<std::string> said;
-  std::string elsewhere = "+";  // what the other shell says of its start
+  std::string elsewhere = "+";  // the other shell's message about its start
   SpawnRounds rounds{host,
                      {[this] {
                         host.gathers_elsewhere = {{"1", value::Idset::range(0, 0)}};
@@ -241,7 +241,7 @@ TEST_CASE("rounds: what another shell cannot start, or a shell that is lost mean
   job.elsewhere = "";
   job.spawn(2);
   CHECK(job.said.back() == "shell 0 on fake0 is lost");
-  job.spawn(1);  // it has none there
+  job.spawn(1);  // the group has no process there
   CHECK(job.said.back() == "runs");
 }
 

@@ -65,7 +65,7 @@ struct Spawner {
     spawns.begin(start, false);
     job.join(0);
   }
-  // What a failed test leaves behind.
+  // Ends leftovers of a failed test.
   ~Spawner() {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
     fs::remove_all(directory);
@@ -86,7 +86,7 @@ struct Spawner {
     auto found = job.host.holds.find("pmi-spawn");
     return found != job.host.holds.end() ? found->second : 0;
   }
-  // All have ended, and nothing is held any more.
+  // Waits until all have ended, and nothing is held any more.
   void ends() {
     REQUIRE(job.host.serve([this] { return holds() == 0; }));
     CHECK(event::Children::descendants().empty());
@@ -144,7 +144,7 @@ TEST_CASE("if one cannot be started none is: those before it are ended, and who 
   task.ends();
   CHECK_FALSE(task.spawns.table().has_begun());  // all tasks can still start again
   CHECK(task.job.logged("error") == Texts{"rank 7: spawn of /bin/sh: /no/such/program: No such file or directory"});
-  CHECK(task.job.logged("warn").empty());  // how they were ended is nobody's fault
+  CHECK(task.job.logged("warn").empty());  // their ends are no failure
   CHECK(task.job.raised().empty());
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("if the first cannot be started nothing is held") {
     REQUIRE(task.job.logged("error").size() == 1);
     CHECK_THAT(task.job.logged("error")[0], Catch::Matchers::ContainsSubstring(each.why));
     task.ends();
-    // A later one does not suffer from it.
+    // A later spawn is not affected.
     CHECK(task.spawn({{1, "exit 0"}}).starts_with("cmd=spawn_result rc=0 "));
     task.ends();
   }
@@ -283,7 +283,7 @@ TEST_CASE("fault-tolerance: the others of a spawned group go on") {
   CHECK(task.wrote("dead") == "cmd=get_result rc=0 value=1\n");
   CHECK(task.job.logged("warn") == Texts{"rank 1 of spawn 1 on fake0 is lost; the others go on"});
   CHECK(task.job.raised().empty());
-  CHECK(task.job.dead(0) == "none");  // it was none of its group
+  CHECK(task.job.dead(0) == "none");  // the process was not in that task's group
 }
 
 TEST_CASE("while the job is being ended nothing is spawned, and what runs ends without a line of its own") {
@@ -337,5 +337,5 @@ TEST_CASE("what they write goes where the output's plugin says") {
   char text[16];
   REQUIRE(::read(reader.get(), text, sizeof text) == 6);
   CHECK(std::string_view(text, 6) == "hello\n");
-  CHECK(::read(reader.get(), text, sizeof text) == 0);  // nobody else has the pipe
+  CHECK(::read(reader.get(), text, sizeof text) == 0);  // no other process has the pipe
 }

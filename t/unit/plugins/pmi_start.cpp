@@ -19,7 +19,7 @@ constexpr std::string_view kResources = R"({"version": 1, "execution": {"R_lite"
 
 struct Two {
   explicit Two(std::uint32_t shell) : host(kit::jobspec_of(2), kResources, shell) {}
-  // A shell joins the job, with so many cores.
+  // A shell joins the job, with this many cores.
   void grow(std::uint32_t cores) {
     host.mutable_job().grow({{0, "later", value::Idset::range(0, cores - 1), {}, {}}});
   }
@@ -81,7 +81,7 @@ TEST_CASE("all start again: those that have come from a lost shell by then are p
   two.host.with_tasks = 2;
   two.host.mutable_job().start_again(value::Idset::range(0, 1));
   PmiStart start = PmiStart::again(two.host);
-  two.move(1, 1, 2);  // later: it is none until all start again once more
+  two.move(1, 1, 2);  // a later move: no room until all start again once more
   CHECK(start.number == 3);
   CHECK(start.takes_part);
   CHECK(start.last == 2);

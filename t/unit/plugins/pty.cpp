@@ -28,7 +28,7 @@ bool same(const termios& a, const termios& b) {
          std::equal(std::begin(a.c_cc), std::end(a.c_cc), std::begin(b.c_cc));
 }
 
-// The terminal that the shell is on, and its user.
+// The shell's terminal, and its user.
 struct Screen {
   Screen() {
     int user_fd = -1;
@@ -58,7 +58,7 @@ struct Screen {
   termios before{};
 };
 
-// The plugin, with this test in the place of the tasks.
+// The plugin; this test plays the tasks.
 struct Plugin {
   explicit Plugin(std::uint32_t tasks = 2) : host(tasks) {
     host.stack().push(plugins::make_pty(host));
@@ -70,7 +70,7 @@ struct Plugin {
     return called ? "" : called.error().message;
   }
 
-  // Of task `id`: the slave that it is given.
+  // Starts task `id`; returns the slave that it gets.
   UniqueFd start(std::size_t id) {
     REQUIRE(host.call_task("task.init", id));
     task::Task& task = *host.tasks()[id];
@@ -81,7 +81,7 @@ struct Plugin {
     return slave;
   }
 
-  // What comes out at `fd`, until it is as long as `wanted` or nothing more can come.
+  // Reads from `fd` until the text is as long as `wanted`, or nothing more can come.
   std::string read(int fd, std::string_view wanted) {
     std::string text;
     run_until([&] {
@@ -157,7 +157,7 @@ TEST_CASE("interactive alone is task 0's, and not captured; with others it is ad
   struct Case {
     const char* option;
     bool captured1;  // of task 1
-    bool second;     // task 1 has one
+    bool second;     // task 1 has a terminal
   };
   for (const Case& each :
        {Case{R"(pty={"interactive": 1})", false, false}, Case{R"(pty={"interactive": 1, "ranks": 1})", false, true},
@@ -306,7 +306,8 @@ TEST_CASE("bytes go both ways as they are, and the terminal is as before at the 
   joined.screen.type("typed\r");
   no_blocking(joined.slave);
   CHECK(joined.plugin.read(joined.slave.get(), "typed\n") == "typed\n");
-  CHECK(joined.plugin.read(joined.screen.user.get(), "typed\r\n") == "typed\r\n");  // the echo of the task's
+  // the echo of the task's terminal
+  CHECK(joined.plugin.read(joined.screen.user.get(), "typed\r\n") == "typed\r\n");
   joined.end();
   CHECK(same(joined.screen.now(), joined.screen.before));
   CHECK(joined.plugin.host.run_loop());

@@ -28,7 +28,7 @@ struct Sleeper {
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
 
-  // What has become of it, if anything has.
+  // Whether the process's status has changed in this way.
   bool is_now(const std::function<bool(int)>& is, int flags) {
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG | flags) != pid || !is(status)) return false;
@@ -107,7 +107,7 @@ TEST_CASE("cuts hold the links between their sides, each for its time, and all u
   job.start();
   REQUIRE(job.host.serve([&] { return held().size() == 3; }));
   CHECK(held() == Held{"1", "1-2", "2"});
-  CHECK(job.has_logged("notice rehearse: cut b-c at 15ms"));  // the leader reports what others do
+  CHECK(job.has_logged("notice rehearse: cut b-c at 15ms"));  // the leader reports the other shells' events
   REQUIRE(job.host.call("shell.tasks-complete"));
   CHECK(held() == Held{"1", "1-2", "2", ""});
 }

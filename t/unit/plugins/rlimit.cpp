@@ -31,7 +31,7 @@ struct Limits {
     return host.tasks()[task]->command().setup.limits;
   }
 
-  // Of one that was given with -o.
+  // The error for an option that was given with -o.
   static std::string error_of_argument(const std::string& argument) {
     Limits limits;
     REQUIRE(limits.host.options().set_from_argument(argument));
@@ -108,7 +108,7 @@ TEST_CASE("-1 is unlimited") {
 
 namespace {
 
-// Linux has not enforced this one since 2.4, so that it may be lowered for good.
+// Linux has not enforced this limit since 2.4, so that it may be lowered for good.
 rlim_t lowered_hard_limit() {
   rlim_t hard = std::min<rlim_t>(own(RLIMIT_LOCKS).rlim_max, 1000);
   rlimit low{hard, hard};

@@ -37,7 +37,7 @@ constexpr const char* kError = "plugin 'scheduling': shell.init: ";
 TEST_CASE("without sched and session tasks are scheduled as the shell is, in its session") {
   Scheduling none("sched", nullptr);
   CHECK_FALSE(none.of_task(0).scheduler);
-  // Where the kernel has autogroups it depends on the terminal that this test may have.
+  // If the kernel has autogroups the default depends on this test's terminal.
   auto autogroups = read_file("/proc/sys/kernel/sched_autogroup_enabled");
   if (!autogroups || trim(*autogroups) != "1") CHECK_FALSE(none.of_task(0).new_session);
   Scheduling in_group("nosetpgrp", true);

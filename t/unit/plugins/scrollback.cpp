@@ -41,7 +41,7 @@ struct ScrollbackWorld {
   std::map<const io::Source*, bool> opens;
 };
 
-// All that a reader gets now.
+// All text that a reader gets now.
 std::string all_of(Scrollback::Reader& reader, std::size_t most = 1000) {
   std::string out;
   while (auto piece = reader.next(most)) {
@@ -65,7 +65,7 @@ TEST_CASE("a reader gets what is kept, then what comes", "[control]") {
   auto first = reader.next(100);
   REQUIRE(first);
   CHECK((first->rank == 0 && first->text == "one\n" && first->time == 1 && !first->continues && !first->open));
-  CHECK(reader.next(100)->text == "one\n");  // it was not passed
+  CHECK(reader.next(100)->text == "one\n");  // the piece was not passed
   reader.pass(*first);
   auto second = reader.next(100);
   CHECK((second->rank == 1 && second->stream == io::Stream::err && second->text == "two\nthr" && second->open));

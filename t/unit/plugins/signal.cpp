@@ -20,7 +20,7 @@ constexpr double kHour = 3600;  // seconds
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// A job that expires in so many seconds.
+// A job that expires in this many seconds.
 struct Warning {
   explicit Warning(const Json& option, double expires_in = kHour) {
     host.mutable_job().resources.expiration = now() + expires_in;
@@ -35,8 +35,8 @@ struct Warning {
     REQUIRE(host.call("shell.start"));
   }
 
-  // How long before the job expires the signal is due. The clock runs on between the test and the plugin: what
-  // comes out may be late, by far less than the differences looked for.
+  // How long before the job expires the signal is due. The clock runs on between the test and the plugin: the
+  // result may be late, by far less than the differences that are tested.
   double timeleft() {
     start();
     auto next = host.next_timer();
@@ -44,7 +44,7 @@ struct Warning {
     return host.job().resources.expiration - now() - next->count();
   }
 
-  // The one that the tasks get, when it is due at once.
+  // The signal that the tasks get, when it is due at once.
   int signal() {
     start();
     REQUIRE(host.run_loop());

@@ -80,7 +80,7 @@ struct Staging {
     return out;
   }
 
-  // What the shell does up to the start of tasks; what a topic or the staging failed with, if one did.
+  // Does what the shell does up to the start of tasks; returns the error of a topic or of the staging, if any.
   std::string stage() {
     for (const char* topic : {"shell.init", "shell.post-init"}) {
       if (Result<int> called = host->call(topic); !called) return called.error().message;

@@ -50,7 +50,7 @@ struct Version2 : NodeFiles {
   }
 };
 
-// Controllers of version 1, as an old node has them, and the hierarchy of version 2 without any.
+// Controllers of version 1, as on an old node, and the hierarchy of version 2 without controllers.
 struct Version1 : NodeFiles {
   Version1() {
     put("proc/100/cgroup", "9:name=systemd:/x\n4:memory:/m/job\n2:cpu,cpuacct:/c/job\n0::/x\n");
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(Version2, "the cgroup is sought below what is mounted") {
   CHECK(sources(*this) == "processes processes");
   put("proc/100/cgroup", "0::/job\n");
   put_cgroup("cg");
-  CHECK(sources(*this) == "processes processes");  // there is one below it
+  CHECK(sources(*this) == "processes processes");  // the cgroup has another below it
 }
 
 TEST_CASE_METHOD(Version2, "the root of a hierarchy may be the shell's own") {
@@ -174,7 +174,7 @@ TEST_CASE_METHOD(Version2, "a file that is gone later is an error that names it"
 
 TEST_CASE_METHOD(NodeFiles, "without cgroups the processes are added up") {
   auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  put_process(100, "nacre-shell", 1000, 1000, 30, 4, 500);  // of itself, what it has waited for
+  put_process(100, "nacre-shell", 1000, 1000, 30, 4, 500);  // its own time, and that of children it has waited for
   put_process(101, "a b) R (", 100, 20, 3, 0, 10);
   put_process(102, "sh", 0, 0, 0, 0, 1);
   CHECK(sources(*this) == "processes processes");
@@ -231,7 +231,7 @@ struct Monitored {
   }
   void finish() { REQUIRE(call("shell.finish") == "ok"); }
 
-  // Serves the loop until so many lines are logged.
+  // Serves the loop until this many lines are logged.
   void trace(std::size_t lines) {
     bool late = false;
     auto guard = event::Timer::create(host.loop(), [&] { late = true; }).value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of what plugins of different shells tell each other.
+// The bytes of messages between plugins of different shells.
 #include "catch.hpp"
 
 #include "base/json.hpp"

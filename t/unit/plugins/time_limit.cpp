@@ -21,7 +21,7 @@ struct Limited {
 
   bool start() { return static_cast<bool>(host.call("shell.init")) && static_cast<bool>(host.call("shell.start")); }
 
-  // Of the exception that ends the job.
+  // The message of the exception that ends the job.
   std::string message() {
     REQUIRE(start());
     REQUIRE(host.run_loop());

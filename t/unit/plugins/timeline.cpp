@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin timeline in one shell: what it asks, answers and waits for. What follows of it is t/unit/timeline's.
+// The plugin timeline in one shell: what it asks, answers and waits for. t/unit/timeline tests the results.
 #include "catch.hpp"
 
 #include "base/file.hpp"
@@ -125,7 +125,7 @@ TEST_CASE("timeline: once all tasks run the leader asks for clocks, one question
   CHECK(job.asked.size() == 1);
   job.answer(2);
   CHECK(job.asked.size() == 2);
-  // One that is lost is waited for no more.
+  // A lost shell is not waited for any more.
   job.answer(1);
   plugin::Call lost("shell.lost");
   lost.in["shell_rank"] = 2;

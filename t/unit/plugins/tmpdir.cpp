@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A directory of the test's own that TMPDIR names, the plugin, and what shell.init made of them.
+// A directory that TMPDIR names, the plugin, and the result of shell.init.
 struct Tmpdir {
   explicit Tmpdir(const std::function<std::string(const fs::path& base)>& variable = [](const fs::path& own) {
     return own.native();

@@ -41,7 +41,7 @@ std::string text(std::string_view value) {
 
 std::string of(int kind, const std::string& rest = "") { return static_cast<char>(kind) + rest; }
 
-// What comes of these bytes in pieces of that size: kinds, words and numbers; an error's text at the end.
+// The requests in these bytes, given in pieces of that size: kinds, words and numbers; an error's text at the end.
 std::string read_all(std::string_view bytes, std::size_t piece) {
   StoreRequests requests;
   std::string out;
@@ -72,7 +72,7 @@ class StoreClient {
   void send(const std::string& bytes) {
     REQUIRE(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
   }
-  // What has come until now.
+  // The bytes that have come until now.
   std::string come() {
     char buffer[4096];
     ssize_t size = ::recv(fd_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -96,14 +96,14 @@ struct Stores {
       stores.push_back(std::make_unique<TorchStore>(job[i], plugin));
       REQUIRE(stores[i]->listen(0));
       clients.push_back(std::make_unique<StoreClient>(*stores[i]));
-      // A loop with nothing to wait for does not look at a port, which a shell does not wait for.
+      // A loop with nothing to wait for does not look at a port, as ports do not keep it running.
       auto timer = event::Timer::create(job[i].loop(), [] {});
       REQUIRE(timer);
       timer->start(2 * kit::FakeHost::kTimeout);
       loops_run.push_back(*std::move(timer));
     }
   }
-  // Whether something becomes true while all go on.
+  // Whether done() becomes true while all shells go on.
   bool go_on_until(const std::function<bool()>& done) {
     const event::Seconds end = event::clock_now() + kit::FakeHost::kTimeout;
     for (; !done(); ::usleep(200)) {
@@ -113,12 +113,12 @@ struct Stores {
     }
     return true;
   }
-  // What is expected comes to that client.
+  // Whether the client gets what is expected.
   bool gets(std::uint32_t client, const std::string& expected) {
     std::string come;
     return go_on_until([&] { return (come += clients[client]->come()) == expected; });
   }
-  // Nothing comes to it.
+  // Whether nothing comes to the client.
   bool waits(std::uint32_t client) {
     int turns = 0;
     return go_on_until([&] { return ++turns > 20; }) && clients[client]->come().empty();
@@ -134,7 +134,7 @@ struct Stores {
 }  // namespace
 
 TEST_CASE("requests are read as clients before and since PyTorch 2.2 write them, in any pieces") {
-  // As PyTorch 1.13.1 has sent it: set("k", "v"), and get("k").
+  // As PyTorch 1.13.1 sends it: set("k", "v"), and get("k").
   const std::string before = of(0, text("/k") + text("v")) + of(5, number(1) + text("/k")) + of(2, text("/k"));
   const std::string since = std::string(kGreeting) + of(1, text("/k") + text("v")) + of(6, number(1) + text("/k")) +
                             of(3, text("/k")) + of(13, "\x04\x03\x02\x01");

@@ -79,7 +79,7 @@ class RealCgroup {
   }
   RealCgroup(const RealCgroup&) = delete;
   RealCgroup& operator=(const RealCgroup&) = delete;
-  // A process more, in the cgroup.
+  // Starts another process in the cgroup.
   pid_t add() {
     pid_t pid = ::fork();
     if (pid == 0) {
@@ -173,7 +173,7 @@ TEST_CASE("where a cgroup is to give a controller its processes go below, and co
   while (there.empty() && ::waitpid(task, nullptr, WNOHANG) == 0)
     if (there = real.text("nacre-f1-0/task-0.1/cgroup.procs"); there == "?") there = "";
   CHECK(there == std::to_string(task) + "\n");
-  CHECK((*made)->take(0, 1));  // it still runs: it is killed as all goes
+  CHECK((*made)->take(0, 1));  // it still runs: the destructor kills it
   made->reset();
   int status = 0;
   REQUIRE(::waitpid(task, &status, 0) == task);
@@ -323,7 +323,7 @@ TEST_CASE("one that hangs is killed with all that it has started, and one that p
   CHECK_FALSE(world.look(event::Seconds(0.3)).is_complete);
   REQUIRE(world.said.size() == 1);
   CHECK(world.said[0].starts_with("rocm-smi: took longer than 0.3 s: "));
-  // What has left its group, and keeps the stream open, stands for a process that waits in the kernel.
+  // A process that has left its group, and keeps the stream open, stands for one that waits in the kernel.
   GpuWorld stuck;
   stuck.put("rocm-smi", "setsid sleep 600 & echo $! >" + stuck.folder.path("stuck"));
   bool is_over = false;

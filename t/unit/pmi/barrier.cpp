@@ -109,7 +109,7 @@ TEST_CASE("a barrier does without those that finalize, close, end or are dropped
     } else {
       CHECK(world.say(1, "garbage").empty());
     }
-    // The owner is told of the one that was dropped first.
+    // The owner is first told of the dropped client.
     std::string events = world.events();
     CHECK(events.starts_with("dropped 1: ") == (how == "half" || how == "garbage"));
     return events.ends_with("fence");

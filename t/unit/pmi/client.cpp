@@ -8,7 +8,7 @@ using namespace nacre::pmi;  // NOLINT
 
 namespace {
 
-// A session that talks to a script: what it sends is compared, what is to be received is given.
+// A session that talks to a script: what it sends is compared, and the script gives the answers.
 class Scripted {
  public:
   using Reply = ClientSession::Reply;
@@ -43,7 +43,7 @@ class Looped {
  public:
   explicit Looped(std::uint32_t clients) : world(clients), sessions(clients) {}
 
-  // Sends what is asked; then what the server has to say to all comes back.
+  // Sends a client's request; then all clients get the server's messages.
   void send(std::uint32_t client, const Result<std::string>& bytes) {
     REQUIRE(bytes);
     world.server.receive(client, *bytes);

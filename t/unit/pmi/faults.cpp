@@ -29,7 +29,7 @@ std::string init_answer(ClientGroup group, int version, std::int64_t minor) {
   return answer;
 }
 
-// What is said to a client that is not to be dropped for what another one does.
+// Checks that a client is still served, whatever another one has done.
 void check_unhurt(World& world, std::uint32_t client) {
   CHECK(world.say(client, "cmd=get_appnum") == "cmd=appnum rc=0 appnum=0");
 }

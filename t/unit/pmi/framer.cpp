@@ -13,7 +13,7 @@ std::string text_of_frame(const Frame& frame) {
   return fmt::format("{} '{}'", kind, frame.text);
 }
 
-// All that is whole, or the error.
+// All whole messages, or the error.
 std::vector<std::string> frames_of(Framer& framer) {
   std::vector<std::string> out;
   for (;;) {
@@ -117,7 +117,7 @@ TEST_CASE("an error of a framer is for ever") {
 }
 
 TEST_CASE("half a message that comes after many is found when the rest comes") {
-  // Beyond this, what has been read is given back, and the half moves to the front.
+  // Beyond this the bytes that were read are freed, and the unread half moves to the front.
   const std::string read = std::string(kMaxMessage - 1, 'x') + "\n" + std::string(kMaxMessage - 1, 'y') + "\n";
   struct Case {
     std::string half;

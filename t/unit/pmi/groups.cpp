@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers of some processes, of PMI 1.2: who is waited for, what is exchanged, and what clients are answered.
+// Barriers of some processes, of PMI 1.2: which clients are waited for, what is exchanged, and the answers.
 #include "world.hpp"
 
 using namespace nacre;       // NOLINT
@@ -79,7 +79,7 @@ TEST_CASE("groups: it is fenced once all of its own that are here have come, wit
   CHECK_FALSE(world.server.barrier_begun());
   CHECK(world.come(2, "0,4,5:3").empty());
   CHECK(world.events() == "group 0,4-5:3 of 0 2: a=1");
-  CHECK(world.say(0, "cmd=put key=b value=2").ends_with("rc=0"));  // too late for this one
+  CHECK(world.say(0, "cmd=put key=b value=2").ends_with("rc=0"));  // too late for this barrier
   world.server.group_fenced("0,4-5:3", Entries{{"x", "9"}});
   CHECK(world.heard(0) == "cmd=barrier_out rc=0 tag=3");
   CHECK(world.heard(2) == "cmd=barrier_out rc=0 tag=3");
@@ -91,7 +91,7 @@ TEST_CASE("groups: it is fenced once all of its own that are here have come, wit
   CHECK(world.come(0, "0,4,5:4").empty());
   CHECK(world.events() == "group 0,4-5:4 of 0 2: b=2");
   world.server.group_fenced("0,4-5:4", Entries());
-  // Other ranks have neither, and all have both once all are fenced.
+  // Other ranks have neither key, and all have both once all are fenced.
   CHECK(world.heard(0) == "cmd=barrier_out rc=0 tag=4");
   CHECK(world.come(0, "0,7:4").empty());
   CHECK(world.events() == "group 0,7:4 of 0: a=1 b=2");
@@ -132,7 +132,7 @@ TEST_CASE("groups: the same one twice is one after the other") {
   world.server.group_fenced("0-1:1", Entries());
   CHECK(world.heard(0) == "cmd=barrier_out rc=0 tag=1");
   CHECK(world.heard(1) == "cmd=barrier_out rc=0 tag=1");
-  world.server.group_fenced("0-1:1", Entries());  // nobody is in it
+  world.server.group_fenced("0-1:1", Entries());  // no client is in it
   CHECK(world.heard(0).empty());
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("what a message of PMI-2 cannot be") {
 }
 
 TEST_CASE("six stray bytes at the end of a message of PMI-2 do no harm") {
-  // What MPICH 4.0's own client sends: it counts the length too.
+  // What MPICH 4.0's own client sends: it also counts the length.
   const std::string real = "cmd=kvs-put;key=a;value=b;";
   const std::string meant = "kvs-put|key|a|value|b";
   CHECK(body_text(real + std::string(6, '\0')) == meant + "|" + std::string(6, '\0') + "|");

@@ -8,7 +8,7 @@ using namespace nacre::pmi;  // NOLINT
 
 namespace {
 
-// The blocks of PMI-1 in their order; what came of them, "more" if there are to be others.
+// The blocks of PMI-1 in their order; the result, or "more" if further blocks have to come.
 std::string of_blocks(const std::vector<std::string>& blocks) {
   Spawn spawn;
   bool complete = false;

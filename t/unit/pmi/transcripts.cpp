@@ -104,7 +104,7 @@ class Transcript {
     for (std::string line; std::getline(all, line);) told_[client].push_back(line);
   }
 
-  // What came of it for everybody.
+  // Collects the answers to all clients.
   void collect() {
     for (const Event& event : world_->server.take_events()) {
       if (std::holds_alternative<Fence>(event)) {

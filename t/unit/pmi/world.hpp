@@ -72,7 +72,7 @@ class World {
     return group;
   }
 
-  // A line or a message of a client, and what it is answered.
+  // Sends a line or a message of a client, and returns the answer.
   std::string say(std::uint32_t client, std::string_view text) {
     bool counted = server.clients()[client].version == 2;
     return raw(client, counted ? framed(text) : fmt::format("{}\n", text));
@@ -81,7 +81,7 @@ class World {
     server.receive(client, bytes);
     return heard(client);
   }
-  // What it was answered and has not been taken, without newlines at the end and lengths.
+  // Answers to the client that were not taken yet, without newlines at the end and lengths.
   std::string heard(std::uint32_t client) {
     std::string bytes = std::exchange(server.output(client), {});
     std::string out;
@@ -96,7 +96,7 @@ class World {
     }
     return out;
   }
-  // What the server asks for, since the last call, a line each.
+  // The server's requests to its owner since the last call, a line each.
   std::string events() {
     std::string out;
     for (const Event& event : server.take_events()) out += (out.empty() ? "" : "\n") + text_of(event);

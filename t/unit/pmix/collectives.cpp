@@ -60,7 +60,7 @@ TEST_CASE("a part may come before this node's own processes have") {
   Nodes nodes;
   for (std::size_t node : {0, 1}) nodes.come(node, kAll, "x");
   nodes.enter(2, kAll);
-  CHECK(nodes.take().empty());  // what it has to give is not told yet
+  CHECK(nodes.take().empty());  // its part is not sent yet
   nodes.part(2, kAll, "y");
   CHECK(nodes.take().size() == 3);
 }
@@ -94,7 +94,7 @@ TEST_CASE("collectives of others, or of another kind, do not count") {
   nodes.come(0, evens, "e");
   nodes.come(0, odds, "o");
   nodes.come(0, Collectives::name_of('c', {0, 4}), "c");
-  nodes.come(2, odds, "?");  // none of its ranks is in it
+  nodes.come(2, odds, "?");  // none of its ranks takes part
   CHECK(nodes.take().empty());
   nodes.come(1, odds, "O");
   CHECK(nodes.take() == Said{"0: 0 oO", "1: 0 oO"});

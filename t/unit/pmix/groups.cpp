@@ -47,7 +47,7 @@ struct Members {
   void give_up(std::uint32_t node, const std::string& name, std::uint64_t number) {
     for (auto& each : nodes) each->give_up(node, name, number);
   }
-  // What one node knows, and what follows as the nodes report it to each other.
+  // One node reports what it knows to the others, and they report what follows.
   void report() {
     for (auto& each : nodes) {
       Groups::Notices notices = each->take_notices();

@@ -29,7 +29,7 @@ TEST_CASE("a message is for the start that it is about: later ones are kept, for
   CHECK_FALSE(filter.pass(about(4, 1)));
   CHECK_FALSE(filter.pass(about(5, 2)));
   CHECK_FALSE(filter.pass(about(4, 3)));
-  CHECK(filter.pass(about(1)));  // its tasks are still ending
+  CHECK(filter.pass(about(1)));  // the shell's tasks are still ending
   CHECK(numbers(filter.begin(4)) == Numbers{1, 3});
   CHECK(filter.current() == 4);
   CHECK_FALSE(filter.pass(about(1)));
@@ -43,7 +43,7 @@ TEST_CASE("a start that is given up for a later one, before it has begun here, l
   StartFilter filter;
   filter.begin(1);
   filter.await(2);
-  CHECK_FALSE(filter.pass(about(2, 1)));  // others have begun it
+  CHECK_FALSE(filter.pass(about(2, 1)));  // other shells have begun that start
   filter.await(3);
   CHECK_FALSE(filter.pass(about(2, 2)));
   CHECK_FALSE(filter.pass(about(3, 3)));

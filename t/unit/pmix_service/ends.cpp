@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How processes end, and what that means for the others.
+// How processes end, and the effects on others.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,7 +158,7 @@ TEST_CASE("an abort ends the job with the client's code and words, with fault-to
       job.abort(1, each.code, each.message);
       CHECK(job.raised() == Texts{each.raised});
       CHECK(job.answers.statuses.back() == PMIX_SUCCESS);
-      // How it ends after that is no news.
+      // Its end after that is not reported.
       job.exit(1, 3);
       CHECK(job.raised().size() == 1);
     }
@@ -188,7 +188,7 @@ TEST_CASE("fault-tolerance: an abort of some ends those, the others go on; witho
     CHECK(job.raised().empty());
     CHECK(has(job.logged("notice"), "rank 0 on fake0 called PMIx_Abort for 1 others with code 4: enough"));
   } else {
-    CHECK(named.runs());  // the shell ends them, in order
+    CHECK(named.runs());  // the shell ends the tasks, in order
     CHECK(job.raised() == Texts{"4: rank 0 on fake0 called PMIx_Abort with code 4: enough"});
   }
 }
@@ -235,7 +235,7 @@ TEST_CASE(
   job.exit(0, 0);
   job.exit(1, 0);
   job.exit(2, 0);
-  job.connect(1);  // it was under way
+  job.connect(1);  // the connection was under way
   pmix_proc_t lost = proc_of("nacre-1", 2);
   job.service->ends().connection_lost(lost);
   CHECK_FALSE(has(job.server->calls, "forget nacre-1.0"));
@@ -248,7 +248,7 @@ TEST_CASE(
   REQUIRE(job.host.serve([&] { return std::filesystem::exists(job.directory + "/stood-in"); }));
   REQUIRE(job.host.serve([&] { return read_file(job.directory + "/stood-in").value_or("") == "nacre-1.0\n"; }));
   CHECK(job.raised().empty());
-  // Once is enough.
+  // A second call has no effect.
   std::size_t calls = job.server->calls.size();
   process_forgotten(PMIX_SUCCESS, new pmix_proc_t(proc_of("nacre-1", 0)));
   job.read();
@@ -290,7 +290,7 @@ TEST_CASE("fault-tolerance: libpmix is told how many connections are left, once 
   pmix_proc_t first = proc_of("nacre-1", 1), second = proc_of("nacre-1", 0), other = proc_of("nacre-1", 9);
   job.service->ends().connection_lost(first);
   job.service->ends().connection_lost(other);
-  CHECK_FALSE(has(job.server->calls, "count_again nacre-1 2"));  // libpmix has counted that one itself
+  CHECK_FALSE(has(job.server->calls, "count_again nacre-1 2"));  // libpmix has counted that process itself
   job.service->ends().connection_lost(first);
   CHECK(job.server->calls.back() == "count_again nacre-1 2");
   job.service->ends().connection_lost(second);
@@ -307,7 +307,7 @@ TEST_CASE("while the job is being ended who ends is no news") {
   job.exit(2, 0);
   CHECK(job.raised().size() == 1);
   CHECK(job.server->notices.empty());
-  CHECK_FALSE(job.host.next_timer());  // nobody is going to stand in
+  CHECK_FALSE(job.host.next_timer());  // no process is going to stand in
 }
 
 // ---- several nodes ---------------------------------------------------------------------------
@@ -324,7 +324,7 @@ TEST_CASE(
   flux_future_destroy(flux_event_publish_raw(handle, "nacre-pmix", 0, bytes.data(), bytes.size()));
   job.host.serve([&] { return job.service->peers().has_ended(3); });
   job.service->ends().shell_lost(1);
-  job.service->ends().shell_lost(17);  // none
+  job.service->ends().shell_lost(17);  // there is no such shell
   std::vector<pmix_rank_t> told;
   for (const auto& notice : job.server->notices) {
     CHECK(notice.exit_code == 128 + SIGKILL);

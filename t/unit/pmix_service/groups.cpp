@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What members of groups are answered, and what clients get of the processes of all shells.
+// The answers to members of groups, and what clients get about the processes of all shells.
 #include <algorithm>
 #include <csignal>
 
@@ -16,7 +16,7 @@ using namespace nacre::pmix;  // NOLINT
 
 namespace {
 
-// Of one call.
+// The answers to one call.
 struct Outcome {
   int answers = 0;
   pmix_status_t status = 1;
@@ -67,7 +67,7 @@ void receive(Served& job, PeerMessage message) {
   job.service->peers().receive(message);
 }
 
-// The messages of one kind that the shell has sent since.
+// How many messages of one kind the shell has sent since the last call.
 std::size_t sent(Served& job, PeerMessage::Kind kind) {
   std::string start = encode({.kind = kind, .start = 1, .shell = 0, .texts = {}}).substr(0, 1 + 8 + 4);
   auto has = [&](const std::string& text) { return text.find(start) != std::string::npos; };
@@ -268,7 +268,7 @@ TEST_CASE(
   auto define = [&](const InfoList& how, const std::vector<pmix_proc_t>& targets) {
     Outcome outcome;
     job.service->control(proc_of("nacre-1", 0), targets, how, outcome.reply());
-    REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));  // it hears what it says itself
+    REQUIRE(job.host.serve([&] { return outcome.answers > 0; }));  // it hears its own messages
     return outcome.status;
   };
   auto named = [](const std::string& name) { return std::move(InfoList().string("pmix.jctrl.defpset", name)); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that start again, all of them in a namespace of their own.
+// Tasks that all start again, in a new namespace.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool was_called(const Texts& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
-// Of a task of this shell, whose process has ended.
+// Ends the process of a task of this shell that is to start again.
 void ends_to_start_again(Served& job, std::size_t local_id, const value::WaitStatus& status) {
   task::Task& task = *job.host.tasks()[local_id];
   task.set_starts_again(true);
@@ -30,7 +30,7 @@ void ends_to_start_again(Served& job, std::size_t local_id, const value::WaitSta
   REQUIRE(job.service->task_ended(capi::handle(&task)) == 0);
 }
 
-// Takes the place of a task that has ended.
+// Makes the task that takes the place of one that has ended.
 std::unique_ptr<task::Task> next_of(Served& job, std::size_t local_id) {
   task::Command command{job.host.job().spec.command, job::Environment::over(job.host.environment()), {}};
   auto next = std::make_unique<task::Task>(job.host.tasks()[local_id]->rank(), static_cast<std::uint32_t>(local_id),
@@ -72,7 +72,7 @@ TEST_CASE(
   Served job(2, kAgain, 2);
   job.start();
   CHECK(job.service->how_to_restart(0) == "alone");
-  CHECK(job.service->how_to_restart(2) == "together");  // it is on another shell
+  CHECK(job.service->how_to_restart(2) == "together");  // rank 2 is on another shell
   CHECK(job.service->how_to_restart(UINT32_MAX) == "together");
   job.post_connected(1);  // not read yet
   CHECK(job.service->how_to_restart(0) == "together");
@@ -143,11 +143,11 @@ TEST_CASE(
   CHECK(job.service->clients().connected_tasks().empty());
   auto next = next_of(job, 1);
   CHECK(next->command().env.get("PMIX_NAMESPACE") == "nacre-1.2");
-  // What comes late of the former start is of no consequence.
+  // Late messages of the former start have no effect.
   job.connect(1);
   CHECK(job.answers.statuses.back() == PMIX_ERR_NOT_FOUND);
   CHECK(job.service->clients().connected_tasks().empty());
-  // Nobody has connected this time, and a signal has ended one: libpmix may not be asked to forget that.
+  // No task has connected this time, and a signal has ended one: libpmix must not be asked to forget the namespace.
   REQUIRE(job.service->await_start(3) == 0);
   next->set_starts_again(true);
   next->exited(value::WaitStatus::killed(SIGTERM), {});
@@ -159,7 +159,7 @@ TEST_CASE(
   REQUIRE(job.service->await_start(4) == 0);
   REQUIRE(job.service->start_again() == 0);
   CHECK_FALSE(was_called(job.server->calls, "remove_job nacre-1.2"));
-  REQUIRE(job.service->start_again() == 0);  // none is to come
+  REQUIRE(job.service->start_again() == 0);  // although no start was announced
   CHECK(job.server->calls.back() == "add_job nacre-1.4");
   job.service->stop();
   CHECK(job.server->calls.back() == "abandon");
@@ -176,14 +176,14 @@ TEST_CASE(
   };
   job.service->peers().fence(all_of("nacre-1"), PMIX_SUCCESS, "a1", 0, before.reply());
   REQUIRE(job.service->await_start(2) == 0);
-  said_by_other(job, part(2, "b2"));  // it has begun
+  said_by_other(job, part(2, "b2"));  // the other shell's new start has begun
   ends_to_start_again(job, 0, value::WaitStatus::killed(SIGTERM));
   job.host.serve([&] { return job.said.size() >= 2; });
   CHECK(before.answers == 0);
   REQUIRE(job.service->start_again() == 0);
   CHECK(before.answers == 1);
   CHECK(before.status == PMIX_ERR_LOST_CONNECTION);
-  said_by_other(job, part(1, "b1"));  // what the other has sent last before
+  said_by_other(job, part(1, "b1"));  // the other shell's last message before its new start
   job.service->peers().fence(all_of("nacre-1"), PMIX_SUCCESS, "a1", 0, late.reply());  // read from a closed socket
   CHECK(late.status == PMIX_ERR_LOST_CONNECTION);
   job.service->peers().fence(all_of("nacre-1.2"), PMIX_SUCCESS, "a2", 0, after.reply());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin pmix's service in a FakeHost, over a Server that only writes down what it is asked for. What libpmix
-// would call comes by the same functions as from its thread.
+// The plugin pmix's service in a FakeHost, over a Server that only records its calls. The test calls the functions
+// that libpmix's thread would call.
 #pragma once
 
 #include <map>
@@ -58,7 +58,7 @@ class FakeServer final : public ServerApi {
   bool runs_ = false;
 };
 
-// What libpmix is answered.
+// The answers to libpmix.
 struct Answers {
   std::vector<pmix_status_t> statuses;
   std::string nspace;  // of a spawn
@@ -69,7 +69,7 @@ struct Answers {
 };
 
 struct Served {
-  // `nodes`: with so many tasks each, this is shell 0; it hears what it says itself.
+  // `nodes`: the number of tasks of each. This is shell 0; it hears its own messages.
   explicit Served(std::uint32_t tasks = 3, const Json& options = Json::object(), std::uint32_t nodes = 1,
                   Service::Times times = {});
   ~Served();
@@ -77,17 +77,17 @@ struct Served {
   void start();        // and its tasks
   void start_tasks();  // that have no processes but those that are given
   void listen();       // to the topics about spawns, after the builtin plugin pmi, which is loaded here
-  // As if that called a topic.
+  // Acts as a call of a topic.
   Json call(int (Spawns::*handler)(flux_plugin_arg_t*), const Json& in);
   void call(void (Spawns::*handler)(flux_plugin_arg_t*), const Json& in);
   std::map<std::size_t, pid_t> pids;
 
-  // As libpmix's thread has it; the service has not looked yet.
+  // As from libpmix's thread; the service has not read it yet.
   pmix_status_t post_connected(pmix_rank_t rank);
   pmix_status_t post_finalized(pmix_rank_t rank);
   pmix_status_t post_abort(pmix_rank_t rank, int status, const char* message, const std::vector<pmix_rank_t>& whom);
   void read() { service->inbox().read(); }
-  // The same, and the service has.
+  // As the functions above; then the service reads it.
   void connect(pmix_rank_t rank) { post_connected(rank), read(); }
   void finalize(pmix_rank_t rank) { post_finalized(rank), read(); }
   void abort(pmix_rank_t rank, int status, const char* message = "N/A", const std::vector<pmix_rank_t>& whom = {}) {
@@ -98,7 +98,7 @@ struct Served {
   void die(std::size_t local_id, int signum) { end(local_id, value::WaitStatus::killed(signum)); }
 
   [[nodiscard]] std::vector<std::string> raised() const;  // "CODE: MESSAGE", without a process's number
-  [[nodiscard]] std::vector<std::string> logged(std::string_view level) const;  // likewise
+  [[nodiscard]] std::vector<std::string> logged(std::string_view level) const;  // without a process's number
 
   std::string directory;  // the job's
   kit::FakeHost host;

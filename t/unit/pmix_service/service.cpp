@@ -181,7 +181,7 @@ TEST_CASE("job control: the end of all tasks is the end of the job, and who has 
       } else {
         CHECK(job.raised() == std::vector<std::string>{std::to_string(128 + signum) + ": " + says + " the job"});
       }
-      // Without targets it is the job of who asks; it ends once.
+      // Without targets the caller's job is meant; it ends once.
       job.service->control(proc_of("nacre-1", 1), {}, how, {Answers::info, &job.answers});
       CHECK(job.raised().size() == 1);
     }

@@ -30,7 +30,7 @@ struct Spawning : Served {
     connect(0);
     answers.statuses.clear();
   }
-  // What a failed test leaves behind.
+  // Ends leftovers of a failed test.
   ~Spawning() {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
   }
@@ -216,7 +216,7 @@ struct OfTwoNodes : Served {
     if (error != nullptr) in.update({{"error", error}, {"errnum", EINVAL}});
     call(&Spawns::settled, in);
   }
-  // Another shell says it.
+  // Another shell sends the message.
   void hear(PeerMessage message) {
     message.shell = 1;
     std::string bytes = encode(message);
@@ -304,7 +304,7 @@ struct Asked : OfTwoNodes {
     hear({.kind = PeerMessage::Kind::ask, .to = 0, .number = 5, .rank = 0, .status = timeout, .texts = {"port"}});
     number = is_asked("look_up_key nacre-1.0 port ");
   }
-  // The number of the question; libpmix has been asked for this last.
+  // Returns the number of the question; `call` has to be the last one to libpmix.
   std::uintptr_t is_asked(const std::string& call) {
     REQUIRE(host.serve([&] { return server->calls.back().starts_with(call); }));
     std::uintptr_t question = std::stoul(server->calls.back().substr(call.size()));
@@ -366,7 +366,7 @@ TEST_CASE("modex: the client's timeout ends the wait; without one what there is 
   untimed.looked(PMIX_ERR_NOT_FOUND);
   untimed.is_asked("find_modex nacre-1.0 ");
   untimed.has_committed("old");
-  untimed.is_asked("look_up_key nacre-1.0 port ");  // libpmix does not answer that
+  untimed.is_asked("look_up_key nacre-1.0 port ");  // libpmix does not answer this
   untimed.is_asked("find_modex nacre-1.0 ");
   untimed.has_committed("old");
   CHECK(untimed.answers(PMIX_SUCCESS, "old"));

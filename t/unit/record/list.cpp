@@ -24,7 +24,7 @@ using nacre::value::JobId;
 
 namespace {
 
-// Of the host `here`, on which process 100 runs.
+// A witness for the host `here`, on which process 100 runs.
 Witness witness() {
   Witness out;
   out.here = sample_entry(1).place;
@@ -97,7 +97,7 @@ TEST_CASE("an entry is for its owner only, and is replaced as a whole", "[record
   auto read = directory.read(JobId(7));
   REQUIRE(read);
   CHECK(read->end->code == 3);
-  CHECK(directory.names().size() == 1);  // no temporary one is left
+  CHECK(directory.names().size() == 1);  // no temporary file is left
   REQUIRE(directory.remove(JobId(7)));
   CHECK(directory.read(JobId(7)).error().code == ENOENT);
 }
@@ -125,7 +125,7 @@ TEST_CASE("entries that are garbage are named, and hide no others", "[record]") 
   REQUIRE(directory.write(sample_entry(7)));
   static_cast<void>(folder.file("jobs/f1.json", "{\"entry\": 1"));
   static_cast<void>(folder.file("jobs/f2.json", std::string(100000, ' ')));
-  static_cast<void>(folder.file("jobs/f3.json", sample_entry(9).text()));  // of another job
+  static_cast<void>(folder.file("jobs/f3.json", sample_entry(9).text()));  // this file is of another job
   static_cast<void>(folder.file("jobs/.f4.json.17", "left by a leader that was killed"));
   REQUIRE(::mkfifo(folder.path("jobs/f5.json").c_str(), 0600) == 0);
   REQUIRE(::symlink("/etc/passwd", folder.path("jobs/f6.json").c_str()) == 0);
@@ -300,7 +300,7 @@ TEST_CASE("a name is that of the job that runs, else of the one that has ended l
   REQUIRE(directory.write(gone));
   CHECK(found(list_of(folder), "job") == "4");
   JobEntry of_its_id = ended_entry(5, 1900);
-  of_its_id.name = other.id.f58_plain().substr(0, 3);  // of an id that begins like it, the job is another
+  of_its_id.name = other.id.f58_plain().substr(0, 3);  // its name is the beginning of another job's id
   REQUIRE(directory.write(of_its_id));
   CHECK(found(list_of(folder), of_its_id.name) == "5");
   REQUIRE(directory.write(sample_entry(6)));

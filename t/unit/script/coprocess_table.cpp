@@ -14,7 +14,7 @@ const std::string kMon = R"(coprocess.define {
 })";
 
 struct Coprocesses : LuaFixture {
-  // The option `coprocess` after kMon, or the error.
+  // The option `coprocess` after `text`, or the error.
   std::string define(const std::string& text = kMon) {
     std::string ran = run(text);
     if (ran != "ok") return ran;

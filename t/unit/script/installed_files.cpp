@@ -73,7 +73,7 @@ struct Mpi : Installed {
   void leave_behind(std::initializer_list<const char*> names) {
     for (const char* each : names) host.environment().set(each, "left");
   }
-  // Those of the variables that are still set.
+  // Which of the variables are still set.
   std::string kept(std::initializer_list<const char*> names) {
     std::string text;
     for (const char* each : names) {

@@ -9,7 +9,7 @@ using nacre::Json;
 
 namespace {
 
-// What comes back of `value` after a way through Lua, by the in and out arguments of a call.
+// Passes a value through Lua, by the in and out arguments of a call.
 struct Echo : LuaFixture {
   Echo() {
     run("plugin.register {name = 'echo', handlers = {{topic = 'echo', fn = function (topic, args)"
@@ -20,7 +20,7 @@ struct Echo : LuaFixture {
     call.in["value"] = nacre::parse_json(text).value();
     return finish(call);
   }
-  // Of a Lua expression.
+  // The JSON of a Lua expression.
   std::string make(const std::string& expression) {
     std::string defined = run("function made () return " + expression + " end");
     if (defined != "ok") return defined;

@@ -59,7 +59,7 @@ class LuaFixture {
     return called ? "ok " + std::to_string(*called) : shorten(called.error().message);
   }
 
-  // Anew, with these files at last of shell.source_rcpath.
+  // Starts anew, with these files as the last ones of shell.source_rcpath.
   void restart(const std::string& more_drop_ins) {
     auto created = nacre::script::Interpreter::create(host, NACRE_SOURCE_DIR "/lua", more_drop_ins);
     if (created) interpreter = *std::move(created);

@@ -10,7 +10,7 @@ constexpr const char* kForever = "while true do end";
 struct Limited : LuaFixture {
   explicit Limited(nacre::Json limit = "20ms") { host.options().set("lua-timeout", std::move(limit)); }
 
-  // Runs `text` as rc.lua, which must be stopped; why, as the user sees it.
+  // Runs `text` as rc.lua, which must be stopped; returns the reason, as the user sees it.
   std::string stopped(std::string_view text) {
     std::size_t before = host.deaths.size();
     auto ran = interpreter->run_file(write("rc.lua", text));

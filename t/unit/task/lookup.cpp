@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which file a command is: PATH, cwd, and what cannot be executed.
+// Which file a command is: PATH, cwd, and files that cannot be executed.
 #include <sys/resource.h>
 #include <sys/stat.h>
 

@@ -32,7 +32,7 @@ struct OnPty {
   void type(std::string_view text) {
     REQUIRE(::write(task.pty()->master(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
-  // What comes before `end`, and that.
+  // Reads up to `end`, and with it.
   std::string read_to(std::string_view end) {
     std::string text;
     for (char byte = 0; !text.ends_with(end) && ::read(task.pty()->master(), &byte, 1) == 1;) text += byte;
@@ -202,7 +202,7 @@ TEST_CASE("viewers are called, and may go meanwhile; the size is the smallest of
   CHECK(size() == Size{40, 60});
   pty->resize_viewer(first, {30, 200, 0, 0});
   CHECK(size() == Size{30, 200});
-  REQUIRE(pty->set_size({35, 100, 0, 0}, true));  // it is shown elsewhere, too
+  REQUIRE(pty->set_size({35, 100, 0, 0}, true));  // it is also shown elsewhere
   CHECK(size() == Size{30, 100});
   pty->note("x");
   CHECK(calls == 1);

@@ -54,7 +54,7 @@ struct Outcome {
   pid_t pid = 0;
   std::string error;  // why it did not start
   bool in_child = false;
-  int exit_code = 0;  // of one that did not start
+  int exit_code = 0;  // if it did not start
 };
 
 // Runs `what` to its end. Its stdout is a pipe.

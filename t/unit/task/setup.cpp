@@ -57,7 +57,7 @@ void take_away_close_range() {
     ::_exit(2);
 }
 
-// What a forked copy of this process returns from `body`.
+// Runs `body` in a forked copy of this process, and returns its result.
 template <typename Body>
 std::string in_forked_copy(Body body) {
   Pipe pipe = make_pipe(O_CLOEXEC).value();
@@ -326,7 +326,7 @@ TEST_CASE("no more processes is an error before there is a child, and names the 
   CHECK(in_forked_copy([&]() -> std::string {
           if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) < 0) return "setresuid";
           rlimit one{1, 1};
-          // The second process is one too many, whoever else runs as this user.
+          // The second process is one too many, even if no other runs as this user.
           if (::setrlimit(RLIMIT_NPROC, &one) < 0) return "setrlimit";
           Spawner::ChildHook hook;
           if (hooked) hook = [] { return true; };

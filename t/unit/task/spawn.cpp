@@ -13,7 +13,7 @@ using namespace nacre::task;  // NOLINT
 
 namespace {
 
-// Descriptor 1 of `what` into this file, for starts that are not waited for one by one.
+// Sends descriptor 1 of `what` to a file, for starts that are not awaited one by one.
 struct Caught {
   Command what;
   Pipe pipe = make_pipe(O_CLOEXEC).value();

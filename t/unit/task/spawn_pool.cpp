@@ -22,7 +22,7 @@ using namespace nacre::task;  // NOLINT
 
 namespace {
 
-// All of them; has the order of the commands.
+// Starts all commands; the results have the commands' order.
 std::vector<SpawnPool::Over> start(SpawnPool& pool, const std::vector<Command>& commands) {
   for (const Command& each : commands) pool.begin(each);
   CHECK(pool.under_way() == commands.size());

@@ -210,5 +210,5 @@ TEST_CASE("a pipe tells how much of it the other side has read, and can be given
     got = ::read(reader.get(), some.data(), some.size());
     rest += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
   }
-  CHECK(rest < 299'000);  // the end came, and what was kept did not
+  CHECK(rest < 299'000);  // the end came, and the kept bytes did not
 }

@@ -95,7 +95,7 @@ TEST_CASE_METHOD(SubprocessFixture, "a signal reaches the whole process group") 
   start("sleep 600 & echo ready; wait", {.streams = {"stdout"}});
   loop->run_until([this] { return said["stdout"] == "ready\n"; });
   REQUIRE(process->kill(SIGKILL));
-  loop->run();  // the sleep held stdout too
+  loop->run();  // the sleep also held stdout
   CHECK(process->status().signal() == SIGKILL);
   CHECK(completes == 1);
 }
@@ -121,7 +121,7 @@ TEST_CASE_METHOD(SubprocessFixture, "a subprocess may be destroyed when it is co
   CHECK(process == nullptr);
   start("read line", {.streams = {"stdin"}});
   pid_t pid = process->pid();
-  process.reset();  // its stdin ends, and so does it; nobody is told
+  process.reset();  // its stdin ends, and so does the process; no callback is called
   CHECK(::waitpid(pid, nullptr, 0) == pid);
   CHECK(children->watched() == 0);
   CHECK(exits == 0);
@@ -131,7 +131,8 @@ TEST_CASE_METHOD(SubprocessFixture,
                  "a subprocess on a terminal: it is its input and output, and its size can change") {
   Subprocess::Options options;
   options.pty = winsize{33, 99, 0, 0};
-  // Not in read yet: a signal that comes just before that blocks is taken up only once it has read something.
+  // The process must be in read: a signal that comes just before the read blocks is handled only after it has read
+  // something.
   start(
       "trap 'stty size; seen=1' WINCH; [ -t 0 ] && [ -t 2 ] && stty size >&2; until [ $seen ]; do sleep 0.01; "
       "done; "

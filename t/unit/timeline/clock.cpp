@@ -72,7 +72,7 @@ TEST_CASE("what contradicts itself is ignored") {
   Clock clock;
   clock.add_exchange(10, 5, 4, 20);     // answered before it was received
   clock.add_exchange(20, 5, 6, 10);     // taken before it was sent
-  clock.add_exchange(0, 100, 500, 10);  // longer there than it was away
+  clock.add_exchange(0, 100, 500, 10);  // longer at the other shell than between question and answer
   clock.add_barrier(10, 5, 1, 2);
   CHECK(clock.uncertainty(5) == Clock::kUnknown);
 }

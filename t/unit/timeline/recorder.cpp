@@ -115,7 +115,7 @@ TEST_CASE("what a shell sends once more to another leader is taken once, and not
     for (const TimelineEvent& each : shell.events) out.push_back(each.value);
     return out;
   };
-  send(4, 2, 100);  // was on its way to the leader before
+  send(4, 2, 100);  // this record was on its way to the former leader
   CHECK(shell.events.empty());
   send(0, 3, 100);
   send(3, 3, 100);

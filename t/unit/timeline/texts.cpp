@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of a timeline's summary, and of the head of what a shell answers.
+// The bytes of a timeline's summary, and of the head of a shell's answer.
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -83,7 +83,7 @@ TEST_CASE("arrows go from the last at a barrier to the others, in pairs, forward
 
 TEST_CASE("an arrow that would go back in time is left out and counted") {
   JobTimeline job = sample_job();
-  // Its clock is not known, so it seems to have come after all had gone on.
+  // Shell 1's clock is not known, so it seems to have come after all had gone on.
   job.shells[1].clock = Clock();
   Trace trace = traced(job);
   CHECK(trace.about["arrows_left_out"] == 9);

@@ -104,7 +104,7 @@ TEST_CASE("agreed ports are different ones, in their range, whatever the rank an
   }
 }
 
-// Others of this machine may have some of them.
+// Other processes of this machine may have some of the ports.
 TEST_CASE("of agreed ports the first that is free is taken; when none is, the error says what to do") {
   Ports ports = agreed_ports(Secret::generate().value(), 0).value();
   std::vector<BoundSocket> taken;
@@ -168,7 +168,7 @@ TEST_CASE("Unix sockets of other hosts are left out of addresses") {
   CHECK(usable_on("0123456789abcdef", other + "  " + own + " n:1") == other + " n:1");
   CHECK(usable_on(mark, other).empty());
   CHECK(usable_on(mark, "").empty());
-  // A socket that was named by somebody else is left to be tried.
+  // Sockets with other names are left in the list, to be tried.
   for (const char* each : {"unix:/run/s", "unix:/tmp/nacre-x/s", "unix:s", "unix:/tmp/nacre-0123456789abcdef/s"}) {
     CHECK(usable_on(mark, each) == each);
   }

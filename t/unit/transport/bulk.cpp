@@ -106,7 +106,7 @@ TEST_CASE("a frame overtakes the bulk that waits for a reader, of which a bounde
   world.connect_unserved();
   world.a.serve();
   constexpr std::size_t kTotal = std::size_t{64} << 20;
-  REQUIRE(world.b.link->grant(1, kTotal));  // but it reads nothing
+  REQUIRE(world.b.link->grant(1, kTotal));  // but this end reads nothing
   Writer writer{*world.a.link, sequence, 1, kTotal};
   world.a.on_credit = [&](StreamId, std::size_t) { writer.go(); };
   writer.go();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection that is cut after any number of bytes: whoever has a link is told of its end once, and of nothing
-// after that; what it was told before is what the other end has said, from the first on.
+// A connection that is cut after any number of bytes: the owner of a link is told of its end once, and of nothing
+// after that; before, it was told what the other end has sent, in order.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ using namespace nacre::transport;  // NOLINT
 
 namespace {
 
-// Between one who dials and the world's listener. Carries bytes, and cuts both connections when one direction has
-// carried so many.
+// A relay between a dialler and the world's listener. Carries bytes, and cuts both connections when one direction
+// has carried that many.
 class Relay {
  public:
   Relay(const World& world, std::size_t cut_up, std::size_t cut_down) : world_(world), left_{cut_up, cut_down} {
@@ -83,7 +83,7 @@ class Relay {
 constexpr std::size_t kWhole = SIZE_MAX;
 const std::vector<std::string> kSaid = {"first", "", std::string(300, 'x'), "last"};
 
-// Says all that there is to say, and finishes when the other end's stream is over too.
+// Sends all it has, and finishes when the other end's stream is also over.
 void talk(End& end) {
   auto finish_if_over = [&end] {
     bool has_written = !end.credited.empty();

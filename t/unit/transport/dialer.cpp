@@ -104,6 +104,6 @@ TEST_CASE("a Unix socket wants a directory that nobody else may enter") {
   CHECK(contains(BoundSocket::local(world.folder.file("shell.0/s")).error().message, "is no directory"));
   REQUIRE(::symlink(open.c_str(), world.folder.file("link").c_str()) == 0);
   CHECK(contains(BoundSocket::local(world.folder.file("link/s")).error().message, "is no directory"));
-  world.listener.reset();  // which removes it
+  world.listener.reset();  // which removes the socket
   CHECK(BoundSocket::local(world.folder.file("shell.0")));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ten thousand that are no shells of this job, while two that are go on talking.
+// Ten thousand connections that are not from shells of this job, while two shells of the job go on talking.
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ using namespace nacre::transport;  // NOLINT
 
 namespace {
 
-// Comes, says something wrong or nothing, and goes in one of several ways.
+// Connects, sends something wrong or nothing, and ends in one of several ways.
 class Flood {
  public:
   explicit Flood(const World& world) : world_(world), words_(wrong_words(world.over == Over::local)) {}
@@ -27,7 +27,7 @@ class Flood {
     const std::string& words = words_[number % words_.size()];
     std::size_t size = number % 5 == 4 ? words.size() / 2 : words.size();
     if (number % 7 != 6) static_cast<void>(::send(socket.get(), words.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL));
-    if (number % 3 == 0) {  // without a farewell
+    if (number % 3 == 0) {  // without a proper end
       linger hard{1, 0};
       ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     }
@@ -49,7 +49,7 @@ class Flood {
 TEST_CASE("very many wrong clients neither reach a link nor disturb one, and leave nothing behind") {
   World world(GENERATE(Over::tcp, Over::local));
   world.connect();
-  // Each answers what the other says by the next number.
+  // Each end answers the other with the next number.
   auto answer = [](End& end) {
     return [&end](std::string_view frame) {
       REQUIRE(end.link->send(std::to_string(std::stoull(std::string(frame)) + 1)));
@@ -88,7 +88,7 @@ TEST_CASE("very many wrong clients neither reach a link nor disturb one, and lea
     most_pending = std::max(most_pending, world.listener->pending());
     refusals += std::exchange(world.refused, {}).size();
   }
-  // Who is not yet accepted is still in the kernel's queue.
+  // Connections that are not yet accepted are still in the kernel's queue.
   settle();
   world.run_until([&] {
     settle();

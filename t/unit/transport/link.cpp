@@ -39,7 +39,7 @@ TEST_CASE("another thread sends frames while a callback does not return, and fir
   world.connect();
   bool done = false;
   world.a.on_frame = [&](std::string_view) {
-    REQUIRE(world.a.link->send("of the callback"));  // it goes out once this has returned
+    REQUIRE(world.a.link->send("of the callback"));  // the frame goes out once this callback has returned
     for (int i = 0; i < 3; ++i) std::thread([&] { world.a.link->send_beside("beside"); }).join();
     done = true;
   };
@@ -336,7 +336,7 @@ TEST_CASE("whether frames had better wait is told, and once when they need not a
   REQUIRE(a.send(std::string(900, 'x')));
   CHECK(a.has_room());
   passed(a, b);
-  CHECK_FALSE(a.take_room());  // it always had some
+  CHECK_FALSE(a.take_room());  // there always was room
   for (int i = 0; i < 2; ++i) REQUIRE(a.send(std::string(900, 'x')));
   CHECK_FALSE(a.has_room());
   CHECK_FALSE(a.take_room());
@@ -357,7 +357,7 @@ TEST_CASE("bulk goes as far as there is credit") {
   passed(b, a);
   CHECK(a.credit(1) == 4);
   CHECK(a.next_ready() == std::pair(StreamId{1}, std::size_t{4}));
-  CHECK_FALSE(a.next_ready());  // once
+  CHECK_FALSE(a.next_ready());  // the stream is returned once
   CHECK(a.write(1, "hello") == 4);
   CHECK(passed(a, b) == "1 'hell' ");
   REQUIRE(b.grant(2, 10));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Those that are no shell of this job: each is told from the others in one line, and none gets a link.
+// Connections that are not from shells of this job: each gets its own line in the log, and none a link.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -37,7 +37,7 @@ void say(int fd, std::string_view bytes) {
   REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-// What the listener says of one who says this and waits.
+// The listener's line about a client that sends these words and waits.
 std::string refusal_of(World& world, std::string_view words) {
   UniqueFd socket = world.raw_client();
   say(socket.get(), words);
@@ -170,7 +170,7 @@ TEST_CASE("of those that prove nothing the oldest goes when too many come") {
     char byte;
     CHECK(::recv(silent[i].get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) != 0);
   }
-  world.connect();  // it costs the next one its place
+  world.connect();  // this costs another client its place
   CHECK(world.refused.size() == 7);
   REQUIRE(world.a.link->send("hello"));
   world.run_until([&] { return world.b.frame_count == 1; });

@@ -67,7 +67,7 @@ TEST_CASE("who knows the secret gets through, and what is sent is not to be read
   CHECK_FALSE(contains(bytes, "word"));
   both.listens->receive(bytes);
   CHECK(read_all(*both.listens) == word);
-  both.listens->receive(bytes);  // said twice: somebody repeats what he has overheard
+  both.listens->receive(bytes);  // the words are repeated, as by an eavesdropper
   CHECK(contains(read_all(*both.listens), "error: breaks the rules of TLS 1.3"));
 }
 

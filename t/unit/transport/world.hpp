@@ -38,12 +38,12 @@ class Folder {
 };
 
 inline constexpr const char* kJob = "ƒ2abc";
-// The same for all worlds that ask for the same letter.
+// Equal credentials for all worlds with the same letter.
 std::unique_ptr<Credentials> credentials_of(char letter = 'a', const std::string& job = kJob);
 
 enum class Over { tcp, local };
 
-// What one end is told. Callbacks that are set here come after it is written down.
+// What one end is told. Callbacks that are set here are called after it is recorded.
 struct End {
   OwnedLink link;
   std::vector<std::string> frames;
@@ -56,8 +56,8 @@ struct End {
   int closed = 0;
   int after_closed = 0;  // callbacks that should not have come
   std::optional<Error> why;
-  bool keeps = true;            // frames and bulk; else they are counted only
-  bool finishes_itself = true;  // when the other end has
+  bool keeps = true;            // keep frames and bulk; otherwise they are only counted
+  bool finishes_itself = true;  // finishes when the other end has finished
   std::size_t regrants = 0;     // 1: gives credit anew for what comes
   std::function<void(std::string_view)> on_frame;
   std::function<void(StreamId, std::string_view)> on_bulk;

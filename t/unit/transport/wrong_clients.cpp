@@ -48,7 +48,7 @@ std::string hello_with_secret(char letter, const std::string& job) {
 std::vector<std::string> wrong_words(bool to_unix) {
   std::string good = hello_with_secret('a', kJob);
   std::string changed = good;
-  changed[good.size() - 1] = static_cast<char>(changed[good.size() - 1] ^ 1);  // of what proves the secret
+  changed[good.size() - 1] = static_cast<char>(changed[good.size() - 1] ^ 1);  // of the bytes that prove the secret
   return {
       "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
       "SSH-2.0-OpenSSH_9.2\r\n",

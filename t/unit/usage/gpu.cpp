@@ -125,7 +125,7 @@ TEST_CASE("a task has the memory of all of its processes, and the mean use of th
   REQUIRE(tasks.size() == 3);
   CHECK(tasks[1].memory == 123 * kMiB);
   CHECK(*tasks[1].device_use == Catch::Approx(0.435));
-  CHECK_FALSE(tasks[2].memory);  // not known of one
+  CHECK_FALSE(tasks[2].memory);  // the memory is not known for one of its processes
   CHECK(tasks[3] == TaskGpu{7 * kMiB, std::nullopt});
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("the summary names who uses most of the GPUs, without a sum, and has a
   UsageBatch batch;
   for (std::uint32_t rank = 0; rank < 6; ++rank) {
     batch.rows.push_back(row_of(rank));
-    batch.rows.back().is_bound = true;  // of max RSS, and of nothing else
+    batch.rows.back().is_bound = true;  // only max RSS may be a bound
     batch.rows.back().gpu = TaskGpu{(rank == 5 ? 900 : 100) * kMiB, 0.5};
   }
   batch.node =

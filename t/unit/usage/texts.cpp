@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of what shells tell the leader of what tasks have used.
+// The bytes of the shells' messages to the leader about what tasks have used.
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -101,7 +101,7 @@ Sample whole_sample() {
   return out;
 }
 
-// What a message with this member instead is refused with.
+// The error for a message in which this member has this value.
 std::string why(const char* key, Json value) {
   Json json = wire::to_json(whole_sample());
   if (value.is_null())
