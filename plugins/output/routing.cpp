@@ -533,6 +533,7 @@ TaskStreams& OutputChannels::renew(std::uint32_t rank) {
     for (auto& each : earlier) follow(each.mapped().of(stream));
     old.main = &main;
     old.source.is_part = true;
+    if (old.ended) tell_end(old, event::wall_clock());
   }
   std::erase_if(earlier, [](auto& each) {
     const auto& channels = each.mapped().channels;
@@ -547,7 +548,7 @@ void OutputChannels::end_source(OutputChannel& channel, double now) {
   if (channel.main == nullptr) {
     main.ended = true;
   } else {
-    for (OutputTarget* place : channel.places) place->end(channel.source, now);
+    tell_end(channel, now);
     --main.others;
   }
   end_if_over(main, now);
@@ -555,7 +556,13 @@ void OutputChannels::end_source(OutputChannel& channel, double now) {
 
 void OutputChannels::end_if_over(OutputChannel& main, double now) {
   if (!main.ended || main.others > 0 || !tasks.at(main.source.rank).is_last) return;
-  for (OutputTarget* place : main.places) place->end(main.source, now);
+  tell_end(main, now);
+}
+
+// Places know a source by its address, which another one may have later.
+void OutputChannels::tell_end(OutputChannel& channel, double now) {
+  if (std::exchange(channel.is_told, true)) return;
+  for (OutputTarget* place : channel.places) place->end(channel.source, now);
 }
 
 bool OutputChannels::end_for_good(const task::Task& task, double now) {

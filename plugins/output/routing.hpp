@@ -231,6 +231,7 @@ struct OutputChannel {
   OutputChannel* main = nullptr;  // for a process that writes as a task does: the task's own channel
   int others = 0;                 // for a task: open channels of such processes
   bool ended = false;             // for a task: nothing more comes
+  bool is_told = false;           // to the places, that it has ended
   OutputTail tail;                // for a task: with the output of such processes
 
   [[nodiscard]] bool open() const { return watched >= 0; }
@@ -357,6 +358,7 @@ struct OutputChannels {
  private:
   TaskStreams& renew(std::uint32_t rank);
   void end_if_over(OutputChannel& main, double now);
+  static void tell_end(OutputChannel& channel, double now);
 };
 
 class OutputRouting {

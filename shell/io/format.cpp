@@ -350,7 +350,8 @@ std::uint32_t WireFormat::introduce(const Source& source) {
   auto [place, is_new] = numbers_.emplace(&source, next_);
   std::uint32_t number = place->second;
   if (is_new) next_ += static_cast<std::uint32_t>(kStreams.size());
-  if (!is_new && !repeats_) return number;
+  // The reader may know it as what reports the stream's end, before its task has started again.
+  if (!is_new && !repeats_ && !source.is_part) return number;
   append_head(head_, WireKind::source, number, kSourceBytes + source.label.size());
   append_number(head_, source.rank);
   append_number(head_, flags(source.stream == Stream::err, source.is_part));

@@ -226,6 +226,21 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   done
 }
 
+@test "scope=job: after several restarts each line still has its task's label, and is in its task's file" {
+  local script='echo "I am $FLUX_TASK_RANK" in try $NACRE_TASK_TRY; : >"begun.$NACRE_TASK_TRY.$FLUX_TASK_RANK"; [ $NACRE_TASK_TRY -le 4 ] || exit 0
+    until [ "$(ls begun.$NACRE_TASK_TRY.* | wc -l)" -eq 8 ]; do sleep 0.05; done; [ $FLUX_TASK_RANK != 5 ] || exit 3; exec sleep 60'
+  run_ --local=2 -n 8 --restart=$now,scope=job,max=4 sh -c "$script"
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  [ "$(wc -l <out)" -eq 40 ] || { cat out; return 1; }
+  [ "$(awk '$1 != $4 ":"' out)" = "" ] || { cat out; return 1; }
+  rm begun.*
+  run_ --local=2 -n 8 --restart=$now,scope=job,max=4 --output='out.{{task.rank}}' sh -c "$script"
+  [ "$code" -eq 0 ] || { cat err; return 1; }
+  for rank in 0 1 2 3 4 5 6 7; do
+    [ "$(grep -c "I am $rank " "out.$rank")" -eq 5 ] && [ "$(wc -l <"out.$rank")" -eq 5 ] || { cat "out.$rank"; return 1; }
+  done
+}
+
 # bats test_tags=long
 @test "scope=job: a shell to which the taskmap has given no task takes part" {
   who=0 all=3 run_ --local=3 -n 3 -o 'taskmap=manual:[[0,1,2,1],[2,1,1,1]]' --restart=$now,scope=job \

@@ -540,7 +540,24 @@ class Check {
     return out;
   }
 
+  // A line that has a label has that of its task.
+  [[nodiscard]] std::string labels() const {
+    constexpr std::string_view kTask = ": task ";
+    std::istringstream all(seen_.output[1] + "\n" + seen_.output[2] + "\n" + written_files());
+    for (std::string line; std::getline(all, line);) {
+      const std::size_t colon = line.find(kTask);
+      const std::size_t dot = line.find('.', colon);
+      if (colon == std::string::npos || dot == std::string::npos) continue;
+      if (line.find_first_not_of("0123456789") != colon) continue;
+      const std::string label = line.substr(0, colon);
+      const std::string rank = line.substr(colon + kTask.size(), dot - colon - kTask.size());
+      if (label != rank) return fmt::format("a line of task {} has the label {}", rank, label);
+    }
+    return "";
+  }
+
   [[nodiscard]] std::string output() const {
+    if (std::string wrong = labels(); !wrong.empty()) return wrong;
     if (plan_.hands_over && !code_) return "";  // some may come twice: see hand_over()
     const std::map<std::string, std::string> came = lines();
     for (const auto& [rank, tries] : tries_) {

@@ -636,7 +636,8 @@ TEST_CASE("with each batch its source may come again, so that a reader can begin
 }
 
 TEST_CASE("a source that comes again may have become a part") {
-  WireFormat format(Stream::out, true);
+  const bool repeats = GENERATE(true, false);
+  WireFormat format(Stream::out, repeats);
   Source source{3, Stream::out, "", false};
   std::string text = joined(format.put({&source, 1, {}, "a", false, false}));
   source.is_part = true;
