@@ -248,6 +248,7 @@ void draw_changes(Plan& plan, Random& random) {
     add_option(plan, kRestarts.at(random.in(0, kRestarts.size() - 1)));
     add_option(plan, "exit-timeout=none");
   }
+  if (!plan.value_of("restart").empty()) add_option(plan, "output.stdout.label=on");  // whose a line is
   if (plan.value_of("restart").find("scope=job") != std::string::npos)
     std::erase_if(plan.options, [](const std::string& each) { return each.starts_with("at-most="); });
   if (random.one_in(6)) add_option(plan, "exit-notify=" + job_folder() + "/notices");
@@ -337,6 +338,7 @@ void draw_resize(Plan& plan, Random random) {
                                            fmt::format("restart=on-failure,max={},scope=job,backoff={}",
                                                        random.in(1, 5), random.one_in(2) ? "10ms" : "0s")});
   if (plan.value_of("exit-timeout").empty()) plan.options.emplace_back("exit-timeout=none");
+  add_option(plan, "output.stdout.label=on");
   plan.all_succeed = plan.all_succeed || random.one_in(2);
   if (!plan.faults.empty() && !random.one_in(3)) {  // losses only
     constexpr std::uint64_t kMostSteps = 400;
