@@ -269,8 +269,8 @@ struct ShellProcess {
   timeline::Recorder timeline;
   std::optional<Result<group::Group::Gathered>> introductions;  // from all shells, until they are read
   bool by_launcher = false;  // a launcher, or a shell for it, has started this one
-  // Where srun has started all shells: tells the launcher who leads now (launch::Carriage::kLeads), or would (kWanted),
-  // by launch::NextLeader, while standard error is where it was.
+  // Where srun has started all shells: tells the launcher who leads now (launch::Carriage::kLeads), or would
+  // (kWanted), by launch::NextLeader, while standard error is where it was.
   std::function<void(std::string_view channel, const std::string& leader)> tell_launcher;
   bool joined = false;            // all shells of the job have joined
   bool joins_late = false;        // this one joins a job that runs

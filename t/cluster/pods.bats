@@ -61,7 +61,7 @@ pod() {
   } 3>&- &
 }
 
-job() { pod "$1" JOB_COMPLETION_INDEX="$1" NACRE_SIZE=${size:-3} NACRE_TIMEOUT=60 "${@:2}"; }
+job() { pod "$1" JOB_COMPLETION_INDEX="$1" NACRE_SIZE="${size:-3}" NACRE_TIMEOUT=60 "${@:2}"; }
 
 nacre_run=("$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL")
 

@@ -47,9 +47,10 @@ begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; ech
   wait_until is_lost
   "$front" jobs >rows
   grep -q "its leader is lost, and no other one leads so far" rows || { cat rows; return 1; }
-  local verb
+  local verb words
   for verb in ps "kill --signal=CONT $id"; do
-    run "$front" $verb
+    read -ra words <<<"$verb"
+    run "$front" "${words[@]}"
     [ "$status,${#lines[@]}" = 1,1 ] && [[ $output == *"job $id has no leader at the moment: the shell that led it is lost, and no other one leads so far; try again" ]] || { echo "$output"; return 1; }
   done
   ends_with 75
@@ -140,9 +141,9 @@ END
     await_try 1 0 1 2 3 4 5 6 7
     touch end
     wait_until test -e blocked.1 -a -e blocked.2 -a -e blocked.3
-    guards=$(for rank in 2 4 6; do pgrep -x nacre-guard -P "$(<shell.$rank.1)"; done)
-    [ "$(wc -l <<<"$guards")" -eq 3 ]
-    kill -STOP $guards
+    mapfile -t guards < <(for rank in 2 4 6; do pgrep -x nacre-guard -P "$(<shell.$rank.1)"; done)
+    [ "${#guards[@]}" -eq 3 ]
+    kill -STOP "${guards[@]}"
     lose 0 1
     wait_until grep -q "looking for the one that leads it now" err
     kill -INT "$(pgrep -P "$launcher")"
@@ -150,7 +151,7 @@ END
     [ -z "$again" ] || kill -INT "$(pgrep -P "$launcher")"
     [ -z "$again" ] || ends_with 130
     touch free
-    kill -CONT $guards
+    kill -CONT "${guards[@]}"
     [ -n "$again" ] || ends_with 9
     [ -n "$again" ] || [ "$(grep -c got out)" -eq 3 ] || { cat out err; return 1; }
   done
