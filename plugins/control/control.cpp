@@ -1233,11 +1233,12 @@ class Control final : public plugin::Plugin {
   std::unique_ptr<control::ControlServer> server_;
   std::string guarded_;  // a directory
   std::optional<event::Timer> timer_;
-  std::optional<event::Timer> to_offer_;                            // to lead
-  std::vector<std::pair<ClientId, control::ControlRequest>> held_;  // until it does
-  std::optional<event::Timer> to_follow_;                           // who has started the job is waited for
-  std::optional<event::Timer> to_end_;                              // the job has ended, and it is still waited for
-  std::optional<event::Timer> gone_;  // shells have gone: the entry is about to be written
+  std::optional<event::Timer> to_offer_;  // looks whether this shell can be found by a launcher that lets it lead
+  std::vector<std::pair<ClientId, control::ControlRequest>>
+      held_;                               // requests of that launcher, until this shell leads
+  std::optional<event::Timer> to_follow_;  // who has started the job is waited for
+  std::optional<event::Timer> to_end_;     // the job has ended, and it is still waited for
+  std::optional<event::Timer> gone_;       // shells have gone: the entry is about to be written
   std::unique_ptr<plugin::EventRecord::Follower> started_;
   plugin::Registration ended_;
   event::Seconds last_{};         // until when clients that wait for the job's end may take it

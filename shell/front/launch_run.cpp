@@ -580,19 +580,20 @@ class LaunchRun {
   LaunchSignals signals_;
   Standstill standstill_;
   SrunErrors srun_errors_;
-  bool joined_ = false;                       // all shells have; reported if srun has started them
-  bool follows_ = false;                      // the leader is lost, and another one is joined
-  std::optional<launch::NextLeader> told_;    // that one; of srun's shells
-  std::optional<launch::NextLeader> wanted_;  // one that would lead; likewise
-  value::Idset without_;                      // shells without which the job goes on, as it was told
-  bool searches_ = false;                     // it is looked for
-  std::vector<int> kept_signals_;             // meanwhile, for the next one
-  std::optional<int> interrupted_by_;         // the last of them, which has ended that
-  bool has_ended_ = false;                    // likewise the job ...
-  std::optional<int> code_{};                 // ... and its exit code
-  bool unjoined_ = false;                     // the job was ended, as they never would
-  bool ends_step_ = false;                    // srun is made to end, as shells may stand still
-  int untaken_ = 0;  // a signal that was passed on and that the job may not have got; 0: none
+  bool joined_ = false;                     // all shells have; reported if srun has started them
+  bool follows_ = false;                    // the leader is lost, and another one is joined
+  std::optional<launch::NextLeader> told_;  // the shell that says it leads now; only if srun has started the shells
+  std::optional<launch::NextLeader>
+      wanted_;                         // the shell that says it would lead; only if srun has started the shells
+  value::Idset without_;               // shells without which this process has let the job go on
+  bool searches_ = false;              // another leader is looked for
+  std::vector<int> kept_signals_;      // signals that came during the search, for the next leader
+  std::optional<int> interrupted_by_;  // the signal that has ended the search
+  bool has_ended_ = false;             // likewise the job ...
+  std::optional<int> code_{};          // ... and its exit code
+  bool unjoined_ = false;              // the job was ended, as they never would
+  bool ends_step_ = false;             // srun is made to end, as shells may stand still
+  int untaken_ = 0;                    // a signal that was passed on and that the job may not have got; 0: none
   std::uint64_t to_be_taken_ =
       0;  // bytes written to it, up to the end of the last signal that has to be read in time
   event::Seconds stops_at_{};

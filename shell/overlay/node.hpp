@@ -341,8 +341,8 @@ class Node {
   Quorums quorums_;
   Election election_;
   Withheld withheld_;
-  Idset asked_, agreed_;                 // the arbiter: about these
-  bool takes_over_ = false;              // appends its first entry
+  Idset asked_, agreed_;     // members about whom the arbiter was asked, and without whom it lets this half go on
+  bool takes_over_ = false;  // appends its first entry
   std::uint64_t feeder_term_ = 0;        // the latest that the feeder has named
   Time cut_off_since_ = Outbox::kNever;  // leader: since when it reaches less than half
   Time cut_off_until_ = Outbox::kNever;

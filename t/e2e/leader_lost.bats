@@ -11,7 +11,6 @@ load detached.bash
 # shellcheck disable=SC2034 # start_run's
 on_lost=go-on
 take_over=(-o on-leader-lost=take-over --local=4)
-begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; echo begun; until [ -e go ]; do sleep 0.2; done; echo done'
 
 @test "the others go on under the next shell: no line is lost, and the job's code and report are theirs" {
   start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go; exit \$FLUX_TASK_RANK"

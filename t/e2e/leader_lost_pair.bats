@@ -11,7 +11,6 @@ load detached.bash
 # shellcheck disable=SC2034 # start_run's
 on_lost=go-on
 pair=(-o on-leader-lost=take-over --local=2)
-begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; echo begun; until [ -e go ]; do sleep 0.2; done; echo done'
 
 # Its parent may not have reaped it.
 has_ended() { [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]; }

@@ -21,6 +21,9 @@ until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.$NACRE_TASK_T
   echo "try $NACRE_TASK_TRY, restarts $NACRE_JOB_RESTARTS, local $FLUX_TASK_LOCAL_ID of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES"
   until [ -e go ]; do sleep 0.2; done; echo "done in try $NACRE_TASK_TRY"'
 
+# The same for tasks that do not start again.
+begun_until_go='echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.1"; echo begun; until [ -e go ]; do sleep 0.2; done; echo done'
+
 await_try() { # TRY RANK...: each of them runs in this try
   local rank
   for rank in "${@:2}"; do wait_until test -e "shell.$rank.$1"; done
