@@ -11,15 +11,9 @@ void Quorums::complete(Seq upto) {
   while (views_.size() > 1 && views_[1].view <= upto) views_.pop_front();
 }
 
-bool Quorums::may_choose(const Idset& present, const Idset& over) const {
+bool Quorums::may_choose(const Idset& present, const Idset& over, std::size_t others) const {
   return std::all_of(views_.begin(), views_.end(), [&](const auto& each) {
-    return 2 * (each.members & present).size() > (each.members - over).size();
-  });
-}
-
-bool Quorums::may_choose_with_arbiter(const Idset& present, const Idset& over) const {
-  return std::all_of(views_.begin(), views_.end(), [&](const auto& each) {
-    return 2 * (each.members & present).size() >= (each.members - over).size();
+    return 2 * (each.members & present).size() + others > (each.members - over).size();
   });
 }
 
@@ -146,8 +140,7 @@ void Node::arbiter_agrees(const Idset& others) {
 bool Node::count_votes(bool is_due) {
   const Idset silent = tree_.members() - election_.votes;
   const bool is_half = !quorums_.may_choose(election_.votes, reports_.gone());
-  if (is_half && !(has_arbiter() && quorums_.may_choose_with_arbiter(election_.votes, reports_.gone())))
-    return false;
+  if (is_half && !(has_arbiter() && quorums_.may_choose(election_.votes, reports_.gone(), 1))) return false;
   const bool needs_arbiter = is_half && !(silent - agreed_).empty();
   if (!election_.claim->trial && !needs_arbiter) return take_over(), true;
   const bool is_all = silent.empty() || silent == Idset::range(tree_.leader(), tree_.leader());

@@ -19,9 +19,8 @@ class Quorums {
   void complete(Seq upto);  // all members have the entries up to this one
 
   // Whether members that are `present` may choose a leader. `over`: members that have left as planned.
-  [[nodiscard]] bool may_choose(const Idset& present, const Idset& over) const;
-  // Whether they may if an arbiter agrees, whose word counts as one more: they are half.
-  [[nodiscard]] bool may_choose_with_arbiter(const Idset& present, const Idset& over) const;
+  // `others`: voices that are no member's.
+  [[nodiscard]] bool may_choose(const Idset& present, const Idset& over, std::size_t others = 0) const;
   // Whether a leader that reaches these members, itself included, still leads: half is enough, as the others are no
   // more than half. So those who choose another leader count a lost leader as a member, even if its end is known:
   // it may have gone on with half, and without them.
