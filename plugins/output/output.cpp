@@ -518,7 +518,7 @@ class Output final : public plugin::Plugin, public plugin::TaskOutput {
     callbacks.on_error = [this](bulk::Id shell, const Error& error) {
       host_.raise({"exec", 0, fmt::format("shell {}: {}", shell, error.message), std::nullopt});
     };
-    value::Idset others = value::Idset::range(0, host_.job().shells() - 1) - gone_;
+    value::Idset others = host_.job().shells_that_came() - gone_;
     others.remove(host_.job().shell_rank);
     for (std::size_t i = 0; i < others.size(); ++i) hold();
     collector_.emplace(*host_.bulk(), host_.job(), *places_, others, std::move(callbacks));
