@@ -77,6 +77,8 @@ bool ShellRestart::keep(task::Task& task) {
   const Rank rank = task.rank();
   bool is_ordered = orders_.has(rank);
   orders_.drop(rank);
+  // The job has begun to end while this restart was ending the task.
+  if (host_.ending() && (is_ordered || (together_ && together_->ends_tasks()))) tasks_.note_victim(rank);
   if (together_ && !host_.ending()) {
     keep_together(task);
     return true;

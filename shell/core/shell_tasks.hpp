@@ -102,6 +102,8 @@ class ShellTasks : Noncopyable {
   // Tasks with these ranks, which are to be started, take the places of all existing ones. These have ended, and
   // stay valid.
   void renumber(const value::Idset& ranks, std::uint32_t attempt, std::uint64_t restarts);
+  // A restart, which is called off now, has ended the task: that is no failure of its own.
+  void note_victim(value::Idset::Id rank) { victims_.insert(rank); }
   // The end of a task that does not start again. It counts as that of the start that the job waits for.
   void record_end(value::Idset::Id rank, const exits::Record& record);
   // It starts again, though its end has counted already.

@@ -202,12 +202,14 @@ class Check {
     const Process* task = last(rank);
     if (auto found = seen_.exec_errors.find(rank); found != seen_.exec_errors.end())
       return wrong_unstarted(record, found->second == ENOENT ? "f127" : "f126");
-    if (task == nullptr) return wrong_unstarted(record, "");
     // While all tasks are about to start again a record is that of the task whose place the new one takes.
     if (plan_.resizes() && ((record[0] == 'c' && !cause_.empty()) || (record[0] == 'l' && !are_shells_calm())))
       return "";
+    if (task == nullptr) return wrong_unstarted(record, "");
     const std::string truth = text_of(task->status);
     const bool healthy = is_on_healthy_shell(*task);
+    const bool is_asked = task->asked_at != kNever && sent_signals().empty() && leaving_.empty();
+    if (is_asked && record[0] == 's') return "a shell has ended it";
     const std::size_t slash = record.find('/');
     const std::string raw = slash == std::string::npos ? "" : record.substr(slash + 1);
     if (!raw.empty() && raw != truth) return "it has ended as " + truth;
