@@ -149,7 +149,7 @@ END
 }
 
 @test "a joblog that is cut off, of other commands, or cannot be written, is one line" {
-  run_job --joblog=log echo ::: a b
+  run_job --at-most=1 --joblog=log echo ::: a b
   head -c -3 log >short
   run run_job --joblog=short --resume echo ::: a b
   fails_with 1 "nacre run: --joblog: short: line 3 is cut off: remove it, and its task runs again"
