@@ -677,12 +677,12 @@ int code_of_lost_host(const job::Options& options) {
 }  // namespace
 
 Result<void> read_on_leader_lost(const job::Options& options, bool label, LaunchPlan& plan) {
-  // Of two shells this process says which goes on, if it stays.
   const bool stays = !plan.in_pod && plan.record.detaching != launch::Detaching::at_start && !plan.outlived;
-  const std::uint32_t least = stays ? 2 : 3;  // shells
-  // Who wants the tasks of a lost host replaced means any host.
-  const bool is_meant = options.find("on-leader-lost") == nullptr && TRY(job::OnLost::read(options)).replaces &&
-                        plan.record.size >= least;
+  const job::OnLost on_lost = TRY(job::OnLost::read(options));
+  // Of two shells this process says which goes on, if it stays. Where the job ends, another leader tells how.
+  const bool goes_on = on_lost.replaces || on_lost.goes_on;
+  const std::uint32_t least = stays && goes_on ? 2 : 3;  // shells
+  const bool is_meant = options.find("on-leader-lost") == nullptr && plan.record.size >= least;
   const bool takes_over = is_meant || TRY(job::OnLeaderLost::read(options)).takes_over;
   const bool is_found = options.find("control") == nullptr || options.flag("control").value_or(true);
   if (!takes_over || (!is_found && !plan.in_pod)) return {};

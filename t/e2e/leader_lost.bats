@@ -56,8 +56,12 @@ take_over=(-o on-leader-lost=take-over --local=4)
   grep -q "the shell that led the job is lost: the job has ended with it" err
 }
 
-@test "by default the job ends with its first shell" {
-  start_run --local=4 -n 4 sh -c "$begun_until_go"
+@test "with on-leader-lost=end, and of two shells by default, the job ends with its first shell" {
+  on_lost=end start_run --local=2 -n 2 sh -c "$begun_until_go"
+  await_try 1 0 1
+  lose 0 1
+  ends_with 137
+  start_run --local=4 -n 4 -o on-leader-lost=end sh -c "$begun_until_go"
   await_try 1 0 1 2 3
   lose 0 1
   ends_with 137
@@ -89,12 +93,12 @@ take_over=(-o on-leader-lost=take-over --local=4)
   grep -q "leader-lost: shell 1 .*, which led the job, is lost: shell [2-5] .* leads now" err || { cat err; return 1; }
 }
 
-@test "a job with on-lost=end ends in order, with the loss as its cause" {
-  on_lost=end start_run "${take_over[@]}" -n 4 sh -c "$begun_until_go"
-  await_try 1 0 1 2 3
+@test "a job with on-lost=end ends in order, with the loss as its cause, without an option from three shells on" {
+  on_lost=end start_run --local=3 -n 3 sh -c "$begun_until_go"
+  await_try 1 0 1 2
   lose 0 1
-  wait "$launcher" && code=0 || code=$?
-  [ "$code" -ne 0 ]
+  ends_with 1
+  grep -q "lost: 0 | ended because of it: 1-2" err
   [ "$("$front" jobs -a --json | jq -r .end.cause)" != null ]
   "$front" jobs -a --json | jq -r .end.cause | grep -q "shell 0 on .* is lost"
   nothing_left "^nacre-shell: $id"
