@@ -1000,6 +1000,15 @@ bool asks_for_nothing(const Json& value) {
   return value == false || value == 0 || value == "off" || value == "none" || value == "false" || value == "0";
 }
 
+// The launchers of other managers take a file behind -o. `value`: of "out.log" it is {"log": true}, named "out".
+std::string file_hint(std::string_view name, const Json& value) {
+  constexpr const char* kEndings[] = {"txt", "out", "log", "err"};
+  const bool has_ending = value.is_object() && value.size() == 1 && is_in(kEndings, value.begin().key());
+  return has_ending || name.find('/') != std::string_view::npos
+             ? "; nacre run has --output=FILE for a file of output"
+             : "";
+}
+
 void add_options(std::vector<std::string>& out, const job::Options& options) {
   for (const auto& [name, value] : options.json().items()) {
     if (options.asked().contains(name)) continue;
@@ -1014,7 +1023,9 @@ void add_options(std::vector<std::string>& out, const job::Options& options) {
     if (job::is_known_option(name)) continue;
     std::vector<std::string> names = job::known_options();
     names.insert(names.end(), options.asked().begin(), options.asked().end());
-    out.push_back(fmt::format("no plugin reads the option {}{}", name, did_you_mean(name, names)));
+    const std::string hint = file_hint(name, value);
+    out.push_back(
+        fmt::format("no plugin reads the option {}{}", name, hint.empty() ? did_you_mean(name, names) : hint));
   }
 }
 

@@ -371,6 +371,10 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   run run_job -o exit-timout=3 true
   [ "$status" -eq 0 ]
   [[ $output == *"warn: no plugin reads the option exit-timout; did you mean exit-timeout?" ]]
+  for file in out.txt logs/of-job; do
+    run run_job -o "$file" true
+    [[ $status,$output == 0,*"warn: no plugin reads the option "*"; nacre run has --output=FILE for a file of output" ]] || { echo "$output"; return 1; }
+  done
   run run_job -o exit-timout=3 -o strict touch started
   fails_with 1 "the option exit-timout; did you mean exit-timeout? (an error by -o strict)"
   [ ! -e started ]
