@@ -119,11 +119,7 @@ bool ignores_signal(int signum) {
   return ::sigaction(signum, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-namespace {
-
 bool stands_still(std::optional<char> state) { return state == 'T' || state == 't' || state == 'D'; }
-
-}  // namespace
 
 std::optional<char> process_state(pid_t pid) {
   auto stat = ProcessStat::of(pid);

@@ -59,6 +59,9 @@ void reset_signals();
 // The letter of /proc/PID/stat; none if there is no such process.
 [[nodiscard]] std::optional<char> process_state(pid_t pid);
 
+// By that letter.
+[[nodiscard]] bool stands_still(std::optional<char> state);
+
 class Standstill {
  public:
   static constexpr double kFirst = 10;  // seconds, before it is reported

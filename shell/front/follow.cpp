@@ -174,6 +174,14 @@ Result<AttachView::End> view(event::Loop& loop, Leader leader, const FollowPlan&
 
 }  // namespace
 
+bool has_another_leader(const value::JobId& job, pid_t leader) {
+  auto list = record::JobList::read(record::places(own_variable), record::own_witness(), event::wall_clock());
+  auto found = list.find(job.f58_plain());
+  if (!found) return false;
+  const record::JobEntry& entry = (*found)->entry;
+  return entry.pid != leader || !launch::is_this_host(entry.place.host);
+}
+
 Result<int> follow(event::Loop& loop, const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits) {
   std::string lost = plan.hosts.empty() ? "" : plan.hosts[0];
   for (;;) {

@@ -40,6 +40,10 @@ struct FollowPlan {
   std::function<void(std::string_view report, std::string_view text)> on_report = {};
 };
 
+// Whether the lists of jobs that this process can read name another leader of the job, running or ended, than the
+// process `leader` of this host.
+[[nodiscard]] bool has_another_leader(const value::JobId& job, pid_t leader);
+
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for its follower
 
 // Returns the job's exit code. `loop`: the caller's, which runs while the job is shown. `waits` is called while

@@ -498,8 +498,13 @@ class LaunchRun {
   }
 
   void look() {
-    auto report = standstill_.update(process_state(process_->pid()), event::clock_now().count());
+    const std::optional<char> state = process_state(process_->pid());
+    auto report = standstill_.update(state, event::clock_now().count());
     if (report) print_err("{}: {} {}\n", plan_.record.front, subject(), *report);
+    // If it went on it would find that another shell leads, and end. Its guard ends its tasks.
+    const bool is_here = plan_.follow && !plan_.srun && !through_agent_;
+    if (is_here && stands_still(state) && has_another_leader(plan_.record.job, process_->pid()))
+      ::kill(process_->pid(), SIGKILL);
     // A debugger may attach at any time.
     if (debugger_asks() && !is_shown_ && !holds_tasks_) to_show_->start(kToShow, kToShow);
   }

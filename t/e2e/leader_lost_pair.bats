@@ -12,9 +12,6 @@ load detached.bash
 on_lost=go-on
 pair=(-o on-leader-lost=take-over --local=2)
 
-# Its parent may not have reaped it.
-has_ended() { [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]; }
-
 @test "the leader of two shells is lost: the other one goes on under nacre run, which has its code and output" {
   start_run "${pair[@]}" -n 2 sh -c "$begun_until_go; exit \$((FLUX_TASK_RANK + 3))"
   await_try 1 0 1

@@ -29,6 +29,9 @@ await_try() { # TRY RANK...: each of them runs in this try
   for rank in "${@:2}"; do wait_until test -e "shell.$rank.$1"; done
 }
 
+# The process $1, which its parent may not have reaped.
+has_ended() { [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]; }
+
 lose() { # RANK TRY: kills the shell that the rank is on in this try
   wait_until test -e "shell.$1.$2"
   kill -KILL "$(<"shell.$1.$2")"
