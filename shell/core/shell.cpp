@@ -744,7 +744,10 @@ Result<void> Shell::hand_over() {
   if (job_.shells() < kLeast && shells_.leads() && !has_arbiter)
     log_.log(Level::notice, "",
              "on-leader-lost=take-over needs three shells here: of two, the one that is left ends");
-  process_.group->hand_over(has_arbiter);
+  // Where the job ends with its leader nothing is gained by an early guess: that may go on.
+  const job::OnLost on_lost = TRY(job::OnLost::read(options_));
+  constexpr std::uint32_t kPatience = 3;
+  process_.group->hand_over(has_arbiter, on_lost.replaces || on_lost.goes_on ? 1 : kPatience);
   process_.hands_over = true;
   grow_.listen();
   return {};

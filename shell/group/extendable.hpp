@@ -80,7 +80,7 @@ class Extendable final : public Group {
   [[nodiscard]] std::string silence_of(Rank rank) const override { return now_->silence_of(rank); }
   [[nodiscard]] bool has_ended(Rank rank) const override { return now_->has_ended(rank); }
   void suspect(Rank rank) override { now_->suspect(rank); }
-  void hand_over(bool has_arbiter) override { now_->hand_over(has_arbiter); }
+  void hand_over(bool has_arbiter, std::uint32_t silences) override { now_->hand_over(has_arbiter, silences); }
   void arbiter_agrees(const value::Idset& others) override { now_->arbiter_agrees(others); }
   void resign() override { now_->resign(); }
   [[nodiscard]] Rank leader() const override { return now_->leader(); }

@@ -146,8 +146,9 @@ class Group {
 
   // From now on, when the leader is lost, the others choose another one, if more than half of them are left; until
   // then all of them end with it. All shells call this before they enter a barrier. `has_arbiter`: half is enough,
-  // for that and for a first leader that loses others, if arbiter_agrees() is called; it is needed then.
-  virtual void hand_over(bool /*has_arbiter*/) {}
+  // for that and for a first leader that loses others, if arbiter_agrees() is called; it is needed then. A leader
+  // that is only silent is waited for `silences` times as long as another shell.
+  virtual void hand_over(bool /*has_arbiter*/, std::uint32_t /*silences*/) {}
   // These do not go on: nobody has told, or will tell, them that they may.
   virtual void arbiter_agrees(const value::Idset& /*others*/) {}
   // This shell, which has come to lead, cannot: it is cut off, and the others choose another one.

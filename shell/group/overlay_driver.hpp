@@ -211,7 +211,7 @@ class OverlayDriver final : public Group {
   [[nodiscard]] std::string silence_of(Rank rank) const override { return reports_.silence_of(rank); }
   [[nodiscard]] bool has_ended(Rank rank) const override { return node_.has_ended(rank); }
   void suspect(Rank rank) override;
-  void hand_over(bool has_arbiter) override { node_.hand_over(has_arbiter); }
+  void hand_over(bool has_arbiter, std::uint32_t silences) override { node_.hand_over(has_arbiter, silences); }
   void arbiter_agrees(const value::Idset& others) override {
     tick();
     node_.arbiter_agrees(others);

@@ -1227,7 +1227,7 @@ Time Pulse::starving_at(std::uint32_t depth) const {
 }
 
 Time Pulse::lost_at(std::uint32_t depth) const {
-  return starving_at(depth) + options_.silent_bound - options_.beat_bound;
+  return starving_at(depth) + options_.leader_silences * options_.silent_bound - options_.beat_bound;
 }
 
 void Pulse::follow(Time now) {

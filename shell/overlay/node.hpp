@@ -191,10 +191,11 @@ class Node {
   void tasks_ended();  // after Leave
   void stays();        // after Finished, in a node that has left: nobody has to wait for the end of its process
   // From now on this member takes part in the choice of another leader; all do so before anything depends on it.
-  // `has_arbiter`: of the options.
-  void hand_over(bool has_arbiter = false) {
+  // `has_arbiter`, `leader_silences`: of the options.
+  void hand_over(bool has_arbiter = false, std::uint32_t leader_silences = 1) {
     options_.hands_over = true;
     options_.has_arbiter = has_arbiter;
+    options_.leader_silences = leader_silences;
   }
   // The arbiter has told nobody else, and will tell none of these, that they may go on.
   void arbiter_agrees(const Idset& others);

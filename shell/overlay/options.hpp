@@ -41,6 +41,8 @@ struct OverlayOptions {
   // higher up recover first.
   milliseconds beat_bound{4000};
   milliseconds beat_bound_per_level{250};
+  // A leader that is only silent counts as lost after so many times silent_bound: fewer than 4, as the fence comes.
+  std::uint32_t leader_silences = 1;
   // After this time without a beat a node ends the tasks, and the shell.
   milliseconds fence{30'000};
   // A child is suspected if it has sent nothing for silent_bound,

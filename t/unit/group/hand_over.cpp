@@ -15,7 +15,7 @@ struct Followers {
     world.start_all();
     for (Rank rank = 0; rank < world.size; ++rank) {
       FakeShell& shell = world.shells[rank];
-      shell.member->hand_over(false);
+      shell.member->hand_over(false, 1);
       Group::Callbacks callbacks = World::callbacks(shell);
       callbacks.on_leader = [this, rank](Rank leader) { told[rank].push_back(fmt::format("leader {}", leader)); };
       callbacks.on_leading = [this, rank] { told[rank].emplace_back("leading"); };

@@ -65,6 +65,27 @@ TEST_CASE("the lowest slot that lives asks to lead, and does with the votes of m
   CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("v2 entry 1"));
 }
 
+TEST_CASE("a leader that is only silent is waited for longer if it is said so, and one that has ended is not") {
+  for (const bool is_sure : {false, true}) {
+    OverlayOptions patient = Voting::given(1, 3);
+    patient.leader_silences = 3;
+    Voting one(patient);
+    one.entry(0, 1, Event{"a", ""});
+    one.below(2, 1);
+    if (is_sure) {
+      one.node.unlinked({0, Side::up});
+      one.node.leader_refuses();
+    }
+    one.wait(kLost);
+    one.wait(milliseconds(500));
+    CHECK((one.asks().find("CLAIM") != std::string::npos) == is_sure);
+    if (is_sure) continue;
+    one.wait(2 * patient.silent_bound);
+    one.wait(milliseconds(500));
+    CHECK_THAT(one.asks(), Catch::Matchers::ContainsSubstring("CLAIM"));
+  }
+}
+
 TEST_CASE("one of three without votes never leads, and ends") {
   Voting one(1);
   one.wait(milliseconds(29'000));
