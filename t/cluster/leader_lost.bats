@@ -8,12 +8,12 @@ load jobs.bash
 cluster=(5)
 
 # Starts nacre run on node4, with a task on each of three other hosts and one spare, until there is the file go. Its
-# process is $job. No host sees another one's list of jobs.
+# process is $job. No host sees another one's list of jobs. $1: what on-lost is.
 start_run() {
   export NACRE_JOBS_DIR=/tmp/jobs.$BATS_TEST_NUMBER
-  limit=150 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 -o on-leader-lost=take-over \
-    --on-lost=replace -o lost-after=2s \
-    sh -c 'touch $0/started.$FLUX_TASK_RANK.$NACRE_TASK_TRY; echo began $FLUX_TASK_RANK $NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
+  limit=150 on node4 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --hosts="node[0-3]" --timeout=100 -N 3+1 \
+    --on-lost="${1:-replace}" -o lost-after=2s \
+    sh -c 'touch $0/started.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}; echo began $FLUX_TASK_RANK $NACRE_TASK_TRY; until test -e $0/go; do sleep 0.2; done; echo done $FLUX_TASK_RANK $NACRE_TASK_TRY $(uname -n)' "$work" >said 2>&1 &
   job=$!
   wait_until have_started_three
   wait_until has_begun 3
@@ -45,6 +45,28 @@ goes_on() {
   start_run
   "$vcluster" kill node0 --power
   goes_on
+  "$vcluster" boot node0
+}
+
+# Without another option: the next leader ends the job, and nacre run has its report.
+ends_with_report() {
+  ends_with 1
+  grep -q "shell 0 on node0 is lost: it has ended, or cannot be reached; with it task 0" said || { cat said; return 1; }
+  grep -q "lost: 0 | ended because of it: 1-2" said || { cat said; return 1; }
+}
+
+@test "the job is to end with any host: the leader is killed, and the next one ends it with a report" {
+  start_run end
+  "$vcluster" exec node0 pkill -KILL -x nacre-shell
+  ends_with_report
+  nothing_left
+}
+
+# bats test_tags=long
+@test "the job is to end with any host: the leader's host loses its power, and the next one ends it with a report" {
+  start_run end
+  "$vcluster" kill node0 --power
+  ends_with_report
   "$vcluster" boot node0
 }
 
