@@ -51,6 +51,21 @@ goes_on() {
   nothing_left
 }
 
+@test "the job is to end with any host: the next leader ends it with a report, also where the first one only stands still" {
+  local signal
+  : >words
+  places=(--srun-arg=--nodelist='node[0-3]' -N 3+1)
+  for signal in KILL STOP; do
+    start_run
+    "$vcluster" exec node0 pkill "-$signal" -x nacre-shell
+    ends_with 1
+    grep -q "shell 0 on node0 is lost: it has ended, or cannot be reached; with it task 0" said || { cat said; return 1; }
+    grep -q "lost: 0 | ended because of it: 1-2" said || { cat said; return 1; }
+    "$vcluster" exec node0 pkill -CONT -x nacre-shell || :
+    nothing_left
+  done
+}
+
 @test "a report's file goes on, and so do signals" {
   echo hello >words
   start_run --report="$work/report"
