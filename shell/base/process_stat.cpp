@@ -130,16 +130,16 @@ std::optional<std::string> Standstill::update(std::optional<char> state, double 
   if (!stands_still(state)) {
     auto since = std::exchange(since_, std::nullopt);
     if (!std::exchange(reported_, std::nullopt)) return std::nullopt;
-    return fmt::format("goes on, after {} s", std::lround(now - since.value_or(now)));
+    return fmt::format("{} {} s", kGoesOn, std::lround(now - since.value_or(now)));
   }
   if (!since_) since_ = now;
   double due = reported_ ? *reported_ + kNext : *since_ + kFirst;
   if (now < due) return std::nullopt;
   reported_ = now;
-  return fmt::format("{} for {} s",
-                     state == 'D' ? "has waited in the kernel, as for a file system that does not answer,"
-                                  : "has been stopped by a signal",
-                     std::lround(now - *since_));
+  return fmt::format(
+      "{} for {} s",
+      state == 'D' ? "has waited in the kernel, as for a file system that does not answer," : kStopped,
+      std::lround(now - *since_));
 }
 
 }  // namespace nacre

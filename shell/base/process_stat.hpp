@@ -67,6 +67,9 @@ class Standstill {
   static constexpr double kFirst = 10;  // seconds, before it is reported
   static constexpr double kNext = 600;  // between two reports about the same process
 
+  static constexpr std::string_view kStopped = "has been stopped by a signal";
+  static constexpr std::string_view kGoesOn = "goes on, after";
+
   // A report, if one is due, such as "has been stopped by a signal for 10 s" or "goes on, after 23 s". `now`:
   // seconds of any clock that does not jump.
   std::optional<std::string> update(std::optional<char> state, double now);

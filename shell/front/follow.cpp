@@ -182,6 +182,12 @@ bool has_another_leader(const value::JobId& job, pid_t leader) {
   return entry.pid != leader || !launch::is_this_host(entry.place.host);
 }
 
+bool has_leader_elsewhere(const FollowPlan& plan) {
+  const std::vector<std::string> hosts = other_hosts(plan, plan.hosts[0]);
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](const std::string& host) { return look_on(host, plan).has_value(); });
+}
+
 Result<int> follow(event::Loop& loop, const FollowPlan& plan, const std::function<bool(event::Seconds)>& waits) {
   std::string lost = plan.hosts.empty() ? "" : plan.hosts[0];
   for (;;) {

@@ -43,6 +43,8 @@ struct FollowPlan {
 // Whether the lists of jobs that this process can read name another leader of the job, running or ended, than the
 // process `leader` of this host.
 [[nodiscard]] bool has_another_leader(const value::JobId& job, pid_t leader);
+// Whether a shell on another host than the first one leads the job: asks all hosts, each for some seconds at most.
+[[nodiscard]] bool has_leader_elsewhere(const FollowPlan& plan);
 
 inline constexpr event::Seconds kMostToFind{45};  // less than the leader waits for its follower
 

@@ -207,7 +207,12 @@ class LaunchRun {
       if (number == std::to_string(untaken_)) untaken_ = 0;
     };
     leader.on_half = [this](std::string_view shells) { on_half(shells); };
-    if (plan_.follow && through_agent_) leader.filter = [](std::string_view bytes) { return std::string(bytes); };
+    if (plan_.follow && through_agent_) {
+      leader.filter = [this](std::string_view bytes) {
+        note_standstill(bytes);
+        return std::string(bytes);
+      };
+    }
     if (plan_.srun) {
       leader.is_labelled = labels_lines(*plan_.srun);
       leader.filter = [this](std::string_view bytes) { return take_srun_error(bytes); };
@@ -491,9 +496,10 @@ class LaunchRun {
     return hung_up_ && code == 0 ? value::kSignalBase + SIGHUP : code;
   }
 
+  [[nodiscard]] std::string leader_text() const { return fmt::format("shell 0 on {}", plan_.leader); }
   [[nodiscard]] std::string subject() const {
     if (plan_.srun) return "srun";
-    std::string shell = fmt::format("shell 0 on {}", plan_.leader);
+    std::string shell = leader_text();
     return through_agent_ ? fmt::format("{}, which has started {},", name_, shell) : shell;
   }
 
@@ -501,12 +507,24 @@ class LaunchRun {
     const std::optional<char> state = process_state(process_->pid());
     auto report = standstill_.update(state, event::clock_now().count());
     if (report) print_err("{}: {} {}\n", plan_.record.front, subject(), *report);
-    // If it went on it would find that another shell leads, and end. Its guard ends its tasks.
+    // If it went on it would find that another shell leads, and end. Its guard ends its tasks, and it, once its agent
+    // has gone.
     const bool is_here = plan_.follow && !plan_.srun && !through_agent_;
-    if (is_here && stands_still(state) && has_another_leader(plan_.record.job, process_->pid()))
+    const bool is_led_here =
+        is_here && stands_still(state) && has_another_leader(plan_.record.job, process_->pid());
+    if (is_led_here || (stands_still_there_ && has_leader_elsewhere(*plan_.follow)))
       ::kill(process_->pid(), SIGKILL);
     // A debugger may attach at any time.
     if (debugger_asks() && !is_shown_ && !holds_tasks_) to_show_->start(kToShow, kToShow);
+  }
+
+  // On another host the leader's guard sees that it stands still, and says so on standard error.
+  void note_standstill(std::string_view bytes) {
+    auto says = [&](std::string_view what) {
+      return bytes.find(fmt::format("nacre-shell[0]: {} {}", leader_text(), what)) != std::string_view::npos;
+    };
+    if (says(Standstill::kStopped)) stands_still_there_ = true;
+    if (says(Standstill::kGoesOn)) stands_still_there_ = false;
   }
 
   // ---- debuggers: MPIR ------------------------------------------------------------
@@ -584,6 +602,7 @@ class LaunchRun {
   launch::InputTail sent_;  // if another leader may have to be followed
   LaunchSignals signals_;
   Standstill standstill_;
+  bool stands_still_there_ = false;  // the leader, on another host
   SrunErrors srun_errors_;
   bool joined_ = false;                     // all shells have; reported if srun has started them
   bool follows_ = false;                    // the leader is lost, and another one is joined

@@ -62,6 +62,13 @@ ends_with_report() {
   nothing_left
 }
 
+@test "the leader stands still for good: nacre run follows once its guard has said so, and it ends" {
+  start_run
+  "$vcluster" exec node0 pkill -STOP -x nacre-shell
+  goes_on
+  nothing_left
+}
+
 # bats test_tags=long
 @test "the job is to end with any host: the leader's host loses its power, and the next one ends it with a report" {
   start_run end
