@@ -248,7 +248,8 @@ Result<void> ShellRestart::start_tasks() {
   Result<void> started = tasks_.start();
   is_starting_ = false;
   std::erase_if(kept_, [](const auto& each) { return each.second.state == State::starting; });  // could not start
-  if (together_) together_->end_tasks(grace_);
+  // In a shell that has just joined this restart may have begun before: it has no tasks then.
+  if (together_ && !together_->ends_tasks()) together_->end_tasks(grace_);
   return started;
 }
 
