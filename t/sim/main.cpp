@@ -13,6 +13,7 @@
 #include "explore.hpp"
 #include "report.hpp"
 #include "run.hpp"
+#include "start.hpp"
 #ifdef NACRE_SIM_SHELLS
 #include "shells/seeds.hpp"
 #endif
@@ -29,6 +30,7 @@ constexpr const char* kHelp =
        sim --explore [--members=N] [--faults=KIND,...] [--most-faults=N] [--events=N] [--delays=N] [--terms=N]
                      [--arbiter] [--states=MOST]
        sim --report=MOST
+       sim --start=SHELLS [--seeds=FIRST-LAST]
        sim --ends=TASKS [--shells=N] [--most-ms=N]
        sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
 
@@ -54,6 +56,7 @@ breaks one is made smaller and printed as a transcript. All of it is on virtual 
   --arbiter         tells one half that it may go on without the other, at any later moment, or never
   --states=MOST     more are not looked at, which is a failure (50000000)
   --report=MOST     what the protocol costs, for jobs of up to so many members
+  --start=SHELLS    how long a start takes where hosts are slow, dead or freeze, one for each seed
   --ends=TASKS      what the ends of so many tasks of --shells=N shells (8000) cost the leader
   --doctor=SHELLS   what a look of `nacre doctor` at a job of so many shells, of --tasks-per-shell=N (8), costs
   --most-ms, --most-messages-per-shell   limits of these two
@@ -73,7 +76,8 @@ struct Arguments {
   bool hands_over = false;  // the leader of each is lost
   std::string file;         // for the trace of jobs of real shells
   std::uint32_t report = 0;
-  std::uint32_t ends = 0;  // tasks
+  std::uint32_t start = 0;  // shells
+  std::uint32_t ends = 0;   // tasks
   std::uint32_t shells = 8000;
   std::uint32_t most_ms = 0;
   std::uint32_t doctor = 0;  // shells
@@ -107,6 +111,8 @@ Arguments parse(int argc, char** argv) {
       out.limits.faults = out.faults = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--report=")) {
       out.report = static_cast<std::uint32_t>(number(value));
+    } else if (word.starts_with("--start=")) {
+      out.start = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--ends=")) {
       out.ends = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--shells=")) {
@@ -214,6 +220,7 @@ int main(int argc, char** argv) {
       DoctorLimits limits{arguments.most_ms, arguments.most_messages_per_shell};
       return run_doctor(arguments.doctor, arguments.tasks_per_shell, limits) ? 0 : 1;
     }
+    if (arguments.start > 0) return print_starts(arguments.start, arguments.first, arguments.last), 0;
     if (arguments.report == 0) return run_all(arguments);
     print_report(arguments.report);
     return 0;

@@ -150,6 +150,59 @@ class Report : private Watcher {
   std::uint64_t bytes_ = 0;
 };
 
+// A leader is lost whose job goes on without it. Rows as those of Report, from when the first other member knows that.
+class LostLeader : private Watcher {
+ public:
+  LostLeader(std::uint32_t members, bool has_power) : members_(members), has_power_(has_power), world_(1, *this) {
+    world_.count_bytes = true;
+    world_.bytes_per_ms = kFastNetwork;
+    world_.tells_refusals = true;
+    world_.reserve(members - 1);
+  }
+
+  void print() {
+    for (Id id = 0; id < members_; ++id) {
+      OverlayOptions options;
+      options.self = id;
+      options.members = members_;
+      options.hands_over = true;
+      world_.boot(id, std::move(options));
+      world_.at_host(id, world_.now, [](Node& node) {
+        require(node.enter("first", Merge::max, std::int64_t{0}).has_value(), "a collective that can be entered");
+      });
+    }
+    world_.run_until(kBetweenBeats);
+    has_power_ ? world_.crash(0) : world_.darken(0);
+    until([this] { return is_known_; });
+    const Time known = world_.now;
+    const std::uint64_t messages = world_.messages, bytes = world_.bytes;
+    until([this] { return leads_; });
+    std::printf(
+        "| the leader %s, to the next one's first entry | %u | %llu | %.3f | %.1f |\n",
+        has_power_ ? "ends" : "falls silent", members_, static_cast<unsigned long long>(world_.messages - messages),
+        static_cast<double>(world_.bytes - bytes) / 1e6, static_cast<double>((world_.now - known).count()) / 1e3);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr Time kBetweenBeats = 7 * kSecond / 2;
+
+  void effect(Id id, const Effect& effect) override {
+    const auto* note = std::get_if<Note>(&effect);
+    is_known_ = is_known_ || (note != nullptr && id != 0 && note->text.find("which leads") != std::string::npos);
+  }
+  void stepped(Id id) override { leads_ = leads_ || (id != 0 && world_.hosts[id].node->leads()); }
+  template <typename F>
+  void until(F done) {
+    while (!done()) world_.run_until(world_.now + kMs / 5);
+  }
+
+  std::uint32_t members_;
+  bool has_power_;
+  World world_;
+  bool is_known_ = false, leads_ = false;
+};
+
 }  // namespace
 
 void print_report(std::uint32_t most) {
@@ -157,7 +210,10 @@ void print_report(std::uint32_t most) {
       "Arity 16. Each host sends 10 Gbit/s, and each message takes 0.05 to 1.5 ms more; beats in between are "
       "counted.\n\n");
   std::printf("| what | members | messages | MB | virtual ms |\n|---|---|---|---|---|\n");
-  for (std::uint32_t members = 10; members <= most; members *= 10) Report(members).print();
+  for (std::uint32_t members = 10; members <= most; members *= 10) {
+    Report(members).print();
+    for (bool has_power : {true, false}) LostLeader(members, has_power).print();
+  }
 }
 
 }  // namespace nacre::sim
