@@ -539,6 +539,12 @@ std::optional<std::string> command_of(const JoblogRequest& request, std::uint32_
   return is_known ? std::optional(usage::command_line(words)) : std::nullopt;
 }
 
+// By Ctrl-C, the end of its job, a manager or a person: it did not come to its own end.
+bool was_ended(const value::WaitStatus& status) {
+  constexpr std::array kEnding{SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM};
+  return std::find(kEnding.begin(), kEnding.end(), status.signal()) != kEnding.end();
+}
+
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> take_list(std::vector<std::string>& words) {
@@ -596,7 +602,7 @@ Result<Json> ended_before(std::string_view joblog, const JoblogRequest& request)
   }
   std::map<std::string, value::Idset> by_record;
   for (const auto& [rank, status] : ends) {
-    if (request.again && status.job_code() != 0) continue;
+    if (was_ended(status) || (request.again && status.job_code() != 0)) continue;
     by_record[exits::Record::of(status).str()].insert(rank);
   }
   Json out = Json::object();

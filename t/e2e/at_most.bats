@@ -6,6 +6,8 @@ load lib.bash
 load control.bash
 
 run_job() { env -u SLURM_JOB_ID -u FLUX_ENCLOSING_ID "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
+# The same, with an interrupt once its tasks run.
+interrupted() { timeout --preserve-status -s INT 4 env -u SLURM_JOB_ID -u FLUX_ENCLOSING_ID "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }
 # The words of standard input in one line, in order.
 joined() { sort -n | paste -sd' '; }
 # Adds "+" to the file running as a task begins, and "-" as it ends; prints the largest number of tasks that ran at
@@ -146,6 +148,21 @@ END
   head -n 2 two >part
   run_job --local=2 --at-most=1 --joblog=part --resume true ::: a b c d
   [ "$(tail -n +2 part | cut -f1 | joined)" = "1 2 3 4" ]
+}
+
+@test "--resume also runs tasks that were ended with their job: by a failure, the limit of time, Ctrl-C" {
+  script='echo {} >>ran; test {} != 1 || exit 4; test -e ok || sleep 60'
+  ended_by() { # CODE COMMAND... : the first run, which has ended its tasks 2 and 3
+    rm -f ok
+    run -"$1" --separate-stderr "${@:2}" sh -c "$script" ::: 1 2 3
+    touch ok
+    run -4 --separate-stderr run_job --joblog=log --resume sh -c "$script" ::: 1 2 3
+    [ "$(joined <ran)" = "1 2 2 3 3" ]
+    rm log ran
+  }
+  ended_by 4 run_job --at-most=4 --joblog=log --fail-fast
+  ended_by 124 run_job --at-most=4 --joblog=log --time-limit=2s
+  ended_by 130 interrupted --at-most=4 --joblog=log
 }
 
 @test "a joblog that is cut off, of other commands, or cannot be written, is one line" {

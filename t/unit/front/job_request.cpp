@@ -250,6 +250,9 @@ TEST_CASE("what a joblog has is not run again") {
   CHECK(ended_before(log, {command, list, 3, false}).value() == Json{{"x0", "0"}, {"x4", "2"}});
   CHECK(ended_before(log, {command, list, 3, true}).value() == Json{{"x0", "0"}});
   CHECK(ended_before(log + line(3, 0, "echo c 2"), {command, list, 3, false}).value() == Json{{"x0", "0,2"}});
+  std::string killed = line(2, 0, "echo b 1");
+  killed.replace(killed.find("\t0\t0\techo"), 4, "\t0\t15");  // as the job ended
+  CHECK(ended_before(log + killed, {command, list, 3, false}).value() == Json{{"x0", "0"}, {"x4", "2"}});
   CHECK(ended_before(head, {command, list, 3, false}).value() == Json::object());
   CHECK(ended_before(log, {none, none, 3, false}).value().size() == 2);  // the job's command is not known, so rows
                                                                          // of any command count
