@@ -160,7 +160,7 @@ bench: ## measure against what else starts tasks, and an older release build in 
 	$(RELEASE)/t/bench/bench_values
 	$(RELEASE)/t/bench/bench_notices
 	$(RELEASE)/t/bench/bench_placement
-	$(RELEASE)/t/bench/bench_scale
+	t/bench/scale --build $(RELEASE) --out $(BENCH_OUT)
 	$(RELEASE)/t/sim/sim --ends=1000000 --shells=8000
 	$(RELEASE)/t/sim/sim --doctor=10000
 	t/bench/front --nacre $(RELEASE)/nacre --shell $(RELEASE)/nacre-shell --measure $(RELEASE)/t/bench/measure --out $(BENCH_OUT)
@@ -174,12 +174,13 @@ ifneq ($(BEFORE),)
 	t/bench/before --before $(BEFORE) --now $(RELEASE) --bench $(RELEASE)/t/bench --out $(BENCH_OUT)
 endif
 
-bench-hosts: ## as root, on virtual hosts: measure against srun and ssh, and what a lost leader costs; tables go to BENCH_OUT
+bench-hosts: ## as root, on virtual hosts: measure against srun, ssh and mpirun, and what a lost leader costs; tables go to BENCH_OUT
 	@etc/deps.sh check cluster
 	@cmake --preset release $(release_options)
 	@$(build) $(RELEASE)
 	t/bench/slurm --build $(RELEASE) --out $(BENCH_OUT)
 	t/bench/leader --build $(RELEASE) --out $(BENCH_OUT)
+	t/bench/scale --build $(RELEASE) --out $(BENCH_OUT) pmi
 
 build: ## build with sanitizers, debug information and tests, in build/dev
 	@etc/deps.sh check

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/text.hpp"
 #include "doctor.hpp"
@@ -29,7 +30,7 @@ constexpr const char* kHelp =
                     [--twice] [--trace[=FILE]] [--brief]
        sim --explore [--members=N] [--faults=KIND,...] [--most-faults=N] [--events=N] [--delays=N] [--terms=N]
                      [--arbiter] [--states=MOST]
-       sim --report=MOST
+       sim --report=MEMBERS,...
        sim --start=SHELLS [--seeds=FIRST-LAST]
        sim --ends=TASKS [--shells=N] [--most-ms=N]
        sim --doctor=SHELLS [--tasks-per-shell=N] [--most-ms=N] [--most-messages-per-shell=N]
@@ -55,7 +56,7 @@ breaks one is made smaller and printed as a transcript. All of it is on virtual 
   --terms=N         of leaders, the first one included, that are followed (2)
   --arbiter         tells one half that it may go on without the other, at any later moment, or never
   --states=MOST     more are not looked at, which is a failure (50000000)
-  --report=MOST     what the protocol costs, for jobs of up to so many members
+  --report=MEMBERS,...   what the protocol costs, for jobs of so many members each
   --start=SHELLS    how long a start takes where hosts are slow, dead or freeze, one for each seed
   --ends=TASKS      what the ends of so many tasks of --shells=N shells (8000) cost the leader
   --doctor=SHELLS   what a look of `nacre doctor` at a job of so many shells, of --tasks-per-shell=N (8), costs
@@ -71,13 +72,13 @@ struct Arguments {
   bool real = false;   // jobs of the shell that ships
   bool twice = false;  // each seed has to give the same trace again
   bool trace = false;
-  bool brief = false;       // a failure is only named
-  bool overlaps = false;    // made-up tasks go on while a real shell looks which tasks have ended
-  bool hands_over = false;  // the leader of each is lost
-  std::string file;         // for the trace of jobs of real shells
-  std::uint32_t report = 0;
-  std::uint32_t start = 0;  // shells
-  std::uint32_t ends = 0;   // tasks
+  bool brief = false;                 // a failure is only named
+  bool overlaps = false;              // made-up tasks go on while a real shell looks which tasks have ended
+  bool hands_over = false;            // the leader of each is lost
+  std::string file;                   // for the trace of jobs of real shells
+  std::vector<std::uint32_t> report;  // members of each job
+  std::uint32_t start = 0;            // shells
+  std::uint32_t ends = 0;             // tasks
   std::uint32_t shells = 8000;
   std::uint32_t most_ms = 0;
   std::uint32_t doctor = 0;  // shells
@@ -110,7 +111,8 @@ Arguments parse(int argc, char** argv) {
     } else if (word.starts_with("--faults=")) {
       out.limits.faults = out.faults = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--report=")) {
-      out.report = static_cast<std::uint32_t>(number(value));
+      for (std::string_view each : split(value, ','))
+        out.report.push_back(static_cast<std::uint32_t>(number(each)));
     } else if (word.starts_with("--start=")) {
       out.start = static_cast<std::uint32_t>(number(value));
     } else if (word.starts_with("--ends=")) {
@@ -221,7 +223,7 @@ int main(int argc, char** argv) {
       return run_doctor(arguments.doctor, arguments.tasks_per_shell, limits) ? 0 : 1;
     }
     if (arguments.start > 0) return print_starts(arguments.start, arguments.first, arguments.last), 0;
-    if (arguments.report == 0) return run_all(arguments);
+    if (arguments.report.empty()) return run_all(arguments);
     print_report(arguments.report);
     return 0;
   } catch (const Broken& failure) {

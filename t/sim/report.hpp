@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace nacre::sim {
 
-// Prints a table, for jobs of 10, 100 … members, up to `most`.
-void print_report(std::uint32_t most);
+// Prints a table, for jobs of so many members each.
+void print_report(const std::vector<std::uint32_t>& sizes);
 
 }  // namespace nacre::sim
