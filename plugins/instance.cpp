@@ -22,6 +22,11 @@ namespace {
 
 constexpr const char* kProctable = "proctable";
 
+// Requests of the instance's owner and of the job's user, for what both may have.
+bool is_allowed(const broker::BrokerMessage& request) {
+  return (request.rolemask & broker::kOwner) != 0 || request.userid == ::getuid();
+}
+
 // The lists of the answer, made of rows.
 Json lists_of(Json rows) {
   std::sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) { return a[0] < b[0]; });
@@ -74,8 +79,7 @@ class Proctable : Noncopyable {
   };
 
   void take(const Request& request) {
-    if (request.userid != ::getuid())
-      return instance_.broker->respond_error(request, EPERM, "this is another user's job");
+    if (!is_allowed(request)) return instance_.broker->respond_error(request, EPERM, "this is another user's job");
     auto asked = parse_json(request.text());
     if (asked && asked->is_object() && asked->contains("rows"))
       return instance_.broker->respond(request, {{"rows", own_rows()}});
@@ -772,10 +776,6 @@ class FluxInstance final : public plugin::Plugin {
     if (method == "exception" && leads()) return take_exception(request);
     if (instance_->on_other_request) return instance_->on_other_request(request);
     broker().respond_error(request, ENOSYS, fmt::format("{}: nacre-shell has no such method", method));
-  }
-
-  [[nodiscard]] static bool is_allowed(const broker::BrokerMessage& request) {
-    return (request.rolemask & broker::kOwner) != 0 || request.userid == ::getuid();
   }
 
   void take_exception(const broker::BrokerMessage& request) {

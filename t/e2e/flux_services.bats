@@ -236,6 +236,25 @@ END
     || { echo "$output"; return 1; }
 }
 
+@test "the owner of the instance may have the table of another user's job, and others nothing" {
+  begin 2 -N 2 -- 'until [ -e over ]; do sleep 0.05; done'
+  for role in user owner; do
+    run talk 0 --user=12345 --role="$role" <<'END'
+1 proctable
+wait 1
+2 stdin {"stream":"stdin","rank":"all","eof":true}
+wait 2
+3 rexec.list
+wait 3
+END
+    echo "$output" >"asked.$role"
+  done
+  touch over
+  ends_with 0
+  grep '^1 ' asked.owner | cut -d' ' -f2- | jq -e '.ranks == [0, 1]' || { cat asked.owner; return 1; }
+  [[ $(grep 'Operation not permitted' asked.owner) == "3 error"* && $(grep -c 'Operation not permitted' asked.user) = 3 ]] || { cat asked.*; return 1; }
+}
+
 @test "a C plugin's handle reaches the broker: attributes, the store, its own service, events" {
   build probe <<'END'
 #include <unistd.h>
