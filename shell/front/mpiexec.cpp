@@ -51,7 +51,7 @@ class Reading {
   Result<std::vector<std::string>> words(const Variable& variable);
 
   // ---- for the options
-  void add(std::string word) { words_.push_back(std::move(word)); }
+  void add(std::string word) { words_.push_back({std::move(word), option_}); }
   void pass_over(std::string option) { passed_over_.push_back(std::move(option)); }
   [[nodiscard]] MpiProgram& program() { return programs_.back(); }
   // The words of this file come next: each line is a program, with its options in front.
@@ -59,6 +59,9 @@ class Reading {
   void set_kind(MpiexecRun::Kind kind) { kind_ = kind; }
   void set_input(std::string word) { input_ = std::move(word); }
   void go_on_after_failures() { fails_fast_ = false; }
+  void set_agent(std::string name) { agent_ = std::move(name); }
+  // The option at hand is for one program with other launchers, and here for all tasks.
+  void want_one_program() { for_one_program_ = option_; }
 
   [[nodiscard]] MpiexecRun::Kind kind() const { return kind_; }
   [[nodiscard]] const std::vector<std::string>& passed_over() const { return passed_over_; }
@@ -69,17 +72,26 @@ class Reading {
   void add_only_program(const Variable& variable);
   Result<void> add_programs(const Variable& variable);
   Result<void> add_hosts();
+  Result<void> merge_words();
   [[nodiscard]] std::uint64_t tasks() const;
   [[nodiscard]] bool has_word(std::string_view start) const {
-    return std::any_of(words_.begin(), words_.end(), [&](const auto& each) { return each.starts_with(start); });
+    return std::any_of(words_.begin(), words_.end(),
+                       [&](const auto& each) { return each.text.starts_with(start); });
   }
   [[nodiscard]] bool has_places() const {
     return has_word("--hosts=") || has_word("--hostfile=") || has_word("--srun");
   }
 
+  // A word of nacre run, and the option that it is for.
+  struct Word {
+    std::string text, option;
+  };
+
   std::deque<std::string> left_;
   std::vector<MpiProgram> programs_;
-  std::vector<std::string> words_, passed_over_;
+  std::vector<Word> words_;
+  std::vector<std::string> passed_over_;
+  std::string option_, agent_, for_one_program_;
   std::string input_ = "--input-ranks=0";  // as all launchers of MPI have it
   bool fails_fast_ = true;                 // likewise
   bool has_file_ = false;                  // with programs
@@ -204,9 +216,19 @@ Result<void> take_variables_only(Reading& into, const Values& values) {
   return {};
 }
 
+Result<void> take_variables_of_program(Reading& into, const Values& values) {
+  into.want_one_program();
+  return take_variables_only(into, values);
+}
+
 Result<void> take_no_variables(Reading& into, const Values& /*none*/) {
   into.add("--env-remove=*");
   return {};
+}
+
+Result<void> take_no_variables_of_program(Reading& into, const Values& values) {
+  into.want_one_program();
+  return take_no_variables(into, values);
 }
 
 Result<void> set_mca(Reading& into, std::string_view prefix, const Values& values) {
@@ -312,10 +334,17 @@ Result<void> take_error_pattern(Reading& into, const Values& values) {
   return {};
 }
 
-// Open MPI's layout: DIR/1/rank.N/stdout.
+// Before each line; that of standard error is stdout's.
+Result<void> take_label_pattern(Reading& into, const Values& values) {
+  into.add("--setopt=output.stdout.label=" + TRY(path_template(values[0])));
+  return {};
+}
+
+// Open MPI's layout: DIR/1/rank.N/stdout. Output comes here as well, unless ":nocopy" follows.
 Result<void> take_output_folder(Reading& into, const Values& values) {
   const std::string folder = values[0].substr(0, values[0].find(':'));
   if (folder.empty()) return invalid("expected a folder");
+  if (lower(values[0].substr(folder.size())).find("nocopy") == std::string::npos) into.add("--tee");
   for (const char* stream : {"output", "error"})
     into.add(
         fmt::format("--{}={}/1/rank.{{{{task.rank}}}}/std{}", stream, folder, stream[0] == 'o' ? "out" : "err"));
@@ -371,7 +400,7 @@ Result<void> take_launcher(Reading& into, const Values& values) {
   if (name == "slurm") {
     into.add("--srun");
   } else if (name == "ssh" || name == "rsh") {
-    into.add("--agent=" + name);
+    into.set_agent(name);
   } else if (name != "fork" && name != "user") {
     return invalid(
         fmt::format("expected ssh, rsh, slurm or fork, got {}: -launcher-exec names any other that is called "
@@ -448,7 +477,7 @@ constexpr MpiOption kOptionsOfTasks[] = {
     {"byslot bycore", "", "--taskmap=block"},
     {"oversubscribe", "", "--oversubscribe", "More tasks than cores may be on a node"},
     {"nooversubscribe use-hwthread-cpus topolib", "", ""},
-    {"report-bindings", "", "--setopt=cpu-affinity=verbose,on", "Print what each task is bound to"},
+    {"report-bindings", "", "--setopt=cpu-affinity.verbose=true", "Print what each task is bound to"},
     {"rankfile rf", "FILE",
      "!its slots are cores as Open MPI counts them on each node, which nacre does not know before it is there: "
      "--taskmap=manual:MAP of nacre run says which task is on which node, -o cpu-affinity=map:LIST the cpus"},
@@ -476,8 +505,10 @@ constexpr MpiOption kOptionsOfEnvironment[] = {
     {"x", "NAME[=VALUE]", "", "Set a variable of the program's tasks", export_variable},
     {"env", "NAME VALUE", "", "The same", take_variable},
     {"genv", "NAME VALUE", "", "The same, of all programs", take_global_variable},
-    {"genvlist envlist", "NAMES", "", "Of this environment only these variables: A,B", take_variables_only},
-    {"genvnone envnone", "", "", "None of this environment", take_no_variables},
+    {"genvlist", "NAMES", "", "Of this environment only these variables: A,B", take_variables_only},
+    {"envlist", "NAMES", "", "", take_variables_of_program},
+    {"genvnone", "", "", "None of this environment", take_no_variables},
+    {"envnone", "", "", "", take_no_variables_of_program},
     {"genvall envall", "", "-", "All of it, which is the default"},
     {"mca gmca", "NAME VALUE", "", "Set a parameter of Open MPI", take_mca},
     {"prtemca", "NAME VALUE", "", "", take_prte_mca},
@@ -497,7 +528,7 @@ constexpr MpiOption kOptionsOfStreams[] = {
     {"output-filename", "DIR", "", "Both, to DIR/1/rank.N/stdout and stderr", take_output_folder},
     {"output", "HOW", "", "As Open MPI 5 has it: tag, timestamp, dir=DIR", take_output},
     {"stream-buffering", "N", "", "", take_buffering},
-    {"prepend-pattern", "TEXT", "!-prepend-rank puts the rank before each line"},
+    {"prepend-pattern", "TEXT", "", "Put TEXT before each line: %r is the rank, %h the host", take_label_pattern},
     {"timestamp-output", "", "--setopt=output.stdout.timestamps=iso", "Put the time before each line"},
     {"xml", "", "!--format=json of nacre run has the rank, the stream and the time of each line"},
     {"merge-stderr-to-stdout", "", "!2>&1 behind mpiexec does that"},
@@ -609,6 +640,7 @@ Result<void> Reading::take_option() {
     values.push_back(next());
   }
   if (values.size() < wanted) return invalid(fmt::format("{}: expected {}", word, option->values));
+  option_ = word.substr(0, word.starts_with("--") ? word.find('=') : word.size());
   return in(word, take(*this, *option, word, values));
 }
 
@@ -631,6 +663,11 @@ Result<void> Reading::read() {
       return invalid("expected a program, as in: mpiexec -n 4 ./app");
     if (ends && left_.empty()) return invalid("expected a program behind the last ':'");
   } while (!left_.empty());
+  if (programs_.size() > 1 && !for_one_program_.empty())
+    return invalid(
+        fmt::format("{}: of several programs one cannot have an environment of its own that is not all of "
+                    "this one; -genvlist and -genvnone are for all",
+                    for_one_program_));
   return {};
 }
 
@@ -750,7 +787,27 @@ Result<void> Reading::add_programs(const Variable& variable) {
   return {};
 }
 
+// Options may say the same, as -map-by node and -rank-by node; nacre run wants each of its words once.
+Result<void> Reading::merge_words() {
+  if (!agent_.empty() && !has_word("--agent=")) words_.push_back({"--agent=" + agent_, "-launcher"});
+  std::vector<Word> merged;
+  for (Word& each : words_) {
+    const std::string_view name = std::string_view(each.text).substr(0, each.text.find('=') + 1);
+    const bool is_once = !name.empty() && !name.starts_with("--env") && name != "--setopt=";
+    auto same = std::find_if(merged.begin(), merged.end(), [&](const Word& other) {
+      return other.text == each.text || (is_once && other.text.starts_with(name));
+    });
+    if (!is_once || same == merged.end())
+      merged.push_back(std::move(each));
+    else if (same->text != each.text)
+      return invalid(fmt::format("{} and {} contradict each other: give one of them", same->option, each.option));
+  }
+  words_ = std::move(merged);
+  return {};
+}
+
 Result<std::vector<std::string>> Reading::words(const Variable& variable) {
+  CHECK_OK(merge_words());
   const bool is_one = programs_.size() == 1;
   if (is_one)
     add_only_program(variable);
@@ -761,7 +818,8 @@ Result<std::vector<std::string>> Reading::words(const Variable& variable) {
     add(fmt::format("--time-limit={}s", TRY(in("MPIEXEC_TIMEOUT", count(*seconds)))));
   if (!input_.empty()) add(input_);
   if (fails_fast_) add("--fail-fast");
-  std::vector<std::string> out = std::move(words_);
+  std::vector<std::string> out;
+  for (Word& each : words_) out.push_back(std::move(each.text));
   out.emplace_back("--");
   out.insert(out.end(), programs_[0].command.begin(), programs_[0].command.end());
   return out;

@@ -642,7 +642,7 @@ constexpr std::array<cli::ForeignOption, 48> kForeignOptions{{
     {"-i", "--input=%", "", ""},
     {"-outfile-pattern -errfile-pattern --output-filename", "", "",
      "--output='out.{{task.rank}}' writes a file for each task, and so does --error"},
-    {"--report-bindings -report-bindings", "--setopt=cpu-affinity=verbose,on", "", ""},
+    {"--report-bindings -report-bindings", "--setopt=cpu-affinity.verbose=true", "", ""},
     // How it runs and ends.
     {"--time", "--time-limit=%", "", ""},
     {"-J --job-name", "--name=%", "", ""},

@@ -164,9 +164,17 @@ END
   run mpiexec -iface lo -demux poll -n 2 -outfile-pattern out/%r echo hi
   says 0 "mpiexec: passed over, as nacre has no use for them: -iface -demux"
   [ "$(cat out/0 out/1)" = $'hi\nhi' ]
-  run mpirun --output-filename all -n 2 sh -c 'echo to-out; echo to-err >&2'
+  run --separate-stderr mpirun --output-filename all -n 2 sh -c 'echo to-out; echo to-err >&2'
+  [ "$output/$stderr" = $'to-out\nto-out/to-err\nto-err' ] # here, too, as with Open MPI
   [ "$(cat all/1/rank.1/stdout)" = to-out ]
   [ "$(cat all/1/rank.0/stderr)" = to-err ]
+  run mpirun --output-filename quiet:nocopy -n 1 echo to-out
+  says 0 ""
+  [ "$(cat quiet/1/rank.0/stdout)" = to-out ]
+  run mpiexec -n 2 -prepend-pattern '%r> ' sh -c '[ $PMI_RANK = 0 ] && echo a || echo b >&2'
+  [ "$(sort <<<"$output")" = $'0> a\n1> b' ]
+  run mpirun -n 2 --bind-to core --report-bindings true
+  [ "$status" -eq 0 ] && [[ $output == *"task 1: cpus: "* ]] || { echo "$output"; return 1; }
 }
 
 @test "usage errors name the option and what may be meant; help and version" {

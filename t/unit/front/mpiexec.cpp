@@ -76,18 +76,28 @@ TEST_CASE("mpiexec: what one program is given") {
       {"-bind-to socket a", "--cpu-bind=package -- a"},
       {"-map-by ppr:2:node:PE=3:OVERSUBSCRIBE a", "--tasks-per-node=2 --cores-per-task=3 --oversubscribe -- a"},
       {"-map-by node -rank-by slot a", "--taskmap=cyclic -- a"},
+      {"-map-by node --rank-by=node -bynode a", "--taskmap=cyclic -- a"},
+      {"-npernode 2 --map-by=ppr:3:node a", "-npernode and --map-by contradict each other: give one of them"},
+      {"-bind-to core -bind-to none a", "-bind-to and -bind-to contradict each other: give one of them"},
+      {"--bind-to core --report-bindings a", "--cpu-bind=core --setopt=cpu-affinity.verbose=true -- a"},
       {"-outfile-pattern o.%r.%h -errfile-pattern e%%%p a",
        "--output=o.{{task.rank}}.{{node.name}} --setopt=output.mkdir --error=e%{{node.id}} --setopt=output.mkdir "
        "-- a"},
       {"--output tag,timestamp a", "--label-io --setopt=output.stdout.timestamps=iso -- a"},
       {"--output dir=d:nocopy a",
        "--output=d/1/rank.{{task.rank}}/stdout --error=d/1/rank.{{task.rank}}/stderr --setopt=output.mkdir -- a"},
+      {"-output-filename d a",
+       "--tee --output=d/1/rank.{{task.rank}}/stdout --error=d/1/rank.{{task.rank}}/stderr --setopt=output.mkdir "
+       "-- a"},
+      {"-prepend-pattern %r@%h: a", "--setopt=output.stdout.label={{task.rank}}@{{node.name}}: -- a"},
       {"--output merge a", "--output: merge is not taken: 2>&1 behind mpiexec does that"},
       {"--output xml a", "--output: expected tag, timestamp or dir=DIR, got 'xml'"},
       {"--stream-buffering 0 --display map a", "--unbuffered -- a"},
       {"-timeout 3 a", "--time-limit=3s -- a"},
       {"-launcher slurm a", "--srun -- a"},
       {"-launcher-exec my-ssh a", "--agent=my-ssh -- a"},
+      {"-launcher ssh a", "--agent=ssh -- a"},
+      {"-launcher ssh -launcher-exec my-ssh a", "--agent=my-ssh -- a"},
       {"-gpus-per-proc AUTO a", "-- a"},
       {"-gpus-per-proc 2 a", "--gpus-per-task=2 -- a"},
       {"-l -q -v a", "--label-io --quiet --verbose -- a"},
@@ -118,6 +128,12 @@ TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is esc
         "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
   CHECK(words("-path /p -n 1 a : -x PATH b").find("\"environment\":{\"PATH\":\"/p:/bin\"}") != std::string::npos);
   CHECK(words("a : -x NOT_THERE b").find("environment") == std::string::npos);
+  CHECK(words("-envlist A a") == "--env-remove=* --env=A -- a");
+  CHECK(words("-envlist A a : b") ==
+        "-envlist: of several programs one cannot have an environment of its own that is not all of this one; "
+        "-genvlist and -genvnone are for all");
+  CHECK(words("a : -envnone b").starts_with("-envnone: of several programs "));
+  CHECK(words("-genvnone a : b").starts_with("--env-remove=* "));
   // Replacing bytes that are no UTF-8 would change the argument.
   CHECK(words("a : b \xff").find("no UTF-8") != std::string::npos);
   CHECK(words("a : -x A=\xff b") == "A: no UTF-8, which a jobspec has to be");
