@@ -374,6 +374,11 @@ std::vector<std::string> flux_agent() {
 }
 
 bool is_this_host(const std::string& host) {
+  const bool is_address = !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
+  if (is_address) {
+    const auto own = numeric_addresses(std::numeric_limits<std::size_t>::max());
+    return host.starts_with("127.") || std::find(own.begin(), own.end(), host) != own.end();
+  }
   std::string own = own_host_name();
   return host == "localhost" ||
          (!own.empty() && (host == own || short_name(host) == own || host == short_name(own)));

@@ -58,7 +58,8 @@ class AlikeLines : Noncopyable {
 // The same for flux exec, on the broker of the host.
 [[nodiscard]] std::vector<std::string> flux_agent();
 
-// Whether this is the name of this host, in full or up to the first dot, or localhost.
+// Whether this is the name of this host, in full or up to the first dot, localhost, or an address of IPv4 that this
+// host has.
 [[nodiscard]] bool is_this_host(const std::string& host);
 
 // The command that starts the shell `words` on `host`: the words themselves for this host, or without an agent;

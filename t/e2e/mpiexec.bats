@@ -173,6 +173,8 @@ END
   [ "$(cat quiet/1/rank.0/stdout)" = to-out ]
   run mpiexec -n 2 -prepend-pattern '%r> ' sh -c '[ $PMI_RANK = 0 ] && echo a || echo b >&2'
   [ "$(sort <<<"$output")" = $'0> a\n1> b' ]
+  run mpirun -H 127.0.0.1:2 echo hi # an address of this host needs no ssh
+  says 0 $'hi\nhi'
   run mpirun -n 2 --bind-to core --report-bindings true
   [ "$status" -eq 0 ] && [[ $output == *"task 1: cpus: "* ]] || { echo "$output"; return 1; }
 }

@@ -97,6 +97,14 @@ TEST_CASE("this host is known by its names") {
   if (own.find('.') == std::string::npos && !own.empty()) CHECK(is_this_host(own + ".site"));
 }
 
+TEST_CASE("this host is known by its addresses") {
+  for (const char* each : {"127.0.0.1", "127.0.1.1"}) CHECK(is_this_host(each));
+  for (const std::string& each : numeric_addresses()) {
+    if (each.find(':') == std::string::npos) CHECK(is_this_host(each));
+  }
+  for (const char* each : {"192.0.2.7", "127.site", "", "."}) CHECK_FALSE(is_this_host(each));
+}
+
 // ---- shells -----------------------------------------------------------------------
 
 TEST_CASE_METHOD(LauncherFixture,
