@@ -443,22 +443,22 @@ class NodeContainer : Noncopyable {
 
   [[nodiscard]] const std::string& image() const { return setup_.image; }  // as the runtime finds it, once ready
 
-  // Ends the container, and kills what brings its image. `on_gone` is called if the container was ready. What
-  // podman leaves may be adopted by this process: conmon, which removes the container, and the process that keeps
-  // the user's namespaces for later containers.
+  // Ends the container, and kills what brings its image and the sweep. `on_gone` is called if the container was
+  // ready. What podman leaves may be adopted by this process: conmon, which removes the container, the process that
+  // keeps the user's namespaces for later containers, and what the sweep has started.
   void end() {
     if (std::exchange(is_ending_, true)) return;
-    if (run_ && !run_->exited()) {
-      for (pid_t pid : event::descendants_of(run_->pid(), event::best_lookup())) children_.leave_alone(pid);
+    for (const auto* each : {&run_, &sweep_}) {
+      if (!*each || (*each)->exited()) continue;
+      for (pid_t pid : event::descendants_of((*each)->pid(), event::best_lookup())) children_.leave_alone(pid);
     }
     retry_.reset();
     progress_.reset();
     incoming_.reset();
     listener_.reset();
     connection_.reset();
-    for (const auto* each : {&bring_, &sweep_}) {
-      if (*each && !(*each)->exited()) static_cast<void>((*each)->kill(SIGTERM));
-    }
+    if (bring_ && !bring_->exited()) static_cast<void>(bring_->kill(SIGTERM));
+    if (sweep_ && !sweep_->exited()) static_cast<void>(sweep_->kill(SIGKILL));  // the next job's does the rest
   }
 
   // Removes what earlier jobs have left, while the tasks run. If that fails the job is not harmed.

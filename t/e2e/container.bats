@@ -57,6 +57,18 @@ nothing_is_left() {
   nothing_is_left
 }
 
+@test "what the sweep of earlier jobs runs is no process that has outlived its task, and ends with the job" {
+  mkdir slow
+  # shellcheck disable=SC2016 # for the script
+  printf '#!/bin/sh\n[ "$1" = ps ] || exec /usr/bin/podman "$@"\ntrap "" TERM\ntouch %s/swept\nsleep 76.5 & wait\nsleep 76.5\n' "$PWD" >slow/podman
+  chmod +x slow/podman
+  # shellcheck disable=SC2016 # for the task
+  PATH=$PWD/slow:$PATH run -3 in_image sh -c 'until [ -e swept ]; do sleep 0.1; done; exit 3'
+  [[ $output != *outlived* ]] || { echo "$output"; return 1; }
+  run ! pgrep -u "$UID" -fx "sleep 76.5"
+  nothing_is_left
+}
+
 @test "standard input and output are the tasks' own; a terminal, too" {
   seq 10000 >in
   in_image -n 2 -l cat <in >out
