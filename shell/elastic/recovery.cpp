@@ -77,7 +77,8 @@ RestartDecision Recovery::decide_together(const RestartMessage& message) {
   out.together = message.whole ? job_.all_ranks() : job_.taskmap.ranks_on(message.shell);
   if (out.is_granted() && !message.whole) look_at(out, message, *out.together.first(), 0);
   if (out.is_granted() && !message.ordered) {
-    auto granted = message.whole ? restarts_.take_job(first.ran) : restarts_.take_node(message.shell, first.ran);
+    auto granted = message.whole ? restarts_.take_job(first.ran, first.rank)
+                                 : restarts_.take_node(message.shell, first.ran, first.rank);
     out.why_not = granted ? "" : granted.error().message;
     out.delay = granted ? granted->delay : 0;
     out.first = out.last = granted ? granted->number : 0;
@@ -192,7 +193,7 @@ void Recovery::take_restart(RestartDecision& decision, const Replacement::All& a
     decision.first = decision.last = restarts_.used();
     return;
   }
-  auto granted = restarts_.take_job(all.ran);
+  auto granted = restarts_.take_job(all.ran, std::nullopt);
   decision.why_not = granted ? "" : granted.error().message;
   decision.delay = granted ? granted->delay : 0;
   decision.first = decision.last = granted ? granted->number : 0;
@@ -381,17 +382,23 @@ double Restarts::next_delay(std::uint32_t& in_a_row, double ran) const {
   return std::min(delay, limits_.longest);
 }
 
-Result<Restarts::Granted> Restarts::take(Rank rank, double ran) {
+Result<Restarts::Task*> Restarts::task_with_restart_left(Rank rank) {
   if (used_ >= limits_.job) return none_left("job", limits_.job);
   Task& task = tasks_[rank];
   if (task.used >= limits_.per_task) return none_left("task", limits_.per_task);
+  INVARIANT(task.used <= used_);
+  return &task;
+}
+
+Result<Restarts::Granted> Restarts::take(Rank rank, double ran) {
+  Task& task = *TRY(task_with_restart_left(rank));
   ++task.used;
-  INVARIANT(task.used <= used_ + 1);
   return Granted{++used_, next_delay(task.in_a_row, ran)};
 }
 
-Result<Restarts::Granted> Restarts::take_together(std::uint32_t& in_a_row, double ran) {
+Result<Restarts::Granted> Restarts::take_together(std::uint32_t& in_a_row, double ran, std::optional<Rank> failed) {
   if (used_ >= limits_.job) return none_left("job", limits_.job);
+  if (failed) ++TRY(task_with_restart_left(*failed))->used;
   return Granted{++used_, next_delay(in_a_row, ran)};
 }
 

@@ -187,10 +187,15 @@ class Restarts {
 
   // For a task that has run for `ran` seconds. An error: there is no restart left; the message says of what.
   Result<Granted> take(Rank rank, double ran);
-  // For all tasks of the job together.
-  Result<Granted> take_job(double ran) { return take_together(jobs_in_a_row_, ran); }
+  // For all tasks of the job together. `failed`: the task whose end is why, which pays for it; none: a lost shell
+  // is.
+  Result<Granted> take_job(double ran, std::optional<Rank> failed) {
+    return take_together(jobs_in_a_row_, ran, failed);
+  }
   // For all tasks of a node.
-  Result<Granted> take_node(std::uint32_t node, double ran) { return take_together(nodes_in_a_row_[node], ran); }
+  Result<Granted> take_node(std::uint32_t node, double ran, Rank failed) {
+    return take_together(nodes_in_a_row_[node], ran, failed);
+  }
 
   // What was granted so far, for a shell that joins the job and starts with it.
   [[nodiscard]] Json json() const;
@@ -206,7 +211,8 @@ class Restarts {
   };
 
   static auto description();
-  Result<Granted> take_together(std::uint32_t& in_a_row, double ran);
+  Result<Task*> task_with_restart_left(Rank rank);
+  Result<Granted> take_together(std::uint32_t& in_a_row, double ran, std::optional<Rank> failed);
   [[nodiscard]] double next_delay(std::uint32_t& in_a_row, double ran) const;
 
   Limits limits_;

@@ -250,6 +250,16 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
 }
 
 # bats test_tags=long
+@test "per-task: where tasks start again together it is the limit of the one that fails, also by scope=node" {
+  who=1 upto=9 all=2 run_ -n 2 --restart=$now,scope=job,per-task=2 sh -c "$fails; sleep 100"
+  [ "$code" -eq 3 ]
+  [ "$(wc -l <tries.1)" -eq 3 ] || { cat err; return 1; }
+  grep -q "rank 1 exited with code 3, and is not started again: the task has used 2 of 2 restarts" err || { cat err; return 1; }
+  who=0 upto=9 all=2 run_ --local=2 -n 4 --restart=$now,scope=node,per-task=1 sh -c "$fails; sleep 100"
+  [ "$code" -eq 3 ]
+  [ "$(wc -l <tries.0)" -eq 2 ] || { cat err; return 1; }
+}
+
 @test "scope=job: limits, tasks that ignore SIGTERM, and one that has ended for good" {
   who="0 1" upto=9 all=4 run_ --local=2 -n 4 --fail-fast --restart=$now,scope=job,max=2 sh -c "$fails; sleep 100"
   [ "$code" -eq 3 ]

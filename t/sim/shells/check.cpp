@@ -109,6 +109,11 @@ class Check {
     return found == seen_.kernel.processes().end() ? nullptr : found->second.get();
   }
 
+  // The leader may be lost after it has told a shell to leave, and before it answers.
+  [[nodiscard]] bool may_leave_unanswered() const {
+    return plan_.has_order(Order::Kind::shrink) && !are_shells_calm();
+  }
+
   // A front end has asked the shell to leave.
   [[nodiscard]] bool has_left(const Process& shell) const {
     return plan_.has_order(Order::Kind::shrink) && WIFEXITED(shell.status) && WEXITSTATUS(shell.status) == 0 &&
@@ -218,7 +223,7 @@ class Check {
     switch (record[0]) {
       case 'c': return may_be_victim(*task) || !healthy ? "" : "nothing has ended it";
       case 'l': return healthy ? "its shell was not lost" : "";
-      case 'g': return leaving_.empty() ? "no shell was to leave" : "";
+      case 'g': return leaving_.empty() && !may_leave_unanswered() ? "no shell was to leave" : "";
       case 't': return plan_.value_of("time-limit").empty() ? "there is no time-limit" : "";
       default: return record == truth ? "" : "it has ended as " + truth;
     }
@@ -483,17 +488,19 @@ class Check {
     const auto per_task = at == std::string::npos
                               ? UINT32_MAX
                               : static_cast<std::uint32_t>(std::atoi(option.c_str() + at + kPerTask.size()));
+    const bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     std::uint32_t all = 0;
     for (const auto& [rank, count] : seen_.starts) {
       all += count - 1;
-      if (!moves && !plan_.has_order(Order::Kind::restart) && count > std::min(most, per_task) + 1)
+      // A task that starts again with another one uses none of its own.
+      const std::uint32_t own = is_each_alone ? std::min(most, per_task) : most;
+      if (!moves && !plan_.has_order(Order::Kind::restart) && count > own + 1)
         return fmt::format("task {} has been started {} times", rank, count);
     }
     const bool is_calm = !seen_.is_faulted && cause_.empty() && plan_.orders.empty() && code_.has_value();
     // If a handler fails the job is ended, and without a report nothing is known of that.
     const bool is_by_failure = option.starts_with("on-failure") && per_task == UINT32_MAX && is_calm &&
                                !plan_.failure && !may_end_without_progress();
-    bool is_each_alone = option.find("scope=") == std::string::npos && plan_.barriers == 0 && !moves;
     if (!is_each_alone || plan_.has_order(Order::Kind::restart)) return "";
     if (all > most) return fmt::format("there are {} restarts, and may be {}", all, most);
     if (!is_by_failure || all == most) return "";

@@ -108,7 +108,7 @@ TEST_CASE("the texts of requests for a spare, and of tasks that start elsewhere"
 TEST_CASE("the texts of what a shell that joins is given") {
   Restarts restarts({});
   REQUIRE(restarts.take(3, 1));
-  REQUIRE(restarts.take_job(1));
+  REQUIRE(restarts.take_job(1, std::nullopt));
   CHECK(restarts.json().dump() == R"({"jobs_in_a_row":1,"tasks":[[3,1,1]],"used":2})");
   Restarts same({});
   Json json = restarts.json();
