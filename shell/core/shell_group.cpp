@@ -8,6 +8,7 @@
 #include "job/resources.hpp"
 #include "join/leaving.hpp"
 #include "value/wait_status.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::core {
 namespace {
@@ -54,7 +55,26 @@ bool has_idle_shell(const job::Job& job) {
 }
 
 constexpr std::string_view kNotReplacedTopic = "shell.not-replaced";
+// With a TasksOver.
 constexpr std::string_view kTasksOverTopic = "shell.tasks-over";
+
+struct OwnEnd {
+  value::Idset ranks;
+  exits::Record record = exits::Record::lost();
+};
+
+void elements(auto& io, wire::Of<OwnEnd> auto& m) {
+  io.are("[RANKS, RECORD]");
+  io.has(m.ranks);
+  io.has(m.record);
+}
+
+// All tasks have ended: how the leader's own have, which no other shell could tell the next leader.
+struct TasksOver {
+  std::vector<OwnEnd> ends;
+};
+
+void fields(auto& io, wire::Of<TasksOver> auto& m) { io.has("ends", m.ends); }
 
 }  // namespace
 
@@ -71,7 +91,7 @@ void ShellGroup::serve(group::Group::Callbacks callbacks) {
   if (!process_.joins_late) begin();
   if (may_have_others()) {
     tasks_over_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
-      if (topic == kTasksOverTopic) tasks_are_over_ = true;
+      if (topic == kTasksOverTopic) note_over(bytes);
       if (auto shell = parse_u64(bytes); topic == kNotReplacedTopic && shell && *shell < host_.job().shells()) {
         given_up_.insert(static_cast<group::Rank>(*shell));
         notices_.not_replaced(static_cast<group::Rank>(*shell));
@@ -138,6 +158,7 @@ void ShellGroup::lose(group::Rank rank) {
 // Only the former leader knew which tasks of lost shells have a record. A task that has ended, but whose shell was
 // lost since, counts as lost as well.
 void ShellGroup::take_over() {
+  for (const auto& [record, ranks] : leaders_ends_.classes()) all_tasks_.ended(ranks, record);
   for (group::Rank rank : roster_.left().ids())
     all_tasks_.ended(all_tasks_.unfinished_on(rank), exits::Record::gone({}));
   for (group::Rank rank : roster_.lost().ids()) {
@@ -164,8 +185,10 @@ void ShellGroup::decide_losses() {
   for (group::Rank rank : std::exchange(undecided_, {}).ids()) decide_loss(rank);
 }
 
+// Once all tasks are over none starts again, even if the next leader does not know how one has ended.
 void ShellGroup::decide_loss(group::Rank rank) {
-  if (!all_tasks_.unfinished_on(rank).empty() && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
+  const bool may_start = !tasks_are_over_ && !all_tasks_.unfinished_on(rank).empty();
+  if (may_start && on_lost_with_tasks_ && on_lost_with_tasks_(rank)) return;
   give_up(rank, "");
 }
 
@@ -310,12 +333,24 @@ void ShellGroup::wait_for_all_tasks() {
 void ShellGroup::tell_over() {
   if (std::exchange(tasks_are_over_, true)) return;
   bool some_wait = host_.job().spares > 0 || any_may_get_tasks(host_) || may_wait_for_pods(process_, host_) ||
-                   (idle_may_be_needed(host_) && has_idle_shell(host_.job()));
+                   (idle_may_be_needed(host_) && has_idle_shell(host_.job())) || process_.hands_over;
   if (!some_wait) return;
+  TasksOver over;
+  for (const auto& [record, ranks] : all_tasks_.outcomes().classes()) {
+    value::Idset own = ranks & host_.job().taskmap.ranks_on(host_.job().shell_rank);
+    if (!own.empty()) over.ends.push_back({std::move(own), record});
+  }
   // also if the job is being ended, as shells that have joined since then do not know it
-  if (Result<void> sent = host_.announce(kTasksOverTopic, ""); !sent)
+  if (Result<void> sent = host_.announce(kTasksOverTopic, wire::to_text(over)); !sent)
     host_.log().log(Level::debug, "", "those without tasks get no notice of the tasks' end: {}",
                     sent.error().message);
+}
+
+void ShellGroup::note_over(std::string_view bytes) {
+  tasks_are_over_ = true;
+  auto over = wire::from_text<TasksOver>(bytes);
+  if (!over) return;
+  for (const OwnEnd& each : over->ends) leaders_ends_.add(each.ranks & host_.job().all_ranks(), each.record);
 }
 
 void ShellGroup::stand_by(const std::function<bool()>& leaves) {

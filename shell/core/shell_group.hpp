@@ -214,6 +214,7 @@ class ShellGroup {
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
   void tell_over();
+  void note_over(std::string_view bytes);
   void end_others_wait();
   void on_lost(group::Rank rank);
   void lose(group::Rank rank);
@@ -232,8 +233,9 @@ class ShellGroup {
   value::Idset asked_;       // see asked_to_leave()
   value::Idset lost_asked_;  // those of asked_ that are lost
   plugin::Registration tasks_over_;
-  bool tasks_are_over_ = false;  // the leader has announced it
-  bool reports_losses_ = false;  // true once plugins have run shell.post-init
+  bool tasks_are_over_ = false;   // the leader has announced it
+  exits::Outcomes leaders_ends_;  // of its own tasks, which came with that
+  bool reports_losses_ = false;   // true once plugins have run shell.post-init
   std::function<bool(group::Rank)> on_lost_with_tasks_;
   bool decides_losses_ = false;
   value::Idset undecided_;   // until then: lost shells of a job in which tasks may start again

@@ -93,6 +93,28 @@ take_over=(-o on-leader-lost=take-over --local=4)
   grep -q "leader-lost: shell 1 .*, which led the job, is lost: shell [2-5] .* leads now" err || { cat err; return 1; }
 }
 
+@test "the leader is lost when all tasks are over: how its own have ended is known, and none starts again" {
+  local lost code
+  for lost in replace go-on; do
+    for code in 0 3; do
+      rm -f ./*.over
+      on_lost=$lost start_run -o on-leader-lost=take-over --local=3 -N 2+1 -n 2 -o epilog='touch $PPID.over; until [ -e go ]; do sleep 0.1; done' --report=report sh -c '
+        echo $PPID >"pid.$$"; mv "pid.$$" "shell.$FLUX_TASK_RANK.${NACRE_TASK_TRY:-1}"; sleep 0.5; [ $FLUX_TASK_RANK = 1 ] || exit '$code
+      wait_until test -e shell.0.1
+      wait_until test -e "$(<shell.0.1).over"
+      wait_until test -e "$(<shell.1.1).over"
+      pause 0.3
+      lose 0 1
+      wait_until grep -q "leads it now" err
+      touch go
+      ends_with "$code"
+      ! grep -q "starts again" err || { cat err; return 1; }
+      [ "$(jq -r '[.classes[].record] | sort | join(",")' report)" = "$( ((code == 0)) && echo x0 || echo x0,x3)" ] || { jq . report; cat err; return 1; }
+      rm -f go shell.* report
+    done
+  done
+}
+
 @test "a job with on-lost=end ends in order, with the loss as its cause, without an option from three shells on" {
   on_lost=end start_run --local=3 -n 3 sh -c "$begun_until_go"
   await_try 1 0 1 2
@@ -194,7 +216,8 @@ END
       run_ --local=4 -N 3+1 --on-lost="$lost" -o on-leader-lost=take-over --initrc="$PWD/rc.lua" sh -c 'sleep 0.3; echo ran $FLUX_TASK_RANK' >out 2>err || code=$?
       # Who has not agreed on that yet ends with its leader.
       [[ $topic != initrc && $topic != shell.init || $code -eq 0 ]] || { grep -q "the job has ended with it\|node-failure: shell [1-3] " err && continue; }
-      [[ $lost,$code == replace,0 || $lost,$code == go-on,1 ]] || { echo "$lost, $topic: $code"; cat out err; return 1; }
+      # Once all tasks are over the next leader may know how those of the lost one have ended.
+      [[ $lost,$code == replace,0 || $lost,$code == go-on,1 || $lost,$topic,$code == go-on,shell.@(tasks-complete|exit),0 ]] || { echo "$lost, $topic: $code"; cat out err; return 1; }
       [ "$(grep -v 'ran 0' out | sort | paste -sd,)" = "ran 1,ran 2" ] || { echo "$lost, $topic"; cat out err; return 1; }
       grep -q "leader-lost: shell 0 on .*, which led the job, is lost: shell 1 on .* leads now" err || { echo "$lost, $topic"; cat err; return 1; }
     done
