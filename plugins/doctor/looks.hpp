@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "doctor/facts.hpp"
+#include "event/clock.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::plugins {
@@ -130,8 +131,7 @@ class TaskLooks {
     bool was_stopped = false;
     doctor::TaskGroup group;  // of this rank alone
   };
-  // The second look, `interval` seconds after the first.
-  [[nodiscard]] std::vector<Examined> look_again(double interval);
+  [[nodiscard]] std::vector<Examined> look_again();  // the second look
   // What could not be found out, for people; valid after the second look.
   [[nodiscard]] const std::set<std::string>& notes() const { return notes_; }
 
@@ -150,6 +150,7 @@ class TaskLooks {
   void add_output(const task::Task& task, double started, doctor::TaskGroup& group);
 
   plugin::Host& host_;
+  event::Seconds begun_;                         // clock_now()
   std::map<std::uint32_t, Looks> before_, now_;  // by rank
   std::map<std::uint32_t, std::string> pipes_;   // by rank: the pipe that it waits to read from, or to write to
   std::set<std::string> notes_;

@@ -226,10 +226,11 @@ class Judge {
     if (running_ < 2 || places_.empty()) return single();
     const Place& main = places_.front();
     if (main.ranks.size() == running_) return alike(main);
-    if (main.ranks.size() * 2 <= running_) return several();
+    const bool is_half = main.ranks.size() * 2 == running_;
+    if (main.ranks.size() * 2 <= running_ && !(is_half && half_waits_for_others())) return several();
     if (main.part() == Part::works) return;
     Odd odd = odd_of(main);
-    bool is_few = odd.all.size() * 2 <= main.ranks.size();
+    bool is_few = odd.all.size() * 2 <= main.ranks.size() || is_half;
     bool all_named = odd.still.empty() && odd.active.empty();
     bool in_barrier = main.fact().barrier != 0;
     if (all_named && (is_few || in_barrier)) return missing(main, odd, odd.named);
@@ -244,6 +245,17 @@ class Judge {
     } else {
       several();
     }
+  }
+
+  // Whether exactly one half waits in a function of MPI, torch.distributed or the like, in one place, which comes
+  // to be the first; and no other task is in such a function.
+  bool half_waits_for_others() {
+    auto in_communication = [](const Place& each) { return is_in_communication(each.fact().stack); };
+    if (std::count_if(places_.begin(), places_.end(), in_communication) != 1) return false;
+    auto half = std::find_if(places_.begin(), places_.end(), in_communication);
+    if (half->ranks.size() * 2 != running_ || half->part() != Part::waits) return false;
+    std::iter_swap(places_.begin(), half);
+    return true;
   }
 
   // The tasks that are not where most are.
@@ -289,11 +301,13 @@ class Judge {
     std::string them = several ? "them" : "it";
     std::string where =
         fmt::format("; {} {} {}", several ? "ranks" : "rank", place.ranks.short_str(), place.text(several));
+    const bool one = main.ranks.size() == 1;
+    const std::string others = one ? fmt::format("rank {}", main.ranks.str()) : "they";
     auto say = [&](Kind kind, std::string_view does, std::string_view why) {
       add(kind, place.ranks,
-          fmt::format("{} {}, and {} of {} wait, perhaps for {}", who(place.ranks, examination_), does,
-                      main.ranks.size(), examination_.tasks, them),
-          fmt::format("they {}{}{}", main.text(true), where, why));
+          fmt::format("{} {}, and {} of {} {}, perhaps for {}", who(place.ranks, examination_), does,
+                      main.ranks.size(), examination_.tasks, one ? "waits" : "wait", them),
+          fmt::format("{} {}{}{}", others, main.text(!one), where, why));
     };
     if (place.steps == Steps::some)
       return say(Kind::works, several ? "compute" : "computes", ", and elsewhere a moment later");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """doctor_task.py WHAT [MILLISECONDS]: as doctor_task.c, in Python."""
 
+import asyncio
 import os
 import queue
 import select
@@ -112,6 +113,44 @@ def hang_select():
     select.select([ends[0]], [], [])
 
 
+def events(seconds):
+    """Coroutines that wait for each other's queues, for a time, and for a thread."""
+    async def give(work):
+        while True:
+            await asyncio.sleep(seconds)
+            await work.put(seconds)
+
+    async def take(work):
+        while True:
+            await asyncio.to_thread(compute, await work.get() / 2)
+
+    async def both():
+        work = asyncio.Queue(1)
+        await asyncio.gather(give(work), take(work))
+
+    asyncio.run(both())
+
+
+def hang_event():
+    async def never():
+        await asyncio.Event().wait()
+
+    asyncio.run(never())
+
+
+def hang_futures():
+    """Two coroutines wait for each other."""
+    async def wait_for(other):
+        await other[0]
+
+    async def both():
+        one, two = [None], [None]
+        one[0], two[0] = asyncio.create_task(wait_for(two)), asyncio.create_task(wait_for(one))
+        await asyncio.shield(asyncio.gather(one[0]))
+
+    asyncio.run(both())
+
+
 def hang_child():
     """The child writes more than a pipe holds, and nobody reads it."""
     with subprocess.Popen([sys.executable, "-c", "print('x' * 1000000)"], stdout=subprocess.PIPE) as child:
@@ -127,7 +166,7 @@ def main():
             OWN.recv(1)
         globals()[f"hang_{value}"]()
         sys.exit(f"doctor_task.py: {value} does not hang")
-    {"ring": ring, "pool": pool, "commands": commands, "compute": forever, "naps": naps}[what](int(value) / 1000)
+    {"ring": ring, "pool": pool, "commands": commands, "compute": forever, "naps": naps, "events": events}[what](int(value) / 1000)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,31 @@ TEST_CASE("those that wait are told apart by their stacks") {
               "MPI_Barrier (libmpich.so.12); rank 3 is in solve, and in the same place a moment later"});
 }
 
+TEST_CASE("one half waits for others in a function that is for that: the other half is missing there") {
+  Fact reduce = waits("futex");
+  reduce.stack = {"<module> (train.py:9)", "all_reduce (distributed_c10d.py:1541)"};
+  Fact loads = waits("poll", "pipe");
+  loads.stack = {"<module> (train.py:8)", "Queue.get (queues.py:113)"};
+  Patient two(2);
+  two.put("1", reduce).put("0", loads);
+  CHECK(two.lines() == Texts{"=> rank 0 (n0) is not where the others are: 1 of 2 is in all_reduce "
+                             "(distributed_c10d.py:1541); rank 0 is in Queue.get (queues.py:113)"});
+  loads.wakes = true;
+  Patient naps(2);
+  naps.put("0", reduce).put("1", loads);
+  CHECK(naps.lines() ==
+        Texts{"=> rank 1 (n0) wakes now and then, and 1 of 2 waits, perhaps for it: rank 0 is in all_reduce "
+              "(distributed_c10d.py:1541); rank 1 is in Queue.get (queues.py:113)"});
+  Fact other = reduce;
+  other.stack.back() = "broadcast (distributed_c10d.py:1400)";
+  Patient both(2);  // which of them is wrong is not known
+  both.put("0", reduce).put("1", other);
+  CHECK(both.kinds() == Texts{"several "});
+  Patient less(6);
+  less.put("0-1", reduce).put("2", loads).put("3-5", waits("recvfrom", "socket"));
+  CHECK(less.kinds() == Texts{"several "});
+}
+
 TEST_CASE("who gets on is not blamed") {
   Fact exchange = busy();
   exchange.stack = {"main", "exchange", "MPI_Barrier (libmpich.so.12)"};
