@@ -3,7 +3,7 @@
 // doctor: finds out what the tasks of all shells do at the moment, when somebody asks for it (`nacre doctor`, by
 // the plugin control), and what follows from it: who hangs, and where.
 //
-// hang-watch=DURATION[,kill]: it examines the tasks by itself, see doctor.hpp.
+// hang-watch=DURATION[,restart|,kill]: it examines the tasks by itself, see doctor.hpp.
 //
 // slow-watch=DURATION[,...]: which hosts and tasks are slower than the others, see doctor.hpp.
 //
@@ -70,7 +70,7 @@ Result<void> Examinations::look(std::uint64_t number, const ExaminationOrder& or
 
 void Examinations::look_again(std::uint64_t number) {
   Own& own = own_.at(number);
-  own.examined = own.looks->look_again(own.order.interval);
+  own.examined = own.looks->look_again();
   own.ras.emplace(host_);
   own.ras->start([this, number] { answer_if_ready(number); });
   own.dumps.emplace(host_);  // not earlier: tasks that write a dump seem to get on
@@ -283,7 +283,8 @@ constexpr double kLooks = 4;        // in the time
 constexpr double kMostPeriod = 60;  // seconds from one look to the next
 constexpr int kCode = 124;          // of a job that is ended, as of one that is over its time limit
 
-// The first verdict, if it says that some tasks hang, or keep the others waiting; null: it blames no task.
+// The first verdict, if it says that some tasks hang, or keep the others waiting; null: it blames no task. One that
+// only wakes now and then does not get on here, as nothing has for long.
 const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
   using Kind = doctor::Verdict::Kind;
   if (verdicts.empty() || verdicts.front().ranks.empty()) return nullptr;
@@ -296,11 +297,11 @@ const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
     case Kind::pipe:
     case Kind::deadlock:
     case Kind::ended:
-    case Kind::spins: return &verdicts.front();
+    case Kind::spins:
+    case Kind::works: return &verdicts.front();
     case Kind::input:
     case Kind::slow_node:
     case Kind::several:
-    case Kind::works:
     case Kind::alike:
     case Kind::fine: break;
   }
@@ -315,13 +316,27 @@ Result<std::optional<HangWatchOption>> HangWatchOption::read(const job::Options&
   HangWatchOption out;
   std::string text = option->json().is_string() ? option->json().get<std::string>() : dump_json(option->json());
   std::size_t comma = text.find(',');
-  out.kills = comma != std::string::npos;
+  const std::string then = comma == std::string::npos ? "" : text.substr(comma);
   auto time = value::Duration::parse(text.substr(0, comma));
   bool is_wrong = !time || time->is_infinite() || time->seconds() < kLeast;
-  if (is_wrong || (out.kills && text.substr(comma + 1) != "kill"))
-    return option->expected(fmt::format("DURATION or DURATION,kill, of at least {:g} s", kLeast));
+  if (is_wrong || (!then.empty() && then != ",kill" && then != ",restart"))
+    return option->expected(fmt::format("DURATION, perhaps with ,restart or ,kill, of at least {:g} s", kLeast));
   out.time = *time;
+  out.then = then.empty() ? Then::nothing : then == ",kill" ? Then::kill : Then::restart;
+  if (out.then != Then::restart) return out;
+  using When = job::RestartOption::When;
+  auto restart = job::RestartOption::read(options);
+  if (!restart || (restart->when != When::on_failure && restart->when != When::always))
+    return option->error(
+        "tasks that are killed start again by the option restart only: give --restart=on-failure too");
   return out;
+}
+
+void HangWatch::serve() {
+  if (option_.then != HangWatchOption::Then::restart) return;
+  ordered_ = host_.on_announcement([this](std::string_view topic, std::string_view bytes) {
+    if (topic == kEndTopic) end_own(bytes);
+  });
 }
 
 Result<void> HangWatch::start() {
@@ -413,8 +428,28 @@ void HangWatch::examine() {
   if (!begun) asks_ = false;
 }
 
-// A job does not hang if its tasks wait for input that somebody types.
+namespace {
+
+// Whether some tasks run, and each of the others has ended for good or is on a shell that has not answered:
+// otherwise some are about to start again.
+bool are_all_there(const doctor::Examination& found, value::Idset all) {
+  value::Idset running;
+  for (const doctor::TaskGroup& each : found.groups) {
+    if (each.fact.doing != doctor::Doing::over && each.fact.doing != doctor::Doing::not_started)
+      running.insert(each.ranks);
+  }
+  for (const doctor::Absent& each : found.absent) all = all - each.ranks;
+  return !running.empty() && (all - running - found.ended_well - found.ended_badly).empty();
+}
+
+}  // namespace
+
+// A job does not hang if its tasks wait for input that somebody types, or for their start.
 void HangWatch::report(const Examined& examined) {
+  if (!are_all_there(examined.examination, host_.job().all_ranks())) {
+    active_ = event::clock_now();
+    return;
+  }
   bool waits = std::any_of(examined.verdicts.begin(), examined.verdicts.end(),
                            [](const doctor::Verdict& each) { return each.kind == doctor::Verdict::Kind::input; });
   if (waits) return;
@@ -434,15 +469,43 @@ void HangWatch::report(const Examined& examined) {
     print_report(host_, fmt::format("nacre: no task of the job has done anything that can be seen for {}\n{}", time,
                                     doctor::text_of(examined.examination, examined.verdicts, {})));
   }
-  if (!option_.kills) return;
-  plugin::RaisedException end{"hang-watch", 0,
-                              fmt::format("hang-watch: no task has done anything that can be seen for {}", time),
-                              value::WaitStatus::exited(kCode)};
-  if (const doctor::Verdict* one = blames(examined.verdicts)) {
-    end.message += "; " + one->text;
-    end.task = exits::TaskEnd{*one->ranks.first(), exits::Record::victim({})};
-  }
+  const doctor::Verdict* blamed = blames(examined.verdicts);
+  const std::string why = fmt::format("no task has done anything that can be seen for {}{}", time,
+                                      blamed != nullptr ? "; " + blamed->text : "");
+  if (option_.then == HangWatchOption::Then::restart) end_tasks(blamed, why);
+  if (option_.then != HangWatchOption::Then::kill) return;
+  plugin::RaisedException end{"hang-watch", 0, why, value::WaitStatus::exited(kCode)};
+  if (blamed != nullptr) end.task = exits::TaskEnd{*blamed->ranks.first(), exits::Record::victim({})};
   host_.raise(end);
+}
+
+// Leader. Tasks that have ended, and those of a shell that does not answer, cannot be killed: then all others are.
+void HangWatch::end_tasks(const doctor::Verdict* blamed, const std::string& why) {
+  using Kind = doctor::Verdict::Kind;
+  const bool may_be = blamed != nullptr && blamed->kind != Kind::ended && blamed->kind != Kind::no_answer;
+  const value::Idset ranks = may_be ? blamed->ranks : host_.job().all_ranks();
+  host_.log().log(Level::warn, "hang-watch", "{}: {} killed, so that restart starts {} again", why,
+                  !may_be            ? "all tasks are"
+                  : ranks.size() > 1 ? fmt::format("ranks {} are", ranks.short_str())
+                                     : fmt::format("rank {} is", ranks.str()),
+                  may_be && ranks.size() == 1 ? "it" : "them");
+  const Json order{{"restarts", host_.job().restarts}, {"ranks", ranks.str()}};
+  Result<void> sent = host_.announce(kEndTopic, dump_json(order));
+  if (!sent) host_.log().log(Level::warn, "hang-watch", "{}", sent.error().message);
+  reports_ = 0;
+  active_ = event::clock_now();
+}
+
+// A start since the order has other tasks.
+void HangWatch::end_own(std::string_view order) const {
+  auto json = parse_json(order);
+  if (!json || member_of(*json, "restarts") != host_.job().restarts) return;
+  auto ranks = value::Idset::parse(json->value("ranks", ""));
+  if (!ranks) return;
+  for (const auto& task : host_.tasks()) {
+    if (task->state() == task::State::running && ranks->contains(task->rank()))
+      static_cast<void>(task->kill(SIGKILL));
+  }
 }
 
 namespace {
@@ -676,6 +739,7 @@ class Doctor final : public plugin::Plugin, public Examiner {
     auto option = TRY(HangWatchOption::read(host_.options()));
     if (!option) return {};
     watch_.emplace(host_, examinations_, *option);
+    watch_->serve();
     examinations_.when_silent([this] { return watch_->silent(); });
     examinations_.when_traced([this] { watch_->traced(); });
     on("shell.start", [this] { return watch_->start(); });

@@ -106,14 +106,16 @@ class Examinations {
   Json last_look_ = nullptr;
 };
 
-// hang-watch=DURATION[,kill]: when no task of the job has written, read, been woken by others, ended or called PMI
-// for that time, the job is examined, and what was found is printed and kept in the report; with `kill` the job is
-// ended then. Without `kill` it is examined again after twice and four times that time.
+// hang-watch=DURATION[,restart|,kill]: when no task of the job has written, read, been woken by others, ended or
+// called PMI for that time, the job is examined, and what was found is printed and kept in the report. With `kill`
+// the job is ended then; with `restart` the tasks that are blamed are killed, or all if none is, so that the option
+// restart starts them again. Without these it is examined again after twice and four times that time.
 struct HangWatchOption {
   static constexpr double kLeast = 1;  // seconds
+  enum class Then : std::uint8_t { nothing, restart, kill };
 
   value::Duration time;
-  bool kills = false;
+  Then then = Then::nothing;
 
   // None: the option is not given, or off.
   static Result<std::optional<HangWatchOption>> read(const job::Options& options);
@@ -126,6 +128,7 @@ class HangWatch {
   HangWatch(plugin::Host& host, Examinations& examinations, HangWatchOption option)
       : host_(host), examinations_(examinations), option_(std::move(option)) {}
 
+  void serve();          // on every shell, in shell.init
   Result<void> start();  // the tasks run
   void stop();           // this shell's tasks have ended: they count as still
   void all_ended();      // on the leader: the tasks of all shells have ended
@@ -148,10 +151,15 @@ class HangWatch {
   void ask();
   void examine();
   void report(const Examined& examined);
+  void end_tasks(const doctor::Verdict* blamed, const std::string& why);
+  void end_own(std::string_view order) const;
+
+  static constexpr std::string_view kEndTopic = "doctor.end";  // announcement: {"restarts", "ranks"}
 
   plugin::Host& host_;
   Examinations& examinations_;
   HangWatchOption option_;
+  plugin::Registration ordered_;
   std::map<std::uint32_t, Mark> marks_;  // by rank
   std::map<pid_t, ProcessLook> looks_;   // at their processes
   event::Seconds active_{}, looked_{};   // clock_now()

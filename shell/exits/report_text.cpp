@@ -59,8 +59,8 @@ std::string what_happened(const Json& cause, const Record& record) {
 // name.
 std::string what_it_did(const Json& cause, std::string_view name) {
   std::string message = plain(member<std::string>(cause, "message"));
-  constexpr std::string_view kHang = "hang-watch: ";
-  if (message.starts_with(kHang)) return "seems to be why the job hangs: " + message.substr(kHang.size());
+  constexpr std::string_view kHang = "no task has done anything";
+  if (message.starts_with(kHang)) return "seems to be why the job hangs: " + message;
   std::string start = fmt::format("{} ", name);
   return message.starts_with(start) ? message.substr(start.size()) : "has ended the job: " + message;
 }

@@ -248,8 +248,9 @@ const WordRow kWords[] = {
     {kBoth, kExitCode, "--restart", "restart", Way::text,
      "never|on-failure|always[,max=N][,per-task=N][,backoff=TIME[:TIME]][,codes=SET][,scope=...][,where=...]", "",
      "Start tasks again that end, up to 3 times in all: see restart", restart},
-    {kBoth, kExitCode, "--hang-watch", "hang-watch", Way::parsed, "DURATION[,kill]", "",
-     "Print who hangs if no task does anything for this long, and perhaps end the job: nacre-doctor(1)"},
+    {kBoth, kExitCode, "--hang-watch", "hang-watch", Way::parsed, "DURATION[,restart|,kill]", "",
+     "Print who hangs if no task does anything for this long; then start it again, or end the job: "
+     "nacre-doctor(1)"},
     {kBoth, kExitCode, "--slow-watch", "slow-watch", Way::text, "[=DURATION][,output[:WORD]][,factor=F]", "on",
      "Print which hosts and tasks are slower than the others for three windows (default: of 30s)", slow_watch},
 };

@@ -90,7 +90,7 @@ constexpr OptionEntry kTable[] = {
     {"timeline", "file", "off", "timeline", "on off", "what happens when: print a summary, or write a trace"},
     {"control", "switch", "on", "control", "on off", "whether the job is in the list of jobs, and can be reached"},
     {"doctor.trace", "switch", "off", "doctor", "", "what the shell starts may trace the tasks"},
-    {"hang-watch", "duration", "off", "doctor", "off 10m 10m,kill",
+    {"hang-watch", "duration", "off", "doctor", "off 10m 10m,restart 10m,kill",
      "the job is examined if no task does anything for this long"},
     {"slow-watch", "duration", "off", "doctor", "off on 30s 30s,output:step",
      "which hosts and tasks are slower than the others, by windows of this length"},

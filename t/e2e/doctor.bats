@@ -361,6 +361,25 @@ takes_stacks() {
   jq -e '.cause | .rank == 2 and .certain == false and (.message | contains("rank 2"))' report.json || { jq .cause report.json; return 1; }
 }
 
+@test "hang-watch: with restart the task that it blames starts again, within the limits, and the others with it; all do if it blames none" {
+  local hangs=1 words
+  for words in 'rank 1 is killed, so that restart starts it again' 'all tasks are killed, so that restart starts them again'; do
+    start_job 2 1 'touch there.$FLUX_TASK_RANK; [ $NACRE_TASK_TRY -gt 1 ] && exit 0; [ $FLUX_TASK_RANK = '$hangs' ] && kill -STOP $$; exec sleep 600' \
+      --hang-watch=1s,restart --restart=on-failure,scope=job,backoff=0s --report=report.json
+    ends_with 0
+    grep -q "warn: hang-watch: no task has done anything that can be seen for 1s.*: $words" err || { cat err; return 1; }
+    grep -qE "restart: rank [01] on .* killed by SIGKILL: all tasks of the job start again now \(restart 1 of 3\)" err || { cat err; return 1; }
+    [ "$(jq -c '[.timeline[] | select(.event == "hang" or .event == "restart") | .event]' report.json)" = '["hang","restart"]' ] || { jq .timeline report.json; return 1; }
+    hangs=none
+  done
+  start_job 2 1 'exec sleep 600' --hang-watch=1s,restart --restart=on-failure,scope=job,backoff=0s,max=1
+  ends_with 137
+  grep -q "not started again: the job has used 1 of 1 restarts" err || { cat err; return 1; }
+  prepare 1 true
+  run nacre -o hang-watch=1s,restart
+  fails_with 1 "hang-watch: tasks that are killed start again by the option restart only: give --restart=on-failure too"
+}
+
 # bats test_tags=long
 @test "hang-watch: three times at most, and the job goes on" {
   start_job 1 1 'touch there.0; exec sleep 600' --hang-watch=1s
@@ -369,6 +388,17 @@ takes_stacks() {
   [ "$(grep '^nacre: no task' err | sed 's/.* //' | xargs)" = '1s 2s 4s' ]
   stop_job
   lines_come_of 3
+}
+
+@test "hang-watch: a job that waits for a restart does not hang, be it of one task or of all" {
+  local scope
+  mkfifo over
+  for scope in task job; do
+    start_job 2 1 'case $FLUX_TASK_RANK.$NACRE_TASK_TRY in 0.*) read -r line <over ;; 1.1) exit 3 ;; 1.2) echo >over ;; esac' \
+      --hang-watch=1s,kill --restart=on-failure,scope=$scope,backoff=4s
+    ends_with 0
+    ! grep -q "no task of the job has done anything" err || { cat err; return 1; }
+  done
 }
 
 # bats test_tags=long
@@ -381,7 +411,7 @@ takes_stacks() {
   prepare 1 true
   for value in never 0.5s 10m,end "10m,"; do
     run nacre -o hang-watch="$value"
-    fails_with 1 "hang-watch: expected DURATION or DURATION,kill, of at least 1 s, got \"$value\""
+    fails_with 1 "hang-watch: expected DURATION, perhaps with ,restart or ,kill, of at least 1 s, got \"$value\""
   done
 }
 

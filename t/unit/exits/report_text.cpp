@@ -64,7 +64,7 @@ TEST_CASE("a task that has ended the job itself is named with what it did") {
             .starts_with("called PMI_Abort with code 7\n"));
   CHECK(cause_with({{"record", "c"}, {"message", "it was enough"}})
             .starts_with("has ended the job: it was enough\n"));
-  CHECK(cause_with({{"record", "c/s15"}, {"message", "hang-watch: no task has done anything; rank 1 spins"}})
+  CHECK(cause_with({{"record", "c/s15"}, {"message", "no task has done anything; rank 1 spins"}})
             .starts_with("seems to be why the job hangs: no task has done anything; rank 1 spins\n"));
 }
 

@@ -81,10 +81,11 @@ struct Counts : plugin::TaskOutput {
   std::uint64_t bytes = 0;
 };
 
-// The parsed option hang-watch with this value.
-Result<std::optional<HangWatchOption>> watch_by(const Json& value) {
+// The parsed option hang-watch with this value, beside this one of restart.
+Result<std::optional<HangWatchOption>> watch_by(const Json& value, const char* restart = "never") {
   kit::FakeHost host;
   host.options().set("hang-watch", value);
+  host.options().set("restart", restart);
   return HangWatchOption::read(host.options());
 }
 
@@ -113,18 +114,25 @@ TEST_CASE("an order comes back from its JSON, and what is none is refused") {
   CHECK(refused({{"by-rank", 1}}).starts_with("by-rank: expected"));
 }
 
-TEST_CASE("hang-watch is a time, perhaps with kill") {
+TEST_CASE("hang-watch is a time, perhaps with kill, or with restart where tasks start again") {
+  using Then = HangWatchOption::Then;
   CHECK_FALSE(watch_by("off")->has_value());
   CHECK((*watch_by("10m"))->time.seconds() == 600);
-  CHECK_FALSE((*watch_by("10m"))->kills);
+  CHECK((*watch_by("10m"))->then == Then::nothing);
   CHECK((*watch_by("90,kill"))->time.seconds() == 90);
-  CHECK((*watch_by("90,kill"))->kills);
+  CHECK((*watch_by("90,kill"))->then == Then::kill);
+  CHECK((*watch_by("90,restart", "on-failure,scope=job"))->then == Then::restart);
+  for (const char* restart : {"never", "on-request"})
+    CHECK(
+        watch_by("90,restart", restart).error().message ==
+        "hang-watch: tasks that are killed start again by the option restart only: give --restart=on-failure too");
   CHECK((*watch_by(5))->time.seconds() == 5);
   for (const Json& wrong :
        {Json("infinity"), Json("0.5"), Json("10m,end"), Json("10m,"), Json(",kill"), Json(true)}) {
     auto read = watch_by(wrong);
     REQUIRE_FALSE(read);
-    CHECK(read.error().message.starts_with("hang-watch: expected DURATION or DURATION,kill, of at least 1 s"));
+    CHECK(read.error().message.starts_with(
+        "hang-watch: expected DURATION, perhaps with ,restart or ,kill, of at least 1 s"));
   }
 }
 
@@ -365,7 +373,7 @@ TEST_CASE("tasks by two looks at their processes") {
   kit::FakeHost host(3);
   host.start_tasks({{0, sleeps.pid()}, {1, stopped.pid()}});
   plugins::TaskLooks looks(host);
-  auto all = looks.look_again(0.05);
+  auto all = looks.look_again();
   REQUIRE(all.size() == 3);
   CHECK(all[0].pid == sleeps.pid());
   CHECK(all[0].group.fact.doing == doctor::Doing::sleeps);
