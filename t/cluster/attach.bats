@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre attach from other hosts than the leader's: through a bridge, by ssh and by srun.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

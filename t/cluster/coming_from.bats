@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The tables of doc/coming-from.md: the lines under "with nacre" are run as they are, and work.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

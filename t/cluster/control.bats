@@ -3,7 +3,6 @@
 #
 # Jobs that are seen and signalled from other hosts than their leader's: over ssh, and by srun in a job of Slurm. All hosts have the same
 # list of jobs, as with a home directory that they share.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

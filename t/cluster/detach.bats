@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs over ssh that go on without the process that has started them.
-load lib.bash
 load jobs.bash
 
 cluster=(4)

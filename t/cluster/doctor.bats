@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre doctor over hosts: it is run on another host than the leader's, and names the hosts of tasks that hang.
-load lib.bash
 load jobs.bash
 
 cluster=(4)

@@ -3,7 +3,6 @@
 #
 # What can happen while a job shrinks and grows, in a really deep tree of shells over four hosts by ssh. Each case runs
 # $ELASTIC_TIMES times in a row (1), each time in a new job. Hosts that go back to Slurm are in shrink_managers.bats.
-load lib.bash
 load jobs.bash
 
 cluster=(4)

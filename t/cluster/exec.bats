@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre exec over hosts: it is run on another host than the leader's, reaches that by ssh or srun, and the other hosts by the shells' links.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

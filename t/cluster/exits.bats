@@ -3,7 +3,6 @@
 #
 # The job's exit code by its policy over the shells of four hosts, each started by ssh: the rows of the table in nacre-exits(7), with the
 # cause on the leader's host and on another. On one host: t/e2e/exits.bats.
-load lib.bash
 load jobs.bash
 
 cluster=(4)

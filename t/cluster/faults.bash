@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Faults done to jobs over four hosts, and their expected effects; after lib.bash and jobs.bash.
+# Faults done to jobs over four hosts, and their expected effects.
 # shellcheck disable=SC2154
+
+declare -F write_job >/dev/null || load jobs.bash
 
 # For setup_file: the plugin that holds one shell of a job at a topic (hold.c), $programs/hold.so.
 build_hold() {

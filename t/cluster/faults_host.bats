@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Hosts and shells that fall silent while tasks run, the leader's too, and what becomes of the job.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Links that fail or are slow: before all shells have joined, when the tasks have just started, and while they run.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4)

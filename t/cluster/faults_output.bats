@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A shell that is lost while tasks write much: MEGABYTES each (64; 1024 in make check-long).
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One host is not as the others: another version of nacre, another time, a full disk.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4 --slurm)

@@ -3,8 +3,6 @@
 #
 # A shell that is killed at a certain point of its job: what the other shells do, and that nothing of the job is
 # left.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4)

@@ -3,7 +3,6 @@
 #
 # What frameworks make of the variables of tasks (frameworks.py has their rules): over ssh and in an allocation of
 # Slurm, with --torch and without. No framework may be misled by a part of a manager's variables.
-load lib.bash
 load jobs.bash
 
 cluster=(3 --slurm)

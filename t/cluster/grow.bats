@@ -3,7 +3,6 @@
 #
 # nacre grow over hosts: new hosts join a job over ssh, on a request from another host than the leader's, and leave
 # again.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

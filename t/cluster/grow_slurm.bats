@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre grow in a job that nacre run has started in an allocation of Slurm: the nodes come from a second allocation.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Jobs over the shells of four hosts, after lib.bash.
+# Jobs over the shells of four hosts.
 # shellcheck disable=SC2119,SC2120,SC2154 # tests pass options, and set variables
+
+declare -F name_cluster >/dev/null || load lib.bash
 
 # A job of $1 tasks on each of the four hosts, in this folder: $2... is the command; $environment has more
 # environment, as JSON.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-leader-lost=take-over over hosts: the host whose shell leads the job is lost, and nacre run, on another one, follows.
-load lib.bash
 load jobs.bash
 
 cluster=(5)

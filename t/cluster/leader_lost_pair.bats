@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A job of one host and a spare, over ssh and by srun: of the two shells that one goes on which nacre run, on a third host, lets go on.
-load lib.bash
 load jobs.bash
 
 cluster=(3 --slurm)

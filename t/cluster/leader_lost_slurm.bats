@@ -3,7 +3,6 @@
 #
 # on-leader-lost=take-over where srun has started the shells: the next leader tells nacre run, over srun, that it leads, and nacre
 # run joins it.
-load lib.bash
 load jobs.bash
 
 cluster=(5 --slurm)

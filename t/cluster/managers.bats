@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What managers offer to a shell on each of several hosts: keys and barriers, variables, input, exit codes.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4 --slurm)

@@ -3,7 +3,6 @@
 #
 # mpiexec and mpirun on several hosts: over ssh, and in an allocation of Slurm, for MPICH (PMI-1), Open MPI (PMIx)
 # and a program of PMI-2; each also with a failure some time after all have started.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -3,7 +3,6 @@
 #
 # MPIR over hosts: a tool on gdb starts nacre run on one host, which reaches the others by ssh, and finds each task's process
 # on its host.
-load lib.bash
 load jobs.bash
 
 cluster=(3)

@@ -3,7 +3,6 @@
 #
 # One job over the shells of four hosts: started by Slurm, by Hydra and by nacre launch; and what happens to it when
 # hosts or links fail. Other faults are in faults_*.bats.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

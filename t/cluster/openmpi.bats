@@ -3,7 +3,6 @@
 #
 # Programs of Open MPI on 16 ranks of four hosts, without mpirun: the shells serve them PMIx, and they find each
 # other over TCP with Open MPI's own defaults. And a program of PMIx alone, which e2e.pmix_groups has on one host.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

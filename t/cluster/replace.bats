@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-lost=replace over hosts: the tasks of a host that dies start again on a spare.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

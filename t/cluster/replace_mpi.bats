@@ -3,7 +3,6 @@
 #
 # on-lost=replace with restart over hosts, of MPI programs: a host is lost in the middle of MPI_Allreduce, and all ranks start again, its own on a
 # spare; twice in one job.
-load lib.bash
 load jobs.bash
 
 cluster=(4)

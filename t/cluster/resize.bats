@@ -3,7 +3,6 @@
 #
 # Jobs whose size may change (-N MIN:MAX) over hosts: when hosts are lost the tasks start again on fewer, by ssh and
 # by srun.
-load lib.bash
 load jobs.bash
 
 cluster=(5 --slurm)

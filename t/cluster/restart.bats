@@ -3,7 +3,6 @@
 #
 # restart over hosts: a task that fails starts again where it was, or all tasks do. nacre restart from another host
 # than the leader's.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

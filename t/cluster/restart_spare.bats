@@ -4,7 +4,6 @@
 # restart=...,where=spare over hosts: a task that fails starts again on a spare, whichever shell of the tree it is
 # on; the spare's host may die, or no spare has room. The tasks' output comes out once, and the report has both
 # hosts.
-load lib.bash
 load jobs.bash
 
 cluster=(5 --slurm)

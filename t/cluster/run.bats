@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre run over several hosts: by ssh, by srun outside of an allocation and within one.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -3,7 +3,6 @@
 #
 # nacre run in batch jobs: of Slurm, by sbatch; of PBS and LSF, as far as their environment goes (there is no such manager here: their
 # variables and files are made as they document them). And how it shows a job over ssh and srun: JSON lines, the merged plan.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

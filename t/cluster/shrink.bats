@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre shrink over hosts: of jobs over ssh and of those that srun has started, from another host than the leader's.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

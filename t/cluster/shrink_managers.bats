@@ -3,7 +3,6 @@
 #
 # Hosts that leave a job go back to the manager of its allocation: to Slurm, and to PBS and LSF by their commands, in
 # whose place there are programs that record how they are called, as there is no such manager here.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

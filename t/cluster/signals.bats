@@ -3,8 +3,6 @@
 #
 # A signal while a job over four hosts starts: each signal, each moment and each way at least once. All of them together:
 # signals_all.bats.
-load lib.bash
-load jobs.bash
 load faults.bash
 load signals.bash
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A signal while a job over four hosts starts: each of four at each of the moments, and at random ones, by ssh and by srun.
-load lib.bash
-load jobs.bash
 load faults.bash
 load signals.bash
 

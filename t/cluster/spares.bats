@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Spares over hosts: of jobs over ssh, and of those that srun has started.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -3,7 +3,6 @@
 #
 # Processes that clients of PMI spawn in a job over four hosts, started over ssh and by srun. What they may do is tested on one host, by
 # e2e.pmi_spawn_nodes; the client is that of the tests there.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # How nacre launch ends whose shells srun has started: with the job, and with its code, whatever becomes of the step.
-load lib.bash
-load jobs.bash
 load faults.bash
 
 cluster=(4 --slurm)

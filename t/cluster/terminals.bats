@@ -3,7 +3,6 @@
 #
 # Terminals over hosts: nacre exec --pty and nacre attach --pty, run on another host than the leader's, through a bridge by ssh or srun, and
 # on from there by the shells' links.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What the tasks of four hosts use: over ssh the files are written on the launcher's host, which is not the leader's.
-load lib.bash
 load jobs.bash
 
 cluster=(4 --slurm)

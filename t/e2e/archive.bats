@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The program nacre, and its verb archive.
-load lib.bash
 load archives.bash
 
 # ---- the program -------------------------------------------------------------

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Trees to be archived, and archives that mean ill, for the tests of archives. To be loaded after lib.bash.
+# Trees to be archived, and archives that mean ill, for the tests of archives.
+
+declare -F copy_for_all >/dev/null || load lib.bash
 
 export TZ=UTC
 

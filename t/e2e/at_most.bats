@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Many commands, some at a time on each host: --at-most, a list (:::, --arg-file), --joblog with --resume.
-load lib.bash
 load control.bash
 
 run_job() { env -u SLURM_JOB_ID -u FLUX_ENCLOSING_ID "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" "$@"; }

@@ -3,7 +3,6 @@
 #
 # nacre attach: the output of a job that runs, from before and from now.
 load pty.bash
-load nodes.bash
 load control.bash
 
 eval "control_$(declare -f teardown)"

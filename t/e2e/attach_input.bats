@@ -4,8 +4,6 @@
 # nacre attach --input: the standard input of a job has one owner, after its launcher has left it or the owner has
 # taken it.
 load pty.bash
-load nodes.bash
-load control.bash
 load detached.bash
 
 eval "detached_$(declare -f teardown)"

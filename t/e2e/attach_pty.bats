@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre attach to the terminals of tasks.
-load pty.bash
-load nodes.bash
-load control.bash
 load terminals.bash
 
 attach_there() { verb_there attach "$@"; }

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre report --bundle: one archive with all that is known of a job that runs, or has ended.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # The bundle $1 is unpacked to the folder b, without its own folder.

@@ -3,7 +3,6 @@
 #
 # What a plugin in C does with the shell's loop while tasks run: timers, processes, messages, streams of tasks. How each
 # function behaves is tested in t/unit/capi; here they are in a real job.
-load lib.bash
 load nodes.bash
 load plugins.bash
 

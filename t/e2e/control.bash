@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # bats sets status, output, lines
 #
-# Jobs that the list of jobs has, for the tests of what sees and reaches them: after lib.bash and nodes.bash.
+# Jobs that the list of jobs has, for the tests of what sees and reaches them.
+
+declare -F write_nodes >/dev/null || load nodes.bash
 
 front=$NACRE_BUILD_DIR/nacre
 

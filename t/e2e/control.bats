@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The list of jobs, and what reaches a job that runs: nacre jobs, ps, kill, cancel, wait, report, control.
-load lib.bash
-load nodes.bash
 load control.bash
 
 @test "a job that runs is listed, with its columns, and its end is kept" {

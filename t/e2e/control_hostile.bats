@@ -3,8 +3,6 @@
 #
 # The list of jobs and the leader's socket, where others make it hard: garbage, other users, homes that cannot be written, and clients that
 # do not keep to the protocol.
-load lib.bash
-load nodes.bash
 load control.bash
 
 @test "garbage in the list is named, and hides nothing" {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a process of nacre leaves when it is killed by a signal that dumps core: nothing that has the job's secret in it.
-load lib.bash
 load nodes.bash
 
 setup_file() {

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs that go on without the process that has started them: nacre run -d.
-load lib.bash
-load nodes.bash
-load control.bash
 load detached.bash
 
 # Runs a detached job; its id is $id.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # bats sets status, output, lines
 #
-# Jobs that go on without the process that has started them: after control.bash.
+# Jobs that go on without the process that has started them.
+
+declare -F start_job >/dev/null || load control.bash
 
 eval "control_$(declare -f teardown)"
 teardown() {

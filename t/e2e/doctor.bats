@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre doctor: who hangs, and where.
-load lib.bash
-load nodes.bash
 load control.bash
 
 setup_file() {

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre doctor: the functions of programs in Python, which the shell reads from their memory.
-load lib.bash
-load nodes.bash
 load control.bash
 
 setup_file() {

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre doctor: what NCCL's RAS says, by a stand-in.
-load lib.bash
-load nodes.bash
 load control.bash
 
 all_there() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -eq 3 ]; }

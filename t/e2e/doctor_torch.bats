@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre doctor: the collectives that tasks have called, by dumps of torch's Flight Recorder.
-load lib.bash
-load nodes.bash
 load control.bash
 
 all_listen() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -eq 4 ]; }

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre exec: commands beside the tasks of a job that runs.
-load lib.bash
-load nodes.bash
 load control.bash
 
 exec_() { "$front" exec "$@"; }

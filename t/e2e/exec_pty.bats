@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre exec --pty: a command beside a job, on a terminal.
-load pty.bash
-load nodes.bash
-load control.bash
 load terminals.bash
 
 on_terminal() { verb_there exec --pty "$@"; }

@@ -3,7 +3,6 @@
 #
 # The end of a job is known and reported even if something else goes wrong: the leader's disk is full; a task fails
 # at the moment of Ctrl-C, or of the loss of a shell.
-load lib.bash
 load nodes.bash
 
 start() { exec "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json -R R.json -o cpu-affinity=off "$@"; }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# For tests of how jobs end: loaded after lib.bash and nodes.bash.
+# For tests of how jobs end.
+
+declare -F write_nodes >/dev/null || load nodes.bash
 
 # The beginning of a script whose tasks differ.
 # shellcheck disable=SC2034

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The job's exit code by its policy, from how its tasks end: on one shell, and on four.
-load lib.bash
-load nodes.bash
 load exits.bash
 
 # row TASKS SCRIPT CODE... [-- OPTION...]: the codes of max, main, all, main+all, first.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # --explain of several shells: one plan, in which what differs is marked with its hosts.
-load lib.bash
 load nodes.bash
 
 # The lines of the section $1.

@@ -3,10 +3,7 @@
 #
 # What ends a job before its tasks have ended by themselves: failures, others that have ended, time. On one shell, and on four, with the
 # cause on the leader and elsewhere.
-load lib.bash
-load nodes.bash
 load exits.bash
-load plugins.bash
 load pmix.bash
 
 # The last `both` had exit code $1 on one shell and on four, and said the line $2, if there is one, in both.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Plugins that use the C API as those of Cray's PALS and for PMIx do, on one shell and on four.
-load lib.bash
 load nodes.bash
 load plugins.bash
 

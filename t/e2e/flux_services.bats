@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The services of a job in an instance of Flux: what clients ask its shells while it runs, in brokers of the tests' own (t/kit/flux_broker).
-load lib.bash
 load plugins.bash
 
 # begin SIZE [OPTION...] -- SCRIPT: a job of tasks that run the script, in the background. Returns once task 0 runs, with $service.

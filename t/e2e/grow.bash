@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# Jobs that grow: loaded after control.bash.
+# Jobs that grow.
+
+declare -F start_job >/dev/null || load control.bash
 
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 grow() { "$front" grow "$@"; }

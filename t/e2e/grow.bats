@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre grow: shells join a running job, and then are spares.
-load lib.bash
-load nodes.bash
-load control.bash
 load grow.bash
 
 # Each task writes its shell's pid to shell.RANK.TRY, and runs until there is the file `go`.

@@ -3,9 +3,6 @@
 #
 # PMI on shells that have joined a job that runs (nacre grow): the tasks that have come there are processes of it once
 # all tasks start again together.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 
 export client=$BATS_TEST_DIRNAME/pmi_client

@@ -3,9 +3,6 @@
 #
 # nacre grow of jobs of one shell: the shell prepares nothing before, and afterwards all is as in jobs of several
 # shells (grow.bats).
-load lib.bash
-load nodes.bash
-load control.bash
 load grow.bash
 
 # Each task runs until there is the file `go`.

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # health: hosts are looked at before tasks start; a bad one is left out, or ends the job.
-load lib.bash
-load nodes.bash
 load control.bash
 
 host=$(uname -n)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # prolog, epilog, task-prolog and task-epilog, in a job.
-load lib.bash
 load nodes.bash
 
 @test "prologs run before the tasks, epilogs after them, in order" {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # All shells of a job read the same initrc, or the job ends; a site's mandatory one; nacre initrc check; where the installed one lies.
-load lib.bash
 load nodes.bash
 
 prepare_hosts() {

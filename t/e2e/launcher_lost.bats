@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-launcher-lost: what becomes of a job whose launcher is killed, whose reader has gone, or whose terminal is closed.
-load lib.bash
-load nodes.bash
-load control.bash
 load detached.bash
 
 go() { # way

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-leader-lost=take-over: the shell that leads the job is lost, and another one leads from then on.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load detached.bash
 

@@ -4,9 +4,6 @@
 # Jobs that grow and shrink after their leader was lost: the next one starts the new shells, and these may come to
 # lead. All jobs have enough shells that more than half of those of the start are left, whatever the others know by
 # then.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load detached.bash
 load grow.bash

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Half of the shells goes on if nacre run, which has started the job, says so: jobs of two shells whose leader is lost, or the other one.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load detached.bash
 

@@ -3,9 +3,6 @@
 #
 # Tasks with terminals, viewers that have joined these, and commands beside the tasks, when the shell that leads the
 # job is lost.
-load pty.bash
-load nodes.bash
-load control.bash
 load terminals.bash
 load replace.bash
 

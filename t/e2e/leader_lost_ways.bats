@@ -3,9 +3,6 @@
 #
 # The shell that leads the job is lost, and another one leads: by each way of tasks to their ranks (PMI-1, PMI-2, PMIx), and with
 # what the launcher brings: input, a terminal.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load detached.bash
 load pmix.bash

@@ -3,8 +3,6 @@
 #
 # Ctrl-C and then Ctrl-Z leave a job, which goes on.
 load pty.bash
-load nodes.bash
-load control.bash
 load detached.bash
 
 # Each terminal has a server of its own, as one that ends still has its socket.

@@ -3,8 +3,6 @@
 #
 # What holds for a job of MPI holds whichever way its processes come to their ranks: rules by ways (PMI-1, PMI-2, PMIx) by
 # numbers of shells (one, and two on one host), in each cell the same program, mpi/ways.c.
-load lib.bash
-load plugins.bash
 load pmix.bash
 
 setup_file() { build_ways; }

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Programs of MPICH, as Debian builds it: by PMI-1, and by PMI-2 if the build has it.
-load lib.bash
 load nodes.bash
 
 setup_file() {

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debuggers: the tasks of a job in MPIR_proctable, as a tool on gdb (t/kit/mpir_tool.py) finds them there; and gdb beside a task.
-load lib.bash
-load nodes.bash
 load control.bash
 
 tool() { timeout 120 gdb -batch -nx -x "$NACRE_SOURCE_DIR/t/kit/mpir_tool.py" --args "$@"; }

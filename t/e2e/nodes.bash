@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# For tests of jobs over several shells: loaded after lib.bash.
+# For tests of jobs over several shells.
+
+declare -F copy_for_all >/dev/null || load lib.bash
 
 launch() { "$NACRE_BUILD_DIR/nacre" launch --shell="$NACRE_SHELL" -j jobspec.json "$@"; }
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A job over several shells: all on this host, started by nacre launch, by Hydra, or by a shell of another job.
-load lib.bash
 load nodes.bash
 
 @test "the tasks are dealt over the shells, and the job's exit code is the largest" {

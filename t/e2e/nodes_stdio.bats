@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What tasks write and read, where their job has several shells: all of it goes by way of shell 0.
-load lib.bash
 load nodes.bash
 
 job() { launch -R R.json -o cpu-affinity=off "$@"; }

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Notices of how tasks end: exit-notify of the shell, --notify of nacre launch.
-load lib.bash
 load nodes.bash
 
 # A job of 4 tasks of the sh script $1, on four shells, with the options behind.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Where the tasks' output goes, and what it looks like there.
-load lib.bash
 load nodes.bash
 
 both='echo "out $FLUX_TASK_RANK"; echo "err $FLUX_TASK_RANK" >&2'

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The package of `make deb`: made of this build, unpacked without being installed, and used from there.
-load lib.bash
 load nodes.bash
 
 setup_file() {

@@ -3,7 +3,6 @@
 #
 # Plugins that do odd things while they run: with names, handlers, formats, data, options, tasks and globs. What may
 # be done has its effect, what may not is one line; nothing is left behind.
-load lib.bash
 load plugins.bash
 
 # ---- names -------------------------------------------------------------------

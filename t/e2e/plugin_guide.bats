@@ -3,7 +3,6 @@
 #
 # doc/write-a-plugin.md as it is typed, with nacre as it is installed.
 # shellcheck disable=SC2154 # bats sets status, output, lines; lib.bash work
-load lib.bash
 load plugins.bash
 
 setup_file() { stage_nacre; }

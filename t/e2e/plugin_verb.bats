@@ -3,7 +3,6 @@
 #
 # nacre plugin, with nacre as it is installed.
 # shellcheck disable=SC2154,SC2153 # bats sets status, output, lines; lib.bash work; plugins.bash RCPATH
-load lib.bash
 load plugins.bash
 
 setup_file() { stage_nacre; }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# For the tests of plugins that are broken, or do what they should not. To be loaded after lib.bash.
+# For the tests of plugins that are broken, or do what they should not.
 # shellcheck disable=SC2154 # bats sets status, output; lib.bash work
+
+declare -F copy_for_all >/dev/null || load lib.bash
 
 # Builds NAME.so, a plugin of that name, from the code on standard input; $2: another compiler.
 build() {

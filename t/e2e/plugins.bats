@@ -3,7 +3,6 @@
 #
 # Plugins that are broken, or fail: the job fails with one line that says which and where, tasks are not started or
 # are ended, and nothing is left behind. Archives have tests of their own.
-load lib.bash
 load plugins.bash
 
 # The plugin `refuses`: its handler of conf.topic returns -1.

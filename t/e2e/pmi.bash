@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154 # bats sets status, output
 #
-# For tests of PMI on the wire: loaded after lib.bash.
+# For tests of PMI on the wire.
+
+declare -F copy_for_all >/dev/null || load lib.bash
 
 client=$BATS_TEST_DIRNAME/pmi_client
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # PMI on the wire: clients that speak it themselves (pmi_client), so that the test chooses each word.
-load lib.bash
 load pmi.bash
 
 @test "keys that are put before a barrier are there after it" {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Barriers of some tasks, by PMI 1.2: on one node and over several. Clients that speak PMI themselves (pmi_client).
-load lib.bash
 load pmi.bash
 load nodes.bash
 

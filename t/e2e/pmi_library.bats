@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # libpmi.so and libpmi2.so, for programs that load a library of PMI.
-load lib.bash
 load nodes.bash
 
 setup_file() {

@@ -3,7 +3,6 @@
 #
 # PMI in a job of several shells, all on this host: a task that is lost on one node is known on all. Clients that
 # speak PMI themselves (pmi_client): see pmi_client for the words.
-load lib.bash
 load nodes.bash
 
 client=$BATS_TEST_DIRNAME/pmi_client

@@ -3,7 +3,6 @@
 #
 # pmi.port: PMI for processes that lose descriptors, by PMI_PORT and PMI_ID. Each job here runs its tasks through a program
 # that closes all of them.
-load lib.bash
 load pmi.bash
 load nodes.bash
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What the programs of a job may store by PMI.
-load lib.bash
 load pmi.bash
 
 # Puts $1 keys with values of 1000 bytes; prints how many were taken and the most memory that the shell had meanwhile, in MiB.

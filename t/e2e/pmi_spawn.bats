@@ -3,7 +3,6 @@
 #
 # Processes that clients of PMI spawn: they are a group, and share the output, the signals and the end of the job.
 # Clients that speak PMI themselves (pmi_client): see pmi_client for the words.
-load lib.bash
 load plugins.bash
 
 client=$BATS_TEST_DIRNAME/pmi_client

@@ -4,8 +4,6 @@
 # Processes that clients of PMI spawn in a job of several shells, all on this host: where they run, what they know
 # of each other, and which ones are lost. Clients that speak PMI themselves (pmi_client): see pmi_client for the
 # words.
-load lib.bash
-load nodes.bash
 load control.bash
 
 client=$BATS_TEST_DIRNAME/pmi_client

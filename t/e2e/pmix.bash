@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# For the tests of the plugin pmix; to be loaded after lib.bash and plugins.bash.
+# For the tests of the plugin pmix.
 # shellcheck disable=SC2034,SC2154 # lib.bash uses usual_environment, and bats sets status and output
+
+declare -F prepare_marked >/dev/null || load plugins.bash
 
 # The sanitizers of GCC 12 take the data of some threads for descriptions of others, and read at wrong addresses.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}malloc_context_size=2:intercept_tls_get_addr=0

@@ -3,8 +3,6 @@
 #
 # The plugin pmix: what clients of a PMIx server are told and can ask for, what happens to a job when one of them
 # ends too early, and Open MPI's programs without mpirun. The programs are in pmix/.
-load lib.bash
-load plugins.bash
 load pmix.bash
 
 setup_file() {

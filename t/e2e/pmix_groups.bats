@@ -3,10 +3,7 @@
 #
 # Process groups of PMIx in a job of several shells, all on this host, and the processes of all shells as PMIx has them. The
 # programs are in pmix/.
-load lib.bash
-load nodes.bash
 load control.bash
-load plugins.bash
 load pmix.bash
 
 setup_file() { build_clients groups table; }

@@ -3,8 +3,6 @@
 #
 # The plugin pmix in a job of several shells, all on this host: what one node's server has to ask from another's,
 # and what happens to the job when a process ends too early. The programs are in pmix/.
-load lib.bash
-load plugins.bash
 load pmix.bash
 
 setup_file() { build_clients across calls ends; }

@@ -3,10 +3,7 @@
 #
 # PMIx_Spawn in a job of several shells, all on this host: where the processes run, what they and the tasks know of
 # each other, and which ones are lost. The programs are in pmix/.
-load lib.bash
-load nodes.bash
 load control.bash
-load plugins.bash
 load pmix.bash
 
 setup_file() {

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre ps --plan: where the tasks of a job that runs are, and why.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # The cells of row $1 of the table in $output, from 0, with one blank between two columns; row 0 has the titles.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034
 #
-# Jobs that lose shells, whose tasks start again elsewhere: loaded after control.bash.
+# Jobs that lose shells, whose tasks start again elsewhere.
+
+declare -F start_job >/dev/null || load control.bash
 
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }
 

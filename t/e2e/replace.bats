@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-lost=replace: a spare starts the tasks of a lost shell again.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 
 @test "a lost shell's tasks start again on the spare, with their ranks, and the job ends well" {

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # restart=...,where=any with on-lost=replace: other shells start the tasks of a lost shell again, if no spare can.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 
 @test "a torch-like program whose host is lost twice, with one spare: the spare takes over, then the others" {

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # on-lost=replace with restart, where tasks use PMI: all tasks of the job start again with those of a lost shell.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 
 export client=$BATS_TEST_DIRNAME/pmi_client

@@ -3,10 +3,7 @@
 #
 # Jobs whose size changes (-N MIN:MAX): they start again with fewer tasks when a host is lost, and with more when others join.
 # shellcheck disable=SC2154 # bats sets status, output
-load lib.bash
 load plugins.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load pmix.bash
 

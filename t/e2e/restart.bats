@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # restart: tasks that have ended are started again where they were, within limits of the whole job.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # Runs a job by nacre run: its code is in code, its output and messages in out and err.

@@ -3,9 +3,6 @@
 #
 # restart, and on-lost=replace beside it, where tasks use PMIx: all tasks of the job start again together, in a new
 # namespace; programs of Open MPI, and clients of t/e2e/pmix/.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 load pmix.bash
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # restart=...,no-progress=N: a job ends if its restarts bring no progress.
-load lib.bash
-load nodes.bash
 load control.bash
 
 now=on-failure,backoff=0

@@ -3,9 +3,6 @@
 #
 # restart=...,where=spare: tasks that fail start again on a spare shell, or where they were if no spare can take
 # them.
-load lib.bash
-load nodes.bash
-load control.bash
 load replace.bash
 
 setup_file() {

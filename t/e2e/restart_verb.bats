@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre restart: tasks of a job that runs are ended, and start again, because a user asks for it.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # Starts a job by nacre run, with the options in front of `--`, and the sh script behind: its tasks note their

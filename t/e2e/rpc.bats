@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Calls of C plugins from one shell of a job to another: flux_shell_rpc_pack(3).
-load lib.bash
 load nodes.bash
 load plugins.bash
 

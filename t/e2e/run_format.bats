@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # How nacre run and nacre launch show a job: as lines of JSON, or quietly; and how to see it again.
-load lib.bash
-load nodes.bash
 load control.bash
 
 no_manager=(env -u SLURM_JOB_ID -u SLURM_JOB_NODELIST -u SLURM_NODELIST -u PBS_NODEFILE -u LSB_DJOB_HOSTFILE -u LSB_MCPU_HOSTS

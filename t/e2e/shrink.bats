@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # nacre shrink: shells leave a running job.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # Each task writes a line when it gets SIGTERM, and ends with 3; when there is the file `go` it ends with 0.

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shrinks that plugins ask for, in Lua and in C, from whichever shell.
-load lib.bash
-load nodes.bash
 load control.bash
 
 idle='echo here $FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done; echo done $FLUX_TASK_RANK'

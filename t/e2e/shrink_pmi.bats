@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shells whose tasks are connected to PMI do not leave, unless that is forced, or the others are to go on without them.
-load lib.bash
-load nodes.bash
 load control.bash
 load pmix.bash
 

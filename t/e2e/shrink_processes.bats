@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # When the answer of a shrink comes no process of the shells is left, not even one that is yet to be reaped.
-load lib.bash
-load nodes.bash
 load control.bash
 
 idle='echo $PPID >new.$FLUX_TASK_RANK; mv new.$FLUX_TASK_RANK shell.$FLUX_TASK_RANK; while [ ! -e go ]; do sleep 0.2; done'

@@ -3,8 +3,6 @@
 #
 # Many shrinks of one job, and shrinks while other things happen to it: each gets exactly one answer, and the rest
 # of the job is not disturbed.
-load lib.bash
-load nodes.bash
 load control.bash
 
 stay='while [ ! -e go ]; do sleep 0.1; done; echo done $FLUX_TASK_RANK'

@@ -4,7 +4,6 @@
 # Handlers that take longer than lost-after, on one of several shells: the job waits for them. Of four shells with
 # --arity=2, 1 is between 0 and 3. The jobs of a test run side by side, as they mostly sleep.
 
-load lib.bash
 load plugins.bash
 load nodes.bash
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # slow-watch: which host, or which task, is slower than the others for long.
-load lib.bash
-load nodes.bash
 load control.bash
 
 # A clock, which all tasks follow: a machine that is slow slows all of them alike.

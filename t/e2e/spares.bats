@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Spares: shells without tasks, which are of the job from its start to its end.
-load lib.bash
-load nodes.bash
 load control.bash
 
 run_() { "$front" run --shell="$NACRE_SHELL" "$@"; }

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What programs of PMI and PMIx see of a job with spares: only the nodes that have tasks; and they go on when a spare is lost or leaves.
-load lib.bash
-load nodes.bash
 load control.bash
 load pmix.bash
 

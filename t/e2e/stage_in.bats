@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The option stage-in: archives made by nacre archive are extracted before the tasks of a job start.
-load lib.bash
 load archives.bash
 
 # Jobs find the archives by the environment that the jobspec gives them. $1: the command.

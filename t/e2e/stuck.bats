@@ -3,7 +3,6 @@
 #
 # Handlers that do not return, or end the process, and leftovers of a killed shell.
 
-load lib.bash
 load plugins.bash
 load nodes.bash
 

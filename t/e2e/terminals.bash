@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154 # lib.bash sets work; tests set them
 #
-# For the tests of nacre exec and attach on terminals: after pty.bash, nodes.bash and control.bash.
+# For the tests of nacre exec and attach on terminals.
+
+declare -F open_terminal >/dev/null || load pty.bash
+declare -F start_job >/dev/null || load control.bash
 
 eval "control_$(declare -f teardown)"
 teardown() {

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What has happened when: the option timeline, nacre run and launch --timeline, nacre timeline. Traces are checked against the rules of their format.
-load lib.bash
 load nodes.bash
 load pmi.bash
-load plugins.bash
 load pmix.bash
 load control.bash
 

@@ -3,7 +3,6 @@
 #
 # nacre top: on a terminal (tmux), and without one.
 load pty.bash
-load nodes.bash
 load control.bash
 eval "control_$(declare -f teardown)"
 

@@ -4,8 +4,6 @@
 # The store of torch.distributed that the shells serve with the option torch, with a client of the tests' own (t/kit/torch_store.py); what
 # PyTorch itself does with it needs python3-torch, and is in `make check-long`.
 # shellcheck disable=SC2154 # bats sets status, output, lines
-load lib.bash
-load control.bash
 load replace.bash
 
 setup_file() { export PYTHONPATH=$NACRE_SOURCE_DIR/t/kit PYTHONDONTWRITEBYTECODE=1; }

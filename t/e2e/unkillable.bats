@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Processes that SIGKILL does not end: they are named, and after unkillable-timeout the job does without them.
-load lib.bash
 load nodes.bash
 
 setup_file() {

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What tasks use: the options usage and joblog, nacre run and launch --usage and --joblog, nacre report --usage.
-load lib.bash
-load nodes.bash
 load control.bash
 
 is() { # FILTER [FILE]: it is true of all of its lines together

@@ -3,8 +3,6 @@
 #
 # What tasks use of GPUs: usage-gpu, --usage-gpu, nacre top --gpu. No GPU is needed: the tools are stand-ins, which are first in the PATH
 # of the shells, note each call in the file calls, and print what is in files here.
-load lib.bash
-load nodes.bash
 load control.bash
 
 uuid=GPU-8a1c5a6e-2b1f-7c0d-9a51-6f1f0a1b2c3d
