@@ -22,8 +22,20 @@ void Alone::raise(const JobException& exception) {
   if (callbacks_.on_exception) callbacks_.on_exception(mine);
 }
 
-void Alone::signal(int signum, const Targets& tasks) {
-  if (callbacks_.on_signal) callbacks_.on_signal(signum, tasks);
+// Those that name other shells are refused; all others are entries as soon as they are requested.
+void Alone::request(overlay::RequestBody body, WhenAnswered done) {
+  if (std::holds_alternative<overlay::Shrink>(body))
+    return done(Error{EINVAL, "shrink: this is the job's only shell"});
+  if (std::holds_alternative<overlay::Grow>(body))
+    return done(invalid("grow: this job has one shell, which others cannot join"));
+  overlay::Entry entry;
+  std::visit(
+      [&]<typename T>(T& asked) {
+        if constexpr (std::is_constructible_v<overlay::EntryBody, T>) entry.body = std::move(asked);
+      },
+      body);
+  if (done) done(entry);
+  if (auto tell = told_of(entry, rank_)) tell(callbacks_);
 }
 
 Result<void> Alone::announce(std::string_view topic, std::string_view bytes) {
@@ -47,14 +59,6 @@ void Alone::exec(value::ExecOrder order, WhenOrdered done) {
   answer.number = mine.number = next_order_++;
   done(answer);
   if ((is_named || !mine.ranks.empty()) && callbacks_.on_exec) callbacks_.on_exec(mine);
-}
-
-void Alone::shrink(const value::Idset& /*shells*/, WhenShrunk done) {
-  done(Error{EINVAL, "shrink: this is the job's only shell"});
-}
-
-void Alone::grow(const value::Idset& /*shells*/, std::chrono::milliseconds /*wait*/, WhenGrown done) {
-  done(invalid("grow: this job has one shell, which others cannot join"));
 }
 
 void Alone::tasks_started(const value::Idset& tasks) {

@@ -30,11 +30,9 @@ class Alone final : public Group {
   }
   [[nodiscard]] Rank last_come_with(Rank rank) const override { return rank; }
   void raise(const JobException& exception) override;
-  void signal(int signum, const Targets& tasks) override;
+  void request(overlay::RequestBody body, WhenAnswered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
-  void shrink(const value::Idset& shells, WhenShrunk done) override;
-  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return nullptr; }

@@ -62,15 +62,13 @@ class Extendable final : public Group {
   }
   [[nodiscard]] Rank last_come_with(Rank rank) const override { return now_->last_come_with(rank); }
   void raise(const JobException& exception) override { now_->raise(exception); }
-  void signal(int signum, const Targets& tasks) override { now_->signal(signum, tasks); }
+  void request(overlay::RequestBody body, WhenAnswered done) override {
+    now_->request(std::move(body), std::move(done));
+  }
   Result<void> announce(std::string_view topic, std::string_view bytes) override {
     return now_->announce(topic, bytes);
   }
   void exec(value::ExecOrder order, WhenOrdered done) override { now_->exec(std::move(order), std::move(done)); }
-  void shrink(const value::Idset& shells, WhenShrunk done) override { now_->shrink(shells, std::move(done)); }
-  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override {
-    now_->grow(shells, wait, std::move(done));
-  }
   [[nodiscard]] Rank first_unused() const override { return now_->first_unused(); }
   void tasks_started(const value::Idset& tasks) override { now_->tasks_started(tasks); }
   void tasks_ended(const Ended& ended) override { now_->tasks_ended(ended); }

@@ -11,6 +11,7 @@
 #include "bulk/port.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
+#include "overlay/entry.hpp"
 #include "transport/secret.hpp"
 #include "value/idset.hpp"
 #include "value/resizing.hpp"
@@ -97,9 +98,15 @@ class Group {
   // The last shell of the job's start or, if a later grow has brought `rank`, of that grow.
   [[nodiscard]] virtual Rank last_come_with(Rank rank) const = 0;
 
+  // Requests an entry of the job's log, which all shells are told of (told_of()). `done`, which may be unset, is
+  // called once: with the entry that answers, perhaps overlay::Refused, before this shell is told of it; or with an
+  // error: EPIPE once the job has ended, or this shell has been cut off.
+  using WhenAnswered = std::function<void(Result<overlay::Entry>)>;
+  virtual void request(overlay::RequestBody body, WhenAnswered done) = 0;
+
   // Sends the announcement to every shell.
   virtual void raise(const JobException& exception) = 0;
-  virtual void signal(int signum, const Targets& tasks) = 0;
+  void signal(int signum, const Targets& tasks);
   virtual Result<void> announce(std::string_view topic, std::string_view bytes) = 0;  // EMSGSIZE: kMaxAnnounced
 
   // Orders shells to start something. `done` is called once: with an answer, or with an error: EMSGSIZE, EPIPE once
@@ -110,13 +117,13 @@ class Group {
   // Takes shells out of the job. `done` is called once: when they have gone, or their time is over, or with an
   // error. EINVAL: the leader is one of them, or none of them is of the job. EMSGSIZE, EPIPE, cut off: as above.
   using WhenShrunk = std::function<void(Result<value::Shrunk>)>;
-  virtual void shrink(const value::Idset& shells, WhenShrunk done) = 0;
+  void shrink(const value::Idset& shells, WhenShrunk done);
 
   // Waits at most `wait` for shells of these ranks, which no shell has had and which somebody starts, to join the
   // job; suspect() reports those that will not. `done` is called once: with those that have come, perhaps none, or
   // with an error. EINVAL: a rank is in use, or was. EPIPE, cut off: as above.
   using WhenGrown = std::function<void(Result<value::Grown>)>;
-  virtual void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) = 0;
+  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done);
   // The lowest rank above those of all shells that the job has had.
   [[nodiscard]] virtual Rank first_unused() const { return 0; }
   // Where that shell of the job can be dialled; empty: unknown.
@@ -179,5 +186,9 @@ class Group {
   virtual std::optional<UniqueFd> take_last_link() { return UniqueFd(); }
   virtual void stay() {}  // in place of take_last_link(): this process goes on, and nobody waits for its end
 };
+
+// What the owner of the shell `self` is told of an entry, by one of its callbacks; empty: nothing. Views, the end,
+// exceptions and events are left out: they mean more to a shell than a callback.
+std::function<void(const Group::Callbacks&)> told_of(const overlay::Entry& entry, Rank self);
 
 }  // namespace nacre::group

@@ -42,6 +42,16 @@ OpenCalls::WhenReleased when_counted(Group::WhenCounted done) {
   };
 }
 
+Group::WhenAnswered when_ordered(Group::WhenOrdered done) {
+  return [done = std::move(done)](const Result<overlay::Entry>& answer) {
+    if (!answer) return done(answer.error());
+    const auto* refused = std::get_if<overlay::Refused>(&answer->body);
+    if (refused == nullptr) return done(value::ExecAnswer{answer->seq, {}});
+    if (refused->members.empty()) return done(Error{EMSGSIZE, refused->why});
+    done(value::ExecAnswer{0, refused->members});
+  };
+}
+
 // Returns the collective's name.
 Result<std::string> begin(overlay::Node& node, std::string name, overlay::Merge merge, overlay::Own mine,
                           overlay::Scope scope) {
@@ -243,18 +253,14 @@ void OverlayDriver::ask(overlay::RequestBody body) {
   pump();
 }
 
+void OverlayDriver::request(overlay::RequestBody body, WhenAnswered done) {
+  if (!done) return ask(std::move(body));
+  open(std::move(done), [&] { return node_.request(std::move(body)); });
+}
+
 void OverlayDriver::exec(value::ExecOrder order, WhenOrdered done) {
-  open(std::move(done), [&]() -> Result<std::uint64_t> { return node_.request(TRY(encode(std::move(order)))); });
-}
-
-void OverlayDriver::shrink(const value::Idset& shells, WhenShrunk done) {
-  open(std::move(done), [&] { return node_.request(overlay::Shrink{shells}); });
-}
-
-void OverlayDriver::grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) {
-  open(std::move(done), [&] {
-    return node_.request(overlay::Grow{shells, static_cast<std::uint64_t>(wait.count())});
-  });
+  open(when_ordered(std::move(done)),
+       [&]() -> Result<std::uint64_t> { return node_.request(TRY(encode(std::move(order)))); });
 }
 
 void OverlayDriver::raise(const JobException& exception) {
@@ -267,13 +273,6 @@ Result<void> OverlayDriver::announce(std::string_view topic, std::string_view by
   auto pieces = TRY(pieces_of(topic, bytes, membership_.rank));
   for (overlay::Event& piece : pieces) ask(std::move(piece));
   return {};
-}
-
-void OverlayDriver::signal(int signum, const Targets& tasks) {
-  auto number = static_cast<std::uint32_t>(signum);
-  if (!tasks || tasks->empty()) return ask(overlay::Signal{number, tasks});
-  for (value::Idset rest = *tasks; !rest.empty();)
-    ask(overlay::Signal{number, rest.take_first(overlay::kSplitIds)});
 }
 
 void OverlayDriver::tasks_started(const value::Idset& tasks) {
@@ -486,7 +485,8 @@ void NodeReports::give_up_absent() {
 // ---- entries of the log ---------------------------------------------------------------------
 
 void NodeReports::deliver(const overlay::Entry& entry) {
-  if (const auto* campaign = std::get_if<overlay::Campaign>(&entry.body)) deliver(*campaign);
+  const bool is_campaign = std::holds_alternative<overlay::Campaign>(entry.body);
+  if (is_campaign) tell(entry);
   if (entry.request.origin == membership_.rank) open_calls_.answer(entry);
   if (const auto* view = std::get_if<overlay::View>(&entry.body)) {
     deliver(*view);
@@ -496,18 +496,14 @@ void NodeReports::deliver(const overlay::Entry& entry) {
     deliver(*exception);
   } else if (const auto* event = std::get_if<overlay::Event>(&entry.body)) {
     deliver(*event);
-  } else if (const auto* signal = std::get_if<overlay::Signal>(&entry.body)) {
-    deliver(*signal);
-  } else if (const auto* exec = std::get_if<overlay::Exec>(&entry.body)) {
-    deliver(*exec, entry.seq);
+  } else if (!is_campaign) {
+    tell(entry);
   }
 }
 
-void NodeReports::deliver(const overlay::Campaign& campaign) {
-  if (campaign.grow) return;
-  deferred_.add_for_served([this, shrunk = value::Shrunk{campaign.done, campaign.unconfirmed}] {
-    if (callbacks.on_shrunk) callbacks.on_shrunk(shrunk);
-  });
+void NodeReports::tell(const overlay::Entry& entry) {
+  auto call = told_of(entry, membership_.rank);
+  if (call) deferred_.add_for_served([this, call = std::move(call)] { call(callbacks); });
 }
 
 void NodeReports::deliver(const overlay::View& view) {
@@ -568,38 +564,9 @@ void NodeReports::deliver(const overlay::Event& event) {
   });
 }
 
-void NodeReports::deliver(const overlay::Signal& signal) {
-  deferred_.add_for_served([this, signal] {
-    if (callbacks.on_signal) callbacks.on_signal(static_cast<int>(signal.number), signal.ranks);
-  });
-}
-
-void NodeReports::deliver(const overlay::Exec& exec, overlay::Seq seq) {
-  auto share = share_of(exec, seq, membership_.rank);
-  if (!share) return;
-  deferred_.add_for_served([this, share = *std::move(share)] {
-    if (callbacks.on_exec) callbacks.on_exec(share);
-  });
-}
-
 // ---- open calls -------------------------------------------------------------------------
 
 namespace {
-
-Result<value::ExecAnswer> answer_to_order(const overlay::Entry& entry) {
-  const auto* refused = std::get_if<overlay::Refused>(&entry.body);
-  if (refused == nullptr) return value::ExecAnswer{entry.seq, {}};
-  if (refused->members.empty()) return Error{EMSGSIZE, refused->why};
-  return value::ExecAnswer{0, refused->members};
-}
-
-// Takes `key` out of `open`, and calls its callback with `answer` later.
-void finish(DeferredCalls& deferred, auto& open, const auto& key, auto answer) {
-  auto found = open.extract(key);
-  if (!found) return;
-  deferred.add(
-      [done = std::move(found.mapped()), answer = std::move(answer)]() mutable { done(std::move(answer)); });
-}
 
 void fail(DeferredCalls& deferred, auto& open, const Error& why) {
   for (auto& [key, done] : std::exchange(open, {})) deferred.add([why, done = std::move(done)] { done(why); });
@@ -608,31 +575,21 @@ void fail(DeferredCalls& deferred, auto& open, const Error& why) {
 }  // namespace
 
 void OpenCalls::answer(overlay::Released& released) {
-  finish(deferred_, collectives_, released.name, Result<overlay::Value>(std::move(released.value)));
+  auto found = collectives_.extract(released.name);
+  if (!found) return;
+  deferred_.add(
+      [done = std::move(found.mapped()), value = std::move(released.value)]() mutable { done(std::move(value)); });
 }
 
+// What a shrink or a grow begins with is no answer to it: that comes once it has ended.
 void OpenCalls::answer(const overlay::Entry& entry) {
-  finish(deferred_, orders_, entry.request.number, answer_to_order(entry));
-  if (const auto* refused = std::get_if<overlay::Refused>(&entry.body)) {
-    finish(deferred_, shrinks_, entry.request.number, Result<value::Shrunk>(Error{EINVAL, refused->why}));
-    finish(deferred_, grows_, entry.request.number, Result<value::Grown>(Error{EINVAL, refused->why}));
-  }
-  const auto* end = std::get_if<overlay::Campaign>(&entry.body);
-  if (end == nullptr) return;
-  if (end->grow)
-    finish(deferred_, grows_, entry.request.number,
-           Result<value::Grown>(value::Grown{end->done, end->unconfirmed}));
-  else
-    finish(deferred_, shrinks_, entry.request.number,
-           Result<value::Shrunk>(value::Shrunk{end->done, end->unconfirmed}));
+  if (std::holds_alternative<overlay::View>(entry.body)) return;
+  auto found = requests_.extract(entry.request.number);
+  if (found) deferred_.add([done = std::move(found.mapped()), entry] { done(entry); });
 }
 
 void OpenCalls::fail_collectives(const Error& why) { fail(deferred_, collectives_, why); }
 
-void OpenCalls::fail_requests(const Error& why) {
-  fail(deferred_, orders_, why);
-  fail(deferred_, shrinks_, why);
-  fail(deferred_, grows_, why);
-}
+void OpenCalls::fail_requests(const Error& why) { fail(deferred_, requests_, why); }
 
 }  // namespace nacre::group

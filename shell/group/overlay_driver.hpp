@@ -43,8 +43,8 @@ struct DriverHooks {
   std::function<void(Rank)> on_lost_at_end;
 };
 
-// What this shell has asked of the others and has no answer to yet: collectives by name; orders, shrinks and grows
-// by the numbers of their requests. Each is answered once, by a deferred call.
+// What this shell has asked of the others and has no answer to yet: collectives by name, requests by their numbers.
+// Each is answered once, by a deferred call.
 class OpenCalls {
  public:
   using WhenReleased = std::function<void(Result<overlay::Value>)>;
@@ -54,9 +54,7 @@ class OpenCalls {
   void add(std::string collective, WhenReleased done) {
     collectives_.emplace(std::move(collective), std::move(done));
   }
-  void add(std::uint64_t request, Group::WhenOrdered done) { orders_.emplace(request, std::move(done)); }
-  void add(std::uint64_t request, Group::WhenShrunk done) { shrinks_.emplace(request, std::move(done)); }
-  void add(std::uint64_t request, Group::WhenGrown done) { grows_.emplace(request, std::move(done)); }
+  void add(std::uint64_t request, Group::WhenAnswered done) { requests_.emplace(request, std::move(done)); }
 
   void answer(overlay::Released& released);
   void answer(const overlay::Entry& entry);  // of a request of this shell
@@ -66,9 +64,7 @@ class OpenCalls {
  private:
   DeferredCalls& deferred_;
   std::map<std::string, WhenReleased, std::less<>> collectives_;
-  std::map<std::uint64_t, Group::WhenOrdered> orders_;
-  std::map<std::uint64_t, Group::WhenShrunk> shrinks_;
-  std::map<std::uint64_t, Group::WhenGrown> grows_;
+  std::map<std::uint64_t, Group::WhenAnswered> requests_;
 };
 
 // What the overlay's node reports to its owner: entries of the job's log, results of collectives, and how tasks
@@ -114,14 +110,12 @@ class NodeReports : Noncopyable {
 
  private:
   void deliver(const overlay::Entry& entry);
-  void deliver(const overlay::Campaign& campaign);
   void deliver(const overlay::View& view);
   void follow(Rank leader);
   void deliver(const overlay::End& end);
   void deliver(const overlay::ExceptionEntry& exception);
   void deliver(const overlay::Event& event);
-  void deliver(const overlay::Signal& signal);
-  void deliver(const overlay::Exec& exec, overlay::Seq seq);
+  void tell(const overlay::Entry& entry);
 
   Membership& membership_;
   overlay::Node& node_;
@@ -198,11 +192,9 @@ class OverlayDriver final : public Group {
     return membership_.directory.find(rank);
   }
   void raise(const JobException& exception) override;
-  void signal(int signum, const Targets& tasks) override;
+  void request(overlay::RequestBody body, WhenAnswered done) override;
   Result<void> announce(std::string_view topic, std::string_view bytes) override;
   void exec(value::ExecOrder order, WhenOrdered done) override;
-  void shrink(const value::Idset& shells, WhenShrunk done) override;
-  void grow(const value::Idset& shells, std::chrono::milliseconds wait, WhenGrown done) override;
   void tasks_started(const value::Idset& tasks) override;
   void tasks_ended(const Ended& ended) override;
   bulk::Port* bulk() override { return &bulk_->users(); }

@@ -9,12 +9,13 @@ namespace {
 
 constexpr std::array<std::string_view, 9> kTypes = {"hello",   "welcome", "entry", "up",  "beat",
                                                     "request", "bye",     "claim", "vote"};
-constexpr std::array<std::string_view, 10> kEntries = {"view",      "release", "event",    "exec",    "signal",
-                                                       "exception", "end",     "campaign", "refused", "promise"};
-constexpr std::array<std::string_view, 7> kRequests = {"event", "exec",   "signal", "exception",
-                                                       "end",   "shrink", "grow"};
-constexpr std::array<std::string_view, 4> kMerges = {"gather", "max", "sum", "set"};
-constexpr std::array<std::string_view, 2> kExecKinds = {"tasks", "tool"};
+// Of each alternative its name.
+template <typename... T>
+constexpr std::array<std::string_view, sizeof...(T)> names_of(const std::variant<T...>* /*of*/) {
+  return {T::kName...};
+}
+constexpr auto kEntries = names_of(static_cast<const EntryBody*>(nullptr));
+constexpr auto kRequests = names_of(static_cast<const RequestBody*>(nullptr));
 constexpr std::array<std::string_view, 3> kStandings = {"joining", "member", "leaving"};
 constexpr std::array<std::string_view, 5> kFarewells = {"moved", "removed", "gone", "finished", "refused"};
 
@@ -29,91 +30,12 @@ constexpr bool kReads = std::is_same_v<std::remove_reference_t<IO>, FieldReader>
 
 // Not in the anonymous namespace: the templates find these functions by the types of their arguments.
 
-// ---- parts of entries --------------------------------------------------------------------
-
-void fields(auto& io, Of<Newcomer> auto& m) {
-  io.number("id", m.id, Idset::kMaxId);
-  io.text("address", m.address);
+// Those of entries are beside their structs (overlay/entry.hpp).
+template <typename T>
+void fields(auto& io, T& m) requires requires {
+  std::remove_const_t<T>::fields(io, m);
 }
-void fields(auto& io, Of<RankShare> auto& m) {
-  io.number("member", m.member, Idset::kMaxId);
-  io.ids("ranks", m.ranks);
-}
-void fields(auto& io, Of<Scope> auto& m) {
-  io.number("from", m.from);
-  io.number("to", m.to);
-}
-void fields(auto& io, Of<RequestId> auto& m) {
-  io.number("origin", m.origin, Idset::kMaxId);
-  io.number("number", m.number);
-}
-
-// ---- entries and requests ----------------------------------------------------------------
-
-void fields(auto& io, Of<View> auto& m) {
-  io.list("add", m.add);
-  io.ids("leave", m.leave);
-  io.ids("dead", m.dead);
-  io.number("leader", m.leader, Idset::kMaxId);
-}
-void piece(auto& io, auto& m) {
-  io.text("name", m.name);
-  io.object("scope", m.scope);
-  io.word("merge", m.merge, kMerges);
-  io.number("at", m.at);
-  io.number("total", m.total, kMaxValue);
-  io.data("data", m.data);
-  if constexpr (kReads<decltype(io)>) {
-    if (m.at > m.total || m.data.size() > m.total - m.at) io.fail("at", "the piece goes beyond the total");
-  }
-}
-void fields(auto& io, Of<Release> auto& m) { piece(io, m); }
-void fields(auto& io, Of<Promise> auto& m) {
-  io.text("name", m.name);
-  io.object("scope", m.scope);
-  io.word("merge", m.merge, kMerges);
-  io.number("size", m.size, kMaxValue);
-  io.data("digest", m.digest);
-  if constexpr (kReads<decltype(io)>) {
-    if (m.digest.size() != kDigest) io.fail("digest", "32 bytes");
-  }
-}
-void fields(auto& io, Of<Event> auto& m) {
-  io.text("name", m.name);
-  io.data("data", m.data);
-}
-void fields(auto& io, Of<Exec> auto& m) {
-  io.number("view", m.view);
-  io.list("map", m.map);
-  io.data("command", m.command);
-  io.flag("strict", m.strict);
-  io.word("starts", m.kind, kExecKinds);
-}
-void fields(auto& io, Of<Signal> auto& m) {
-  io.number("number", m.number);
-  io.maybe_ids("ranks", m.ranks);
-}
-void fields(auto& io, Of<ExceptionEntry> auto& m) {
-  io.text("name", m.type);
-  io.number("severity", m.severity);
-  io.data("note", m.note);
-}
-void fields(auto& io, Of<End> auto& m) { io.number("code", m.code); }
-void fields(auto& io, Of<Campaign> auto& m) {
-  io.flag("grow", m.grow);
-  io.number("view", m.view);
-  io.ids("done", m.done);
-  io.ids("unconfirmed", m.unconfirmed);
-}
-void fields(auto& io, Of<Refused> auto& m) {
-  io.text("why", m.why);
-  io.ids("members", m.members);
-}
-void fields(auto& io, Of<Shrink> auto& m) { io.ids("leave", m.leave); }
-void fields(auto& io, Of<Grow> auto& m) {
-  io.ids("add", m.add);
-  io.number("wait", m.wait);
-}
+{ std::remove_const_t<T>::fields(io, m); }
 
 // ---- messages ----------------------------------------------------------------------------
 
@@ -167,7 +89,7 @@ void fields(auto& io, Of<Entry> auto& m) {
   io.object("request", m.request);
   io.choice("kind", m.body, kEntries);
 }
-void fields(auto& io, Of<Part> auto& m) { piece(io, m); }
+void fields(auto& io, Of<Part> auto& m) { Release::fields(io, m); }
 void fields(auto& io, Of<TaskReport> auto& m) {
   io.ids("tasks", m.tasks);
   io.data("what", m.what);

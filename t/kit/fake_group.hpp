@@ -96,9 +96,18 @@ class FakeGroup : public group::Group {
     mine.origin = rank_;
     in_order([this, mine] { raise_elsewhere(mine); });
   }
-  void signal(int signum, const group::Targets& tasks) override {
-    acts.push_back(fmt::format("signal {}", signum));
-    in_order([this, signum, tasks] { callbacks_.on_signal(signum, tasks); });
+  void request(overlay::RequestBody body, WhenAnswered done) override {
+    overlay::Entry entry;
+    std::visit(
+        [&]<typename T>(const T& asked) {
+          acts.emplace_back(T::kName);
+          if constexpr (std::is_constructible_v<overlay::EntryBody, T>) entry.body = asked;
+        },
+        body);
+    if (done) return done(Error{ENOTSUP, "no requests with an answer here"});
+    if (const auto* signal = std::get_if<overlay::Signal>(&entry.body))
+      acts.back() += fmt::format(" {}", signal->number);
+    if (auto tell = group::told_of(entry, rank_)) in_order([this, tell] { tell(callbacks_); });
   }
   Result<void> announce(std::string_view topic, std::string_view bytes) override {
     acts.push_back(fmt::format("announce {}", topic));
@@ -108,8 +117,6 @@ class FakeGroup : public group::Group {
     return {};
   }
   void exec(value::ExecOrder, WhenOrdered done) override { done(Error{ENOTSUP, "no orders here"}); }
-  void shrink(const value::Idset&, WhenShrunk done) override { done(Error{ENOTSUP, "no shrinks here"}); }
-  void grow(const value::Idset&, std::chrono::milliseconds, WhenGrown done) override { done(Error{ENOTSUP, ""}); }
   void tasks_started(const value::Idset& tasks) override { started = started | tasks; }
   void tasks_ended(const group::Ended& tasks) override {
     ended.push_back(tasks);

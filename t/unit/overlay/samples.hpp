@@ -90,6 +90,8 @@ inline std::vector<Sample> samples() {
       {make(entry(Refused{"no", ids("4,6-7")})), seq + R"("refused","why":"no","members":"4,6-7"})"},
       {make(Request{{3, 9}, Shrink{ids("1-3")}}), req + R"("shrink","leave":"1-3"})"},
       {make(Request{{3, 9}, Grow{ids("8"), 3000}}), req + R"("grow","add":"8","wait":3000})"},
+      {make(Request{{3, 9}, Event{"e", "x"}}), req + R"("event","name":"e","data":"78"})"},
+      {make(Request{{3, 9}, ExceptionEntry{"", 1, ""}}), req + R"("exception","name":"","severity":1,"note":""})"},
       {make(Request{{3, 9}, End{2}}), req + R"("end","code":2})"},
   };
 }

@@ -36,6 +36,19 @@ TEST_CASE("what is encoded is decoded, of every kind of message") {
   }
 }
 
+TEST_CASE("there is a sample of each kind of message, of entry and of request") {
+  std::set<std::size_t> messages, entries, requests;
+  for (const Sample& each : samples()) {
+    const Body& body = each.message.body;
+    messages.insert(body.index());
+    if (const auto* entry = std::get_if<Entry>(&body)) entries.insert(entry->body.index());
+    if (const auto* request = std::get_if<Request>(&body)) requests.insert(request->body.index());
+  }
+  CHECK(messages.size() == std::variant_size_v<Body>);
+  CHECK(entries.size() == std::variant_size_v<EntryBody>);
+  CHECK(requests.size() == std::variant_size_v<RequestBody>);
+}
+
 TEST_CASE("the example of doc/protocol.md") {
   const char bytes[] =
       "\x00\x00\x00\x37\xa7\x64\x62\x75\x73\x79\x60\x68\x63\x6f\x6d\x70\x6c\x65\x74\x65\x00\x63\x6a\x6f\x62\x18\x4d"
