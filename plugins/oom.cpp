@@ -8,7 +8,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
-#include "task/spawn.hpp"
+#include "task/settings.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -20,7 +20,7 @@ class Oom final : public plugin::Plugin {
  public:
   explicit Oom(plugin::Host& host) : Plugin("oom"), host_(host) {
     on("shell.init", [this] { return read(); });
-    on("task.init", [this] { host_.current_task()->command().setup.oom_score_adj = adjust_; });
+    on("task.init", [this] { host_.current_task()->command().setup.settings.of<task::OomScore>() = adjust_; });
   }
 
  private:
@@ -42,8 +42,8 @@ class Oom final : public plugin::Plugin {
 
   // The kernel does not report how low a process may go, but a score that was lowered may be raised again.
   static bool may_lower_to(std::int64_t wanted, const std::string& before) {
-    int code = task::set_oom_score(fmt::format("{}", wanted));
-    if (code == 0) code = task::set_oom_score(before);
+    int code = task::OomScore::set(fmt::format("{}", wanted));
+    if (code == 0) code = task::OomScore::set(before);
     return code != EACCES && code != EPERM;
   }
 

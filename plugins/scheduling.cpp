@@ -40,7 +40,7 @@ class Scheduling final : public plugin::Plugin {
     on("shell.init", [this] { return read(); });
     on("task.init", [this] {
       task::ChildSetup& setup = host_.current_task()->command().setup;
-      setup.scheduler = policy_;
+      setup.settings.of<task::Scheduler>() = policy_;
       setup.new_session = own_session_;
     });
   }

@@ -39,8 +39,7 @@ Result<task::ChildSetup::Limit> limit_in_order(std::string_view key, std::string
 // Visits each member of the setup that all processes of the job have in common with a task.
 void common_setup(const auto& visit, auto&... setup) {
   visit(kLimit, setup.limits...);
-  visit("oom", setup.oom_score_adj...);
-  visit("scheduler", setup.scheduler...);
+  task::Settings::for_each([&](auto setting) { visit(setting.kName, setup.settings.of(setting)...); });
   visit("session", setup.new_session...);
 }
 

@@ -26,7 +26,7 @@ struct SpawnOrder {
   std::string spawner;        // the kvsname of the requesting process's group, or its namespace
   std::string library;        // "pmix"; empty: PMI-1 or PMI-2
   std::uint32_t client = 0;   // by PMIx: the process's rank in its namespace
-  // The tasks' limits, OOM score, scheduler, and whether each leads a session; for shells without a task.
+  // The tasks' limits and settings, and whether each leads a session; for shells without a task.
   task::ChildSetup setup;
   pmi::Spawn spawn;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/plan.hpp"
 
-#include <sched.h>
 #include <sys/resource.h>
 
 #include "base/text.hpp"
@@ -43,10 +42,6 @@ std::string cpus_of(const task::CpuMask& mask) { return mask.empty() ? "inherite
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : fmt::format("{}", value); }
 
-std::string_view policy_text(int policy) {
-  return policy == SCHED_BATCH ? "batch" : policy == SCHED_IDLE ? "idle" : "other";
-}
-
 Json node_of(const Host& host) {
   const job::NodeResources& node = host.job().node();
   return {{"broker", node.broker_rank},
@@ -68,8 +63,9 @@ Json lines_of(const task::Task& task, const Variables& job_environment, const Pl
                               name ? std::string(*name) : fmt::format("limit {}", limit.resource),
                               limit_text(limit.value.rlim_cur), limit_text(limit.value.rlim_max)));
   }
-  if (setup.oom_score_adj) out.push_back(fmt::format("oom     {}", *setup.oom_score_adj));
-  if (setup.scheduler) out.push_back(fmt::format("sched   {}", policy_text(*setup.scheduler)));
+  task::Settings::for_each([&](auto setting) {
+    if (const auto& value = setup.settings.of(setting)) out.push_back(setting.plan_line(*value));
+  });
   if (setup.new_session) out.push_back("session of its own");
   if (!setup.new_process_group && !setup.new_session) out.push_back("group   of the shell");
   if (setup.trace_me) out.push_back("stopped in exec");

@@ -4,10 +4,10 @@
 // parent; the child only makes system calls over it (see spawn.hpp).
 #pragma once
 
-#include <sched.h>
 #include <sys/resource.h>
 
 #include "job/environment.hpp"
+#include "task/settings.hpp"
 
 namespace nacre::task {
 
@@ -53,10 +53,9 @@ struct ChildSetup {
   std::optional<std::string> cwd;  // none: as inherited
   std::vector<Limit> limits;
   CpuMask cpus;
-  std::optional<MemoryPolicy> memory;        // none: as inherited
-  bool is_pretended = false;                 // `cpus` and `memory` are of a made-up machine: they are not set
-  std::optional<std::string> oom_score_adj;  // text for /proc/self/oom_score_adj
-  std::optional<int> scheduler;  // SCHED_OTHER, SCHED_BATCH or SCHED_IDLE, see sched(7); none: as inherited
+  std::optional<MemoryPolicy> memory;  // none: as inherited
+  bool is_pretended = false;           // `cpus` and `memory` are of a made-up machine: they are not set
+  Settings settings;
   // By SIGKILL, when the thread that started it ends. Not for a command with a terminal, which the kernel hangs up.
   bool ends_with_parent = false;
   bool trace_me = false;  // PTRACE_TRACEME: stops in exec

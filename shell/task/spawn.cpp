@@ -306,9 +306,17 @@ void send_io(int socket) {
   ::close(fd);
 }
 
-bool set_scheduler(int policy) {
-  sched_param none{};
-  return ::sched_setscheduler(0, policy, &none) == 0;
+Failure make_settings(const Settings& settings) {
+  Failure failure;
+  int place = 0;
+  Settings::for_each([&](auto setting) {
+    const auto& value = settings.of(setting);
+    if (value && failure.step == Step::none) {
+      if (const int code = setting.set(*value); code != 0) failure = {Step::setting, code, place};
+    }
+    ++place;
+  });
+  return failure;
 }
 
 bool set_memory_policy(const MemoryPolicy& policy) {
@@ -466,9 +474,7 @@ Failure set_up(Plan& plan) {
   if (setup.traced_by_siblings) ::prctl(PR_SET_PTRACER, plan.parent, 0, 0, 0);  // EINVAL: there is no Yama
   if (plan.io_socket >= 0) send_io(plan.io_socket);
   if (Failure failure = lead(setup); failure.step != Step::none) return failure;
-  if (int code = setup.oom_score_adj ? set_oom_score(*setup.oom_score_adj) : 0; code != 0)
-    return {Step::oom, code, 0};
-  if (setup.scheduler && !set_scheduler(*setup.scheduler)) return failed(Step::scheduler);
+  if (Failure failure = make_settings(setup.settings); failure.step != Step::none) return failure;
   if (!setup.cpus.empty() && !setup.is_pretended) {
     std::size_t bytes = setup.cpus.size() * sizeof(setup.cpus[0]);
     if (::syscall(SYS_sched_setaffinity, 0, bytes, setup.cpus.data()) < 0) return failed(Step::affinity);
@@ -483,10 +489,10 @@ Failure set_up(Plan& plan) {
   return set_limits(setup.limits);
 }
 
-int set_oom_score(const std::string& text) {
+int OomScore::set(const std::string& score) {
   int fd = open_own("/proc/self/oom_score_adj", O_WRONLY);
   if (fd < 0) return errno;
-  int code = ::write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  int code = ::write(fd, score.data(), score.size()) < 0 ? errno : 0;
   ::close(fd);
   return code;
 }
@@ -622,6 +628,15 @@ Error directory_error(const ChildSetup& setup, int code) {
   return error;
 }
 
+// What the setting at this place attempts.
+std::string attempt_of(const Settings& settings, int place) {
+  std::string out;
+  Settings::for_each([&](auto setting) {
+    if (place-- == 0) out = setting.attempt(*settings.of(setting));
+  });
+  return out;
+}
+
 Error memory_error(const MemoryPolicy& policy, int code) {
   Error error = system_error(code, "cannot set the memory policy to " + memory_policy_text(policy));
   if (code == EINVAL) error.message += " (is it one of Mems_allowed_list in /proc/self/status?)";
@@ -638,8 +653,7 @@ Error describe(const Command& command, const Failure& failure) {
   switch (failure.step) {
     case Step::session: return cannot("lead a session");
     case Step::process_group: return cannot("make a process group");
-    case Step::oom: return cannot("set the OOM score to " + setup.oom_score_adj.value_or(""));
-    case Step::scheduler: return cannot("set the scheduling policy");
+    case Step::setting: return cannot(attempt_of(setup.settings, failure.detail));
     case Step::affinity: return cannot("bind to cpus");
     case Step::memory: return memory_error(*setup.memory, failure.code);
     case Step::container: return cannot("enter the container");

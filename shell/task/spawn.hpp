@@ -67,8 +67,7 @@ enum class Step {
   none,
   session,
   process_group,
-  oom,
-  scheduler,
+  setting,
   affinity,
   memory,
   container,
@@ -85,7 +84,7 @@ enum class Step {
 struct Failure {
   Step step = Step::none;
   int code = 0;    // errno
-  int detail = 0;  // limit: the resource; descriptors: the target
+  int detail = 0;  // limit: the resource; descriptors: the target; setting: its place in Settings
 };
 
 // "cannot set RLIMIT_NOFILE: Operation not permitted"; for exec itself "NAME: No such file or directory", with the
@@ -144,9 +143,6 @@ Failure set_up(Plan& plan);
 void reset_signals(const Plan& plan);  // dispositions to their default, then an empty mask
 Failure trace_me();
 Failure execute(Image& image);  // returns only if it failed
-
-// Sets this process's own OOM score, as text for /proc/self/oom_score_adj. Returns 0 or an errno.
-int set_oom_score(const std::string& text);
 
 // Starts commands side by side. Most of a start is the child's exec, for which its vfork waits: with several
 // threads the execs run at once, on several cpus, and the caller does something else meanwhile.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options of a simulated job, drawn of those that nacre knows (shell/job/option_table.cpp). None of them
-// changes which lines its tasks write; each that nacre knows is drawn, or named here with the reason why not.
+// changes which lines its tasks write; t/kit/option_values.json has values of each, or why it is not drawn.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace nacre::shells {
 
-// "name=value", as for -o. `folder`: the job's own. Throws Defect if an option is not known here, or not known to
-// nacre.
+// "name=value", as for -o. `folder`: the job's own. Throws Broken if that file lacks an option, or has one that
+// nacre does not know.
 std::vector<std::string> draw_options(sim::Random& random, const std::string& folder);
 
 }  // namespace nacre::shells

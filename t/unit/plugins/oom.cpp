@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "task/spawn.hpp"
+#include "task/settings.hpp"
 
 using namespace nacre;
 
@@ -24,7 +24,7 @@ struct Oom {
   Adjust of_task(std::size_t task) {
     REQUIRE(error.empty());
     REQUIRE(host.call_task("task.init", task));
-    return host.tasks()[task]->command().setup.oom_score_adj;
+    return host.tasks()[task]->command().setup.settings.of<task::OomScore>();
   }
 
   kit::FakeHost host;
@@ -61,8 +61,8 @@ TEST_CASE(
   std::string own(trim(read_file("/proc/self/oom_score_adj", 16).value()));
   std::string lower = std::to_string(parse_i64(own).value() - 1);
   if (lower == "-1001") return;
-  bool may = task::set_oom_score(lower) == 0;
-  REQUIRE(task::set_oom_score(own) == 0);
+  bool may = task::OomScore::set(lower) == 0;
+  REQUIRE(task::OomScore::set(own) == 0);
   Oom oom(Json{{"adjust", parse_i64(lower).value()}});
   CHECK(oom.of_task(0) == (may ? Adjust(lower) : Adjust()));
   CHECK(trim(read_file("/proc/self/oom_score_adj", 16).value()) == own);

@@ -38,8 +38,8 @@ SpawnOrder some_order() {
   order.task = 5;
   order.spawner = "nacre_1";
   order.setup.limits.push_back({RLIMIT_CORE, {0, RLIM_INFINITY}});
-  order.setup.oom_score_adj = "300";
-  order.setup.scheduler = 3;
+  order.setup.settings.of<task::OomScore>() = "300";
+  order.setup.settings.of<task::Scheduler>() = 3;
   order.setup.new_session = true;
   order.spawn.preput = {{"port", std::string("a\0b", 3)}, {"k", ""}};
   order.spawn.programs = {{2, {"a", "", "x y"}, {{"wdir", "/tmp"}, {"host", "a,b"}}}, {0, {"b"}, {}}};
@@ -144,8 +144,8 @@ TEST_CASE("an order to spawn comes out of its bytes as it was") {
   REQUIRE(same->setup.limits.size() == 1);
   CHECK(same->setup.limits[0].resource == RLIMIT_CORE);
   CHECK(same->setup.limits[0].value.rlim_max == RLIM_INFINITY);
-  CHECK(same->setup.oom_score_adj == "300");
-  CHECK(same->setup.scheduler == 3);
+  CHECK(same->setup.settings.of<task::OomScore>() == "300");
+  CHECK(same->setup.settings.of<task::Scheduler>() == 3);
   CHECK(same->setup.new_session);
   CHECK(same->spawn.preput == order.spawn.preput);
   REQUIRE(same->spawn.programs.size() == 2);

@@ -36,7 +36,7 @@ constexpr const char* kError = "plugin 'scheduling': shell.init: ";
 
 TEST_CASE("without sched and session tasks are scheduled as the shell is, in its session") {
   Scheduling none("sched", nullptr);
-  CHECK_FALSE(none.of_task(0).scheduler);
+  CHECK_FALSE(none.of_task(0).settings.of<task::Scheduler>());
   // If the kernel has autogroups the default depends on this test's terminal.
   auto autogroups = read_file("/proc/sys/kernel/sched_autogroup_enabled");
   if (!autogroups || trim(*autogroups) != "1") CHECK_FALSE(none.of_task(0).new_session);
@@ -45,9 +45,9 @@ TEST_CASE("without sched and session tasks are scheduled as the shell is, in its
 }
 
 TEST_CASE("sched is the policy of every task") {
-  CHECK(Scheduling("sched", "batch").of_task(1).scheduler == SCHED_BATCH);
-  CHECK(Scheduling("sched", "idle").of_task(0).scheduler == SCHED_IDLE);
-  CHECK(Scheduling("sched", "other").of_task(0).scheduler == SCHED_OTHER);
+  CHECK(Scheduling("sched", "batch").of_task(1).settings.of<task::Scheduler>() == SCHED_BATCH);
+  CHECK(Scheduling("sched", "idle").of_task(0).settings.of<task::Scheduler>() == SCHED_IDLE);
+  CHECK(Scheduling("sched", "other").of_task(0).settings.of<task::Scheduler>() == SCHED_OTHER);
   for (const char* value : {"\"fifo\"", "\"\"", "true", "3"}) {
     CHECK(Scheduling("sched", Json::parse(value)).error ==
           std::string(kError) + "sched: expected batch, other or idle, got " + value);

@@ -228,7 +228,7 @@ TEST_CASE("limits are the task's, and low ones do not hinder its start") {
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &mine) == 0);
   Command what = sh("ulimit -n; ulimit -c; ulimit -s; ulimit -H -n");
   what.setup.limits = {{RLIMIT_NOFILE, {10, 11}}, {RLIMIT_CORE, {0, 0}}, {RLIMIT_STACK, {1 << 20, RLIM_INFINITY}}};
-  what.setup.oom_score_adj = "500";
+  what.setup.settings.of<OomScore>() = "500";
   what.setup.fds = {{0, -1}, {30, -1}};
   CHECK(run(what).out == "10\n0\n1024\n11\n");
   rlimit after{};
@@ -282,22 +282,6 @@ TEST_CASE("memory policies by their names; to prefer several nodes is another on
   CHECK(memory_policy_text(*memory_policy("bind", Idset::range(0, 70))) == "bind 0-70");
   CHECK(memory_policy("prefer", Idset::range(1, 1))->mode != memory_policy("prefer", Idset::range(0, 1))->mode);
   CHECK(memory_policy_text(*memory_policy("prefer", Idset::range(0, 1))) == "prefer 0-1");
-}
-
-TEST_CASE("a task has its OOM score") {
-  Command what = command({"/bin/cat", "/proc/self/oom_score_adj"});
-  what.setup.oom_score_adj = "777";
-  CHECK(run(what).out == "777\n");
-  what.setup.oom_score_adj = "much";
-  CHECK(run(what).error == "cannot set the OOM score to much: Invalid argument");
-}
-
-TEST_CASE("a task has its scheduling policy, and one that is none is named") {
-  Command what = command({"/usr/bin/chrt", "-p", "0"});
-  what.setup.scheduler = SCHED_BATCH;
-  CHECK(run(what).out.find("SCHED_BATCH") != std::string::npos);
-  what.setup.scheduler = 77;
-  CHECK(run(what).error == "cannot set the scheduling policy: Invalid argument");
 }
 
 TEST_CASE("a task may lead a session, whatever its process group was to be") {
