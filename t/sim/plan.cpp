@@ -35,27 +35,72 @@ std::vector<Id> some(Random& random, std::uint32_t members) {
   return out;
 }
 
-Deed deed(Random& random, bool quiet) {
+RequestBody exec_of(const Action& action, Seq view) {
+  Exec exec;
+  exec.view = view;
+  Id rank = 0;
+  for (Id id : Idset::of(action.ids).ids()) {
+    exec.map.push_back({id, Idset::range(rank, rank + 1)});
+    rank += 2;
+  }
+  exec.command = "true";
+  exec.strict = action.b % 2 == 0;
+  exec.kind = action.b % 3 == 0 ? ExecKind::tool : ExecKind::tasks;
+  return exec;
+}
+
+constexpr std::uint64_t kWait = 3000;  // of a grow, ms
+
+constexpr Asking kAsked[] = {
+    {"shrink", Asking::Names::members, false,
+     [](const Action& action, Seq) -> RequestBody { return Shrink{Idset::of(action.ids)}; }},
+    {"grow", Asking::Names::newcomers, false,
+     [](const Action& action, Seq) -> RequestBody {
+       return Grow{Idset::of(action.ids), kWait};
+     }},
+    {"exec", Asking::Names::members, true, exec_of},
+    {"event", Asking::Names::nobody, true,
+     [](const Action&, Seq) -> RequestBody {
+       return Event{"note", "data"};
+     }},
+};
+constexpr const Asking* kShrink = &kAsked[0];
+constexpr const Asking* kGrow = &kAsked[1];
+constexpr const Asking* kExec = &kAsked[2];
+constexpr const Asking* kEvent = &kAsked[3];
+// To the leader a signal and an exception are what an event is; Run::go() asks for the end.
+constexpr std::size_t kAskedElsewhere = 3;
+static_assert(std::variant_size_v<RequestBody> == std::size(kAsked) + kAskedElsewhere,
+              "a kind of request is neither drawn, nor said to be asked for elsewhere");
+
+struct Drawn {
+  Deed deed;
+  const Asking* asking = nullptr;
+};
+
+Drawn draw(Random& random, bool quiet) {
   static constexpr Deed kFaults[] = {Deed::crash, Deed::darken,    Deed::freeze, Deed::reset,
                                      Deed::cut,   Deed::isolate,   Deed::slow,   Deed::reset,
                                      Deed::crash, Deed::partition, Deed::freeze, Deed::stale};
-  static constexpr Deed kWork[] = {Deed::shrink, Deed::grow,   Deed::exec, Deed::event,
-                                   Deed::exit,   Deed::shrink, Deed::alien};
+  static constexpr Drawn kWork[] = {{Deed::ask, kShrink}, {Deed::ask, kGrow}, {Deed::ask, kExec},
+                                    {Deed::ask, kEvent},  {Deed::exit},       {Deed::ask, kShrink},
+                                    {Deed::alien}};
   if (quiet || random.one_in(2)) return kWork[random.in(0, std::size(kWork) - 1)];
-  return kFaults[random.in(0, std::size(kFaults) - 1)];
+  return {kFaults[random.in(0, std::size(kFaults) - 1)]};
 }
 
 // The leader is lost, and more faults may come while the others choose another one.
 void lose_leader(Plan& plan, Random& random) {
   static constexpr Deed kEnds[] = {Deed::crash, Deed::darken, Deed::freeze, Deed::isolate, Deed::crash, Deed::busy};
   static constexpr Deed kMore[] = {Deed::crash, Deed::freeze, Deed::partition, Deed::partition, Deed::reset,
-                                   Deed::cut,   Deed::slow,   Deed::event,     Deed::isolate,   Deed::event};
+                                   Deed::cut,   Deed::slow,   Deed::ask,       Deed::isolate,   Deed::ask};
   const Time at = moment(random);
   const Deed deed = kEnds[random.in(0, std::size(kEnds) - 1)];
   plan.actions.push_back({at, deed, kLeader, 0, span(random, deed != Deed::busy), {}});
   for (std::uint64_t more = random.in(0, 3); more > 0; --more) {
     Action each;
     each.deed = kMore[random.in(0, std::size(kMore) - 1)];
+    if (each.deed == Deed::ask) each.asking = kEvent;
     each.at = at + Time(random.in(0, random.one_in(2) ? 5000 : 9'000'000));
     each.a = random.one_in(4) ? kLeader : static_cast<Id>(random.in(0, plan.members - 1));
     each.b = static_cast<Id>(random.in(0, plan.members - 1));
@@ -93,15 +138,18 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
   for (std::uint64_t i = 0; i < count; ++i) {
     Action each;
     each.at = moment(random);
-    each.deed = deed(random, quiet);
-    bool picks = each.deed == Deed::event || each.deed == Deed::exec || each.deed == Deed::exit;
+    const Drawn drawn = draw(random, quiet);
+    each.deed = drawn.deed;
+    each.asking = drawn.asking;
+    bool picks = each.deed == Deed::exit || (each.asking != nullptr && each.asking->by_leader);
     each.a = static_cast<Id>(random.in(spares_leader && !picks ? 1 : 0, plan.members - 1));
     each.b = static_cast<Id>(random.one_in(3) ? (each.a == 0 ? 0 : (each.a - 1) / plan.arity)
                                               : random.in(0, plan.members - 1));
     each.span = span(random, each.deed == Deed::cut || each.deed == Deed::isolate || each.deed == Deed::freeze);
     if (each.deed == Deed::slow) each.span = Time(random.in(1000, 700'000));
-    if (each.deed == Deed::shrink || each.deed == Deed::exec) each.ids = some(random, plan.members);
-    if (each.deed == Deed::grow) {
+    const auto names = each.asking != nullptr ? each.asking->names : Asking::Names::nobody;
+    if (names == Asking::Names::members) each.ids = some(random, plan.members);
+    if (names == Asking::Names::newcomers) {
       for (std::uint64_t more = random.in(1, 4); more > 0; --more) each.ids.push_back(next++);
     }
     if (each.deed == Deed::partition) {
@@ -129,10 +177,10 @@ Plan make_plan(std::uint64_t seed, const Limits& limits) {
 }
 
 std::string brief(const Action& action) {
-  static constexpr const char* kNames[] = {"crash",     "darken", "freeze", "reset", "cut",    "isolate",
-                                           "partition", "slow",   "still",  "busy",  "shrink", "grow",
-                                           "exec",      "event",  "exit",   "stale", "alien"};
-  std::string out = fmt::format("{} {}", kNames[static_cast<int>(action.deed)], action.a);
+  static constexpr const char* kNames[] = {"crash", "darken", "freeze", "reset", "cut",  "isolate", "partition",
+                                           "slow",  "still",  "busy",   "ask",   "exit", "stale",   "alien"};
+  const char* name = action.asking != nullptr ? action.asking->name : kNames[static_cast<int>(action.deed)];
+  std::string out = fmt::format("{} {}", name, action.a);
   if (action.deed == Deed::reset || action.deed == Deed::cut) out += fmt::format(" and {}", action.b);
   if (!action.ids.empty()) out += fmt::format(": {}", Idset::of(action.ids).str());
   bool lasts = action.deed == Deed::freeze || (action.deed >= Deed::cut && action.deed <= Deed::busy);

@@ -136,7 +136,8 @@ void Run::act(const Action& action) {
       return;
     case Deed::stale:
     case Deed::alien: return forge(action);
-    default: return ask(action);
+    case Deed::exit: return end_task(action.a);
+    case Deed::ask: return ask(action);
   }
 }
 
@@ -233,39 +234,24 @@ void Run::ask(Id id, RequestBody body) {
 }
 
 void Run::ask(const Action& action) {
-  if (action.deed == Deed::event) return ask(action.a, Event{"note", "data"});
-  if (action.deed == Deed::grow) return grow(action);
-  if (action.deed == Deed::shrink) return ask(action.a, Shrink{Idset::of(action.ids)});
-  if (action.deed == Deed::exec) {
-    Exec exec;
-    exec.view = world_.hosts[action.a].node ? world_.hosts[action.a].node->view() : 0;
-    Id rank = 0;
-    for (Id id : Idset::of(action.ids).ids()) {
-      exec.map.push_back({id, Idset::range(rank, rank + 1)});
-      rank += 2;
-    }
-    exec.command = "true";
-    exec.strict = action.b % 2 == 0;
-    exec.kind = action.b % 3 == 0 ? ExecKind::tool : ExecKind::tasks;
-    return ask(action.a, exec);
-  }
-  world_.at_host(action.a, world_.now, [this, id = action.a](Node& node) {
-    if (node.stage() != Stage::member) return;
-    exited_.insert(id);
-    if (id % 3 == 0) node.started(Idset::range(id, id));
-    node.exited(Idset::range(id, id), id % 2 == 0 ? "x0" : "x1");
-  });
-}
-
-void Run::grow(const Action& action) {
-  constexpr std::uint64_t kWait = 3000;
-  ask(action.a, Grow{Idset::of(action.ids), kWait});
+  const Node* node = world_.hosts[action.a].node.get();
+  ask(action.a, action.asking->make(action, node != nullptr ? node->view() : 0));
+  if (action.asking->names != Asking::Names::newcomers) return;
   for (Id id : action.ids) {
     if (world_.random.one_in(5)) continue;  // never comes
     world_.reserve(id);
     Time start = world_.now + Time(world_.random.in(0, 2'500'000));
     world_.at(start, [this, id] { awake([this, id] { world_.boot(id, options(id)); }); });
   }
+}
+
+void Run::end_task(Id id) {
+  world_.at_host(id, world_.now, [this, id](Node& node) {
+    if (node.stage() != Stage::member) return;
+    exited_.insert(id);
+    if (id % 3 == 0) node.started(Idset::range(id, id));
+    node.exited(Idset::range(id, id), id % 2 == 0 ? "x0" : "x1");
+  });
 }
 
 void Run::enter(Id id, const std::string& name, Merge merge, Scope scope) {

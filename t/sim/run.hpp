@@ -18,24 +18,34 @@ enum class Deed : std::uint8_t {
   slow,       // all messages of one member take longer
   still,      // nothing runs anywhere, as on a machine that is suspended
   busy,       // a handler of a plugin runs
-  shrink,
-  grow,
-  exec,
-  event,
-  exit,   // a task ends
-  stale,  // a message of an earlier term of the job, with an entry that would fit
-  alien,  // of another job
+  ask,        // a member asks the leader for something
+  exit,       // a task ends
+  stale,      // a message of an earlier term of the job, with an entry that would fit
+  alien,      // of another job
 };
+
+struct Asking;
 
 inline constexpr Id kLeader = Idset::kMaxId;
 
 struct Action {
   Time at{};
-  Deed deed = Deed::event;
+  Deed deed = Deed::exit;
   Id a = 0;  // kLeader: the leader of that time
   Id b = 0;
   Time span{};
   std::vector<Id> ids;
+  const Asking* asking = nullptr;  // with Deed::ask
+};
+
+// What a member may ask the leader for; plan.cpp has all of them.
+struct Asking {
+  enum class Names : std::uint8_t { nobody, members, newcomers };
+
+  const char* name;
+  Names names;                                          // in Action::ids
+  bool by_leader;                                       // it asks even where the leader is spared
+  RequestBody (*make)(const Action& action, Seq view);  // `view`: of the member that asks
 };
 
 struct Plan {
@@ -88,7 +98,7 @@ class Run : private Watcher {
   void run_handler(Id id, Time until);
   void awake(std::function<void()> what);
   void ask(const Action& action);
-  void grow(const Action& action);
+  void end_task(Id id);
   void forge(const Action& action);
   void ask(Id id, RequestBody body);
   void enter(Id id, const std::string& name, Merge merge, Scope scope);
