@@ -129,7 +129,8 @@ function(nacre_precompile target owner)
   endif()
 endfunction()
 
-# nacre_even_batches(TARGET): its sources in as few batches as there have to be, of about the same size.
+# nacre_even_batches(TARGET): its sources in as few batches as there have to be, with about as many bytes each: one that is twice
+# as long as the others is compiled alone at the end, while the other processors wait.
 function(nacre_even_batches target)
   if(NOT NACRE_UNITY)
     return()
@@ -137,8 +138,19 @@ function(nacre_even_batches target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
   math(EXPR batches "(${count} + ${CMAKE_UNITY_BUILD_BATCH_SIZE} - 1) / ${CMAKE_UNITY_BUILD_BATCH_SIZE}")
-  math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${size})
+  set(all 0)
+  foreach(source IN LISTS sources)
+    file(SIZE ${source} size)
+    math(EXPR all "${all} + ${size}")
+  endforeach()
+  set(before 0)
+  foreach(source IN LISTS sources)
+    file(SIZE ${source} size)
+    math(EXPR batch "(${before} + ${size} / 2) * ${batches} / ${all}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${batch})
+    math(EXPR before "${before} + ${size}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # nacre_folder(NAME [LAYER layer] [USES folder...] [LIBRARIES target...] [INCLUDES folder...]): the library of shell/NAME, from all
