@@ -63,18 +63,18 @@ struct OwnEnd {
   exits::Record record = exits::Record::lost();
 };
 
-void elements(auto& io, wire::Of<OwnEnd> auto& m) {
-  io.are("[RANKS, RECORD]");
-  io.has(m.ranks);
-  io.has(m.record);
-}
-
 // All tasks have ended: how the leader's own have, which no other shell could tell the next leader.
 struct TasksOver {
   std::vector<OwnEnd> ends;
 };
 
-void fields(auto& io, wire::Of<TasksOver> auto& m) { io.has("ends", m.ends); }
+constexpr wire::Object kTasksOver{[](auto& io, auto& m) {
+  io.has("ends", m.ends, wire::Each{wire::Array{[](auto& end, auto& of) {
+           end.are("[RANKS, RECORD]");
+           end.has(of.ranks);
+           end.has(of.record);
+         }}});
+}};
 
 }  // namespace
 
@@ -341,16 +341,17 @@ void ShellGroup::tell_over() {
     if (!own.empty()) over.ends.push_back({std::move(own), record});
   }
   // also if the job is being ended, as shells that have joined since then do not know it
-  if (Result<void> sent = host_.announce(kTasksOverTopic, wire::to_text(over)); !sent)
+  if (Result<void> sent = host_.announce(kTasksOverTopic, dump_json(kTasksOver.write(over))); !sent)
     host_.log().log(Level::debug, "", "those without tasks get no notice of the tasks' end: {}",
                     sent.error().message);
 }
 
 void ShellGroup::note_over(std::string_view bytes) {
   tasks_are_over_ = true;
-  auto over = wire::from_text<TasksOver>(bytes);
-  if (!over) return;
-  for (const OwnEnd& each : over->ends) leaders_ends_.add(each.ranks & host_.job().all_ranks(), each.record);
+  auto json = parse_json(bytes);
+  TasksOver over;
+  if (!json || !kTasksOver.read(JsonAt::root(*json), over)) return;
+  for (const OwnEnd& each : over.ends) leaders_ends_.add(each.ranks & host_.job().all_ranks(), each.record);
 }
 
 void ShellGroup::stand_by(const std::function<bool()>& leaves) {

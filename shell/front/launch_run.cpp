@@ -507,8 +507,8 @@ class LaunchRun {
     const std::optional<char> state = process_state(process_->pid());
     auto report = standstill_.update(state, event::clock_now().count());
     if (report) print_err("{}: {} {}\n", plan_.record.front, subject(), *report);
-    // If it went on it would find that another shell leads, and end. Its guard ends its tasks, and it, once its agent
-    // has gone.
+    // If it went on it would find that another shell leads, and end. Over ssh its guard kills it once its agent has
+    // gone.
     const bool is_here = plan_.follow && !plan_.srun && !through_agent_;
     const bool is_led_here =
         is_here && stands_still(state) && has_another_leader(plan_.record.job, process_->pid());

@@ -154,7 +154,7 @@ TEST_CASE(
   CHECK(it.restarts.used() == 1);
   CHECK(it.job.attempt_of(0) == 3);
   CHECK(it.job.attempt_of(2) == 3);
-  while (it.restarts.used() < 3) CHECK(it.restarts.take_job(0));
+  while (it.restarts.used() < 3) CHECK(it.restarts.take_job(0, std::nullopt));
   elastic::Replacement next{{{value::Idset::range(4, 5), 2, 1, 4}}};
   next.all = {it.job.restarts, 0, std::nullopt};
   auto refused = it.recovery.decide_replacement(next);
