@@ -366,7 +366,7 @@ takes_stacks() {
       --hang-watch=1s,restart --restart=on-failure,scope=job,backoff=0s --report=report.json
     ends_with 0
     grep -q "warn: hang-watch: no task has done anything that can be seen for 1s.*: $words" err || { cat err; return 1; }
-    grep -qE "restart: rank [01] on .* killed by SIGKILL: all tasks of the job start again now \(restart 1 of 3\)" err || { cat err; return 1; }
+    grep -qE "restart: rank [01] on .* killed by SIGKILL.*: all tasks of the job start again now \(restart 1 of 3\)" err || { cat err; return 1; }
     [ "$(jq -c '[.timeline[] | select(.event == "hang" or .event == "restart") | .event]' report.json)" = '["hang","restart"]' ] || { jq .timeline report.json; return 1; }
     hangs=none
   done
