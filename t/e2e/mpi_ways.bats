@@ -35,7 +35,7 @@ in_all_cells() {
       said=$(grep -E '^([0-9] went on|universe|child: )' <<<"$output" | sort | uniq | paste -sd' ')
       [[ $status -eq $code && $said == "$wanted" ]] ||
         { echo "$rule by $way on $shells shells: exit code $status, not $code; '$said', not '$wanted': $output"; return 1; }
-      nothing_left || { echo "$rule by $way on $shells shells"; return 1; }
+      no_trace_left || { echo "$rule by $way on $shells shells"; return 1; }
     done
   done
 }
@@ -131,7 +131,7 @@ spare_cores=0
       [ "$(cat "cell.$way.$shells/said")" = "137 0 went on 2 went on 3 went on" ] || { echo "$way on $shells shells"; cat "cell.$way.$shells/all"; return 1; }
     done
   done
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long

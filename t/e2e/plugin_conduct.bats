@@ -111,7 +111,7 @@ END
 nacre-shell[0]: old: old is gone
 nacre-shell[0]: new: new in shell.post-init" ]
   [[ $output != *"new in shell.init"* ]]
-  nothing_left
+  no_trace_left
 }
 
 @test "a handler that loads what cannot be loaded fails as an initrc does" {
@@ -123,7 +123,7 @@ end } } }
 END
   fails_with 1 "task 0: plugin 'loader': task.init: rc.lua:2: plugin.load: /no/such/file.so: No such file or directory"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # ---- what plugins ask for ----------------------------------------------------
@@ -144,7 +144,7 @@ END
   with_rc -o word=text <<<"plugin.load '$work/wrong.so'"
   fails_with 1 "plugin 'wrong': shell.init: the plugin's handler failed"
   not_started
-  nothing_left
+  no_trace_left
   with_rc -o word=text -o verbose=1 <<<"plugin.load '$work/wrong.so'"
   [[ $output == *"debug: option word: Expected integer, got string"* ]]
   [[ $output == *"debug: shell info: Expected integer, got object"* ]]
@@ -220,7 +220,7 @@ end } } }
 END
     [ "$status" -eq 0 ]
     [ "$(sort <<<"$output")" = $'0: hello\n1: hello' ]
-    nothing_left
+    no_trace_left
   done
 }
 
@@ -231,7 +231,7 @@ END
       with_rc <<<"plugin.register { name = 'lua', handlers = { { topic = '$topic', fn = function () $call end } } }"
       fails_with 1 "plugin 'lua': $topic: rc.lua:1: task." "can only be used in a task.* callback"
       [ $topic = shell.start ] || not_started
-      nothing_left
+      no_trace_left
     done
   done
   with_rc <<<"task.setenv ('A', 'b')"

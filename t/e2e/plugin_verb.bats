@@ -173,7 +173,7 @@ END
   [ "$status" -eq 0 ]
   [ ! -e ran ]
   not_started
-  nothing_left
+  no_trace_left
 }
 
 @test "list: what fails is said as the shell says it" {

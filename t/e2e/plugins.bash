@@ -30,7 +30,7 @@ with_rc() {
 
 not_started() { [ ! -e started ] || { echo "a task was started"; return 1; }; }
 
-nothing_left() {
+no_trace_left() {
   [ -z "$(ls -A "$TMPDIR")" ] || { echo "left in TMPDIR: $(ls -A "$TMPDIR")"; return 1; }
   no_process_left
 }
@@ -56,7 +56,7 @@ killed_processes_go() {
 succeeds_saying() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ "$output" = "$1" ] || { echo "not '$1': $output"; return 1; }
-  nothing_left
+  no_trace_left
 }
 
 # Installs the build below STAGE, and finds it there: for setup_file.

@@ -28,7 +28,7 @@ is_refused() {
   with_rc <<<"plugin.load { file = '$work/$file' }"
   fails_with 1 "rc.lua:1: plugin.load: $work/$file: " "$@"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # The plugin `refuses` with the bytes $3 at offset $2 of its ELF header, as the file $1.
@@ -54,7 +54,7 @@ END
   with_rc <<<"plugin.load { file = '$work/needs.so' }"
   fails_with 1 "$work/needs.so: libno-such-library.so.1: " "No such file or directory"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 @test "an object of 32 bits, of another machine, system or byte order" {
@@ -126,7 +126,7 @@ END
   [[ $output == *"good: freed"* ]]
   [[ $output == *"plugin.load: $work/plugins/b.so: "* ]]
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # ---- handlers that fail, in each topic ---------------------------------------
@@ -154,7 +154,7 @@ fails_before_tasks() {
   fail_at "$@"
   fails_with 1 "plugin 'refuses': $1: $why"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long
@@ -174,7 +174,7 @@ fails_before_tasks() {
     fail_at task.exec
     fails_with 126 "task 0: " "plugin 'refuses': task.exec: $why"
     not_started
-    nothing_left
+    no_trace_left
   done
 }
 
@@ -191,7 +191,7 @@ END
   prepare_marked 1 true
   with_rc <<<"plugin.load '$work/forks.so'"
   [[ $status -eq 0 && -z $output ]] || { echo "$status: $output"; return 1; }
-  nothing_left
+  no_trace_left
 }
 
 @test "a handler that fails while tasks run: they are ended" {
@@ -200,7 +200,7 @@ END
       prepare_sleepers
       fail_at $topic
       fails_with 1 "plugin 'refuses': $topic: $why"
-      nothing_left
+      no_trace_left
     done
   done
 }
@@ -211,7 +211,7 @@ END
     prepare_marked 3 sh -c '[ $FLUX_TASK_RANK = 1 ] || exec sleep 1000'
     fail_at task.exit
     fails_with 1 "task 1: plugin 'refuses': task.exit: $why"
-    nothing_left
+    no_trace_left
   done
 }
 
@@ -224,7 +224,7 @@ END
       fail_at $topic
       fails_with 1 "plugin 'refuses': $topic: $why"
       [ "$(wc -l <started)" -eq 2 ]
-      nothing_left
+      no_trace_left
     done
   done
 }
@@ -239,7 +239,7 @@ END
     fail_at 'task.*'
     fails_with 1 "task 0: plugin 'refuses': task.init: $why"
     not_started
-    nothing_left
+    no_trace_left
   done
 }
 
@@ -269,7 +269,7 @@ end } } }
 END
   fails_with 1 "plugin 'lua': shell.init: rc.lua:2: stack overflow"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long

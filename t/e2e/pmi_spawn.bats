@@ -25,7 +25,7 @@ program() {
 passes() {
   [ "$status" -eq 0 ] || { echo "exit code $status: $output"; return 1; }
   [ -z "$output" ] || { echo "said: $output"; return 1; }
-  nothing_left
+  no_trace_left
 }
 
 # The job ended with exit code $1, and its output has each of the other arguments.
@@ -35,7 +35,7 @@ ends_with() {
   for text in "${@:2}"; do
     [[ $output == *"$text"* ]] || { echo "no '$text' in: $output"; return 1; }
   done
-  nothing_left
+  no_trace_left
 }
 
 has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
@@ -133,7 +133,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   echo now >go
   wait $!
   [ "$(cat out)" = "late: now" ]
-  nothing_left
+  no_trace_left
 }
 
 # ---- output ------------------------------------------------------------------
@@ -147,7 +147,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   [ "$output" = "" ]
   [ "$(sort out.1)" = $'err\nerr\nout\nout' ]
   [ ! -s out.0 ]
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long
@@ -229,7 +229,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   wait $! || status=$?
   [ "$status" -eq 137 ]
   grep -F "rank 0 of spawn 1 on node0 killed by SIGKILL" out
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long
@@ -241,7 +241,7 @@ has_children() { [ "$(pgrep -cP "$2")" -eq "$1" ]; } # number, process
   kill -USR1 $!
   wait $!
   [ "$(cat said)" = usr1 ]
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long

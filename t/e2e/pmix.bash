@@ -49,11 +49,11 @@ says() {
   wanted=$(printf '%s\n' "$@" | sort)
   [ "$status" -eq "$code" ] || { echo "exit code $status, not $code: $output"; return 1; }
   [ "$output" = "$wanted" ] || { diff <(echo "$wanted") <(echo "$output"); return 1; }
-  nothing_left
+  no_trace_left
 }
 
 # The job ended with code $1, one line has all the other texts in it, and no process is left.
 ended_saying() {
   run_said "$@" || return
-  nothing_left
+  no_trace_left
 }

@@ -163,7 +163,7 @@ others_went_on() {
     grep -qx "rank $rank of 4 went on" <<<"$output" || { echo "rank $rank did not go on: $output"; return 1; }
   done
   ! grep -E 'event about|wrong value' <<<"$output" || return 1
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long
@@ -260,7 +260,7 @@ END
   [ "$status" -eq 1 ]
   [ "${lines[0]}" = "nacre-shell[0]: error: pmix: /no/such/place/pmix: No such file or directory" ]
   not_started
-  nothing_left
+  no_trace_left
 }
 
 @test "a libpmix that is not installed is named" {
@@ -269,7 +269,7 @@ END
   with_rc -o pmi=pmix <<<"plugin.load { file = '$work/pmix.so' }"
   fails_with 1 "rc.lua:1: plugin.load: $work/pmix.so: libpmiz.so.2: " "No such file or directory"
   not_started
-  nothing_left
+  no_trace_left
 }
 
 # Runs the prepared job with the plugin where a site has it, and only the given options.

@@ -127,7 +127,7 @@ ids_are_right() { # lines groups
 @test "without fault-tolerance a member that is killed ends the job" {
   run_tasks 4 4 amid
   [ "$status" -eq 137 ] || { echo "$status: $output"; return 1; }
-  nothing_left
+  no_trace_left
 }
 
 # bats test_tags=long

@@ -146,7 +146,7 @@ ranks() {
       grep -qx "rank $rank of 4 went on" <<<"$output" || { echo "$how: rank $rank did not: $output"; return 1; }
     done
     [[ $output == *"rank 3 (process "*") on node1 was killed by signal 9 (Killed) "*"; the others go on"* ]] || return 1
-    nothing_left
+    no_trace_left
   done
 }
 

@@ -149,7 +149,7 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   for rank in 0 1 2; do
     grep -qx "child $rank: child 3 has gone, and the others go on" <<<"$output" || { echo "$rank: $output"; return 1; }
   done
-  nothing_left
+  no_trace_left
 }
 
 @test "fault-tolerance: those of a shell that is killed are lost, and the others of their namespace go on" {
