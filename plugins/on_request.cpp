@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "capi/loader.hpp"
@@ -15,6 +14,21 @@ namespace {
 constexpr const char* kPmix = "pmi/pmix.so";  // below a directory of the searchpath, as it is not for every job
 constexpr const char* kWithPmix = "simple,pmi2,pmix";
 
+// The file that a task will execute; "" if there is none. Relative to the job's directory, as for execvp(3) in a
+// task.
+std::string program_of(const plugin::Host& host, std::string_view path) {
+  const job::Jobspec& spec = host.job().spec;
+  std::string front = spec.cwd ? *spec.cwd + "/" : "";
+  auto place = [&](const std::string& file) { return file.starts_with('/') ? file : front + file; };
+  const std::string& name = spec.command.front();
+  if (name.find('/') != std::string::npos) return place(name);
+  for (std::string_view directory : split(path, ':')) {
+    std::string file = place(fmt::format("{}/{}", directory.empty() ? "." : directory, name));
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return "";
+}
+
 // Open MPI's libraries, also of Fortran and of OpenSHMEM, those that Debian builds for it, and PMIx itself. MPICH's
 // libmpi.so has another number.
 bool is_of_pmix(std::string_view library) {
@@ -23,94 +37,35 @@ bool is_of_pmix(std::string_view library) {
          library.find("-openmpi.so") != std::string_view::npos;
 }
 
-// The beginning of a file; "" if it cannot be read.
-std::string beginning_of(const std::string& path) {
+// A Python program that uses MPI, as the beginning of its file or its module's name shows: the interpreter itself
+// needs no library of MPI, and may load one of either MPI later.
+bool is_of_mpi4py(const plugin::Host& host, std::string_view program) {
+  constexpr std::string_view kPackage = "mpi4py";
   constexpr std::size_t kBeginning = std::size_t{64} << 10;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  std::string text(kBeginning, '\0');
-  const ssize_t got = file ? ::pread(file.get(), text.data(), text.size(), 0) : -1;
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  return text;
+  if (!program.substr(program.rfind('/') + 1).starts_with("python")) return false;
+  const job::Jobspec& spec = host.job().spec;
+  for (std::size_t at = 1; at < spec.command.size(); ++at) {
+    const std::string& word = spec.command[at];
+    if (word.find(kPackage) != std::string::npos) return true;  // -m mpi4py ..., -c "import mpi4py"
+    if (word.starts_with('-')) continue;
+    const UniqueFd file(::open((word.starts_with('/') || !spec.cwd ? word : *spec.cwd + "/" + word).c_str(),
+                               O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    std::string text(kBeginning, '\0');
+    const ssize_t got = file ? ::pread(file.get(), text.data(), text.size(), 0) : -1;
+    if (got >= 0)
+      return std::string_view(text).substr(0, static_cast<std::size_t>(got)).find(kPackage) != std::string::npos;
+  }
+  return false;
 }
 
-// Looks through the commands of a job for a program of Open MPI: the program itself, what a wrapper such as
-// numactl(1) or env(1) has among its words, what `sh -c` has in its text, what a script names by a path, and Python
-// that uses mpi4py, which loads its library of MPI later.
-class OpenMpiSearch {
- public:
-  explicit OpenMpiSearch(plugin::Host& host)
-      : front_(host.job().spec.cwd ? *host.job().spec.cwd + "/" : ""),
-        path_(host.environment().get("PATH").value_or("")) {}
-
-  bool finds(const std::vector<std::string>& command) {
-    return std::any_of(command.begin(), command.end(), [&](const std::string& word) {
-      if (word.find(kMpi4py) != std::string::npos) return true;  // -m mpi4py ..., -c "import mpi4py"
-      return word.find_first_of(" \t\n") == std::string::npos ? is_word(word) : is_text(word);
-    });
-  }
-
- private:
-  static constexpr std::string_view kMpi4py = "mpi4py";
-  static constexpr int kMostFiles = 32;
-
-  // A word of the command: a file, from the job's directory on, or one that is found by PATH.
-  bool is_word(const std::string& word) {
-    if (word.empty() || word.starts_with('-')) return false;
-    if (is_file(placed(word), true)) return true;
-    if (word.find('/') != std::string::npos) return false;
-    for (std::string_view directory : split(path_, ':')) {
-      const std::string file = placed(fmt::format("{}/{}", directory.empty() ? "." : directory, word));
-      if (::access(file.c_str(), X_OK) == 0) return is_file(file, true);
-    }
-    return false;
-  }
-
-  // Commands for a shell: only words with a slash are looked at.
-  bool is_text(std::string_view text) {
-    constexpr std::string_view kBetween = " \t\r\n;&|()<>\"'`=";
-    for (std::size_t from = 0; (from = text.find_first_not_of(kBetween, from)) != std::string_view::npos;) {
-      const std::size_t to = std::min(text.find_first_of(kBetween, from), text.size());
-      const std::string_view word = text.substr(from, to - from);
-      if (word.find('/') != std::string_view::npos && is_file(placed(word), false)) return true;
-      from = to;
-    }
-    return false;
-  }
-
-  bool is_file(const std::string& path, bool reads_scripts) {
-    std::error_code ignored;
-    if (++files_ > kMostFiles || !std::filesystem::is_regular_file(path, ignored)) return false;
-    const std::vector<std::string> libraries = capi::needed_libraries(path);
-    if (!libraries.empty()) return std::any_of(libraries.begin(), libraries.end(), is_of_pmix);
-    const std::string text = beginning_of(path);
-    if (text.starts_with("\177ELF")) return false;
-    return text.find(kMpi4py) != std::string::npos || (reads_scripts && text.starts_with("#!") && is_text(text));
-  }
-
-  [[nodiscard]] std::string placed(std::string_view file) const {
-    return (file.starts_with('/') ? "" : front_) + std::string(file);
-  }
-
-  std::string front_, path_;
-  int files_ = 0;
-};
-
-// Of an entry of the option multi-prog.
-Result<std::vector<std::string>> command_of(const Json& entry) {
-  return TRY(JsonAt::root(entry).at("command")).strings();
-}
-
-// Without a PMIx server a program of Open MPI 5 is a job of its own in each task.
+// Without a PMIx server a program of Open MPI is a job of its own in each task.
 bool needs_pmix(plugin::Host& host) {
   if (!capi::find_objects(kPmix, host.plugin_searchpath())) return false;
-  OpenMpiSearch search(host);
-  if (search.finds(host.job().spec.command)) return true;
-  const Json* programs = host.options().find("multi-prog");
-  if (programs == nullptr || !programs->is_array()) return false;
-  return std::any_of(programs->begin(), programs->end(), [&](const Json& each) {
-    auto command = command_of(each);
-    return command && search.finds(*command);
-  });
+  std::string program = program_of(host, host.environment().get("PATH").value_or(""));
+  if (program.empty()) return false;
+  if (is_of_mpi4py(host, program)) return true;
+  std::vector<std::string> libraries = capi::needed_libraries(program);
+  return std::any_of(libraries.begin(), libraries.end(), [](const auto& each) { return is_of_pmix(each); });
 }
 
 }  // namespace

@@ -106,36 +106,6 @@ END
   [ "$status" -eq 0 ] && [[ $output == *"sum 6 of 4"* ]] || { echo "exit code $status: $output"; return 1; }
 }
 
-@test "a program of Open MPI has PMIx, and tasks the variables of mpirun, also behind wrappers, in scripts and behind a ':'" {
-  local app=$programs/allreduce.openmpi show='echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, ${PMIX_NAMESPACE%%-*}"' each
-  printf '#!/bin/sh\n%s\nexec "$@"\n' "$show" >wrapper
-  printf '#!/bin/sh\n%s\n# comment\nexec "%s" "$@"\n' "$show" "$app" >script
-  printf '#!/usr/bin/env python3\nimport os\nprint(os.environ.get("OMPI_COMM_WORLD_RANK"))\nfrom mpi4py import MPI\n' >ranks.py
-  chmod +x wrapper script ranks.py
-  ln -s "$app" app
-  has_pmix() {
-    run mpirun -np 2 "$@"
-    [ "$status" -eq 0 ] && [[ $output == *"0 of 2, nacre"* && $output == *"1 of 2, nacre"* && $output == *"allreduce ok, 2 ranks"* ]] || { echo "$*: $output"; return 1; }
-  }
-  has_pmix ./wrapper "$app"
-  has_pmix ./wrapper env A=1 ./app
-  PATH=$PATH:$work has_pmix wrapper app
-  has_pmix ./script
-  has_pmix sh script
-  has_pmix sh -c "$show; exec ./app"
-  has_pmix sh -c "($show);./app"
-  APP=$app run mpirun -np 1 sh -c "$show; exec \$APP" : -np 1 ./wrapper "$app"
-  [ "$status" -eq 0 ] && [[ $output == *"0 of 2, nacre"* && $output == *"1 of 2, nacre"* ]] || { echo "$output"; return 1; }
-  run mpirun -np 1 ./ranks.py
-  says 0 0
-  # MPICH's programs, and those of no MPI, are served without PMIx, as before.
-  for each in "./wrapper $programs/allreduce.mpich" "./wrapper true"; do
-    # shellcheck disable=SC2086 # words
-    run mpirun -np 2 $each
-    [ "$status" -eq 0 ] && [ "$(grep -cx ' of , ' <<<"$output")" -eq 2 ] || { echo "$each: $output"; return 1; }
-  done
-}
-
 @test "several programs have one MPI_COMM_WORLD, each with its own directory and variables" {
   run mpiexec -n 1 -env A 1 sh -c 'echo "one $A $PWD $PMI_SIZE %t"' : -n 2 -wdir /usr -x A=2 sh -c 'echo "two $A $PWD $PMI_SIZE"'
   [ "$status" -eq 0 ]
