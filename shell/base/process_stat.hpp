@@ -53,15 +53,14 @@ void reset_signals();
 // Whether this process ignores the signal.
 [[nodiscard]] bool ignores_signal(int signum);
 
-// Whether a process of this host stands still: a signal has stopped it, or it waits in the kernel and cannot be
-// woken, as for a file system that does not answer.
-
 // The letter of /proc/PID/stat; none if there is no such process.
 [[nodiscard]] std::optional<char> process_state(pid_t pid);
 
-// By that letter.
+// Whether a process with that letter stands still: a signal has stopped it, or it waits in the kernel and cannot be
+// woken, as for a file system that does not answer.
 [[nodiscard]] bool stands_still(std::optional<char> state);
 
+// When a process of this host stands still, and for how long.
 class Standstill {
  public:
   static constexpr double kFirst = 10;  // seconds, before it is reported

@@ -744,7 +744,7 @@ Result<void> Shell::hand_over() {
   if (job_.shells() < kLeast && shells_.leads() && !has_arbiter)
     log_.log(Level::notice, "",
              "on-leader-lost=take-over needs three shells here: of two, the one that is left ends");
-  // Where the job ends with its leader nothing is gained by an early guess: that may go on.
+  // Where the job ends with its leader, a silent one is given more time, as it may go on.
   const job::OnLost on_lost = TRY(job::OnLost::read(options_));
   constexpr std::uint32_t kPatience = 3;
   process_.group->hand_over(has_arbiter, on_lost.replaces || on_lost.goes_on ? 1 : kPatience);

@@ -248,7 +248,7 @@ Result<void> ShellRestart::start_tasks() {
   Result<void> started = tasks_.start();
   is_starting_ = false;
   std::erase_if(kept_, [](const auto& each) { return each.second.state == State::starting; });  // could not start
-  // In a shell that has just joined this restart may have begun before: it has no tasks then.
+  // In a shell that has just joined, and has no tasks, this restart may have begun before.
   if (together_ && !together_->ends_tasks()) together_->end_tasks(grace_);
   return started;
 }

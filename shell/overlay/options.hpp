@@ -41,7 +41,8 @@ struct OverlayOptions {
   // higher up recover first.
   milliseconds beat_bound{4000};
   milliseconds beat_bound_per_level{250};
-  // A leader that is only silent counts as lost after so many times silent_bound: fewer than 4, as the fence comes.
+  // A leader that is only silent counts as lost after so many times silent_bound; at most 3, so that another one is
+  // chosen before the fence.
   std::uint32_t leader_silences = 1;
   // After this time without a beat a node ends the tasks, and the shell.
   milliseconds fence{30'000};
