@@ -90,6 +90,10 @@ using Effect = std::variant<Send, SendEntry, Dial, HangUp, HalfClose, Deliver, R
 struct Outbox {
   static constexpr Time kNever = Time::max();
 
+  static void postpone(Time& bound, Time gap) {
+    if (bound != kNever) bound += gap;
+  }
+
   std::uint64_t job = 0;
   std::uint64_t term = 0;
   Time now{};

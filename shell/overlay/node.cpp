@@ -71,7 +71,7 @@ void Node::stood_still(Time gap) {
   child_table_.excuse(gap);
   uplink_.excuse(gap);
   campaigns_.excuse(gap);
-  if (leave_deadline_ != Outbox::kNever) leave_deadline_ += gap;
+  Outbox::postpone(leave_deadline_, gap);
   fed_at_ += gap;
   pulse_.wake(out_.now);
   stood_still_at_ = out_.now;
@@ -1108,7 +1108,7 @@ Seq Campaigns::stable(Seq complete) const {
 }
 
 void Campaigns::excuse(Time gap) {
-  for (OpenCampaign& each : open_) each.deadline += gap;
+  for (OpenCampaign& each : open_) Outbox::postpone(each.deadline, gap);
 }
 
 Time Campaigns::due(Time now) const {

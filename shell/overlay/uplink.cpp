@@ -178,9 +178,7 @@ void Uplink::starve(bool starving) {
 }
 
 void Uplink::excuse(Time gap) {
-  for (Attempt& each : attempts_) {
-    if (each.deadline != Outbox::kNever) each.deadline += gap;
-  }
+  for (Attempt& each : attempts_) Outbox::postpone(each.deadline, gap);
 }
 
 void Uplink::tick() {

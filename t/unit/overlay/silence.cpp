@@ -214,6 +214,14 @@ TEST_CASE("a shrink, and a leader without anybody, wait on after a standstill") 
   CHECK(bench.node.tree().has(1));
 }
 
+TEST_CASE("a member that stood still has no bound of its own for what the leader waits for") {
+  Middle bench;
+  bench.say({0, Side::up}, Entry{1, {0, 1}, left("3")});
+  REQUIRE(bench.node.campaigns().size() == 1);
+  bench.stand_still(seconds(60));
+  CHECK(bench.node.campaigns().front().deadline == Outbox::kNever);
+}
+
 TEST_CASE("rule 16: a child that is busy is not silent, until the job has waited enough for it") {
   Bench bench(0, 2);
   bench.below(1);
