@@ -413,10 +413,8 @@ std::string directory_error(const std::string& path, int error) { return system_
 }  // namespace
 
 std::string fault_of_directory(const std::string& path) {
-  const std::string file = fmt::format("{}/.nacre-health-{}", path, ::getpid());
-  UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  UniqueFd fd = open_nameless(path);
   if (!fd) return directory_error(path, errno);
-  ::unlink(file.c_str());
   const std::string some(4096, 'x');
   if (int error = write_all(fd.get(), some); error != 0) return directory_error(path, error);
   struct statvfs space {};

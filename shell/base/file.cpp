@@ -64,6 +64,15 @@ int write_all_at(int fd, std::string_view text, std::uint64_t offset) {
   return 0;
 }
 
+UniqueFd open_nameless(const std::string& directory) {
+  UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd || errno != EOPNOTSUPP) return fd;  // NFS has no O_TMPFILE
+  std::string path = directory + "/.nacre-XXXXXX";
+  fd = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
+  if (fd) ::unlink(path.c_str());
+  return fd;
+}
+
 Result<void> check_replaceable(const std::string& path) {
   struct stat info {};
   bool is_there = ::lstat(path.c_str(), &info) == 0;

@@ -310,20 +310,10 @@ Error failed(int code, const std::string& directory) {
   return system_error(code, fmt::format("cannot keep output in {}", directory));
 }
 
-// For file systems without O_TMPFILE: makes a file, and removes its name at once.
-UniqueFd open_unlinked(const std::string& directory) {
-  UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (fd || errno != EOPNOTSUPP) return fd;
-  std::string path = directory + "/nacre-spill-XXXXXX";
-  fd = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
-  if (fd) ::unlink(path.c_str());
-  return fd;
-}
-
 }  // namespace
 
 Result<SpillFile> SpillFile::create(const std::string& directory) {
-  UniqueFd fd = open_unlinked(directory);
+  UniqueFd fd = open_nameless(directory);
   if (!fd) return failed(errno, directory);
   return SpillFile(std::move(fd), directory);
 }

@@ -135,6 +135,12 @@ TEST_CASE("a directory that cannot be written to has a fault, and nothing stays 
   CHECK(fault_of_directory("/proc").find("/proc: ") == 0);
 }
 
+TEST_CASE("a process of another host that has the same number may check a directory that both share") {
+  kit::TemporaryFolder folder;
+  static_cast<void>(folder.file(fmt::format(".nacre-health-{}", ::getpid()), ""));
+  CHECK(fault_of_directory(folder.path("")).empty());
+}
+
 TEST_CASE("memory is short below two percent of all") {
   CHECK(fault_of_memory("MemTotal:     1000000 kB\nMemFree:   5 kB\nMemAvailable:  20000 kB\n").empty());
   CHECK(fault_of_memory("MemTotal:     1000000 kB\nMemFree:   5 kB\nMemAvailable:  19999 kB\n") ==
