@@ -80,4 +80,7 @@ void load_builtins(plugin::Host& host);
 // from the searchpath. An error if it is not there.
 Result<void> load_on_request(plugin::Host& host);
 
+// Whether the job's program is one of MPI, as far as its file shows, or has a PMIx server.
+[[nodiscard]] bool is_of_mpi(plugin::Host& host);
+
 }  // namespace nacre::plugins

@@ -18,6 +18,7 @@ constexpr const char* kWithPmix = "simple,pmi2,pmix";
 // task.
 std::string program_of(const plugin::Host& host, std::string_view path) {
   const job::Jobspec& spec = host.job().spec;
+  if (spec.command.empty()) return "";
   std::string front = spec.cwd ? *spec.cwd + "/" : "";
   auto place = [&](const std::string& file) { return file.starts_with('/') ? file : front + file; };
   const std::string& name = spec.command.front();
@@ -35,6 +36,11 @@ bool is_of_pmix(std::string_view library) {
   bool open_mpi = library.starts_with("libmpi") && library.find(".so.40") != std::string_view::npos;
   return open_mpi || library.starts_with("liboshmem.so") || library.starts_with("libpmix.so") ||
          library.find("-openmpi.so") != std::string_view::npos;
+}
+
+bool is_of_mpich(std::string_view library) {
+  const bool has_number = library.starts_with("libmpi") && library.find(".so.12") != std::string_view::npos;
+  return has_number || library.starts_with("libmpich");
 }
 
 // A Python program that uses MPI, as the beginning of its file or its module's name shows: the interpreter itself
@@ -58,17 +64,26 @@ bool is_of_mpi4py(const plugin::Host& host, std::string_view program) {
   return false;
 }
 
-// Without a PMIx server a program of Open MPI is a job of its own in each task.
-bool needs_pmix(plugin::Host& host) {
-  if (!capi::find_objects(kPmix, host.plugin_searchpath())) return false;
+// Whether the job's program is one of mpi4py, or needs such a library.
+bool is_linked_with(plugin::Host& host, bool (*is_meant)(std::string_view library)) {
   std::string program = program_of(host, host.environment().get("PATH").value_or(""));
   if (program.empty()) return false;
   if (is_of_mpi4py(host, program)) return true;
   std::vector<std::string> libraries = capi::needed_libraries(program);
-  return std::any_of(libraries.begin(), libraries.end(), [](const auto& each) { return is_of_pmix(each); });
+  return std::any_of(libraries.begin(), libraries.end(), is_meant);
+}
+
+// Without a PMIx server a program of Open MPI is a job of its own in each task.
+bool needs_pmix(plugin::Host& host) {
+  return capi::find_objects(kPmix, host.plugin_searchpath()) && is_linked_with(host, is_of_pmix);
 }
 
 }  // namespace
+
+bool is_of_mpi(plugin::Host& host) {
+  if (host.stack().find("pmix") != nullptr) return true;
+  return is_linked_with(host, [](std::string_view library) { return is_of_pmix(library) || is_of_mpich(library); });
+}
 
 Result<void> load_on_request(plugin::Host& host) {
   auto options = PmiOptions::read(host.options());

@@ -2,9 +2,10 @@
 //
 // sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). Without it: the shell's
 // own. session=task: each task leads a session of its own, which is a group of its own for the scheduler of kernels
-// with autogroups. It is the default if autogroups are on and tasks have no terminal, unless tasks yield to each
-// other: otherwise all tasks of a job get together as much as one process of another session. session=shell: tasks
-// are in the shell's session.
+// with autogroups. It is the default for ranks of MPI on such kernels, if they have no terminal and do not yield to
+// each other: as they spin while they wait, all of them together would have as much as one process of another session.
+// Other tasks would only start later, as the shell has the share of one of them. session=shell: tasks are in the
+// shell's session.
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
@@ -59,7 +60,8 @@ class Scheduling final : public plugin::Plugin {
       return {};
     }
     const bool stays = TRY(host_.options().flag("nosetpgrp")) || host_.options().find("pty.interactive") != nullptr;
-    own_session_ = !stays && has_autogroups() && !has_terminal() && !tasks_yield();
+    own_session_ = !stays && host_.tasks().size() > 1 && has_autogroups() && !has_terminal() && is_of_mpi(host_) &&
+                   !tasks_yield();
     return {};
   }
 

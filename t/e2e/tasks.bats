@@ -275,11 +275,8 @@ $((lower + 7))" ]
   prepare 2 sh -c 'read -r _ _ _ _ _ session _ <"/proc/$$/stat"; [ "$session" = $$ ] && own=own; echo "$(chrt -p $$ | sed -n "s/.*policy: //p") ${own-shared}"'
   run nacre -o session=shell
   [ "$output" = $'SCHED_OTHER shared\nSCHED_OTHER shared' ]
-  # By default tasks lead sessions if the kernel has autogroups, and there is no terminal that they could need.
-  own=shared
-  [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null || echo 0)" = 0 ] || own=own
   run nacre < <(:)
-  [ "$output" = "SCHED_OTHER $own"$'\n'"SCHED_OTHER $own" ]
+  [ "$output" = $'SCHED_OTHER shared\nSCHED_OTHER shared' ]
   for policy in batch idle other; do
     run nacre -o sched=$policy -o session=task
     [ "$output" = "SCHED_${policy^^} own"$'\n'"SCHED_${policy^^} own" ]
@@ -290,6 +287,28 @@ $((lower + 7))" ]
   fails_with 1 "sched: expected batch, other or idle"
   run nacre -o session=job
   fails_with 1 "session: expected task or shell"
+}
+
+@test "ranks of MPI lead sessions if the kernel has autogroups, and there is no terminal that they could need" {
+  own=shared
+  [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null || echo 0)" = 0 ] || own=own
+  sees() { # WHAT
+    run nacre -o pmi=simple < <(:)
+    [ "$output" = "$1"$'\n'"$1" ] || { echo "$output"; return 1; }
+  }
+  # Copies of a program that only say so, linked with a library of each kind, as the linker has noted it.
+  echo 'int printf(const char *, ...); int getpid(void); int getsid(int); int main(void) { printf("%s\n", getsid(0) == getpid() ? "own" : "shared"); return 0; }' >say.c
+  for name in libmpich.so.12 libmpi.so.12 libmpifort.so.12 libmpi.so.40 libother.so.12; do
+    echo 'int unused;' | cc -shared -x c - -Wl,-soname,$name -o $name
+    cc say.c -o say -Wl,--no-as-needed ./$name -Wl,-rpath,"$PWD"
+    prepare 2 ./say
+    if [ $name = libother.so.12 ]; then sees shared; else sees $own; fi
+  done
+  prepare 2 /usr/bin/python3 -c 'import os; "mpi4py"; print("own" if os.getsid(0) == os.getpid() else "shared")'
+  sees $own
+  prepare 1 /usr/bin/python3 -c 'import os; "mpi4py"; print("own" if os.getsid(0) == os.getpid() else "shared")'
+  run nacre < <(:)
+  [ "$output" = shared ]
 }
 
 @test "a task in a session of its own gets the signals of the job, and none outlives it" {

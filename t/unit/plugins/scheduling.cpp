@@ -3,8 +3,6 @@
 
 #include "catch.hpp"
 
-#include "base/file.hpp"
-#include "base/text.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
 
@@ -37,9 +35,7 @@ constexpr const char* kError = "plugin 'scheduling': shell.init: ";
 TEST_CASE("without sched and session tasks are scheduled as the shell is, in its session") {
   Scheduling none("sched", nullptr);
   CHECK_FALSE(none.of_task(0).settings.of<task::Scheduler>());
-  // If the kernel has autogroups the default depends on this test's terminal.
-  auto autogroups = read_file("/proc/sys/kernel/sched_autogroup_enabled");
-  if (!autogroups || trim(*autogroups) != "1") CHECK_FALSE(none.of_task(0).new_session);
+  CHECK_FALSE(none.of_task(0).new_session);
   Scheduling in_group("nosetpgrp", true);
   CHECK_FALSE(in_group.of_task(0).new_session);
 }
