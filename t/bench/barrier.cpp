@@ -6,14 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/log.hpp"
 #include "event/loop.hpp"

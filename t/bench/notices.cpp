@@ -2,13 +2,7 @@
 //
 // What notices of tasks' ends cost the leader: their size, and the time to make them. Build it with the release
 // preset.
-#include <algorithm>
-#include <chrono>
 #include <random>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "exits/notice.hpp"
 

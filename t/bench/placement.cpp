@@ -3,11 +3,6 @@
 // How long the placement of the tasks of a node takes: one line for each number of tasks and level, the median of
 // nine runs, in ms. The node has 256 cores of two threads in two packages, four NUMA nodes and 32 L3 caches each,
 // with a gpu and a network card in each NUMA node. Build it with the release preset.
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 
 #include "plugins/affinity/placement.hpp"
 

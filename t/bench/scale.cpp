@@ -7,18 +7,6 @@
 #include <malloc.h>
 #include <time.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/result.hpp"
 #include "boot/make_resources.hpp"
 #include "group/directory.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a call of a topic costs: with no subscriber, and with each of 16 plugins subscribed to it.
-#include <chrono>
-#include <memory>
-#include <string>
-
-#include <fmt/format.h>
 
 #include "plugin/stack.hpp"
 

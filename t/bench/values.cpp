@@ -2,17 +2,7 @@
 //
 // How long idsets of a million ids and hostlists of 100,000 names take: one line an operation, the median of seven
 // runs. Build it with the release preset.
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <numeric>
 #include <random>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "value/hostlist.hpp"
 #include "value/idset.hpp"

@@ -2,8 +2,6 @@
 //
 // pmi_probe BYTES: a process of a PMI server, as a shell of several nodes is. Each puts a card of that many bytes,
 // and reads all cards after a barrier. Prints "rank 1 of 4: 4 cards"; exit code 1 if anything is wrong.
-#include <cstdio>
-#include <cstdlib>
 
 #include "boot/pmi_session.hpp"
 

@@ -4,9 +4,7 @@
 // written down and read again; an error names where it is.
 #include "boot/allocation.hpp"
 
-#include <cstdio>
 #include <fstream>
-#include <set>
 
 #include <unistd.h>
 

@@ -2,11 +2,6 @@
 //
 // Whatever another shell says of its tasks' output: it is refused, or it reads the same in any pieces, and so does
 // what a WireFormat makes of it.
-#include <map>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "io/format.hpp"
 #include "require.hpp"

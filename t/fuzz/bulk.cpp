@@ -5,7 +5,6 @@
 //
 // The input is a byte that says who listens, then bytes as they come: each piece after a byte that says over which
 // link and stream, and one that says how long it is.
-#include <map>
 
 #include "bulk/node.hpp"
 #include "require.hpp"

@@ -5,9 +5,6 @@
 // of them.
 #include "control/session.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include "require.hpp"
 
 using nacre::Json;

@@ -4,8 +4,6 @@
 // the same, and its numbers are within their bounds.
 #include "plugins/control/exec_wire.hpp"
 
-#include <csignal>
-
 #include "require.hpp"
 
 using nacre::fuzz::require;

@@ -2,7 +2,6 @@
 //
 // The first byte says which tool has printed the rest. Values that are read are within bounds, and a refused text
 // adds nothing; a row comes out as it was sent.
-#include <algorithm>
 
 #include "base/json.hpp"
 #include "require.hpp"

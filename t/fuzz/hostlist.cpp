@@ -3,8 +3,6 @@
 // A hostlist that parses is shown as text that parses to the same names in the same order.
 #include "value/hostlist.hpp"
 
-#include <algorithm>
-
 #include "require.hpp"
 
 using nacre::fuzz::require;

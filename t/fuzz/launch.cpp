@@ -6,9 +6,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-
 #include "base/file.hpp"
 #include "boot/make_resources.hpp"
 #include "group/first_words.hpp"

@@ -4,8 +4,6 @@
 // text.
 #include "front/mpiexec.hpp"
 
-#include <algorithm>
-
 #include "base/text.hpp"
 #include "require.hpp"
 

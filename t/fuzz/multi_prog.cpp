@@ -4,8 +4,6 @@
 // is read is sound, and can be written down and read again; errors say the line.
 #include "front/job_request.hpp"
 
-#include <algorithm>
-
 #include "base/json.hpp"
 #include "require.hpp"
 

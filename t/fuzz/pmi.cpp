@@ -9,12 +9,6 @@
 // barrier is over; + those of groups are; * the oldest spawn is answered. Other bytes: a client says the rest.
 #include "pmi/server.hpp"
 
-#include <algorithm>
-#include <array>
-#include <set>
-
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "require.hpp"
 

@@ -2,9 +2,6 @@
 //
 // The memory of a process that may run Python, by pieces: the address of its file in 8 bytes, and then of each
 // piece its address in 8 bytes, its size in 2, and its bytes. What is read of it has bounds.
-#include <algorithm>
-#include <cstring>
-#include <map>
 
 #include "doctor/python_stacks.hpp"
 #include "require.hpp"

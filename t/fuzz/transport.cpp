@@ -6,13 +6,6 @@
 // were taken arrive, in order, and no frame comes behind bulk that was written after it.
 #include "transport/link.hpp"
 
-#include <algorithm>
-#include <array>
-#include <deque>
-#include <map>
-
-#include <fmt/format.h>
-
 #include "require.hpp"
 
 using namespace nacre;

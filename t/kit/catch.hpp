@@ -3,7 +3,7 @@
 // Catch2, version 2.13 or 3, by the names of version 3.
 #pragma once
 
-#include <string>
+#include "base/usual.hpp"
 
 #if __has_include(<catch2/catch_all.hpp>)
 

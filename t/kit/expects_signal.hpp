@@ -5,13 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <string_view>
-
-#include <fmt/format.h>
-
 #include "base/file.hpp"
 
 namespace nacre::kit {

@@ -4,14 +4,6 @@
 // As with group::OverlayDriver, the leader gets its own exceptions and signals at once, others from the loop.
 #pragma once
 
-#include <algorithm>
-#include <deque>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "event/loop.hpp"

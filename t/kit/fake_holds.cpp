@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_holds.hpp"
 
-#include <fmt/format.h>
-
 namespace nacre::kit {
 namespace {
 

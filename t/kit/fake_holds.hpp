@@ -3,10 +3,6 @@
 // The part of a FakeHost that counts what a plugin makes the shell wait for.
 #pragma once
 
-#include <map>
-#include <string>
-#include <string_view>
-
 #include "plugin/host.hpp"
 
 namespace nacre::kit {

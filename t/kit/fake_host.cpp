@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_host.hpp"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-
-#include <fmt/format.h>
 #include <uv.h>
 
 #include "plugin/events.hpp"

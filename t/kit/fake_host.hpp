@@ -4,17 +4,6 @@
 // started, and a record of what the plugin asked for.
 #pragma once
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "fake_holds.hpp"
 #include "fake_shells.hpp"
 #include "plugin/host.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_job.hpp"
 
-#include <cerrno>
-#include <utility>
-
-#include <fmt/format.h>
-
 #include "quiet_port.hpp"
 
 namespace nacre::kit {

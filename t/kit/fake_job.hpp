@@ -5,15 +5,6 @@
 // lost.
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "fake_host.hpp"
 
 namespace nacre::kit {

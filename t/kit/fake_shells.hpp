@@ -4,15 +4,6 @@
 // this one sends comes to itself alone.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "job/job.hpp"
 #include "plugin/host.hpp"
 

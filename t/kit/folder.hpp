@@ -7,8 +7,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <string_view>
 
 #include "catch.hpp"
 

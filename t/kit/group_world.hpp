@@ -3,13 +3,6 @@
 // Several shells of a job in one process, on one loop: real links, and what each shell is told.
 #pragma once
 
-#include <algorithm>
-#include <deque>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/log.hpp"

@@ -3,11 +3,6 @@
 // A jobspec and an R for tests of the shell: some nodes with the same number of one-core tasks on each.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "boot/identity.hpp"
 

@@ -3,16 +3,7 @@
 // The other end of exits::Notice: a client that reads notices, strictly, and keeps what they say.
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/bytes.hpp"
 #include "base/json.hpp"

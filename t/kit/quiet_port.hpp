@@ -3,8 +3,6 @@
 // A way to other shells on which nothing comes and all that is sent has room, for tests that override the rest.
 #pragma once
 
-#include <string_view>
-
 #include "bulk/port.hpp"
 
 namespace nacre::kit {

@@ -3,10 +3,6 @@
 // A variable of this process, as long as the object lives; then as it was.
 #pragma once
 
-#include <cstdlib>
-#include <optional>
-#include <string>
-
 #include "base/program.hpp"
 
 namespace nacre::kit {

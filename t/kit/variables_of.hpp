@@ -3,9 +3,6 @@
 // A test's own environment.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "boot/allocation.hpp"
 
 namespace nacre::kit {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each #include of shell/ and plugins/ against the include table, and against base/usual.hpp, whose headers are not included
-elsewhere; and <algorithm> where that is not, as some libraries include it by the way."""
+"""Each #include of shell/ and plugins/ against the include table; each of those and of t/ against base/usual.hpp, whose headers
+are not included elsewhere; and <algorithm> where that is not, as some libraries include it by the way."""
 
+import posixpath
 import re
 
 import table
@@ -10,6 +11,7 @@ from tree import Offence
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 USUAL = "shell/base/usual.hpp"
 OUTSIDE = ("plugins/examples/", "plugins/pmix/")  # which use nothing of shell/ but the C API
+QUOTED = ("shell/", "", "t/kit/", "t/sim/")  # where a quoted header may be, unless it is beside the file
 PUBLIC = "flux/"  # the C API's headers, installed for plugins; they belong to the folder `plugin`
 
 
@@ -75,20 +77,31 @@ def _offence(tree, rules, path, quote, name):
     return f'"{name}": {owner} may not use {target}'
 
 
-def _lacks_algorithm(tree):
-    """The first use of <algorithm> in a file that has it neither itself nor from its own header."""
+def _has_usual(tree, path, known):
+    """Whether what this file includes has base/usual.hpp in it."""
+    if path not in known:
+        known[path] = path == USUAL
+        for _, quote, name in includes(tree.text(path)):
+            places = [posixpath.join(place, name) for place in (posixpath.dirname(path), *QUOTED)]
+            header = next((place for place in places if quote == '"' and tree.has(place)), None)
+            known[path] = known[path] or (header is not None and _has_usual(tree, header, known))
+    return known[path]
+
+
+def _lacks_algorithm(tree, known):
+    """The first use of <algorithm> in a file that has it neither itself nor from its own header, nor by base/usual.hpp."""
     for path in tree.sources(*OUTSIDE, "t/"):
         own = path.rsplit(".", 1)[0] + ".hpp"
         found = ALGORITHM.search(tree.text(path))
-        if found and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)):
+        if found and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)) and not _has_usual(tree, path, known):
             yield Offence(path, tree.text(path)[:found.start()].count("\n") + 1, f"{found[0][:-1]}: include <algorithm>")
 
 
-def _repeats_usual(tree):
+def _repeats_usual(tree, known):
     """What base/usual.hpp has already."""
     usual = {name for _, _, name in includes(tree.text(USUAL))} if tree.has(USUAL) else set()
-    for path in tree.sources("shell/", "plugins/", suffixes=(".cpp", ".hpp")):
-        if path == USUAL or path.startswith(OUTSIDE):
+    for path in tree.sources("shell/", "plugins/", "t/", suffixes=(".cpp", ".hpp")):
+        if path == USUAL or path.startswith(OUTSIDE) or (path.startswith("t/") and not _has_usual(tree, path, known)):
             continue
         for number, quote, name in includes(tree.text(path)):
             if quote == "<" and name in usual:
@@ -97,7 +110,8 @@ def _repeats_usual(tree):
 
 def check(tree):
     rules = table.Table(tree.text(table.PATH))
-    offences = [*_lacks_algorithm(tree), *_repeats_usual(tree)]
+    known = {}
+    offences = [*_lacks_algorithm(tree, known), *_repeats_usual(tree, known)]
     for path in tree.sources("shell/", "plugins/"):
         owner = _owner(path)
         if owner not in rules.uses:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "brief.hpp"
 
-#include <fmt/format.h>
-
 #include "overlay/cbor.hpp"
 #include "overlay/wire.hpp"
 

@@ -3,8 +3,6 @@
 // Messages and entries in a few words, for transcripts.
 #pragma once
 
-#include <string>
-
 #include "overlay/message.hpp"
 
 namespace nacre::sim {

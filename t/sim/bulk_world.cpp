@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk_world.hpp"
 
-#include <algorithm>
-
 namespace nacre::sim {
 
 BulkWorld::Member::Member(BulkWorld& bulk_world, Id id)

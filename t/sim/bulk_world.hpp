@@ -4,15 +4,6 @@
 // and the times of a link. What is on its way when a link ends is lost. No cuts.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "cpu_time.hpp"
 #include "group/bulk_driver.hpp"
 #include "world.hpp"

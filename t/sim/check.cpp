@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "brief.hpp"
 #include "values.hpp"
 

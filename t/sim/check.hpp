@@ -4,9 +4,6 @@
 // log as the leader delivers it, and a plain list of members.
 #pragma once
 
-#include <map>
-#include <set>
-
 #include "world.hpp"
 
 namespace nacre::sim {

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor.hpp"
 
-#include <algorithm>
-#include <cstdio>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "bulk/port.hpp"
 #include "bulk_world.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ends.hpp"
 
-#include <algorithm>
-#include <cstdio>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "cpu_time.hpp"
 #include "exits/job_end.hpp"
 #include "exits/notice.hpp"

@@ -4,13 +4,7 @@
 // 128 bits of a hash are kept, and the choice that led to it.
 #include "explore.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <deque>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "broken.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explore_nodes.hpp"
 
-#include <algorithm>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 #include "broken.hpp"
 #include "node_state.hpp"

@@ -6,12 +6,6 @@
 // alike is checked for some of them, by random inputs to both.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "host.hpp"
 #include "random.hpp"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explore_world.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstring>
-
-#include <fmt/format.h>
 
 #include "brief.hpp"
 #include "broken.hpp"

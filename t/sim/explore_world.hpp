@@ -4,11 +4,6 @@
 // that leads to, and the invariants of doc/protocol.md that are checked after each step.
 #pragma once
 
-#include <array>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "explore_nodes.hpp"
 
 namespace nacre::sim {

@@ -3,12 +3,6 @@
 // A host of the simulated world, and the process on it that runs a node of the overlay.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "overlay/node.hpp"
 
 namespace nacre::sim {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The simulator `sim`: kHelp says what it runs and prints.
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/text.hpp"
 #include "doctor.hpp"

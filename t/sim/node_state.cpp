@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node_state.hpp"
 
-#include <algorithm>
-#include <string_view>
-#include <tuple>
-
-#include <fmt/format.h>
-
 #include "broken.hpp"
 #include "overlay/wire.hpp"
 

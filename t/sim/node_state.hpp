@@ -3,9 +3,6 @@
 // All that a node knows: as a copy, and as a text in which two nodes are equal if they go on alike.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.hpp"
 
-#include <algorithm>
-#include <cstdio>
-
 #include "world.hpp"
 
 namespace nacre::sim {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "values.hpp"
 
 namespace nacre::sim {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "start.hpp"
 
-#include <algorithm>
-#include <cstdio>
-#include <vector>
-
 #include "world.hpp"
 
 namespace nacre::sim {

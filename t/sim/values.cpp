@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values.hpp"
 
-#include <fmt/format.h>
-
 namespace nacre::sim {
 namespace {
 

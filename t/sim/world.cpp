@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "world.hpp"
 
-#include <algorithm>
-#include <cstdio>
-
-#include <fmt/format.h>
-
 #include "brief.hpp"
 #include "overlay/wire.hpp"
 #include "values.hpp"

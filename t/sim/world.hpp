@@ -5,10 +5,7 @@
 // carry nothing for a while. Messages are never made up, doubled or changed.
 #pragma once
 
-#include <functional>
 #include <queue>
-#include <string>
-#include <vector>
 
 #include "broken.hpp"
 #include "host.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handlers of plugins: while one runs its node does nothing, and a thread beside it sends busy beats.
-#include <utility>
 
 #include "world.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hosts and their processes: how they begin, freeze, and end, with or without a word to others.
-#include <algorithm>
-#include <utility>
 
 #include "world.hpp"
 

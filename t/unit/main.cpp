@@ -7,15 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "catch.hpp"
 

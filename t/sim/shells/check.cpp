@@ -4,15 +4,9 @@
 // which output has come out, and how long all of it may take.
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
-
-#include <fmt/format.h>
 
 #include "exits/notice.hpp"
 #include "launch/record.hpp"

@@ -4,10 +4,6 @@
 // and others do, by the messages of shell/control. It never waits: the simulator lets it go on after each step.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "control/message.hpp"
 #include "shells/plan.hpp"
 

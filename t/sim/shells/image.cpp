@@ -9,9 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
-
 #include "shells/kernel.hpp"
 
 #if defined(__has_feature)

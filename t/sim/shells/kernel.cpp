@@ -10,11 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
-#include <climits>
-#include <cstring>
-#include <utility>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

@@ -21,18 +21,6 @@
 #include <sys/types.h>
 #include <ucontext.h>
 
-#include <array>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "pmi/client.hpp"
 #include "random.hpp"
 #include "shells/image.hpp"

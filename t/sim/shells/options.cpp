@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shells/options.hpp"
 
-#include <algorithm>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "broken.hpp"

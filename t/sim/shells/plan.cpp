@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shells/plan.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "shells/options.hpp"

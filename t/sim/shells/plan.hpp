@@ -3,12 +3,6 @@
 // What a seed draws: a job of real shells, its tasks' acts, the requests while it runs, and its faults.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "shells/kernel.hpp"
 
 namespace nacre::shells {

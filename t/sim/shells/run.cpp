@@ -6,13 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-
-#include <fmt/format.h>
 
 #include "group/first_words.hpp"
 #include "launch/record.hpp"

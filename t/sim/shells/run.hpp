@@ -3,8 +3,6 @@
 // Runs the job of a plan, with real shells over a made-up kernel, and checks how it ended.
 #pragma once
 
-#include <string>
-
 #include "shells/plan.hpp"
 
 namespace nacre::shells {

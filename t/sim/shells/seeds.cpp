@@ -5,11 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-
 #include "shells/run.hpp"
 
 namespace nacre::shells {

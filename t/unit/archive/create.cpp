@@ -7,11 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <functional>
-#include <map>
-
 #include "archive/extract.hpp"
 #include "base/unique_fd.hpp"
 #include "fewer.hpp"

@@ -9,11 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "archive/extract.hpp"

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <exception>
-#include <new>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "base/file.hpp"
 #include "base/invariant.hpp"

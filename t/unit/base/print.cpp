@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"

@@ -5,10 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <functional>
-
 #include "catch.hpp"
 
 #include "base/file.hpp"

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/pump.hpp"
 
-#include <deque>
-#include <string>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT

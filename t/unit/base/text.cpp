@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 
-#include <array>
-
 #include "catch.hpp"
 
 #include "base/file.hpp"

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/allocation.hpp"
 
-#include <map>
-
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "folder.hpp"
 

@@ -4,10 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <fstream>
-
-#include <fmt/format.h>
 
 #include "catch.hpp"
 

@@ -7,7 +7,6 @@
 
 #include <thread>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

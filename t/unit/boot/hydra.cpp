@@ -7,8 +7,6 @@
 
 #include "catch.hpp"
 
-#include <fmt/format.h>
-
 using namespace nacre;        // NOLINT
 using namespace nacre::boot;  // NOLINT
 

@@ -5,9 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <set>
-
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -5,8 +5,6 @@
 
 #include "catch.hpp"
 
-#include <fmt/format.h>
-
 #include "base/json.hpp"
 #include "boot/make_resources.hpp"
 #include "job/resources.hpp"

@@ -6,13 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <map>
 #include <thread>
-#include <vector>
 
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 using namespace nacre;        // NOLINT
 using namespace nacre::boot;  // NOLINT

@@ -7,12 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "base/bytes.hpp"
 #include "broker/kvs.hpp"

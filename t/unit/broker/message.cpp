@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/message.hpp"
 
-#include <cstring>
-
 #include "catch.hpp"
 
 using namespace nacre;

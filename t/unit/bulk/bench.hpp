@@ -3,9 +3,6 @@
 // One node on a bench: what it asks for as words, one effect after the other.
 #pragma once
 
-#include <string>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "bulk/node.hpp"

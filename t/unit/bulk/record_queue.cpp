@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/port.hpp"
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "quiet_port.hpp"

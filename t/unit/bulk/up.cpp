@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records on their way to the leader, one node at a time.
-#include <algorithm>
 
 #include "catch.hpp"
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "world.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 namespace nacre::bulk {
 namespace {
 

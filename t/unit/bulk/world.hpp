@@ -6,14 +6,7 @@
 // come.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <memory>
 #include <random>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "bulk/node.hpp"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the nodes of a world ask for, and what has to hold.
-#include <algorithm>
-
-#include <fmt/format.h>
 
 #include "world.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C API, from the side of plugins written in C: dso/probe_*.c check what they get; here is what the host sees.
-#include <csignal>
 
 #include "catch.hpp"
 

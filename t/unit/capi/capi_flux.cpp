@@ -2,7 +2,6 @@
 //
 // The C API beyond the shell's own: reactors, futures, messages, processes. dso/probe_*.c check what they get; what
 // they begin in one topic goes on in the host's loop, and they check it in the next topic.
-#include <csignal>
 
 #include "catch.hpp"
 

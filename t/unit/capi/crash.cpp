@@ -4,9 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstring>
-#include <functional>
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/jansson.hpp"
 
-#include <cmath>
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <regex>
-#include <set>
 
 #include "catch.hpp"
 

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "catch.hpp"
 

@@ -12,14 +12,6 @@
 
 #include "catch.hpp"
 
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <memory>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "control/client.hpp"
 #include "event/clock.hpp"
 #include "folder.hpp"

@@ -3,9 +3,6 @@
 
 #include "catch.hpp"
 
-#include <string>
-#include <vector>
-
 using namespace nacre::control;  // NOLINT
 using nacre::Error;
 using nacre::Json;

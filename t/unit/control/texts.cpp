@@ -3,8 +3,6 @@
 // The bytes of what front ends and the leader of a job tell each other: other programs also write and read them.
 #include "catch.hpp"
 
-#include <fmt/format.h>
-
 #include "control/message.hpp"
 
 using namespace nacre;           // NOLINT

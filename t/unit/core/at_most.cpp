@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The option at-most, and tasks that an earlier job has run: which tasks a shell starts, and when.
-#include <csignal>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "core/task_window.hpp"
 #include "shell_under_test.hpp"

@@ -4,11 +4,6 @@
 // get.
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <string>
-#include <vector>
-
 #include "shell_under_test.hpp"
 
 using namespace nacre;        // NOLINT

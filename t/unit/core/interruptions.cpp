@@ -2,7 +2,6 @@
 //
 // What comes to a Shell from outside while it is in one of its phases: signals, failures of other shells, the end
 // of its launcher.
-#include <csignal>
 
 #include "shell_under_test.hpp"
 

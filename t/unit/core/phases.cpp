@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The phases of a Shell: in which order a job's topics are called, and what each phase does when it fails.
-#include <algorithm>
-#include <csignal>
 
 #include "shell_under_test.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // on-lost=replace: what the leader orders, and what each shell does then.
-#include <algorithm>
 
 #include "catch.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The option restart: what a shell keeps back, asks for, and does once the log has decided.
-#include <algorithm>
-#include <csignal>
 
 #include "catch.hpp"
 

@@ -6,13 +6,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "core/shell.hpp"

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

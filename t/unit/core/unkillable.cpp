@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "folder.hpp"

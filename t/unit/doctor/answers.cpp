@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/answers.hpp"
 
-#include <limits>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 using namespace nacre;

@@ -3,7 +3,6 @@
 // Dumps of torch's Flight Recorder, which are pickles, and what follows from those of several tasks.
 #include "doctor/collectives.hpp"
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/json.hpp"

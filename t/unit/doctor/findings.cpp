@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/findings.hpp"
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -3,7 +3,6 @@
 // What NCCL's RAS answers, as JSON and as text, and what follows from two answers.
 #include "doctor/nccl_ras.hpp"
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor/pace.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <random>
 
 #include "catch.hpp"

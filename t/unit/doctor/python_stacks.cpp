@@ -5,14 +5,6 @@
 
 #include <elf.h>
 
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "catch.hpp"
 
 // The memory of a made-up process that runs Python: an ELF file that exports _PyRuntime, and behind that one

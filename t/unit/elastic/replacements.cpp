@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elastic/recovery.hpp"
 
-#include <array>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT

@@ -8,14 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <functional>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -6,13 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <limits>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/blame.hpp"
 
-#include <csignal>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "catch.hpp"
 
 using namespace nacre;         // NOLINT

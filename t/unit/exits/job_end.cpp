@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/job_end.hpp"
 
-#include <csignal>
 #include <random>
-#include <vector>
 
 #include "catch.hpp"
 

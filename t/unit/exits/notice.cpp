@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/notice.hpp"
 
-#include <algorithm>
-#include <numeric>
 #include <random>
-
-#include <fmt/format.h>
 
 #include "catch.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "notice_reader.hpp"
 
-#include <algorithm>
 #include <random>
 
 #include "exits/notice.hpp"

@@ -4,10 +4,8 @@
 
 #include "catch.hpp"
 
-#include <algorithm>
 #include <random>
 #include <sstream>
-#include <vector>
 
 using namespace nacre::exits;  // NOLINT
 using nacre::value::Idset;

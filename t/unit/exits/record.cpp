@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/record.hpp"
 
-#include <algorithm>
-#include <csignal>
 #include <random>
-#include <vector>
 
 #include "catch.hpp"
 

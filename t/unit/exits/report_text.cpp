@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exits/report_text.hpp"
 
-#include <algorithm>
-
 #include "catch.hpp"
 
 #include "base/json.hpp"

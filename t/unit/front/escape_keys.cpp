@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/terminal_session.hpp"
 
-#include <algorithm>
-
 #include "catch.hpp"
 
 using nacre::front::EscapeKeys;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/given_options.hpp"
 
-#include <string>
-#include <vector>
-
 #include <nlohmann/json.hpp>
 #include "catch.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/launch_run.hpp"
 
-#include <csignal>
-
 #include "catch.hpp"
 
 using nacre::front::LaunchSignals;

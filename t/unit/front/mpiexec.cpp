@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/mpiexec.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "catch.hpp"
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/launch_run.hpp"
 
-#include <csignal>
-#include <utility>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 using nacre::front::labels_lines;

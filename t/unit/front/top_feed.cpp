@@ -6,10 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <string>
-
 #include "catch.hpp"
 
 using namespace nacre;           // NOLINT

@@ -4,11 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <span>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

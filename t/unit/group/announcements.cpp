@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/alone.hpp"
 
-#include <algorithm>
-
 #include "group_world.hpp"
 
 using namespace nacre;         // NOLINT

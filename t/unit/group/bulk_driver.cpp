@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/bulk_driver.hpp"
 
-#include <numeric>
-
 #include "group_world.hpp"
 
 namespace nacre::group {

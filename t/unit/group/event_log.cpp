@@ -6,9 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <sstream>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -3,11 +3,6 @@
 // The only shell of a job, before and after others can join it.
 #include "group/extendable.hpp"
 
-#include <chrono>
-#include <string>
-
-#include <fmt/format.h>
-
 #include "group_world.hpp"
 
 using namespace nacre;         // NOLINT

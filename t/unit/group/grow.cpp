@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shells that join a job that runs (Group::grow) over real links.
-#include <chrono>
-#include <string>
-
-#include <fmt/format.h>
 
 #include "group_world.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The leader is lost, and the others go on with another one.
-#include <algorithm>
-#include <map>
 
 #include "group/overlay_driver.hpp"
 #include "group_world.hpp"

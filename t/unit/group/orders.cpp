@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders to start something (Group::exec) over real links.
-#include <algorithm>
-
-#include <fmt/format.h>
 
 #include "group_world.hpp"
 #include "overlay/wire.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/overlay_driver.hpp"
 
-#include <algorithm>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "fewer.hpp"
 #include "group/first_words.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/link_sender.hpp"
 
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 using namespace nacre;         // NOLINT

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shells that are taken out of a job (Group::shrink) over real links.
-#include <algorithm>
-#include <csignal>
-
-#include <fmt/format.h>
 
 #include "group_world.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values of collectives that are too large for the log: they come beside it, over real links.
-#include <algorithm>
 
 #include "fewer.hpp"
 #include "group/bulk_driver.hpp"

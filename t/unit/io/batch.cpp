@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/batch.hpp"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <random>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -6,15 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <random>
-#include <string>
 #include <thread>
 
 #include "catch.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/folder.hpp"
 
-#include <algorithm>
-#include <map>
 #include <random>
 
 #include "catch.hpp"

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/format.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
 #include <random>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "catch.hpp"
 

@@ -9,16 +9,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "catch.hpp"
 

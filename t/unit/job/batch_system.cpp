@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/batch_system.hpp"
 
-#include <map>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT

@@ -3,8 +3,6 @@
 
 #include "catch.hpp"
 
-#include <numeric>
-
 #include "base/json.hpp"
 
 using nacre::Json;

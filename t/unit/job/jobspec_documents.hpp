@@ -3,9 +3,6 @@
 // Documents that tests of jobspecs change.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "base/json.hpp"
 #include "job/jobspec.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/job.hpp"
 
-#include <cerrno>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT

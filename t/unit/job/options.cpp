@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/options.hpp"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "job/option_table.hpp"

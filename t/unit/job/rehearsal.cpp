@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/rehearsal.hpp"
 
-#include <csignal>
 #include "catch.hpp"
 
 using nacre::job::Rehearsal;

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
-
 #include "catch.hpp"
 
 #include "base/file.hpp"

@@ -5,10 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <string>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "base/process_stat.hpp"

@@ -4,9 +4,6 @@
 // acts for.
 #include "join/join.hpp"
 
-#include <chrono>
-#include <csignal>
-
 #include "boot/make_resources.hpp"
 #include "group_world.hpp"
 #include "job_of_nodes.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/shell_process.hpp"
 
-#include <csignal>
-
 #include "catch.hpp"
 
 using nacre::join::KeptSignals;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/shell_process.hpp"
 
-#include <array>
-
-#include <fmt/format.h>
 #include "redirected.hpp"
 #include "transport/wire.hpp"
 

@@ -4,11 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <deque>
-#include <optional>
-#include <utility>
-
 #include "fake_group.hpp"
 #include "group/alone.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "join/join.hpp"
 
-#include <array>
-
 #include "redirected.hpp"
 
 using namespace nacre;        // NOLINT

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/record.hpp"
 
-#include <algorithm>
 #include <random>
 
 #include "catch.hpp"

@@ -6,11 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
-
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"

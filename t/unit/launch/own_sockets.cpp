@@ -6,8 +6,6 @@
 
 #include "catch.hpp"
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
 #include "folder.hpp"
 #include "transport/address.hpp"

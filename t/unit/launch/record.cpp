@@ -4,12 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <thread>
 
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "base/json.hpp"

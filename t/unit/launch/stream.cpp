@@ -6,11 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "base/file.hpp"
 #include "folder.hpp"

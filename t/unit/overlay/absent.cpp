@@ -2,7 +2,6 @@
 //
 // Rule 9 of doc/protocol.md: which members are lost with a child that never came, and how soon once the job is to
 // end.
-#include <initializer_list>
 
 #include "catch.hpp"
 

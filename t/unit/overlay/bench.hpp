@@ -3,10 +3,6 @@
 // One node on a bench: what it asks for as words, one effect after the other.
 #pragma once
 
-#include <string>
-
-#include <fmt/format.h>
-
 #include "overlay/node.hpp"
 
 namespace nacre::overlay {

@@ -4,9 +4,6 @@
 // members: 1 has the parent 0 and the children 3 and 4.
 #include "overlay/node.hpp"
 
-#include <algorithm>
-#include <functional>
-
 #include "catch.hpp"
 
 #include "bench.hpp"

@@ -3,9 +3,6 @@
 // One message of each kind, with what it says as JSON: written by hand from doc/protocol.md, bytes in hexadecimal.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {

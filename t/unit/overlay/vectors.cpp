@@ -2,12 +2,9 @@
 //
 // decode.py was written from doc/protocol.md alone; it has to read the bytes that this writes.
 #include <unistd.h>
-#include <cstdio>
-#include <cstdlib>
 
 #include <fstream>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/json.hpp"

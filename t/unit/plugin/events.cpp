@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/events.hpp"
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "base/json.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/questions.hpp"
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/registration.hpp"
 
-#include <optional>
-#include <string>
-
 #include "catch.hpp"
 
 using namespace nacre::plugin;  // NOLINT

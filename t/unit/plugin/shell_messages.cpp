@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/shell_messages.hpp"
 
-#include <cerrno>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_job.hpp"

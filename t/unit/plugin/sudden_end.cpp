@@ -8,10 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <functional>
-#include <string>
-
 #include "catch.hpp"
 
 #include "base/current_call.hpp"

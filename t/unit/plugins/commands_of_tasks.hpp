@@ -3,10 +3,6 @@
 // The commands of tasks after a plugin has changed them.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"

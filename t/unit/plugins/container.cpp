@@ -3,7 +3,6 @@
 // The command lines of runtimes, the parts of the host in a container, and its variables.
 #include "plugins/container/container.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

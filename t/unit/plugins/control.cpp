@@ -7,13 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
-#include <functional>
-
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "base/unique_fd.hpp"
 #include "control/client.hpp"

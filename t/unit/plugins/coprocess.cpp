@@ -5,12 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <filesystem>
-#include <functional>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

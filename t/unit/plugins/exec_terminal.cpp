@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commands beside the tasks on a terminal of their own, on a FakeHost, with a front end that is the test.
-#include <csignal>
 
 #include "catch.hpp"
 

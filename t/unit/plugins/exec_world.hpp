@@ -4,13 +4,6 @@
 // the test, which gives room for output, and sees what comes.
 #pragma once
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"

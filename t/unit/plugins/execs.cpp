@@ -2,9 +2,6 @@
 //
 // Commands beside the tasks: the leader's side and a shell's together, on a FakeHost, with a front end that is the
 // test.
-#include <csignal>
-
-#include <vector>
 
 #include "catch.hpp"
 

@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <csignal>
 #include <filesystem>
 
 #include "catch.hpp"

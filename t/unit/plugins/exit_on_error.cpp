@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <csignal>
-#include <map>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"

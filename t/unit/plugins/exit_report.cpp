@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-#include <csignal>
 #include <thread>
 
 #include "catch.hpp"

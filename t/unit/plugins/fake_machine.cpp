@@ -3,12 +3,9 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 namespace nacre::kit {

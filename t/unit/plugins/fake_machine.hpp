@@ -4,10 +4,6 @@
 // reading and, by HWLOC_FSROOT, for hwloc's.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "value/idset.hpp"
 
 namespace nacre::kit {

@@ -3,13 +3,6 @@
 // Stand-ins for the processes of a PMI group and for the other nodes.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "plugins/pmi/departures.hpp"
 #include "pmi/key_exchange.hpp"
 

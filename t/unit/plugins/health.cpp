@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <filesystem>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <csignal>
-
 #include <filesystem>
 #include <fstream>
 #include "catch.hpp"

@@ -7,8 +7,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <thread>
 

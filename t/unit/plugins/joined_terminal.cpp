@@ -7,9 +7,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-
 #include "catch.hpp"
 
 #include "exec_world.hpp"

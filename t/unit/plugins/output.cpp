@@ -3,14 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <string>
 #include <thread>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "catch.hpp"
 

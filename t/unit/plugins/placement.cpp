@@ -3,12 +3,6 @@
 // The planner, over machines as hwloc describes them.
 #include "plugins/affinity/placement.hpp"
 
-#include <algorithm>
-#include <cstdio>
-#include <string>
-
-#include <fmt/format.h>
-
 #include "catch.hpp"
 
 #include "fake_machine.hpp"

@@ -7,14 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <functional>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pmi/departures.hpp"
 
-#include <climits>
-#include <csignal>
-
 #include "exits/record.hpp"
 #include "pmi_clients.hpp"
 

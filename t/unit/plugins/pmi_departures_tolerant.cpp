@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PmiDepartures with fault-tolerance: no task's end ends the job.
-#include <csignal>
 
 #include "plugins/pmi/departures.hpp"
 #include "pmi_clients.hpp"

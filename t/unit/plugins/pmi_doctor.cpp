@@ -6,10 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "pmi_practice.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Roll calls in a job of several shells.
-#include <memory>
 
 #include "fake_job.hpp"
 #include "pmi/key_exchange.hpp"

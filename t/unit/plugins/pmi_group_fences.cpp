@@ -3,7 +3,6 @@
 // Barriers of some processes over nodes: three shells that all receive what each announces, in one order.
 #include "plugins/pmi/group_fences.hpp"
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/text.hpp"

@@ -3,14 +3,6 @@
 // A PmiDoctor, and the tasks that it looks at.
 #pragma once
 
-#include <csignal>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -3,7 +3,6 @@
 // Where the processes of a spawn run, and the shells' messages about it.
 #include "plugins/pmi/spawn_order.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "catch.hpp"
 

@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "base/file.hpp"
 #include "pmi_clients.hpp"

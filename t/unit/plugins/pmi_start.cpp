@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What PMI tells of a job when its tasks start, and when all of them start again.
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

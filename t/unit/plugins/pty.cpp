@@ -5,11 +5,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <optional>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "base/unique_fd.hpp"
 
 namespace nacre::kit {

@@ -4,8 +4,6 @@
 #include <unistd.h>
 #include "catch.hpp"
 
-#include <algorithm>
-
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
 

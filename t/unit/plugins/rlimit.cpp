@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

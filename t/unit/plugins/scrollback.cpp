@@ -3,12 +3,6 @@
 
 #include "catch.hpp"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <string>
-#include <utility>
-
 using namespace nacre;  // NOLINT
 using plugins::Scrollback;
 using value::Idset;

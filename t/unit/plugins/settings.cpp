@@ -4,9 +4,6 @@
 // refuses it, its line of --explain, and that processes which tasks spawn get it.
 #include "task/settings.hpp"
 
-#include <algorithm>
-
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "../task/run.hpp"

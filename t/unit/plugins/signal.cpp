@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include <chrono>
-#include <csignal>
-#include <map>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -3,12 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "archive/create.hpp"

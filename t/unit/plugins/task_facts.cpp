@@ -5,8 +5,6 @@
 
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "catch.hpp"
 
 #include "base/json.hpp"

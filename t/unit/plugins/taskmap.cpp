@@ -3,7 +3,6 @@
 
 #include <fstream>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "fake_host.hpp"

@@ -3,12 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/owned_directory.hpp"

@@ -5,12 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"

@@ -6,16 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <deque>
 #include <fstream>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "catch.hpp"
 

@@ -3,13 +3,6 @@
 
 #include "catch.hpp"
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 using namespace nacre;  // NOLINT
 using control::ControlRequest;
 using control::StreamData;

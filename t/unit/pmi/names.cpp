@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <deque>
 #include "catch.hpp"
 
 #include "pmi/kvs.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a job may store: a limit over all that its clients put, publish and get from other nodes.
-#include <optional>
 
 #include "world.hpp"
 

@@ -12,9 +12,6 @@
 // Behind the last line of an exchange the session is over if the request was finalize, and only then.
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <iterator>
-#include <map>
 
 #include "base/text.hpp"
 #include "pmi/client.hpp"

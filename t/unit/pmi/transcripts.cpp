@@ -14,7 +14,6 @@
 //   = closed CLIENT
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include "world.hpp"

@@ -4,7 +4,6 @@
 // as text, to be compared.
 #pragma once
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "pmi/key_exchange.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer_message.hpp"
 
-#include <memory>
-
 #include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clients.hpp"
 
-#include <climits>
-
 #include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT

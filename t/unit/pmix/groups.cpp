@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "groups.hpp"
 
-#include <memory>
-#include <set>
-
 #include "catch.hpp"
 
 using namespace nacre::pmix;  // NOLINT

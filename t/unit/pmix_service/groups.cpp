@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The answers to members of groups, and what clients get about the processes of all shells.
-#include <algorithm>
-#include <csignal>
 
 #include "catch.hpp"
 

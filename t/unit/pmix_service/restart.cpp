@@ -3,9 +3,6 @@
 // Tasks that all start again, in a new namespace.
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <csignal>
-
 #include "catch.hpp"
 
 #include "served.hpp"

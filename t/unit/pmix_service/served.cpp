@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <regex>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include "catch.hpp"
 

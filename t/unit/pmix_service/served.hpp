@@ -4,13 +4,6 @@
 // that libpmix's thread would call.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "capi/capi.hpp"
 
 #include "fake_host.hpp"

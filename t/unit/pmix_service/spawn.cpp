@@ -3,11 +3,9 @@
 // PMIx_Spawn, with real processes that the builtin plugin pmi starts.
 #include <signal.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/file.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/entry.hpp"
 
-#include <array>
-#include <vector>
-
 #include "catch.hpp"
 
 #include "samples.hpp"

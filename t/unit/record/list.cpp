@@ -6,13 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <csignal>
 #include <filesystem>
 
 #include "catch.hpp"
-
-#include <fmt/format.h>
 
 #include "base/program.hpp"
 #include "folder.hpp"

@@ -3,11 +3,8 @@
 // A FakeHost with an interpreter, and a directory of its own for Lua files.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <string>
 
 #include "fake_host.hpp"
 #include "script/interpreter.hpp"

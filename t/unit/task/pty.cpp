@@ -5,8 +5,6 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
-#include <csignal>
-
 #include "run.hpp"
 #include "task/task.hpp"
 

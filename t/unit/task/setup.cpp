@@ -8,12 +8,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include <csignal>
-#include <cstddef>
-#include <map>
-
-#include <fmt/format.h>
-
 #include "run.hpp"
 #include "task/cpus.hpp"
 #include "value/idset.hpp"

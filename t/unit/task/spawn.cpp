@@ -3,7 +3,6 @@
 // The ways to start: shared memory (vfork), a hook (fork), traced; and many at once.
 #include "task/spawn.hpp"
 
-#include <csignal>
 #include <thread>
 
 #include "run.hpp"

@@ -8,12 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include <csignal>
-#include <cstddef>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "event/clock.hpp"
 #include "run.hpp"
 

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <csignal>
-#include <vector>
-
 #include "catch.hpp"
 
 using namespace nacre;        // NOLINT

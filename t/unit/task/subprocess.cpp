@@ -3,9 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <csignal>
-#include <map>
-
 #include "catch.hpp"
 
 using namespace nacre;        // NOLINT

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/task.hpp"
 
-#include <csignal>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>

@@ -3,8 +3,6 @@
 // Timelines by hand: shells that come, start tasks and pass barriers when a test wants it.
 #pragma once
 
-#include <string>
-
 #include "timeline/facts.hpp"
 #include "timeline/recorder.hpp"
 

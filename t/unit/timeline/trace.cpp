@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/trace.hpp"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "catch.hpp"
 
 #include "sample_job.hpp"

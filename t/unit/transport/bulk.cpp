@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bulk beside control frames, on real sockets.
-#include <algorithm>
-#include <cstring>
 
 #include "fewer.hpp"
 #include "transport/link.hpp"

@@ -4,8 +4,6 @@
 // after that; before, it was told what the other end has sent, in order.
 #include <sys/socket.h>
 
-#include <algorithm>
-
 #include "fewer.hpp"
 #include "world.hpp"
 

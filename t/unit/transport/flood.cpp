@@ -4,9 +4,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <deque>
-
 #include "allocated_bytes.hpp"
 #include "fewer.hpp"
 #include "world.hpp"

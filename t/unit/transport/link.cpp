@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/link.hpp"
 
-#include <algorithm>
 #include <thread>
 
 #include "world.hpp"

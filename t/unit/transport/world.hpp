@@ -3,18 +3,8 @@
 // Two shells of a job in one process: a listener, a dialler, and what each end of the link between them is told.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <fmt/format.h>
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"

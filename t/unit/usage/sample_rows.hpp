@@ -3,8 +3,6 @@
 // Rows for tests.
 #pragma once
 
-#include <string>
-
 #include "usage/measure.hpp"
 #include "usage/table.hpp"
 

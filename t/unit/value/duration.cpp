@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/duration.hpp"
 
-#include <cmath>
-#include <limits>
-
 #include "catch.hpp"
 
 using nacre::value::Duration;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/hostlist.hpp"
 
-#include <algorithm>
 #include <random>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "catch.hpp"
 

@@ -2,11 +2,7 @@
 #include "value/idset.hpp"
 #include "fewer.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <numeric>
 #include <random>
-#include <set>
 
 #include "catch.hpp"
 

@@ -2,7 +2,6 @@
 #include "value/jobid.hpp"
 
 #include <random>
-#include <set>
 
 #include "catch.hpp"
 

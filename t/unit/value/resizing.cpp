@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/resizing.hpp"
 
-#include <csignal>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value/wait_status.hpp"
 
-#include <csignal>
-
 #include "catch.hpp"
 
 using nacre::value::signal_name;

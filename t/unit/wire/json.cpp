@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/json.hpp"
 
-#include <map>
-#include <set>
-
 #include "catch.hpp"
 
 using namespace nacre;  // NOLINT
