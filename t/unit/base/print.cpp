@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/print.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "catch.hpp"
 
+#include "base/log.hpp"
+#include "base/print.hpp"
 #include "base/unique_fd.hpp"
 
 using namespace nacre;
@@ -59,4 +59,10 @@ TEST_CASE("more than the buffer holds is an error too if it cannot be printed") 
 TEST_CASE("nothing is thrown where standard error takes nothing") {
   Redirected full(STDERR_FILENO, "/dev/full", O_WRONLY);
   CHECK_NOTHROW(print_err("{} and {}\n", 1, 2));
+}
+
+TEST_CASE("a message as a line has its shell, its level unless that is notice, and its component") {
+  CHECK(log_line({Level::notice, "", "", 0, "text"}, 3) == "nacre-shell[3]: text");
+  CHECK(log_line({Level::warn, "oom", "f.cpp", 7, "text"}, 0) == "nacre-shell[0]: warn: oom: text");
+  CHECK(log_line({Level::error, "", "", 0, "text", 5}, 3) == "nacre-shell[5]: error: text");
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C API, from the side of plugins written in C: dso/probe_*.c check what they get; here is what the host sees.
-
 #include "catch.hpp"
 
 #include "base/json.hpp"
+#include "capi/capi.hpp"
 #include "probed.hpp"
 
-using namespace nacre;          // NOLINT
-using namespace nacre::capi;    // NOLINT
+using namespace nacre;  // NOLINT
+using namespace nacre::capi;  // NOLINT
 using namespace nacre::plugin;  // NOLINT
+using nacre::plugin::Probed;
 
 namespace {
 
@@ -190,4 +191,159 @@ TEST_CASE("C: the topology comes from whichever plugin has it, once") {
   probed.host.stack().push(std::move(plugin));
   probed.passes("probe.topology");
   CHECK(calls == 1);
+}
+
+// Sets of ids, task maps and lists of hosts, from the side of plugins written in C: see dso/probe_*.c.
+
+TEST_CASE("C: sets of ids") {
+  Probed probed("idset");
+  for (const char* topic :
+       {"probe.names", "probe.creating", "probe.copying", "probe.changing", "probe.growing", "probe.growing-full",
+        "probe.asking", "probe.combining", "probe.adding", "probe.storing", "probe.storing-more"}) {
+    probed.passes(topic);
+  }
+}
+
+TEST_CASE("C: the text of sets of ids") {
+  Probed probed("idset_text");
+  for (const char* topic : {"probe.decoding", "probe.decoding-grows", "probe.decoding-part",
+                            "probe.decoding-as-created", "probe.decoding-nothing", "probe.decoding-facts",
+                            "probe.decoding-into", "probe.long-errors", "probe.encoding"}) {
+    probed.passes(topic);
+  }
+}
+
+TEST_CASE("C: task maps") {
+  Probed probed("taskmap");
+  for (const char* topic : {"probe.of-the-job", "probe.forms", "probe.queries", "probe.building", "probe.vectors",
+                            "probe.limits", "probe.taskids"}) {
+    probed.passes(topic);
+  }
+}
+
+TEST_CASE("C: lists of hosts") {
+  Probed probed("hostlist");
+  for (const char* topic : {"probe.of-the-job", "probe.text", "probe.cursor", "probe.finding", "probe.appending",
+                            "probe.removing", "probe.sorting"}) {
+    probed.passes(topic);
+  }
+}
+
+namespace {
+
+// Frees by adding to what it points to.
+void add_one(void* value) { ++*static_cast<int*>(value); }
+
+struct Order {
+  std::vector<int>* freed;
+  int id;
+};
+void note(void* value) {
+  auto* order = static_cast<Order*>(value);
+  order->freed->push_back(order->id);
+}
+
+}  // namespace
+
+TEST_CASE("an aux item is freed once: when replaced, removed, or at the end") {
+  int a = 0;
+  int b = 0;
+  int c = 0;
+  {
+    AuxItems items;
+    CHECK(items.set("key", &a, add_one));
+    CHECK(items.get("key") == &a);
+    CHECK(items.set("key", &b, add_one));
+    CHECK(a == 1);
+    CHECK(items.set("key", nullptr, nullptr));
+    CHECK(b == 1);
+    CHECK(items.get("key") == nullptr);
+    CHECK(items.set(nullptr, &c, add_one));
+    CHECK(items.get("") == nullptr);
+    CHECK(c == 0);
+  }
+  CHECK(a == 1);
+  CHECK(b == 1);
+  CHECK(c == 1);
+}
+
+TEST_CASE("aux items without a function belong to their owner") {
+  int a = 0;
+  AuxItems items;
+  CHECK(items.set("key", &a, nullptr));
+  items.remove(&a);
+  CHECK(items.get("key") == nullptr);
+  CHECK(a == 0);
+}
+
+TEST_CASE("aux items go newest first") {
+  std::vector<int> freed;
+  Order one{&freed, 1};
+  Order two{&freed, 2};
+  Order three{&freed, 3};
+  AuxItems items;
+  CHECK(items.set("a", &one, note));
+  CHECK(items.set(nullptr, &two, note));
+  CHECK(items.set("c", &three, note));
+  items.remove(&one);
+  items.clear();
+  CHECK(freed == std::vector<int>{1, 3, 2});
+}
+
+TEST_CASE("aux items refuse what could never be freed or found") {
+  int a = 0;
+  AuxItems items;
+  CHECK(items.set(nullptr, nullptr, nullptr).error().code == EINVAL);
+  CHECK(items.set("key", nullptr, add_one).error().code == EINVAL);
+  CHECK(items.set(nullptr, &a, nullptr).error().code == EINVAL);
+}
+
+// Wrong calls of plugins in C: see dso/probe_bad_input.c.
+
+TEST_CASE("C: formats that are malformed, or do not match, fail each call alike") {
+  Probed probed("bad_input");
+  probed.host.options().set("color", "red");
+  probed.host.options().set("nested.n", 3);
+  Json before = probed.host.options().json();
+  for (const char* topic :
+       {"probe.formats-to-unpack", "probe.formats-that-do-not-match", "probe.formats-to-pack"}) {
+    probed.passes(topic);
+  }
+  CHECK(probed.host.options().json() == before);
+  CHECK(probed.host.event_context.empty());
+}
+
+TEST_CASE("C: why a format does not match is in the debug log") {
+  Probed probed("bad_input");
+  probed.host.options().set("color", "red");
+  (void)probed.host.call("probe.formats-that-do-not-match");
+  REQUIRE_FALSE(probed.host.logged.empty());
+  CHECK(probed.host.logged.front() == "debug : option color: Expected integer, got string");
+}
+
+TEST_CASE("C: another plugin's handler that fails is an error of the call that asked for it") {
+  Probed probed("bad_input");
+  auto plugin = std::make_unique<Plugin>("refuses");
+  for (const char* topic : {"hwloc.xml", "shell.log-setlevel", "mustache.render.refused", "refused"}) {
+    plugin->on(topic, [](Call&) -> Result<void> { return invalid("no luck"); });
+  }
+  probed.host.stack().push(std::move(plugin));
+  probed.passes("probe.refused");
+  CHECK(probed.host.logged.back() == "error : plugin 'refuses': refused: no luck");
+}
+
+TEST_CASE("C: attached data is freed once, also by functions that attach and remove") {
+  Probed("bad_input").passes("probe.freeing");
+}
+
+TEST_CASE("C: a handler may remove handlers, itself too, while it runs") {
+  Probed probed("bad_input");
+  probed.passes("probe.changing-handlers");
+  CHECK(probed.host.call("probe.changing-handlers") == 0);
+}
+
+TEST_CASE("C: outside of a topic of a task there is no current task") {
+  Probed probed("bad_input");
+  probed.host.make_tasks();
+  probed.passes("probe.outside-of-tasks");
 }

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The phases of a Shell: in which order a job's topics are called, and what each phase does when it fails.
+#include <regex>
 
+#include "catch.hpp"
+
+#include "base/file.hpp"
+#include "core/shell.hpp"
+#include "job/option_table.hpp"
 #include "shell_under_test.hpp"
 
-using namespace nacre;        // NOLINT
+using namespace nacre;  // NOLINT
 using namespace nacre::core;  // NOLINT
 using namespace nacre::join;  // NOLINT
-using namespace nacre::kit;   // NOLINT
+using namespace nacre::kit;  // NOLINT
+using core::misspelt_topics;
+using core::unread_options;
 
 namespace {
 
@@ -159,4 +167,95 @@ TEST_CASE("a failure in any phase of one shell of three is sent to the others, o
       CHECK(it.has_logged("it ") == (rank == 0));
     }
   }
+}
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines of_plugin(std::initializer_list<const char*> topics, std::string origin = "my.lua:1") {
+  plugin::Stack stack;
+  auto made = std::make_unique<plugin::Plugin>("mine", std::move(origin));
+  for (const char* topic : topics) made->on(topic, [](plugin::Call&) -> Result<void> { return {}; });
+  stack.push(std::move(made));
+  return misspelt_topics(stack);
+}
+
+}  // namespace
+
+TEST_CASE("a plugin that listens to a misspelt topic is named, with the nearest topic if it is near") {
+  CHECK(of_plugin({"shell.inti"}) == Lines{"plugin 'mine' (my.lua:1) listens to 'shell.inti', which no shell ever "
+                                           "calls; did you mean 'shell.init'?"});
+  CHECK(of_plugin({"shell.whatever"}) ==
+        Lines{"plugin 'mine' (my.lua:1) listens to 'shell.whatever', which no shell "
+              "ever calls; nacre-shell-plugins(7) has all topics"});
+  CHECK(of_plugin({"tsk.*", "task.*", "task.ext"}).size() == 2);
+}
+
+TEST_CASE("topics of other plugins, those of Flux, and builtin plugins are not") {
+  CHECK(of_plugin({"shell.init", "mine.reload", "mine.*", "shell.reconnect", "taskmap.x", "*"}).empty());
+  CHECK(of_plugin({"shell.inti"}, "builtin").empty());
+}
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines unread(const char* set, const char* system = "{}", std::initializer_list<const char*> asked = {}) {
+  job::Options options(Json::parse(set));
+  for (const char* each : asked) static_cast<void>(options.find(each));
+  job::Jobspec spec;
+  spec.document = Json{{"attributes", {{"system", Json::parse(system)}}}};
+  return unread_options(options, spec);
+}
+
+}  // namespace
+
+TEST_CASE("an option that nobody has read is named, with the one that may be meant") {
+  CHECK(unread(R"({"exit-timeout": 1, "output": {"x": 1}})").empty());
+  CHECK(unread(R"({"exit-timout": 1})") ==
+        Lines{"no plugin reads the option exit-timout; did you mean exit-timeout?"});
+  CHECK(unread(R"({"colour": 1})") == Lines{"no plugin reads the option colour"});
+}
+
+TEST_CASE("an option of a plugin counts as read once it was asked for, set or not") {
+  CHECK(unread(R"({"colour": {"deep": 1}})", "{}", {"colour.other"}).empty());
+  CHECK(unread(R"({"color": 1})", "{}", {"colour"}) ==
+        Lines{"no plugin reads the option color; did you mean colour?"});
+}
+
+TEST_CASE(
+    "an option that only a file of the installed initrc reads is named where none has read it, unless it is off") {
+  CHECK(
+      unread(R"({"omp-threads": "per-task"})") ==
+      Lines{"the option omp-threads has no effect: only omp-threads.lua of the installed initrc reads it, and this "
+            "job's initrc does not load that"});
+  CHECK(unread(R"({"mpi": "openmpi"})").size() == 1);
+  CHECK(unread(R"({"scratch": {"dir": "/x"}})").size() == 1);
+  CHECK(unread(R"({"mpi": "none", "scratch": false, "vmstat": 0, "omp-threads": "off"})").empty());
+  CHECK(unread(R"({"mpi": "openmpi"})", "{}", {"mpi"}).empty());
+}
+
+TEST_CASE("a member of the jobspec that is near to one that is read is named") {
+  CHECK(unread("{}", R"({"cwd": "/", "queue": "x", "exec": {}, "mine": 1})").empty());
+  CHECK(unread("{}", R"({"enviroment": {}})") ==
+        Lines{"jobspec: attributes.system.enviroment is not read; did you mean environment?"});
+}
+
+TEST_CASE("all options of the manual page are known") {
+  std::string text = read_file(NACRE_SOURCE_DIR "/doc/man/nacre-shell-options.7.scd").value();
+  std::regex name(R"(\n\*([a-z][a-z-]*))");
+  int count = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+    std::string option = (*it)[1];
+    if (option.starts_with("nacre-")) continue;  // in SEE ALSO
+    INFO(option);
+    const Lines lines = unread((R"({")" + option + R"(": 1})").c_str());
+    const bool is_of_initrc = !job::file_that_reads(option).empty();
+    CHECK((is_of_initrc
+               ? lines.size() == 1 && lines[0].starts_with("the option " + option + " has no effect: only ")
+               : lines.empty()));
+    ++count;
+  }
+  CHECK(count > 40);
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elastic/recovery.hpp"
-
 #include "catch.hpp"
+
+#include "elastic/recovery.hpp"
 
 using namespace nacre;  // NOLINT
 using elastic::Recovery;
 using elastic::RestartMessage;
 using elastic::Restarts;
+using elastic::Replacements;
+using elastic::ExpectedStarts;
+using elastic::Starts;
+using value::Idset;
 
 namespace {
 
@@ -432,4 +436,173 @@ TEST_CASE("what is announced of a resize reads back to the same") {
   CHECK_FALSE(elastic::JobResize::parse(R"({"shells": "", "all": {"restarts": 0, "ran": 0}})", 2));
   CHECK_FALSE(elastic::JobResize::parse(R"({"shells": "0", "lost": 2, "all": {"restarts": 0, "ran": 0}})", 2));
   CHECK_FALSE(elastic::JobResize::parse("{}", 2));
+}
+
+TEST_CASE("restarts of all tasks share one limit, and each has its number") {
+  Restarts restarts({3});
+  CHECK(restarts.take(7, 1)->number == 1);
+  CHECK(restarts.take(2, 1)->number == 2);
+  CHECK(restarts.take(7, 1)->number == 3);
+  CHECK(restarts.take(5, 1).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.take_job(1, 5).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.take_node(2, 1, 5).error().message == "the job has used 3 of 3 restarts");
+  CHECK(restarts.used() == 3);
+}
+
+TEST_CASE("a task may have a limit of its own, and what is refused by it uses nothing") {
+  Restarts restarts({4, 2});
+  CHECK(restarts.take(0, 1));
+  CHECK(restarts.take(0, 1));
+  CHECK(restarts.take(0, 1).error().message == "the task has used 2 of 2 restarts");
+  CHECK(restarts.take(1, 1)->number == 3);
+  CHECK(restarts.take_job(1, std::nullopt)->number == 4);  // a lost shell's
+  CHECK_FALSE(restarts.take(1, 1));
+}
+
+TEST_CASE("where tasks start again together the one that has failed pays for it, and no other") {
+  Restarts restarts({100, 2});
+  CHECK(restarts.take_job(1, 0));
+  CHECK(restarts.take_node(7, 1, 0));
+  CHECK(restarts.take_job(1, 0).error().message == "the task has used 2 of 2 restarts");
+  CHECK(restarts.take_node(7, 1, 0).error().message == "the task has used 2 of 2 restarts");
+  CHECK(restarts.take(0, 1).error().message == "the task has used 2 of 2 restarts");
+  CHECK(restarts.take_job(1, 1)->number == 3);
+  CHECK(restarts.take_job(1, std::nullopt)->number == 4);
+}
+
+TEST_CASE("the wait doubles for each task up to the longest, and begins anew after a long run") {
+  Restarts restarts({1000, 1000, 0.5, 5});
+  for (double expected : {0.5, 1.0, 2.0, 4.0, 5.0, 5.0}) CHECK(restarts.take(3, 1)->delay == expected);
+  CHECK(restarts.take(4, 1)->delay == 0.5);
+  CHECK(restarts.take(3, Restarts::kSteady - 1)->delay == 5);
+  CHECK(restarts.take(3, Restarts::kSteady)->delay == 0.5);
+  CHECK(restarts.take(3, 1)->delay == 1);
+  for (double expected : {0.5, 1.0, 2.0}) CHECK(restarts.take_job(1, 9)->delay == expected);
+  for (double expected : {0.5, 1.0, 2.0}) CHECK(restarts.take_node(7, 1, 9)->delay == expected);
+  CHECK(restarts.take_node(8, 1, 9)->delay == 0.5);
+  CHECK(restarts.take_node(7, Restarts::kSteady, 9)->delay == 0.5);
+  Restarts at_once({1000, 1000, 0, 0});
+  for (int i = 0; i < 100; ++i) CHECK(at_once.take(0, 0)->delay == 0);
+}
+
+TEST_CASE("who takes what others have been granted goes on as they do") {
+  Restarts first({10, 3, 1, 60});
+  for (int i = 0; i < 2; ++i) REQUIRE(first.take(4, 1));
+  REQUIRE(first.take_job(1, std::nullopt));
+  Restarts second({10, 3, 1, 60});
+  REQUIRE(second.take(JsonAt::root(first.json())));
+  for (Restarts* each : {&first, &second}) {
+    CHECK(each->take(4, 1)->number == 4);
+    CHECK(each->take(4, 1).error().message == "the task has used 3 of 3 restarts");
+    CHECK(each->take_job(1, std::nullopt)->delay == 2);
+  }
+  for (const char* text :
+       {"[]", R"({"used": 1, "jobs_in_a_row": 0})", R"({"used": -1, "jobs_in_a_row": 0, "tasks": []})",
+        R"({"used": 1, "jobs_in_a_row": 0, "tasks": [[1, 2]]})"}) {
+    CAPTURE(text);
+    Json json = Json::parse(text);
+    CHECK_FALSE(second.take(JsonAt::root(json)));
+  }
+}
+
+namespace {
+
+constexpr std::array<Replacements::Spare, 3> kSpares{{{4, {2, 0}}, {5, {4, 2}}, {6, {8, 0}}}};
+
+}  // namespace
+
+TEST_CASE("the first spare that has what the tasks need takes them over") {
+  Replacements replacements;
+  CHECK(replacements.choose(kSpares, {4, 0}).value() == 5);
+  Replacements others;
+  CHECK(others.choose(kSpares, {1, 0}).value() == 4);
+  CHECK(others.choose(kSpares, {1, 1}).value() == 5);
+}
+
+TEST_CASE("a spare is promised once, until the log has the decision") {
+  Replacements replacements;
+  CHECK(replacements.choose(kSpares, {4, 0}).value() == 5);
+  CHECK(replacements.choose(kSpares, {4, 0}).value() == 6);
+  auto none = replacements.choose(kSpares, {4, 0});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message == "the spare shell 4 has 2 cores, and they need 4 cores");
+  replacements.ordered(6, 4);
+  CHECK(replacements.choose(kSpares, {4, 0}).value() == 6);
+}
+
+TEST_CASE("tasks go to the shells with the fewest, as far as these have room; of equal ones to the first") {
+  using Shells = std::vector<std::uint32_t>;
+  constexpr std::array<Replacements::Other, 3> kOthers{{{2, 2, 1}, {1, 1, 2}, {0, 2, 4}}};
+  Replacements replacements;
+  CHECK(replacements.spread(kOthers, 4).value() == Shells{1, 2, 1, 0});
+  auto none = replacements.spread(kOthers, 4);  // the room is already promised
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message == "the other shells have room for 3 of 4 tasks");
+  replacements.ordered(1, 2);
+  replacements.ordered(7, 1);
+  CHECK(replacements.spread(kOthers, 4).value() == Shells{1, 1, 0, 0});
+  CHECK(Replacements().spread({}, 1).error().message == "the other shells have room for 0 of 1 task");
+}
+
+TEST_CASE("a spare that is promised gets no tasks of others") {
+  constexpr std::array<Replacements::Other, 2> kOthers{{{4, 0, 2}, {0, 5, 2}}};
+  Replacements replacements;
+  CHECK(replacements.choose(kSpares, {1, 0}).value() == 4);
+  CHECK(replacements.spread(kOthers, 1).value() == std::vector<std::uint32_t>{0});
+}
+
+TEST_CASE("why no spare takes over is said in words") {
+  Replacements replacements;
+  CHECK(replacements.choose({}, {1, 0}).error().message == "there is no spare left");
+  CHECK(replacements.choose(kSpares, {1, 4}).error().message ==
+        "the spare shell 4 has 2 cores and 0 gpus, and they need 1 core and 4 gpus");
+}
+
+namespace {
+
+Idset ranks_of(const char* text) { return Idset::parse(text).value(); }
+
+}  // namespace
+
+TEST_CASE("each start of a task has a number, which leads back to it") {
+  const Starts starts(6);
+  CHECK(starts.number(0, 1) == 0);
+  CHECK(starts.number(5, 1) == 5);
+  CHECK(starts.number(2, 2) == 8);
+  CHECK(starts.number(2, 4) == 20);
+  auto by_start = starts.ranks(ranks_of("0-5"));
+  CHECK(by_start.size() == 1);
+  CHECK(by_start.at(1).str() == "0-5");
+  by_start = starts.ranks(ranks_of("0,4-8,20"));  // a range over two starts
+  CHECK(by_start.size() == 3);
+  CHECK(by_start.at(1).str() == "0,4-5");
+  CHECK(by_start.at(2).str() == "0-2");
+  CHECK(by_start.at(4).str() == "2");
+  CHECK(starts.ranks({}).empty());
+}
+
+TEST_CASE("numbers of starts end with those of an idset") {
+  CHECK(Starts(1).most() == UINT32_MAX);
+  CHECK(Starts(1).number(0, UINT32_MAX) == Idset::kMaxId);
+  const Starts large(std::uint64_t{1} << 24);
+  CHECK(large.most() == 255);
+  CHECK(large.number((1U << 24) - 1, 255) <= Idset::kMaxId);
+  auto by_start = large.ranks(Idset::range(large.number(7, 255), large.number(9, 255)));
+  CHECK(by_start.at(255).str() == "7-9");
+}
+
+TEST_CASE("only the expected start of a rank counts, whatever comes late") {
+  ExpectedStarts expected;
+  CHECK(expected.current(ranks_of("0-5"), 1).str() == "0-5");
+  CHECK(expected.current(ranks_of("0-5"), 2).empty());
+  expected.expect(ranks_of("2-3"), 2);
+  CHECK(expected.current(ranks_of("0-5"), 1).str() == "0-1,4-5");
+  CHECK(expected.current(ranks_of("0-5"), 2).str() == "2-3");
+  expected.expect(ranks_of("3"), 3);
+  CHECK(expected.current(ranks_of("0-5"), 1).str() == "0-1,4-5");
+  CHECK(expected.current(ranks_of("0-5"), 2).str() == "2");
+  CHECK(expected.current(ranks_of("0-5"), 3).str() == "3");
+  // A decision that was withdrawn is made again, with the same number.
+  expected.expect(ranks_of("3"), 3);
+  CHECK(expected.current(ranks_of("3"), 3).str() == "3");
 }

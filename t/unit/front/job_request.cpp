@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "front/job_request.hpp"
-
+#include <nlohmann/json.hpp>
 #include "catch.hpp"
 
+#include "front/job_request.hpp"
 #include "job/jobspec.hpp"
 
 using namespace nacre;
@@ -261,4 +261,159 @@ TEST_CASE("what a joblog has is not run again") {
         "it has a line of Seq 3, and the job has 2 tasks: it is another job's");
   CHECK(ended_before(head + line(2, 0, "echo x 1"), {command, list, 3, false}).error().message ==
         "Seq 2 is of the command 'echo x 1', and is to be 'echo b 1' now: it is another job's");
+}
+
+namespace {
+
+const Variables kCaller{{"HOME", "/home/u"},     {"PATH", "/bin"},          {"LANG", "C"},
+                        {"LC_ALL", "C"},         {"PMI_RANK", "3"},         {"PMIX_RANK", "3"},
+                        {"SLURM_PROCID", "1"},   {"SLURM_STEP_ID", "0"},    {"SLURM_JOB_ID", "7"},
+                        {"FLUX_TASK_RANK", "0"}, {"FLUX_URI", "local://x"}, {"OMPI_COMM_WORLD_RANK", "0"}};
+
+Variables after(std::initializer_list<const char*> rules) {
+  EnvironmentRules out(kCaller);
+  for (const char* each : rules) {
+    auto applied = out.apply(each);
+    INFO(each);
+    REQUIRE(applied);
+  }
+  return out.job();
+}
+
+std::string error_after(const char* rule) {
+  EnvironmentRules out(kCaller);
+  auto applied = out.apply(rule);
+  REQUIRE_FALSE(applied);
+  return applied.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("the job's environment is the caller's without what an outer launcher has left") {
+  CHECK(after({}) == Variables{{"FLUX_URI", "local://x"},
+                               {"HOME", "/home/u"},
+                               {"LANG", "C"},
+                               {"LC_ALL", "C"},
+                               {"PATH", "/bin"},
+                               {"SLURM_JOB_ID", "7"}});
+}
+
+TEST_CASE("what a launcher sets for its tasks is known by its names") {
+  for (const char* each :
+       {"PMI_FD", "PMIX_NAMESPACE", "SLURM_STEPID", "SLURM_LOCALID", "NACRE_JOB_ID", "NACRE_SHELL_ID",
+        "MPI_LOCALRANKID", "FLUX_JOB_SIZE", "OMPI_UNIVERSE_SIZE", "PALS_RANKID"})
+    CHECK(is_of_outer_launcher(each));
+  for (const char* each :
+       {"PMI", "SLURM_JOB_NODELIST", "SLURM_NTASKS", "FLUX_URI", "PATH", "NACRE_JOBS_DIR", "PMIFOO"})
+    CHECK_FALSE(is_of_outer_launcher(each));
+}
+
+TEST_CASE("rules are applied in their order") {
+  CHECK(after({"-*", "PATH"}) == Variables{{"PATH", "/bin"}});
+  CHECK(after({"-*", "L*"}) == Variables{{"LANG", "C"}, {"LC_ALL", "C"}});
+  CHECK(after({"-*", "/L[AC].*/"}) == Variables{{"LANG", "C"}, {"LC_ALL", "C"}});
+  CHECK(after({"-*", "/L/"}).empty());  // the whole name
+  CHECK(after({"-*", "NO_SUCH"}).empty());
+  CHECK(after({"-*", "A=1", "A=2"}) == Variables{{"A", "2"}});
+  CHECK(after({"-*", "A=", "B=x=y"}) == Variables{{"A", ""}, {"B", "x=y"}});
+  CHECK(after({"A=1", "-A"}).count("A") == 0);
+}
+
+TEST_CASE("what was dropped comes back if it is asked for") {
+  CHECK(after({"-*", "PMI_RANK"}) == Variables{{"PMI_RANK", "3"}});
+}
+
+TEST_CASE("a value may have variables of the job, else of the caller") {
+  CHECK(after({"-*", "P=$PATH:/x"}) == Variables{{"P", "/bin:/x"}});
+  CHECK(after({"-*", "A=1", "B=${A}2$A"}) == Variables{{"A", "1"}, {"B", "121"}});
+  CHECK(after({"-*", "A=$$x", "B=$", "C=$1", "D=${", "E=${A"}) ==
+        Variables{{"A", "$x"}, {"B", "$"}, {"C", "$1"}, {"D", "${"}, {"E", "${A"}});
+  CHECK(error_after("A=$NO_SUCH") == "'A=$NO_SUCH': NO_SUCH is not set; write $$ for a dollar sign");
+}
+
+TEST_CASE("rules that are none are refused") {
+  CHECK(error_after("").starts_with("expected -PATTERN"));
+  CHECK(error_after("-") == "expected a name or a pattern, got nothing");
+  CHECK(error_after("=x").starts_with("'=x': "));
+  CHECK(error_after("-/(/").starts_with("'(' is no regular expression: "));
+  CHECK(error_after("^/no/such/file").starts_with("/no/such/file: "));
+}
+
+TEST_CASE("a file has a rule a line") {
+  EnvironmentRules out(kCaller);
+  REQUIRE(out.apply_text("# only these\n-*\n\n  A=1 \r\nPATH\n", "rules"));
+  CHECK(out.job() == Variables{{"A", "1"}, {"PATH", "/bin"}});
+  auto wrong = out.apply_text("A=1\n^other\n", "rules");
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message == "rules: line 2: a file of rules cannot name another: put its rules here");
+}
+
+TEST_CASE("a block's variables; what is none is left out") {
+  const char* block[] = {"A=1", "=x", "B", "C=a=b", nullptr};
+  CHECK(variables_of(block) == Variables{{"A", "1"}, {"C", "a=b"}});
+}
+
+TEST_CASE("variables that are no UTF-8 are left out and named") {
+  Variables variables{{"A", "\xc3\xa9"}, {"B", "\xff"}, {"C", "\xed\xa0\x80"}, {"D\x80", ""}, {"E", "\xc0\x80"}};
+  CHECK(drop_no_utf8(variables) == std::vector<std::string>{"B", "C", "D\x80", "E"});
+  CHECK(variables == Variables{{"A", "\xc3\xa9"}});
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string error_of_file(std::string_view text) {
+  auto parsed = MultiProg::parse(text);
+  INFO(text);
+  REQUIRE_FALSE(parsed);
+  return parsed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("words are split as a shell does") {
+  CHECK(words_of("  a  b\tc ").value() == Words{"a", "b", "c"});
+  CHECK(words_of(R"('a b' "c d" e\ f g'h'"i")").value() == Words{"a b", "c d", "e f", "ghi"});
+  CHECK(words_of(R"("a\"b\\c\n$x" '\n')").value() == Words{R"(a"b\c\n$x)", R"(\n)"});
+  CHECK(words_of(R"('' "")").value() == Words{"", ""});
+  CHECK(words_of("a # b").value() == Words{"a"});
+  CHECK(words_of("a#b").value() == Words{"a#b"});
+  CHECK(words_of("a\\").value() == Words{"a\\"});
+  CHECK(words_of("'a").error().message == "the quote ' is not closed");
+}
+
+TEST_CASE("a file of programs has ranks and a command a line") {
+  auto parsed = MultiProg::parse("# srun's\n0 ./server -p 1\n1-3,5 \\\n  ./worker %t\n\n* idle\n");
+  REQUIRE(parsed);
+  REQUIRE(parsed->programs.size() == 3);
+  CHECK(parsed->programs[0].ranks->str() == "0");
+  CHECK(parsed->programs[0].command == Words{"./server", "-p", "1"});
+  CHECK(parsed->programs[1].ranks->str() == "1-3,5");
+  CHECK(parsed->programs[1].command == Words{"./worker", "%t"});
+  CHECK_FALSE(parsed->programs[2].ranks);
+  CHECK(parsed->least_tasks() == 6);
+  CHECK(parsed->check(6));
+  CHECK(parsed->check(60));
+  CHECK(parsed->option() == Json::parse(R"([{"command": ["./server", "-p", "1"], "ranks": "0"},
+    {"command": ["./worker", "%t"], "ranks": "1-3,5"}, {"command": ["idle"]}])"));
+}
+
+TEST_CASE("all tasks, and no others, need a program") {
+  auto parsed = MultiProg::parse("0 a\n2 b\n").value();
+  CHECK(parsed.check(2).error().message == "rank 2, but the job has 2 tasks: -n 3");
+  CHECK(parsed.check(3).error().message == "no program for rank 1: add a line for it, or *");
+  CHECK_FALSE(MultiProg::parse("* a\n").value().least_tasks());
+}
+
+TEST_CASE("a file of programs that is none says where") {
+  CHECK(error_of_file("").starts_with("no program"));
+  CHECK(error_of_file("# a\n\n").starts_with("no program"));
+  CHECK(error_of_file("0 a\nx b\n") == "line 2: expected ranks, as 0-3,7, or *, got 'x'");
+  CHECK(error_of_file("\n0\n") == "line 2: expected a program behind the ranks");
+  CHECK(error_of_file("0 ''\n") == "line 1: expected a program behind the ranks");
+  CHECK(error_of_file("0-3 a\n2-5 b\n") == "line 2: a line before has rank 2-3 too");
+  CHECK(error_of_file("* a\n* b\n") == "line 2: a second *");
+  CHECK(error_of_file("0 'a\n") == "line 1: the quote ' is not closed");
+  CHECK(error_of_file(std::string_view("0 a\0b\n", 6)) == "line 1: an argument cannot have a NUL");
 }

@@ -1,16 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/jobspec.hpp"
-
 #include "catch.hpp"
 
 #include "base/json.hpp"
-#include "jobspec_documents.hpp"
+#include "job/jobspec.hpp"
 
 using nacre::Json;
 using nacre::job::Jobspec;
-using namespace nacre::jobspecs;
+using nacre::JsonAt;
+using nacre::job::CountRange;
 
 namespace {
+
+Json slot_document() {
+  return Json::parse(R"({
+    "version": 1,
+    "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 3}]}],
+    "tasks": [{"command": ["app", "-x", ""], "slot": "task", "count": {"per_slot": 1}}],
+    "attributes": {"system": {"duration": 0}}
+  })");
+}
+
+Json node_document() {
+  Json document = slot_document();
+  Json slot = document["resources"][0];
+  document["resources"][0] = {{"type", "node"}, {"count", 2}, {"with", Json::array({slot})}};
+  return document;
+}
+
+// The error of a document, changed at one place.
+std::string error_with(Json document, const char* pointer, Json value) {
+  document[Json::json_pointer(pointer)] = std::move(value);
+  auto spec = Jobspec::from_json(std::move(document));
+  return spec ? "accepted" : spec.error().message;
+}
+
+std::string error_with(const char* pointer, Json value) {
+  return error_with(slot_document(), pointer, std::move(value));
+}
 
 std::string error_without(const char* parent, const char* key) {
   Json document = slot_document();
@@ -326,4 +352,138 @@ TEST_CASE("attributes of other types") {
   CHECK(error_with("/attributes/system/shell", 1) == "attributes.system.shell: expected an object, got 1");
   CHECK(error_with("/attributes/system/shell/options", Json::array()) ==
         "attributes.system.shell.options: expected an object, got an array");
+}
+
+// What jobspecs have of RFC 14 beyond version 1.
+
+TEST_CASE("levels above nodes, and between nodes and slots, multiply what is in them") {
+  Json document = node_document();
+  Json slots = document["resources"][0]["with"];
+  Json socket = {{"type", "socket"}, {"count", 3}, {"with", slots}};
+  document["resources"][0]["with"] = Json::array({socket});
+  Json rack = {{"type", "rack"}, {"count", 5}, {"with", document["resources"]}};
+  Json storage = {{"type", "storage"}, {"count", {{"min", 4}}}, {"unit", "GB"}};
+  document["resources"] = Json::array({storage, rack});
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.nodes == 10U);
+  CHECK(spec.slots_per_node == 6U);
+  CHECK(spec.slots == 60);
+  CHECK(error_with(document, "/resources/1/with/0/with/0/count", "2-3") ==
+        "resources[1].with[0].with[0].count: expected a positive integer, as the number of slots depends on it, "
+        "got \"2-3\"");
+  CHECK(error_with(document, "/resources/1/with/0/count", "2-3") ==
+        "resources[1].with[0].count: expected a positive integer, got \"2-3\"");
+}
+
+TEST_CASE("cores within the sockets of a slot; what else a slot has is of no effect") {
+  Json document = slot_document();
+  document["resources"][0]["with"] = Json::parse(R"([{"type": "memory", "count": {"min": 4}, "unit": "GB"},
+    {"type": "socket", "count": 2, "with": [{"type": "core", "count": 4}, {"type": "gpu", "count": 1}]}])");
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.cores_per_slot == 8);
+  CHECK(spec.gpus_per_slot == 2);
+}
+
+TEST_CASE("a slot that is a whole node") {
+  Json document = slot_document();
+  document["resources"][0]["with"] = Json::parse(R"([{"type": "node", "count": 1}])");
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.nodes == 2U);
+  CHECK(spec.slots_per_node == 1U);
+  CHECK(spec.slots == 2);
+  CHECK(spec.cores_per_slot == 1);
+  CHECK(spec.node_exclusive);
+}
+
+TEST_CASE("a count that is a range of RFC 14 is the least until R is known") {
+  Json document = node_document();
+  document["resources"][0]["count"] = {{"min", 2}, {"max", 8}, {"operator", "*"}, {"operand", 2}};
+  document["resources"][0]["with"][0]["with"][0]["count"] = "2-4";
+  auto spec = Jobspec::from_json(document).value();
+  CHECK(spec.nodes == 2U);
+  REQUIRE(spec.node_counts);
+  CHECK(spec.node_counts->contains(8));
+  CHECK_FALSE(spec.node_counts->contains(6));
+  CHECK(spec.cores_per_slot == 2);
+  CHECK_FALSE(spec.slot_counts);
+}
+
+TEST_CASE("tasks for each core or gpu of a slot") {
+  Json document = slot_document();
+  document["tasks"][0]["count"] = {{"per_resource", {{"type", "core"}, {"count", 2}}}};
+  CHECK(Jobspec::from_json(document).value().tasks() == 12);
+  CHECK(error_with(slot_document(), "/tasks/0/count", {{"per_resource", {{"type", "gpu"}, {"count", 1}}}}) ==
+        "tasks[0].count.per_resource.type: expected core or gpu, of which a slot has some, got \"gpu\"");
+}
+
+namespace {
+
+// The numbers from 0 to `most` that are in the range; or the error.
+std::string counts(const Json& count, std::uint32_t most = 20) {
+  auto range = CountRange::read(JsonAt::root(count, "count"));
+  if (!range) return range.error().message;
+  std::string out;
+  for (std::uint32_t i = 0; i <= most; ++i) {
+    if (range->contains(i)) out += (out.empty() ? "" : " ") + std::to_string(i);
+  }
+  return out;
+}
+
+constexpr const char* kText = "count: expected a positive integer, or a range as 2-8, 4+, 2-8:2 or 2-16:2:*, got ";
+
+}  // namespace
+
+TEST_CASE("a number is a range of one") {
+  CHECK(counts(4) == "4");
+  CHECK(CountRange::read(JsonAt::root(4)).value().is_fixed());
+  CHECK(counts("4") == "4");
+}
+
+TEST_CASE("ranges of RFC 14 and RFC 45") {
+  CHECK(counts("2-5") == "2 3 4 5");
+  CHECK(counts("4,9,16") == "4 9 16");
+  CHECK(counts("18+") == "18 19 20");
+  CHECK(counts("2-9:3") == "2 5 8");
+  CHECK(counts("3+:5") == "3 8 13 18");
+  CHECK(counts("2-20:2:*") == "2 4 8 16");
+  CHECK(counts("2+:2:^", 300) == "2 4 16 256");
+  CHECK(counts({{"min", 18}}) == "18 19 20");
+  CHECK(counts({{"min", 3}, {"max", 9}, {"operator", "+"}, {"operand", 2}}) == "3 5 7 9");
+  CHECK(counts({{"min", 1}, {"max", 9}, {"operator", "*"}, {"operand", 3}}) == "1 3 9");
+  CHECK_FALSE(CountRange::read(JsonAt::root(Json("2-5"))).value().is_fixed());
+  CHECK(CountRange::read(JsonAt::root(Json("2-5"))).value().min() == 2);
+}
+
+TEST_CASE("a count that is none") {
+  CHECK(counts(0) == "count: expected a positive integer, got 0");
+  CHECK(counts(16777217) == "count: at most 16777216, got 16777217");
+  for (const char* text :
+       {"", "0", "0-4", "x", "5-", "4:", "2-8:0", "2-8:2:%", "2-8:2:*:3", "+", "16777217", "-3+"}) {
+    INFO(text);
+    CHECK(counts(text) == kText + Json(text).dump());
+  }
+  CHECK(counts("8-2:2") == "count: max 2 is below min 8");
+  CHECK(counts({{"min", 8}, {"max", 2}}) == "count: max 2 is below min 8");
+  CHECK(counts({{"min", 1}, {"operator", "+"}}) == "count: `operator` and `operand` go together");
+  CHECK(counts({{"min", 1}, {"operator", "-"}, {"operand", 1}}) ==
+        "count.operator: expected one of +, *, ^, got \"-\"");
+  CHECK(counts("2-8:1:*") == "count: the operator * needs an operand of at least 2");
+  CHECK(counts("1-8:2:^") == "count: the operator ^ needs a min of at least 2");
+  CHECK(counts({{"max", 4}}) == "count: missing key 'min'");
+  CHECK(counts({{"min", 4}, {"most", 4}}).starts_with("count.most: unknown key"));
+}
+
+TEST_CASE("the largest count up to a number, and the range as text") {
+  auto range = [](const Json& count) { return CountRange::read(JsonAt::root(count)).value(); };
+  CHECK(range("2-8").largest(9) == 8);
+  CHECK(range("2-8").largest(5) == 5);
+  CHECK_FALSE(range("2-8").largest(1));
+  CHECK(range("2-8:2").largest(7) == 6);
+  CHECK(range("2+:2:*").largest(63) == 32);
+  CHECK(range("4,9,16").largest(15) == 9);
+  CHECK(range("2-8").str() == "2:8");
+  CHECK(range("4+").str() == "4:");
+  CHECK(range("2-8:2").str() == "2-8:2:+");
+  CHECK(range("2+:2:^").str() == "2+:2:^");
+  CHECK(range("4,9").str() == "4,9");
 }

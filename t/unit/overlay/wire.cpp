@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "overlay/wire.hpp"
+#include <unistd.h>
+
+#include <fstream>
 
 #include "catch.hpp"
 
 #include "base/json.hpp"
+#include "overlay/wire.hpp"
 #include "samples.hpp"
 
-using namespace nacre;           // NOLINT
+using namespace nacre;  // NOLINT
 using namespace nacre::overlay;  // NOLINT
 
 namespace {
@@ -149,4 +152,22 @@ TEST_CASE("a frame of no bytes or over the limit is an error, before it has come
   over.add(std::string_view("\x00\x10\x00\x01", 4));
   CHECK(over.next().error().code == EMSGSIZE);
   CHECK_FALSE(over.next());
+}
+
+// decode.py was written from doc/protocol.md alone; it has to read the bytes that this writes.
+
+TEST_CASE("a second decoder, written from the page, reads every message") {
+  char path[] = "/tmp/nacre-vectors-XXXXXX";
+  int fd = mkstemp(path);
+  REQUIRE(fd >= 0);
+  close(fd);
+  std::ofstream file(path);
+  for (const Sample& each : samples()) {
+    for (unsigned char byte : framed(encode(each.message).value())) file << fmt::format("{:02x}", byte);
+    file << ' ' << Json::parse(each.json).dump() << '\n';
+  }
+  file.close();
+  int code = std::system(fmt::format("python3 {}/t/unit/overlay/decode.py {}", NACRE_SOURCE_DIR, path).c_str());
+  std::remove(path);
+  CHECK(code == 0);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "groups.hpp"
-
 #include "catch.hpp"
+
+#include "clients.hpp"
+#include "groups.hpp"
 
 using namespace nacre::pmix;  // NOLINT
 
@@ -231,4 +232,32 @@ TEST_CASE("a part is the same after its way; names that are none are ignored") {
   Members job;
   for (const char* name : {"", "c", "c:", "c9:x", "c1-0:x", "0"}) job.come(0, name, {.number = 1, .bytes = {}});
   CHECK(job.take().empty());
+}
+
+TEST_CASE("pieces of a group's data, one after the other, and back; the first that is invalid ends them") {
+  using Kind = GroupPiece::Kind;
+  const std::vector<GroupPiece> pieces = {
+      {Kind::bytes, std::string("a\0:b3:", 6)}, {Kind::infos, ""}, {Kind::infos, "i1:x"}, {Kind::bytes, "c"}};
+  std::string text;
+  for (const GroupPiece& each : pieces) text += text_of(each);
+  CHECK(pieces_in(text) == pieces);
+  CHECK(pieces_in("").empty());
+  for (const char* invalid :
+       {"x1:a", "b", "b:", "b1", "b1:", "b-1:a", "b 1:a", "b99999999999999999999:a", "bx:a"}) {
+    INFO(invalid);
+    CHECK(pieces_in(text + invalid) == pieces);
+  }
+}
+
+TEST_CASE("a failure never becomes 0, and keeps its code where a process may have it") {
+  CHECK(failure_code(0) == 1);
+  CHECK(failure_code(1) == 1);
+  CHECK(failure_code(255) == 255);
+  CHECK(failure_code(256) == 255);
+  CHECK(failure_code(300) == 44);
+  CHECK(failure_code(-1) == 255);
+  CHECK(failure_code(-2) == 254);
+  CHECK(failure_code(-256) == 255);
+  CHECK(failure_code(INT_MIN) == 255);
+  CHECK(failure_code(INT_MAX) == 255);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that are not from shells of this job: each gets its own line in the log, and none a link.
+// First words of clients that are no shells of this job.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -8,13 +8,100 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <random>
+#include <string>
+#include <vector>
+
+#include "allocated_bytes.hpp"
 #include "base/file.hpp"
+#include "fewer.hpp"
+#include "transport/tls.hpp"
 #include "transport/wire.hpp"
 #include "world.hpp"
-#include "wrong_clients.hpp"
 
-using namespace nacre;             // NOLINT
+using namespace nacre;  // NOLINT
 using namespace nacre::transport;  // NOLINT
+
+namespace nacre::transport {
+
+std::string hello_of_tls12();  // the first message of a client that knows TLS 1.2 only
+std::string random_bytes(std::size_t size, unsigned seed);
+std::string hello_with_secret(char letter, const std::string& job);  // the first message of a shell with this
+                                                                     // secret
+// All kinds of first words that prove nothing to a listener on TCP; `to_unix`: on a Unix socket.
+std::vector<std::string> wrong_words(bool to_unix = false);
+
+}  // namespace nacre::transport
+
+namespace nacre::transport {
+namespace {
+
+std::string big_endian(std::size_t number, int bytes) {
+  std::string out;
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>((number >> shift) & 0xff);
+  return out;
+}
+
+std::string counted(int bytes, const std::string& text) { return big_endian(text.size(), bytes) + text; }
+
+}  // namespace
+
+std::string hello_of_tls12() {
+  std::string groups = std::string("\x00\x0a", 2) + counted(2, counted(2, std::string("\x00\x1d\x00\x17", 4)));
+  std::string algorithms = std::string("\x00\x0d", 2) + counted(2, counted(2, std::string("\x04\x03\x08\x04", 4)));
+  std::string body = "\x03\x03" + std::string(32, 'r') + counted(1, "") +
+                     counted(2, std::string("\xc0\x2f\xc0\x2b\x00\x9c", 6)) + counted(1, std::string("\0", 1)) +
+                     counted(2, groups + algorithms);
+  return "\x16\x03\x01" + counted(2, "\x01" + counted(3, body));
+}
+
+std::string random_bytes(std::size_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string out(size, '\0');
+  for (char& byte : out) byte = static_cast<char>(random());
+  return out;
+}
+
+std::string hello_with_secret(char letter, const std::string& job) {
+  Secret secret = Secret::from_hex(std::string(2 * Secret::kSize, letter)).value();
+  auto context = TlsContext::create(job, secret).value();
+  auto tls = Tls::create(*context, Role::dials).value();
+  REQUIRE_FALSE(tls->handshake().value());
+  std::string out;
+  tls->take_output(out);
+  return out;
+}
+
+std::vector<std::string> wrong_words(bool to_unix) {
+  std::string good = hello_with_secret('a', kJob);
+  std::string changed = good;
+  changed[good.size() - 1] = static_cast<char>(changed[good.size() - 1] ^ 1);  // of the bytes that prove the secret
+  return {
+      "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+      "SSH-2.0-OpenSSH_9.2\r\n",
+      std::string(5, '\0'),
+      random_bytes(1, 1),
+      random_bytes(300, 2),
+      random_bytes(60000, 3),
+      hello_of_tls12(),
+      hello_with_secret('b', kJob),
+      hello_with_secret('a', "another"),
+      changed,
+      good + random_bytes(500, 4),
+      good.substr(0, good.size() / 2) + random_bytes(200, 5),
+      std::string("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc", 9) + std::string(20000, 'x'),  // a hello of 16 KiB
+      std::string("\x16\x03\x03\xff\xff", 5) + std::string(70000, 'x'),
+      std::string("\x15\x03\x03\x00\x02\x02\x28", 7),                 // an alert
+      std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'),  // data without a handshake
+      "nacre/1 " + std::string(to_unix ? "other" : kJob) + "\n" +
+          std::string("\0\0\0\6\1hello", 10),  // as on a Unix socket
+      std::string("\0\0\0\6\1hello", 10),      // a frame, at once
+  };
+}
+
+}  // namespace nacre::transport
+
+// Connections that are not from shells of this job: each gets its own line in the log, and none a link.
 
 namespace {
 
@@ -265,4 +352,96 @@ TEST_CASE("one of this job that breaks the rules ends its own link only") {
   CHECK(read_to_end(world, socket.get()).starts_with(greeting));
   REQUIRE(world.a.link->send("hello"));
   world.run_until([&] { return world.b.frame_count == 1; });
+}
+
+// Ten thousand connections that are not from shells of this job, while two shells of the job go on talking.
+
+namespace {
+
+// Connects, sends something wrong or nothing, and ends in one of several ways.
+class Flood {
+ public:
+  explicit Flood(const World& world) : world_(world), words_(wrong_words(world.over == Over::local)) {}
+
+  void add(std::size_t number) {
+    UniqueFd socket = world_.raw_client();
+    const std::string& words = words_[number % words_.size()];
+    std::size_t size = number % 5 == 4 ? words.size() / 2 : words.size();
+    if (number % 7 != 6) static_cast<void>(::send(socket.get(), words.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL));
+    if (number % 3 == 0) {  // without a proper end
+      linger hard{1, 0};
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    }
+    if (number % 11 == 10) return;  // at once
+    alive_.push_back(std::move(socket));
+    if (alive_.size() > kAlive) alive_.pop_front();
+  }
+  void end() { alive_.clear(); }
+
+ private:
+  static constexpr std::size_t kAlive = 150;
+  const World& world_;
+  std::vector<std::string> words_;
+  std::deque<UniqueFd> alive_;
+};
+
+}  // namespace
+
+TEST_CASE("very many wrong clients neither reach a link nor disturb one, and leave nothing behind") {
+  World world(GENERATE(Over::tcp, Over::local));
+  world.connect();
+  // Each end answers the other with the next number.
+  auto answer = [](End& end) {
+    return [&end](std::string_view frame) {
+      REQUIRE(end.link->send(std::to_string(std::stoull(std::string(frame)) + 1)));
+    };
+  };
+  world.a.keeps = world.b.keeps = false;
+  std::uint64_t last = 0;
+  world.a.on_frame = [&, reply = answer(world.a)](std::string_view frame) {
+    last = std::stoull(std::string(frame));
+    reply(frame);
+  };
+  world.b.on_frame = answer(world.b);
+  REQUIRE(world.a.link->send("0"));
+
+  constexpr std::size_t kClients = kit::fewer<std::size_t>(10000, 4);
+  constexpr std::size_t kFirst = 1000;  // after which everything has its usual size
+  Flood flood(world);
+  std::size_t descriptors = 0;
+  std::size_t memory = 0;
+  std::size_t most_pending = 0;
+  std::size_t refusals = 0;
+  auto settle = [&] {
+    flood.end();
+    world.run_until([&] { return world.listener->pending() == 0; });
+    refusals += std::exchange(world.refused, {}).size();
+  };
+  for (std::size_t i = 0; i < kClients; ++i) {
+    if (i == kFirst) {
+      settle();
+      descriptors = open_descriptors();
+      memory = kit::allocated_bytes();
+    }
+    std::size_t before = world.a.frame_count;
+    flood.add(i);
+    world.run_until([&] { return world.a.frame_count > before; });  // the link goes on
+    most_pending = std::max(most_pending, world.listener->pending());
+    refusals += std::exchange(world.refused, {}).size();
+  }
+  // Connections that are not yet accepted are still in the kernel's queue.
+  settle();
+  world.run_until([&] {
+    settle();
+    return refusals >= kClients;
+  });
+  CHECK(refusals == kClients);
+  CHECK(world.arrived.empty());
+  CHECK(most_pending <= world.options.max_pending);
+  CHECK(open_descriptors() == descriptors);
+  CHECK(kit::allocated_bytes() < memory + 300000);
+  CHECK(last >= kClients);
+  CHECK(last == 2 * world.a.frame_count - 1);  // every one arrived, and nothing else
+  CHECK(world.a.closed + world.b.closed == 0);
+  world.a.link->finish();
 }
