@@ -19,12 +19,6 @@ T must(Result<T> result) {
   return *std::move(result);
 }
 
-std::string resources_of(std::uint32_t cores) {
-  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0","children":{{"core":"0-{}"}}}}],
-    "nodelist":["fake0"],"starttime":0,"expiration":0}}}})",
-                     cores - 1);
-}
-
 }  // namespace
 
 std::string jobspec_of(std::uint32_t tasks) {
@@ -35,7 +29,14 @@ std::string jobspec_of(std::uint32_t tasks) {
                      tasks);
 }
 
-FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), resources_of(tasks)) {}
+std::string fake_nodes(std::uint32_t nodes, std::uint32_t cores) {
+  const std::string ids = nodes == 1 ? "0" : fmt::format("0-{}", nodes - 1);
+  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"{}","children":{{"core":"0-{}"}}}}],
+    "nodelist":["fake{}"],"starttime":0,"expiration":0}}}})",
+                     ids, cores - 1, nodes == 1 ? ids : "[" + ids + "]");
+}
+
+FakeHost::FakeHost(std::uint32_t tasks) : FakeHost(jobspec_of(tasks), fake_nodes(1, tasks)) {}
 
 FakeHost::FakeHost(std::string_view jobspec, std::string_view resources, std::uint32_t shell_rank)
     : FakeShells(must(job::Job::create(value::JobId(1), shell_rank, must(job::Jobspec::parse(jobspec)),

@@ -16,18 +16,12 @@ class NoPort final : public QuietPort {
   Result<void> end_broadcast(bulk::Channel) override { return Error{ENOTSUP, "no bulk data in a FakeJob"}; }
 };
 
-std::string resources_of_nodes(std::uint32_t nodes, std::uint32_t cores) {
-  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0-{}","children":{{"core":"0-{}"}}}}],
-    "nodelist":["fake[0-{}]"],"starttime":0,"expiration":0}}}})",
-                     nodes - 1, cores - 1, nodes - 1);
-}
-
 }  // namespace
 
 class FakeJob::Shell final : public FakeHost {
  public:
   Shell(FakeJob& job, std::uint32_t nodes, std::uint32_t tasks_per_node, std::uint32_t rank)
-      : FakeHost(jobspec_of(nodes * tasks_per_node), resources_of_nodes(nodes, tasks_per_node), rank),
+      : FakeHost(jobspec_of(nodes * tasks_per_node), fake_nodes(nodes, tasks_per_node), rank),
         job_(job),
         rank_(rank) {
     port = &no_port_;

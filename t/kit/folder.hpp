@@ -14,7 +14,7 @@ namespace nacre::kit {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_("/tmp/boot-XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  TemporaryFolder() : path_("/tmp/t.XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -22,10 +22,13 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  [[nodiscard]] std::string path(std::string_view name) const { return path_ + "/" + std::string(name); }
+  // Its own path, or that of something in it.
+  [[nodiscard]] std::string path(std::string_view name = "") const {
+    return name.empty() ? path_ : path_ + "/" + std::string(name);
+  }
 
   // Writes the file, and returns its path.
-  [[nodiscard]] std::string file(std::string_view name, std::string_view text) const {
+  std::string file(std::string_view name, std::string_view text) const {
     std::ofstream(path(name)) << text;
     return path(name);
   }

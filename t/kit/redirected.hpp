@@ -14,12 +14,12 @@ namespace nacre::kit {
 
 class Redirected {
  public:
-  // `to`: -1 leaves the stream as it is, for a test that has something else put in its place.
+  // `to` may be closed afterwards; -1 leaves the stream as it is, for a test in which something else is put there.
   explicit Redirected(int stream, int to = -1) : stream_(stream), saved_(::fcntl(stream, F_DUPFD_CLOEXEC, 10)) {
-    REQUIRE(saved_);
+    std::fflush(nullptr);
     if (to >= 0) REQUIRE(::dup2(to, stream) == stream);
   }
-  ~Redirected() { ::dup2(saved_.get(), stream_); }
+  ~Redirected() { saved_ ? ::dup2(saved_.get(), stream_) : ::close(stream_); }
   Redirected(const Redirected&) = delete;
   Redirected& operator=(const Redirected&) = delete;
 

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "catch.hpp"
 
 #include "archive/extract.hpp"
 #include "base/file.hpp"
+#include "folder.hpp"
 
 namespace nacre::archive {
 
@@ -62,25 +62,9 @@ inline Member pax(const std::string& name, const std::string& value) {
   return {"pax", 'x', fmt::format("{}{}", size, rest), "", 0644};
 }
 
-class Folder {
- public:
-  Folder() : path_("/tmp/archive-XXXXXX") { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  [[nodiscard]] std::string path(std::string_view name = "") const {
-    return name.empty() ? path_ : path_ + "/" + std::string(name);
-  }
+struct Folder : kit::TemporaryFolder {
   [[nodiscard]] std::string make(std::string_view name) const {
     std::filesystem::create_directories(path(name));
-    return path(name);
-  }
-  [[nodiscard]] std::string file(std::string_view name, std::string_view text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
     return path(name);
   }
   [[nodiscard]] std::string text(std::string_view name) const {
@@ -97,9 +81,6 @@ class Folder {
     struct stat info {};
     return ::lstat(path(name).c_str(), &info) == 0;
   }
-
- private:
-  std::string path_;
 };
 
 inline const Library& library() {

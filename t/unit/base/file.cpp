@@ -15,6 +15,7 @@
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
+#include "folder.hpp"
 
 using namespace nacre;  // NOLINT
 
@@ -147,15 +148,11 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Folder {
-  Folder() {
-    std::string made = "/tmp/remove-tree-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    path = made;
-    fs::create_directory(doomed());
-  }
-  ~Folder() { fs::remove_all(path); }
+  Folder() { fs::create_directory(doomed()); }
   [[nodiscard]] fs::path doomed() const { return path / "doomed"; }
-  fs::path path;
+
+  kit::TemporaryFolder own;
+  fs::path path = own.path();
 };
 
 void write(const fs::path& path) { std::ofstream(path) << "text"; }

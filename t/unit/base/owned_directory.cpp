@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/owned_directory.hpp"
+#include "folder.hpp"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,20 +18,15 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Parent {
-  Parent() {
-    std::string made = "/tmp/owned-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    path = made;
-  }
-  ~Parent() { fs::remove_all(path); }
-
   [[nodiscard]] std::size_t left() const {
     auto directories = LeftDirectories::in(path).value();
     while (directories.look()) {
     }
     return directories.found().size();
   }
-  fs::path path;
+
+  kit::TemporaryFolder own;
+  fs::path path = own.path();
 };
 
 }  // namespace

@@ -6,36 +6,16 @@
 
 #include "base/log.hpp"
 #include "base/print.hpp"
-#include "base/unique_fd.hpp"
+#include "redirected.hpp"
 
 using namespace nacre;
-
-namespace {
-
-// While it lives, the stream `fd` goes to `path`.
-class Redirected {
- public:
-  Redirected(int fd, const char* path, int flags) : fd_(fd), before_(::fcntl(fd, F_DUPFD_CLOEXEC, 3)) {
-    UniqueFd opened(::open(path, flags | O_CLOEXEC));
-    ::dup2(opened.get(), fd);
-  }
-  ~Redirected() { ::dup2(before_.get(), fd_); }
-  Redirected(const Redirected&) = delete;
-  Redirected& operator=(const Redirected&) = delete;
-
- private:
-  int fd_;
-  UniqueFd before_;
-};
-
-}  // namespace
 
 TEST_CASE("what cannot be printed is an error, once") {
   REQUIRE(flush_out());
   Error error;
   bool more = true;
   {
-    Redirected full(STDOUT_FILENO, "/dev/full", O_WRONLY);
+    kit::Redirected full(STDOUT_FILENO, UniqueFd(::open("/dev/full", O_WRONLY)).get());
     print_out("{} lines\n", 3);
     auto flushed = flush_out();
     if (!flushed) error = flushed.error();
@@ -49,7 +29,7 @@ TEST_CASE("what cannot be printed is an error, once") {
 TEST_CASE("more than the buffer holds is an error too if it cannot be printed") {
   bool failed = false;
   {
-    Redirected closed(STDOUT_FILENO, "/dev/null", O_RDONLY);
+    kit::Redirected closed(STDOUT_FILENO, UniqueFd(::open("/dev/null", O_RDONLY)).get());
     for (int i = 0; i < 100; ++i) print_out(std::string(4096, 'x'));
     failed = !flush_out();
   }
@@ -57,7 +37,7 @@ TEST_CASE("more than the buffer holds is an error too if it cannot be printed") 
 }
 
 TEST_CASE("nothing is thrown where standard error takes nothing") {
-  Redirected full(STDERR_FILENO, "/dev/full", O_WRONLY);
+  kit::Redirected full(STDERR_FILENO, UniqueFd(::open("/dev/full", O_WRONLY)).get());
   CHECK_NOTHROW(print_err("{} and {}\n", 1, 2));
 }
 

@@ -7,11 +7,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <thread>
 
 #include "base/bytes.hpp"
 #include "broker/kvs.hpp"
+#include "folder.hpp"
 #include "catch.hpp"
 
 using namespace nacre;
@@ -28,23 +28,18 @@ class Stage {
   using Answers = std::vector<BrokerMessage>;
 
   explicit Stage(std::function<Answers(const BrokerMessage&)> serve, unsigned char handshake = 0) {
-    char name[] = "/tmp/nacre-broker-XXXXXX";
-    directory_ = ::mkdtemp(name);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string path = directory_ + "/local";
+    const std::string path = folder_.path("local");
     std::strcpy(address.sun_path, path.c_str());
     listening_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM, 0));
     REQUIRE(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     REQUIRE(::listen(listening_.get(), 1) == 0);
     thread_ = std::thread([this, handshake, serve = std::move(serve)] { run(handshake, serve); });
   }
-  ~Stage() {
-    thread_.join();
-    std::filesystem::remove_all(directory_);
-  }
+  ~Stage() { thread_.join(); }
 
-  [[nodiscard]] std::string uri() const { return "local://" + directory_ + "/local"; }
+  [[nodiscard]] std::string uri() const { return "local://" + folder_.path("local"); }
 
  private:
   void run(unsigned char handshake, const std::function<Answers(const BrokerMessage&)>& serve) const {
@@ -64,7 +59,7 @@ class Stage {
     }
   }
 
-  std::string directory_;
+  kit::TemporaryFolder folder_;
   UniqueFd listening_;
   std::thread thread_;
 };

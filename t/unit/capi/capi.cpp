@@ -12,11 +12,7 @@ using namespace nacre::capi;  // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::plugin::Probed;
 
-namespace {
-
 using Lines = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("C: a plugin's identity, handlers and attached data") {
   Probed probed("plugin");

@@ -12,6 +12,7 @@
 
 #include "base/json.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 
 using Catch::Matchers::StartsWith;
 using nacre::capi::check_object;
@@ -132,13 +133,10 @@ std::string error_of(kit::FakeHost& host, const std::string& pattern, const Json
 }
 
 struct Directory {
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "nacre-loader.XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Directory() { fs::remove_all(path); }
   void copy(std::string_view name, const std::string& to) const { fs::copy_file(dso(name), path / to); }
-  fs::path path;
+
+  kit::TemporaryFolder own;
+  fs::path path = own.path();
 };
 
 }  // namespace

@@ -199,8 +199,6 @@ TEST_CASE("topics of other plugins, those of Flux, and builtin plugins are not")
 
 namespace {
 
-using Lines = std::vector<std::string>;
-
 Lines unread(const char* set, const char* system = "{}", std::initializer_list<const char*> asked = {}) {
   job::Options options(Json::parse(set));
   for (const char* each : asked) static_cast<void>(options.find(each));

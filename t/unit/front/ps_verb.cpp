@@ -62,8 +62,6 @@ TEST_CASE("a spawned process needs no try, a task does") {
 
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
-
 PlaceOfTask placed(std::uint32_t rank, const char* host, const char* cpus) {
   PlaceOfTask out;
   out.rank = rank;

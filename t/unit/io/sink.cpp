@@ -15,6 +15,7 @@
 #include "catch.hpp"
 
 #include "base/file.hpp"
+#include "folder.hpp"
 
 // An FdSink on a pipe with little room, and its reader.
 
@@ -454,9 +455,8 @@ TEST_CASE_METHOD(SinkFixture, "a sink that has failed stays so") {
 }
 
 TEST_CASE_METHOD(SinkFixture, "spill: what is kept is on disk, not in memory") {
-  std::string folder = "/tmp/nacre-sink-test-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  use_pipe({.overflow = Overflow::spill, .spill_directory = folder});
+  kit::TemporaryFolder folder;
+  use_pipe({.overflow = Overflow::spill, .spill_directory = folder.path()});
   write(kPipe);
   write(FdSink::kQueue);
   write(3 * FdSink::kQueue);
@@ -465,13 +465,12 @@ TEST_CASE_METHOD(SinkFixture, "spill: what is kept is on disk, not in memory") {
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
     struct stat info {};
-    bool inside = std::filesystem::read_symlink(each, none).string().rfind(folder + "/", 0) == 0;
+    bool inside = std::filesystem::read_symlink(each, none).string().starts_with(folder.path() + "/");
     if (inside && ::stat(each.path().c_str(), &info) == 0) size += info.st_size;
   }
   CHECK(size == 3 * FdSink::kQueue);
-  CHECK(std::filesystem::is_empty(folder));
+  CHECK(std::filesystem::is_empty(folder.path()));
   read_all();
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE_METHOD(SinkFixture, "spill: where it can't it says so once and blocks, and nothing is lost") {
@@ -635,22 +634,15 @@ namespace {
 
 constexpr std::size_t kSpillMegabyte = std::size_t{1} << 20;
 
-struct ScratchFolder {
-  std::string path = "/tmp/nacre-spill-test-XXXXXX";
-  ScratchFolder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-  ~ScratchFolder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path); }
-};
-
 // The only open file that was in this folder.
-struct stat file_in(const ScratchFolder& folder) {
+struct stat file_in(const kit::TemporaryFolder& folder) {
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
     std::string target = std::filesystem::read_symlink(each, none).string();
     struct stat info {};
-    if (target.rfind(folder.path + "/", 0) == 0 && ::stat(each.path().c_str(), &info) == 0) return info;
+    if (target.starts_with(folder.path() + "/") && ::stat(each.path().c_str(), &info) == 0) return info;
   }
-  FAIL("no file in " << folder.path << " is open");
+  FAIL("no file in " << folder.path() << " is open");
   return {};
 }
 
@@ -663,8 +655,8 @@ std::string taken(SpillFile& file, std::size_t most) {
 }  // namespace
 
 TEST_CASE("what is spilled comes back first in, first out") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   CHECK(file.size() == 0);
   CHECK(taken(file, 100).empty());
   REQUIRE(file.add("first "));
@@ -686,18 +678,18 @@ TEST_CASE("what is spilled comes back first in, first out") {
 }
 
 TEST_CASE("a spill file has no name and is nobody else's to read") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   REQUIRE(file.add("x"));
-  CHECK(folder.empty());
+  CHECK(std::filesystem::is_empty(folder.path()));
   struct stat info = file_in(folder);
   CHECK((info.st_mode & 0777U) == 0600);
   CHECK(info.st_nlink == 0);
 }
 
 TEST_CASE("disk space is given back as bytes are taken, and all of it at the end") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   REQUIRE(file.add(std::string(4 * kSpillMegabyte, 'x')));
   auto full = file_in(folder).st_blocks;
   CHECK(full * 512 >= static_cast<blkcnt_t>(4 * kSpillMegabyte));
@@ -709,8 +701,8 @@ TEST_CASE("disk space is given back as bytes are taken, and all of it at the end
 }
 
 TEST_CASE("any adds and takes keep the order of the bytes") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   std::mt19937 random(11);
   std::string in;
   std::string out;
@@ -738,8 +730,8 @@ TEST_CASE("a folder that can't be written to is an error with its name") {
 }
 
 TEST_CASE("an add that fails adds nothing") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   REQUIRE(file.add("before "));
   rlimit old{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -757,8 +749,8 @@ TEST_CASE("an add that fails adds nothing") {
 }
 
 TEST_CASE("bytes can be read before they are forgotten") {
-  ScratchFolder folder;
-  SpillFile file = SpillFile::create(folder.path).value();
+  kit::TemporaryFolder folder;
+  SpillFile file = SpillFile::create(folder.path()).value();
   REQUIRE(file.add("0123456789"));
   REQUIRE(file.forget(2));
   std::string out = "out: ";
@@ -778,15 +770,12 @@ namespace {
 struct World {
   World() : loop(event::Loop::create().value()) {
     std::signal(SIGPIPE, SIG_IGN);
-    std::string name = "/tmp/nacre-message-XXXXXX";
-    directory = ::mkdtemp(name.data());
   }
-  ~World() { std::filesystem::remove_all(directory); }
 
   MessageFile::Callbacks callbacks() {
     return {[this] { ++idles; }, [this](const Error& error) { errors.push_back(error.message); }};
   }
-  [[nodiscard]] std::string path(const char* name) const { return directory + "/" + name; }
+  [[nodiscard]] std::string path(const char* name) const { return folder.path(name); }
   std::string fifo() const {
     REQUIRE(::mkfifo(path("fifo").c_str(), 0600) == 0);
     return path("fifo");
@@ -800,7 +789,7 @@ struct World {
   }
 
   std::unique_ptr<event::Loop> loop;
-  std::string directory;
+  kit::TemporaryFolder folder;
   int idles = 0;
   std::vector<std::string> errors;
 };

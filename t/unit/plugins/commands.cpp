@@ -104,9 +104,7 @@ TEST_CASE("each task has to have one program of multi-prog") {
 
 namespace {
 
-using Arguments = std::vector<std::string>;
-
-struct Wrapped : CommandsOfTasks {
+struct Wrapped : kit::CommandsOfTasks {
   explicit Wrapped(const char* option) : CommandsOfTasks(plugins::make_wrap, "wrap", option) {}
 };
 

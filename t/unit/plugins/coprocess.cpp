@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 
 using namespace nacre;
@@ -18,26 +19,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kTwoNodes = R"({"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],
-  "nodelist":["fake[0-1]"],"starttime":0,"expiration":0}})";
-constexpr const char* kTwoTasks = R"({"version":1,"resources":[{"type":"slot","count":2,"label":"task",
-  "with":[{"type":"core","count":1}]}],"tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],
-  "attributes":{"system":{"duration":0}}})";
-
 // The plugin on a host, and a directory for its files.
 struct Coprocesses {
   Coprocesses() : host(1) { open(); }
-  explicit Coprocesses(std::uint32_t rank) : host(kTwoTasks, kTwoNodes, rank) { open(); }
+  explicit Coprocesses(std::uint32_t rank) : host(kit::jobspec_of(2), kit::fake_nodes(2, 1), rank) { open(); }
   // Ends leftovers of a failed test.
   ~Coprocesses() {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
-    fs::remove_all(directory);
   }
 
   void open() {
-    std::string made = "/tmp/coprocess-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    directory = made;
     host.environment().set("PATH", "/usr/bin:/bin");
     host.stack().push(plugins::make_coprocess(host));
   }
@@ -90,7 +81,8 @@ struct Coprocesses {
     return out;
   }
 
-  fs::path directory;
+  kit::TemporaryFolder folder;
+  fs::path directory = folder.path();
   kit::FakeHost host;
 };
 

@@ -31,9 +31,9 @@ std::optional<Texts> ours(const MachineFiles& files) {
 }
 
 Texts hwlocs(const MachineFiles& files) {
-  kit::ScopedVariable root("HWLOC_FSROOT", files.root().c_str());
-  kit::ScopedVariable components("HWLOC_COMPONENTS", "linux,stop");
-  kit::ScopedVariable xml("HWLOC_XMLFILE", nullptr);
+  kit::Variable root("HWLOC_FSROOT", files.path());
+  kit::Variable components("HWLOC_COMPONENTS", "linux,stop");
+  kit::Variable xml("HWLOC_XMLFILE", std::nullopt);
   auto topology = plugins::HwlocTopology::load(plugins::HwlocTopology::Devices::none);
   INFO((topology ? "" : topology.error().message));
   REQUIRE(topology);

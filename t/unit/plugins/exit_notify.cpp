@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "catch.hpp"
 
 #include "allocated_bytes.hpp"
@@ -12,6 +10,7 @@
 #include "base/text.hpp"
 #include "exits/notice.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "notice_reader.hpp"
 #include "plugins/builtins.hpp"
 
@@ -39,13 +38,10 @@ class FakeOutput final : public plugin::TaskOutput {
 struct Notify {
   explicit Notify(std::uint32_t tasks = 4) : host(tasks) {
     std::signal(SIGPIPE, SIG_IGN);
-    std::string name = "/tmp/nacre-notify-XXXXXX";
-    directory = ::mkdtemp(name.data());
     host.offer_output(&output);
     host.stack().push(plugins::make_exit_notify(host));
     host.start_tasks();
   }
-  ~Notify() { std::filesystem::remove_all(directory); }
 
   // Sets the option as "-o exit-notify=..." does.
   void option(const std::string& text) { REQUIRE(host.options().set_from_argument(text)); }
@@ -64,7 +60,7 @@ struct Notify {
     REQUIRE(host.stack().call(call));
   }
   void end_job(int code) { host.ended({{"exit", {{"code", code}, {"policy", "max"}, {"main", 0}}}}); }
-  [[nodiscard]] std::string path() const { return directory + "/notices"; }
+  [[nodiscard]] std::string path() const { return folder.path("notices"); }
   // What has been written to path().
   [[nodiscard]] std::vector<std::string> lines() const {
     std::string text = read_file(path()).value();
@@ -85,7 +81,7 @@ struct Notify {
 
   kit::FakeHost host;
   FakeOutput output;
-  std::string directory;
+  kit::TemporaryFolder folder;
 };
 
 kit::NoticeMap map_of(const std::vector<std::string>& lines) {

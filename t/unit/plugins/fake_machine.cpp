@@ -148,8 +148,6 @@ Machine Machine::without(const Idset& cpus) const {
 }
 
 MachineFiles::MachineFiles(const Machine& machine) {
-  std::string path = (std::filesystem::temp_directory_path() / "machine-XXXXXX").string();
-  root_ = ::mkdtemp(path.data()) != nullptr ? path : std::string();
   for (const Idset& core : machine.cores) online_ = online_ | core;
   std::filesystem::path cpus = system() + "/cpu";
   put(cpus / "online", online_.str());
@@ -160,21 +158,6 @@ MachineFiles::MachineFiles(const Machine& machine) {
   for (Idset::Id cpu : online_.ids()) put_cpu(cpus / fmt::format("cpu{}", cpu), machine, cpu);
   put_nodes(system() + "/node", machine);
 }
-
-MachineFiles::~MachineFiles() {
-  std::error_code ignored;
-  if (!root_.empty()) std::filesystem::remove_all(root_, ignored);
-}
-
-ScopedVariable::ScopedVariable(std::string name, const char* value) : name_(std::move(name)) {
-  if (const char* old = ::getenv(name_.c_str())) {
-    had_ = true;
-    old_ = old;
-  }
-  value != nullptr ? ::setenv(name_.c_str(), value, 1) : ::unsetenv(name_.c_str());
-}
-
-ScopedVariable::~ScopedVariable() { had_ ? ::setenv(name_.c_str(), old_.c_str(), 1) : ::unsetenv(name_.c_str()); }
 
 std::vector<std::string> texts(const Machine::Sets& sets) {
   std::vector<std::string> out;

@@ -4,7 +4,9 @@
 // reading and, by HWLOC_FSROOT, for hwloc's.
 #pragma once
 
+#include "folder.hpp"
 #include "value/idset.hpp"
+#include "variable.hpp"
 
 namespace nacre::kit {
 
@@ -25,34 +27,15 @@ struct Machine {
 };
 
 // The files, in a directory of its own, as long as it lives.
-class MachineFiles {
+class MachineFiles : public TemporaryFolder {
  public:
   explicit MachineFiles(const Machine& machine);
-  ~MachineFiles();
-  MachineFiles(const MachineFiles&) = delete;
-  MachineFiles& operator=(const MachineFiles&) = delete;
 
-  [[nodiscard]] const std::string& root() const { return root_; }
-  [[nodiscard]] std::string system() const { return root_ + "/sys/devices/system"; }
+  [[nodiscard]] std::string system() const { return path("sys/devices/system"); }
   [[nodiscard]] value::Idset online() const { return online_; }
 
  private:
-  std::string root_;
   value::Idset online_;
-};
-
-// Sets a variable of this process as long as it lives; nullptr: unsets it.
-class ScopedVariable {
- public:
-  ScopedVariable(std::string name, const char* value);
-  ~ScopedVariable();
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  std::string name_;
-  std::string old_;
-  bool had_ = false;
 };
 
 // "0,4" for {0, 4}, to compare with literal expectations.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
-#include <fstream>
 #include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/hooks/hooks.hpp"
 
@@ -18,17 +17,14 @@ namespace {
 // A job of two tasks with these options, and a file `out` that the hooks may write to.
 struct Hooked {
   explicit Hooked(const char* options, std::uint32_t tasks = 2) : host(tasks) {
-    char name[] = "/tmp/hooks.XXXXXX";
-    directory = ::mkdtemp(name);
     host.environment().set("PATH", "/usr/bin:/bin");
-    host.environment().set("OUT", (directory / "out").native());
+    host.environment().set("OUT", folder.path("out"));
     host.environment().set("JOB", "here");
     host.options() = job::Options(Json::parse(options));
     host.stack().push(plugins::make_hooks(host));
     host.make_tasks();
     if (Result<int> called = host.call("shell.init"); !called) error = called.error().message;
   }
-  ~Hooked() { std::filesystem::remove_all(directory); }
 
   void begin() {
     REQUIRE(error.empty());
@@ -47,7 +43,7 @@ struct Hooked {
     REQUIRE(host.run_loop());
   }
 
-  std::string out() const { return read_file((directory / "out").native()).value_or("none"); }
+  std::string out() const { return read_file(folder.path("out")).value_or("none"); }
   std::string exception() const {
     return host.exceptions.size() == 1 ? host.exceptions[0].message : std::to_string(host.exceptions.size());
   }
@@ -55,7 +51,7 @@ struct Hooked {
     return std::string(host.tasks()[task]->command().env.get(name).value_or("unset"));
   }
 
-  std::filesystem::path directory;
+  kit::TemporaryFolder folder;
   kit::FakeHost host;
   std::string error;  // of shell.init
 };

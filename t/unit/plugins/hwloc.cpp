@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "fake_machine.hpp"
+#include "folder.hpp"
 #include "plugins/affinity/hwloc.hpp"
 #include "plugins/affinity/job_cpus.hpp"
 #include "plugins/builtins.hpp"
@@ -17,7 +18,7 @@
 using namespace nacre;
 using kit::Machine;
 using kit::MachineFiles;
-using kit::ScopedVariable;
+using kit::Variable;
 using plugins::HwlocTopology;
 using value::Idset;
 using kit::set;
@@ -29,16 +30,11 @@ namespace {
 using Texts = std::vector<std::string>;
 
 struct Sharing {
-  explicit Sharing(const char* tmpdir_pattern = "/tmp/hwloc-XXXXXX") : directory(tmpdir_pattern) {
-    made = ::mkdtemp(directory.data()) != nullptr;
+  Sharing() {
     host.environment().set("FLUX_JOB_TMPDIR", directory);
     host.environment().set("HWLOC_COMPONENTS", "x86");
     host.stack().push(plugins::make_hwloc(host));
     host.make_tasks();
-  }
-  ~Sharing() {
-    std::error_code ignored;
-    if (made) std::filesystem::remove_all(directory, ignored);
   }
 
   std::string init() {
@@ -50,8 +46,8 @@ struct Sharing {
   Texts shared_cores() {
     auto path = host.tasks()[0]->command().env.get("HWLOC_XMLFILE");
     REQUIRE(path);
-    ScopedVariable xml("HWLOC_XMLFILE", std::string(*path).c_str());
-    ScopedVariable components("HWLOC_COMPONENTS", nullptr);
+    Variable xml("HWLOC_XMLFILE", std::string(*path));
+    Variable components("HWLOC_COMPONENTS", std::nullopt);
     auto topology = HwlocTopology::load(HwlocTopology::Devices::none);
     REQUIRE(topology);
     auto cores = topology->cores();
@@ -59,8 +55,8 @@ struct Sharing {
     return kit::texts(*cores);
   }
 
-  std::string directory;
-  bool made = false;
+  kit::TemporaryFolder folder;
+  std::string directory = folder.path();
   kit::FakeHost host{1};
 };
 
@@ -139,8 +135,8 @@ TEST_CASE("hwloc.cores tells the order that sysfs leaves open, once discovered f
   plugin::Call call("hwloc.cores");
   {
     MachineFiles files(machine);
-    ScopedVariable root("HWLOC_FSROOT", files.root().c_str());
-    ScopedVariable components("HWLOC_COMPONENTS", "linux,stop");
+    Variable root("HWLOC_FSROOT", files.path());
+    Variable components("HWLOC_COMPONENTS", "linux,stop");
     REQUIRE(sharing.host.stack().call(call));
     CHECK(call.out["cores"] == Json({"0", "2", "1", "3"}));
   }
@@ -150,8 +146,8 @@ TEST_CASE("hwloc.cores tells the order that sysfs leaves open, once discovered f
 }
 
 TEST_CASE("a topology without cores, or none at all, is an error") {
-  ScopedVariable synthetic("HWLOC_SYNTHETIC", "numa:2 pu:2");
-  ScopedVariable components("HWLOC_COMPONENTS", "synthetic,stop");
+  Variable synthetic("HWLOC_SYNTHETIC", "numa:2 pu:2");
+  Variable components("HWLOC_COMPONENTS", "synthetic,stop");
   auto topology = HwlocTopology::load(HwlocTopology::Devices::none);
   REQUIRE(topology);
   auto cores = topology->cores();
@@ -161,8 +157,6 @@ TEST_CASE("a topology without cores, or none at all, is an error") {
 }
 
 namespace {
-
-using Texts = std::vector<std::string>;
 
 // Four cores with two threads each.
 std::vector<Idset> four_cores() { return {set("0,4"), set("1,5"), set("2,6"), set("3,7")}; }

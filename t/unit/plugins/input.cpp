@@ -7,18 +7,18 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <thread>
 
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
-#include "redirection.hpp"
+#include "redirected.hpp"
 
 using namespace nacre;
-using kit::Redirection;
+using kit::Redirected;
 
 namespace {
 
@@ -109,7 +109,7 @@ struct Readers {
   }
 
   void (*before)(int) = std::signal(SIGPIPE, SIG_IGN);
-  Redirection redirection;
+  Redirected redirection;
   kit::FakeHost host;
   std::vector<UniqueFd> inputs;
   bool at_end = false;
@@ -209,22 +209,19 @@ TEST_CASE("input.limit cuts, and says so") {
 }
 
 TEST_CASE("a file by name is opened for each task, by a template too") {
-  char directory[] = "/tmp/input-XXXXXX";
-  REQUIRE(::mkdtemp(directory) != nullptr);
-  for (const char* rank : {"0", "1"}) {
-    UniqueFd file(::open((std::string(directory) + "/in." + rank).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    REQUIRE(::write(file.get(), rank, 1) == 1);
-  }
+  kit::TemporaryFolder folder;
+  const std::string directory = folder.path();
+  for (const std::string rank : {"0", "1"}) std::ofstream(folder.path("in." + rank)) << rank;
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (const auto& [path, second] : {std::pair("/in.{{task.rank}}", "1"), std::pair("/in.0", "0")}) {
     Readers readers(null.get(), 2);
-    readers.host.options().set("input.stdin.path", directory + std::string(path));
+    readers.host.options().set("input.stdin.path", directory + path);
     readers.start();
     CHECK(readers.read_file(0) == "0");
     CHECK(readers.read_file(1) == second);
     CHECK((::fcntl(readers.inputs[0].get(), F_GETFL) & O_NONBLOCK) == 0);
   }
-  std::string fifo = std::string(directory) + "/fifo";
+  std::string fifo = folder.path("fifo");
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   struct Wrong {
     std::string path;
@@ -232,14 +229,13 @@ TEST_CASE("a file by name is opened for each task, by a template too") {
   };
   for (const auto& each :
        {Wrong{"/no/file", "/no/file: No such file or directory"},
-        Wrong{directory, std::string(directory) + ": Is a directory"},
+        Wrong{directory, directory + ": Is a directory"},
         Wrong{fifo, fifo + ": a FIFO, which each task would get a part of; give it as nacre-shell's own stdin"},
         Wrong{"in.{{x}}", "there is no tag {{x}}"}}) {
     Readers readers(null.get(), 2);
     readers.host.options().set("input.stdin.path", each.path);
     CHECK(readers.init() == "plugin 'input': task.init: input.stdin.path: " + each.error);
   }
-  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("options that make no sense are errors") {
@@ -265,14 +261,8 @@ TEST_CASE("options that make no sense are errors") {
 
 TEST_CASE("a shell that is not the first leaves its stdin alone") {
   Terminal terminal;
-  Redirection redirection(STDIN_FILENO, terminal.shell.get());
-  kit::FakeHost host(R"({"version": 1,
-    "resources": [{"type": "node", "count": 2, "with": [
-      {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]}],
-    "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}], "attributes": null})",
-                     R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}],
-    "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
-                     1);
+  Redirected redirection(STDIN_FILENO, terminal.shell.get());
+  kit::FakeHost host(kit::jobspec_of(2), kit::fake_nodes(2, 1), 1);
   host.stack().push(plugins::make_input(host));
   host.make_tasks();
   REQUIRE(host.call("shell.init"));

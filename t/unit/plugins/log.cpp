@@ -36,14 +36,7 @@ TEST_CASE("a message comes to shell.log with all that is known of it") {
 }
 
 TEST_CASE("the rank is that of the shell") {
-  kit::FakeHost host(
-      R"({"version":1,"resources":[{"type":"node","count":2,"with":[{"type":"slot","count":1,"label":"task",
-        "with":[{"type":"core","count":1}]}]}],
-        "tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],
-        "attributes":{"system":{"duration":0}}})",
-      R"({"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],"nodelist":["fake[0-1]"],
-        "starttime":0,"expiration":0}})",
-      1);
+  kit::FakeHost host(kit::jobspec_of(2), kit::fake_nodes(2, 1), 1);
   host.stack().push(plugins::make_log(host));
   Json rank;
   auto keeper = std::make_unique<plugin::Plugin>("keeper");

@@ -14,7 +14,7 @@
 #include "folder.hpp"
 #include "plugins/builtins.hpp"
 #include "quiet_port.hpp"
-#include "redirection.hpp"
+#include "redirected.hpp"
 
 // Tasks before the plugin `output`, for its tests.
 
@@ -38,8 +38,8 @@ struct Tasks {
   ~Tasks() { std::signal(SIGPIPE, before); }
 
   std::string init() {
-    Redirection redirect_out(kOut, out.get());
-    Redirection redirect_err(kErr, err.get());
+    Redirected redirect_out(kOut, out.get());
+    Redirected redirect_err(kErr, err.get());
     for (const char* topic : {"shell.init", "shell.post-init"}) {
       if (Result<int> called = host.call(topic); !called) return called.error().message;
     }
@@ -72,15 +72,15 @@ struct Tasks {
 
   // Lets the shell handle what is there now.
   void poll() {
-    Redirection redirect_out(kOut, out.get());
-    Redirection redirect_err(kErr, err.get());
+    Redirected redirect_out(kOut, out.get());
+    Redirected redirect_err(kErr, err.get());
     host.loop().poll();
   }
 
   // As above, until all tasks have ended their output.
   void run() {
-    Redirection redirect_out(kOut, out.get());
-    Redirection redirect_err(kErr, err.get());
+    Redirected redirect_out(kOut, out.get());
+    Redirected redirect_err(kErr, err.get());
     host.loop().run();
   }
 
@@ -102,7 +102,7 @@ using namespace nacre;
 using kit::contents;
 using kit::kErr;
 using kit::kOut;
-using kit::Redirection;
+using kit::Redirected;
 using kit::Tasks;
 
 namespace {
@@ -207,7 +207,7 @@ TEST_CASE("what a task writes fast, in small pieces, comes out whole, and at onc
     if (piece < 250) tasks.poll();
   }
   {
-    Redirection redirect(kOut, tasks.out.get());
+    Redirected redirect(kOut, tasks.out.get());
     REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(0)));
   }
   CHECK(contents(tasks.out) == text);
@@ -260,7 +260,7 @@ TEST_CASE(
   tasks.poll();
   CHECK(contents(tasks.out).empty());
   {
-    Redirection redirect(kOut, tasks.out.get());
+    Redirected redirect(kOut, tasks.out.get());
     REQUIRE(tasks.host.end_task(0, value::WaitStatus::exited(0)));
   }
   CHECK(contents(tasks.out) == "last words\n");
@@ -310,18 +310,12 @@ TEST_CASE("each stream can be labelled alone") {
 }
 
 TEST_CASE("the label is the rank in the job, not the number on the node") {
-  kit::FakeHost host(R"({"version": 1,
-    "resources": [{"type": "node", "count": 2, "with": [
-      {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]}],
-    "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 11}}], "attributes": null})",
-                     R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}],
-    "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
-                     1);
+  kit::FakeHost host(kit::jobspec_of(22), kit::fake_nodes(2, 11), 1);
   host.options().set("label-io", true);
   host.stack().push(plugins::make_output(host));
   host.make_tasks();
   UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
-  Redirection redirection(kOut, out.get());
+  Redirected redirection(kOut, out.get());
   REQUIRE(host.call("shell.init"));
   REQUIRE(host.call("shell.post-init"));
   REQUIRE(host.call_task("task.init", 1));
@@ -344,14 +338,12 @@ namespace {
 // The output of two processes of shell 0, in a job of two shells with a task each, that write as the task `rank`;
 // or an error.
 std::string written_elsewhere(job::Options options, std::int64_t rank) {
-  kit::FakeHost host(kit::jobspec_of(2), R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1",
-    "children": {"core": "0"}}], "nodelist": ["fake[0-1]"], "starttime": 0, "expiration": 0}})",
-                     0);
+  kit::FakeHost host(kit::jobspec_of(2), kit::fake_nodes(2, 1));
   host.options() = std::move(options);
   host.stack().push(plugins::make_output(host));
   host.make_tasks();
   UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
-  Redirection redirection(kOut, out.get());
+  Redirected redirection(kOut, out.get());
   REQUIRE(host.call("shell.init"));
   REQUIRE(host.call("shell.post-init"));
   for (const char* text : {"one\n", "two\n"}) {
@@ -618,11 +610,7 @@ struct Follower final : plugin::OutputFollower {
 TEST_CASE("who follows the output from shell.init on gets what other shells have sent before the places are open") {
   EarlyPort port;
   Follower follower;
-  kit::FakeHost host(
-      R"({"version": 1, "resources": [{"type": "slot", "label": "task", "count": 2, "with": [{"type": "core", "count": 1}]}],
-          "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 0}}})",
-      R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}], "nodelist": ["n[0-1]"],
-          "starttime": 0, "expiration": 0}})");
+  kit::FakeHost host(kit::jobspec_of(2), kit::fake_nodes(2, 1));
   host.port = &port;
   host.stack().push(plugins::make_output(host));
   host.make_tasks();
@@ -632,7 +620,7 @@ TEST_CASE("who follows the output from shell.init on gets what other shells have
   host.task_output()->follow(&follower);
   UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
   {
-    kit::Redirection redirect(kOut, out.get());
+    kit::Redirected redirect(kOut, out.get());
     REQUIRE(host.call("shell.post-init"));
   }
   CHECK(follower.text == "early\n");

@@ -25,9 +25,9 @@ inline plugins::NodeTopology node_of(const std::optional<std::string>& file) {
 
 // As "package:2 numa:2 core:4 pu:2".
 inline plugins::NodeTopology synthetic(const std::string& description) {
-  ScopedVariable xml("HWLOC_XMLFILE", nullptr);
-  ScopedVariable components("HWLOC_COMPONENTS", nullptr);
-  ScopedVariable variable("HWLOC_SYNTHETIC", description.c_str());
+  Variable xml("HWLOC_XMLFILE", std::nullopt);
+  Variable components("HWLOC_COMPONENTS", std::nullopt);
+  Variable variable("HWLOC_SYNTHETIC", description);
   return node_of(std::nullopt);
 }
 
@@ -377,9 +377,9 @@ TEST_CASE("the kernel's files and hwloc give one topology") {
     auto own = task::read_cpu_topology(files.online(), files.system());
     REQUIRE(own);
     REQUIRE(*own);
-    kit::ScopedVariable root("HWLOC_FSROOT", files.root().c_str());
-    kit::ScopedVariable components("HWLOC_COMPONENTS", "linux,stop");
-    kit::ScopedVariable xml("HWLOC_XMLFILE", nullptr);
+    kit::Variable root("HWLOC_FSROOT", files.path());
+    kit::Variable components("HWLOC_COMPONENTS", "linux,stop");
+    kit::Variable xml("HWLOC_XMLFILE", std::nullopt);
     NodeTopology hwloc = kit::node_of(std::nullopt);
     CHECK(plugins::to_json(NodeTopology{**own, {}, {}}) == plugins::to_json(NodeTopology{hwloc.cpus, {}, {}}));
   }

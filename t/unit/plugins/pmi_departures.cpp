@@ -9,11 +9,7 @@ using plugins::PmiOptions;
 using plugins::tolerant;
 using value::WaitStatus;
 
-namespace {
-
 using Texts = std::vector<std::string>;
-
-}  // namespace
 
 // ---- the end of the job --------------------------------------------------------------------
 
@@ -339,12 +335,6 @@ TEST_CASE("the code of a failure is never 0") {
 }
 
 // PmiDepartures with fault-tolerance: no task's end ends the job.
-
-namespace {
-
-using Texts = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("fault-tolerance: nobody's end ends the job, and the lost are listed in their order") {
   PmiClients job(6, tolerant(), 10, 20);

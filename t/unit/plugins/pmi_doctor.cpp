@@ -6,12 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"
 #include "fake_job.hpp"
+#include "folder.hpp"
 #include "plugins/pmi/doctor.hpp"
 #include "pmi/key_exchange.hpp"
 
@@ -214,27 +213,19 @@ TEST_CASE("when the tasks have ended a barrier is reported no more") {
 
 namespace {
 
-using Texts = std::vector<std::string>;
-
 // A file of this name that this process has mapped, as if it were linked with it.
 struct MappedLibrary {
   explicit MappedLibrary(const std::string& name) {
-    std::string made = "/tmp/doctor-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    directory = made;
-    int fd = ::open((directory / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = ::open(folder.path(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     REQUIRE(fd >= 0);
     REQUIRE(::ftruncate(fd, kSize) == 0);
     mapped = ::mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE, fd, 0);
     ::close(fd);
     REQUIRE(mapped != MAP_FAILED);
   }
-  ~MappedLibrary() {
-    ::munmap(mapped, kSize);
-    std::filesystem::remove_all(directory);
-  }
+  ~MappedLibrary() { ::munmap(mapped, kSize); }
   static constexpr std::size_t kSize = 4096;
-  std::filesystem::path directory;
+  kit::TemporaryFolder folder;
   void* mapped = nullptr;
 };
 
@@ -299,8 +290,6 @@ TEST_CASE("pmi.explain: who has spoken which protocol, and which libraries were 
 // Roll calls in a job of several shells.
 
 namespace {
-
-using Texts = std::vector<std::string>;
 
 // Several shells with a doctor each, on two tasks each.
 struct Clinic {

@@ -13,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/pmi/spawn_order.hpp"
 #include "plugins/pmi/spawns.hpp"
 #include "pmi/key_exchange.hpp"
@@ -61,9 +62,6 @@ std::string blocks(const std::vector<Program>& programs) {
 // A task with the rank 7 that spawns. What the processes write to $OUT/NAME is wrote(NAME).
 struct Spawner {
   explicit Spawner(PmiOptions pmi_options = {}) : job(1, pmi_options, 7, 8) {
-    std::string made = "/tmp/spawns-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    directory = made;
     job.host.environment().set("PATH", "/usr/bin:/bin");
     job.host.environment().set("OUT", directory.native());
     job.host.make_tasks();
@@ -76,7 +74,6 @@ struct Spawner {
   // Ends leftovers of a failed test.
   ~Spawner() {
     for (pid_t pid : event::Children::descendants()) ::kill(pid, SIGKILL);
-    fs::remove_all(directory);
   }
 
   std::string spawn(const std::vector<Program>& programs) {
@@ -101,7 +98,8 @@ struct Spawner {
     CHECK(job.host.children().watched() == 0);
   }
 
-  fs::path directory;
+  kit::TemporaryFolder folder;
+  fs::path directory = folder.path();
   PmiClients job;
   pmi::Quota quota{std::uint64_t{64} << 20};
   plugins::PmiGroupParts parts{job.host};
@@ -380,10 +378,6 @@ SpawnOrder some_order() {
 }
 
 // Two nodes with two cores each, and a task on each; this is shell 1.
-constexpr std::string_view kTwoSpawningNodes =
-    R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children":
-  {"core": "0-1"}}], "starttime": 0, "expiration": 0, "nodelist": ["fake[0-1]"]}})";
-
 struct Rounds {
   Rounds() {
     rounds.begin(plugins::PmiStart::of_job(host), true);
@@ -397,7 +391,7 @@ struct Rounds {
     REQUIRE(rounds.announce(order));
   }
 
-  kit::FakeHost host{kit::jobspec_of(2), kTwoSpawningNodes, 1};
+  kit::FakeHost host{kit::jobspec_of(2), kit::fake_nodes(2, 2), 1};
   std::vector<std::string> said;
   std::string elsewhere = "+";  // the other shell's message about its start
   SpawnRounds rounds{host,

@@ -13,11 +13,8 @@ using plugins::PmiStart;
 namespace {
 
 // Two nodes with a core and a task each.
-constexpr std::string_view kResources = R"({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children":
-  {"core": "0"}}], "starttime": 0, "expiration": 0, "nodelist": ["fake[0-1]"]}})";
-
 struct Two {
-  explicit Two(std::uint32_t shell) : host(kit::jobspec_of(2), kResources, shell) {}
+  explicit Two(std::uint32_t shell) : host(kit::jobspec_of(2), kit::fake_nodes(2, 1), shell) {}
   // A shell joins the job, with this many cores.
   void grow(std::uint32_t cores) {
     host.mutable_job().grow({{0, "later", value::Idset::range(0, cores - 1), {}, {}}});

@@ -11,10 +11,10 @@
 #include "base/unique_fd.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
-#include "redirection.hpp"
+#include "redirected.hpp"
 
 using namespace nacre;
-using kit::Redirection;
+using kit::Redirected;
 
 namespace {
 
@@ -193,7 +193,7 @@ TEST_CASE("what is wrong with the option is said") {
 
 TEST_CASE("interactive without a terminal is refused before a task starts, with the remedy") {
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  Redirection in(STDIN_FILENO, null.get());
+  Redirected in(STDIN_FILENO, null.get());
   Plugin plugin;
   REQUIRE(plugin.host.options().set_from_argument("pty.interactive"));
   CHECK(plugin.init_error().empty());  // a plan can be printed
@@ -267,8 +267,8 @@ struct Joined {
   }
 
   Screen screen;
-  Redirection in;
-  Redirection out;
+  Redirected in;
+  Redirected out;
   Plugin plugin{1};
   UniqueFd slave;
 };
@@ -366,8 +366,8 @@ TEST_CASE("a terminal that goes away hangs up the task") {
 
 TEST_CASE("a shell that is destroyed early gives the terminal back") {
   Screen screen;
-  Redirection in(STDIN_FILENO, screen.shell.get());
-  Redirection out(STDOUT_FILENO, screen.shell.get());
+  Redirected in(STDIN_FILENO, screen.shell.get());
+  Redirected out(STDOUT_FILENO, screen.shell.get());
   {
     Plugin plugin{1};
     REQUIRE(plugin.host.options().set_from_argument("pty.interactive"));

@@ -9,9 +9,6 @@ using namespace nacre;
 namespace {
 
 // Six tasks on three nodes, cyclic over the first two as R has cores; this is the second node.
-constexpr const char* kJobspec = R"({"version": 1, "resources": [{"type": "slot", "label": "task", "count": 6,
-  "with": [{"type": "core", "count": 1}]}], "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
-  "attributes": {"system": {"duration": 0}}})";
 constexpr const char* kThreeNodes =
     R"({"version": 1, "execution": {"R_lite": [{"rank": "0-2", "children": {"core": "0-1"}}],
   "nodelist": ["n[1-3]"], "starttime": 0, "expiration": 0}})";
@@ -31,7 +28,7 @@ struct SlurmJob {
     return std::string(host.tasks()[task]->command().env.get(name).value_or("none"));
   }
 
-  kit::FakeHost host{kJobspec, kThreeNodes, 1};
+  kit::FakeHost host{kit::jobspec_of(6), kThreeNodes, 1};
   std::string error;
 };
 

@@ -10,6 +10,7 @@
 
 #include "archive/create.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 
 using namespace nacre;
@@ -17,23 +18,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The node at hand is the second of two.
-constexpr const char* kTwoNodesOfArchive =
-    R"({"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0"}}],
-  "nodelist":["n[0-1]"],"starttime":0,"expiration":0}})";
-constexpr const char* kTwoTasksOfArchive =
-    R"({"version":1,"resources":[{"type":"node","count":2,"with":[{"type":"slot",
-  "count":1,"label":"task","with":[{"type":"core","count":1}]}]}],
-  "tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],"attributes":{"system":{"duration":0}}})";
-
 // A folder with archives `main` (files a.dat, d/b.txt) and `more` (file c.dat) in "ar", the job's directory "tmp",
 // and the plugin.
 struct Staging {
   explicit Staging(std::uint32_t shell_rank = 0)
       : host(shell_rank == 0
                  ? std::make_unique<kit::FakeHost>(1)
-                 : std::make_unique<kit::FakeHost>(kTwoTasksOfArchive, kTwoNodesOfArchive, shell_rank)) {
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+                 : std::make_unique<kit::FakeHost>(kit::jobspec_of(2), kit::fake_nodes(2, 1), shell_rank)) {
     fs::create_directories(folder + "/from/d");
     fs::create_directory(folder + "/tmp");
     write("from/a.dat", "A");
@@ -44,11 +35,6 @@ struct Staging {
     host->environment().set("FLUX_JOB_TMPDIR", folder + "/tmp");
     host->environment().set("NACRE_ARCHIVE_DIR", folder + "/ar");
     host->stack().push(plugins::make_stage_in(*host));
-  }
-  ~Staging() {
-    host.reset();
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
   }
 
   void archive(const std::string& name, const std::vector<std::string>& paths) const {
@@ -87,7 +73,8 @@ struct Staging {
     return host->deaths.empty() ? "" : host->deaths.front();
   }
 
-  std::string folder = "/tmp/stage-in-XXXXXX";
+  kit::TemporaryFolder own;
+  std::string folder = own.path();
   std::unique_ptr<kit::FakeHost> host;
 };
 

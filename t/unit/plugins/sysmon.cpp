@@ -5,9 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"
@@ -23,13 +20,13 @@ const std::uint64_t kPage = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 
 // Whether memory and cpu time of the shell 100 are those of cgroups.
 std::string sources(const NodeFiles& node) {
-  JobUsage usage = JobUsage::of_shell(100, node.root());
+  JobUsage usage = JobUsage::of_shell(100, node.path());
   return std::string(usage.memory_by_cgroup() ? "cgroup" : "processes") + " " +
          (usage.cpu_by_cgroup() ? "cgroup" : "processes");
 }
 
 JobUsage::Sample sample(const NodeFiles& node, const std::vector<pid_t>& processes = {}) {
-  auto taken = JobUsage::of_shell(100, node.root()).sample(processes);
+  auto taken = JobUsage::of_shell(100, node.path()).sample(processes);
   if (!taken) FAIL(taken.error().message);
   return *taken;
 }
@@ -74,7 +71,7 @@ struct Version1 : NodeFiles {
 
 TEST_CASE_METHOD(Version2, "a cgroup of version 2 tells memory, its peak and cpu time") {
   CHECK(sources(*this) == "cgroup cgroup");
-  CHECK_FALSE(JobUsage::of_shell(100, root()).needs_processes());
+  CHECK_FALSE(JobUsage::of_shell(100, path()).needs_processes());
   JobUsage::Sample taken = sample(*this);
   CHECK(taken.memory == 1048576);
   CHECK(taken.peak == 2097152U);
@@ -98,7 +95,7 @@ TEST_CASE_METHOD(Version2, "an old kernel does not keep the peak") {
 TEST_CASE_METHOD(Version2, "a cgroup without the memory controller tells cpu time only") {
   remove("sys/fs/cgroup/job/shell/memory.current");
   CHECK(sources(*this) == "processes cgroup");
-  CHECK(JobUsage::of_shell(100, root()).needs_processes());
+  CHECK(JobUsage::of_shell(100, path()).needs_processes());
   put_process(101, "a", 10, 0, 0, 0, 3);
   JobUsage::Sample taken = sample(*this, {101});
   CHECK(taken.memory == 3 * kPage);
@@ -165,11 +162,11 @@ TEST_CASE_METHOD(Version2, "numbers of the kernel that are not as expected are n
 }
 
 TEST_CASE_METHOD(Version2, "a file that is gone later is an error that names it") {
-  JobUsage usage = JobUsage::of_shell(100, root());
+  JobUsage usage = JobUsage::of_shell(100, path());
   remove("sys/fs/cgroup/job");
   auto taken = usage.sample({});
   REQUIRE_FALSE(taken);
-  CHECK(taken.error().message == root() + "/sys/fs/cgroup/job/shell/cpu.stat: No such file or directory");
+  CHECK(taken.error().message == path() + "/sys/fs/cgroup/job/shell/cpu.stat: No such file or directory");
 }
 
 TEST_CASE_METHOD(NodeFiles, "without cgroups the processes are added up") {
@@ -205,7 +202,7 @@ using Lines = std::vector<std::string>;
 // A job of two tasks whose shell, process 100, is alone in its cgroup.
 struct Monitored {
   Monitored() {
-    host.stack().push(plugins::make_sysmon_of(host, 100, node.root()));
+    host.stack().push(plugins::make_sysmon_of(host, 100, node.path()));
     node.put("proc/100/cgroup", "0::/job\n");
     node.put("proc/100/mountinfo", "35 30 0:30 / /cg rw - cgroup2 cgroup2 rw\n");
     node.put("cg/job/cgroup.procs", "100\n");
@@ -414,7 +411,7 @@ TEST_CASE_METHOD(Monitored, "a cgroup that is gone is a warning, and the end of 
   forget_cgroup();
   finish();
   REQUIRE(host.logged.size() == 1);
-  CHECK(host.logged[0] == "warn sysmon: " + node.root() +
+  CHECK(host.logged[0] == "warn sysmon: " + node.path() +
                               "/cg/job/cpu.stat: No such file or directory: nothing more will be measured");
   CHECK_FALSE(host.next_timer());
   finish();

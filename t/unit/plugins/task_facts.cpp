@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "catch.hpp"
 
 #include "base/json.hpp"
@@ -26,16 +24,16 @@ TEST_CASE("the name of a core dump follows core_pattern, with * for what is not 
 
 TEST_CASE("a core dump is named only if it is there, and is of this process") {
   kit::NodeFiles node;
-  Dumped process{4711, 11, 0, node.root() + "/cwd"};
-  CHECK(core_file(process, node.root()) == Json{{"dumped", true}});
+  Dumped process{4711, 11, 0, node.path() + "/cwd"};
+  CHECK(core_file(process, node.path()) == Json{{"dumped", true}});
   node.put("proc/sys/kernel/core_pattern", "core.%p\n");
-  CHECK(core_file(process, node.root()) == Json{{"dumped", true}, {"pattern", "core.%p"}});
+  CHECK(core_file(process, node.path()) == Json{{"dumped", true}, {"pattern", "core.%p"}});
   node.put("cwd/core.4711", "x");
-  CHECK(core_file(process, node.root()) == Json{{"dumped", true}, {"file", node.root() + "/cwd/core.4711"}});
+  CHECK(core_file(process, node.path()) == Json{{"dumped", true}, {"file", node.path() + "/cwd/core.4711"}});
   process.started = 4e9;
-  CHECK(core_file(process, node.root()) == Json{{"dumped", true}, {"pattern", "core.%p"}});
+  CHECK(core_file(process, node.path()) == Json{{"dumped", true}, {"pattern", "core.%p"}});
   node.put("proc/sys/kernel/core_pattern", "|/lib/systemd/systemd-coredump %P %u\n");
-  CHECK(core_file(process, node.root()) == Json{{"dumped", true}, {"handler", "/lib/systemd/systemd-coredump"}});
+  CHECK(core_file(process, node.path()) == Json{{"dumped", true}, {"handler", "/lib/systemd/systemd-coredump"}});
 }
 
 TEST_CASE("core_uses_pid adds the process's number") {
@@ -43,7 +41,7 @@ TEST_CASE("core_uses_pid adds the process's number") {
   node.put("proc/sys/kernel/core_pattern", "core\n");
   node.put("proc/sys/kernel/core_uses_pid", "1\n");
   node.put("cwd/core.4711", "x");
-  CHECK(core_file({4711, 11, 0, node.root() + "/cwd"}, node.root())["file"] == node.root() + "/cwd/core.4711");
+  CHECK(core_file({4711, 11, 0, node.path() + "/cwd"}, node.path())["file"] == node.path() + "/cwd/core.4711");
 }
 
 using kit::NodeFiles;
@@ -55,7 +53,7 @@ TEST_CASE("the kernel's kills for want of memory are counted from the last look 
   node.put("proc/100/mountinfo", "35 30 0:30 / /cg rw shared:9 - cgroup2 cgroup2 rw\n");
   node.put("cg/job/shell/memory.events", "low 0\noom 3\noom_kill 3\noom_group_kill 7\n");
   node.put("cg/job/shell/memory.max", "1048576\n");
-  OomKills kills = OomKills::of_shell(100, node.root());
+  OomKills kills = OomKills::of_shell(100, node.path());
   CHECK(kills.fresh() == 0);
   node.put("cg/job/shell/memory.events", "low 0\noom 5\noom_kill 5\n");
   CHECK(kills.fresh() == 2);
@@ -71,7 +69,7 @@ TEST_CASE("the kernel's kills for want of memory are counted: cgroups of version
   node.put("proc/100/mountinfo", "32 20 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n");
   node.put("cg/memory/m/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
   node.put("cg/memory/m/job/memory.limit_in_bytes", "9223372036854771712\n");
-  OomKills kills = OomKills::of_shell(100, node.root());
+  OomKills kills = OomKills::of_shell(100, node.path());
   node.put("cg/memory/m/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
   CHECK(kills.fresh() == 1);
   CHECK_FALSE(kills.limit());
@@ -79,11 +77,11 @@ TEST_CASE("the kernel's kills for want of memory are counted: cgroups of version
 
 TEST_CASE("where the kernel does not count there is none") {
   NodeFiles node;
-  CHECK(OomKills::of_shell(100, node.root()).fresh() == 0);
+  CHECK(OomKills::of_shell(100, node.path()).fresh() == 0);
   node.put("proc/100/cgroup", "0::/job\n");
   node.put("proc/100/mountinfo", "35 30 0:30 / /cg rw shared:9 - cgroup2 cgroup2 rw\n");
   node.put("cg/job/memory.events", "low 0\n");
-  OomKills kills = OomKills::of_shell(100, node.root());
+  OomKills kills = OomKills::of_shell(100, node.path());
   CHECK(kills.fresh() == 0);
   CHECK_FALSE(kills.limit());
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
-#include <fstream>
-
 #include "catch.hpp"
 
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
 
 using namespace nacre;
@@ -26,17 +25,10 @@ std::string resources(unsigned nodes, const std::string& hosts) {
                      nodes - 1, hosts);
 }
 
-struct Mapping {
+struct Mapping : kit::TemporaryFolder {
   explicit Mapping(unsigned nodes = 4, unsigned tasks_per_node = 4, const std::string& hosts = "fake[0-3]")
-      : directory("/tmp/taskmap-XXXXXX"),
-        made(::mkdtemp(directory.data()) != nullptr),
-        host(jobspec(nodes, tasks_per_node, directory), resources(nodes, hosts)) {
-    REQUIRE(made);
+      : host(jobspec(nodes, tasks_per_node, path()), resources(nodes, hosts)) {
     host.stack().push(plugins::make_taskmap(host));
-  }
-  ~Mapping() {
-    for (const std::string& file : files) ::remove(file.c_str());
-    ::remove(directory.c_str());
   }
 
   std::string call(const std::string& scheme, std::optional<std::string> value = std::nullopt,
@@ -50,16 +42,7 @@ struct Mapping {
     return call.out["taskmap"].get<std::string>();
   }
 
-  std::string file(const std::string& name, const std::string& text) {
-    files.push_back(directory + "/" + name);
-    std::ofstream(files.back()) << text;
-    return files.back();
-  }
-
-  std::string directory;
-  bool made;
   kit::FakeHost host;
-  std::vector<std::string> files;
 };
 
 constexpr const char* kManual = "plugin 'taskmap': taskmap.manual: ";

@@ -10,7 +10,9 @@
 
 #include "base/owned_directory.hpp"
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "plugins/builtins.hpp"
+#include "variable.hpp"
 
 using namespace nacre;
 namespace fs = std::filesystem;
@@ -22,27 +24,17 @@ struct Tmpdir {
   explicit Tmpdir(const std::function<std::string(const fs::path& base)>& variable = [](const fs::path& own) {
     return own.native();
   }) {
-    if (const char* set = ::getenv("TMPDIR")) before = set;
-    std::string made = "/tmp/tmpdir-XXXXXX";
-    REQUIRE(::mkdtemp(made.data()) != nullptr);
-    base = made;
     ::setenv("TMPDIR", variable(base).c_str(), 1);
     host = std::make_unique<kit::FakeHost>(1);
     host->stack().push(plugins::make_tmpdir(*host));
     if (Result<int> called = host->call("shell.init"); !called) error = called.error().message;
     if (auto set = host->environment().get("FLUX_JOB_TMPDIR")) path = *set;
   }
-  ~Tmpdir() {
-    host.reset();
-    std::error_code ignored;
-    fs::remove_all(base, ignored);
-    before ? ::setenv("TMPDIR", before->c_str(), 1) : ::unsetenv("TMPDIR");
-  }
-
   [[nodiscard]] bool empty() const { return fs::is_empty(base); }
 
-  std::optional<std::string> before;
-  fs::path base;
+  kit::Variable before{"TMPDIR", ""};  // which it is again at the end
+  kit::TemporaryFolder folder;
+  fs::path base = folder.path();
   std::unique_ptr<kit::FakeHost> host;
   std::string error;
   fs::path path;  // "" if there is none

@@ -36,7 +36,7 @@ struct FakeCgroup : kit::NodeFiles {
     put("cg/job/cgroup.procs", "100\n");
   }
   [[nodiscard]] Result<std::unique_ptr<TaskCgroups>> make() const {
-    return TaskCgroups::make(100, "f1-0", "memory", root());
+    return TaskCgroups::make(100, "f1-0", "memory", path());
   }
 };
 
@@ -112,7 +112,7 @@ TEST_CASE("a cgroup that is not delegated is named, with the remedy") {
   auto made = node.make();
   REQUIRE_FALSE(made);
   CHECK(made.error().message ==
-        "cgroup=task: " + node.root() + "/cg/job: No such file or directory: " + node.root() +
+        "cgroup=task: " + node.path() + "/cg/job: No such file or directory: " + node.path() +
             "/cg/job is not delegated to user " + std::to_string(::getuid()) +
             ": start the job in a cgroup that is, as by systemd-run --user --scope -p Delegate=yes, or leave out "
             "cgroup=task");
@@ -122,7 +122,7 @@ TEST_CASE("what a task's cgroup tells, and that nothing of it is left") {
   FakeCgroup node;
   auto made = node.make();
   REQUIRE(made);
-  CHECK((*made)->without() == node.root() + "/cg/job has no controller memory");
+  CHECK((*made)->without() == node.path() + "/cg/job has no controller memory");
   CHECK_FALSE((*made)->take(3, 1));
   std::string task = "cg/job/nacre-f1-0/task-3.2";
   node.put(task + "/cpu.stat", "usage_usec 3500000\nuser_usec 3000000\nsystem_usec 500000\n");

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <regex>
 
 #include <nlohmann/json.hpp>
@@ -17,12 +16,6 @@ namespace nacre::pmix {
 namespace {
 
 std::string text_of(const pmix_proc_t& proc) { return fmt::format("{}.{}", proc.nspace, proc.rank); }
-
-std::string resources_of_nodes(std::uint32_t nodes, std::uint32_t cores) {
-  return fmt::format(R"({{"version":1,"execution":{{"R_lite":[{{"rank":"0-{}","children":{{"core":"0-{}"}}}}],
-    "nodelist":["fake[0-{}]"],"starttime":0,"expiration":0}}}})",
-                     nodes - 1, cores - 1, nodes - 1);
-}
 
 // Processes have numbers that no test knows.
 std::string without_pid(const std::string& text) {
@@ -122,10 +115,7 @@ void Answers::spawned(pmix_status_t status, char* nspace, void* data) {
 // ---- the service ---------------------------------------------------------------------------
 
 Served::Served(std::uint32_t tasks, const Json& options, std::uint32_t nodes, Service::Times times)
-    : host(kit::jobspec_of(tasks * nodes), resources_of_nodes(nodes, tasks)) {
-  std::string made = "/tmp/pmix-service-XXXXXX";
-  REQUIRE(::mkdtemp(made.data()) != nullptr);
-  directory = made;
+    : host(kit::jobspec_of(tasks * nodes), kit::fake_nodes(nodes, tasks)) {
   host.environment().set("PATH", "/usr/bin:/bin");
   host.environment().set("FLUX_JOB_TMPDIR", directory);
   for (const auto& [name, value] : options.items()) host.options().set(name, value);
@@ -143,10 +133,7 @@ Served::Served(std::uint32_t tasks, const Json& options, std::uint32_t nodes, Se
   service = std::make_unique<Service>(plugin, plugin->shell.get(), std::move(fake), times);
 }
 
-Served::~Served() {
-  service.reset();
-  std::filesystem::remove_all(directory);
-}
+Served::~Served() { service.reset(); }
 
 void Served::start() {
   REQUIRE(service->start() == 0);

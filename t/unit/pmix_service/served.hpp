@@ -7,6 +7,7 @@
 #include "capi/capi.hpp"
 
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "service.hpp"
 #include "spawns.hpp"
 
@@ -93,7 +94,8 @@ struct Served {
   [[nodiscard]] std::vector<std::string> raised() const;  // "CODE: MESSAGE", without a process's number
   [[nodiscard]] std::vector<std::string> logged(std::string_view level) const;  // without a process's number
 
-  std::string directory;  // the job's
+  kit::TemporaryFolder folder;
+  std::string directory = folder.path();  // the job's
   kit::FakeHost host;
   flux_plugin* plugin = nullptr;  // of the host's stack
   std::vector<std::string> said;  // announcements, by bytes

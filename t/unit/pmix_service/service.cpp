@@ -14,11 +14,7 @@
 using namespace nacre;        // NOLINT
 using namespace nacre::pmix;  // NOLINT
 
-namespace {
-
 using Texts = std::vector<std::string>;
-
-}  // namespace
 
 TEST_CASE("the server is told who it is, and about the job") {
   Served job(2, {{"fault-tolerance", true}}, 3);

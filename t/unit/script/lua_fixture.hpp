@@ -3,20 +3,17 @@
 // A FakeHost with an interpreter, and a directory of its own for Lua files.
 #pragma once
 
-#include <filesystem>
-#include <fstream>
-
 #include "fake_host.hpp"
+#include "folder.hpp"
 #include "script/interpreter.hpp"
 
 class LuaFixture {
  public:
-  explicit LuaFixture(std::uint32_t tasks = 2) : host(tasks) { open(); }
+  explicit LuaFixture(std::uint32_t tasks = 2) : host(tasks) { restart(""); }
   LuaFixture(std::string_view jobspec, std::string_view resources, std::uint32_t rank)
       : host(jobspec, resources, rank) {
-    open();
+    restart("");
   }
-  ~LuaFixture() { std::filesystem::remove_all(directory); }
 
   // A file below the directory; its path.
   std::string write(const std::string& name, std::string_view text) const {
@@ -64,15 +61,8 @@ class LuaFixture {
 
   std::string env(std::string_view name) { return std::string(host.environment().get(name).value_or("(unset)")); }
 
-  std::filesystem::path directory;
+  nacre::kit::TemporaryFolder folder;  // its name is short, so that Lua shows paths whole
+  std::filesystem::path directory = folder.path();
   std::unique_ptr<nacre::script::Interpreter> interpreter;
   nacre::kit::FakeHost host;  // last: its plugins call the interpreter
-
- private:
-  // The name is short, so that Lua shows paths whole.
-  void open() {
-    char name[] = "/tmp/lua.XXXXXX";
-    directory = ::mkdtemp(name);
-    restart("");
-  }
 };

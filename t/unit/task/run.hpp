@@ -7,12 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include <fcntl.h>
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
+#include "folder.hpp"
 #include "task/spawn.hpp"
 
 namespace nacre::task {
@@ -76,34 +75,16 @@ inline Outcome run(Command& what, const Spawner::ChildHook& hook = {}) {
 inline Outcome run(Command&& what, const Spawner::ChildHook& hook = {}) { return run(what, hook); }
 
 // A folder that goes with its files.
-class Folder {
- public:
-  Folder() {
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    files_.push_back(path_);
+struct Folder : kit::TemporaryFolder {
+  std::string file(std::string_view name, std::string_view text, mode_t mode = 0755) const {
+    std::string made = TemporaryFolder::file(name, text);
+    ::chmod(made.c_str(), mode);
+    return made;
   }
-  ~Folder() {
-    for (auto it = files_.rbegin(); it != files_.rend(); ++it) ::remove(it->c_str());
+  std::string folder(std::string_view name) const {
+    ::mkdir(path(name).c_str(), 0755);
+    return path(name);
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  std::string file(const std::string& name, const std::string& text, mode_t mode = 0755) {
-    files_.push_back(path_ + "/" + name);
-    std::ofstream(files_.back()) << text;
-    ::chmod(files_.back().c_str(), mode);
-    return files_.back();
-  }
-  std::string folder(const std::string& name) {
-    files_.push_back(path_ + "/" + name);
-    ::mkdir(files_.back().c_str(), 0755);
-    return files_.back();
-  }
-
- private:
-  std::string path_ = "/tmp/nacre-task-XXXXXX";
-  std::vector<std::string> files_;
 };
 
 // The value of a line "NAME:\tVALUE" of a /proc/PID/status.

@@ -126,13 +126,13 @@ TEST_CASE("of agreed ports the first that is free is taken; when none is, the er
 }
 
 TEST_CASE("a socket's directory is the user's alone, named for its host, and goes with its owner") {
-  Folder folder;
+  kit::TemporaryFolder folder;
   std::string path;
   {
-    auto directory = SocketDirectory::create(folder.file(""));
+    auto directory = SocketDirectory::create(folder.path(""));
     REQUIRE(directory);
     path = directory->path();
-    CHECK(path.starts_with(folder.file("") + "/nacre-" + host_mark() + "-"));
+    CHECK(path.starts_with(folder.path("") + "/nacre-" + host_mark() + "-"));
     struct stat status {};
     REQUIRE(::stat(path.c_str(), &status) == 0);
     CHECK((status.st_mode & 07777) == 0700);
@@ -145,11 +145,11 @@ TEST_CASE("a socket's directory is the user's alone, named for its host, and goe
 }
 
 TEST_CASE("where a socket's path would be too long or have a blank, or nothing can be made, it is in /tmp") {
-  Folder folder;
-  std::string deep = folder.file(std::string(100, 'd'));
-  std::string blank = folder.file("a b");
+  kit::TemporaryFolder folder;
+  std::string deep = folder.path(std::string(100, 'd'));
+  std::string blank = folder.path("a b");
   for (const std::string& each : {deep, blank}) std::filesystem::create_directory(each);
-  for (const std::string& each : {deep, blank, folder.file("none"), std::string("relative"), std::string()}) {
+  for (const std::string& each : {deep, blank, folder.path("none"), std::string("relative"), std::string()}) {
     auto directory = SocketDirectory::create(each);
     REQUIRE(directory);
     CHECK(directory->path().starts_with("/tmp/nacre-"));

@@ -23,7 +23,7 @@ TEST_CASE("the first address that answers is taken") {
   World world;
   Result<OwnedLink> link = world.dial({{"127.0.0.1", closed_port(), ""},
                                        {"no such host!", 1, ""},
-                                       {"", 0, world.folder.file("not-there")},
+                                       {"", 0, world.folder.path("not-there")},
                                        {"localhost", world.listener->port(), ""},
                                        world.address()});
   INFO((link ? "" : link.error().message));
@@ -34,7 +34,7 @@ TEST_CASE("the first address that answers is taken") {
 TEST_CASE("if none answers each is named with its reason") {
   World world;
   std::uint16_t port = closed_port();
-  std::string path = world.folder.file("not-there");
+  std::string path = world.folder.path("not-there");
   Result<OwnedLink> link = world.dial(
       {{"127.0.0.1", port, ""}, {"no such host!", 7, ""}, {"", 0, path}, {"", 0, std::string(200, 'x')}});
   REQUIRE_FALSE(link);
@@ -93,17 +93,17 @@ TEST_CASE("a listener on all interfaces, or on one") {
 
 TEST_CASE("a Unix socket wants a directory that nobody else may enter") {
   World world(Over::local);
-  std::string open = world.folder.file("open");
+  std::string open = world.folder.path("open");
   REQUIRE(::mkdir(open.c_str(), 0700) == 0);
   REQUIRE(::chmod(open.c_str(), 0755) == 0);
   Error error = BoundSocket::local(open + "/s").error();
   CHECK(contains(error.message, open + ": belongs to user"));
   CHECK(contains(error.message, "mode 0755"));
-  CHECK(contains(BoundSocket::local(world.folder.file("none/s")).error().message, "No such file or directory"));
-  CHECK(contains(BoundSocket::local(world.folder.file("shell.0")).error().message, "is there already"));
-  CHECK(contains(BoundSocket::local(world.folder.file("shell.0/s")).error().message, "is no directory"));
-  REQUIRE(::symlink(open.c_str(), world.folder.file("link").c_str()) == 0);
-  CHECK(contains(BoundSocket::local(world.folder.file("link/s")).error().message, "is no directory"));
+  CHECK(contains(BoundSocket::local(world.folder.path("none/s")).error().message, "No such file or directory"));
+  CHECK(contains(BoundSocket::local(world.folder.path("shell.0")).error().message, "is there already"));
+  CHECK(contains(BoundSocket::local(world.folder.path("shell.0/s")).error().message, "is no directory"));
+  REQUIRE(::symlink(open.c_str(), world.folder.path("link").c_str()) == 0);
+  CHECK(contains(BoundSocket::local(world.folder.path("link/s")).error().message, "is no directory"));
   world.listener.reset();  // which removes the socket
-  CHECK(BoundSocket::local(world.folder.file("shell.0")));
+  CHECK(BoundSocket::local(world.folder.path("shell.0")));
 }

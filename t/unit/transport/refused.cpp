@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include <random>
-#include <string>
-#include <vector>
 
 #include "allocated_bytes.hpp"
 #include "base/file.hpp"
@@ -221,7 +219,7 @@ TEST_CASE("one who dials does not wait for ever for a peer that never speaks") {
   options.handshake.time = event::Seconds(0.02);
   World world(GENERATE(Over::tcp, Over::local), {}, options);
   SocketAddress address = world.over == Over::tcp ? SocketAddress::from_numbers("127.0.0.1", 0).value()
-                                                  : SocketAddress::from_path(world.folder.file("mute")).value();
+                                                  : SocketAddress::from_path(world.folder.path("mute")).value();
   UniqueFd mute(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::bind(mute.get(), address.raw(), address.size()) == 0);
   REQUIRE(::listen(mute.get(), 5) == 0);
@@ -270,8 +268,8 @@ TEST_CASE("another user is refused on a Unix socket") {
     return;
   }
   constexpr uid_t kOther = 65534;
-  std::string path = world.folder.file("shell.0");
-  REQUIRE(::chmod(world.folder.file("").c_str(), 0755) == 0);
+  std::string path = world.folder.path("shell.0");
+  REQUIRE(::chmod(world.folder.path("").c_str(), 0755) == 0);
   REQUIRE(::chmod(path.c_str(), 0777) == 0);
   SocketAddress address = SocketAddress::from_path(path).value();
   Pipe hold = make_pipe(O_CLOEXEC).value();

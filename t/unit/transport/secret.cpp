@@ -19,8 +19,8 @@ namespace {
 
 const std::string kDigitsOfOne = "00112233445566778899aabbccddeeffFFEEDDCCBBAA99887766554433221100";
 
-std::string write_with_mode(const Folder& folder, const std::string& text, mode_t mode) {
-  std::string path = folder.file("secret");
+std::string write_with_mode(const kit::TemporaryFolder& folder, const std::string& text, mode_t mode) {
+  std::string path = folder.path("secret");
   std::ofstream(path) << text;
   REQUIRE(::chmod(path.c_str(), mode) == 0);
   return path;
@@ -67,14 +67,14 @@ TEST_CASE("a secret that was moved from is wiped, and so is text") {
 }
 
 TEST_CASE("a secret in a file") {
-  Folder folder;
+  kit::TemporaryFolder folder;
   Secret secret = Secret::generate().value();
   CHECK(Secret::from_file(write_with_mode(folder, secret.hex() + "\n", 0600)).value().hex() == secret.hex());
   CHECK(Secret::from_file(write_with_mode(folder, kDigitsOfOne, 0400)).has_value());
 }
 
 TEST_CASE("a secret that others may read is refused") {
-  Folder folder;
+  kit::TemporaryFolder folder;
   auto mode = GENERATE(as<mode_t>(), 0644, 0640, 0604, 0620, 0601, 0610);
   std::string path = write_with_mode(folder, kDigitsOfOne, mode);
   Result<Secret> refused = Secret::from_file(path);
@@ -86,15 +86,15 @@ TEST_CASE("a secret that others may read is refused") {
 }
 
 TEST_CASE("what is no file of a secret is refused with its name") {
-  Folder folder;
-  std::string path = folder.file("secret");
+  kit::TemporaryFolder folder;
+  std::string path = folder.path("secret");
   CHECK(Secret::from_file(path).error().message == path + ": No such file or directory");
-  CHECK(contains(Secret::from_file(folder.file("")).error().message, "has to be in a regular file"));
+  CHECK(contains(Secret::from_file(folder.path("")).error().message, "has to be in a regular file"));
   write_with_mode(folder, kDigitsOfOne, 0600);
-  REQUIRE(::symlink(path.c_str(), folder.file("link").c_str()) == 0);
-  CHECK(contains(Secret::from_file(folder.file("link")).error().message, "is a symbolic link"));
-  REQUIRE(::mkfifo(folder.file("fifo").c_str(), 0600) == 0);
-  CHECK(contains(Secret::from_file(folder.file("fifo")).error().message, "has to be in a regular file"));
+  REQUIRE(::symlink(path.c_str(), folder.path("link").c_str()) == 0);
+  CHECK(contains(Secret::from_file(folder.path("link")).error().message, "is a symbolic link"));
+  REQUIRE(::mkfifo(folder.path("fifo").c_str(), 0600) == 0);
+  CHECK(contains(Secret::from_file(folder.path("fifo")).error().message, "has to be in a regular file"));
   write_with_mode(folder, "short", 0600);
   CHECK(contains(Secret::from_file(path).error().message, path + ": a secret has 64 hexadecimal digits"));
   write_with_mode(folder, std::string(100000, 'a'), 0600);
@@ -106,12 +106,12 @@ TEST_CASE("what is no file of a secret is refused with its name") {
 }
 
 TEST_CASE("a mounted secret may be a link; where it can be written it is as private as others") {
-  Folder folder;
+  kit::TemporaryFolder folder;
   std::string path = write_with_mode(folder, kDigitsOfOne, 0600);
-  REQUIRE(::symlink(path.c_str(), folder.file("link").c_str()) == 0);
-  CHECK(Secret::from_mounted_file(folder.file("link")).has_value());
-  CHECK(Secret::from_mounted_file(folder.file("none")).error().message ==
-        folder.file("none") + ": No such file or directory");
+  REQUIRE(::symlink(path.c_str(), folder.path("link").c_str()) == 0);
+  CHECK(Secret::from_mounted_file(folder.path("link")).has_value());
+  CHECK(Secret::from_mounted_file(folder.path("none")).error().message ==
+        folder.path("none") + ": No such file or directory");
   REQUIRE(::chmod(path.c_str(), 0644) == 0);
   CHECK(contains(Secret::from_mounted_file(path).error().message, "has mode 0644, so that others may touch it"));
 }

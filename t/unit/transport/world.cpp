@@ -9,17 +9,6 @@
 
 namespace nacre::transport {
 
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "nacre.XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::unique_ptr<Credentials> credentials_of(char letter, const std::string& job) {
   return Credentials::create(job, Secret::from_hex(std::string(2 * Secret::kSize, letter)).value()).value();
 }
@@ -70,14 +59,14 @@ World::World(Over kind, Listener::Options listen, Dialer::Options dialling)
       over == Over::tcp
           ? Listener::create(*loop, *credentials, BoundSocket::tcp("", 0).value(), options, std::move(callbacks))
                 .value()
-          : Listener::create(*loop, *credentials, BoundSocket::local(folder.file("shell.0")).value(), options,
+          : Listener::create(*loop, *credentials, BoundSocket::local(folder.path("shell.0")).value(), options,
                              std::move(callbacks))
                 .value();
 }
 
 Address World::address() const {
   if (over == Over::tcp) return {"127.0.0.1", listener->port(), ""};
-  return {"", 0, folder.file("shell.0")};
+  return {"", 0, folder.path("shell.0")};
 }
 
 Result<OwnedLink> World::dial(std::vector<Address> addresses, Credentials* other) {

@@ -3,29 +3,15 @@
 // Two shells of a job in one process: a listener, a dialler, and what each end of the link between them is told.
 #pragma once
 
-#include <filesystem>
-
 #include "catch.hpp"
 
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
+#include "folder.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"
 
 namespace nacre::transport {
-
-// A folder of its own with mode 0700, removed at the end.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline constexpr const char* kJob = "ƒ2abc";
 // Equal credentials for all worlds with the same letter.
@@ -70,7 +56,7 @@ struct World {
   [[nodiscard]] UniqueFd raw_client() const;  // a connected socket that has said nothing, non-blocking
   void run_until(const std::function<bool()>& done) const { loop->run_until(done); }
 
-  Folder folder;
+  kit::TemporaryFolder folder;
   Over over;
   Listener::Options options;
   Dialer::Options dial_options;
