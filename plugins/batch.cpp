@@ -8,7 +8,6 @@
 #include <fcntl.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/builtins.hpp"
 
-#include "base/guarded.hpp"
-
 namespace nacre::plugins {
 namespace {
 

@@ -4,7 +4,6 @@
 // the leader's standard output, behind the tasks' output. exit-notify writes how tasks end, exit-report the report,
 // and control who attaches.
 #include "plugin/events.hpp"
-#include "base/json.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 
-#include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "event/clock.hpp"
 #include "exits/notice.hpp"

@@ -8,7 +8,6 @@
 // own tasks, before the other shells know of them. The failure of a task that has only lost another one
 // (exits::Origin::peer) waits for a moment, so that the other task's failure ends the job.
 
-#include "base/json.hpp"
 #include "job/options.hpp"
 #include "plugin/events.hpp"
 #include "plugin/questions.hpp"

@@ -11,12 +11,10 @@
 // Only when that time is over does shell 0 ask for the connected tasks: each shell gathers what its plugins answer
 // to the topic `pmi.connected`.
 
-#include "base/json.hpp"
 #include "job/options.hpp"
 #include "plugin/events.hpp"
 #include "plugin/questions.hpp"
 #include "plugins/builtins.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -6,8 +6,6 @@
 #pragma once
 
 #include "archive/extract.hpp"
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "broker/kvs.hpp"
 
 namespace nacre::plugins {

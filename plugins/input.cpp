@@ -14,7 +14,6 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "io/fanout.hpp"
@@ -27,7 +26,6 @@
 #include "plugins/output/options.hpp"
 #include "plugins/output/routing.hpp"
 #include "plugins/pty/pty.hpp"
-#include "value/idset.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {

@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include "base/bytes.hpp"
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"
 #include "event/clock.hpp"

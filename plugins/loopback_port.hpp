@@ -4,7 +4,6 @@
 // other end is looked up in the kernel's table of connections.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 

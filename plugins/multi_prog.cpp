@@ -9,9 +9,7 @@
 //
 // In the arguments %t is the task's rank, %o its number within its entry, and %% a percent sign; any other % stays.
 
-#include "base/json.hpp"
 #include "plugins/builtins.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -5,7 +5,6 @@
 // an array with an element for each rank. A variable's tags are rendered for the job at shell.init, and those of a
 // task for each task.
 
-#include "base/json.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/builtins.hpp"
 #include "value/template.hpp"

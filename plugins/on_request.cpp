@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "capi/loader.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/pmi/options.hpp"

@@ -5,7 +5,6 @@
 // tasks have its score.
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
 #include "task/settings.hpp"

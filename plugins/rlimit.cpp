@@ -7,7 +7,6 @@
 // lowered to that. A limit of the command line that is too high is an error.
 #include <sys/resource.h>
 
-#include "base/json.hpp"
 #include "plugins/builtins.hpp"
 #include "task/command.hpp"
 

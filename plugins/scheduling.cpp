@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "plugins/builtins.hpp"
 
 namespace nacre::plugins {

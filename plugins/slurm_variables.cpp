@@ -10,8 +10,6 @@
 
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -29,10 +29,8 @@
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
-#include "base/json.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "broker/instance.hpp"
 #include "broker/kvs.hpp"
 #include "job/options.hpp"

@@ -14,10 +14,8 @@
 // "Room" is the number of tasks that the block map has on the node.
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "plugins/builtins.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -5,7 +5,6 @@
 // without that, what ends first: the time that the manager has given (job::manager_end), or the jobspec's duration,
 // from the start of the tasks. Shell 0 alone measures it. A Flux instance ends its jobs by itself.
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "event/timers.hpp"
 #include "job/options.hpp"

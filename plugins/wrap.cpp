@@ -8,9 +8,7 @@
 //
 // If several entries name a task, the first entry's program is the outermost.
 
-#include "base/json.hpp"
 #include "plugins/builtins.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

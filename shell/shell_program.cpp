@@ -5,14 +5,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/current_call.hpp"
 #include "base/file.hpp"
-#include "base/guarded.hpp"
-#include "base/log.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
-#include "base/program.hpp"
-#include "base/signals.hpp"
 #include "boot/index_keys.hpp"
 #include "broker/instance.hpp"
 #include "cli/shell_arguments.hpp"

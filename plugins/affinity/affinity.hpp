@@ -11,8 +11,6 @@
 // the first call from shell.init on. With dry-run, cpus and memory may be another machine's.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "plugin/host.hpp"
 #include "plugins/affinity/placement.hpp"
 

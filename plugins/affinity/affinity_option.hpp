@@ -15,7 +15,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::plugins {

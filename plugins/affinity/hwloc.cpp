@@ -30,7 +30,6 @@
 #include "base/program.hpp"
 #include "base/signals.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "plugins/affinity/job_cpus.hpp"
 #include "plugins/builtins.hpp"
 #include "wire/json.hpp"

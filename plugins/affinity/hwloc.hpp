@@ -8,9 +8,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "task/cpus.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

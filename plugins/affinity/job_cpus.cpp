@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/affinity/job_cpus.hpp"
 
-#include "base/json.hpp"
-
 namespace nacre::plugins {
 namespace {
 

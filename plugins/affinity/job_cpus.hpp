@@ -8,7 +8,6 @@
 // R, without the cpus that the shell may not use.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/machine_shape.hpp"
 #include "plugin/host.hpp"
 #include "plugins/affinity/hwloc.hpp"

@@ -14,10 +14,8 @@
 // hwloc's logical index, `numa` by the kernel's number.
 #pragma once
 
-#include "base/result.hpp"
 #include "plugins/affinity/affinity_option.hpp"
 #include "plugins/affinity/hwloc.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -25,11 +25,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/program.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "event/loop.hpp"

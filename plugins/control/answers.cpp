@@ -11,7 +11,6 @@
 #include "timeline/summary.hpp"
 #include "timeline/trace.hpp"
 #include "usage/table.hpp"
-#include "value/hostlist.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {

@@ -3,7 +3,6 @@
 // What the leader of a job answers to its front ends: doc/control.md has the requests.
 #pragma once
 
-#include "base/json.hpp"
 #include "control/message.hpp"
 #include "plugin/host.hpp"
 #include "plugins/control/questions.hpp"

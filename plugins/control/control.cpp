@@ -12,7 +12,6 @@
 
 #include <filesystem>
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "control/message.hpp"
@@ -36,7 +35,6 @@
 #include "record/places.hpp"
 #include "record/shareable.hpp"
 #include "usage/table.hpp"
-#include "value/idset.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {

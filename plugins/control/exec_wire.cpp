@@ -4,7 +4,6 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
-#include "value/hostlist.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {

@@ -6,10 +6,7 @@
 
 #include <sys/ioctl.h>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "job/job.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -6,7 +6,6 @@
 
 #include <filesystem>
 
-#include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
 #include "plugin/questions.hpp"

@@ -4,7 +4,6 @@
 // data that come up to the leader alone. A shell that has not answered in time is left out, and named.
 #pragma once
 
-#include "base/json.hpp"
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"

@@ -5,14 +5,11 @@
 // clock and descriptors.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "control/message.hpp"
 #include "control/server.hpp"
 #include "io/batch.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -10,7 +10,6 @@
 // doctor.trace=on: processes that the shell starts may trace its tasks even if Yama lets only ancestors do that.
 #include "plugins/doctor/doctor.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "doctor/findings.hpp"
 #include "event/children.hpp"

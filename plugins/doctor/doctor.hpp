@@ -13,7 +13,6 @@
 #include "plugins/doctor/looks.hpp"
 #include "plugins/doctor/nccl.hpp"
 #include "plugins/doctor/stack_taker.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::plugins {
 

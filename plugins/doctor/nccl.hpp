@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "base/unique_fd.hpp"
 #include "doctor/collectives.hpp"
 #include "doctor/nccl_ras.hpp"
 #include "plugin/host.hpp"

@@ -9,8 +9,6 @@
 
 #include <sys/types.h>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "doctor/findings.hpp"
 #include "doctor/python_stacks.hpp"
 #include "doctor/stacks.hpp"

@@ -4,7 +4,6 @@
 // of the job's allocation before the shrink is answered. This runs on the leader; nothing happens in a job that
 // does not shrink.
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "job/batch_system.hpp"
 #include "plugins/builtins.hpp"

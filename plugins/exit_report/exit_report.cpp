@@ -10,11 +10,8 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 #include "exits/blame.hpp"
@@ -27,7 +24,6 @@
 #include "plugins/exit_report/report_file.hpp"
 #include "plugins/exit_report/task_facts.hpp"
 #include "timeline/facts.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

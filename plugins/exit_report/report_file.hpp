@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include "base/json.hpp"
 #include "io/sink.hpp"
 #include "plugin/host.hpp"
 

@@ -12,14 +12,11 @@
 #endif
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "task/cgroups.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include "base/json_fwd.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::plugins {

@@ -14,7 +14,6 @@
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"
 #include "job/environment.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::plugins {
 namespace {

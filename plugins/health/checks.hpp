@@ -5,14 +5,10 @@
 
 #include <sys/types.h>
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "usage/gpu.hpp"
-#include "value/idset.hpp"
-#include "value/wait_status.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::plugins {

@@ -11,7 +11,6 @@
 // Before tasks exist plugins have prepared nothing for them, so they can still go to any shell. Later what becomes
 // of the tasks of a lost shell (on-lost) becomes of those of one on a bad host, too.
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"

@@ -20,7 +20,6 @@
 #include "base/text.hpp"
 #include "job/environment.hpp"
 #include "plugins/builtins.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -4,11 +4,9 @@
 // its lines are wanted) and stderr, and a process group of its own, which is killed if it takes too long.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "task/subprocess.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::plugins {
 

@@ -6,14 +6,11 @@
 
 #include <fcntl.h>
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "io/batch.hpp"
 #include "io/format.hpp"
 #include "io/sink.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -22,7 +22,6 @@
 #include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/output/options.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

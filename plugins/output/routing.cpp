@@ -5,13 +5,11 @@
 #include <sys/stat.h>
 
 #include "base/file.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "io/format.hpp"
 #include "plugin/tags.hpp"
 #include "plugins/pty/pty.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -6,8 +6,6 @@
 
 #include <unistd.h>
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "broker/kvs.hpp"
 #include "bulk/port.hpp"
 #include "event/loop.hpp"
@@ -20,8 +18,6 @@
 #include "task/pty.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
-#include "value/idset.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::plugins {
 

@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "pmi/key_exchange.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 namespace {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/pump.hpp"
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/pmi/options.hpp"

@@ -9,7 +9,6 @@
 #include "plugin/host.hpp"
 #include "pmi/barrier_group.hpp"
 #include "pmi/key_exchange.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -3,9 +3,7 @@
 // The options of PMI: which interfaces tasks are offered, and what the loss of a process means.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/options.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::plugins {
 

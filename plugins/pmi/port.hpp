@@ -12,8 +12,6 @@
 // clients give it as pmirank, Slurm's as srcid.
 #pragma once
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "plugins/loopback_port.hpp"
 #include "pmi/message.hpp"

@@ -5,7 +5,6 @@
 
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::plugins {
 namespace {

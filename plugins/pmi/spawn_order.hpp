@@ -7,12 +7,10 @@
 #include <sys/types.h>
 
 #include "base/pump.hpp"
-#include "base/result.hpp"
 #include "plugin/host.hpp"
 #include "plugins/pmi/start.hpp"
 #include "pmi/spawn.hpp"
 #include "task/command.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -10,7 +10,6 @@
 #include "plugins/pmi/group.hpp"
 #include "plugins/pmi/spawn_order.hpp"
 #include "plugins/pmi/start.hpp"
-#include "value/taskmap.hpp"
 
 namespace nacre::plugins {
 

@@ -8,7 +8,6 @@
 // them. Their ends count like those of tasks, but not for the job's exit code, which is that of the tasks.
 #pragma once
 
-#include "base/json.hpp"
 #include "plugin/host.hpp"
 #include "plugin/stack.hpp"
 #include "plugins/pmi/group.hpp"
@@ -17,7 +16,6 @@
 #include "plugins/pmi/start.hpp"
 #include "pmi/spawn.hpp"
 #include "task/subprocess.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -6,7 +6,6 @@
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "pmi/key_exchange.hpp"
-#include "value/idset.hpp"
 #include "version.hpp"
 
 namespace nacre::plugins {

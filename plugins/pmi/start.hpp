@@ -13,8 +13,6 @@
 #include "pmi/kvs.hpp"
 #include "pmi/server.hpp"
 #include "task/command.hpp"
-#include "value/idset.hpp"
-#include "value/taskmap.hpp"
 
 namespace nacre::plugins {
 

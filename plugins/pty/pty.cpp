@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/bytes.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "broker/instance.hpp"
 #include "event/clock.hpp"

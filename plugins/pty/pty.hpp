@@ -3,9 +3,7 @@
 // The option `pty`, see nacre-shell-options(7), read and checked.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/options.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugins {
 

@@ -9,7 +9,6 @@
 
 #include <sys/types.h>
 
-#include "base/result.hpp"
 #include "plugins/builtins.hpp"
 #include "task/cgroups.hpp"
 

@@ -11,7 +11,6 @@
 
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "bulk/port.hpp"
 #include "event/children.hpp"

@@ -3,8 +3,6 @@
 // What the plugin `timeline` offers to other plugins.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "plugin/host.hpp"
 #include "timeline/facts.hpp"
 

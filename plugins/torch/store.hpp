@@ -13,7 +13,6 @@
 // When all tasks of the job start again the store is empty again.
 #pragma once
 
-#include "base/result.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/loopback_port.hpp"

@@ -4,7 +4,6 @@
 // changes in the same order, so all have the same.
 #pragma once
 
-#include "base/result.hpp"
 #include "plugins/torch/store_requests.hpp"
 
 namespace nacre::plugins {

@@ -15,7 +15,6 @@
 // those of a shell and not of a task. torchrun does not set NODE_RANK, but other programs read it. Programs choose
 // their gpu by LOCAL_RANK, so it is below the number of gpus that the task sees, if it sees some.
 
-#include "base/json.hpp"
 #include "job/options.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/torch/store.hpp"

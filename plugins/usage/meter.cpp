@@ -9,11 +9,9 @@
 #include <thread>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "task/cgroups.hpp"
 #include "wire/json.hpp"

@@ -6,8 +6,6 @@
 
 #include <sys/types.h>
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "plugins/exit_report/task_facts.hpp"

@@ -9,7 +9,6 @@
 
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
 #include "bulk/options.hpp"

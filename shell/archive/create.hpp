@@ -6,7 +6,6 @@
 
 #include "archive/entry.hpp"
 #include "archive/library.hpp"
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 namespace nacre::archive {

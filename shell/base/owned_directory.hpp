@@ -10,7 +10,6 @@
 
 #include <time.h>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 struct __dirstream;

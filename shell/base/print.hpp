@@ -4,7 +4,6 @@
 // well. fmt::print would throw, so t/lint forbids it.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace nacre {

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "boot/identity.hpp"
 #include "boot/index_keys.hpp"
 #include "boot/pmi_session.hpp"

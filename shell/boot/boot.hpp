@@ -19,15 +19,12 @@
 
 #include <unistd.h>
 
-#include "base/result.hpp"
 #include "base/signals.hpp"
-#include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
 #include "broker/instance.hpp"
 #include "group/directory.hpp"
 #include "launch/own_sockets.hpp"
 #include "launch/record.hpp"
-#include "value/jobid.hpp"
 
 namespace nacre::boot {
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
 #include "boot/index_keys.hpp"

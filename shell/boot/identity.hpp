@@ -3,7 +3,6 @@
 // This shell's place: which job, which rank of how many, which options and which input it was given.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/jobspec.hpp"
 #include "job/resources.hpp"
 #include "value/jobid.hpp"

@@ -2,7 +2,6 @@
 #include "boot/index_keys.hpp"
 
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "event/clock.hpp"
 #include "group/first_words.hpp"
 #include "transport/dialer.hpp"

@@ -24,7 +24,6 @@
 // Each is a frame of a link (transport/link.hpp).
 #pragma once
 
-#include "base/result.hpp"
 #include "boot/boot.hpp"
 #include "boot/pod.hpp"
 #include "event/loop.hpp"

@@ -2,7 +2,6 @@
 #include "boot/make_resources.hpp"
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/resources.hpp"
 #include "launch/own_sockets.hpp"

@@ -4,10 +4,8 @@
 #pragma once
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "boot/allocation.hpp"
 #include "task/cpus.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::boot {
 

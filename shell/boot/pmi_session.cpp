@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "event/clock.hpp"
 #include "group/directory.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::boot {
 namespace {

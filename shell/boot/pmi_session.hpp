@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "boot/allocation.hpp"
 #include "pmi/client.hpp"

@@ -4,7 +4,6 @@
 // it is needed: it would cost other jobs many milliseconds and 17 MB.
 #pragma once
 
-#include "base/result.hpp"
 #include "boot/boot.hpp"
 
 namespace nacre::boot {

@@ -10,7 +10,6 @@
 // The first of these counts. nacre-boot(7) describes them for users.
 #pragma once
 
-#include "base/result.hpp"
 #include "boot/allocation.hpp"
 #include "transport/address.hpp"
 

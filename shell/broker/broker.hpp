@@ -6,7 +6,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "broker/message.hpp"
 #include "event/loop.hpp"

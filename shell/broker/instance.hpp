@@ -3,7 +3,6 @@
 // The Flux instance whose job shell this process is: what it has told before the shells of the job were linked.
 #pragma once
 
-#include "base/unique_fd.hpp"
 #include "broker/broker.hpp"
 #include "broker/kvs.hpp"
 

@@ -4,8 +4,6 @@
 // 11), and eventlogs (RFC 18) that grow by commits.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "broker/broker.hpp"
 
 namespace nacre::broker {

@@ -13,7 +13,6 @@
 // and effects that name its link mean the new one.
 #pragma once
 
-#include "base/result.hpp"
 #include "bulk/options.hpp"
 #include "bulk/wire.hpp"
 #include "value/link.hpp"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/invariant.hpp"
-#include "base/result.hpp"
 #include "bulk/options.hpp"
 
 namespace nacre::bulk {

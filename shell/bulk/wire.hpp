@@ -4,7 +4,6 @@
 // byte by byte. Parsing is strict. What is read after an error has no meaning.
 #pragma once
 
-#include "base/result.hpp"
 #include "bulk/options.hpp"
 
 namespace nacre::bulk {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/capi.hpp"
 
-#include "base/json.hpp"
-
 namespace nacre::capi {
 
 using namespace plugin;  // NOLINT: what it makes for C

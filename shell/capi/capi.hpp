@@ -19,14 +19,10 @@
 
 #include <exception>
 
-#include "base/result.hpp"
 #include "capi/jansson.hpp"
 #include "capi/loader.hpp"
 #include "plugin/crash.hpp"
 #include "plugin/host.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
-#include "value/taskmap.hpp"
 
 namespace nacre::capi {
 

@@ -9,10 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "capi/capi.hpp"
 
 #if defined(__has_feature)

@@ -4,8 +4,6 @@
 // flux_plugin_init(3).
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::capi {

@@ -3,7 +3,6 @@
 // <flux/plugin.h>: identity, handlers, attached data, configuration.
 #include <sys/random.h>
 
-#include "base/json.hpp"
 #include "capi/capi.hpp"
 
 using namespace nacre;          // NOLINT

@@ -2,7 +2,6 @@
 //
 // <flux/shell.h>: options, environment, facts, and acting on the job.
 
-#include "base/json.hpp"
 #include "capi/capi.hpp"
 #include "plugin/tags.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <fmt/ranges.h>
 
-#include "base/json.hpp"
 #include "capi/capi.hpp"
 
 using namespace nacre;          // NOLINT

@@ -8,10 +8,8 @@
 
 #include "archive/create.hpp"
 #include "archive/extract.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "cli/interrupts.hpp"
 #include "cli/verbs.hpp"

@@ -9,7 +9,6 @@
 #include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "cli/plugin_verb.hpp"
 #include "cli/verbs.hpp"

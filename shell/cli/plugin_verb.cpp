@@ -13,11 +13,8 @@
 #include <fstream>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "cli/verbs.hpp"
 #include "event/children.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/shell_arguments.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "job/option_table.hpp"

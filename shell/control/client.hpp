@@ -5,7 +5,6 @@
 // requests that have streams, and polls: nothing waits then.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "control/message.hpp"
 #include "control/session.hpp"

@@ -21,7 +21,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 
 namespace nacre::control {
 

@@ -5,7 +5,6 @@
 // identifies them. Nothing of it keeps the loop running.
 #pragma once
 
-#include "base/result.hpp"
 #include "control/session.hpp"
 #include "event/loop.hpp"
 #include "transport/address.hpp"

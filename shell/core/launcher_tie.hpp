@@ -3,7 +3,6 @@
 // How a leader is tied to the launcher that has started it, and parts from it (plugin/host.hpp).
 #pragma once
 
-#include "base/result.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
 

@@ -9,15 +9,9 @@
 
 #include <fmt/ranges.h>
 
-#include "base/current_call.hpp"
 #include "base/file.hpp"
-#include "base/guarded.hpp"
-#include "base/json.hpp"
-#include "base/log.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/result.hpp"
-#include "base/text.hpp"
 #include "exits/policy.hpp"
 #include "job/batch_system.hpp"
 #include "job/environment.hpp"
@@ -32,7 +26,6 @@
 #include "plugin/plan.hpp"
 #include "plugins/builtins.hpp"
 #include "script/interpreter.hpp"
-#include "value/taskmap.hpp"
 
 namespace nacre::core {
 

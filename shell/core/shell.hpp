@@ -11,8 +11,6 @@
 //   shell_ending.hpp  how the job ends: failures, signals, the exit code
 #pragma once
 
-#include "base/log.hpp"
-#include "base/result.hpp"
 #include "boot/identity.hpp"
 #include "core/launcher_tie.hpp"
 #include "core/shell_config.hpp"

@@ -3,9 +3,6 @@
 
 #include <sys/resource.h>
 
-#include "base/current_call.hpp"
-#include "base/guarded.hpp"
-#include "base/json.hpp"
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
 #include "join/leaving.hpp"

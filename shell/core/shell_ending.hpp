@@ -5,9 +5,6 @@
 // ended.
 #pragma once
 
-#include "base/guarded.hpp"
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "core/launcher_tie.hpp"
 #include "core/shell_config.hpp"
 #include "core/shell_group.hpp"
@@ -23,7 +20,6 @@
 #include "plugin/host.hpp"
 #include "plugin/registration.hpp"
 #include "task/task.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 

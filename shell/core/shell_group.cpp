@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_group.hpp"
 
-#include "base/invariant.hpp"
 #include "base/text.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
 #include "job/resources.hpp"
 #include "join/leaving.hpp"
-#include "value/wait_status.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::core {

@@ -4,7 +4,6 @@
 // tasks of all have ended.
 #pragma once
 
-#include "base/json.hpp"
 #include "elastic/recovery.hpp"
 #include "elastic/roster.hpp"
 #include "exits/record.hpp"
@@ -13,7 +12,6 @@
 #include "join/shell_process.hpp"
 #include "plugin/events.hpp"
 #include "plugin/host.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 

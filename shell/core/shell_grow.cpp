@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_grow.hpp"
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"

@@ -11,8 +11,6 @@
 // A pod that comes again while the job runs (boot::Latecomers) is an order of its own: nobody starts it.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "boot/make_resources.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_resize.hpp"
@@ -27,8 +25,6 @@
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
 
 namespace nacre::core {
 

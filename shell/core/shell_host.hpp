@@ -4,8 +4,6 @@
 // the plugins of other shells. And its plugin::Host, which passes on to the parts of Shell what plugins ask.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "group/codec.hpp"
 #include "group/group.hpp"
 #include "job/job.hpp"

@@ -4,13 +4,11 @@
 // what a command prints. Relative names start at the job's working directory, which is the shell's.
 #pragma once
 
-#include "base/result.hpp"
 #include "elastic/progress.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"
 #include "task/subprocess.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 

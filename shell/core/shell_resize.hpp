@@ -6,14 +6,12 @@
 // ends and starts them; which ranks are where is job::Job's.
 #pragma once
 
-#include "base/result.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_restart.hpp"
 #include "elastic/recovery.hpp"
 #include "job/job.hpp"
 #include "plugin/host.hpp"
 #include "plugin/registration.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 

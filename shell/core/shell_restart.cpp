@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/shell_restart.hpp"
 
-#include "base/json.hpp"
 #include "core/shell.hpp"
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/options.hpp"
 #include "plugin/questions.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::core {
 namespace {

@@ -14,7 +14,6 @@
 // Once the job ends, or this shell leaves it, nothing starts again; the last end of a task is its record.
 #pragma once
 
-#include "base/result.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_progress.hpp"
 #include "core/shell_shrink.hpp"
@@ -29,8 +28,6 @@
 #include "plugin/host.hpp"
 #include "plugin/registration.hpp"
 #include "task/task.hpp"
-#include "value/duration.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 

@@ -5,7 +5,6 @@
 #include "job/job.hpp"
 #include "join/leaving.hpp"
 #include "plugin/questions.hpp"
-#include "value/wait_status.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::core {

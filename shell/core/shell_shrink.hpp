@@ -5,7 +5,6 @@
 // decides.
 #pragma once
 
-#include "base/result.hpp"
 #include "bulk/port.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_tasks.hpp"
@@ -16,8 +15,6 @@
 #include "group/group.hpp"
 #include "plugin/host.hpp"
 #include "plugin/questions.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
 
 namespace nacre::core {
 

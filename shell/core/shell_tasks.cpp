@@ -3,8 +3,6 @@
 
 #include <sys/wait.h>
 
-#include "base/current_call.hpp"
-#include "base/invariant.hpp"
 #include "elastic/recovery.hpp"
 #include "event/clock.hpp"
 #include "job/options.hpp"

@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "base/result.hpp"
 #include "core/shutdown.hpp"
 #include "core/task_window.hpp"
 #include "event/children.hpp"

@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "event/children.hpp"
 #include "job/options.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::core {
 namespace {

@@ -5,12 +5,9 @@
 
 #include <sys/types.h>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::core {
 

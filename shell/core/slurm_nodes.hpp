@@ -9,12 +9,9 @@
 //         -> refused, or withdrawn after its time
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "event/loop.hpp"
 #include "plugin/host.hpp"
 #include "task/subprocess.hpp"
-#include "value/hostlist.hpp"
 
 namespace nacre::core {
 

@@ -3,14 +3,11 @@
 // What each shell answers to a question of the doctor, and what the leader puts together from all of it. Pure.
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "doctor/collectives.hpp"
 #include "doctor/facts.hpp"
 #include "doctor/findings.hpp"
 #include "doctor/nccl_ras.hpp"
 #include "doctor/pace.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::doctor {
 

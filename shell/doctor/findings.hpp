@@ -3,13 +3,10 @@
 // What `nacre doctor` concludes from the facts about all tasks of a job, by rule, each with its evidence. Pure.
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "doctor/collectives.hpp"
 #include "doctor/facts.hpp"
 #include "doctor/nccl_ras.hpp"
 #include "doctor/pace.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::doctor {
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::doctor {

@@ -3,10 +3,7 @@
 // How tasks get on: which nodes are slow according to one look, and which hosts and tasks according to many. Pure.
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "doctor/facts.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::doctor {
 

@@ -5,7 +5,6 @@
 // Pure.
 #pragma once
 
-#include "base/result.hpp"
 #include "doctor/stacks.hpp"
 
 namespace nacre::doctor {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "doctor/facts.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::doctor {
 

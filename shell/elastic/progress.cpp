@@ -2,7 +2,6 @@
 #include "elastic/progress.hpp"
 
 #include "base/text.hpp"
-#include "value/hostlist.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::elastic {

@@ -7,12 +7,9 @@
 // before.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
 #include "job/options.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::elastic {
 

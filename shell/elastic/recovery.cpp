@@ -2,7 +2,6 @@
 #include "elastic/recovery.hpp"
 
 #include "base/invariant.hpp"
-#include "base/json.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::elastic {

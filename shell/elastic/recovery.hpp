@@ -5,13 +5,10 @@
 // is started here.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "elastic/progress.hpp"
 #include "exits/blame.hpp"
 #include "exits/record.hpp"
 #include "job/job.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::elastic {
 

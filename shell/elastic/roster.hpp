@@ -7,10 +7,7 @@
 //   (grow) -> joining -> stays -> leaving -> left
 #pragma once
 
-#include "base/json.hpp"
 #include "job/job.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
 
 namespace nacre::elastic {
 

@@ -12,7 +12,6 @@
 #include <atomic>
 
 #include "base/guarded.hpp"
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 

@@ -3,7 +3,6 @@
 // The current time, for code that keeps the loop from turning: Loop::now() does not advance meanwhile.
 #pragma once
 
-#include "base/result.hpp"
 #include "event/loop.hpp"
 
 namespace nacre::event {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "exits/record.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::exits {
 

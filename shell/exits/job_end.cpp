@@ -3,7 +3,6 @@
 
 #include "base/invariant.hpp"
 #include "base/json.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::exits {
 namespace {

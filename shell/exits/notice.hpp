@@ -35,10 +35,8 @@
 // that is short. Members that are not known are ignored.
 #pragma once
 
-#include "base/result.hpp"
 #include "exits/policy.hpp"
 #include "exits/record.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::exits {
 

@@ -3,9 +3,7 @@
 // How a job's exit code follows from how its tasks have ended. nacre-exits(7) has the table of all policies.
 #pragma once
 
-#include "base/result.hpp"
 #include "exits/record.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::exits {
 

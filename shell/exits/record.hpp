@@ -13,7 +13,6 @@
 // t, c and g may have the task's status behind them: c/s15, t/x0.
 #pragma once
 
-#include "base/result.hpp"
 #include "value/idset.hpp"
 #include "value/wait_status.hpp"
 

@@ -5,7 +5,6 @@
 #include "base/text.hpp"
 #include "exits/blame.hpp"
 #include "exits/record.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::exits {
 namespace {

@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "capi/capi.hpp"
 #include "flux/flux.hpp"
-#include "value/hostlist.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT

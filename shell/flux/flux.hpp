@@ -11,7 +11,6 @@
 #include <atomic>
 #include <mutex>
 
-#include "base/unique_fd.hpp"
 #include "broker/instance.hpp"
 #include "capi/capi.hpp"
 #include "plugin/host.hpp"

@@ -4,7 +4,6 @@
 #include <flux/job.h>
 #include <flux/rpc.h>
 
-#include "base/json.hpp"
 #include "event/clock.hpp"
 #include "flux/flux.hpp"
 

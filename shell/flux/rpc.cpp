@@ -3,7 +3,6 @@
 // <flux/rpc.h>: makes and reads requests, responses and events.
 
 #include "base/bytes.hpp"
-#include "base/json.hpp"
 #include "flux/flux.hpp"
 
 using namespace nacre;          // NOLINT

@@ -4,10 +4,7 @@
 
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/print.hpp"
-#include "base/result.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"
@@ -21,8 +18,6 @@
 #include "front/verbs.hpp"
 #include "io/terminal.hpp"
 #include "record/places.hpp"
-#include "value/duration.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 

@@ -4,8 +4,6 @@
 // standard input meanwhile.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "control/client.hpp"
 #include "event/loop.hpp"
 #include "front/launch_run.hpp"

@@ -9,7 +9,6 @@
 
 #include "archive/create.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/interrupts.hpp"
 #include "front/doctor_verb.hpp"
 #include "record/shareable.hpp"

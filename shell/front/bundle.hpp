@@ -4,8 +4,6 @@
 // which values of environment variables are in it; nothing that looks like a secret is (record/shareable.hpp).
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "record/entry.hpp"
 
 namespace nacre::front {

@@ -5,7 +5,6 @@
 #include "front/doctor_verb.hpp"
 
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "doctor/findings.hpp"
 
 namespace nacre::front {

@@ -6,11 +6,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"
@@ -24,8 +21,6 @@
 #include "io/folder.hpp"
 #include "io/terminal.hpp"
 #include "value/duration.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 

@@ -4,12 +4,9 @@
 // (on-leader-lost=take-over): it looks for the new leader, joins it, and is the job's launcher as before.
 #pragma once
 
-#include "base/result.hpp"
 #include "event/loop.hpp"
 #include "launch/record.hpp"
 #include "launch/stream.hpp"
-#include "value/idset.hpp"
-#include "value/jobid.hpp"
 
 namespace nacre::front {
 

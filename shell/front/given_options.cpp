@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "boot/allocation.hpp"

@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "front/launch_run.hpp"
 
 namespace nacre::cli {

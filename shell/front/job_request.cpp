@@ -11,10 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "io/format.hpp"
@@ -23,7 +21,6 @@
 #include "task/command.hpp"
 #include "usage/measure.hpp"
 #include "value/duration.hpp"
-#include "value/idset.hpp"
 #include "value/template.hpp"
 
 namespace nacre::front {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::front {

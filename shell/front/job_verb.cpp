@@ -10,12 +10,10 @@
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "launch/launcher.hpp"
 #include "value/hostlist.hpp"
-#include "value/wait_status.hpp"
 #include "version.hpp"
 
 namespace nacre::front {

@@ -5,11 +5,9 @@
 
 #include <sys/types.h>
 
-#include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "control/client.hpp"
 #include "record/places.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 

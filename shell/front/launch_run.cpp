@@ -10,7 +10,6 @@
 #include "base/process_stat.hpp"
 #include "base/program.hpp"
 #include "base/signals.hpp"
-#include "base/text.hpp"
 #include "event/children.hpp"
 #include "event/clock.hpp"
 #include "exits/policy.hpp"
@@ -20,8 +19,6 @@
 #include "launch/launcher.hpp"
 #include "launch/stream.hpp"
 #include "task/subprocess.hpp"
-#include "value/idset.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::front {
 namespace {

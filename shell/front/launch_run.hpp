@@ -4,7 +4,6 @@
 // starts all; passes on signals and standard input; waits for the end.
 #pragma once
 
-#include "base/result.hpp"
 #include "exits/job_end.hpp"
 #include "front/follow.hpp"
 #include "io/sink.hpp"
@@ -12,7 +11,6 @@
 #include "launch/record.hpp"
 #include "task/command.hpp"
 #include "task/subprocess.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 

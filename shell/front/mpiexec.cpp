@@ -8,10 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "boot/allocation.hpp"
 #include "cli/command_line.hpp"
 #include "cli/verbs.hpp"
@@ -19,7 +17,6 @@
 #include "front/verbs.hpp"
 #include "io/format.hpp"
 #include "job/jobspec.hpp"
-#include "value/idset.hpp"
 #include "version.hpp"
 
 namespace nacre::front {

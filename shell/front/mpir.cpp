@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front/mpir.hpp"
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "event/clock.hpp"
 #include "front/job_verb.hpp"

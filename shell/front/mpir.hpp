@@ -8,7 +8,6 @@
 // debugger lets this process go on, whether it has attached to them or not.
 #pragma once
 
-#include "base/result.hpp"
 #include "control/client.hpp"
 #include "value/jobid.hpp"
 

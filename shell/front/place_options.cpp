@@ -7,10 +7,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
 #include "boot/allocation.hpp"
 #include "boot/identity.hpp"
 #include "cli/command_line.hpp"
@@ -18,7 +16,6 @@
 #include "group/first_words.hpp"
 #include "io/format.hpp"
 #include "launch/launcher.hpp"
-#include "value/wait_status.hpp"
 #include "version.hpp"
 
 namespace nacre::front {

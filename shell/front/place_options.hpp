@@ -3,7 +3,6 @@
 // The options of a verb that starts a job: those for where its shells are, and how they are started.
 #pragma once
 
-#include "base/result.hpp"
 #include "boot/pod.hpp"
 #include "front/launch_run.hpp"
 #include "group/directory.hpp"

@@ -9,8 +9,6 @@
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::front {
 namespace {

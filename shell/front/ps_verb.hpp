@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 
 namespace nacre::front {
 

@@ -8,11 +8,8 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "exits/report_text.hpp"

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"

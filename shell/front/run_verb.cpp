@@ -8,12 +8,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/result.hpp"
-#include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "front/given_options.hpp"
 #include "front/job_request.hpp"
@@ -27,7 +23,6 @@
 #include "job/options.hpp"
 #include "launch/launcher.hpp"
 #include "task/gpus.hpp"
-#include "value/taskmap.hpp"
 
 namespace nacre::cli {
 class CommandLine;

@@ -3,11 +3,9 @@
 // nacre kill, nacre cancel; see nacre-kill(1), nacre-cancel(1).
 
 #include "base/print.hpp"
-#include "base/text.hpp"
 #include "cli/command_line.hpp"
 #include "front/job_verb.hpp"
 #include "front/verbs.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::front {
 namespace {

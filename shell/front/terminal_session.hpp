@@ -5,7 +5,6 @@
 // answer on, and has its settings back when run() returns, or this process ends in any other way.
 #pragma once
 
-#include "base/unique_fd.hpp"
 #include "control/client.hpp"
 #include "io/terminal.hpp"
 

@@ -3,7 +3,6 @@
 // The terminal on standard input and output, by ncurses, which is loaded only when one is opened: see ncurses(3X).
 #pragma once
 
-#include "base/result.hpp"
 #include "front/top_view.hpp"
 
 namespace nacre::front {

@@ -8,7 +8,6 @@
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/command_line.hpp"
 #include "event/clock.hpp"
 #include "front/job_verb.hpp"

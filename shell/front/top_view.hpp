@@ -3,8 +3,6 @@
 // What `nacre top` shows, and what its keys do: lines of text for a screen of any size. It knows no terminal.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "control/client.hpp"
 #include "event/clock.hpp"
 #include "front/ps_verb.hpp"

@@ -3,7 +3,6 @@
 // A job of one shell: each collective is complete once it is entered.
 #pragma once
 
-#include "base/result.hpp"
 #include "group/directory.hpp"
 #include "group/group.hpp"
 #include "overlay/entry.hpp"

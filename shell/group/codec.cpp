@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "overlay/wire.hpp"
 #include "wire/json.hpp"

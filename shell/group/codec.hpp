@@ -4,9 +4,6 @@
 // the shells send".
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "group/group.hpp"
 #include "overlay/message.hpp"
 

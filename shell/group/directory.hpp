@@ -4,7 +4,6 @@
 // send each other the rest once they are linked.
 #pragma once
 
-#include "base/result.hpp"
 #include "transport/address.hpp"
 #include "transport/secret.hpp"
 #include "value/jobid.hpp"

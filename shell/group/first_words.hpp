@@ -4,7 +4,6 @@
 // read, so that shells of different versions can report what is wrong. See doc/protocol.md, "First words".
 #pragma once
 
-#include "base/result.hpp"
 #include "group/directory.hpp"
 
 namespace nacre::group {

@@ -5,16 +5,11 @@
 // Extendable (one that may get others) are Groups.
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "bulk/port.hpp"
 #include "exits/record.hpp"
 #include "group/directory.hpp"
 #include "overlay/entry.hpp"
 #include "transport/secret.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
 
 namespace nacre::group {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/log.hpp"
-#include "base/result.hpp"
 #include "group/link_table.hpp"
 #include "overlay/effect.hpp"
 #include "overlay/node.hpp"

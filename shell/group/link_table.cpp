@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "base/current_call.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"
 #include "event/clock.hpp"

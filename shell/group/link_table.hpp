@@ -11,15 +11,12 @@
 #include <mutex>
 
 #include "base/current_call.hpp"
-#include "base/result.hpp"
 #include "bulk/options.hpp"
 #include "event/loop.hpp"
 #include "group/directory.hpp"
 #include "overlay/effect.hpp"
 #include "transport/dialer.hpp"
 #include "transport/link.hpp"
-#include "value/idset.hpp"
-#include "value/link.hpp"
 
 namespace nacre::group {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "group/overlay_driver.hpp"
 
-#include "base/json.hpp"
 #include "group/codec.hpp"
 #include "overlay/wire.hpp"
 #include "transport/secret.hpp"

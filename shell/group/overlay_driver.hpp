@@ -8,9 +8,6 @@
 
 #include <atomic>
 
-#include "base/log.hpp"
-#include "base/pump.hpp"
-#include "base/result.hpp"
 #include "event/clock.hpp"
 #include "event/loop.hpp"
 #include "group/alone.hpp"

@@ -6,7 +6,6 @@
 // no other process group has it: it would stop this process.
 #pragma once
 
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/sink.hpp"
 

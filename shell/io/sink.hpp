@@ -4,7 +4,6 @@
 // them.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/format.hpp"

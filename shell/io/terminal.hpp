@@ -8,8 +8,6 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/children.hpp"
 
 namespace nacre::io {

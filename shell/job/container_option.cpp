@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/container_option.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
 

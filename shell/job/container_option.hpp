@@ -8,7 +8,6 @@
 // The same as members: container.image, .bind and .env (lists), .runtime. "off": no container.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/options.hpp"
 
 namespace nacre::job {

@@ -4,8 +4,6 @@
 // (Move), and how often they were started.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "job/environment.hpp"
 #include "job/jobspec.hpp"
 #include "job/options.hpp"

@@ -8,9 +8,6 @@
 #include <yaml-cpp/parser.h>
 #include <nlohmann/json.hpp>
 
-#include "base/json.hpp"
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "job/environment.hpp"
 

@@ -13,10 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "job/resources.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::job {
 

@@ -8,10 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "job/resources.hpp"
 #include "value/duration.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::job {
 

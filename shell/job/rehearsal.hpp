@@ -13,10 +13,7 @@
 // with, at and for come in any order. TIME is a duration (RFC 23); `at` counts from the start of the tasks.
 #pragma once
 
-#include "base/result.hpp"
 #include "job/job.hpp"
-#include "value/duration.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::job {
 

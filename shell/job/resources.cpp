@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/resources.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "job/jobspec.hpp"
 #include "value/hostlist.hpp"

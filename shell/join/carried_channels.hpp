@@ -4,7 +4,6 @@
 // the value of an option; what is read from it goes to the launcher, within standard error.
 #pragma once
 
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "io/sink.hpp"
 #include "launch/record.hpp"

@@ -11,12 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/current_call.hpp"
 #include "base/file.hpp"
 #include "base/print.hpp"
 #include "base/process_stat.hpp"
 #include "base/signals.hpp"
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "record/places.hpp"
 

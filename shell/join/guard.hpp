@@ -18,8 +18,6 @@
 #include <sys/types.h>
 
 #include "base/current_call.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/children.hpp"
 #include "transport/address.hpp"
 

@@ -4,11 +4,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/json.hpp"
-#include "base/log.hpp"
 #include "base/print.hpp"
 #include "base/program.hpp"
-#include "base/result.hpp"
 #include "boot/boot.hpp"
 #include "boot/make_resources.hpp"
 #include "elastic/roster.hpp"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/log.hpp"
-#include "base/result.hpp"
 #include "boot/boot.hpp"
 #include "boot/identity.hpp"
 #include "event/loop.hpp"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/log.hpp"
-#include "base/result.hpp"
 #include "join/shell_process.hpp"
 
 namespace nacre::join {

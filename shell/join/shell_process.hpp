@@ -3,9 +3,6 @@
 // What a shell needs before there is a Shell, as the shells of a job first have to find each other.
 #pragma once
 
-#include "base/json.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "boot/boot.hpp"
 #include "boot/index_keys.hpp"
 #include "broker/instance.hpp"
@@ -23,7 +20,6 @@
 #include "record/places.hpp"
 #include "timeline/recorder.hpp"
 #include "transport/secret.hpp"
-#include "value/jobid.hpp"
 
 namespace nacre::join {
 

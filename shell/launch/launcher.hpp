@@ -8,7 +8,6 @@
 //   queued -> started -> joined, when the owner reports it -> ended
 #pragma once
 
-#include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "group/directory.hpp"

@@ -3,7 +3,6 @@
 // Where others dial this shell: the sockets are bound and listening before their addresses are sent anywhere.
 #pragma once
 
-#include "base/result.hpp"
 #include "group/directory.hpp"
 #include "transport/address.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/record.hpp"
 
-#include "base/json.hpp"
 #include "base/program.hpp"
 #include "base/text.hpp"
 #include "group/directory.hpp"

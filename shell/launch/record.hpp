@@ -4,12 +4,9 @@
 // standard input, after the line of the secret (transport/secret.hpp). nacre-boot(7) describes it for users.
 #pragma once
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "group/directory.hpp"
 #include "transport/secret.hpp"
 #include "value/hostlist.hpp"
-#include "value/jobid.hpp"
 
 namespace nacre::launch {
 

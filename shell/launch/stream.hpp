@@ -13,8 +13,6 @@
 // If the stream ends, the launcher has gone. It has to stay open until the job is over.
 #pragma once
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "task/stream.hpp"
 #include "transport/wire.hpp"

@@ -5,7 +5,6 @@
 // a barrier is a message or two for each shell.
 #pragma once
 
-#include "base/result.hpp"
 #include "overlay/entry.hpp"
 
 namespace nacre::overlay {

@@ -5,7 +5,6 @@
 // ("Values"), and is cut into pieces.
 #pragma once
 
-#include "base/result.hpp"
 #include "overlay/message.hpp"
 
 namespace nacre::overlay {

@@ -6,7 +6,6 @@
 // writing and reading (overlay/cbor.hpp); `m` is const where it is written.
 #pragma once
 
-#include "value/idset.hpp"
 #include "value/resizing.hpp"
 
 namespace nacre::overlay {

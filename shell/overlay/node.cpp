@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "overlay/node.hpp"
 
-#include "base/invariant.hpp"
 #include "overlay/wire.hpp"
 
 namespace nacre::overlay {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "base/invariant.hpp"
-#include "base/result.hpp"
 #include "overlay/child_table.hpp"
 #include "overlay/effect.hpp"
 #include "overlay/election.hpp"

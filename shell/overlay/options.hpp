@@ -3,7 +3,6 @@
 // What a node is given when it is made, with every bound of the protocol.
 #pragma once
 
-#include "base/result.hpp"
 #include "overlay/entry.hpp"
 
 namespace nacre::overlay {

@@ -6,7 +6,6 @@
 // bytes.
 #pragma once
 
-#include "base/result.hpp"
 #include "overlay/message.hpp"
 
 namespace nacre::overlay {

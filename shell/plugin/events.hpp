@@ -6,11 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "exits/record.hpp"
 #include "plugin/stack.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugin {
 

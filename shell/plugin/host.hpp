@@ -6,10 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json.hpp"
-#include "base/json_fwd.hpp"
 #include "base/log.hpp"
-#include "base/result.hpp"
 #include "broker/instance.hpp"
 #include "bulk/port.hpp"
 #include "event/children.hpp"
@@ -23,10 +20,6 @@
 #include "plugin/stack.hpp"
 #include "task/task.hpp"
 #include "timeline/recorder.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::plugin {
 

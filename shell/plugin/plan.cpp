@@ -6,8 +6,6 @@
 #include "base/text.hpp"
 #include "task/command.hpp"
 #include "task/cpus.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugin {
 namespace {

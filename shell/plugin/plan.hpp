@@ -5,7 +5,6 @@
 // one plan, in which differences are marked with their hosts.
 #pragma once
 
-#include "base/json.hpp"
 #include "plugin/host.hpp"
 
 namespace nacre::plugin {

@@ -10,7 +10,6 @@
 #include "exits/record.hpp"
 #include "plugin/host.hpp"
 #include "task/task.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::plugin {
 

@@ -5,7 +5,6 @@
 // shell.init, and is refused then. All calls are made on the loop's thread.
 #pragma once
 
-#include "base/result.hpp"
 #include "plugin/registration.hpp"
 #include "value/idset.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "base/guarded.hpp"
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 
 namespace nacre::plugin {
 

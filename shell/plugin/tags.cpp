@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/tags.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "value/template.hpp"
 

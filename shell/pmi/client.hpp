@@ -11,7 +11,6 @@
 // reply the session is over: every request is an error.
 #pragma once
 
-#include "base/result.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"
 

@@ -3,7 +3,6 @@
 // How the nodes of a job receive each other's keys in a barrier. A job of one node needs none of this.
 #pragma once
 
-#include "base/result.hpp"
 #include "pmi/barrier_group.hpp"
 #include "pmi/kvs.hpp"
 

@@ -10,7 +10,6 @@
 // was dropped.
 #pragma once
 
-#include "base/result.hpp"
 #include "pmi/barrier_group.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"

@@ -3,7 +3,6 @@
 // What PMI_Spawn_multiple and PMI2_Job_Spawn request: programs that become a process group of their own.
 #pragma once
 
-#include "base/result.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record/bad_hosts.hpp"
 
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "wire/json.hpp"
 

@@ -4,7 +4,6 @@
 // each time, the oldest first. Those of more than a week ago do not count any more.
 #pragma once
 
-#include "base/result.hpp"
 #include "record/places.hpp"
 
 namespace nacre::record {

@@ -2,7 +2,6 @@
 #include "record/entry.hpp"
 
 #include "exits/record.hpp"
-#include "value/idset.hpp"
 #include "wire/json.hpp"
 
 namespace nacre::record {

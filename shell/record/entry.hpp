@@ -6,7 +6,6 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 #include "exits/policy.hpp"
 #include "value/jobid.hpp"
 

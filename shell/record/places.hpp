@@ -11,7 +11,6 @@
 // has made there is not used.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "record/entry.hpp"
 

@@ -12,8 +12,6 @@
 
 #include <lua.hpp>
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "plugin/host.hpp"
 #include "script/interpreter.hpp"
 

@@ -10,7 +10,6 @@
 #include "event/clock.hpp"
 #include "script/binding.hpp"
 #include "script/json.hpp"
-#include "value/duration.hpp"
 
 namespace nacre::script {
 namespace {

@@ -12,7 +12,6 @@
 // code can catch; else an errno of the file that cannot be read.
 #pragma once
 
-#include "base/result.hpp"
 #include "event/loop.hpp"
 #include "job/options.hpp"
 #include "plugin/host.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "script/json.hpp"
 
-#include "base/json.hpp"
 #include "script/binding.hpp"
 
 namespace nacre::script {

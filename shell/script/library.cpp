@@ -14,7 +14,6 @@
 
 #include "base/file.hpp"
 #include "base/owned_directory.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "exits/record.hpp"
 #include "job/options.hpp"
@@ -22,10 +21,6 @@
 #include "script/interpreter.hpp"
 #include "script/json.hpp"
 #include "task/command.hpp"
-#include "value/duration.hpp"
-#include "value/hostlist.hpp"
-#include "value/idset.hpp"
-#include "value/resizing.hpp"
 
 namespace nacre::script {
 namespace {

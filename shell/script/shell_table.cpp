@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "capi/loader.hpp"
 #include "job/environment.hpp"

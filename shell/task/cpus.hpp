@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include "base/result.hpp"
 #include "task/command.hpp"
 #include "value/idset.hpp"
 

@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
 namespace nacre::task {

@@ -16,7 +16,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "task/command.hpp"

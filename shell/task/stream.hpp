@@ -5,7 +5,6 @@
 // stops the other side, as a full pipe does; a full output buffer refuses more.
 #pragma once
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 

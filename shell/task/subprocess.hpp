@@ -8,14 +8,12 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "base/result.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "task/command.hpp"
 #include "task/pty.hpp"
 #include "task/spawn.hpp"
 #include "task/task.hpp"
-#include "value/wait_status.hpp"
 
 namespace nacre::task {
 

@@ -10,8 +10,6 @@
 #include <sys/types.h>
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/children.hpp"
 #include "event/loop.hpp"
 #include "task/command.hpp"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "timeline/facts.hpp"
 
 namespace nacre::timeline {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline/trace.hpp"
 
-#include "base/json.hpp"
 #include "value/wait_status.hpp"
 
 namespace nacre::timeline {

@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 
 #include "base/owned_directory.hpp"
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "transport/secret.hpp"
 
 namespace nacre::transport {

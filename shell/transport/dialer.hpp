@@ -3,8 +3,6 @@
 // Connects to the first of several addresses that is a shell of this job.
 #pragma once
 
-#include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "transport/address.hpp"
 #include "transport/link.hpp"

@@ -10,7 +10,6 @@
 
 #include <mutex>
 
-#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "transport/wire.hpp"

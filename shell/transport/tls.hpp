@@ -5,7 +5,6 @@
 // socket.
 #pragma once
 
-#include "base/result.hpp"
 #include "transport/secret.hpp"
 
 struct ssl_st;

@@ -5,8 +5,6 @@
 
 #include <sys/resource.h>
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "usage/gpu.hpp"
 #include "value/wait_status.hpp"
 

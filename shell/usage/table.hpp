@@ -4,8 +4,6 @@
 // as the JSON object that nacre-report(1) describes under USAGE.
 #pragma once
 
-#include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "usage/measure.hpp"
 #include "value/idset.hpp"
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "base/json_fwd.hpp"
-#include "base/result.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::value {

@@ -28,7 +28,6 @@
 #include <ranges>
 
 #include "base/json.hpp"
-#include "base/result.hpp"
 
 namespace nacre::wire {
 

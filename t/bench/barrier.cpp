@@ -8,7 +8,6 @@
 
 #include <fstream>
 
-#include "base/log.hpp"
 #include "event/loop.hpp"
 #include "group/overlay_driver.hpp"
 

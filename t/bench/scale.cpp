@@ -7,14 +7,12 @@
 #include <malloc.h>
 #include <time.h>
 
-#include "base/result.hpp"
 #include "boot/make_resources.hpp"
 #include "group/directory.hpp"
 #include "group/first_words.hpp"
 #include "job/resources.hpp"
 #include "launch/record.hpp"
 #include "overlay/node.hpp"
-#include "value/hostlist.hpp"
 #include "value/taskmap.hpp"
 
 using namespace nacre;  // NOLINT

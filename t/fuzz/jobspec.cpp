@@ -3,7 +3,6 @@
 // A jobspec that is read stays the same when it is read again, and an R that holds it gets all its slots and tasks.
 #include "job/jobspec.hpp"
 
-#include "base/json.hpp"
 #include "job/job.hpp"
 #include "require.hpp"
 

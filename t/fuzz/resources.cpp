@@ -4,7 +4,6 @@
 // a core of each of its nodes.
 #include "job/resources.hpp"
 
-#include "base/json.hpp"
 #include "job/job.hpp"
 #include "require.hpp"
 

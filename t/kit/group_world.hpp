@@ -3,9 +3,7 @@
 // Several shells of a job in one process, on one loop: real links, and what each shell is told.
 #pragma once
 
-#include "catch.hpp"
 
-#include "base/log.hpp"
 #include "event/loop.hpp"
 #include "exits/record.hpp"
 #include "folder.hpp"

@@ -3,7 +3,6 @@
 // A jobspec and an R for tests of the shell: some nodes with the same number of one-core tasks on each.
 #pragma once
 
-#include "base/json.hpp"
 #include "boot/identity.hpp"
 
 namespace nacre::kit {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each #include of shell/ and plugins/ against the include table; each of those and of t/ against base/usual.hpp, whose headers
-are not included elsewhere; and <algorithm> where that is not, as some libraries include it by the way."""
+are not included elsewhere, nor are those of base and value where another include brings them; and <algorithm> where base/usual.hpp
+is not, as some libraries include it by the way."""
 
 import posixpath
 import re
@@ -12,6 +13,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 USUAL = "shell/base/usual.hpp"
 OUTSIDE = ("plugins/examples/", "plugins/pmix/")  # which use nothing of shell/ but the C API
 QUOTED = ("shell/", "", "t/kit/", "t/sim/")  # where a quoted header may be, unless it is beside the file
+ANYWHERE = ("shell/base/", "shell/value/", "t/kit/catch.hpp")  # what nearly every file needs
 PUBLIC = "flux/"  # the C API's headers, installed for plugins; they belong to the folder `plugin`
 
 
@@ -77,14 +79,20 @@ def _offence(tree, rules, path, quote, name):
     return f'"{name}": {owner} may not use {target}'
 
 
-def _has_usual(tree, path, known):
-    """Whether what this file includes has base/usual.hpp in it."""
+def _found(tree, path, name):
+    """The file of the project that path means by "name"; None: there is none."""
+    places = [posixpath.normpath(posixpath.join(place, name)) for place in (posixpath.dirname(path), *QUOTED)]
+    return next((place for place in places if tree.has(place)), None)
+
+
+def _reach(tree, path, known):
+    """What this file includes of the project, and what that includes; known: of the files that have been asked for."""
     if path not in known:
-        known[path] = path == USUAL
+        known[path] = reach = set()
         for _, quote, name in includes(tree.text(path)):
-            places = [posixpath.join(place, name) for place in (posixpath.dirname(path), *QUOTED)]
-            header = next((place for place in places if quote == '"' and tree.has(place)), None)
-            known[path] = known[path] or (header is not None and _has_usual(tree, header, known))
+            header = _found(tree, path, name) if quote == '"' else None
+            if header:
+                reach |= {header} | _reach(tree, header, known)
     return known[path]
 
 
@@ -93,7 +101,7 @@ def _lacks_algorithm(tree, known):
     for path in tree.sources(*OUTSIDE, "t/"):
         own = path.rsplit(".", 1)[0] + ".hpp"
         found = ALGORITHM.search(tree.text(path))
-        if found and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)) and not _has_usual(tree, path, known):
+        if found and USUAL not in _reach(tree, path, known) and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)):
             yield Offence(path, tree.text(path)[:found.start()].count("\n") + 1, f"{found[0][:-1]}: include <algorithm>")
 
 
@@ -101,17 +109,30 @@ def _repeats_usual(tree, known):
     """What base/usual.hpp has already."""
     usual = {name for _, _, name in includes(tree.text(USUAL))} if tree.has(USUAL) else set()
     for path in tree.sources("shell/", "plugins/", "t/", suffixes=(".cpp", ".hpp")):
-        if path == USUAL or path.startswith(OUTSIDE) or (path.startswith("t/") and not _has_usual(tree, path, known)):
+        if path == USUAL or path.startswith(OUTSIDE) or (path.startswith("t/") and USUAL not in _reach(tree, path, known)):
             continue
         for number, quote, name in includes(tree.text(path)):
             if quote == "<" and name in usual:
                 yield Offence(path, number, f"<{name}> comes with base/usual.hpp, which base/result.hpp includes")
 
 
+def _comes_already(tree, known):
+    """A header that any file may use, where another include of the file has it in it."""
+    for path in tree.sources("shell/", "plugins/", "t/", suffixes=(".cpp", ".hpp")):
+        named = [(number, _found(tree, path, name)) for number, quote, name in includes(tree.text(path)) if quote == '"']
+        own = path.rsplit(".", 1)[0] + ".hpp"
+        for number, header in named:
+            if header is None or header in (USUAL, own) or not header.startswith(ANYWHERE):
+                continue
+            by = next((other for _, other in named if other and other != header and header in _reach(tree, other, known)), None)
+            if by:
+                yield Offence(path, number, f'"{posixpath.basename(header)}" comes with {by}')
+
+
 def check(tree):
     rules = table.Table(tree.text(table.PATH))
     known = {}
-    offences = [*_lacks_algorithm(tree, known), *_repeats_usual(tree, known)]
+    offences = [*_lacks_algorithm(tree, known), *_repeats_usual(tree, known), *_comes_already(tree, known)]
     for path in tree.sources("shell/", "plugins/"):
         owner = _owner(path)
         if owner not in rules.uses:

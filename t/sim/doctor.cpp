@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor.hpp"
 
-#include "base/json.hpp"
 #include "bulk/port.hpp"
 #include "bulk_world.hpp"
 #include "cpu_time.hpp"

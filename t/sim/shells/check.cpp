@@ -12,7 +12,6 @@
 #include "launch/record.hpp"
 #include "notice_reader.hpp"
 #include "shells/seen.hpp"
-#include "value/idset.hpp"
 
 namespace nacre::shells {
 namespace {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/json.hpp"
 #include "value/idset.hpp"
 
 namespace nacre::shells {

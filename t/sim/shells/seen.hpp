@@ -3,7 +3,6 @@
 // What was seen of a simulated job from outside: its processes, what has come out, what its report says.
 #pragma once
 
-#include "base/json.hpp"
 #include "shells/front_end.hpp"
 #include "shells/plan.hpp"
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "archive/extract.hpp"
-#include "base/unique_fd.hpp"
 #include "fewer.hpp"
 #include "tar.hpp"
 

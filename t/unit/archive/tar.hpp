@@ -9,8 +9,6 @@
 
 #include <filesystem>
 
-#include "catch.hpp"
-
 #include "archive/extract.hpp"
 #include "base/file.hpp"
 #include "folder.hpp"

@@ -12,8 +12,6 @@
 #include <fstream>
 #include <thread>
 
-#include "catch.hpp"
-
 #include "base/unique_fd.hpp"
 #include "folder.hpp"
 

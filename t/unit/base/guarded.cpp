@@ -8,8 +8,6 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "catch.hpp"
-
 #include "base/current_call.hpp"
 #include "base/file.hpp"
 #include "base/guarded.hpp"

@@ -10,8 +10,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 using namespace nacre;
 namespace fs = std::filesystem;
 

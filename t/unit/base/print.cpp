@@ -2,8 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/log.hpp"
 #include "base/print.hpp"
 #include "redirected.hpp"

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/program.hpp"
-
 #include <sys/stat.h>
 
 #include <filesystem>
-
-#include "catch.hpp"
 
 #include "folder.hpp"
 #include "variable.hpp"

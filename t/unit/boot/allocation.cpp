@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "boot/allocation.hpp"
 
-#include "catch.hpp"
-
 #include "folder.hpp"
 
 using namespace nacre;        // NOLINT

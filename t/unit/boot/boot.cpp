@@ -6,8 +6,6 @@
 
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "boot/pmix_keys.hpp"
 #include "folder.hpp"

@@ -5,9 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
-#include "base/json.hpp"
 #include "base/unique_fd.hpp"
 #include "folder.hpp"
 

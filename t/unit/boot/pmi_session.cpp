@@ -7,8 +7,6 @@
 
 #include <thread>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "boot/boot.hpp"
 #include "boot/pmi_session.hpp"

@@ -12,7 +12,6 @@
 #include "base/bytes.hpp"
 #include "broker/kvs.hpp"
 #include "folder.hpp"
-#include "catch.hpp"
 
 using namespace nacre;
 using namespace nacre::broker;

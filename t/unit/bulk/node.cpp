@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A node that becomes the leader in place of another one, and nodes that get another leader.
-#include "catch.hpp"
 
 #include "bench.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/wire.hpp"
 
-#include "catch.hpp"
-
 #include "bench.hpp"
 
 namespace nacre::bulk {

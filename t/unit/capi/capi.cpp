@@ -3,7 +3,6 @@
 // The C API, from the side of plugins written in C: dso/probe_*.c check what they get; here is what the host sees.
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "capi/capi.hpp"
 #include "probed.hpp"
 

@@ -6,11 +6,8 @@
 
 #include "catch.hpp"
 
-#include "base/json.hpp"
-#include "base/unique_fd.hpp"
 #include "capi/loader.hpp"
 #include "fake_host.hpp"
-#include "value/wait_status.hpp"
 
 using namespace nacre;          // NOLINT
 using namespace nacre::capi;    // NOLINT

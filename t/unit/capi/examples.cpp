@@ -3,7 +3,6 @@
 // The examples of plugins/examples do what their first lines say.
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "capi/loader.hpp"
 #include "fake_host.hpp"
 

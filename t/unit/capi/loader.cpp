@@ -8,9 +8,6 @@
 #include <random>
 #include <sstream>
 
-#include "catch.hpp"
-
-#include "base/json.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 

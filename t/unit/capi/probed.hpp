@@ -3,7 +3,6 @@
 // A host with one of the plugins dso/probe_*.c, whose handlers check the C API from their own side.
 #pragma once
 
-#include "base/json.hpp"
 #include "fake_host.hpp"
 
 namespace nacre::plugin {

@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "control/client.hpp"
 #include "event/clock.hpp"
 #include "folder.hpp"

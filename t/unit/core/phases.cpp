@@ -3,9 +3,6 @@
 // The phases of a Shell: in which order a job's topics are called, and what each phase does when it fails.
 #include <regex>
 
-#include "catch.hpp"
-
-#include "base/file.hpp"
 #include "core/shell.hpp"
 #include "job/option_table.hpp"
 #include "shell_under_test.hpp"

@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "fake_host.hpp"
 #include "folder.hpp"
 

@@ -6,8 +6,6 @@
 
 #include <sys/wait.h>
 
-#include "catch.hpp"
-
 #include "core/shell.hpp"
 #include "expects_signal.hpp"
 #include "fake_group.hpp"

@@ -12,7 +12,6 @@
 
 #include "catch.hpp"
 
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 
 using namespace nacre;         // NOLINT

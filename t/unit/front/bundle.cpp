@@ -3,7 +3,6 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include "catch.hpp"
 
 #include <filesystem>
 

@@ -2,7 +2,6 @@
 #include "front/mpiexec.hpp"
 
 #include <fmt/ranges.h>
-#include "catch.hpp"
 
 #include "base/file.hpp"
 #include "base/text.hpp"

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "folder.hpp"

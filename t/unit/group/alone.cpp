@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catch.hpp"
-
 #include "group/alone.hpp"
 #include "group_world.hpp"
 

@@ -6,10 +6,7 @@
 
 #include <sstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "folder.hpp"
 #include "group/codec.hpp"
 #include "group/first_words.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catch.hpp"
-
 #include "group/link_sender.hpp"
 #include "group/link_table.hpp"
 #include "group_world.hpp"

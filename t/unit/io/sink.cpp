@@ -12,8 +12,6 @@
 #include <filesystem>
 #include <random>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "folder.hpp"
 

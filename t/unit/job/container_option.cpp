@@ -3,8 +3,6 @@
 
 #include "catch.hpp"
 
-#include "base/json.hpp"
-
 using namespace nacre;
 using job::ContainerOption;
 using job::ContainerRuntime;

@@ -3,8 +3,6 @@
 
 #include "catch.hpp"
 
-#include "base/json.hpp"
-
 using nacre::Json;
 using nacre::job::distribute;
 using nacre::job::Jobspec;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "job/job.hpp"
 
 using namespace nacre;  // NOLINT

@@ -3,7 +3,6 @@
 // A jobspec as people write it by hand.
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "job/jobspec.hpp"
 
 using nacre::Json;

@@ -4,7 +4,6 @@
 #include "catch.hpp"
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "job/job.hpp"
 #include "job/jobspec.hpp"
 #include "job/resources.hpp"

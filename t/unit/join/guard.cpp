@@ -5,10 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/process_stat.hpp"
-#include "base/unique_fd.hpp"
 #include "event/children.hpp"
 #include "folder.hpp"
 #include "join/guard.hpp"

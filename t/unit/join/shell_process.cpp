@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catch.hpp"
-
 #include "join/shell_process.hpp"
 #include "redirected.hpp"
 #include "transport/wire.hpp"

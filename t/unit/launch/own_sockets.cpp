@@ -4,8 +4,6 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "catch.hpp"
-
 #include "base/text.hpp"
 #include "folder.hpp"
 #include "transport/address.hpp"

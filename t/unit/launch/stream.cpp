@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "folder.hpp"
 

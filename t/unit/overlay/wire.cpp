@@ -5,7 +5,6 @@
 
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "overlay/wire.hpp"
 #include "samples.hpp"
 

@@ -10,7 +10,6 @@
 
 #include "catch.hpp"
 
-#include "base/current_call.hpp"
 #include "base/unique_fd.hpp"
 #include "value/wait_status.hpp"
 

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "folder.hpp"
 
 using namespace nacre;

@@ -7,9 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
-#include "base/unique_fd.hpp"
 #include "control/client.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

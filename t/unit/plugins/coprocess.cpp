@@ -7,8 +7,6 @@
 
 #include <filesystem>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "fake_machine.hpp"
 #include "plugins/affinity/hwloc.hpp"
 

@@ -11,7 +11,6 @@
 #include <thread>
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "plugins/doctor/doctor.hpp"

@@ -3,11 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "allocated_bytes.hpp"
 #include "base/file.hpp"
-#include "base/text.hpp"
 #include "exits/notice.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "event/clock.hpp"
 #include "exits/job_end.hpp"
 #include "fake_host.hpp"

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 namespace nacre::kit {
 namespace {
 

@@ -3,10 +3,7 @@
 
 #include <filesystem>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"

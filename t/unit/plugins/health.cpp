@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include "catch.hpp"
-
 #include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

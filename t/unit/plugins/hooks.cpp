@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "fake_host.hpp"

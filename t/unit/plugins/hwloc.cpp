@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "fake_machine.hpp"

@@ -9,9 +9,6 @@
 
 #include <thread>
 
-#include "catch.hpp"
-
-#include "base/unique_fd.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"

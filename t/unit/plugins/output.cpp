@@ -5,11 +5,8 @@
 
 #include <thread>
 
-#include "catch.hpp"
-
 #include "base/bytes.hpp"
 #include "base/file.hpp"
-#include "base/unique_fd.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"

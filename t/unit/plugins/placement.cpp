@@ -3,8 +3,6 @@
 // The planner, over machines as hwloc describes them.
 #include "plugins/affinity/placement.hpp"
 
-#include "catch.hpp"
-
 #include "fake_machine.hpp"
 #include "folder.hpp"
 #include "plugins/affinity/hwloc.hpp"

@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "fake_host.hpp"
 #include "fake_job.hpp"
 #include "folder.hpp"

@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

@@ -5,10 +5,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/unique_fd.hpp"
 #include "fake_host.hpp"
 #include "plugins/builtins.hpp"
 #include "redirected.hpp"

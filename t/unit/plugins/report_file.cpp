@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/json.hpp"
-#include "base/unique_fd.hpp"
 #include "exits/job_end.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

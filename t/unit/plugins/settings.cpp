@@ -4,8 +4,6 @@
 // refuses it, its line of --explain, and that processes which tasks spawn get it.
 #include "task/settings.hpp"
 
-#include "catch.hpp"
-
 #include "../task/run.hpp"
 #include "fake_host.hpp"
 #include "plugin/plan.hpp"

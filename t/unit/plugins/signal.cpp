@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include "catch.hpp"
-
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "archive/create.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

@@ -5,8 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "fake_host.hpp"
 #include "fake_node.hpp"
 

@@ -3,9 +3,6 @@
 
 #include <unistd.h>
 
-#include "catch.hpp"
-
-#include "base/json.hpp"
 #include "fake_node.hpp"
 
 using namespace nacre;

@@ -3,7 +3,6 @@
 // The bytes of messages between plugins of different shells.
 #include "catch.hpp"
 
-#include "base/json.hpp"
 #include "plugins/affinity/affinity.hpp"
 #include "plugins/affinity/hwloc.hpp"
 #include "plugins/control/questions.hpp"

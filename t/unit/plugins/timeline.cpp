@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plugin timeline in one shell: what it asks, answers and waits for. t/unit/timeline tests the results.
-#include "catch.hpp"
 
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "job_of_nodes.hpp"

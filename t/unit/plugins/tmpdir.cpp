@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/owned_directory.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"

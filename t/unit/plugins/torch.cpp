@@ -5,7 +5,6 @@
 
 #include "catch.hpp"
 
-#include "base/unique_fd.hpp"
 #include "event/clock.hpp"
 #include "fake_host.hpp"
 #include "fake_job.hpp"

@@ -8,10 +8,7 @@
 
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/text.hpp"
 #include "fake_host.hpp"
 #include "fake_node.hpp"

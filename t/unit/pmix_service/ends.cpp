@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "served.hpp"
 

@@ -2,7 +2,6 @@
 //
 // The answers to members of groups, and what clients get about the processes of all shells.
 
-#include "catch.hpp"
 
 #include "group_calls.hpp"
 #include "groups.hpp"

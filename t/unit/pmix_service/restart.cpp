@@ -3,8 +3,6 @@
 // Tasks that all start again, in a new namespace.
 #include <sys/wait.h>
 
-#include "catch.hpp"
-
 #include "served.hpp"
 
 using namespace nacre;        // NOLINT

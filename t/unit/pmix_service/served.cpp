@@ -8,7 +8,6 @@
 #include <regex>
 
 #include <nlohmann/json.hpp>
-#include "catch.hpp"
 
 #include "plugins/builtins.hpp"
 

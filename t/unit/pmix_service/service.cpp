@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "catch.hpp"
-
 #include "served.hpp"
 
 using namespace nacre;        // NOLINT

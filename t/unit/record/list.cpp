@@ -8,8 +8,6 @@
 
 #include <filesystem>
 
-#include "catch.hpp"
-
 #include "base/program.hpp"
 #include "folder.hpp"
 #include "samples.hpp"

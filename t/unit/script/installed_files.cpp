@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Lua files that are installed do what they say.
-#include "catch.hpp"
 
 #include "lua_fixture.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "catch.hpp"
-
 #include "lua_fixture.hpp"
 
 using nacre::Json;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
 
-#include "catch.hpp"
-
 #include "lua_fixture.hpp"
 
 TEST_CASE("rcpath is the directory of the file that runs, and comes back after a nested one") {

@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "folder.hpp"
 
 using namespace nacre;

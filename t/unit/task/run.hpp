@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <fcntl.h>
-#include "catch.hpp"
 
-#include "base/unique_fd.hpp"
 #include "folder.hpp"
 #include "task/spawn.hpp"
 

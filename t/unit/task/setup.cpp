@@ -10,7 +10,6 @@
 
 #include "run.hpp"
 #include "task/cpus.hpp"
-#include "value/idset.hpp"
 
 using namespace nacre;        // NOLINT
 using namespace nacre::task;  // NOLINT

@@ -7,8 +7,6 @@
 
 #include <fstream>
 
-#include "catch.hpp"
-
 #include "base/file.hpp"
 #include "world.hpp"
 

@@ -3,9 +3,7 @@
 // Two shells of a job in one process: a listener, a dialler, and what each end of the link between them is told.
 #pragma once
 
-#include "catch.hpp"
 
-#include "base/unique_fd.hpp"
 #include "event/loop.hpp"
 #include "folder.hpp"
 #include "transport/dialer.hpp"
