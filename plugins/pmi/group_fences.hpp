@@ -7,7 +7,6 @@
 #pragma once
 
 #include "plugin/host.hpp"
-#include "pmi/barrier_group.hpp"
 #include "pmi/key_exchange.hpp"
 
 namespace nacre::plugins {

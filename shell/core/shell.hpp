@@ -3,7 +3,7 @@
 // The shell: makes everything, and runs the phases of a job in order (shell.cpp). Its parts:
 //
 //   shell_host.hpp    what it keeps for its plugins, and their Host
-//   shell_tasks.hpp   its tasks: their start and their end; which start next: task_window.hpp
+//   shell_tasks.hpp   its tasks: their start and their end; which start next
 //   shell_group.hpp   the other shells: barriers, losses, the ends of all tasks
 //   shell_shrink.hpp  shells that leave before the job's end
 //   shell_grow.hpp    shells that join while it runs, and those that start tasks of lost shells again
@@ -12,8 +12,6 @@
 #pragma once
 
 #include "boot/identity.hpp"
-#include "core/launcher_tie.hpp"
-#include "core/shell_config.hpp"
 #include "core/shell_ending.hpp"
 #include "core/shell_group.hpp"
 #include "core/shell_grow.hpp"

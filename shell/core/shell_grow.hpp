@@ -13,7 +13,6 @@
 
 #include "boot/make_resources.hpp"
 #include "core/shell_group.hpp"
-#include "core/shell_resize.hpp"
 #include "core/shell_restart.hpp"
 #include "core/shell_shrink.hpp"
 #include "core/shell_tasks.hpp"
@@ -25,8 +24,49 @@
 #include "job/job.hpp"
 #include "join/shell_process.hpp"
 #include "plugin/host.hpp"
+#include "plugin/registration.hpp"
 
 namespace nacre::core {
+
+// The option resize, as one shell has it: the job starts again with fewer tasks where a shell with tasks is lost
+// and no spare takes these, and with more once others have joined. The leader decides on which shells, and
+// announces that (elastic::JobResize): so all shells have the same tasks from one place in the log on. ShellRestart
+// ends and starts them; which ranks are where is job::Job's.
+
+class ShellResize {
+ public:
+  // All shells: what was announced, and what has become of it; none: something else has come before it.
+  using WhenDecided =
+      std::function<void(const elastic::JobResize& what, const std::optional<elastic::RestartDecision>& decision)>;
+
+  // All have to outlive it. `job`: that of `host`.
+  ShellResize(plugin::Host& host, job::Job& job, ShellGroup& shells, ShellRestart& restart)
+      : host_(host), job_(job), shells_(shells), restart_(restart) {}
+
+  // Once the options are final. An error: resize is wrong, or does not go with another option.
+  Result<void> serve();
+  void when_decided(WhenDecided receive) { on_decided_ = std::move(receive); }
+
+  [[nodiscard]] bool is_on() const { return job_.tasks_each > 0; }
+  // Leader: the job goes on without this shell, which is lost. ENOSPC: it would have too few nodes.
+  Result<void> go_on_without(group::Rank shell);
+  // Leader: the job gets more tasks, if there is room for them and nothing else is under way.
+  void look_for_more();
+
+ private:
+  [[nodiscard]] Result<void> check_options() const;
+  [[nodiscard]] value::Idset able() const;
+  Result<void> send(const elastic::JobResize& what);
+  void announced(std::string_view bytes);
+
+  plugin::Host& host_;
+  job::Job& job_;
+  ShellGroup& shells_;
+  ShellRestart& restart_;
+  WhenDecided on_decided_;
+  std::string said_;  // why there are not more tasks
+  plugin::Registration announced_;
+};
 
 // This shell while it joins a running job, until it is ready. Before its plugins do anything it has to know the
 // state that the job had when the shell was announced. What fails until it is ready does not end the job.

@@ -2,8 +2,6 @@
 //
 // nacre report; see nacre-report(1).
 
-#include "front/report_verb.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 

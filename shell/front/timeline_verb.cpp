@@ -7,7 +7,6 @@
 #include "cli/command_line.hpp"
 #include "cli/verbs.hpp"
 #include "front/job_verb.hpp"
-#include "front/report_verb.hpp"
 #include "front/verbs.hpp"
 #include "launch/launcher.hpp"
 #include "timeline/summary.hpp"

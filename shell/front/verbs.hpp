@@ -38,4 +38,7 @@ VerbPtr make_attach();
 VerbPtr make_report();
 VerbPtr make_control();
 
+// Makes the file, with mode 0666 less the umask, or writes over one that is there. Errors name it.
+Result<void> write_whole_file(const std::string& path, std::string_view text);
+
 }  // namespace nacre::front

@@ -12,7 +12,6 @@
 #include "event/loop.hpp"
 #include "group/alone.hpp"
 #include "group/bulk_driver.hpp"
-#include "group/deferred_calls.hpp"
 #include "group/directory.hpp"
 #include "group/group.hpp"
 #include "group/link_sender.hpp"

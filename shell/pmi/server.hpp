@@ -10,7 +10,7 @@
 // was dropped.
 #pragma once
 
-#include "pmi/barrier_group.hpp"
+#include "pmi/key_exchange.hpp"
 #include "pmi/kvs.hpp"
 #include "pmi/message.hpp"
 #include "pmi/spawn.hpp"

@@ -2,7 +2,7 @@
 //
 // The option at-most, and tasks that an earlier job has run: which tasks a shell starts, and when.
 
-#include "core/task_window.hpp"
+#include "core/shell_tasks.hpp"
 #include "shell_under_test.hpp"
 
 using namespace nacre;        // NOLINT

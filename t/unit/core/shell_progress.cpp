@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/shell_progress.hpp"
+#include "core/shell_restart.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
