@@ -3,10 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <csignal>
-#include <utility>
-
 #include <jansson.h>
 
 namespace nacre::pmix {

@@ -8,14 +8,6 @@
 #include <sys/types.h>
 #include <sys/wait.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "flux.hpp"
 #include "peer_message.hpp"
 #include "server.hpp"
 

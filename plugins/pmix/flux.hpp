@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes the shell's C API and libpmix's, for all files of this plugin.
+// Includes the shell's C API, libpmix's and what the standard library has, for all files of this plugin.
 #pragma once
 
 #ifndef FLUX_SHELL_PLUGIN_NAME
@@ -10,7 +10,22 @@
 #include <pmix.h>
 #include <pmix_server.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace nacre::pmix {
 

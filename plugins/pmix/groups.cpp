@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "groups.hpp"
 
-#include <algorithm>
-#include <charconv>
-
-#include "peer_message.hpp"
-
 namespace nacre::pmix {
 
 std::uint64_t context_id(std::uint64_t number, std::uint32_t node) {

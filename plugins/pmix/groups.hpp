@@ -9,16 +9,6 @@
 // All nodes pass in the same messages in the same order, so each comes to the same result.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "peer_message.hpp"
 
 namespace nacre::pmix {

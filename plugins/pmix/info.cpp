@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "info.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace nacre::pmix {
 
 InfoList::InfoList(const pmix_info_t* items, std::size_t count) : items_(count) {

@@ -3,11 +3,6 @@
 // An array of pmix_info_t that owns its values: what libpmix is given, and copies of what it gives.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "flux.hpp"
 
 namespace nacre::pmix {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer_message.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <cstddef>
-#include <set>
-#include <utility>
-
 namespace nacre::pmix {
 namespace {
 

@@ -4,6 +4,9 @@
 // receive the same messages in the same order, and come to the same results.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nacre::pmix {

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peers.hpp"
 
-#include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <utility>
-
-#include "groups.hpp"
-#include "peer_message.hpp"
 
 namespace nacre::pmix {
 namespace {

@@ -7,19 +7,9 @@
 // A job of one shell receives only its own messages. In messages a process is named by its number of ProcessMap.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "flux.hpp"
 #include "groups.hpp"
-#include "info.hpp"
-#include "peer_message.hpp"
 #include "server.hpp"
 
 namespace nacre::pmix {

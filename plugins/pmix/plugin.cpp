@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pmix: serves the tasks of a job as a PMIx server, if the shell option `pmi` has pmix in its list.
-#include <memory>
-#include <string>
-#include <string_view>
 
 #include <jansson.h>
 
-#include "server.hpp"
 #include "service.hpp"
-#include "spawns.hpp"
 
 namespace nacre::pmix {
 namespace {

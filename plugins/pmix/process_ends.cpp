@@ -3,16 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <utility>
-
-#include "clients.hpp"
-
 namespace nacre::pmix {
 namespace {
 

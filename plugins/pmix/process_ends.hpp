@@ -4,18 +4,8 @@
 // go on and are notified (fault-tolerance), or nothing happens because all start again.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "clients.hpp"
-#include "flux.hpp"
 #include "peers.hpp"
-#include "server.hpp"
 
 namespace nacre::pmix {
 

@@ -4,24 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <mutex>
 #include <numeric>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 #include <jansson.h>
 
-#include "peer_message.hpp"
 #include "service.hpp"
-#include "spawns.hpp"
 
 namespace nacre::pmix {
 namespace {

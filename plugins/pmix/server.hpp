@@ -3,15 +3,6 @@
 // libpmix as a server. A process can have only one; it has a thread of its own.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "flux.hpp"
 #include "info.hpp"
 
 namespace nacre::pmix {

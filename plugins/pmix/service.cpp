@@ -7,29 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <ctime>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <jansson.h>
 
-#include "flux.hpp"
 #include "group_calls.hpp"
-#include "peers.hpp"
-#include "process_ends.hpp"
-#include "server.hpp"
-#include "spawns.hpp"
 
 // ---- home -------------------------------------------------------------------------------
 //

@@ -4,21 +4,6 @@
 // requests.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "clients.hpp"
-#include "flux.hpp"
-#include "info.hpp"
-#include "peers.hpp"
-#include "process_ends.hpp"
-#include "server.hpp"
 #include "spawns.hpp"
 
 namespace nacre::pmix {

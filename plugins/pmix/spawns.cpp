@@ -3,9 +3,6 @@
 
 #include <sys/wait.h>
 
-#include <cerrno>
-#include <memory>
-
 namespace nacre::pmix {
 namespace {
 

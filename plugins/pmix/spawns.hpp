@@ -5,21 +5,9 @@
 // exchange topics, see plugins/pmi/spawns.hpp.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <jansson.h>
 
-#include "clients.hpp"
-#include "flux.hpp"
-#include "info.hpp"
-#include "peers.hpp"
 #include "process_ends.hpp"
-#include "server.hpp"
 
 namespace nacre::pmix {
 

@@ -97,11 +97,10 @@ def _reach(tree, path, known):
 
 
 def _lacks_algorithm(tree, known):
-    """The first use of <algorithm> in a file that has it neither itself nor from its own header, nor by base/usual.hpp."""
+    """The first use of <algorithm> in a file that has it neither itself nor from what it includes of the project."""
     for path in tree.sources(*OUTSIDE, "t/"):
-        own = path.rsplit(".", 1)[0] + ".hpp"
         found = ALGORITHM.search(tree.text(path))
-        if found and USUAL not in _reach(tree, path, known) and not any("<algorithm>" in tree.text(each) for each in (path, own) if tree.has(each)):
+        if found and not any("<algorithm>" in tree.text(each) for each in (path, *_reach(tree, path, known))):
             yield Offence(path, tree.text(path)[:found.start()].count("\n") + 1, f"{found[0][:-1]}: include <algorithm>")
 
 
