@@ -17,6 +17,7 @@
 #include "plugin/events.hpp"
 #include "plugins/builtins.hpp"
 #include "plugins/exit_report/report_file.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::plugins {
 namespace {
@@ -276,6 +277,17 @@ std::vector<doctor::Absent> Examinations::absent(const value::Idset& late) const
   return out;
 }
 
+// To all shells: the tasks of these ranks are killed, unless there have been other restarts meanwhile.
+struct EndOrder {
+  std::uint64_t restarts = 0;
+  value::Idset ranks;
+};
+
+void fields(auto& io, wire::Of<EndOrder> auto& m) {
+  io.has("restarts", m.restarts);
+  io.has("ranks", m.ranks);
+}
+
 namespace {
 
 constexpr double kLooks = 4;        // in the time
@@ -488,8 +500,7 @@ void HangWatch::end_tasks(const doctor::Verdict* blamed, const std::string& why)
                   : ranks.size() > 1 ? fmt::format("ranks {} are", ranks.short_str())
                                      : fmt::format("rank {} is", ranks.str()),
                   may_be && ranks.size() == 1 ? "it" : "them");
-  const Json order{{"restarts", host_.job().restarts}, {"ranks", ranks.str()}};
-  Result<void> sent = host_.announce(kEndTopic, dump_json(order));
+  Result<void> sent = host_.announce(kEndTopic, wire::to_text(EndOrder{host_.job().restarts, ranks}));
   if (!sent) host_.log().log(Level::warn, "hang-watch", "{}", sent.error().message);
   reports_ = 0;
   active_ = event::clock_now();
@@ -497,12 +508,10 @@ void HangWatch::end_tasks(const doctor::Verdict* blamed, const std::string& why)
 
 // A start since the order has other tasks.
 void HangWatch::end_own(std::string_view order) const {
-  auto json = parse_json(order);
-  if (!json || member_of(*json, "restarts") != host_.job().restarts) return;
-  auto ranks = value::Idset::parse(json->value("ranks", ""));
-  if (!ranks) return;
+  auto read = wire::from_text<EndOrder>(order);
+  if (!read || read->restarts != host_.job().restarts) return;
   for (const auto& task : host_.tasks()) {
-    if (task->state() == task::State::running && ranks->contains(task->rank()))
+    if (task->state() == task::State::running && read->ranks.contains(task->rank()))
       static_cast<void>(task->kill(SIGKILL));
   }
 }

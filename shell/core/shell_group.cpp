@@ -294,24 +294,25 @@ void ShellGroup::grown(const value::Idset& come, const value::Idset& missing) {
   notices_.resources(here.str(), "");
 }
 
+auto ShellGroup::state_beside_roster() {
+  return wire::Object{[](auto& io, auto& m) {
+    io.has("tasks_over", m.tasks_are_over_);
+    io.has("asked_to_leave", m.asked_);
+    io.has("lost_when_asked", m.lost_asked_);
+    io.has("given_up", m.given_up_);
+    io.has("moved_from", m.moved_from_);
+  }};
+}
+
 Json ShellGroup::state() const {
   Json out = roster_.json();
-  out["tasks_over"] = tasks_are_over_;
-  out["asked_to_leave"] = asked_.str();
-  out["lost_when_asked"] = lost_asked_.str();
-  out["given_up"] = given_up_.str();
-  out["moved_from"] = moved_from_.str();
+  out.update(state_beside_roster().write(*this));
   return out;
 }
 
 Result<void> ShellGroup::take_state(const JsonAt& at) {
   CHECK_OK(roster_.add(at));
-  tasks_are_over_ = TRY(TRY(at.at("tasks_over")).boolean());
-  asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("asked_to_leave")).string())));
-  lost_asked_ = TRY(value::Idset::parse(TRY(TRY(at.at("lost_when_asked")).string())));
-  given_up_ = TRY(value::Idset::parse(TRY(TRY(at.at("given_up")).string())));
-  moved_from_ = TRY(value::Idset::parse(TRY(TRY(at.at("moved_from")).string())));
-  return {};
+  return state_beside_roster().read(at, *this);
 }
 
 void ShellGroup::report_losses() {

@@ -209,6 +209,7 @@ class ShellGroup {
   void stand_by(const std::function<bool()>& leaves);
 
  private:
+  static auto state_beside_roster();
   void launcher_signal(int signum);
   [[nodiscard]] plugin::RaisedException launchers_end() const;
   void tell_over();

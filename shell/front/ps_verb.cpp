@@ -9,6 +9,7 @@
 #include "front/job_verb.hpp"
 #include "front/table.hpp"
 #include "front/verbs.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::front {
 namespace {
@@ -152,33 +153,32 @@ std::string try_text(std::uint64_t spawn, std::uint32_t attempt) {
 
 }  // namespace
 
-Result<PsTask> PsTask::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  PsTask out;
-  if (auto spawn = TRY(at.find("spawn"))) out.spawn = static_cast<std::uint64_t>(TRY(spawn->integer(1)));
-  out.rank = static_cast<std::uint32_t>(TRY(TRY(at.at("rank")).integer(0, UINT32_MAX)));
-  out.host = TRY(TRY(at.at("host")).string());
-  if (auto shell = TRY(at.find("shell")))
-    out.shell = static_cast<std::uint32_t>(TRY(shell->integer(0, UINT32_MAX)));
-  out.pid = TRY(TRY(at.at("pid")).integer(0, INT32_MAX));
-  out.state = TRY(TRY(at.at("state")).string());
-  if (out.spawn == 0) out.attempt = static_cast<std::uint32_t>(TRY(TRY(at.at("try")).integer(0, UINT32_MAX)));
-  out.time = TRY(TRY(at.at("time")).number());
-  out.cpu = TRY(TRY(at.at("cpu")).number());
-  out.rss = TRY(TRY(at.at("rss")).number());
-  out.command = TRY(TRY(at.at("command")).string());
-  if (auto memory = TRY(at.find("gpu_memory"))) out.gpu_memory = TRY(memory->number());
-  if (auto use = TRY(at.find("gpu_device_use"))) out.gpu_device_use = TRY(use->number());
-  return out;
+void fields(auto& io, wire::Of<PsTask> auto& m) {
+  io.may_have("spawn", m.spawn, wire::Between{1});
+  io.has("rank", m.rank);
+  io.has("host", m.host);
+  io.may_lack("shell", m.shell);
+  io.has("pid", m.pid, wire::Between{0, INT32_MAX});
+  io.has("state", m.state);
+  if (m.spawn == 0) io.has("try", m.attempt);
+  io.has("time", m.time);
+  io.has("cpu", m.cpu);
+  io.has("rss", m.rss);
+  io.has("command", m.command);
+  io.may_have("gpu_memory", m.gpu_memory);
+  io.may_have("gpu_device_use", m.gpu_device_use);
 }
 
-Result<PsSpare> PsSpare::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
-  PsSpare out;
-  out.host = TRY(TRY(at.at("host")).string());
-  out.shell = static_cast<std::uint32_t>(TRY(TRY(at.at("shell")).integer(0, UINT32_MAX)));
-  return out;
+Json PsTask::json() const { return wire::to_json(*this); }
+
+Result<PsTask> PsTask::parse(const Json& json) { return wire::from_json<PsTask>(json); }
+
+void fields(auto& io, wire::Of<PsSpare> auto& m) {
+  io.has("host", m.host);
+  io.has("shell", m.shell);
 }
+
+Result<PsSpare> PsSpare::parse(const Json& json) { return wire::from_json<PsSpare>(json); }
 
 std::vector<std::string> ps_row(const PsSpare& spare) {
   return {"-", printable(spare.host, kPsHostWidth), "-", "-", "-", "-", "-", "-", "(spare)"};

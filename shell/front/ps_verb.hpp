@@ -26,6 +26,7 @@ struct PsTask {
   std::optional<double> gpu_memory;      // bytes
   std::optional<double> gpu_device_use;  // of the devices that it is on: 1 is 100 %
 
+  [[nodiscard]] Json json() const;
   static Result<PsTask> parse(const Json& json);
 };
 

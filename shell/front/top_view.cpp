@@ -6,6 +6,7 @@
 #include "front/table.hpp"
 #include "value/duration.hpp"
 #include "value/hostlist.hpp"
+#include "wire/json.hpp"
 
 namespace nacre::front {
 namespace {
@@ -295,37 +296,21 @@ bool TopView::leave() {
 
 // ---- top model --------------------------------------------------------------------------
 
-namespace {
-
-// What is known of GPUs, of a node or a task.
-template <typename Row>
-void add_gpu(const Row& row, Json& out) {
-  if (row.gpu_memory) out["gpu_memory"] = *row.gpu_memory;
-  if (row.gpu_device_use) out["gpu_device_use"] = *row.gpu_device_use;
-}
-
-}  // namespace
-
 Result<TopStatus> TopStatus::parse(const Json& json) {
-  JsonAt at = JsonAt::root(json);
   TopStatus out;
-  out.id = TRY(TRY(at.at("id")).string());
-  out.name = TRY(TRY(at.at("name")).string());
-  out.tasks = static_cast<std::uint64_t>(TRY(TRY(at.at("tasks")).integer(0)));
-  out.shells = static_cast<std::uint64_t>(TRY(TRY(at.at("shells")).integer(0)));
-  out.running = static_cast<std::uint64_t>(TRY(TRY(at.at("running")).integer(0)));
-  out.started = TRY(TRY(at.at("started")).number());
-  out.ending = TRY(TRY(at.at("ending")).boolean());
-  if (auto hosts = TRY(at.find("hosts"))) {
-    auto list = value::Hostlist::parse(TRY(hosts->string()));
-    if (!list) return hosts->error(list.error().message);
-    out.hosts = list->names();
-  }
-  if (auto gone = TRY(at.find("gone"))) {
-    auto shells = value::Idset::parse(TRY(gone->string()));
-    if (!shells) return gone->error(shells.error().message);
-    out.gone = *std::move(shells);
-  }
+  value::Hostlist hosts;
+  CHECK_OK(wire::Object{[&hosts](auto& io, TopStatus& m) {
+             io.has("id", m.id);
+             io.has("name", m.name);
+             io.has("tasks", m.tasks);
+             io.has("shells", m.shells);
+             io.has("running", m.running);
+             io.has("started", m.started);
+             io.has("ending", m.ending);
+             io.may_have("hosts", hosts);
+             io.may_have("gone", m.gone);
+           }}.read(JsonAt::root(json), out));
+  out.hosts = hosts.names();
   return out;
 }
 
@@ -457,23 +442,12 @@ Json TopModel::json(bool with_tasks) const {
                      {"cpu", each.cpu},
                      {"rss", each.rss},
                      {"late", each.late ? Json(*each.late) : Json()}});
-    add_gpu(each, nodes.back());
+    if (each.gpu_memory) nodes.back()["gpu_memory"] = *each.gpu_memory;
+    if (each.gpu_device_use) nodes.back()["gpu_device_use"] = *each.gpu_device_use;
   }
   if (!with_tasks) return out;
   Json& tasks = out["tasks"] = Json::array();
-  for (const PsTask& each : tasks_) {
-    tasks.push_back({{"rank", each.rank},
-                     {"host", each.host},
-                     {"shell", each.shell},
-                     {"pid", each.pid},
-                     {"state", each.state},
-                     {"try", each.attempt},
-                     {"time", each.time},
-                     {"cpu", each.cpu},
-                     {"rss", each.rss},
-                     {"command", each.command}});
-    add_gpu(each, tasks.back());
-  }
+  for (const PsTask& each : tasks_) tasks.push_back(each.json());
   return out;
 }
 
