@@ -58,6 +58,11 @@ ends_with() { # code
   [ "$code" -eq "$1" ] || { echo "exit code $code, not $1; it said:"; cat err; return 1; }
 }
 
+stop_job() {
+  "$front" kill -s KILL "$id"
+  ends_with 137
+}
+
 # As above, with any code but 0, which is $code then.
 fails() {
   code=0

@@ -27,11 +27,6 @@ shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output";
 state_is() { [ "$(ps -o state= -p "$1")" = "$2" ]; }
 sleeps() { state_is "$1" S; }
 
-stop_job() {
-  "$front" kill -s KILL "$id"
-  ends_with 137
-}
-
 # A directory with the programs $@ of this machine, for a PATH without others.
 path_of() {
   mkdir -p path

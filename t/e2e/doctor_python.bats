@@ -29,11 +29,6 @@ shows() {
 }
 comes() { wait_until 60 shows "$@" || { echo "no line of rank $1: $2"; cat said; return 1; }; }
 
-stop_job() {
-  "$front" kill -s KILL "$id"
-  ends_with 137
-}
-
 all_sleep_or_run() { [ "$(find . -maxdepth 1 -name 'there.*' | wc -l)" -ge "$1" ]; }
 
 @test "functions, files and lines of what computes, sleeps, waits for a lock and for events" {

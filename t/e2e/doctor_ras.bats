@@ -17,11 +17,6 @@ start_ranks() {
 # The output of the doctor has a line that matches.
 shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output"; return 1; }; }
 
-stop_job() {
-  "$front" kill -s KILL "$id"
-  ends_with 137
-}
-
 behind="^=> rank 1 \\(node0\\), rank 1 of NCCL's communicator 0xae94423cfbb2ef4a( of 3 ranks)?, may keep others waiting: by NCCL's RAS, twice, 41 AllReduce have been launched there, and 42 by 2 others\$"
 
 @test "a rank that has launched fewer operations is named, by JSON and by text" {

@@ -19,11 +19,6 @@ start_ranks() {
 # The output of the doctor has a line that matches.
 shows() { grep -qE -- "$1" <<<"$output" || { echo "no line: $1"; echo "$output"; return 1; }; }
 
-stop_job() {
-  "$front" kill -s KILL "$id"
-  ends_with 137
-}
-
 @test "a rank that lags behind is named, with the collective in which the others wait" {
   start_ranks lags
   for round in 1 2; do # the earlier dump is not taken for a new one

@@ -34,11 +34,6 @@ selected() { # the first word of the line that is reversed
 }
 is_selected() { [ "$(selected)" = "$1" ]; }
 
-stop_job() {
-  "$front" kill -s KILL "$id"
-  ends_with 137
-}
-
 @test "a row for each node; keys move, show the tasks of a node, go back and leave" {
   start_job 3 2 'exec sleep 600'
   wait_until all_sleep

@@ -3,9 +3,9 @@
 // The first byte says which tool has printed the rest. Values that are read are within bounds, and a refused text
 // adds nothing; a row comes out as it was sent.
 
+#include "usage/gpu.hpp"
 #include "base/json.hpp"
 #include "require.hpp"
-#include "usage/gpu.hpp"
 #include "usage/measure.hpp"
 
 using nacre::fuzz::require;

@@ -42,7 +42,8 @@ class FakeResizing : public virtual plugin::Resizing {
 };
 
 std::string jobspec_of(std::uint32_t tasks);  // one core each, of a program that is never started
-std::string fake_nodes(std::uint32_t nodes, std::uint32_t cores);  // an R: fake0, fake1 ..., with cores 0..cores-1 each
+std::string fake_nodes(std::uint32_t nodes,
+                       std::uint32_t cores);  // an R: fake0, fake1 ..., with cores 0..cores-1 each
 
 class FakeHost : public plugin::Host, public FakeHolds, public FakeShells, public FakeResizing {
  public:

@@ -3,7 +3,6 @@
 // Several shells of a job in one process, on one loop: real links, and what each shell is told.
 #pragma once
 
-
 #include "event/loop.hpp"
 #include "exits/record.hpp"
 #include "folder.hpp"

@@ -15,9 +15,9 @@
 #include "transport/address.hpp"
 #include "variables_of.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
 using namespace nacre::boot;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 

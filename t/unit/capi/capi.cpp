@@ -6,8 +6,8 @@
 #include "capi/capi.hpp"
 #include "probed.hpp"
 
-using namespace nacre;  // NOLINT
-using namespace nacre::capi;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::capi;    // NOLINT
 using namespace nacre::plugin;  // NOLINT
 using nacre::plugin::Probed;
 

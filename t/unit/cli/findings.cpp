@@ -10,7 +10,7 @@
 #include "cli/plugin_verb.hpp"
 #include "job/option_table.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::cli;  // NOLINT
 using nacre::cli::named_options;
 using nacre::cli::unknown_options;

@@ -4,7 +4,7 @@
 #include "control/message.hpp"
 #include "control/session.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;           // NOLINT
 using namespace nacre::control;  // NOLINT
 using nacre::Error;
 using nacre::Json;

@@ -7,10 +7,10 @@
 #include "job/option_table.hpp"
 #include "shell_under_test.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
 using namespace nacre::core;  // NOLINT
 using namespace nacre::join;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 using core::misspelt_topics;
 using core::unread_options;
 

@@ -2,7 +2,6 @@
 //
 // on-lost=replace: what the leader orders, and what each shell does then.
 
-
 #include "shell_under_test.hpp"
 
 using namespace nacre;        // NOLINT

@@ -2,7 +2,6 @@
 //
 // The option restart: what a shell keeps back, asks for, and does once the log has decided.
 
-
 #include "folder.hpp"
 #include "shell_under_test.hpp"
 

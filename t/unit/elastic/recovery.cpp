@@ -4,11 +4,11 @@
 #include "elastic/recovery.hpp"
 
 using namespace nacre;  // NOLINT
+using elastic::ExpectedStarts;
 using elastic::Recovery;
+using elastic::Replacements;
 using elastic::RestartMessage;
 using elastic::Restarts;
-using elastic::Replacements;
-using elastic::ExpectedStarts;
 using elastic::Starts;
 using value::Idset;
 

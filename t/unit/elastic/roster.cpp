@@ -6,8 +6,8 @@
 #include "elastic/roster.hpp"
 
 using namespace nacre;  // NOLINT
-using elastic::Roster;
 using elastic::Growth;
+using elastic::Roster;
 using elastic::Shrinks;
 using value::Idset;
 using value::Shrunk;

@@ -3,8 +3,8 @@
 
 #include "front/launch_run.hpp"
 
-using nacre::front::LaunchSignals;
 using nacre::front::labels_lines;
+using nacre::front::LaunchSignals;
 using nacre::front::SrunErrors;
 
 using Act = LaunchSignals::Act;

@@ -3,7 +3,7 @@
 
 #include "front/ps_verb.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::front;  // NOLINT
 
 namespace {

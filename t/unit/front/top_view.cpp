@@ -6,8 +6,8 @@
 
 #include "front/top_view.hpp"
 
-using namespace nacre;  // NOLINT
-using namespace nacre::front;  // NOLINT
+using namespace nacre;           // NOLINT
+using namespace nacre::front;    // NOLINT
 using namespace nacre::control;  // NOLINT
 
 namespace {

@@ -2,7 +2,7 @@
 #include "group/alone.hpp"
 #include "group_world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
 
 TEST_CASE("each collective of a shell alone is complete as soon as it is entered") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fewer.hpp"
 #include "group/bulk_driver.hpp"
+#include "fewer.hpp"
 #include "group_world.hpp"
 #include "quiet_port.hpp"
 

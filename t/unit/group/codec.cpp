@@ -11,12 +11,12 @@
 #include "group/codec.hpp"
 #include "group/first_words.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
 using nacre::exits::Record;
+using nacre::kit::TemporaryFolder;
 using nacre::value::Idset;
 using nacre::value::WaitStatus;
-using nacre::kit::TemporaryFolder;
 
 namespace {
 

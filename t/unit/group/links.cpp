@@ -3,7 +3,7 @@
 #include "group/link_table.hpp"
 #include "group_world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
 
 TEST_CASE("what is for a link that has gone is dropped, and the link may be dialled again meanwhile") {

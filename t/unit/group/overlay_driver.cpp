@@ -6,7 +6,7 @@
 #include "group/overlay_driver.hpp"
 #include "group_world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
 
 TEST_CASE("shells find each other, pass barriers, and leave together") {

@@ -3,7 +3,7 @@
 // Shells that join a job that runs (Group::grow) over real links.
 #include "group_world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::group;  // NOLINT
 using value::Grown;
 using value::Shrunk;

@@ -766,9 +766,7 @@ TEST_CASE("bytes can be read before they are forgotten") {
 namespace {
 
 struct World {
-  World() : loop(event::Loop::create().value()) {
-    std::signal(SIGPIPE, SIG_IGN);
-  }
+  World() : loop(event::Loop::create().value()) { std::signal(SIGPIPE, SIG_IGN); }
 
   MessageFile::Callbacks callbacks() {
     return {[this] { ++idles; }, [this](const Error& error) { errors.push_back(error.message); }};

@@ -4,9 +4,9 @@
 #include "job/jobspec.hpp"
 
 using nacre::Json;
-using nacre::job::Jobspec;
 using nacre::JsonAt;
 using nacre::job::CountRange;
+using nacre::job::Jobspec;
 
 namespace {
 

@@ -5,13 +5,13 @@
 #include "job/options.hpp"
 
 using namespace nacre;  // NOLINT: the functions under test are nacre::job's
-using nacre::Json;
-using nacre::job::Options;
 using job::Coprocess;
 using job::EndTime;
 using job::OnLost;
 using job::Options;
 using job::RestartOption;
+using nacre::Json;
+using nacre::job::Options;
 
 namespace {
 

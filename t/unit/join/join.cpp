@@ -2,17 +2,17 @@
 //
 // How one shell joins its job, or does not: assemble() on a real loop and over real links, to members that the test
 // acts for.
+#include "join/join.hpp"
 #include "boot/make_resources.hpp"
 #include "group_world.hpp"
 #include "job_of_nodes.hpp"
-#include "join/join.hpp"
 #include "join/leaving.hpp"
 #include "redirected.hpp"
 #include "transport/wire.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
 using namespace nacre::join;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include "redirected.hpp"
 #include "transport/wire.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
 using namespace nacre::join;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre::kit;   // NOLINT
 using nacre::join::KeptSignals;
 
 namespace {

@@ -10,8 +10,8 @@
 #include "launch/launcher.hpp"
 #include "launch/own_sockets.hpp"
 
-using namespace nacre;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
 using namespace nacre::launch;  // NOLINT
 using launch::AlikeLines;
 

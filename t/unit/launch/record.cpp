@@ -13,8 +13,8 @@
 #include "launch/record.hpp"
 #include "variables_of.hpp"
 
-using namespace nacre;  // NOLINT
-using namespace nacre::kit;  // NOLINT
+using namespace nacre;          // NOLINT
+using namespace nacre::kit;     // NOLINT
 using namespace nacre::launch;  // NOLINT
 
 using Ranks = std::vector<group::Rank>;

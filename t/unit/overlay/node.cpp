@@ -8,7 +8,7 @@
 #include "overlay/node.hpp"
 #include "overlay/wire.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT
 
 TEST_CASE("rule 1: an entry is forwarded, then delivered, and only the next one is taken") {

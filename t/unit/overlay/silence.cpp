@@ -6,7 +6,7 @@
 #include "bench.hpp"
 #include "overlay/node.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT
 
 TEST_CASE("rule 9: a child that does not say HELLO in time is suspected; one that falls silent too") {

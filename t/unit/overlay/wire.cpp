@@ -8,7 +8,7 @@
 #include "overlay/wire.hpp"
 #include "samples.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;           // NOLINT
 using namespace nacre::overlay;  // NOLINT
 
 namespace {

@@ -10,10 +10,10 @@
 
 using namespace nacre;
 using plugins::AffinityOption;
-using plugins::parse_affinity_set;
-using plugins::share_of;
 using plugins::AffinityPlan;
+using plugins::parse_affinity_set;
 using plugins::PlacedTask;
+using plugins::share_of;
 using value::Idset;
 
 using Mode = AffinityOption::Mode;

@@ -104,7 +104,7 @@ TEST_CASE("each task has to have one program of multi-prog") {
 
 namespace {
 
-struct Wrapped : kit::CommandsOfTasks {
+struct Wrapped : CommandsOfTasks {
   explicit Wrapped(const char* option) : CommandsOfTasks(plugins::make_wrap, "wrap", option) {}
 };
 

@@ -12,7 +12,7 @@
 #include "fake_host.hpp"
 #include "plugins/control/execs.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;           // NOLINT
 using namespace nacre::plugins;  // NOLINT
 
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "plugins/hooks/hooks.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/hooks/hooks.hpp"
 
 using namespace nacre;
 using plugins::HookCommand;

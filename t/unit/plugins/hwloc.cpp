@@ -16,12 +16,12 @@
 using namespace nacre;
 using kit::Machine;
 using kit::MachineFiles;
-using kit::Variable;
-using plugins::HwlocTopology;
-using value::Idset;
 using kit::set;
+using kit::Variable;
 using plugins::CpuRights;
+using plugins::HwlocTopology;
 using plugins::pick_cores;
+using value::Idset;
 
 namespace {
 

@@ -225,8 +225,7 @@ TEST_CASE("a file by name is opened for each task, by a template too") {
     std::string error;
   };
   for (const auto& each :
-       {Wrong{"/no/file", "/no/file: No such file or directory"},
-        Wrong{directory, directory + ": Is a directory"},
+       {Wrong{"/no/file", "/no/file: No such file or directory"}, Wrong{directory, directory + ": Is a directory"},
         Wrong{fifo, fifo + ": a FIFO, which each task would get a part of; give it as nacre-shell's own stdin"},
         Wrong{"in.{{x}}", "there is no tag {{x}}"}}) {
     Readers readers(null.get(), 2);

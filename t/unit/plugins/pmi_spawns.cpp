@@ -18,10 +18,10 @@
 #include "pmi_clients.hpp"
 
 using namespace nacre;
+using plugins::place_spawn;
 using plugins::PmiClients;
 using plugins::PmiOptions;
 using plugins::PmiSpawns;
-using plugins::place_spawn;
 using plugins::SpawnOrder;
 using plugins::SpawnRoom;
 using plugins::SpawnRound;

@@ -2,12 +2,12 @@
 //
 // The plugin timeline in one shell: what it asks, answers and waits for. t/unit/timeline tests the results.
 
+#include "plugins/timeline/timeline.hpp"
 #include "base/file.hpp"
 #include "fake_host.hpp"
 #include "folder.hpp"
 #include "job_of_nodes.hpp"
 #include "plugins/builtins.hpp"
-#include "plugins/timeline/timeline.hpp"
 #include "quiet_port.hpp"
 #include "timeline/facts.hpp"
 

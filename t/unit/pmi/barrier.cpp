@@ -3,7 +3,7 @@
 // Barriers and fences, with clients that come, wait and go.
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT
 
 namespace {

@@ -3,7 +3,7 @@
 // Version negotiation, and what clients do that they should not: no other client is hurt.
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT
 
 namespace {

@@ -2,7 +2,7 @@
 #include "pmi/message.hpp"
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT
 
 namespace {

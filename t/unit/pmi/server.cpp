@@ -3,7 +3,7 @@
 // Each command of PMI-1.1, good and bad.
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT
 
 namespace {

@@ -20,7 +20,7 @@
 #include "pmi/client.hpp"
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;       // NOLINT
 using namespace nacre::pmi;  // NOLINT
 
 namespace {

@@ -2,9 +2,8 @@
 //
 // The answers to members of groups, and what clients get about the processes of all shells.
 
-
-#include "group_calls.hpp"
 #include "groups.hpp"
+#include "group_calls.hpp"
 #include "peers.hpp"
 #include "served.hpp"
 

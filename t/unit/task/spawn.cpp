@@ -9,7 +9,7 @@
 #include "run.hpp"
 #include "task/spawn.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;        // NOLINT
 using namespace nacre::task;  // NOLINT
 
 namespace {

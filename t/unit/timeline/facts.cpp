@@ -5,7 +5,7 @@
 #include "timeline/facts.hpp"
 #include "timeline/summary.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;            // NOLINT
 using namespace nacre::timeline;  // NOLINT
 
 namespace {

@@ -17,7 +17,7 @@
 #include "transport/wire.hpp"
 #include "world.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;             // NOLINT
 using namespace nacre::transport;  // NOLINT
 
 namespace nacre::transport {

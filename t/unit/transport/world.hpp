@@ -3,7 +3,6 @@
 // Two shells of a job in one process: a listener, a dialler, and what each end of the link between them is told.
 #pragma once
 
-
 #include "event/loop.hpp"
 #include "folder.hpp"
 #include "transport/dialer.hpp"

@@ -7,7 +7,7 @@
 #include "usage/measure.hpp"
 #include "usage/table.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT
 
 namespace {

@@ -5,7 +5,7 @@
 #include "sample_rows.hpp"
 #include "usage/table.hpp"
 
-using namespace nacre;  // NOLINT
+using namespace nacre;         // NOLINT
 using namespace nacre::usage;  // NOLINT
 
 namespace {
