@@ -44,7 +44,8 @@ ends_well() {
     run --separate-stderr nacre node0 grow --count=1 --wait=60s --json
     [ "$status" -eq 0 ] || { echo "$output $stderr"; cat said; return 1; }
     host=$(jq -r .hosts <<<"$output")
-    [[ $host == node[23] ]] && [ "$(jq -r .joined <<<"$output")" = 2 ]
+    [[ $host == node[23] ]]
+    [ "$(jq -r .joined <<<"$output")" = 2 ]
     [ "$(nacre node1 exec uname -n | sort | tr '\n' ' ')" = "node0: node0 node1: node1 $host: $host " ]
     [ "$(others "%N %a %P" | tr -s ' ')" = "$host $(slurm_jobs -j "$allocation" -o "%a %P")" ]
     # The second allocation has no longer time than the first one.

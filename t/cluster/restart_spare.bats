@@ -184,7 +184,8 @@ END
   touch fail.1.1
   code=0
   wait "$job" || code=$?
-  [ "$code" -ne 0 ] && [ "$code" -ne 124 ]
+  [ "$code" -ne 0 ]
+  [ "$code" -ne 124 ]
   has_said "shell 3 on node3 is lost: it has ended, or cannot be reached; with it task 1, which is not started again: there is no spare left"
   [ "$(jq -c '[.classes[] | select(.record == "l").ranks]' report)" = '["1"]' ] || { jq . report; return 1; }
   nothing_left
@@ -200,7 +201,8 @@ END
   has_said "shell 3 on node3 is lost: it has ended, or cannot be reached; with it task 2, which is not started again: there is no spare left"
   code=0
   wait "$job" || code=$?
-  [ "$code" -ne 0 ] && [ "$code" -ne 124 ]
+  [ "$code" -ne 0 ]
+  [ "$code" -ne 124 ]
   "$vcluster" boot node3
 }
 

@@ -88,6 +88,8 @@ another_host_sees_them() { # the way to start, where it starts
   code=0
   wait "$job" || code=$?
   [ "$code" -eq 1 ] || { echo "exit code $code"; cat said; return 1; }
-  [ -e out.0 ] && [ -e out.1 ] && [ -e out.3 ]
+  [ -e out.0 ]
+  [ -e out.1 ]
+  [ -e out.3 ]
   "$vcluster" boot node2
 }

@@ -110,7 +110,8 @@ echo "late $FLUX_TASK_RANK"; exit $FLUX_TASK_RANK'
   touch go
   ends_with 0
   for each in 0 1 2; do viewer_ends_with "$each" 0; done
-  [ ! -s text.out ] && [ ! -s quiet.err ]
+  [ ! -s text.out ]
+  [ ! -s quiet.err ]
   [ "$(jq -c 'select(.name == "files").context' json.out)" = "{\"stderr\":\"$work/o.{{task.rank}}\",\"stdout\":\"$work/o.{{task.rank}}\"}" ] || { cat json.out; return 1; }
   rm go
   viewers=()

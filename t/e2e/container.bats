@@ -39,7 +39,8 @@ nothing_is_left() {
   (umask 027 && in_image -l -n 2 sh -c 'cat /mark; pwd; id -u; umask; echo >made$NACRE_TASK_RANK') >out
   printf '%s\n' "made by the test" "$PWD" "$UID" 0027 | sort >expected
   for rank in 0 1; do sed -n "s/^$rank: //p" out | sort | diff expected -; done
-  [ -O made0 ] && [ -O made1 ]
+  [ -O made0 ]
+  [ -O made1 ]
   nothing_is_left
 }
 

@@ -207,7 +207,8 @@ END
 @test "a fault: answers are late, refused, garbage or cut off, or the broker goes away" {
   local said=() fault
   run timeout 60 "$broker" --fault="service.add:refuse=EEXIST" "$client" serve a-service
-  [ "$status" -eq 1 ] && [ "$output" = "File exists: refused, as a fault of the test" ]
+  [ "$status" -eq 1 ]
+  [ "$output" = "File exists: refused, as a fault of the test" ]
   for fault in late=0.5 refuse=ENOSPC garbage=1 half=1 magic=1 die=1; do
     run timeout 60 "$broker" --fault="attr.*:$fault" --dir="$work/brokers" "$client" ask attr.get '{"name":"rank"}'
     said+=("$status ${lines[-1]}")

@@ -52,7 +52,8 @@ says() {
   run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 5 --tasks-per-node=2:round sh -c 'echo $FLUX_TASK_RANK on ${NACRE_SHELL_ID#*.}'
   [ "$(sort <<<"$output")" = $'0 on 0\n1 on 0\n2 on 1\n3 on 1\n4 on 0' ]
   run "$NACRE_BUILD_DIR/nacre" run --local=2 -n 5 --tasks-per-node=2 true
-  [ "$status" -eq 1 ] && [[ $output == *"-n 5, but 2 nodes of 2 tasks are 4"* ]]
+  [ "$status" -eq 1 ]
+  [[ $output == *"-n 5, but 2 nodes of 2 tasks are 4"* ]]
   cat >universe.c <<'END'
 #include <mpi.h>
 #include <stdio.h>

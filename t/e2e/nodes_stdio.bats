@@ -105,7 +105,9 @@ job() { launch -R R.json -o cpu-affinity=off "$@"; }
   job --local=3 >out &
   exec 5<out
   read -r first <&5
-  [ ! -e done.0 ] && [ ! -e done.1 ] && [ ! -e done.2 ]
+  [ ! -e done.0 ]
+  [ ! -e done.1 ]
+  [ ! -e done.2 ]
   cat <&5 >rest
   exec 5<&-
   wait $!

@@ -107,7 +107,8 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
     run_nodes 2 -o output.stdout.type=file -o "output.stdout.path=$path"
     [ "$output" = "" ] || { echo "$output"; return 1; }
   done
-  [ "$(sort out.1)" = $'err\nerr\nout\nout' ] && [ "$(sort all)" = $'err\nerr\nout\nout' ]
+  [ "$(sort out.1)" = $'err\nerr\nout\nout' ]
+  [ "$(sort all)" = $'err\nerr\nout\nout' ]
   [ ! -s out.0 ]
 }
 
@@ -153,7 +154,8 @@ shell 2: 1 of 3, 0 of 1" ] || { echo "$output"; return 1; }
 1.1 node1 -" ] || { "$front" ps; return 1; }
   kill -USR1 "$launcher"
   wait "$launcher"
-  [ -e got.0 ] && [ -e got.1 ]
+  [ -e got.0 ]
+  [ -e got.1 ]
   [ ! -s out ] || { cat out; return 1; }
 }
 

@@ -126,7 +126,8 @@ where='echo "shell ${NACRE_SHELL_ID##*.}: $PMIX_RANK"'
   wait_until tasks_have_ended
   kill -USR1 "$launcher"
   ends_with 0
-  [ -e got.0 ] && [ -e got.1 ]
+  [ -e got.0 ]
+  [ -e got.1 ]
   [ "$(cat out)" = "spawn: SUCCESS" ]
 }
 

@@ -39,11 +39,14 @@ said() {
 @test "the sizes that are asked for: tasks, tasks for each pod, and more nodes than there are pods" {
   make_group
   run_nacre -n 2 sh -c 'echo $FLUX_TASK_RANK'
-  [ "$(sort said.0)" = $'0\n1' ] && [ "$(codes)" = "0 0 0 " ]
+  [ "$(sort said.0)" = $'0\n1' ]
+  [ "$(codes)" = "0 0 0 " ]
   run_nacre --tasks-per-node=2 sh -c 'echo $FLUX_TASK_RANK'
-  [ "$(sort said.0)" = $'0\n1\n2\n3\n4\n5' ] && [ "$(codes)" = "0 0 0 " ]
+  [ "$(sort said.0)" = $'0\n1\n2\n3\n4\n5' ]
+  [ "$(codes)" = "0 0 0 " ]
   run_nacre -N 2 --tasks-per-node=1 sh -c 'echo $FLUX_TASK_RANK'
-  [ "$(sort said.0)" = $'0\n1' ] && [ "$(codes)" = "0 0 0 " ]
+  [ "$(sort said.0)" = $'0\n1' ]
+  [ "$(codes)" = "0 0 0 " ]
   run_nacre -N 4 true
   [ "$(codes)" = "1 1 1 " ]
   said 2 1 "-N 4, but there are 3 nodes"
@@ -98,12 +101,15 @@ said() {
   make_group
   export JOB_COMPLETION_INDEX=0 NACRE_SIZE=3
   run timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=1 echo alone
-  [ "$status" -eq 0 ] && [ "$output" = alone ]
+  [ "$status" -eq 0 ]
+  [ "$output" = alone ]
   echo localhost >hosts
   PBS_NODEFILE=$work/hosts run timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" echo alone
-  [ "$status" -eq 0 ] && [ "$output" = alone ]
+  [ "$status" -eq 0 ]
+  [ "$output" = alone ]
   run timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" echo within
-  [ "$status" -eq 0 ] && [ "$output" = within ]
+  [ "$status" -eq 0 ]
+  [ "$output" = within ]
   NACRE_SIZE=1 run timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" -n 2 echo one
   [ "$status" -eq 0 ] && [ "$output" = $'one\none' ]
 }
@@ -279,7 +285,8 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   tail -1 log | grep "^nacre: exit code 75 (policy max: exit-class host)"
   echo before >log
   run here --local=1 true
-  [ "$status" -eq 0 ] && [ "$(cat log)" = before ]
+  [ "$status" -eq 0 ]
+  [ "$(cat log)" = before ]
   NACRE_TERMINATION_LOG=$work/none/log run here --local=1 sh -c 'exit 7'
   [ "$status" -eq 7 ]
   run timeout 60 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" --local=1 -o exit-class=disk:7 true

@@ -262,7 +262,8 @@ classes() { jq -c '[.classes[] | [.record, .ranks]]' report; }
   who="0 1" upto=9 all=4 run_ --local=2 -n 4 --fail-fast --restart=$now,scope=job,max=2 sh -c "$fails; sleep 100"
   [ "$code" -eq 3 ]
   [ "$(cat tries.0 tries.1 | sort | uniq -c | awk '{ print $1 ":" $2 }' | paste -sd,)" = "2:1,2:2,2:3" ] || { cat out err; return 1; }
-  [ -s tries.2 ] && [ -s tries.3 ]
+  [ -s tries.2 ]
+  [ -s tries.3 ]
   who=1 run_ --local=2 -n 2 -o kill-timeout=0.3s --restart=$now,scope=job sh -c "trap '' TERM; $fails; [ \$NACRE_TASK_TRY -gt 1 ] || while :; do sleep 0.1; done"
   [ "$code" -eq 0 ] || { cat err; return 1; }
   who=1 run_ --local=2 -n 2 --restart=$now,scope=job sh -c "[ \$FLUX_TASK_RANK = 1 ] && sleep 0.5; $fails"
@@ -412,7 +413,9 @@ LUA
   run --separate-stderr launch -R R.json -o cpu-affinity=off --local=2 --restart=$now --format=json --initrc="$PWD/rc.lua" -- --eventlog="$PWD/events"
   [ "$status" -eq 0 ]
   [ "$(jq -c 'select(.name == "restart").context | [.ranks, .record, .try, .restart, .max]' <<<"$output")" = '["1","x3",2,1,3]' ] || { echo "$output"; return 1; }
-  [ -e restart.0 ] && [ -e restart.1 ] && [ -e exit.1 ]
+  [ -e restart.0 ]
+  [ -e restart.1 ]
+  [ -e exit.1 ]
   [ "$(jq -c 'select(.name == "exception").context | [.type, .severity]' events)" = '["restart",2]' ] || { cat events; return 1; }
 }
 

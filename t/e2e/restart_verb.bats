@@ -175,7 +175,8 @@ prints() { # text
   grep -qF "restart: all tasks of shell 1 (rank 2-3) on $(uname -n) start again, as nacre restart has asked" err || { cat err; return 1; }
   touch go
   ends_with 0
-  [ ! -e try.0.3 ] && [ ! -e try.3.4 ]
+  [ ! -e try.0.3 ]
+  [ ! -e try.3.4 ]
   start_run --local=2 -N 2 -n 4 --oversubscribe --restart=on-request,scope=node -- '[ $FLUX_TASK_RANK != 1 ] || { : >ended; exit 0; }; '"$stays"
   wait_until are_in 1 0 2 3
   wait_until has_ended 1

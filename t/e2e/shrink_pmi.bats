@@ -34,7 +34,8 @@ refused() { # SHELLS, their ranks, the word for them
   [ "$("$front" shrink --shells=1 --force)" = node1 ]
   touch fin.0 fin.1 fin.6 fin.7 go
   ends_with 0
-  [ -e out.0 ] && [ -e out.7 ]
+  [ -e out.0 ]
+  [ -e out.7 ]
   ! grep -F nacre err || return 1
 }
 

@@ -23,6 +23,8 @@ PAGE = re.compile(r"(?<![\w-])nacre[-a-z]*\(\d\)")
 SUBJECT = re.compile(r"[\w./, +*-]+: \S.*")
 SUBJECT_LENGTH = 120  # at most
 SUBJECTS = 20  # the newest
+# What bash forgives: the first of these fails, and the test goes on.
+FORGIVEN = re.compile(r" +(?:\[{1,2}|grep|cmp|diff|test) (?!.*\|\|).* && (?:\[{1,2}|grep|cmp|diff|test) [^;]*$")
 COLUMNS = re.compile(r"^ColumnLimit: (\d+)$", re.MULTILINE)
 
 
@@ -128,6 +130,16 @@ def check_comments(tree):
                 yield Offence(path, number, f"a comment of {len(line)} columns; at most {columns}")
 
 
+def check_assertions(tree):
+    for path in tree.files:
+        if not path.endswith(".bats"):
+            continue
+        lines = tree.lines(path)
+        for number, (line, after) in enumerate(zip(lines, [*lines[1:], ""]), 1):
+            if FORGIVEN.match(line) and not line.endswith("\\") and after.strip() != "}":
+                yield Offence(path, number, "of tests with && only the last one counts: a line for each, or || return 1")
+
+
 def check_subjects(tree):
     """Of the newest commits, where the tree is a checkout."""
     log = subprocess.run(["git", "-C", tree.root, "log", "--no-merges", f"-{SUBJECTS}", "--format=%h %s"],
@@ -141,5 +153,5 @@ def check_subjects(tree):
 
 def check(tree):
     checks = (check_readme, check_licence, check_names, check_paths, check_printing, check_links, check_references, check_packages,
-              check_comments, check_subjects)
+              check_comments, check_assertions, check_subjects)
     return [offence for each in checks for offence in each(tree)]
