@@ -3,8 +3,10 @@
 # NACRE_PORTABLE, for `make tarball` and `make wheel`: the programs run on other systems from glibc 2.34 on, wherever the tree
 # is. Debian's static archives are linked in; etc/dist/needs tells what the result asks of a system.
 set(older_libc ${PROJECT_SOURCE_DIR}/etc/dist/older_libc.c)
+add_library(nacre_older_libc OBJECT ${older_libc})  # the programs' precompiled headers are not for C
+set_target_properties(nacre_older_libc PROPERTIES POSITION_INDEPENDENT_CODE ON)
 foreach(program IN ITEMS nacre-shell nacre)
-  target_sources(${program} PRIVATE ${older_libc})
+  target_link_libraries(${program} PRIVATE nacre_older_libc)
 endforeach()
 
 function(nacre_copied_library soname destination)
