@@ -90,14 +90,16 @@ class RunOptions {
   }
 
   // Takes the words behind the options: COMMAND [ARG...], or several of these with a `:` between them, each with
-  // its own -n. An error is a usage error.
+  // its own -n. Behind a `--` they are those of one command, whatever they are. An error is a usage error.
   Result<void> take_words(std::vector<std::string> words) {
-    if (!words.empty() && words[0] == "--") words.erase(words.begin());
-    CHECK_OK(take_elements(words));
-    bool has_separator = std::find(words.begin(), words.end(), ":") != words.end();
+    const bool is_one = !words.empty() && words[0] == "--";
+    if (is_one) words.erase(words.begin());
+    CHECK_OK(take_elements(words, is_one));
+    const auto next_separator = [&](auto from) { return is_one ? words.end() : std::find(from, words.end(), ":"); };
+    bool has_separator = next_separator(words.begin()) != words.end();
     auto begin = words.begin();
     while (begin != words.end()) {
-      auto end = std::find(begin, words.end(), ":");
+      auto end = next_separator(begin);
       CHECK_OK(take_program(std::vector<std::string>(begin, end), !has_separator));
       if (end == words.end()) break;
       begin = end + 1;
@@ -374,11 +376,12 @@ class RunOptions {
   // ---- the command ---------------------------------------------------------------------
 
   // Takes what is behind `:::`, or the lines of a file; then there are as many tasks.
-  Result<void> take_elements(std::vector<std::string>& words) {
-    auto list = TRY(take_list(words));
+  Result<void> take_elements(std::vector<std::string>& words, bool is_one) {
+    auto list = is_one ? std::optional<std::vector<std::string>>() : TRY(take_list(words));
     if (list && !list_file_.empty()) return invalid("--arg-file has the list: give none behind :::");
     if (!list && list_file_.empty()) return {};
-    if (!file_.empty() || !multi_prog_.empty() || std::find(words.begin(), words.end(), ":") != words.end())
+    const bool has_several = !is_one && std::find(words.begin(), words.end(), ":") != words.end();
+    if (!file_.empty() || !multi_prog_.empty() || has_several)
       return invalid("a list is for one command: not with --file, --multi-prog or several programs");
     if (words.empty()) return invalid("expected a program to run: nacre run echo {} ::: a b c");
     list_ = list ? *std::move(list) : TRY(in("--arg-file", read_list(list_file_)));

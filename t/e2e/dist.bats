@@ -262,6 +262,7 @@ for wrong in ({"bogus": 1}, {"local": "x"}):
         raise AssertionError(wrong)
     except ValueError as error:
         assert str(error).startswith("nacre run: "), error
+assert nacre.run(["echo", ":", "a", ":::", "b"]).output == ": a ::: b\n"
 try:
     nacre.run([])
     raise AssertionError("no command")

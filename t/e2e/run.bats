@@ -64,6 +64,8 @@ environment_of() { of_jobspec ".attributes.system.environment$1" "${@:2}"; }
   [ "$output" = $'x -n 3 --label-io\nx -n 3 --label-io' ]
   run run_job -- echo -- -n
   [ "$output" = "-- -n" ]
+  run run_job -n 1 -- echo a : b ::: {} # one command, whatever its words are
+  [ "$output" = "a : b ::: {}" ]
   run run_job --bogus echo
   [[ $status == 2 && ${lines[0]} == "nacre run: '--bogus' is not known here" ]]
   run run_job --label-i echo # not shortened
