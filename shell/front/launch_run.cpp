@@ -678,11 +678,12 @@ namespace {
 // So that ssh knows of a host without power before shells that wait for this process have waited too long.
 Result<void> keep_alive(const job::Options& options, std::vector<std::string>& agent) {
   constexpr double kUsual = 5;  // seconds
-  if (agent != launch::ssh_agent()) return {};
+  const std::vector<std::string> usual = launch::ssh_agent();
+  if (agent.size() < usual.size() || agent[0] != usual[0]) return {};
   auto option = options.at("lost-after");
   const double lost_after = option ? TRY(job::seconds_option(*option)).seconds() : kUsual;
   const int interval = static_cast<int>(std::clamp(lost_after, 1.0, kUsual));
-  agent.insert(agent.begin() + 1,  // ssh takes the first one
+  agent.insert(agent.end() - static_cast<std::ptrdiff_t>(usual.size() - 1),  // ssh takes the first one
                {fmt::format("-oServerAliveInterval={}", interval), "-oServerAliveCountMax=3"});
   return {};
 }

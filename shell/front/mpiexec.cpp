@@ -229,8 +229,9 @@ Result<void> take_no_variables_of_program(Reading& into, const Values& values) {
 }
 
 Result<void> set_mca(Reading& into, std::string_view prefix, const Values& values) {
-  if (values[0] == "plm_rsh_agent" || values[0] == "plm_ssh_agent") {
-    into.add("--agent=" + values[1]);
+  if (values[0] == "plm_rsh_agent" || values[0] == "plm_ssh_agent") return take_agent(into, values[1]);
+  if (values[0] == "plm_rsh_args" || values[0] == "plm_ssh_args") {
+    for (const std::string& each : TRY(words_of(values[1]))) into.add("--agent-arg=" + each);
     return {};
   }
   if (values[0] == "rmaps_base_oversubscribe" && values[1] != "0" && values[1] != "false")
@@ -245,6 +246,15 @@ Result<void> take_pmix_mca(Reading& into, const Values& values) { return set_mca
 
 // A policy and what modifies it, as in "core:overload-allowed".
 Result<void> take_binding(Reading& into, const Values& values) {
+// "ssh -q", or "ssh : rsh", of which the first is taken.
+Result<void> take_agent(Reading& into, std::string_view text) {
+  const std::vector<std::string> words = TRY(words_of(text.substr(0, text.find(':'))));
+  if (words.empty()) return invalid("expected a command that is called as ssh is");
+  into.add("--agent=" + words[0]);
+  for (std::size_t i = 1; i < words.size(); ++i) into.add("--agent-arg=" + words[i]);
+  return {};
+}
+
   const std::string policy = lower(std::string_view(values[0]).substr(0, values[0].find(':')));
   const std::string rest = values[0].substr(std::min(values[0].size(), policy.size() + 1));
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kUnits{{{"none", "none"},
@@ -790,7 +800,8 @@ Result<void> Reading::merge_words() {
   std::vector<Word> merged;
   for (Word& each : words_) {
     const std::string_view name = std::string_view(each.text).substr(0, each.text.find('=') + 1);
-    const bool is_once = !name.empty() && !name.starts_with("--env") && name != "--setopt=";
+    const bool is_once =
+        !name.empty() && !name.starts_with("--env") && name != "--setopt=" && name != "--agent-arg=";
     auto same = std::find_if(merged.begin(), merged.end(), [&](const Word& other) {
       return other.text == each.text || (is_once && other.text.starts_with(name));
     });

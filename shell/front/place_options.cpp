@@ -25,6 +25,13 @@ using launch::LaunchRecord;
 
 constexpr double kTimeout = 30;  // seconds
 
+Result<void> check_agent(const std::string& text) {
+  const bool has_words = text.find(' ') != std::string::npos && ::access(text.c_str(), F_OK) < 0;
+  if (!has_words) return {};
+  return invalid(fmt::format("expected a command alone, got {}: --agent-arg=ARG is for each of its arguments",
+                             in_quotes(text)));
+}
+
 }  // namespace
 
 void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
@@ -36,7 +43,8 @@ void PlaceOptions::add_to(cli::CommandLine& verb, const char* elsewhere) {
   verb.at_most_one({"--hosts", "--hostfile", "--local", "--srun"});
   verb.begin_group("");
   verb.add_option("--agent", agent_, "What starts a shell on another host, called as ssh is (default: ssh)")
-      ->option_text("CMD");
+      ->option_text("CMD")
+      ->check(check_agent);
   verb.add_option("--agent-arg", agent_arguments_, "An argument for it, before the host; may be repeated")
       ->option_text("ARG");
   verb.add_option("--srun-arg", srun_arguments_, "An argument for srun; may be repeated")->option_text("ARG");
@@ -133,8 +141,9 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun, bool joins_p
   }
   if (!found) found = TRY(boot::allocation_of(own_variable));
   bool is_of_slurm = !is_given && found && found->source.starts_with("SLURM_");
+  const bool names_agent = !agent_.empty() || !agent_arguments_.empty();
   if (found) note_tasks(*found, out);
-  if (srun_ || (prefers_srun && is_of_slurm && is_in_path("srun"))) {
+  if (srun_ || (prefers_srun && is_of_slurm && !names_agent && is_in_path("srun"))) {
     out.by_srun = true;
     if (found) out.srun_most = static_cast<std::uint32_t>(found->hosts.size());
     return std::optional(std::move(out));
@@ -145,6 +154,16 @@ Result<std::optional<Places>> PlaceOptions::find(bool prefers_srun, bool joins_p
   if (out.pod) return std::optional(std::move(out));
   for (const auto& host : found->hosts) out.hosts.push_back(host.name);
   return std::optional(std::move(out));
+}
+
+// Of several values of an option ssh takes the first: what is given comes before what is usual.
+std::vector<std::string> PlaceOptions::agent(bool is_of_flux) const {
+  const bool is_ssh = agent_ == launch::ssh_agent()[0] || (agent_.empty() && !is_of_flux);
+  std::vector<std::string> out = is_ssh            ? launch::ssh_agent()
+                                 : !agent_.empty() ? std::vector<std::string>{agent_}
+                                                   : launch::flux_agent();
+  out.insert(is_ssh ? out.begin() + 1 : out.end(), agent_arguments_.begin(), agent_arguments_.end());
+  return out;
 }
 
 Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& plan) const {
@@ -164,12 +183,7 @@ Result<void> PlaceOptions::put(Places places, std::uint32_t count, LaunchPlan& p
     record.rank = 0;
     for (const std::string& each : places.hosts) record.hosts.append(each);
     plan.leader = places.hosts[0];
-    if (!places.is_local) {
-      record.agent = !agent_.empty()     ? std::vector<std::string>{agent_}
-                     : places.is_of_flux ? launch::flux_agent()
-                                         : launch::ssh_agent();
-      record.agent.insert(record.agent.end(), agent_arguments_.begin(), agent_arguments_.end());
-    }
+    if (!places.is_local) record.agent = agent(places.is_of_flux);
   }
   record.version = kVersion;
   record.protocol = group::kProtocol;

@@ -44,8 +44,8 @@ class PlaceOptions {
   // An error: two options exclude each other.
   [[nodiscard]] Result<void> check() const;
   // The places that the options name, or else those of the allocation that this process is in. With `prefers_srun`
-  // Slurm's srun starts the shells of a Slurm allocation, if it is on the PATH. Without an allocation they are the
-  // pods that this one belongs to, if the verb `joins_pods`. None: there are no such places.
+  // Slurm's srun starts the shells of a Slurm allocation, if it is on the PATH and no agent is named. Without an
+  // allocation they are the pods to which this one belongs, if the verb `joins_pods`. None: no such place is there.
   Result<std::optional<Places>> find(bool prefers_srun, bool joins_pods = false) const;
   // Puts the first `count` of the places, and how shells are started there, into the plan.
   Result<void> put(Places places, std::uint32_t count, LaunchPlan& plan) const;
@@ -57,6 +57,8 @@ class PlaceOptions {
   void add_shell_option(std::string word) { shell_options_.push_back(std::move(word)); }
 
  private:
+  [[nodiscard]] std::vector<std::string> agent(bool is_of_flux) const;
+
   std::string hosts_;
   std::string hostfile_;
   std::uint32_t local_ = 0;

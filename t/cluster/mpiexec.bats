@@ -69,6 +69,19 @@ launch_mpi() {
   done
 }
 
+@test "an agent that is named starts the shells, in an allocation of Slurm too, and ssh as it is without" {
+  mkdir bin
+  printf '#!/bin/sh\necho "$*" >>%s/asked\nexec /usr/bin/ssh "$@"\n' "$PWD" | tee bin/ssh >agent
+  chmod +x bin/ssh agent
+  preload='' run --separate-stderr within srun env PATH="$PWD/bin:$PATH" "$NACRE_BUILD_DIR/mpi/mpiexec" -launcher ssh --mca plm_rsh_args -oConnectTimeout=77 hostname
+  [ "$status" -eq 0 ] && [ "$(sort -u <<<"$output" | wc -l)" -eq 4 ] || { echo "$status: $output"; return 1; }
+  [ "$(grep -c '^-oConnectTimeout=77 .*-oBatchMode=yes .*-oConnectTimeout=10 .* node[123] ' asked)" -eq 3 ] || { cat asked; return 1; }
+  rm asked
+  preload='' run within srun "$NACRE_BUILD_DIR/nacre" run --agent="$PWD/agent" hostname
+  [ "$status" -eq 0 ] && [ "$(wc -l <asked)" -eq 3 ] || { echo "$status: $output"; return 1; }
+  nothing_left
+}
+
 # The variables that frameworks read, as srun itself gives them to a step of the same size.
 @test "in an allocation of Slurm tasks have srun's variables, each as srun has it" {
   local names='SLURM_(PROCID|LOCALID|NODEID|NTASKS|NPROCS|GTIDS|JOB_ID|JOB_NODELIST|STEP_NODELIST|STEP_NUM_NODES|STEP_NUM_TASKS|STEP_TASKS_PER_NODE)='

@@ -278,6 +278,9 @@ EOF
   fails_with 1 "nacre launch: no-such-host: $PWD/agent has failed (exit code 255)"
   run launch --hosts=no-such-host --agent="$PWD/none"
   fails_with 1 "nacre launch: no-such-host: $PWD/none: No such file or directory"
+  run launch --hosts=no-such-host --agent="ssh -p 22"
+  [ "$status" -eq 2 ]
+  [ "${lines[0]}" = "nacre launch: --agent: expected a command alone, got 'ssh -p 22': --agent-arg=ARG is for each of its arguments" ]
   shell=$PWD/none run launch --local=1
   fails_with 1 "nacre launch: localhost: $PWD/none: No such file or directory"
 }

@@ -70,6 +70,7 @@ TEST_CASE("mpiexec: what one program is given") {
       {"--prtemca x 1 -pmixmca y 2 a", "--env=PRTE_MCA_x=1 --env=PMIX_MCA_y=2 -- a"},
       {"-bind-to core:overload-allowed a", "--cpu-bind=core -- a"},
       {"-bind-to socket a", "--cpu-bind=package -- a"},
+      {"--mca plm_rsh_agent=ssh:rsh --mca plm_rsh_args -oUser=me a", "--agent=ssh --agent-arg=-oUser=me -- a"},
       {"-map-by ppr:2:node:PE=3:OVERSUBSCRIBE a", "--tasks-per-node=2 --cores-per-task=3 --oversubscribe -- a"},
       {"-map-by node -rank-by slot a", "--taskmap=cyclic -- a"},
       {"-map-by node --rank-by=node -bynode a", "--taskmap=cyclic -- a"},
